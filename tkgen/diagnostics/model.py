@@ -1,0 +1,71 @@
+"""A diagnostic as a value: checks return these, only the CLI renders them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tkgen.source import Span
+
+
+class Severity(Enum):
+    """How bad it is: an error refuses the spec, a warning and a note do not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True)
+class Label:
+    """A span underlined in the user's own lines, with what it has to do with the problem."""
+
+    span: Span
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace the characters of `span` by `text` (an empty span inserts)."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A remedy in one sentence; `edits` are given only where applying them is certainly right."""
+
+    text: str
+    edits: tuple[Edit, ...] = ()
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding.
+
+    `code` is stable (`E301`; the letter is E for errors, W for warnings) and has a page in `explain/`.
+    `message` is one sentence in the user's terms. `primary` is where; it is None only for findings that
+    have no place in a spec (a missing file). `secondary` shows the other parties, `notes` the concrete
+    interleaving and the numbers, `fix` what to do.
+    """
+
+    code: str
+    message: str
+    primary: Label | None = None
+    secondary: tuple[Label, ...] = ()
+    notes: tuple[str, ...] = ()
+    fix: Fix | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """From the code's letter."""
+        return Severity.ERROR if self.code.startswith("E") else Severity.WARNING
+
+
+class SpecError(Exception):
+    """Raised where a stage cannot go on; carries every diagnostic found so far, never printed as a traceback."""
+
+    def __init__(self, diagnostics: list[Diagnostic] | Diagnostic):
+        self.diagnostics = [diagnostics] if isinstance(diagnostics, Diagnostic) else list(diagnostics)
+        super().__init__("; ".join(f"{d.code}: {d.message}" for d in self.diagnostics))

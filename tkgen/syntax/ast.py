@@ -1,0 +1,374 @@
+"""The abstract syntax tree: what a spec file says, one frozen dataclass per statement, each with its span.
+
+Nothing here is resolved: names are names, sizes are expressions. `tkgen.ir.program` turns a `Kernel`
+into a typed program. `docs/language.md` shows every construct in its surface form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tkgen.source import Span
+
+
+@dataclass(frozen=True)
+class Node:
+    """Anything that stands in a source file."""
+
+    span: Span
+
+
+# ---------------------------------------------------------------- expressions
+
+
+@dataclass(frozen=True)
+class Number(Node):
+    """An integer or (in `scalar` defaults and epilogue arguments only) a decimal literal."""
+
+    value: int | float
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """A reference to a dimension, parameter, scalar or tensor."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class Binary(Node):
+    """`left op right` with op one of + - * / %. Division of sizes is exact: a remainder is an error."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Call(Node):
+    """`name(positional, keyword = value)`: an epilogue step, a remap, a grid clause, or min/max/ceil_div in a size."""
+
+    name: Name
+    args: tuple[Expr, ...] = ()
+    keywords: tuple[tuple[Name, Expr], ...] = ()
+
+
+Expr = Number | Name | Binary | Call
+
+
+# ---------------------------------------------------------------- declarations
+
+
+@dataclass(frozen=True)
+class Binding(Node):
+    """`name = value`; value None means `dynamic` (known only at run time; dims only)."""
+
+    name: Name
+    value: Expr | None
+
+
+@dataclass(frozen=True)
+class Dims(Node):
+    """`dims M = 8192, N = dynamic`"""
+
+    bindings: tuple[Binding, ...]
+
+
+@dataclass(frozen=True)
+class Param(Node):
+    """`param ROWS = 4`: a named integer with a default, set by `-D ROWS=8`."""
+
+    bindings: tuple[Binding, ...]
+
+
+@dataclass(frozen=True)
+class Global(Node):
+    """`global A : bf16[M, K]`: a tensor in global memory, row-major, argument of the kernel."""
+
+    name: Name
+    dtype: Name
+    shape: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Scalar(Node):
+    """`scalar alpha : f32 = 1.0`: a number passed at launch; default None means it must be passed."""
+
+    name: Name
+    dtype: Name
+    default: Expr | None
+
+
+@dataclass(frozen=True)
+class Targets(Node):
+    """`target gfx942, gfx90a`: the GPUs this spec is for; without it every target of the dialect."""
+
+    names: tuple[Name, ...]
+
+
+@dataclass(frozen=True)
+class Block(Node):
+    """`block 128 x 128 step 64`: output rows x columns of one block, contraction elements per step."""
+
+    rows: Expr
+    cols: Expr
+    step: Expr
+
+
+@dataclass(frozen=True)
+class Remap(Node):
+    """`remap xcd(8, chunk = 16) | group(rows = 4)`: block-index remaps, composed left to right."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True)
+class Grid(Node):
+    """`grid linear`, `grid persistent(304)`, `grid split_k(4)`: how output tiles are dealt to blocks."""
+
+    call: Call
+
+
+@dataclass(frozen=True)
+class Tail(Node):
+    """`tail masked` or `tail clamped`: how sizes that are no multiple of the block are handled."""
+
+    mode: Name
+
+
+@dataclass(frozen=True)
+class Waves(Node):
+    """`waves 4 x 2` (wave rows x wave columns); `cols` is None in `waves 8`, which leaves the split to tkgen."""
+
+    rows: Expr
+    cols: Expr | None
+
+
+@dataclass(frozen=True)
+class Occupancy(Node):
+    """`occupancy 2 waves per simd`: the least occupancy the registers must allow."""
+
+    waves_per_simd: Expr
+
+
+@dataclass(frozen=True)
+class Allow(Node):
+    """`allow spills`, `allow slow_reads`, ...: a named check the author takes responsibility for."""
+
+    names: tuple[Name, ...]
+
+
+@dataclass(frozen=True)
+class Shared(Node):
+    """`shared A, B buffers 2 via registers`: operands staged in LDS.
+
+    `via` is None, `collective` (a group load that waits for itself), `registers` (fetched to staging
+    registers early, written to LDS late) or `direct` (global to LDS, where the target can).
+    """
+
+    names: tuple[Name, ...]
+    buffers: Expr | None
+    via: Name | None
+
+
+@dataclass(frozen=True)
+class Registers(Node):
+    """`registers A, B slice 16 buffers 2`: register tiles of the operands; `slice` contraction elements each."""
+
+    names: tuple[Name, ...]
+    slice: Expr | None
+    buffers: Expr | None
+
+
+@dataclass(frozen=True)
+class Accumulate(Node):
+    """`accumulate C : f32 tile 32 x 32 interleaved`; `product` is (A, B) of `accumulate C = A * B : f32 ...`.
+
+    `arrangement` is None, `interleaved` or `blocked`. `mfma` is (rows, cols) of `mfma 32 x 32`, or None.
+    """
+
+    name: Name
+    product: tuple[Name, Name] | None
+    dtype: Name
+    tile: tuple[Expr, Expr]
+    arrangement: Name | None
+    mfma: tuple[Expr, Expr] | None
+
+
+@dataclass(frozen=True)
+class Epilogue(Node):
+    """`epilogue scale(alpha) | add(C, beta) | bias(v) | gelu`: applied to the accumulator, left to right."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True)
+class Store(Node):
+    """`store C`: write the accumulator to the tensor of that name, converted to its dtype."""
+
+    name: Name
+
+
+@dataclass(frozen=True)
+class Load(Node):
+    """`load A, B` in a role: its waves bring these operands from global memory to LDS."""
+
+    names: tuple[Name, ...]
+
+
+@dataclass(frozen=True)
+class WaveRange(Node):
+    """`0..3`: first and last wave, both included; a single number is its own range."""
+
+    first: Expr
+    last: Expr
+
+
+@dataclass(frozen=True)
+class Role(Node):
+    """`role consumer waves 4..7 as 2 x 2` and its indented body; `shape` is (2, 2) or None."""
+
+    name: Name
+    waves: WaveRange
+    shape: tuple[Expr, Expr] | None
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Phase(Node):
+    """`phase waves 4..7 by 1 cluster`: these waves run `amount` barriers later than the others."""
+
+    waves: WaveRange
+    amount: Expr
+
+
+@dataclass(frozen=True)
+class Unroll(Node):
+    """`unroll 2`: the steady loop handles this many steps per pass."""
+
+    count: Expr
+
+
+@dataclass(frozen=True)
+class Tune(Node):
+    """`tune BM in 64, 128, 256`: values `tkgen tune` may give a parameter."""
+
+    name: Name
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Include(Node):
+    """`include "common/shapes.tk"`: the statements of another file stand here."""
+
+    path: str
+    body: tuple[Statement, ...]
+
+
+# ---------------------------------------------------------------- explicit schedules
+
+
+@dataclass(frozen=True)
+class Index(Node):
+    """`2`, `0..1` or `*` (both None): which fragments or slices an operation touches."""
+
+    first: Expr | None
+    last: Expr | None
+
+
+@dataclass(frozen=True)
+class StepRef(Node):
+    """`[k]`, `[k+1]`: the K-step relative to the loop's; written only where it differs from k."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class Move(Node):
+    """`fetch|write|load|copy|read A[k+1](frags; slices)`.
+
+    `action`: load = global to LDS, waiting for itself; fetch = global to staging registers; write =
+    staging registers to LDS; copy = global to LDS asynchronously (direct); read = LDS to register tiles.
+    `frags` and `slices` only on read (None = all).
+    """
+
+    action: str
+    name: Name
+    step: StepRef | None
+    frags: Index | None
+    slices: Index | None
+
+
+@dataclass(frozen=True)
+class Multiply(Node):
+    """`multiply (rows, cols; slices)`: MFMAs of these accumulator fragments over these K slices; None = all.
+
+    `multiply slice 0` is short for `multiply (*, *; 0)`.
+    """
+
+    rows: Index | None
+    cols: Index | None
+    slices: Index | None
+
+
+@dataclass(frozen=True)
+class Wait(Node):
+    """`wait vm 4`, `wait lds 0`: until at most that many of this wave's operations are outstanding."""
+
+    counter: Name
+    count: Expr
+
+
+@dataclass(frozen=True)
+class Barrier(Node):
+    """`barrier`: a meeting of all waves of the block."""
+
+
+@dataclass(frozen=True)
+class Priority(Node):
+    """`priority high` (3), `priority low` (0) or `priority 0..3`, for the rest of the cluster it stands in."""
+
+    level: Expr
+
+
+ScheduleOp = Move | Multiply | Wait | Barrier | Priority
+
+
+@dataclass(frozen=True)
+class Cluster(Node):
+    """One line of a schedule.
+
+    `kind` is `cluster` (the compiler may not move anything across its ends; ends with a barrier unless
+    barriers are automatic) or `group` (the same fence for the compiler, no barrier).
+    """
+
+    kind: str
+    ops: tuple[ScheduleOp, ...]
+
+
+@dataclass(frozen=True)
+class Schedule(Node):
+    """`schedule barriers auto waits auto` and its lines; without an option barriers and waits stand as written.
+
+    `preset` is the name in `schedule auto`, `schedule ping_pong`, ...: a schedule tkgen builds itself, without lines.
+    """
+
+    preset: Name | None
+    barriers: Name | None
+    waits: Name | None
+    clusters: tuple[Cluster, ...]
+
+
+Statement = (
+    Dims | Param | Global | Scalar | Targets | Block | Remap | Grid | Tail | Waves | Occupancy | Allow | Shared
+    | Registers | Accumulate | Epilogue | Store | Load | Role | Phase | Unroll | Tune | Include | Schedule
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kernel(Node):
+    """`kernel NAME` and its indented body; `header` is the comment block the file opens with."""
+
+    name: Name
+    body: tuple[Statement, ...]
+    header: str
