@@ -1,0 +1,1 @@
+"""The typed program (`program`), its operations (`ops`) and the dataflow graph (`graph`)."""

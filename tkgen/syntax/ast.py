@@ -211,9 +211,13 @@ class Store(Node):
 
 @dataclass(frozen=True)
 class Load(Node):
-    """`load A, B` in a role: its waves bring these operands from global memory to LDS."""
+    """`load A, B by 4 waves`: these operands come from global memory to LDS in collectives of `by` waves.
+
+    In a role it says what the role loads; `by` is None for one group of all its waves.
+    """
 
     names: tuple[Name, ...]
+    by: Expr | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,80 @@
+"""Operations: what one wave does, in the order it does it. A schedule is lists of these, one list a role.
+
+An operation is written for loop iteration k and touches K-step k + `offset`; prologue and epilogue are the same
+operations clipped to the steps that exist (see `tkgen.schedule.pipeline`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tkgen.source import Span
+
+
+class Action(Enum):
+    """What an operation does."""
+
+    LOAD = "load"  # global -> LDS by a whole group; waits for its own traffic
+    FETCH = "fetch"  # global -> staging registers, asynchronous (vmcnt)
+    WRITE = "write"  # staging registers -> LDS, asynchronous (lgkmcnt)
+    COPY = "copy"  # global -> LDS directly, asynchronous (vmcnt)
+    READ = "read"  # LDS -> register tiles, asynchronous (lgkmcnt)
+    MULTIPLY = "multiply"  # register tiles -> accumulators
+    BARRIER = "barrier"  # s_barrier: a meeting of all waves of the block
+    WAIT = "wait"  # s_waitcnt on one counter
+    PRIORITY = "priority"  # s_setprio
+    FENCE = "fence"  # the compiler moves nothing across
+
+
+LDS_WRITES = frozenset({Action.LOAD, Action.WRITE, Action.COPY})
+MOVES = LDS_WRITES | {Action.FETCH, Action.READ}
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation.
+
+    `operand` names the tensor of a move. `rows`/`cols` are accumulator fragment indices (a READ of A uses rows, of
+    B cols), `slices` the K slices. `count` is the argument of a wait (operations that may stay outstanding) or the
+    priority. `counter` is `vm` or `lds`. `automatic` marks barriers and waits that tkgen placed.
+    """
+
+    action: Action
+    operand: str = ""
+    offset: int = 0
+    rows: tuple[int, ...] = ()
+    cols: tuple[int, ...] = ()
+    slices: tuple[int, ...] = ()
+    counter: str = ""
+    count: int = 0
+    automatic: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def writes_lds(self) -> bool:
+        """Whether it fills an LDS buffer."""
+        return self.action in LDS_WRITES
+
+    def __str__(self) -> str:
+        step = "[k]" if not self.offset else f"[k{self.offset:+d}]"
+        match self.action:
+            case Action.READ:
+                return f"read {self.operand}{step}({indices(self.rows or self.cols)}; {indices(self.slices)})"
+            case Action.MULTIPLY:
+                return f"multiply {step}({indices(self.rows)}, {indices(self.cols)}; {indices(self.slices)})"
+            case Action.WAIT:
+                return f"wait {self.counter} {self.count}"
+            case Action.PRIORITY:
+                return f"priority {self.count}"
+            case Action.BARRIER | Action.FENCE:
+                return self.action.value
+            case _:
+                return f"{self.action.value} {self.operand}{step}"
+
+
+def indices(values: tuple[int, ...]) -> str:
+    """`0..3` for a run, `0,2` otherwise."""
+    if len(values) > 1 and values == tuple(range(values[0], values[-1] + 1)):
+        return f"{values[0]}..{values[-1]}"
+    return ",".join(map(str, values))

@@ -1,0 +1,332 @@
+"""Types of the typed program: data types, tensors, operands, roles, accumulators. All frozen, all sizes in elements.
+
+Layout facts (16x16 base tiles, row and column register layouts) are those of ThunderKittens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+
+from tkgen.source import Span
+from tkgen.syntax import ast
+
+WAVE_LANES = 64  # CDNA waves are 64 lanes wide (CDNA3 ISA guide, section 2)
+BASE_TILE = 16  # rows and columns of a ThunderKittens base tile
+
+
+class DType(Enum):
+    """Element types: (spec name, C++ name in ThunderKittens, bytes, suffix of the tile aliases)."""
+
+    BF16 = ("bf16", "bf16", 2, "bf")
+    F16 = ("f16", "half", 2, "hf")
+    F32 = ("f32", "float", 4, "fl")
+
+    @property
+    def spelling(self) -> str:
+        """The name in a spec."""
+        return str(self.value[0])
+
+    @property
+    def cpp(self) -> str:
+        """The ThunderKittens C++ type."""
+        return str(self.value[1])
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element."""
+        return int(self.value[2])
+
+    @property
+    def suffix(self) -> str:
+        """`bf` of `rt_bf`, `st_bf`."""
+        return str(self.value[3])
+
+
+DTYPE_NAMES = {d.spelling: d for d in DType} | {"fp16": DType.F16, "fp32": DType.F32}
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A named extent; `size` is None when it is known only at run time."""
+
+    name: str
+    size: int | None
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A row-major tensor in global memory, one or two dimensions."""
+
+    name: str
+    dtype: DType
+    dims: tuple[Dim, ...]
+    span: Span = field(compare=False, repr=False)
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Sizes in elements; None where dynamic."""
+        return tuple(d.size for d in self.dims)
+
+
+@dataclass(frozen=True)
+class ScalarArg:
+    """A number passed at launch."""
+
+    name: str
+    dtype: DType
+    default: float | None
+    span: Span = field(compare=False, repr=False)
+
+
+class Via(Enum):
+    """How an operand gets from global memory to LDS."""
+
+    COLLECTIVE = "collective"  # group<N>::load: staged, waits for itself
+    REGISTERS = "registers"  # fetched early to staging registers, written late
+    DIRECT = "direct"  # global to LDS without registers (gfx950)
+
+
+class Side(Enum):
+    """Which factor of the product an operand is."""
+
+    A = "A"
+    B = "B"
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One factor of the product: its tile in LDS and its register tiles.
+
+    `extent` is the block's rows (A) or columns (B), `step` the contraction elements of a K-step, `slice` those
+    of one register tile. `contraction_first` says that memory holds K x extent ([K, M] or [K, N]).
+    """
+
+    side: Side
+    tensor: Tensor
+    extent: int
+    step: int
+    contraction_first: bool
+    buffers: int
+    via: Via
+    register_buffers: int
+    slice: int
+    fragments: int  # register tiles side by side along `extent`, per wave
+    fragment_extent: int  # elements of one along `extent`
+    span: Span = field(compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The tensor's name."""
+        return self.tensor.name
+
+    @property
+    def lds_shape(self) -> tuple[int, int]:
+        """(rows, columns) of the LDS tile, laid out as the tensor is."""
+        return (self.step, self.extent) if self.contraction_first else (self.extent, self.step)
+
+    @property
+    def lds_bytes(self) -> int:
+        """Bytes of one LDS buffer."""
+        return self.extent * self.step * self.tensor.dtype.bytes
+
+    @property
+    def register_shape(self) -> tuple[int, int]:
+        """(rows, columns) of one register tile, laid out as the tensor is."""
+        return (self.slice, self.fragment_extent) if self.contraction_first else (self.fragment_extent, self.slice)
+
+    @property
+    def register_layout(self) -> str:
+        """`row` or `col`: the MFMA wants the contraction contiguous in a lane, so a K-first tile is column layout."""
+        return "col" if self.contraction_first else "row"
+
+    @property
+    def slices(self) -> int:
+        """Register tiles along one K-step."""
+        return self.step // self.slice
+
+    @property
+    def registers_per_tile(self) -> int:
+        """VGPRs per lane of one register tile."""
+        return self.fragment_extent * self.slice * self.tensor.dtype.bytes // (WAVE_LANES * 4)
+
+
+@dataclass(frozen=True)
+class Role:
+    """Waves `first`..`last` of the block doing the same work.
+
+    `loads` are the operands they bring to LDS with collectives of `group` waves each; `shape` is the grid of
+    waves over the output tile when they multiply, None when they only load.
+    """
+
+    name: str
+    first: int
+    last: int
+    shape: tuple[int, int] | None
+    loads: tuple[str, ...]
+    group: int
+    stores: bool
+    schedule: ast.Schedule | None
+    span: Span = field(compare=False, repr=False)
+
+    @property
+    def waves(self) -> range:
+        """Wave numbers within the block."""
+        return range(self.first, self.last + 1)
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether these waves own accumulators."""
+        return self.shape is not None
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """The output fragments of each multiplying wave.
+
+    Fragment (i, j) of wave (r, c) is tile (r + waves.rows i, c + waves.cols j) of the block when interleaved,
+    (r fragments.rows + i, c fragments.cols + j) when blocked.
+    """
+
+    tensor: Tensor
+    dtype: DType
+    tile: tuple[int, int]
+    fragments: tuple[int, int]
+    interleaved: bool
+    mfma: tuple[int, int]
+    span: Span = field(compare=False, repr=False)
+
+    @property
+    def registers(self) -> int:
+        """VGPRs per lane of all fragments of a wave."""
+        rows, cols = self.tile
+        return self.fragments[0] * self.fragments[1] * rows * cols * self.dtype.bytes // (WAVE_LANES * 4)
+
+    def tile_index(self, axis: int, wave: int, fragment: int, waves: int) -> int:
+        """Which tile row (axis 0) or column (axis 1) of the block `fragment` of wave row/column `wave` is."""
+        return wave + waves * fragment if self.interleaved else wave * self.fragments[axis] + fragment
+
+
+@dataclass(frozen=True)
+class EpilogueStep:
+    """One step of the epilogue: `function` with a tensor and/or a factor (a number or the name of a scalar)."""
+
+    function: str
+    tensor: Tensor | None
+    factor: float | str | None
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class RemapStage:
+    """A remap with its arguments evaluated."""
+
+    name: str
+    args: tuple[tuple[str, int], ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class GridKind:
+    """How output tiles are dealt to blocks: `linear` (one each) or `persistent` with a number of blocks."""
+
+    name: str
+    count: int
+    span: Span | None = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class PhaseShift:
+    """Waves `first`..`last` run `barriers` meetings behind the others."""
+
+    first: int
+    last: int
+    barriers: int
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A whole kernel, resolved: what moves where, before anything is scheduled."""
+
+    name: str
+    header: str
+    dims: tuple[Dim, ...]
+    tensors: tuple[Tensor, ...]
+    scalars: tuple[ScalarArg, ...]
+    block: tuple[int, int, int]
+    operands: tuple[Operand, Operand]
+    roles: tuple[Role, ...]
+    accumulator: Accumulator
+    epilogue: tuple[EpilogueStep, ...]
+    remap: tuple[RemapStage, ...]
+    grid: GridKind
+    tail: str | None
+    occupancy: int | None
+    allow: frozenset[str]
+    phases: tuple[PhaseShift, ...]
+    unroll: int | None
+    targets: tuple[str, ...]
+    schedule: ast.Schedule | None
+    spans: dict[str, Span] = field(compare=False, repr=False)
+
+    @property
+    def a(self) -> Operand:
+        """The left factor."""
+        return self.operands[0]
+
+    @property
+    def b(self) -> Operand:
+        """The right factor."""
+        return self.operands[1]
+
+    def operand(self, name: str) -> Operand:
+        """The operand of that tensor name."""
+        return next(o for o in self.operands if o.name == name)
+
+    @property
+    def m(self) -> Dim:
+        """The rows of the output."""
+        return self.accumulator.tensor.dims[0]
+
+    @property
+    def n(self) -> Dim:
+        """The columns of the output."""
+        return self.accumulator.tensor.dims[1]
+
+    @cached_property
+    def k(self) -> Dim:
+        """The contraction dimension."""
+        return self.a.tensor.dims[0 if self.a.contraction_first else 1]
+
+    @property
+    def waves(self) -> int:
+        """Waves of a block."""
+        return max(r.last for r in self.roles) + 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.waves * WAVE_LANES
+
+    @property
+    def compute(self) -> Role:
+        """The role that multiplies."""
+        return next(r for r in self.roles if r.multiplies)
+
+    @property
+    def steps(self) -> int | None:
+        """K-steps of one output tile, rounded up under a tail clause; None when K is dynamic."""
+        return None if self.k.size is None else -(-self.k.size // self.block[2])
+
+    @property
+    def product(self) -> str:
+        """The layouts of the product as in `mma_ABt`: AB, ABt, AtB or AtBt."""
+        return ("At" if self.a.contraction_first else "A") + ("B" if self.b.contraction_first else "Bt")
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether any of M, N, K is known only at run time."""
+        return None in (self.m.size, self.n.size, self.k.size)
