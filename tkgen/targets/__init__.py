@@ -1,0 +1,12 @@
+"""The GPUs: one TOML file per LLVM target name, loaded into frozen dataclasses.
+
+    >>> target = load_target("gfx942")
+    >>> target.lds_bytes_per_block, target.waves_per_simd(vgprs=128)
+    (65536, 4)
+
+Every hardware number lives in those files with its unit and its source; a new GPU is one new file.
+"""
+
+from tkgen.targets.model import Mfma, Occupancy, Product, Target, UnknownTargetError, load_target, target_names
+
+__all__ = ["Mfma", "Occupancy", "Product", "Target", "UnknownTargetError", "load_target", "target_names"]

@@ -1,0 +1,272 @@
+"""What the compiler knows of a GPU, read from the TOML file of its LLVM target name."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any
+
+
+class UnknownTargetError(ValueError):
+    """No target of that name; the message lists what there is and suggests the nearest."""
+
+
+@dataclass(frozen=True)
+class Mfma:
+    """One matrix instruction: D[m, n] += A[m, k] B[k, n] by one wave, operands of `dtype`, accumulation in f32."""
+
+    instruction: str
+    dtype: str
+    m: int
+    n: int
+    k: int
+    cycles: int
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of one execution by a wave."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def flops_per_cycle(self) -> float:
+        """Rate of one SIMD's matrix unit while it executes nothing else."""
+        return self.flops / self.cycles
+
+
+@dataclass(frozen=True)
+class Product:
+    """One device sold with this architecture: what varies between cards of the same target."""
+
+    name: str
+    compute_units: int
+    xcds: int
+    clock_mhz: int
+    peak_tflops: float
+    hbm_tbps: float
+    hbm_gib: int
+
+    @property
+    def cus_per_xcd(self) -> int:
+        """Compute units of one XCD."""
+        return self.compute_units // self.xcds
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How many blocks and waves fit on one CU at once, and what stops one more block.
+
+    `limit` is "registers", "lds", "waves" (the hardware's slots) or "nothing fits".
+    """
+
+    blocks_per_cu: int
+    waves_per_cu: int
+    waves_per_simd: float
+    limit: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """A GPU architecture. Bytes, registers per lane, lanes and cycles throughout; `sources` says where each is from."""
+
+    name: str
+    architecture: str
+    dialects: tuple[str, ...]
+    kittens_define: str
+    simds_per_cu: int
+    wave_size: int
+    max_waves_per_simd: int
+    max_threads_per_block: int
+    registers_per_lane: int
+    register_granule: int
+    max_vgprs: int
+    max_agprs: int
+    agpr_alignment: int
+    lds_bytes_per_cu: int
+    lds_bytes_per_block: int
+    lds_granule: int
+    lds_banks: int
+    lds_bank_bytes: int
+    lds_read_bytes_per_clock: int
+    lds_write_bytes_per_clock: int
+    direct_load_bytes: tuple[int, ...]
+    l1_bytes_per_cu: int
+    instruction_cache_bytes: int
+    l2_bytes_per_xcd: int
+    l2_channels_per_xcd: int
+    cache_line_bytes: int
+    llc_bytes: int
+    mfmas: tuple[Mfma, ...]
+    products: tuple[Product, ...]
+    sources: Mapping[str, str] = field(repr=False, compare=False)
+
+    @property
+    def product(self) -> Product:
+        """The default device of this target, the first in its file."""
+        return self.products[0]
+
+    @property
+    def max_waves_per_block(self) -> int:
+        """Waves of the largest block."""
+        return self.max_threads_per_block // self.wave_size
+
+    def product_named(self, name: str) -> Product:
+        """The device called `name`, in any case; UnknownTargetError names those there are."""
+        for product in self.products:
+            if product.name.lower() == name.lower():
+                return product
+        raise UnknownTargetError(
+            f"{self.name} has no product '{name}'; it has {', '.join(p.name for p in self.products)}"
+        )
+
+    def mfma(self, dtype: str, m: int, n: int, k: int) -> Mfma | None:
+        """The matrix instruction of that operand type and shape, or None where the hardware has none."""
+        return next((i for i in self.mfmas if (i.dtype, i.m, i.n, i.k) == (dtype, m, n, k)), None)
+
+    def mfma_shapes(self, dtype: str) -> tuple[Mfma, ...]:
+        """The matrix instructions that take operands of `dtype`, in the file's order."""
+        return tuple(i for i in self.mfmas if i.dtype == dtype)
+
+    def peak_tflops(self, dtype: str, product: Product | None = None) -> float:
+        """Dense peak in TFLOP/s at the peak engine clock, derived from the fastest matrix instruction of `dtype`."""
+        device = product or self.product
+        rate = max(i.flops_per_cycle for i in self.mfma_shapes(dtype))
+        return device.compute_units * self.simds_per_cu * rate * device.clock_mhz * 1e6 / 1e12
+
+    def allotted_registers(self, vgprs: int, agprs: int = 0) -> int:
+        """Registers per lane that the hardware reserves for one wave.
+
+        The AGPRs of a wave begin at a multiple of 4 behind its VGPRs, and the sum is rounded up to the granule
+        (LLVM AMDGPUUsage: ACCUM_OFFSET, GRANULATED_WORKITEM_VGPR_COUNT). A wave that uses none still holds one granule.
+        """
+        total = round_up(vgprs, self.agpr_alignment) + agprs if agprs else vgprs
+        return round_up(max(total, 1), self.register_granule)
+
+    def waves_per_simd(self, vgprs: int, agprs: int = 0) -> int:
+        """Waves whose registers fit on one SIMD together; 0 where one wave asks for more than can be addressed."""
+        if vgprs > self.max_vgprs or agprs > self.max_agprs:
+            return 0
+        return min(self.registers_per_lane // self.allotted_registers(vgprs, agprs), self.max_waves_per_simd)
+
+    def max_registers(self, waves_per_simd: int) -> int:
+        """Most registers per lane, VGPR and AGPR together, at which `waves_per_simd` waves still fit on a SIMD."""
+        share = self.registers_per_lane // waves_per_simd
+        return share - share % self.register_granule
+
+    def occupancy(self, vgprs: int, lds_bytes: int, waves_per_block: int, agprs: int = 0) -> Occupancy:
+        """Blocks and waves resident on one CU. A block's waves spread evenly over the SIMDs of its CU.
+
+        `lds_bytes` is static plus dynamic LDS of one block, `vgprs`/`agprs` are per lane of one wave.
+        """
+        slots = self.simds_per_cu * self.max_waves_per_simd // waves_per_block
+        by_registers = self.simds_per_cu * self.waves_per_simd(vgprs, agprs) // waves_per_block
+        by_lds = slots
+        if lds_bytes > self.lds_bytes_per_block:
+            by_lds = 0
+        elif lds_bytes > 0:
+            by_lds = self.lds_bytes_per_cu // round_up(lds_bytes, self.lds_granule)
+        blocks = min(slots, by_registers, by_lds)
+        if blocks == 0:
+            limit = "nothing fits"
+        elif blocks == slots:
+            limit = "waves"
+        else:
+            limit = "registers" if blocks == by_registers else "lds"
+        waves = blocks * waves_per_block
+        return Occupancy(blocks, waves, waves / self.simds_per_cu, limit)
+
+
+def round_up(value: int, granule: int) -> int:
+    """The smallest multiple of `granule` that is at least `value`."""
+    return -(-value // granule) * granule
+
+
+def target_names() -> tuple[str, ...]:
+    """The LLVM names of all targets, sorted: one per TOML file of this package."""
+    files = resources.files("tkgen.targets").iterdir()
+    return tuple(sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml")))
+
+
+@cache
+def load_target(name: str) -> Target:
+    """The target called `name` ("gfx942"); UnknownTargetError suggests one where there is none."""
+    names = target_names()
+    if name not in names:
+        raise UnknownTargetError(_suggestion(name, names))
+    text = resources.files("tkgen.targets").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    return _target(tomllib.loads(text))
+
+
+def _suggestion(name: str, names: tuple[str, ...]) -> str:
+    for known in names:
+        for product in load_target(known).products:
+            if product.name.lower() == name.lower():
+                return f"unknown target '{name}': {product.name} is {known}"
+    near = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"unknown target '{name}', known are {', '.join(names)}{hint}"
+
+
+def _target(data: dict[str, Any]) -> Target:
+    def number(section: str, key: str) -> Any:
+        value = data[section][key]["value"]
+        return tuple(value) if isinstance(value, list) else value
+
+    return Target(
+        name=data["name"],
+        architecture=data["architecture"],
+        dialects=tuple(data["dialects"]),
+        kittens_define=data["kittens_define"],
+        simds_per_cu=number("compute", "simds_per_cu"),
+        wave_size=number("compute", "wave_size"),
+        max_waves_per_simd=number("compute", "max_waves_per_simd"),
+        max_threads_per_block=number("compute", "max_threads_per_block"),
+        registers_per_lane=number("registers", "vector_per_lane"),
+        register_granule=number("registers", "granule"),
+        max_vgprs=number("registers", "max_vgprs"),
+        max_agprs=number("registers", "max_agprs"),
+        agpr_alignment=number("registers", "agpr_alignment"),
+        lds_bytes_per_cu=number("lds", "bytes_per_cu"),
+        lds_bytes_per_block=number("lds", "bytes_per_block"),
+        lds_granule=number("lds", "granule"),
+        lds_banks=number("lds", "banks"),
+        lds_bank_bytes=number("lds", "bank_bytes"),
+        lds_read_bytes_per_clock=number("lds", "read_bytes_per_clock"),
+        lds_write_bytes_per_clock=number("lds", "write_bytes_per_clock"),
+        direct_load_bytes=number("lds", "direct_load_bytes"),
+        l1_bytes_per_cu=number("cache", "l1_bytes_per_cu"),
+        instruction_cache_bytes=number("cache", "instruction_bytes"),
+        l2_bytes_per_xcd=number("cache", "l2_bytes_per_xcd"),
+        l2_channels_per_xcd=number("cache", "l2_channels_per_xcd"),
+        cache_line_bytes=number("cache", "line_bytes"),
+        llc_bytes=number("cache", "llc_bytes"),
+        mfmas=tuple(_mfma(m) for m in data["mfma"]),
+        products=tuple(
+            Product(name=p["name"], **{key: fact["value"] for key, fact in p.items() if key != "name"})
+            for p in data["product"]
+        ),
+        sources=MappingProxyType(dict(_sources(data))),
+    )
+
+
+def _mfma(entry: dict[str, Any]) -> Mfma:
+    m, n, k = entry["shape"]["value"]
+    return Mfma(entry["instruction"], entry["dtype"], m, n, k, entry["cycles"]["value"])
+
+
+def _sources(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every ("lds.banks", "AMD CDNA3 ISA") of the file."""
+    if isinstance(node, dict):
+        if "value" in node and "source" in node:
+            yield path, node["source"]
+            return
+        for key, child in node.items():
+            yield from _sources(child, f"{path}.{key}" if path else key)
+    elif isinstance(node, list):
+        for child in node:
+            if isinstance(child, dict):
+                yield from _sources(child, f"{path}.{child.get('name') or child.get('instruction')}")
