@@ -1,0 +1,233 @@
+"""Every syntax error of a file that the grammar refused, found line by line.
+
+Each statement is parsed on its own, so one bad line hides nothing on the others. A misspelt header still opens its
+body. Messages speak of the language's words, never of token types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lark import Token, Tree, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.indenter import DedentError
+from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.diagnostics.suggest import nearest
+from tkgen.source import SourceFile, Span
+from tkgen.syntax.grammar import LINES, OPERATIONS, STATEMENTS, describe, keywords, parser
+from tkgen.syntax.layout import OPENERS, Levels, PhysicalLine, code_lines
+from tkgen.syntax.tree import TreeBuilder
+
+# Nobody reads more, and a megabyte of noise must not take long.
+MAX_ERRORS = 50
+MAX_STATEMENT = 1 << 14
+
+_START = {"kernel": "any_line", "role": "any_line", "schedule": "cluster_line"}
+
+
+@dataclass
+class Statement:
+    """A statement's characters in the file, its first word, and the kind of body it stands in.
+
+    `opens` is the kind of body that follows it, if it is a header.
+    """
+
+    start: int
+    end: int
+    word: str
+    inside: str
+    opens: str | None
+    has_body: bool = False
+    continued: tuple[int, ...] = ()  # where the continuation lines' code starts
+
+
+def statements(file: SourceFile, found: list[Diagnostic]) -> Iterator[Statement]:
+    """The file's statements, headers and lines apart; wrong indentation (E102) is appended to `found`."""
+    levels, kinds = Levels(), ["file"]
+    current: Statement | None = None
+    tabs = False
+    for line in code_lines(file.text):
+        if not tabs and "\t" in file.text[line.start : line.code]:
+            tabs = True
+            found.append(_tab_error(file, line))
+        if current is None and line.width:
+            text = "the first statement starts at the beginning of its line"
+            found.append(_indentation(file, line, "the file starts with an indented line", text))
+            levels.widths[0] = line.width
+        try:
+            change = levels.enter(line.width, current is not None and current.opens is not None)
+        except DedentError:
+            if not tabs:
+                text = f"{line.width} columns, but the bodies around it have {_listed(levels.widths)} or more"
+                found.append(_indentation(file, line, "this line's indentation matches no body around it", text))
+            change = min(0, len(levels.widths) - len(kinds))
+        if change is None:
+            assert current is not None
+            current.end = line.end
+            current.continued += (line.code,)
+            continue
+        if current is not None:
+            if change > 0:
+                current.has_body = True
+                kinds.append(current.opens or "file")
+            yield current
+        del kinds[len(levels.widths) :]
+        current = Statement(line.code, line.end, line.word, kinds[-1], _opens(line.word))
+    if current is not None:
+        yield current
+
+
+def line_errors(file: SourceFile) -> list[Diagnostic]:
+    """All syntax errors of the file, in the order of the text."""
+    found: list[Diagnostic] = []
+    for statement in statements(file, found):
+        found += _misplaced(file, statement) or _statement_errors(file, statement)
+        if len(found) >= MAX_ERRORS:
+            break
+    return sorted(found, key=lambda d: d.primary.span.start if d.primary else 0)
+
+
+def unexpected(file: SourceFile, error: UnexpectedInput, offset: int = 0) -> Diagnostic:
+    """E101 for what Lark raised on the text that starts at `offset`."""
+    accepted: set[str] = set()
+    machine = getattr(error, "interactive_parser", None)
+    if isinstance(machine, InteractiveParser):
+        accepted = machine.accepts()
+    expected = describe(accepted) if accepted else "something else"
+    start = offset + (error.pos_in_stream or 0)
+    if isinstance(error, UnexpectedCharacters):
+        character = file.text[start]
+        span = Span(file, start, start + 1)
+        what = f"expected {expected}, found the character U+{ord(character):04X}"
+        return Diagnostic("E101", what, Label(span, f"expected {expected}"))
+    token = error.token if isinstance(error, UnexpectedToken) else Token("$END", "")
+    if token.type in ("_NL", "_INDENT", "_DEDENT", "$END"):
+        end = len(file.text[: start or len(file.text)].rstrip())
+        label = Label(Span(file, end, end), f"expected {expected}")
+        return Diagnostic("E101", f"expected {expected}, found the end of the line", label)
+    span = Span(file, start, start + len(token))
+    message = f"expected {expected}, found `{token}`"
+    return Diagnostic("E101", message, Label(span, f"expected {expected}"), fix=_repair(file, token, span, accepted))
+
+
+def _repair(file: SourceFile, token: Token, span: Span, accepted: set[str]) -> Fix | None:
+    """The remedy for an unexpected token, where one is likely."""
+    by = re.fullmatch(r"[xX×]([0-9]*)", token)
+    if by and "X" in accepted:
+        spaced = " x " + by[1] if by[1] or file.text[span.start - 1 : span.start].isdigit() else "x"
+        return Fix("separate the sizes by a lone `x`", (Edit(span, spaced),))
+    meant = nearest(token, keywords(accepted)) if token.type == "NAME" else None
+    return Fix(f"write `{meant}`", (Edit(span, meant),)) if meant else None
+
+
+def _statement_errors(file: SourceFile, statement: Statement) -> list[Diagnostic]:
+    """What is wrong within one statement that stands where it may."""
+    if statement.end - statement.start > MAX_STATEMENT:
+        span = Span(file, statement.start, statement.start + max(1, len(statement.word)))
+        return [Diagnostic("E110", f"this statement is longer than {MAX_STATEMENT} characters", Label(span))]
+    start = "kernel_line" if statement.word == "kernel" else _START.get(statement.inside, "any_line")
+    try:
+        tree = parser().parse(file.text[statement.start : statement.end].rstrip() + "\n", start=start)
+    except UnexpectedInput as error:
+        return [_continuation_error(file, statement, error) or unexpected(file, error, statement.start)]
+    builder = TreeBuilder(file, lambda path, span: (), statement.start)
+    assert isinstance(tree, Tree)
+    if tree.data == "cluster":
+        builder.cluster(tree)
+    elif tree.data == "kernel_head":
+        builder.kernel(Tree("kernel", [tree]), "")
+    else:
+        builder.statement(tree)
+    preset = tree.data == "schedule_head" and bool(tree.children) and isinstance(tree.children[0], Token)
+    span = builder.span(tree)
+    if statement.opens and not statement.has_body and not preset:
+        text = "a body must follow, indented further"
+        builder.error("E102", f"`{statement.word}` has no body", span, text)
+    if preset and statement.has_body:
+        text = "tkgen builds a schedule of this name itself"
+        builder.error("E109", "a preset schedule has no lines", span, text, Fix("drop the name or the lines"))
+    return builder.diagnostics
+
+
+def _continuation_error(file: SourceFile, statement: Statement, error: UnexpectedInput) -> Diagnostic | None:
+    """E102 where a statement's second line is a statement itself, indented by mistake."""
+    start = statement.start + (error.pos_in_stream or 0)
+    word = re.match(r"\w*", file.text[start : start + 40])
+    if start not in statement.continued or word is None or word[0] not in (*STATEMENTS, *LINES):
+        return None
+    first = Span(file, statement.start, statement.start + len(statement.word))
+    return Diagnostic(
+        "E102",
+        f"this line is indented further than the `{statement.word}` above, so it continues that statement",
+        Label(Span(file, start, start + len(word[0])), "a statement of its own?"),
+        (Label(first, "this statement goes on"),),
+        fix=Fix(f"align `{word[0]}` with `{statement.word}`"),
+    )
+
+
+def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
+    """E101, E103 or E109 for a first word that cannot start a statement here."""
+    word, inside = statement.word, statement.inside
+    span = Span(file, statement.start, statement.start + max(1, len(word)))
+    allowed = LINES if inside == "schedule" else ("kernel", *STATEMENTS) if inside == "file" else STATEMENTS
+    if word in allowed:
+        return []
+    if not word:
+        shown = file.text[span.start]
+        what = f"`{shown}`" if shown.isprintable() else f"the character U+{ord(shown):04X}"
+        return [Diagnostic("E101", f"expected a statement, found {what}", Label(span, "expected a statement"))]
+    fix: Fix | None = None
+    if word == "kernel":
+        message, text = "`kernel` cannot stand inside a body", "a kernel starts at the beginning of its line"
+    elif inside == "schedule" and word in OPERATIONS:
+        message, text = f"`{word}` stands in a line of a schedule, not on its own", "start the line with a cluster"
+        fix = Fix("start the line with `cluster` or `group`", (Edit(Span(file, span.start, span.start), "cluster "),))
+    elif inside == "schedule" and word in STATEMENTS:
+        message, text = f"`{word}` is not a line of a schedule", "expected `cluster` or `group`"
+        fix = Fix("indent it like `schedule`, and put it before or after")
+    elif word in LINES or word in OPERATIONS:
+        message, text = f"`{word}` stands in a schedule, not here", "expected a statement"
+        fix = Fix("write `schedule` on a line above, and this line indented under it")
+    else:
+        kind = "line of a schedule" if inside == "schedule" else "statement"
+        meant = nearest(word, allowed)
+        fix = Fix(f"write `{meant}`", (Edit(span, meant),)) if meant else None
+        text = f"a {kind} starts with one of {', '.join(allowed)}" if not meant else f"did you mean `{meant}`?"
+        return [Diagnostic("E103", f"there is no {kind} `{word}`", Label(span, text), fix=fix)]
+    return [Diagnostic("E109", message, Label(span, text), fix=fix)]
+
+
+def _opens(word: str) -> str | None:
+    """The kind of body that a line starting with this word opens, misspellings included."""
+    if word in OPENERS:
+        return word
+    if word in STATEMENTS or word in LINES or word in OPERATIONS:
+        return None
+    meant = nearest(word, ("kernel", *STATEMENTS))
+    return meant if meant in OPENERS else None
+
+
+def _indentation(file: SourceFile, line: PhysicalLine, message: str, text: str) -> Diagnostic:
+    span = Span(file, line.start, line.code) if line.width else Span(file, line.code, line.code + 1)
+    return Diagnostic("E102", message, Label(span, text))
+
+
+def _tab_error(file: SourceFile, line: PhysicalLine) -> Diagnostic:
+    """E102; the fix is certain where the whole file is indented by tabs alone."""
+    indents = [other for other in code_lines(file.text) if other.width]
+    edits: tuple[Edit, ...] = ()
+    if all(set(file.text[other.start : other.code]) == {"\t"} for other in indents):
+        edits = tuple(Edit(Span(file, i.start, i.code), "  " * i.width) for i in indents)
+    return Diagnostic(
+        "E102",
+        "a tab in the indentation",
+        Label(Span(file, line.start, line.code), "indentation is made of spaces"),
+        fix=Fix("indent by two spaces per level", edits),
+    )
+
+
+def _listed(widths: list[int]) -> str:
+    return " and ".join(map(str, widths))

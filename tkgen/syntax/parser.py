@@ -1,0 +1,171 @@
+"""Source text to AST.
+
+    kernel = parse_path("specs/eight_wave.tk")
+
+Every problem is a `SpecError` with diagnostics E100..E110, all of a file's syntax errors at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lark import Tree, UnexpectedInput
+from lark.indenter import DedentError
+
+from tkgen.diagnostics import Diagnostic, Label, SpecError
+from tkgen.source import SourceFile, Span
+from tkgen.syntax import ast
+from tkgen.syntax.errors import MAX_STATEMENT, line_errors, unexpected
+from tkgen.syntax.grammar import parser
+from tkgen.syntax.loader import IncludeError, Loader, check_text, identity, read_source
+from tkgen.syntax.tree import Branch, TreeBuilder, check_once
+
+MAX_INCLUDES = 16
+
+
+def parse_path(path: str | os.PathLike[str], include_roots: Sequence[str | os.PathLike[str]] = ()) -> ast.Kernel:
+    """The kernel in the file at `path`; includes may reach its own folder and `include_roots`. Raises SpecError."""
+    file = read_source(Path(path), os.fspath(path))
+    return parse(file, loader=Loader.of([os.path.dirname(file.name) or ".", *include_roots]))
+
+
+def parse(file: SourceFile, *, loader: Loader | None = None) -> ast.Kernel:
+    """The one kernel of a spec. Without a loader, `include` is an error. Raises SpecError."""
+    tree = parse_tree(file)
+    builder = _Includer(file, loader).builder
+    items = [t for t in tree.children if isinstance(t, Tree)]
+    kernels = [t for t in items if t.data == "kernel"]
+    loose = [t for t in items if t.data != "kernel"]
+    kernel = builder.kernel(kernels[0], header_comment(file)) if kernels else None
+    for other in kernels[1:]:
+        first, again = builder.span(kernels[0].children[0]), builder.span(other.children[0])
+        labels = (Label(first, "the first one"),)
+        builder.diagnostics.append(
+            Diagnostic("E106", "a spec holds one kernel, this file more", Label(again, "another one"), labels)
+        )
+    if loose or kernel is None:
+        builder.diagnostics.append(_not_a_spec(file, [_header(t, builder) for t in loose], kernel))
+    if kernel is not None:
+        check_once(kernel.body, builder)
+    if builder.diagnostics or kernel is None:
+        raise SpecError(builder.diagnostics)
+    return kernel
+
+
+def parse_fragment(file: SourceFile, *, loader: Loader | None = None) -> tuple[ast.Statement, ...]:
+    """The statements of a file made for `include`. Raises SpecError."""
+    includer = _Includer(file, loader)
+    statements = includer.fragment()
+    check_once(statements, includer.builder)
+    if includer.builder.diagnostics:
+        raise SpecError(includer.builder.diagnostics)
+    return statements
+
+
+def parse_tree(file: SourceFile) -> Branch:
+    """Lark's tree of a file. Raises SpecError with all its syntax errors."""
+    check_text(file)
+    text = file.text.rstrip()
+    try:
+        if _has_long_statement(text) or "\t" in text and re.search(r"^ *\t[ \t]*[^\s#]", text, re.MULTILINE):
+            raise DedentError("tabs, or a statement of absurd length")
+        return parser().parse(text, start="file")
+    except (UnexpectedInput, DedentError) as error:
+        found = line_errors(file)
+        if not found:
+            assert isinstance(error, UnexpectedInput), error
+            found = [unexpected(file, error)]
+        raise SpecError(found) from None
+
+
+def header_comment(file: SourceFile) -> str:
+    """The comment block that the file opens with, without its `#`s."""
+    lines: list[str] = []
+    for number in range(1, len(file.line_starts) + 1):
+        line = file.line(number).strip()
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").removeprefix(" "))
+    return "\n".join(lines)
+
+
+class _Includer:
+    """A file being parsed, the chain of files that include it, and the builder of its nodes."""
+
+    def __init__(self, file: SourceFile, loader: Loader | None, chain: tuple[Span, ...] = ()) -> None:
+        self.file = file
+        self.loader = loader
+        self.chain = chain  # the include statements that lead here, outermost first
+        self.builder = TreeBuilder(file, self.include)
+
+    def fragment(self) -> tuple[ast.Statement, ...]:
+        """This file's statements; what is wrong goes to the builder's diagnostics."""
+        try:
+            tree = parse_tree(self.file)
+        except SpecError as error:
+            self.builder.diagnostics += error.diagnostics
+            return ()
+        for item in tree.children:
+            if isinstance(item, Tree) and item.data == "kernel":
+                span = self.builder.span(item.children[0])
+                self.builder.error("E106", "an included file holds statements, not a kernel", span)
+        return self.builder.body(t for t in tree.children if isinstance(t, Tree) and t.data != "kernel")
+
+    def include(self, path: str, span: Span) -> tuple[ast.Statement, ...]:
+        """The statements of the file that an include names; E104 where it cannot be followed."""
+        chain = (*self.chain, span)
+        try:
+            if self.loader is None:
+                raise IncludeError("there are no files around this text")
+            if len(chain) > MAX_INCLUDES:
+                raise IncludeError(f"includes nest more than {MAX_INCLUDES} files deep")
+            file = self.loader.load(path, self.file)
+            if identity(file.name) in [identity(s.file.name) for s in chain]:
+                raise IncludeError("this file includes itself")
+        except IncludeError as error:
+            outer = tuple(Label(s, "included from here") for s in reversed(self.chain))
+            message = f'cannot include "{path}": {error}'
+            self.builder.diagnostics.append(Diagnostic("E104", message, Label(span, str(error)), outer))
+            return ()
+        except SpecError as error:
+            self.builder.diagnostics += [_included(d, span) for d in error.diagnostics]
+            return ()
+        inner = _Includer(file, self.loader, chain)
+        statements = inner.fragment()
+        self.builder.diagnostics += [_included(d, span) for d in inner.builder.diagnostics]
+        return statements
+
+
+def _included(diagnostic: Diagnostic, span: Span) -> Diagnostic:
+    """The same finding, with the include that leads to its file."""
+    if diagnostic.primary is None:
+        return replace(diagnostic, primary=Label(span, "included here"))
+    if any(label.span == span and label.span.file is span.file for label in diagnostic.secondary):
+        return diagnostic
+    return replace(diagnostic, secondary=(*diagnostic.secondary, Label(span, "included from here")))
+
+
+def _header(tree: Branch, builder: TreeBuilder) -> Span:
+    """The span of a statement's header line."""
+    inner = tree.children[0] if tree.data in ("role", "schedule") else tree
+    return builder.span(inner)
+
+
+def _not_a_spec(file: SourceFile, loose: list[Span], kernel: ast.Kernel | None) -> Diagnostic:
+    """E106 for statements outside a kernel, or no kernel at all."""
+    if kernel is not None:
+        label = Label(loose[0], "indent it under the kernel")
+        return Diagnostic("E106", "a statement outside the kernel", label, (Label(kernel.span, "the kernel"),))
+    if not loose:
+        return Diagnostic("E106", "this file holds no kernel", Label(Span(file, 0, 0), "a spec starts with `kernel NAME`"))
+    label = Label(loose[0], "expected `kernel NAME` before the first statement")
+    return Diagnostic("E106", "this file holds statements but no kernel", label, notes=("it can be included",))
+
+
+def _has_long_statement(text: str) -> bool:
+    """Whether a line, and so a statement, is longer than any that is worth parsing."""
+    return len(text) > MAX_STATEMENT and max(map(len, text.split("\n"))) > MAX_STATEMENT

@@ -1,0 +1,403 @@
+"""From Lark's parse tree to the AST: one method per rule of the grammar, named after it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from lark import Token, Tree
+
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.source import SourceFile, Span
+from tkgen.syntax import ast
+from tkgen.syntax.grammar import OPERATIONS
+
+Branch = Tree[Token]
+N = TypeVar("N")
+
+# The largest number a spec may hold: dimensions travel as 32-bit signed integers in kernel arguments.
+MAX_INT = 2**31 - 1
+MAX_DEPTH = 64
+
+_ONCE = {
+    ast.Block: "block",
+    ast.Remap: "remap",
+    ast.Grid: "grid",
+    ast.Tail: "tail",
+    ast.Waves: "waves",
+    ast.Occupancy: "occupancy",
+    ast.Epilogue: "epilogue",
+    ast.Unroll: "unroll",
+    ast.Schedule: "schedule",
+}
+
+
+class TreeBuilder:
+    """Builds AST nodes for one file and collects what is wrong with them in `diagnostics`.
+
+    `offset` is where the parsed text starts in `file`; `include` returns the statements of an included file.
+    """
+
+    def __init__(
+        self, file: SourceFile, include: Callable[[str, Span], tuple[ast.Statement, ...]], offset: int = 0
+    ) -> None:
+        self.file = file
+        self.offset = offset
+        self.diagnostics: list[Diagnostic] = []
+        self._include_file = include
+
+    # ------------------------------------------------------------ pieces
+
+    def span(self, node: Branch | Token) -> Span:
+        """Where a tree or token stands."""
+        place = node if isinstance(node, Token) else node.meta
+        return Span(self.file, (place.start_pos or 0) + self.offset, (place.end_pos or 0) + self.offset)
+
+    def error(self, code: str, message: str, span: Span, label: str = "", fix: Fix | None = None) -> None:
+        """Note an error."""
+        self.diagnostics.append(Diagnostic(code, message, Label(span, label), fix=fix))
+
+    def name(self, token: Token | Branch) -> ast.Name:
+        """A NAME token, or a `name` tree, as a name."""
+        return ast.Name(self.span(token), str(token if isinstance(token, Token) else token.children[0]))
+
+    def names(self, trees: Iterable[Token | Branch]) -> tuple[ast.Name, ...]:
+        """Several of them."""
+        return tuple(self.name(t) for t in trees)
+
+    def number(self, token: Token, sign: str = "") -> ast.Number:
+        """An INT or FLOAT token as a number; E105 where it is out of range."""
+        span = self.span(token)
+        value: int | float
+        if token.type == "INT":
+            digits = token.lstrip("0") or "0"
+            value = int(digits) if len(digits) <= 10 else MAX_INT + 1
+            if value > MAX_INT:
+                self.error("E105", "this number is out of range", span, f"the largest is {MAX_INT}")
+                value = MAX_INT
+        else:
+            value = float(token)
+            if math.isinf(value):
+                self.error("E105", "this number is out of range", span, "more than a 64-bit float can hold")
+                value = 0.0
+        return ast.Number(span, -value if sign == "-" else value)
+
+    def expr(self, node: Branch | Token, depth: int = 0) -> ast.Expr:
+        """An expression tree; E110 where it nests deeper than anyone would write."""
+        if isinstance(node, Token):
+            return self.name(node)
+        if depth > MAX_DEPTH:
+            self.error("E110", f"this expression nests more than {MAX_DEPTH} operations", self.span(node))
+            return ast.Number(self.span(node), 1)
+        if node.data == "number":
+            *sign, digits = _tokens(node)
+            value = self.number(digits, "".join(sign))
+            return ast.Number(self.span(node), value.value)
+        if node.data == "name":
+            return self.name(node)
+        if node.data == "binary":
+            left, op, right = node.children
+            return ast.Binary(self.span(node), str(op), self.expr(left, depth + 1), self.expr(right, depth + 1))
+        return self.call(node, depth)
+
+    def exprs(self, trees: Iterable[Branch | Token]) -> tuple[ast.Expr, ...]:
+        """Several of them."""
+        return tuple(self.expr(t) for t in trees)
+
+    def call(self, node: Branch, depth: int = 0) -> ast.Call:
+        """`name(a, b = c)`; the same keyword twice is E107."""
+        args: list[ast.Expr] = []
+        keywords: dict[str, tuple[ast.Name, ast.Expr]] = {}
+        for argument in node.children[1:]:
+            if isinstance(argument, Tree) and argument.data == "keyword":
+                key = self.name(argument.children[0])
+                if key.id in keywords:
+                    self.repeated(f"argument `{key.id}`", key.span, keywords[key.id][0].span)
+                keywords[key.id] = (key, self.expr(argument.children[1], depth + 1))
+            else:
+                args.append(self.expr(argument, depth + 1))
+                if keywords:
+                    self.error("E101", "a positional argument follows a keyword argument", args[-1].span)
+        return ast.Call(self.span(node), self.name(node.children[0]), tuple(args), tuple(keywords.values()))
+
+    def repeated(self, what: str, span: Span, first: Span) -> None:
+        """E107."""
+        self.diagnostics.append(
+            Diagnostic(
+                "E107",
+                f"{what} is given twice",
+                Label(span, "given again here"),
+                (Label(first, "first given here"),),
+                fix=Fix("remove one of the two"),
+            )
+        )
+
+    def options(self, trees: Iterable[Branch | Token]) -> dict[str, ast.Expr]:
+        """`buffers 2 via registers` as a dictionary; the same option twice is E107."""
+        found: dict[str, tuple[Branch | Token, ast.Expr]] = {}
+        for tree in trees:
+            assert isinstance(tree, Tree)
+            word, value = tree.children
+            if str(word) in found:
+                self.repeated(f"`{word}`", self.span(tree), self.span(found[str(word)][0]))
+            found[str(word)] = (tree, self.expr(value))
+        return {word: value for word, (_, value) in found.items()}
+
+    def wave_range(self, node: Branch) -> ast.WaveRange:
+        """`0..3`, or `2` for `2..2`."""
+        ends = self.exprs(node.children)
+        return ast.WaveRange(self.span(node), ends[0], ends[-1])
+
+    def index(self, node: Branch) -> ast.Index | None:
+        """`2`, `0..1`; None for `*`."""
+        if not node.children:
+            return None
+        ends = self.exprs(node.children)
+        return ast.Index(self.span(node), ends[0], ends[-1])
+
+    # ------------------------------------------------------------ statements
+
+    def statement(self, node: Branch) -> ast.Statement:
+        """Any statement."""
+        build: Callable[[Branch], ast.Statement] = getattr(self, f"_{node.data}")
+        return build(node)
+
+    def body(self, nodes: Iterable[Branch | Token]) -> tuple[ast.Statement, ...]:
+        """The statements of a body."""
+        return tuple(self.statement(node) for node in nodes if isinstance(node, Tree))
+
+    def kernel(self, node: Branch, header: str) -> ast.Kernel:
+        """A kernel and its body; `header` is the file's opening comment."""
+        head = _tree(node.children[0])
+        name = self.name(head.children[0])
+        return ast.Kernel(self.span(head), name, self.body(node.children[1:]), header)
+
+    def _binding(self, node: Branch, dynamic: bool) -> ast.Binding:
+        name, value = self.name(node.children[0]), self.expr(node.children[1])
+        if name.id == "dynamic":
+            self.error("E108", "`dynamic` is a reserved word", name.span, "no dimension can have this name")
+        if isinstance(value, ast.Name) and value.id == "dynamic":
+            if not dynamic:
+                self.error("E101", "a parameter needs a number", value.span, "only `dims` can be `dynamic`")
+            return ast.Binding(self.span(node), name, None)
+        return ast.Binding(self.span(node), name, value)
+
+    def _dims(self, node: Branch) -> ast.Dims:
+        return ast.Dims(self.span(node), tuple(self._binding(_tree(b), True) for b in node.children))
+
+    def _param(self, node: Branch) -> ast.Param:
+        return ast.Param(self.span(node), tuple(self._binding(_tree(b), False) for b in node.children))
+
+    def _global(self, node: Branch) -> ast.Global:
+        name, dtype, *shape = node.children
+        tensor = self.name(name)
+        if tensor.id in OPERATIONS:
+            text = "an operation of schedules has this name"
+            self.error("E108", f"`{tensor.id}` is a reserved word", tensor.span, text, Fix("rename the tensor"))
+        return ast.Global(self.span(node), tensor, self.name(dtype), self.exprs(shape))
+
+    def _scalar(self, node: Branch) -> ast.Scalar:
+        name, dtype, *default = node.children
+        return ast.Scalar(
+            self.span(node), self.name(name), self.name(dtype), self.expr(default[0]) if default else None
+        )
+
+    def _target(self, node: Branch) -> ast.Targets:
+        return ast.Targets(self.span(node), self.names(node.children))
+
+    def _tune(self, node: Branch) -> ast.Tune:
+        return ast.Tune(self.span(node), self.name(node.children[0]), self.exprs(node.children[1:]))
+
+    def _include(self, node: Branch) -> ast.Include:
+        (token,) = _tokens(node)
+        span = self.span(node)
+        path = str(token)[1:-1]
+        return ast.Include(span, path, self._include_file(path, span))
+
+    def _block(self, node: Branch) -> ast.Block:
+        rows, cols, step = self.exprs(node.children)
+        return ast.Block(self.span(node), rows, cols, step)
+
+    def _remap(self, node: Branch) -> ast.Remap:
+        return ast.Remap(self.span(node), tuple(self.call(_tree(c)) for c in node.children))
+
+    def _grid(self, node: Branch) -> ast.Grid:
+        return ast.Grid(self.span(node), self.call(_tree(node.children[0])))
+
+    def _tail(self, node: Branch) -> ast.Tail:
+        return ast.Tail(self.span(node), self.name(node.children[0]))
+
+    def _waves(self, node: Branch) -> ast.Waves:
+        rows, *cols = self.exprs(node.children)
+        return ast.Waves(self.span(node), rows, cols[0] if cols else None)
+
+    def _occupancy(self, node: Branch) -> ast.Occupancy:
+        return ast.Occupancy(self.span(node), self.expr(node.children[0]))
+
+    def _allow(self, node: Branch) -> ast.Allow:
+        return ast.Allow(self.span(node), self.names(node.children))
+
+    def _shared(self, node: Branch) -> ast.Shared:
+        names, options = _split(node)
+        given = self.options(options)
+        return ast.Shared(self.span(node), self.names(names), given.get("buffers"), _as_name(given.get("via")))
+
+    def _registers(self, node: Branch) -> ast.Registers:
+        names, options = _split(node)
+        given = self.options(options)
+        return ast.Registers(self.span(node), self.names(names), given.get("slice"), given.get("buffers"))
+
+    def _accumulate(self, node: Branch) -> ast.Accumulate:
+        parts = {t.data: t for t in node.children if isinstance(t, Tree)}
+        name, dtype = (self.name(t) for t in node.children if isinstance(t, Token))
+        product = self.names(parts["product"].children) if "product" in parts else ()
+        tile = self.exprs(parts["tile"].children)
+        mfma = self.exprs(parts["mfma"].children) if "mfma" in parts else ()
+        return ast.Accumulate(
+            self.span(node),
+            name,
+            (product[0], product[1]) if product else None,
+            dtype,
+            (tile[0], tile[1]),
+            self.name(parts["arrangement"]) if "arrangement" in parts else None,
+            (mfma[0], mfma[1]) if mfma else None,
+        )
+
+    def _epilogue(self, node: Branch) -> ast.Epilogue:
+        return ast.Epilogue(self.span(node), tuple(self.call(_tree(c)) for c in node.children))
+
+    def _store(self, node: Branch) -> ast.Store:
+        return ast.Store(self.span(node), self.name(node.children[0]))
+
+    def _load(self, node: Branch) -> ast.Load:
+        return ast.Load(self.span(node), self.names(node.children))
+
+    def _role(self, node: Branch) -> ast.Role:
+        head = _tree(node.children[0])
+        name, waves, *shape = head.children
+        for inner in node.children[1:]:
+            if isinstance(inner, Tree) and inner.data == "role":
+                span = self.span(inner.children[0])
+                self.error("E109", "a role cannot stand inside a role", span, fix=Fix("move it beside the other"))
+        sizes = self.exprs(shape)
+        return ast.Role(
+            self.span(head),
+            self.name(name),
+            self.wave_range(_tree(waves)),
+            (sizes[0], sizes[1]) if sizes else None,
+            self.body(t for t in node.children[1:] if isinstance(t, Tree) and t.data != "role"),
+        )
+
+    def _role_head(self, node: Branch) -> ast.Role:
+        return self._role(Tree("role", [node]))
+
+    def _phase(self, node: Branch) -> ast.Phase:
+        return ast.Phase(self.span(node), self.wave_range(_tree(node.children[0])), self.expr(node.children[1]))
+
+    def _unroll(self, node: Branch) -> ast.Unroll:
+        return ast.Unroll(self.span(node), self.expr(node.children[0]))
+
+    # ------------------------------------------------------------ schedules
+
+    def _schedule(self, node: Branch) -> ast.Schedule:
+        head = _tree(node.children[0])
+        preset = next((self.name(t) for t in head.children if isinstance(t, Token)), None)
+        given = self.options(t for t in head.children if isinstance(t, Tree))
+        return ast.Schedule(
+            self.span(head),
+            preset,
+            _as_name(given.get("barriers")),
+            _as_name(given.get("waits")),
+            tuple(self.cluster(_tree(c)) for c in node.children[1:]),
+        )
+
+    def _schedule_head(self, node: Branch) -> ast.Schedule:
+        return self._schedule(Tree("schedule", [node]))
+
+    def cluster(self, node: Branch) -> ast.Cluster:
+        """A line of a schedule."""
+        kind, *ops = node.children
+        return ast.Cluster(self.span(node), str(kind), tuple(op for tree in ops for op in self._ops(_tree(tree))))
+
+    def _ops(self, node: Branch) -> list[ast.ScheduleOp]:
+        span = self.span(node)
+        if node.data == "moves":
+            action, *moves = node.children
+            first, *rest = (self._move(str(action), _tree(m)) for m in moves)
+            return [
+                ast.Move(
+                    self.span(action).to(first.span), first.action, first.name, first.step, first.frags, first.slices
+                ),
+                *rest,
+            ]
+        if node.data == "multiply":
+            return [self._multiply(node)]
+        if node.data == "wait":
+            return [ast.Wait(span, self.name(node.children[0]), self.expr(node.children[1]))]
+        if node.data == "priority":
+            return [ast.Priority(span, self.expr(node.children[0]))]
+        return [ast.Barrier(span)]
+
+    def _multiply(self, node: Branch) -> ast.Multiply:
+        parts = [_tree(t) for t in node.children]
+        if parts and parts[0].data == "only_slice":
+            return ast.Multiply(self.span(node), None, None, self.index(_tree(parts[0].children[0])))
+        rows, cols, slices, *_ = *(self.index(p) for p in parts), None, None, None
+        return ast.Multiply(self.span(node), rows, cols, slices)
+
+    def _move(self, action: str, node: Branch) -> ast.Move:
+        name, *parts = node.children
+        step: ast.StepRef | None = None
+        indices: list[ast.Index | None] = []
+        for part in parts:
+            tree = _tree(part)
+            if tree.data == "step":
+                step = self._step(tree)
+            else:
+                indices.append(self.index(tree))
+        frags, slices, *_ = *indices, None, None
+        return ast.Move(self.span(node), action, self.name(name), step, frags, slices)
+
+    def _step(self, node: Branch) -> ast.StepRef:
+        variable, *offset = _tokens(node)
+        if variable != "k":
+            fix = Fix("write `k`", (Edit(self.span(variable), "k"),))
+            self.error("E101", f"expected `k`, found `{variable}`", self.span(variable), "the loop's K-step is `k`", fix)
+        value = self.number(offset[1], offset[0]).value if offset else 0
+        return ast.StepRef(self.span(node), int(value))
+
+
+def check_once(statements: Iterable[ast.Statement], builder: TreeBuilder) -> None:
+    """E107 for statements that may stand only once in a body, counting those of included files."""
+    seen: dict[type, ast.Statement] = {}
+    pending = list(statements)[::-1]
+    while pending:
+        statement = pending.pop()
+        if isinstance(statement, ast.Include):
+            pending.extend(statement.body[::-1])
+        elif isinstance(statement, ast.Role):
+            check_once(statement.body, builder)
+        elif type(statement) in _ONCE:
+            first = seen.setdefault(type(statement), statement)
+            if first is not statement:
+                builder.repeated(f"`{_ONCE[type(statement)]}`", statement.span, first.span)
+
+
+def _tree(node: Branch | Token) -> Branch:
+    assert isinstance(node, Tree)
+    return node
+
+
+def _tokens(node: Branch) -> list[Token]:
+    return [t for t in node.children if isinstance(t, Token)]
+
+
+def _split(node: Branch) -> tuple[list[Branch], list[Branch]]:
+    trees = [_tree(t) for t in node.children]
+    return [t for t in trees if t.data == "name"], [t for t in trees if t.data == "option"]
+
+
+def _as_name(value: ast.Expr | None) -> ast.Name | None:
+    assert value is None or isinstance(value, ast.Name)
+    return value
