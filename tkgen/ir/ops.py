@@ -20,7 +20,9 @@ class Action(Enum):
     WRITE = "write"  # staging registers -> LDS, asynchronous (lgkmcnt)
     COPY = "copy"  # global -> LDS directly, asynchronous (vmcnt)
     READ = "read"  # LDS -> register tiles, asynchronous (lgkmcnt)
+    ZERO = "zero"  # accumulators = 0
     MULTIPLY = "multiply"  # register tiles -> accumulators
+    STORE = "store"  # accumulators -> epilogue -> global
     BARRIER = "barrier"  # s_barrier: a meeting of all waves of the block
     WAIT = "wait"  # s_waitcnt on one counter
     PRIORITY = "priority"  # s_setprio
@@ -28,7 +30,8 @@ class Action(Enum):
 
 
 LDS_WRITES = frozenset({Action.LOAD, Action.WRITE, Action.COPY})
-MOVES = LDS_WRITES | {Action.FETCH, Action.READ}
+LOADS = LDS_WRITES | {Action.FETCH}
+MOVES = LOADS | {Action.READ}
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,8 @@ class Op:
 
     `operand` names the tensor of a move. `rows`/`cols` are accumulator fragment indices (a READ of A uses rows, of
     B cols), `slices` the K slices. `count` is the argument of a wait (operations that may stay outstanding) or the
-    priority. `counter` is `vm` or `lds`. `automatic` marks barriers and waits that tkgen placed.
+    priority. `counter` is `vm` or `lds`. `automatic` marks barriers and waits that tkgen placed. LDS buffer of step s is
+    (s + `slot_shift`) mod buffers; the shift is zero but in mutants of the mutation benchmark.
     """
 
     action: Action
@@ -49,6 +53,7 @@ class Op:
     counter: str = ""
     count: int = 0
     automatic: bool = False
+    slot_shift: int = 0
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -61,6 +66,8 @@ class Op:
         match self.action:
             case Action.READ:
                 return f"read {self.operand}{step}({indices(self.rows or self.cols)}; {indices(self.slices)})"
+            case Action.ZERO | Action.STORE:
+                return f"{self.action.value} ({indices(self.rows)}, {indices(self.cols)})"
             case Action.MULTIPLY:
                 return f"multiply {step}({indices(self.rows)}, {indices(self.cols)}; {indices(self.slices)})"
             case Action.WAIT:
@@ -70,7 +77,8 @@ class Op:
             case Action.BARRIER | Action.FENCE:
                 return self.action.value
             case _:
-                return f"{self.action.value} {self.operand}{step}"
+                shift = f" slot {self.slot_shift:+d}" if self.slot_shift else ""
+                return f"{self.action.value} {self.operand}{step}{shift}"
 
 
 def indices(values: tuple[int, ...]) -> str:
@@ -78,3 +86,57 @@ def indices(values: tuple[int, ...]) -> str:
     if len(values) > 1 and values == tuple(range(values[0], values[-1] + 1)):
         return f"{values[0]}..{values[-1]}"
     return ",".join(map(str, values))
+
+
+@dataclass(frozen=True)
+class Step:
+    """A K-step: `offset` counted from step 0 (`zero`), from the loop variable (`k`) or from the last + 1 (`end`)."""
+
+    base: str
+    offset: int
+
+    def at(self, k: int, steps: int) -> int:
+        """The number of the step in iteration `k` of a tile of `steps` K-steps."""
+        return self.offset + {"zero": 0, "k": k, "end": steps}[self.base]
+
+    def __str__(self) -> str:
+        if self.base == "zero":
+            return str(self.offset)
+        name = {"k": "k", "end": "steps"}[self.base]
+        return name if not self.offset else f"{name} {'+' if self.offset > 0 else '-'} {abs(self.offset)}"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An operation at a K-step of a program."""
+
+    op: Op
+    step: Step
+
+    def __str__(self) -> str:
+        shown = str(self.op)
+        return shown.replace("[k]", f"[{self.step}]").replace(f"[k{self.op.offset:+d}]", f"[{self.step}]")
+
+
+@dataclass(frozen=True)
+class WaveProgram:
+    """What some waves of the block execute: prologue, steady loop (one pass handles `unroll` steps), epilogue.
+
+    `phase` meetings are passed before the prologue, so these waves run that far behind; all others pass as many
+    after their epilogue.
+    """
+
+    role: str
+    waves: tuple[int, ...]
+    phase: int
+    prologue: tuple[Placed, ...]
+    body: tuple[Placed, ...]
+    epilogue: tuple[Placed, ...]
+
+
+@dataclass(frozen=True)
+class Body:
+    """One iteration of one role: the operations in order, steps relative to k."""
+
+    role: str
+    ops: tuple[Op, ...]

@@ -39,7 +39,7 @@ S = TypeVar("S")
 EPILOGUES = ("scale", "add", "bias", "relu", "gelu", "gelu_tanh", "silu")
 GRIDS = ("linear", "persistent")
 TAILS = ("masked", "clamped")
-ALLOWANCES = ("spills", "slow_reads", "redundant_loads", "low_occupancy")
+ALLOWANCES = ("spills", "slow_reads", "low_occupancy")
 MAX_WAVES = 16  # 1024 threads of a work-group (AMDGPU backend limit, LLVM AMDGPUUsage)
 
 

@@ -1,0 +1,166 @@
+"""The dataflow graph: operations of one iteration as nodes, dependencies with kind and iteration distance as edges.
+
+A dependency says: `source` of iteration i must come before `target` of iteration i + `distance`. For an LDS tile with n
+buffers the sequential meaning of the steps is: writes of step s, reads of step s, writes of step s + n. Hence
+
+    RAW  write[k+w] -> read[k+r]    distance w - r
+    WAR  read[k+r]  -> write[k+w]   distance n - w + r
+    WAW  write[k+v] -> write[k+w]   distance n - w + v
+
+Register tiles (one per fragment, slot = (step * slices + slice) mod buffers) and the staging registers follow the
+same rule within one wave. Every edge is exact: nothing is approximated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import networkx as nx
+
+from tkgen.ir.ops import LDS_WRITES, Action, Op
+from tkgen.ir.types import Program
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operation of the iteration: where it stands and who executes it."""
+
+    position: int
+    role: str
+    op: Op
+    waves: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """`source` (a position) of iteration i comes before `target` of iteration i + `distance`.
+
+    `kind` is RAW, WAR or WAW; `medium` is `lds`, `register` or `staging`; `crosses_waves` says that the two may run
+    on different waves, so that only a barrier can order them.
+    """
+
+    source: int
+    target: int
+    kind: str
+    medium: str
+    operand: str
+    distance: int
+    crosses_waves: bool
+
+
+def build(program: Program, iteration: Sequence[tuple[str, Op]]) -> nx.MultiDiGraph:
+    """The graph of one iteration.
+
+    Nodes are positions with attribute `node` (a Node); edges carry `dependency` (a Dependency) and, once barriers are
+    placed, `barrier`: the position of the first barrier that covers it, or None.
+    """
+    waves = {r.name: tuple(r.waves) for r in program.roles}
+    graph = nx.MultiDiGraph(name=program.name)
+    nodes = [Node(i, role, op, waves[role]) for i, (role, op) in enumerate(iteration)]
+    for node in nodes:
+        graph.add_node(node.position, node=node)
+    for dependency in _dependencies(program, nodes):
+        graph.add_edge(dependency.source, dependency.target, dependency=dependency, barrier=None)
+    return graph
+
+
+def dependencies(graph: nx.MultiDiGraph) -> list[Dependency]:
+    """All dependencies in a stable order."""
+    found = [data["dependency"] for _, _, data in graph.edges(data=True)]
+    return sorted(found, key=lambda d: (d.source, d.target, d.kind, d.medium, d.distance))
+
+
+def _dependencies(program: Program, nodes: list[Node]) -> Iterator[Dependency]:
+    for operand in program.operands:
+        mine = [n for n in nodes if n.op.operand == operand.name]
+        writes = [n for n in mine if n.op.action in LDS_WRITES]
+        reads = [n for n in mine if n.op.action is Action.READ]
+        fetches = [n for n in mine if n.op.action is Action.FETCH]
+        n = operand.buffers
+
+        def edge(x: Node, y: Node, kind: str, medium: str, distance: int, name: str = operand.name) -> Dependency:
+            crosses = medium == "lds" and (x.waves != y.waves or len(x.waves) > 1)
+            return Dependency(x.position, y.position, kind, medium, name, distance, crosses)
+
+        for w in writes:
+            for r in reads:
+                yield edge(w, r, "RAW", "lds", w.op.offset - r.op.offset)
+                yield edge(r, w, "WAR", "lds", n - w.op.offset + r.op.offset)
+            for v in writes:
+                if w is not v or not reads:
+                    yield edge(v, w, "WAW", "lds", n - w.op.offset + v.op.offset)
+        for f in fetches:
+            for w in (w for w in writes if w.op.action is Action.WRITE and w.role == f.role):
+                yield edge(f, w, "RAW", "staging", f.op.offset - w.op.offset)
+                yield edge(w, f, "WAR", "staging", 1 - f.op.offset + w.op.offset)
+        for r in reads:
+            for m in (m for m in nodes if m.op.action is Action.MULTIPLY and m.role == r.role):
+                fragments = set(r.op.rows or r.op.cols) & set(m.op.rows if operand is program.a else m.op.cols)
+                if fragments:
+                    yield from _register_edges(program, operand.register_buffers, r, m, edge)
+
+
+def _register_edges(program: Program, buffers: int, r: Node, m: Node, edge: object) -> Iterator[Dependency]:
+    """READ -> MULTIPLY of the same slice, and MULTIPLY -> the READ that next fills the same register slot."""
+    slices = program.a.slices
+    for s in r.op.slices:
+        if s in m.op.slices:
+            yield edge(r, m, "RAW", "register", r.op.offset)  # type: ignore[operator]
+        for t in m.op.slices:
+            ahead = s + r.op.offset * slices - t  # register tiles that this read runs ahead of this multiply
+            distance = -(-(buffers - ahead) // slices) if (buffers - ahead) % slices == 0 else None
+            if distance is not None:
+                yield edge(m, r, "WAR", "register", distance)  # type: ignore[operator]
+
+
+def to_text(graph: nx.MultiDiGraph) -> str:
+    """The stable text form: a line per operation, then a line per dependency."""
+    lines = [f"graph {graph.graph['name']}"]
+    for _, data in sorted(graph.nodes(data=True)):
+        node: Node = data["node"]
+        waves = f"{node.waves[0]}..{node.waves[-1]}" if len(node.waves) > 1 else str(node.waves[0])
+        lines.append(f"  op {node.position}  {node.role} waves {waves}  {node.op}")
+    for source, target, data in sorted(
+        graph.edges(data=True), key=lambda e: (e[0], e[1], e[2]["dependency"].kind, e[2]["dependency"].distance)
+    ):
+        d: Dependency = data["dependency"]
+        covered = "" if not d.crosses_waves else f"  barrier {data['barrier']}"
+        lines.append(f"  {d.kind} {d.medium} {d.operand}  {source} -> {target}  distance {d.distance}{covered}")
+    return "\n".join(lines) + "\n"
+
+
+def to_dot(graph: nx.MultiDiGraph) -> str:
+    """Graphviz source of the graph."""
+    lines = [f'digraph "{graph.graph["name"]}" {{', "  rankdir=LR; node [shape=box, fontname=monospace];"]
+    for position, data in sorted(graph.nodes(data=True)):
+        lines.append(f'  n{position} [label="{data["node"].role}\\n{data["node"].op}"];')
+    colours = {"RAW": "black", "WAR": "red", "WAW": "purple"}
+    for source, target, data in graph.edges(data=True):
+        d = data["dependency"]
+        style = "solid" if d.medium == "lds" else "dashed"
+        lines.append(
+            f'  n{source} -> n{target} [label="{d.kind} {d.operand} {d.distance}", color={colours[d.kind]}, style={style}];'
+        )
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def to_json(graph: nx.MultiDiGraph) -> dict[str, object]:
+    """The graph as plain data, for `tkgen graph --format json`."""
+    operations = [
+        {"position": p, "role": d["node"].role, "waves": list(d["node"].waves), "op": str(d["node"].op)}
+        for p, d in sorted(graph.nodes(data=True))
+    ]
+    edges = [
+        {
+            "source": d.source,
+            "target": d.target,
+            "kind": d.kind,
+            "medium": d.medium,
+            "operand": d.operand,
+            "distance": d.distance,
+            "crosses_waves": d.crosses_waves,
+        }
+        for d in dependencies(graph)
+    ]
+    return {"kernel": graph.graph["name"], "operations": operations, "dependencies": edges}

@@ -1,0 +1,342 @@
+"""The barrier calculus: unrolled traces, the epoch of every operation, and the conflicts that no barrier orders.
+
+`s_barrier` counts waves: the n-th barrier of every wave of a block is one meeting. An operation begins in the epoch
+`begin` (barriers its wave has passed when it issues) and is complete in `done` (barriers passed once its wave has waited
+for it, or infinity). x on wave u happens before y on wave v != u iff done(x) < begin(y); on one wave program order and
+waits decide.
+
+Waits follow the hardware's counters: LDS operations complete in order (lgkmcnt), global loads complete in order
+(vmcnt). A LOAD waits for itself. A MULTIPLY waits for the register tiles it consumes and a WRITE for the fetch it
+writes, because the compiler tracks registers. Everything else is complete only when a WAIT says so.
+
+Why a few passes of the loop prove all of them: control flow is uniform, so epochs are affine in the iteration; an LDS
+slot is revisited after `buffers` steps and no operation runs more than `depth` steps ahead, so after
+depth + buffers + 1 steps the pattern of conflicts repeats. `passes_to_prove` counts those passes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tkgen.ir.ops import LDS_WRITES, Action, Op, Placed, WaveProgram
+from tkgen.ir.types import BASE_TILE, WAVE_LANES, Program
+
+NEVER = math.inf
+
+
+@dataclass(slots=True)
+class Event:
+    """One executed operation: `step` is its K-step in output tile `tile`; `order` its position in the trace."""
+
+    op: Op
+    tile: int
+    step: int
+    order: int
+    begin: int
+    done: float = NEVER
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two operations that the sequential meaning orders and the program does not.
+
+    `kind`: RAW, WAR, WAW (LDS), `unwritten` (a read of a tile nobody loads), `register` (a multiply of a tile that its
+    registers do not hold), `staging`, `zero`, `products` (a fragment does not get every product once), `stores`,
+    `barriers` (waves that pass different numbers of barriers), `wait` (complete too late although a barrier follows).
+    `first` must come before `second`; `waves` are one wave of each.
+    """
+
+    kind: str
+    operand: str
+    first: Event | None
+    second: Event | None
+    waves: tuple[int, int]
+    detail: str = ""
+
+
+def passes_to_prove(program: Program, depth: int, unroll: int) -> int:
+    """Passes of the steady loop after which the pattern of conflicts repeats."""
+    buffers = max(o.buffers for o in program.operands)
+    return -(-(depth + buffers + 1) // unroll) + 1
+
+
+def lds_instructions(program: Program, op: Op) -> int:
+    """LDS instructions one wave issues for `op`: an 8-byte access per base tile and lane (a 16-byte one may halve it)."""
+    operand = program.operand(op.operand)
+    if op.action is Action.READ:
+        tiles = (operand.fragment_extent // BASE_TILE) * (operand.slice // BASE_TILE)
+        return tiles * len(op.rows or op.cols) * len(op.slices)
+    return global_instructions(program, op)
+
+
+def global_instructions(program: Program, op: Op) -> int:
+    """Global loads one wave issues to bring a tile: 16 bytes a lane, over the waves of one group."""
+    operand = program.operand(op.operand)
+    role = next((r for r in program.roles if op.operand in r.loads), program.compute)
+    return max(1, -(-operand.lds_bytes // (16 * WAVE_LANES * role.group)))
+
+
+class _Counter:
+    """Outstanding operations of one hardware counter, completed in order."""
+
+    def __init__(self) -> None:
+        self.queue: deque[tuple[Event, int]] = deque()
+
+    def issue(self, event: Event, instructions: int) -> None:
+        self.queue.append((event, instructions))
+
+    def wait(self, outstanding: int, epoch: int) -> bool:
+        """Complete from the front until at most `outstanding` instructions remain; whether anything completed."""
+        total, changed = sum(n for _, n in self.queue), False
+        while self.queue and total > outstanding:
+            event, n = self.queue[0]
+            if total - n < outstanding:
+                break  # part of this operation is done, not all
+            self.queue.popleft()
+            event.done, changed, total = epoch, True, total - n
+        return changed
+
+    def wait_for(self, event: Event, epoch: int) -> None:
+        """Complete everything up to and including `event`."""
+        if any(e is event for e, _ in self.queue):
+            while self.queue:
+                head, _ = self.queue.popleft()
+                head.done = epoch
+                if head is event:
+                    return
+
+
+def trace(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int, last_phase: int
+          ) -> list[Event]:  # fmt: skip
+    """Every operation that `wave` executes over `tiles` output tiles of `steps` K-steps, with epochs.
+
+    `last_phase` is the largest phase of the block: waves that run ahead pass the difference at the end of a tile.
+    """
+    events: list[Event] = []
+    lds, vm = _Counter(), _Counter()
+    reads: dict[tuple[str, int, int, int], Event] = {}  # (operand, fragment, step, slice) -> its read
+    fetched: dict[tuple[str, int], Event] = {}
+    epoch = 0
+    barrier = Op(Action.BARRIER, automatic=True)
+    for tile in range(tiles):
+        sequence: list[tuple[Op, int]] = [(barrier, 0)] * wave.phase
+        sequence += [(p.op, p.step.at(0, steps)) for p in wave.prologue]
+        for i in range(passes):
+            sequence += [(p.op, p.step.at(i * unroll, steps)) for p in wave.body]
+        sequence += [(p.op, p.step.at(0, steps)) for p in wave.epilogue]
+        sequence += [(barrier, 0)] * (last_phase - wave.phase)
+        for op, step in sequence:
+            event = Event(op, tile, step, len(events), epoch)
+            events.append(event)
+            match op.action:
+                case Action.BARRIER:
+                    event.done = epoch
+                    epoch += 1
+                case Action.LOAD:
+                    lds.wait(0, epoch)
+                    vm.wait(0, epoch)
+                    event.done = epoch
+                case Action.FETCH:
+                    vm.issue(event, global_instructions(program, op))
+                    fetched[op.operand, step] = event
+                case Action.COPY:
+                    vm.issue(event, global_instructions(program, op))
+                case Action.WRITE:
+                    if (op.operand, step) in fetched:
+                        vm.wait_for(fetched.pop((op.operand, step)), epoch)
+                    lds.issue(event, lds_instructions(program, op))
+                case Action.READ:
+                    lds.issue(event, lds_instructions(program, op))
+                    for key in _tiles(op, step):
+                        reads[key] = event
+                case Action.MULTIPLY:
+                    event.done = epoch
+                    for key in _consumed(program, op, step):
+                        if key in reads:
+                            lds.wait_for(reads.pop(key), epoch)
+                case Action.WAIT:
+                    (lds if op.counter == "lds" else vm).wait(op.count, epoch)
+                    event.done = epoch
+                case _:
+                    event.done = epoch
+    return events
+
+
+def _tiles(op: Op, step: int) -> Iterable[tuple[str, int, int, int]]:
+    return ((op.operand, f, step, t) for f in (op.rows or op.cols) for t in op.slices)
+
+
+def _consumed(program: Program, op: Op, step: int) -> Iterable[tuple[str, int, int, int]]:
+    for t in op.slices:
+        yield from ((program.a.name, i, step, t) for i in op.rows)
+        yield from ((program.b.name, j, step, t) for j in op.cols)
+
+
+def conflicts(
+    program: Program, waves: Sequence[WaveProgram], passes: int, unroll: int, steps: int, tiles: int = 1
+) -> list[Conflict]:
+    """Everything that goes wrong in some interleaving of `waves`, the first of each sort.
+
+    `steps` is the number of K-steps that `passes` passes of the loop make with prologue and epilogue.
+    """
+    last_phase = max(w.phase for w in waves)
+    traces = [trace(program, w, passes, unroll, steps, tiles, last_phase) for w in waves]
+    found = _barrier_counts(waves, traces)
+    for wave, events in zip(waves, traces, strict=True):
+        found += _one_wave(program, wave, events, steps)
+    for operand in program.operands:
+        found += _lds(operand.name, operand.buffers, waves, traces)
+    return _first_of_each(found)
+
+
+def _first_of_each(found: list[Conflict]) -> list[Conflict]:
+    unique: dict[tuple[object, ...], Conflict] = {}
+    for c in found:
+        key = (c.kind, c.operand, c.first and c.first.op, c.second and c.second.op)
+        unique.setdefault(key, c)
+    return list(unique.values())
+
+
+def _barrier_counts(waves: Sequence[WaveProgram], traces: list[list[Event]]) -> list[Conflict]:
+    counts = [sum(e.op.action is Action.BARRIER for e in events) for events in traces]
+    return [
+        Conflict("barriers", "", None, None, (waves[0].waves[0], w.waves[0]), f"{counts[0]} {n}")
+        for w, n in zip(waves[1:], counts[1:], strict=True)
+        if n != counts[0]
+    ]
+
+
+# ---------------------------------------------------------------- LDS, across waves
+
+
+def _lds(operand: str, buffers: int, waves: Sequence[WaveProgram], traces: list[list[Event]]) -> list[Conflict]:
+    """RAW, WAR and WAW of one operand: in each slot writes of a step, its reads, then the next writes."""
+    found: list[Conflict] = []
+    slots: dict[int, dict[tuple[int, int], tuple[list[_At], list[_At]]]] = {}
+    for index, events in enumerate(traces):
+        for e in events:
+            if e.op.operand == operand and (e.op.action in LDS_WRITES or e.op.action is Action.READ):
+                slot = slots.setdefault((e.step + e.op.slot_shift) % buffers, {})
+                writes, reads = slot.setdefault((e.tile, e.step), ([], []))
+                (reads if e.op.action is Action.READ else writes).append(_At(index, e))
+    for slot in slots.values():
+        before: list[_At] = []  # accesses of the previous step that used this slot
+        for key in sorted(slot):
+            writes, reads = slot[key]
+            if reads and not writes:
+                wave = waves[reads[0].wave].waves[0]
+                found.append(Conflict("unwritten", operand, None, reads[0].event, (wave, wave)))
+            for w in writes:
+                found += _unordered("WAR" if any(x.event.op.action is Action.READ for x in before) else "WAW",
+                                    operand, before, w, waves)  # fmt: skip
+                found += _unordered("WAW", operand, [x for x in writes if x is not w and _key(x) < _key(w)], w, waves)
+            for r in reads:
+                found += _unordered("RAW", operand, writes, r, waves)
+            before = reads + writes
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    wave: int
+    event: Event
+
+
+def _key(at: _At) -> tuple[int, int]:
+    return at.wave, at.event.order
+
+
+def _unordered(kind: str, operand: str, firsts: list[_At], second: _At, waves: Sequence[WaveProgram]) -> list[Conflict]:
+    found = []
+    y = second.event
+    for first in firsts:
+        x = first.event
+        mine, theirs = waves[first.wave].waves, waves[second.wave].waves
+        sort = kind if x.op.action is Action.READ or kind != "WAR" else "WAW"
+        if mine != theirs or len(mine) > 1:
+            if not x.done < y.begin:
+                u = mine[0]
+                v = next((w for w in theirs if w != u), theirs[0])
+                detail = "wait" if x.begin < y.begin else ""
+                found.append(Conflict(sort, operand, x, y, (u, v), detail))
+        elif not _ordered_within_wave(x, y):
+            found.append(Conflict(sort, operand, x, y, (mine[0], mine[0])))
+    return found
+
+
+def _ordered_within_wave(x: Event, y: Event) -> bool:
+    """On one wave: program order; LDS operations also complete in it, a copy (vmcnt) must have been waited for."""
+    if x.order >= y.order:
+        return False
+    return x.op.action is not Action.COPY or x.done <= y.begin and x.done is not NEVER
+
+
+# ---------------------------------------------------------------- registers, within a wave
+
+
+def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: int) -> list[Conflict]:
+    """Registers hold what is multiplied, every product is summed once, every fragment zeroed and stored once."""
+    found: list[Conflict] = []
+    me = (wave.waves[0], wave.waves[0])
+    role = next(r for r in program.roles if r.name == wave.role)
+    holds: dict[tuple[str, int, int], tuple[int, int, int]] = {}  # (operand, fragment, slot) -> (tile, step, slice)
+    filler: dict[tuple[str, int, int], Event] = {}
+    staged: dict[str, Event | None] = {}
+    sums: dict[tuple[int, int], set[tuple[int, int]]] = {}
+    slices, buffers = program.a.slices, program.a.register_buffers
+    all_fragments = {(i, j) for i in range(program.accumulator.fragments[0]) for j in range(program.accumulator.fragments[1])}
+    stored: dict[int, list[tuple[int, int]]] = {}
+    for e in events:
+        op = e.op
+        match op.action:
+            case Action.FETCH:
+                previous = staged.get(op.operand)
+                if previous is not None:
+                    found.append(Conflict("staging", op.operand, previous, e, me, "overwritten"))
+                staged[op.operand] = e
+            case Action.WRITE:
+                source = staged.get(op.operand)
+                if source is None or (source.tile, source.step) != (e.tile, e.step):
+                    found.append(Conflict("staging", op.operand, source, e, me, "other step"))
+                staged[op.operand] = None
+            case Action.READ:
+                for fragment in op.rows or op.cols:
+                    for t in op.slices:
+                        key = (op.operand, fragment, (e.step * slices + t) % buffers)
+                        holds[key], filler[key] = (e.tile, e.step, t), e
+            case Action.ZERO:
+                for f in ((i, j) for i in op.rows for j in op.cols):
+                    sums[f] = set()
+            case Action.MULTIPLY:
+                for t in op.slices:
+                    slot = (e.step * slices + t) % buffers
+                    for name, fragments in ((program.a.name, op.rows), (program.b.name, op.cols)):
+                        for fragment in fragments:
+                            if holds.get((name, fragment, slot)) != (e.tile, e.step, t):
+                                other = filler.get((name, fragment, slot))
+                                found.append(Conflict("register", name, other, e, me, f"{fragment} {t}"))
+                    for f in ((i, j) for i in op.rows for j in op.cols):
+                        if f not in sums:
+                            found.append(Conflict("zero", "", None, e, me, f"{f[0]} {f[1]}"))
+                            sums[f] = set()
+                        elif (e.step, t) in sums[f]:
+                            found.append(Conflict("products", "", None, e, me, f"{f[0]} {f[1]} {e.step} {t} twice"))
+                        sums[f].add((e.step, t))
+            case Action.STORE:
+                wanted = {(s, t) for s in range(steps) for t in range(slices)}
+                for f in ((i, j) for i in op.rows for j in op.cols):
+                    missing = wanted - sums.pop(f, set())
+                    if missing:
+                        s, t = min(missing)
+                        found.append(Conflict("products", "", None, e, me, f"{f[0]} {f[1]} {s} {t} missing"))
+                    stored.setdefault(e.tile, []).append(f)
+    if role.multiplies:
+        for tile in range(1 + max((e.tile for e in events), default=0)):
+            for f in sorted(all_fragments):
+                times = stored.get(tile, []).count(f)
+                if times != 1:
+                    found.append(Conflict("stores", "", None, None, me, f"{f[0]} {f[1]} {times}"))
+    return found

@@ -1,0 +1,191 @@
+"""The whole schedule of a program: `plan` builds the iteration, places barriers and waits, clips and trims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import networkx as nx
+
+from tkgen.ir import graph as dataflow
+from tkgen.ir.ops import Action, Body, Op, Placed, WaveProgram
+from tkgen.ir.types import Program
+from tkgen.schedule import explicit
+from tkgen.schedule.barriers import arcs, minimum_stabbing
+from tkgen.schedule.epochs import Conflict, conflicts, passes_to_prove
+from tkgen.schedule.pipeline import Shape, clip, shape
+from tkgen.schedule.templates import iteration as template
+
+SEGMENTS = ("prologue", "body", "epilogue")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A scheduled program.
+
+    `graph` is the dataflow graph of one iteration, `bodies` one iteration per role with barriers and waits, `waves`
+    the programs that waves execute, one for each role and phase.
+    """
+
+    program: Program
+    graph: nx.MultiDiGraph = field(compare=False, repr=False)
+    bodies: tuple[Body, ...]
+    shape: Shape
+    waves: tuple[WaveProgram, ...]
+    automatic: bool
+
+    @property
+    def barriers_per_step(self) -> int:
+        """Barriers every wave passes in one steady K-step."""
+        return sum(op.action is Action.BARRIER for op in self.bodies[0].ops)
+
+    @property
+    def tiles_to_prove(self) -> int:
+        """Output tiles to unroll: two where a block goes on to another tile, so that their meeting is proven."""
+        return 2 if self.program.grid.name == "persistent" else 1
+
+    @property
+    def passes_to_prove(self) -> int:
+        """Passes of the loop to unroll for a proof; fewer when the kernel makes fewer."""
+        passes = passes_to_prove(self.program, self.shape.depth, self.shape.unroll)
+        return passes if self.shape.passes is None else min(passes, self.shape.passes)
+
+    def conflicts(self) -> list[Conflict]:
+        """Everything that some interleaving gets wrong: empty iff the schedule is correct."""
+        passes = self.passes_to_prove
+        steps = self.shape.steps(passes)
+        return conflicts(self.program, self.waves, passes, self.shape.unroll, steps, self.tiles_to_prove)
+
+    def to_text(self) -> str:
+        """The stable text form: per role and phase its prologue, loop and epilogue."""
+        s = self.shape
+        trips = "dynamic" if s.passes is None else str(s.passes)
+        lines = [f"schedule {self.program.name}  depth {s.depth}  unroll {s.unroll}  passes {trips}  "
+                 f"barriers per step {self.barriers_per_step}"]  # fmt: skip
+        for wave in self.waves:
+            phase = f"  phase {wave.phase}" if wave.phase else ""
+            lines.append(f"{wave.role} waves {wave.waves[0]}..{wave.waves[-1]}{phase}")
+            for segment in SEGMENTS:
+                lines.append(f"  {segment}")
+                lines += [f"    {placed}" for placed in getattr(wave, segment)]
+        return "\n".join(lines) + "\n"
+
+
+def plan(program: Program) -> Plan:
+    """The schedule of `program`: taken from its `schedule` block, or derived.
+
+    Raises:
+        SpecError: the schedule block cannot be understood (names, fragments, slices out of range).
+    """
+    written = explicit.bodies(program)
+    if written is not None:
+        bodies, auto_barriers, auto_waits = written
+        sequence = explicit.merged(program, bodies)
+        if auto_barriers:
+            bodies = _with_barriers(program, sequence)
+    else:
+        sequence, auto_barriers, auto_waits = template(program), True, True
+        bodies = _with_barriers(program, sequence)
+    if auto_waits:
+        bodies = tuple(replace(b, ops=tuple(_with_waits(program, b.ops))) for b in bodies)
+    graph = dataflow.build(program, sequence)
+    form = shape(program, bodies)
+    waves = tuple(
+        clip(program, body, group, phase, form) for body in bodies for phase, group in _phases(program, body.role)
+    )
+    result = Plan(program, graph, bodies, form, waves, written is None)
+    if auto_barriers or auto_waits:
+        result = _trimmed(result)
+    _cover(result)
+    return result
+
+
+def _phases(program: Program, role: str) -> list[tuple[int, tuple[int, ...]]]:
+    """The waves of `role` by phase, smallest phase first."""
+    waves = next(r for r in program.roles if r.name == role).waves
+    by_phase: dict[int, list[int]] = {}
+    for wave in waves:
+        shift = sum(p.barriers for p in program.phases if p.first <= wave <= p.last)
+        by_phase.setdefault(shift, []).append(wave)
+    return [(phase, tuple(group)) for phase, group in sorted(by_phase.items())]
+
+
+def _with_barriers(program: Program, sequence: list[tuple[str, Op]]) -> tuple[Body, ...]:
+    """A body per role with a minimum set of barriers; gap 0 goes to the end of the iteration."""
+    graph = dataflow.build(program, sequence)
+    gaps = minimum_stabbing(arcs(dataflow.dependencies(graph), len(sequence)), len(sequence))
+    barrier = Op(Action.BARRIER, automatic=True)
+    bodies = []
+    for role in program.roles:
+        ops: list[Op] = []
+        for position, (owner, op) in enumerate(sequence):
+            if position in gaps and position:
+                ops.append(barrier)
+            if owner == role.name:
+                ops.append(op)
+        if 0 in gaps:
+            ops.append(barrier)
+        bodies.append(Body(role.name, tuple(ops)))
+    return tuple(bodies)
+
+
+def _with_waits(program: Program, ops: tuple[Op, ...]) -> Iterator[Op]:
+    """A full wait before every barrier, for each counter the role uses; `_trimmed` removes what orders nothing."""
+    counters = []
+    if any(op.action in (Action.READ, Action.WRITE) for op in ops):
+        counters.append("lds")
+    if any(op.action is Action.COPY for op in ops):
+        counters.append("vm")
+    for op in ops:
+        if op.action is Action.BARRIER:
+            yield from (Op(Action.WAIT, counter=c, automatic=True) for c in counters)
+        yield op
+
+
+def _trimmed(plan: Plan) -> Plan:
+    """Without the automatic waits, and the barriers of prologue and epilogue, that order nothing."""
+    if plan.conflicts():
+        return plan  # the checks will say what is wrong; nothing to minimise
+    for segment in SEGMENTS:
+        for action in (Action.BARRIER, Action.WAIT):
+            if segment == "body" and action is Action.BARRIER:
+                continue  # already a minimum
+            for ordinal in reversed(range(_count(plan, segment, action))):
+                candidate = _without(plan, segment, action, ordinal)
+                if not candidate.conflicts():
+                    plan = candidate
+    return plan
+
+
+def _automatic(action: Action) -> Callable[[Placed], bool]:
+    return lambda placed: placed.op.action is action and placed.op.automatic
+
+
+def _count(plan: Plan, segment: str, action: Action) -> int:
+    return max(sum(map(_automatic(action), getattr(w, segment))) for w in plan.waves)
+
+
+def _without(plan: Plan, segment: str, action: Action, ordinal: int) -> Plan:
+    """`plan` with the n-th automatic `action` of `segment` left out of every wave's program."""
+    waves = []
+    for wave in plan.waves:
+        found = [i for i, p in enumerate(getattr(wave, segment)) if _automatic(action)(p)]
+        ops = getattr(wave, segment)
+        if ordinal < len(found):
+            ops = ops[: found[ordinal]] + ops[found[ordinal] + 1 :]
+        waves.append(replace(wave, **{segment: ops}))
+    return replace(plan, waves=tuple(waves))
+
+
+def _cover(plan: Plan) -> None:
+    """Write on every edge that crosses waves the ordinal of the first barrier of the iteration that covers it."""
+    barriers_before: dict[int, int] = {}  # id of an operation -> barriers its role passes before it
+    for body in plan.bodies:
+        passed = 0
+        for op in body.ops:
+            barriers_before[id(op)] = passed
+            passed += op.action is Action.BARRIER
+    for source, _target, data in plan.graph.edges(data=True):
+        if data["dependency"].crosses_waves and plan.barriers_per_step:
+            node = plan.graph.nodes[source]["node"]
+            data["barrier"] = barriers_before[id(node.op)] % plan.barriers_per_step

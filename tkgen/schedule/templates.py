@@ -1,0 +1,71 @@
+"""The order of one iteration when the spec does not write it: from buffer counts and prefetch distances.
+
+With n LDS buffers the loads run n - 1 steps ahead of the reads (one step ahead through staging registers even with
+n = 1: the staging registers are the second buffer). With two register buffers the reads run one register tile ahead
+of the multiplies: a whole step when a step is one slice, else one slice.
+
+The list is the *sequential meaning* of an iteration: every role executes its own operations in this order, and
+barriers are cuts through it (`tkgen.schedule.barriers`).
+"""
+
+from __future__ import annotations
+
+from tkgen.ir.ops import Action, Op
+from tkgen.ir.types import Operand, Program, Via
+
+
+def iteration(program: Program) -> list[tuple[str, Op]]:
+    """One iteration as (role, operation) in sequential order, without barriers and waits."""
+    a = program.a
+    lead = 1 if a.register_buffers == 2 and a.slices == 1 else 0  # steps that reads run ahead of multiplies
+    early, middle = [], []
+    for operand in program.operands:
+        before, late = _moves(program, operand, lead)
+        early += before
+        middle += late
+    if lead:
+        return [*middle, *early, *_reads(program, 1, 0), *_multiplies(program, 0)]
+    if a.register_buffers == 1:
+        compute = [pair for t in range(a.slices) for pair in _reads(program, 0, t) + _multiplies(program, t)]
+        return [*early, *compute, *middle]
+    last = a.slices - 1  # slice t + 1 is read while slice t is multiplied; slice 0 of the next step while the last is
+    compute = [pair for t in range(last) for pair in _reads(program, 0, t + 1) + _multiplies(program, t)]
+    return [*early, *compute, *middle, *_reads(program, 1, 0), *_multiplies(program, last)]
+
+
+def _moves(program: Program, operand: Operand, lead: int) -> tuple[list[tuple[str, Op]], list[tuple[str, Op]]]:
+    """Operations that bring `operand` to LDS: those at the start of an iteration and those after its reads.
+
+    With `lead` both stand before the reads, the second list first.
+    """
+    roles = [r.name for r in program.roles if operand.name in r.loads]
+    ahead = operand.buffers - 1 + lead
+    span = operand.span
+
+    def ops(action: Action, offset: int) -> list[tuple[str, Op]]:
+        return [(role, Op(action, operand.name, offset, span=span)) for role in roles]
+
+    rotating = program.a.register_buffers == 2 and not lead  # slice 0 of the next step is read within the iteration
+    if operand.via is Via.REGISTERS:
+        if lead:
+            return ops(Action.FETCH, ahead + 1), ops(Action.WRITE, ahead)
+        distance = max(ahead, 1)
+        return ops(Action.FETCH, distance), ops(Action.WRITE, distance)
+    action = Action.LOAD if operand.via is Via.COLLECTIVE else Action.COPY
+    if operand.buffers == 1 and rotating:
+        return [], ops(action, 1)
+    return ops(action, ahead), []
+
+
+def _reads(program: Program, offset: int, slice_: int) -> list[tuple[str, Op]]:
+    a, b, role = program.a, program.b, program.compute.name
+    return [
+        (role, Op(Action.READ, a.name, offset, rows=tuple(range(a.fragments)), slices=(slice_,), span=a.span)),
+        (role, Op(Action.READ, b.name, offset, cols=tuple(range(b.fragments)), slices=(slice_,), span=b.span)),
+    ]
+
+
+def _multiplies(program: Program, slice_: int) -> list[tuple[str, Op]]:
+    rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
+    op = Op(Action.MULTIPLY, rows=rows, cols=cols, slices=(slice_,), span=program.accumulator.span)
+    return [(program.compute.name, op)]
