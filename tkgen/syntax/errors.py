@@ -61,7 +61,7 @@ def statements(file: SourceFile, found: list[Diagnostic]) -> Iterator[Statement]
             change = levels.enter(line.width, current is not None and current.opens is not None)
         except DedentError:
             if not tabs:
-                text = f"{line.width} columns, but the bodies around it have {_listed(levels.widths)} or more"
+                text = f"{line.width} columns, but the bodies around it start at {_listed(levels.widths)}"
                 found.append(_indentation(file, line, "this line's indentation matches no body around it", text))
             change = min(0, len(levels.widths) - len(kinds))
         if change is None:
@@ -95,13 +95,13 @@ def unexpected(file: SourceFile, error: UnexpectedInput, offset: int = 0) -> Dia
     accepted: set[str] = set()
     machine = getattr(error, "interactive_parser", None)
     if isinstance(machine, InteractiveParser):
-        accepted = machine.accepts()
+        accepted = machine.accepts()  # type: ignore[no-untyped-call]
     expected = describe(accepted) if accepted else "something else"
     start = offset + (error.pos_in_stream or 0)
     if isinstance(error, UnexpectedCharacters):
         character = file.text[start]
         span = Span(file, start, start + 1)
-        what = f"expected {expected}, found the character U+{ord(character):04X}"
+        what = f"expected {expected}, found {_shown(character)}"
         return Diagnostic("E101", what, Label(span, f"expected {expected}"))
     token = error.token if isinstance(error, UnexpectedToken) else Token("$END", "")
     if token.type in ("_NL", "_INDENT", "_DEDENT", "$END"):
@@ -139,16 +139,13 @@ def _statement_errors(file: SourceFile, statement: Statement) -> list[Diagnostic
         builder.cluster(tree)
     elif tree.data == "kernel_head":
         builder.kernel(Tree("kernel", [tree]), "")
+    elif tree.data == "schedule_head":
+        builder.schedule(Tree("schedule", [tree]), statement.has_body)
     else:
         builder.statement(tree)
-    preset = tree.data == "schedule_head" and bool(tree.children) and isinstance(tree.children[0], Token)
-    span = builder.span(tree)
-    if statement.opens and not statement.has_body and not preset:
+    if statement.opens in ("kernel", "role") and not statement.has_body:
         text = "a body must follow, indented further"
-        builder.error("E102", f"`{statement.word}` has no body", span, text)
-    if preset and statement.has_body:
-        text = "tkgen builds a schedule of this name itself"
-        builder.error("E109", "a preset schedule has no lines", span, text, Fix("drop the name or the lines"))
+        builder.error("E102", f"`{statement.word}` has no body", builder.span(tree), text)
     return builder.diagnostics
 
 
@@ -176,9 +173,8 @@ def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
     if word in allowed:
         return []
     if not word:
-        shown = file.text[span.start]
-        what = f"`{shown}`" if shown.isprintable() else f"the character U+{ord(shown):04X}"
-        return [Diagnostic("E101", f"expected a statement, found {what}", Label(span, "expected a statement"))]
+        message = f"expected a statement, found {_shown(file.text[span.start])}"
+        return [Diagnostic("E101", message, Label(span, "expected a statement"))]
     fix: Fix | None = None
     if word == "kernel":
         message, text = "`kernel` cannot stand inside a body", "a kernel starts at the beginning of its line"
@@ -192,11 +188,11 @@ def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
         message, text = f"`{word}` stands in a schedule, not here", "expected a statement"
         fix = Fix("write `schedule` on a line above, and this line indented under it")
     else:
-        kind = "line of a schedule" if inside == "schedule" else "statement"
+        kind = "schedule line" if inside == "schedule" else "statement"
         meant = nearest(word, allowed)
         fix = Fix(f"write `{meant}`", (Edit(span, meant),)) if meant else None
         text = f"a {kind} starts with one of {', '.join(allowed)}" if not meant else f"did you mean `{meant}`?"
-        return [Diagnostic("E103", f"there is no {kind} `{word}`", Label(span, text), fix=fix)]
+        return [Diagnostic("E103", f"unknown {kind} `{word}`", Label(span, text), fix=fix)]
     return [Diagnostic("E109", message, Label(span, text), fix=fix)]
 
 
@@ -227,6 +223,10 @@ def _tab_error(file: SourceFile, line: PhysicalLine) -> Diagnostic:
         Label(Span(file, line.start, line.code), "indentation is made of spaces"),
         fix=Fix("indent by two spaces per level", edits),
     )
+
+
+def _shown(character: str) -> str:
+    return f"`{character}`" if character.isprintable() else f"the character U+{ord(character):04X}"
 
 
 def _listed(widths: list[int]) -> str:

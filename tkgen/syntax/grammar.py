@@ -93,6 +93,10 @@ def describe(types: set[str]) -> str:
         rest -= _EXPRESSION
     if rest - set(_OPERATORS) or words:
         rest -= set(_OPERATORS)  # possible after any size, so no news
+    operations = {word.upper() for word in OPERATIONS}
+    if operations <= rest:
+        words.append("an operation")
+        rest -= operations
     words += [f"`{text}`" for name, text in spellings().items() if name in rest]
     words += [text for name, text in _DESCRIPTIONS.items() if name in rest]
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lark import Token
-from lark.indenter import DedentError, PostLex
+from lark.indenter import DedentError
+from lark.lark import PostLex
 
 OPENERS = ("kernel", "role", "schedule")
 _OPENER_TOKENS = frozenset(word.upper() for word in OPENERS)
@@ -28,7 +29,7 @@ class Levels:
         """Take the next line's indentation; `opener` says whether the statement before it opens a body.
 
         The number of bodies opened (1) or closed (0 and below), or None where the line continues the statement.
-        Raises DedentError where the line matches no open body; it then counts as in the innermost body around it.
+        Raises DedentError where the line matches no open body; it then counts as in the innermost one it might mean.
         """
         if width > self.widths[-1]:
             if not opener:
@@ -37,9 +38,10 @@ class Levels:
             return 1
         closed = 0
         while width < self.widths[-1]:
-            self.widths.pop()
+            inner = self.widths.pop()
             closed -= 1
         if width > self.widths[-1]:
+            self.widths.append(inner)
             raise DedentError(f"indented by {width}, the bodies around by {self.widths}")
         return closed
 

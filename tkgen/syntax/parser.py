@@ -69,17 +69,16 @@ def parse_fragment(file: SourceFile, *, loader: Loader | None = None) -> tuple[a
 def parse_tree(file: SourceFile) -> Branch:
     """Lark's tree of a file. Raises SpecError with all its syntax errors."""
     check_text(file)
-    text = file.text.rstrip()
-    try:
-        if _has_long_statement(text) or "\t" in text and re.search(r"^ *\t[ \t]*[^\s#]", text, re.MULTILINE):
-            raise DedentError("tabs, or a statement of absurd length")
-        return parser().parse(text, start="file")
-    except (UnexpectedInput, DedentError) as error:
+    if _needs_line_checks(file.text):
         found = line_errors(file)
-        if not found:
-            assert isinstance(error, UnexpectedInput), error
-            found = [unexpected(file, error)]
-        raise SpecError(found) from None
+        if found:
+            raise SpecError(found)
+    try:
+        return parser().parse(file.text.rstrip(), start="file")
+    except DedentError:
+        raise SpecError(line_errors(file)) from None
+    except UnexpectedInput as error:
+        raise SpecError(line_errors(file) or [unexpected(file, error)]) from None
 
 
 def header_comment(file: SourceFile) -> str:
@@ -161,11 +160,14 @@ def _not_a_spec(file: SourceFile, loose: list[Span], kernel: ast.Kernel | None) 
         label = Label(loose[0], "indent it under the kernel")
         return Diagnostic("E106", "a statement outside the kernel", label, (Label(kernel.span, "the kernel"),))
     if not loose:
-        return Diagnostic("E106", "this file holds no kernel", Label(Span(file, 0, 0), "a spec starts with `kernel NAME`"))
+        label = Label(Span(file, 0, 0), "a spec starts with `kernel NAME`")
+        return Diagnostic("E106", "this file holds no kernel", label)
     label = Label(loose[0], "expected `kernel NAME` before the first statement")
     return Diagnostic("E106", "this file holds statements but no kernel", label, notes=("it can be included",))
 
 
-def _has_long_statement(text: str) -> bool:
-    """Whether a line, and so a statement, is longer than any that is worth parsing."""
+def _needs_line_checks(text: str) -> bool:
+    """Whether the text may have errors that the grammar does not see: tabs as indentation, or absurdly long lines."""
+    if "\t" in text and re.search(r"^ *\t", text, re.MULTILINE):
+        return True
     return len(text) > MAX_STATEMENT and max(map(len, text.split("\n"))) > MAX_STATEMENT

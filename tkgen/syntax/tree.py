@@ -59,7 +59,7 @@ class TreeBuilder:
         self.diagnostics.append(Diagnostic(code, message, Label(span, label), fix=fix))
 
     def name(self, token: Token | Branch) -> ast.Name:
-        """A NAME token, or a `name` tree, as a name."""
+        """A NAME token, or a tree of one, as a name."""
         return ast.Name(self.span(token), str(token if isinstance(token, Token) else token.children[0]))
 
     def names(self, trees: Iterable[Token | Branch]) -> tuple[ast.Name, ...]:
@@ -271,7 +271,9 @@ class TreeBuilder:
         return ast.Store(self.span(node), self.name(node.children[0]))
 
     def _load(self, node: Branch) -> ast.Load:
-        return ast.Load(self.span(node), self.names(node.children))
+        trees = [_tree(t) for t in node.children]
+        names = [t for t in trees if t.data == "operand"]
+        return ast.Load(self.span(node), self.names(names), self.expr(trees[-1]) if len(names) < len(trees) else None)
 
     def _role(self, node: Branch) -> ast.Role:
         head = _tree(node.children[0])
@@ -300,9 +302,15 @@ class TreeBuilder:
 
     # ------------------------------------------------------------ schedules
 
-    def _schedule(self, node: Branch) -> ast.Schedule:
+    def schedule(self, node: Branch, has_lines: bool) -> ast.Schedule:
+        """A schedule; E102 or E109 where it has no lines but needs them, or the other way round."""
         head = _tree(node.children[0])
         preset = next((self.name(t) for t in head.children if isinstance(t, Token)), None)
+        if preset and has_lines:
+            fix = Fix("drop the name or the lines")
+            self.error("E109", "a preset schedule has no lines", preset.span, "tkgen builds this schedule itself", fix)
+        if not preset and not has_lines:
+            self.error("E102", "`schedule` has no lines", self.span(head), "lines must follow, indented further")
         given = self.options(t for t in head.children if isinstance(t, Tree))
         return ast.Schedule(
             self.span(head),
@@ -312,8 +320,8 @@ class TreeBuilder:
             tuple(self.cluster(_tree(c)) for c in node.children[1:]),
         )
 
-    def _schedule_head(self, node: Branch) -> ast.Schedule:
-        return self._schedule(Tree("schedule", [node]))
+    def _schedule(self, node: Branch) -> ast.Schedule:
+        return self.schedule(node, len(node.children) > 1)
 
     def cluster(self, node: Branch) -> ast.Cluster:
         """A line of a schedule."""
@@ -362,8 +370,9 @@ class TreeBuilder:
     def _step(self, node: Branch) -> ast.StepRef:
         variable, *offset = _tokens(node)
         if variable != "k":
-            fix = Fix("write `k`", (Edit(self.span(variable), "k"),))
-            self.error("E101", f"expected `k`, found `{variable}`", self.span(variable), "the loop's K-step is `k`", fix)
+            span = self.span(variable)
+            fix = Fix("write `k`", (Edit(span, "k"),))
+            self.error("E101", f"expected `k`, found `{variable}`", span, "the loop's K-step is `k`", fix)
         value = self.number(offset[1], offset[0]).value if offset else 0
         return ast.StepRef(self.span(node), int(value))
 
@@ -395,7 +404,7 @@ def _tokens(node: Branch) -> list[Token]:
 
 def _split(node: Branch) -> tuple[list[Branch], list[Branch]]:
     trees = [_tree(t) for t in node.children]
-    return [t for t in trees if t.data == "name"], [t for t in trees if t.data == "option"]
+    return [t for t in trees if t.data == "operand"], [t for t in trees if t.data == "option"]
 
 
 def _as_name(value: ast.Expr | None) -> ast.Name | None:
