@@ -1,0 +1,220 @@
+/**
+ * Loads and stores of shared tiles, by one wave or by the N waves of a group together.
+ */
+#pragma once
+
+#include "move.cuh"
+
+namespace kittens {
+
+namespace detail {
+
+/**
+ * How N threads divide a tile in 16-byte pieces between global memory and LDS.
+ *
+ * 32 lanes take a block of 8 rows x 64 bytes: each four lanes one row's 64 consecutive bytes. Neighbouring blocks go along the row first,
+ * so that the loads of one wave cover whole cache lines. In LDS the block is four lines of a panel, and every group of 8 or 16
+ * neighbouring lanes writes to distinct banks. `pass` k of a thread is a whole number of blocks from its pass 0, so its
+ * addresses differ by uniform amounts: constants in LDS, scalars in global memory.
+ */
+template <typename ST, int threads> struct panel_pieces {
+    using T = typename ST::dtype;
+    using positions = typename ST::positions;
+    static constexpr int panels = positions::panels;
+    static constexpr int blocks = panels * (ST::rows / 8);
+    static constexpr int blocks_per_pass = threads / 32;
+    static constexpr int passes = (blocks + blocks_per_pass - 1) / blocks_per_pass;
+    static constexpr bool exact = blocks % blocks_per_pass == 0;
+    static constexpr bool along_rows = panels == 0 || blocks_per_pass % panels == 0; // a pass covers whole rows
+    static constexpr bool along_columns = !along_rows && panels % blocks_per_pass == 0; // a row takes several whole passes
+
+    int row, panel, piece, block;
+
+    __device__ __forceinline__ panel_pieces(int thread) : piece(thread & 3), block(thread >> 5) {
+        const int in_block = (thread >> 2) & 7;
+        if constexpr (along_rows) {
+            panel = block % panels;
+            row = block / panels * 8 + in_block;
+        } else {
+            panel = along_columns ? block : 0;
+            row = in_block;
+        }
+    }
+
+    /// Rows and panels of a pass beyond pass 0.
+    __device__ __forceinline__ int row_step(int pass) const {
+        if constexpr (along_rows) return pass * (blocks_per_pass / panels) * 8;
+        else if constexpr (along_columns) return pass / (panels / blocks_per_pass) * 8;
+        else return (pass * blocks_per_pass + block) / panels * 8;
+    }
+    __device__ __forceinline__ int panel_step(int pass) const {
+        if constexpr (along_rows) return 0;
+        else if constexpr (along_columns) return pass % (panels / blocks_per_pass) * blocks_per_pass;
+        else return (pass * blocks_per_pass + block) % panels;
+    }
+    __device__ __forceinline__ bool active(int pass) const { return exact || pass * blocks_per_pass + block < blocks; }
+
+    __device__ __forceinline__ int column_bytes(int pass) const { return panel * 64 + piece * 16 + panel_step(pass) * 64; }
+
+    __device__ __forceinline__ lds_byte *position(const ST &tile, int pass, int part) const {
+        const int q = sizeof(T) == 4 ? piece : 2 * (piece & 1) + part;
+        const int within = sizeof(T) == 4 ? 0 : (piece >> 1) * 8;
+        return tile.address() + (positions::chunk(row, q) + within + panel * positions::panel_bytes) + row_step(pass) * 64 + panel_step(pass) * positions::panel_bytes;
+    }
+};
+
+/// The same for the half panel: 16 lanes take 8 rows x 32 bytes.
+template <typename ST, int threads> struct half_panel_pieces {
+    using T = typename ST::dtype;
+    using positions = typename ST::positions;
+    static constexpr int rows_per_pass = threads / 2;
+    static constexpr int passes = positions::half_panel ? (ST::rows + rows_per_pass - 1) / rows_per_pass : 0;
+    static constexpr bool exact = ST::rows % rows_per_pass == 0;
+
+    int row, piece;
+
+    __device__ __forceinline__ half_panel_pieces(int thread) : row(thread >> 1), piece(thread & 1) {}
+
+    __device__ __forceinline__ int row_step(int pass) const { return pass * rows_per_pass; }
+    __device__ __forceinline__ bool active(int pass) const { return exact || row + row_step(pass) < ST::rows; }
+    __device__ __forceinline__ int column_bytes(int) const { return positions::panels * 64 + piece * 16; }
+    __device__ __forceinline__ lds_byte *position(const ST &tile, int pass, int part) const {
+        return tile.address() + (positions::half_panel_start + positions::unit(row, 2 * piece + part)) + row_step(pass) * 32;
+    }
+};
+
+/// Moves 16-byte pieces of one kind between a tensor, registers and a shared tile.
+template <typename PIECES, typename ST> struct piece_mover {
+    static constexpr int passes = PIECES::passes;
+
+    template <typename WINDOW> __device__ static __forceinline__ u32x4 fetch(const PIECES &at, const WINDOW &window, int pass) {
+        const uint32_t voffset = window.column(at.row * window.row_bytes + at.column_bytes(pass), at.column_bytes(pass));
+        return buffer_read<u32x4>(window.resource, at.active(pass) ? voffset : OUTSIDE, window.origin + at.row_step(pass) * window.row_bytes);
+    }
+    __device__ static __forceinline__ void place(const PIECES &at, const ST &tile, int pass, const u32x4 &value) {
+        if (!at.active(pass)) return;
+        if constexpr (sizeof(typename ST::dtype) == 4) {
+            lds_write(at.position(tile, pass, 0), 0, value);
+        } else {
+            lds_write<u32x2>(at.position(tile, pass, 0), 0, value.lo);
+            lds_write<u32x2>(at.position(tile, pass, 1), 0, value.hi);
+        }
+    }
+    __device__ static __forceinline__ u32x4 take(const PIECES &at, const ST &tile, int pass) {
+        if constexpr (sizeof(typename ST::dtype) == 4) {
+            return lds_read<u32x4>(at.position(tile, pass, 0));
+        } else {
+            u32x4 value;
+            value.lo = lds_read<u32x2>(at.position(tile, pass, 0));
+            value.hi = lds_read<u32x2>(at.position(tile, pass, 1));
+            return value;
+        }
+    }
+    template <typename WINDOW> __device__ static __forceinline__ void send(const PIECES &at, const WINDOW &window, int pass, const u32x4 &value) {
+        const uint32_t voffset = window.column(at.row * window.row_bytes + at.column_bytes(pass), at.column_bytes(pass));
+        buffer_write(window.resource, value, at.active(pass) ? voffset : OUTSIDE, window.origin + at.row_step(pass) * window.row_bytes);
+    }
+};
+
+// Pieces in flight at once in a load that stages through registers: 8 of 4 VGPRs each.
+constexpr int PIECES_IN_FLIGHT = 8;
+
+template <typename PIECES, typename ST, typename WINDOW>
+__device__ __forceinline__ void stage(const ST &tile, const WINDOW &window, int thread) {
+    using mover = piece_mover<PIECES, ST>;
+    const PIECES at(thread);
+    #pragma unroll
+    for (int first = 0; first < PIECES::passes; first += PIECES_IN_FLIGHT) {
+        u32x4 pieces[PIECES_IN_FLIGHT];
+        #pragma unroll
+        for (int p = 0; p < PIECES_IN_FLIGHT; p++)
+            if (first + p < PIECES::passes) pieces[p] = mover::fetch(at, window, first + p);
+        #pragma unroll
+        for (int p = 0; p < PIECES_IN_FLIGHT; p++)
+            if (first + p < PIECES::passes) mover::place(at, tile, first + p, pieces[p]);
+    }
+}
+
+template <typename PIECES, typename ST, typename WINDOW>
+__device__ __forceinline__ void unstage(const ST &tile, const WINDOW &window, int thread) {
+    using mover = piece_mover<PIECES, ST>;
+    const PIECES at(thread);
+    #pragma unroll
+    for (int pass = 0; pass < PIECES::passes; pass++) mover::send(at, window, pass, mover::take(at, tile, pass));
+}
+
+template <int axis, int threads, typename ST, typename GL, typename COORD>
+__device__ __forceinline__ void load_shared(ST &dst, const GL &src, const COORD &idx, int thread) {
+    static_assert(__is_same(typename ST::dtype, typename GL::dtype), "shared tile and tensor must have the same element type");
+    const tile_window<axis, ST::rows, ST::cols, GL> window(src, idx);
+    if constexpr (ST::positions::panels > 0) stage<panel_pieces<ST, threads>>(dst, window, thread);
+    if constexpr (ST::positions::half_panel) stage<half_panel_pieces<ST, threads>>(dst, window, thread);
+    release_lds();
+}
+
+template <int axis, int threads, typename ST, typename GL, typename COORD>
+__device__ __forceinline__ void store_shared(const GL &dst, const ST &src, const COORD &idx, int thread) {
+    static_assert(__is_same(typename ST::dtype, typename GL::dtype), "shared tile and tensor must have the same element type");
+    const tile_window<axis, ST::rows, ST::cols, GL> window(dst, idx);
+    if constexpr (ST::positions::panels > 0) unstage<panel_pieces<ST, threads>>(src, window, thread);
+    if constexpr (ST::positions::half_panel) unstage<half_panel_pieces<ST, threads>>(src, window, thread);
+}
+
+} // namespace detail
+
+/* ---------- by one wave ---------- */
+
+/// The shared tile dst = the tile of src at idx, by one wave; complete on return, for this wave.
+template <int axis, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+__device__ __forceinline__ void load(ST &dst, const GL &src, const COORD &idx) {
+    detail::load_shared<axis, WARP_THREADS>(dst, src, idx, laneid());
+}
+template <ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+__device__ __forceinline__ void load(ST &dst, const GL &src, const COORD &idx) {
+    detail::load_shared<2, WARP_THREADS>(dst, src, idx, laneid());
+}
+/// The tile of dst at idx = the shared tile src, by one wave.
+template <int axis, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+__device__ __forceinline__ void store(const GL &dst, const ST &src, const COORD &idx) {
+    detail::store_shared<axis, WARP_THREADS>(dst, src, idx, laneid());
+}
+template <ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+__device__ __forceinline__ void store(const GL &dst, const ST &src, const COORD &idx) {
+    detail::store_shared<2, WARP_THREADS>(dst, src, idx, laneid());
+}
+
+/* ---------- by a group ---------- */
+
+/// N consecutive waves, aligned: waves n N .. n N + N - 1 for some n. A collective must be run by all of them.
+template <int N_WARPS> struct group {
+    static constexpr int GROUP_WARPS = N_WARPS;
+    static constexpr int GROUP_THREADS = N_WARPS * WARP_THREADS;
+
+    __device__ static __forceinline__ int laneid() { return int(threadIdx.x) % GROUP_THREADS; }
+    __device__ static __forceinline__ int warpid() { return kittens::warpid() % N_WARPS; }
+    __device__ static __forceinline__ int groupid() { return kittens::warpid() / N_WARPS; }
+
+    /// The shared tile dst = the tile of src at idx, by the whole group. Each wave returns when its own part is in LDS; other waves
+    /// see the tile after a barrier.
+    template <int axis, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+    __device__ static __forceinline__ void load(ST &dst, const GL &src, const COORD &idx) {
+        detail::load_shared<axis, GROUP_THREADS>(dst, src, idx, laneid());
+    }
+    template <ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+    __device__ static __forceinline__ void load(ST &dst, const GL &src, const COORD &idx) {
+        detail::load_shared<2, GROUP_THREADS>(dst, src, idx, laneid());
+    }
+    /// The tile of dst at idx = the shared tile src, by the whole group.
+    template <int axis, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+    __device__ static __forceinline__ void store(const GL &dst, const ST &src, const COORD &idx) {
+        detail::store_shared<axis, GROUP_THREADS>(dst, src, idx, laneid());
+    }
+    template <ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+    __device__ static __forceinline__ void store(const GL &dst, const ST &src, const COORD &idx) {
+        detail::store_shared<2, GROUP_THREADS>(dst, src, idx, laneid());
+    }
+};
+
+using warpgroup = group<4>;
+
+} // namespace kittens
