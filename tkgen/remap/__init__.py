@@ -9,7 +9,7 @@ A remap is any number of permutations of the linear index (`xcd`), then one plac
 integer program (`expr.py`); `model.py` runs the program, `cpp.py` prints it, `measure.py` draws and measures orders.
 """
 
-from tkgen.remap.compose import (
+from tkgen.remap.composition import (
     MAX_TILES,
     CppBlock,
     NamedInt,

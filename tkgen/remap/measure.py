@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkgen.remap.compose import Remap
+from tkgen.remap.composition import Remap
 
 
 def picture(remap: Remap, rows: int, cols: int) -> str:

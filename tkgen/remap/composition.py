@@ -118,13 +118,17 @@ class Remap:
         """C++ that declares `const int {row}` and `{col}` from the `int` called `index`, which is below rows * cols.
 
         The grid's extents are numbers, constants of the kernel, or names of `int`s known at run time. Names in
-        `reserved` are not declared. ValueError for a name that is no C++ name, or two that are the same.
+        `reserved` are not declared. ValueError for a name that is no C++ name, two that are the same, or a grid that is
+        empty or too large to count.
         """
         extents = [_extent(grid_rows), _extent(grid_cols)]
+        known_extents = [e.value for e in extents if e.value is not None]
+        if len(known_extents) == 2:
+            _tiles(*known_extents)
         inputs = [check_name(index, dotted=True), *(e.name for e in extents if isinstance(e, Ref))]
         results = [check_name(row), check_name(col)]
-        if len({*inputs, *results}) < len(inputs) + 2:
-            raise ValueError(f"names must differ: {', '.join([*inputs, *results])}")
+        if row == col or {row, col} & set(inputs):
+            raise ValueError(f"the names of the results must differ: {', '.join([*inputs, *results])}")
         program = Program({*inputs, *results, *reserved})
         coordinates = self.build(program, Ref(index), *extents)
         lines = cpp.lines(program.statements(coordinates), indent)
@@ -237,7 +241,7 @@ def _listed(names: Collection[str]) -> str:
     return ", ".join(f"`{n}`" for n in names)
 
 
-def _extent(extent: int | str | NamedInt) -> Expr:
+def _extent(extent: int | str | NamedInt) -> Const | Ref:
     """A side of the grid as an expression."""
     value = extent.value if isinstance(extent, NamedInt) else extent
     if isinstance(value, int) and not 1 <= value <= MAX_TILES:
