@@ -1,0 +1,1 @@
+"""Everything between C++ text and machine code: find a compiler, compile, read what came out, keep it."""

@@ -1,0 +1,135 @@
+"""A content-addressed store of build results that survives anything but a full disk.
+
+An entry is one file, named after the hash of all that decides its content, holding a checksum and a MessagePack map. It
+appears by a rename, so two builds at once write the same entry twice and both read a whole one; a damaged entry fails
+its checksum and is dropped. Losing the cache costs time, never a build: errors of the disk are taken as a miss.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgpack
+
+from tkgen.toolchain.files import TEMPORARY_SUFFIX, write_atomic
+
+_MAGIC = b"tkgen cache 1\n"
+_DIGEST_BYTES = 32
+_STALE_SECONDS = 3600.0  # a temporary file this old belongs to a process that was killed
+DEFAULT_LIMIT_BYTES = 512 * 2**20
+
+
+def cache_dir(environ: Mapping[str, str] | None = None) -> Path | None:
+    """Where results are kept: TKGEN_CACHE, else `tkgen` in XDG_CACHE_HOME, else in ~/.cache.
+
+    TKGEN_CACHE set but empty turns caching off, as does a user without a home: None.
+    """
+    env = os.environ if environ is None else environ
+    if "TKGEN_CACHE" in env:
+        return Path(env["TKGEN_CACHE"]).absolute() if env["TKGEN_CACHE"] else None
+    base = env.get("XDG_CACHE_HOME") or (f"{env['HOME']}/.cache" if env.get("HOME") else "")
+    return Path(base) / "tkgen" if os.path.isabs(base) else None
+
+
+def cache_key(*parts: str | bytes) -> str:
+    """A name for the content that `parts` decide, in order: 64 hexadecimal digits."""
+    digest = hashlib.sha256(_MAGIC)
+    for part in parts:
+        data = part.encode("utf-8") if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def hash_headers(directories: Iterable[Path]) -> str:
+    """A hash of every regular file below the folders, by relative name and content."""
+    digest = hashlib.sha256()
+    for directory in directories:
+        for path in sorted(p for p in directory.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
+            name = path.relative_to(directory).as_posix()
+            digest.update(cache_key(name, path.read_bytes()).encode("ascii"))
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The store in `root`, kept below `limit_bytes` by dropping what was used longest ago."""
+
+    root: Path
+    limit_bytes: int = DEFAULT_LIMIT_BYTES
+
+    def get(self, key: str) -> dict[str, bytes] | None:
+        """The entry of `key`, or None where there is none or it is damaged (it is then removed)."""
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        entry = _decode(data)
+        with contextlib.suppress(OSError):
+            if entry is None:
+                path.unlink(missing_ok=True)
+            else:
+                os.utime(path)
+        return entry
+
+    def put(self, key: str, entry: Mapping[str, bytes]) -> None:
+        """Store an entry; where the disk refuses, nothing happens."""
+        payload: bytes = msgpack.packb(dict(entry), use_bin_type=True)
+        try:
+            write_atomic(self._path(key), _MAGIC + hashlib.sha256(payload).digest() + payload)
+        except OSError:
+            return
+        self.prune()
+
+    def prune(self) -> None:
+        """Drop leftovers of killed processes, then the entries used longest ago until the rest fits the limit."""
+        now = time.time()
+        entries = []
+        for path, stat in self._files():
+            if path.name.endswith(TEMPORARY_SUFFIX):
+                if now - stat.st_mtime > _STALE_SECONDS:
+                    _remove(path)
+            else:
+                entries.append((stat.st_mtime, stat.st_size, path))
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= self.limit_bytes:
+                break
+            _remove(path)
+            total -= size
+
+    def _path(self, key: str) -> Path:
+        return self.root / key[:2] / key[2:]
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        """Every entry and leftover; pathlib's * matches names with a leading dot too."""
+        for path in self.root.glob("[0-9a-f][0-9a-f]/*"):
+            with contextlib.suppress(OSError):  # another process may remove it meanwhile
+                yield path, path.stat()
+
+
+def default_cache(environ: Mapping[str, str] | None = None) -> Cache | None:
+    """The user's cache, or None where caching is off."""
+    root = cache_dir(environ)
+    return Cache(root) if root else None
+
+
+def _decode(data: bytes) -> dict[str, bytes] | None:
+    head = len(_MAGIC) + _DIGEST_BYTES
+    if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(data[head:]).digest() != data[len(_MAGIC) : head]:
+        return None
+    entry = msgpack.unpackb(data[head:], raw=False)
+    return {str(k): bytes(v) for k, v in entry.items()} if isinstance(entry, dict) else None
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)

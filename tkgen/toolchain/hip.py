@@ -1,0 +1,122 @@
+"""An installed HIP: its headers, device libraries and runtime library, wherever a distribution puts them.
+
+Only two things need it: the Python module (host and device in one), and a device compilation against a real
+ThunderKittens checkout. The embedded headers need nothing of it for a code object.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sysconfig
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tkgen.targets import Target
+
+# Device libraries older than the target lack its one-constant file; that of its nearest elder says the same of all
+# that the libraries ask (wave size, instruction families). Seen to work with Debian 12's 5.2.3.
+_ISA_STANDINS = {"gfx942": ("940",), "gfx950": ("942", "940")}
+
+
+@dataclass(frozen=True)
+class HipRuntime:
+    """An installed HIP: `library` is libamdhip64.so, `bitcode` the folder of device libraries (None where absent)."""
+
+    root: Path
+    version: str
+    library: Path
+    bitcode: Path | None
+
+    @property
+    def identity(self) -> str:
+        """What a cached result depends on."""
+        return f"{self.root}\0{self.version}\0{self.bitcode}"
+
+
+def find_hip(environ: Mapping[str, str] | None = None, *, prefix: Path = Path("/")) -> HipRuntime | None:
+    """The first complete HIP (headers and libamdhip64): ROCM_PATH, HIP_PATH, /opt/rocm*, then the distribution's.
+
+    `prefix` stands for the file system's root.
+    """
+    for root in _roots(os.environ if environ is None else environ, prefix):
+        header = root / "include/hip/hip_runtime.h"
+        library = next((lib / "libamdhip64.so" for lib in _libs(root) if (lib / "libamdhip64.so").exists()), None)
+        if header.is_file() and library is not None:
+            return HipRuntime(root, _version(root), library, _bitcode(root))
+    return None
+
+
+def device_flags(hip: HipRuntime, target: Target, folder: Path) -> tuple[str, ...]:
+    """Arguments with which a plain clang finds this HIP for device code of `target`.
+
+    Where the device libraries do not know `target` yet, a folder of links that completes them is made in `folder`.
+    Headers older than clang 22 take the wave size from a macro that clang no longer defines.
+    """
+    flags = [f"--rocm-path={hip.root}", f"-I{hip.root / 'include'}", f"-D__AMDGCN_WAVEFRONT_SIZE={target.wave_size}"]
+    if hip.bitcode is None:
+        return (*flags, "-nogpulib")
+    abis = [int(m[1]) for f in hip.bitcode.iterdir() if (m := re.fullmatch(r"oclc_abi_version_(\d)00\.bc", f.name))]
+    if abis:
+        flags.append(f"-mcode-object-version={max(abis)}")
+    flags.append(f"--rocm-device-lib-path={_complete_bitcode(hip.bitcode, target, folder)}")
+    return tuple(flags)
+
+
+def _complete_bitcode(bitcode: Path, target: Target, folder: Path) -> Path:
+    isa = target.name.removeprefix("gfx")
+    if (bitcode / f"oclc_isa_version_{isa}.bc").exists():
+        return bitcode
+    standin = next(
+        (f for name in _ISA_STANDINS.get(target.name, ()) if (f := bitcode / f"oclc_isa_version_{name}.bc").exists()),
+        None,
+    )
+    if standin is None:
+        return bitcode
+    completed = folder / "bitcode"
+    completed.mkdir(exist_ok=True)
+    for file in bitcode.glob("*.bc"):
+        (completed / file.name).symlink_to(file)
+    (completed / f"oclc_isa_version_{isa}.bc").symlink_to(standin)
+    return completed
+
+
+def _roots(environ: Mapping[str, str], prefix: Path) -> Iterator[Path]:
+    for variable in ("ROCM_PATH", "HIP_PATH"):
+        if environ.get(variable):
+            yield Path(environ[variable])
+    yield from rocm_roots(prefix)
+    yield prefix / "usr"
+
+
+def rocm_roots(prefix: Path = Path("/")) -> tuple[Path, ...]:
+    """The ROCm trees under /opt: the default one, then the numbered ones from the newest."""
+    numbered = sorted((prefix / "opt").glob("rocm-*"), key=lambda p: version_key(p.name), reverse=True)
+    default = prefix / "opt/rocm"
+    return (*([default] if default.is_dir() else ()), *(p for p in numbered if p.is_dir()))
+
+
+def version_key(text: str) -> tuple[int, ...]:
+    """The numbers in a version or file name, for sorting: "rocm-6.10.1" after "rocm-6.9.0"."""
+    return tuple(int(n) for n in re.findall(r"\d+", text))
+
+
+def _libs(root: Path) -> tuple[Path, ...]:
+    multiarch = sysconfig.get_config_var("MULTIARCH") or "x86_64-linux-gnu"
+    return (root / "lib", root / "lib64", root / "lib" / multiarch)
+
+
+def _bitcode(root: Path) -> Path | None:
+    candidates = [root / "amdgcn/bitcode", *(lib / "amdgcn/bitcode" for lib in _libs(root))]
+    candidates += sorted(root.glob("lib/llvm/lib/clang/*/lib/amdgcn/bitcode"))
+    return next((c for c in candidates if (c / "ockl.bc").is_file()), None)
+
+
+def _version(root: Path) -> str:
+    try:
+        text = (root / "include/hip/hip_version.h").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "unknown"
+    parts = [re.search(rf"#define HIP_VERSION_{part} (\d+)", text) for part in ("MAJOR", "MINOR", "PATCH")]
+    return ".".join(m[1] for m in parts if m) or "unknown"

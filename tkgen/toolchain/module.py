@@ -1,0 +1,137 @@
+"""Build a kernel's Python module, host and device in one, where a HIP runtime is installed.
+
+    >>> path = build_module(source, "eight_wave", target, compiler, out_dir, include_dirs=[headers])
+
+The module is what `import eight_wave` finds: pybind11 around the launcher, linked with libamdhip64.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sysconfig
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tkgen.targets import Target
+from tkgen.toolchain.compile import run_step
+from tkgen.toolchain.compiler import Compiler, CompilerKind, Missing, ToolchainError
+from tkgen.toolchain.hip import HipRuntime, device_flags, find_hip
+
+
+class ModuleUnavailableError(ToolchainError):
+    """A Python module cannot be built here; `missing` says what to install."""
+
+    def __init__(self, missing: tuple[Missing, ...]):
+        self.missing = missing
+        lines = "".join(f"\n  {m.what}: {m.install}" for m in missing)
+        super().__init__(f"a Python module cannot be built here; missing are{lines}")
+
+
+HIP_INSTALL = "apt-get install libamdhip64-dev rocm-device-libs  (Debian; elsewhere install ROCm)"
+CLANG_INSTALL = "apt-get install clang-22 lld-22 llvm-22  (Debian; elsewhere install ROCm)"
+PYBIND_INSTALL = "pip install 'tkgen[module]'"
+PYTHON_INSTALL = "apt-get install python3-dev  (Debian; elsewhere Python's development package)"
+
+
+def missing_for_module(compiler: Compiler | None, hip: HipRuntime | None) -> tuple[Missing, ...]:
+    """What keeps this machine from building a module, empty where nothing does."""
+    missing = []
+    if compiler is None or compiler.kind is CompilerKind.ZIGLANG:
+        missing.append(
+            Missing("a compiler for host and device (the ziglang wheel has no HIP host side)", CLANG_INSTALL)
+        )
+    if hip is None and not _knows_hip(compiler):
+        missing.append(Missing("a HIP runtime with its headers (libamdhip64)", HIP_INSTALL))
+    if importlib.util.find_spec("pybind11") is None:
+        missing.append(Missing("pybind11", PYBIND_INSTALL))
+    if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
+        missing.append(Missing("Python's headers (Python.h)", PYTHON_INSTALL))
+    return tuple(missing)
+
+
+def module_file(name: str) -> str:
+    """The file name under which this Python imports the extension module `name`."""
+    return f"{name}{sysconfig.get_config_var('EXT_SUFFIX') or '.so'}"
+
+
+def module_command(
+    target: Target,
+    compiler: Compiler,
+    hip: HipRuntime | None,
+    *,
+    include_dirs: Sequence[Path],
+    kittens: Path | None,
+    defines: Mapping[str, str],
+    folder: Path,
+) -> tuple[str, ...]:
+    """The command that builds out.so of in.cpp in `folder`. hipcc and ROCm's clang know their HIP; others are told."""
+    flags = ["-x", "hip", f"--offload-arch={target.name}", "-std=c++20", "-O3", "-shared", "-fPIC"]
+    flags += ["-fvisibility=hidden", "-fno-color-diagnostics", "-fuse-cuid=none"]
+    if kittens is not None:
+        flags += [f"-D{target.kittens_define}", f"-I{kittens / 'include'}"]
+    flags += [f"-I{directory}" for directory in include_dirs]
+    flags += [f"-D{name}={value}" if value else f"-D{name}" for name, value in defines.items()]
+    flags += [f"-I{path}" for path in _python_includes()]
+    link = ["-o", "out.so", "in.cpp"]
+    if hip is not None and not _knows_hip(compiler):
+        flags += device_flags(hip, target, folder)
+        link += [f"-L{hip.library.parent}"]
+    if compiler.kind is not CompilerKind.HIPCC:
+        link += ["-lamdhip64"]
+    return (*compiler.command, *flags, *link)
+
+
+def build_module(
+    source: str,
+    name: str,
+    target: Target,
+    compiler: Compiler,
+    out_dir: Path,
+    *,
+    include_dirs: Sequence[Path] = (),
+    kittens: Path | None = None,
+    defines: Mapping[str, str] | None = None,
+    hip: HipRuntime | None = None,
+    timeout: float = 600.0,
+    log: Path | None = None,
+) -> Path:
+    """Build `source` (which ends in PYBIND11_MODULE(name, ...)) and put the module into `out_dir`; returns its path.
+
+    `hip` defaults to the installed one. Raises ModuleUnavailableError with what to install, or ToolchainError where the
+    compiler fails, as `compile_device` does. The module appears by a rename.
+    """
+    runtime = hip or find_hip()
+    missing = missing_for_module(compiler, runtime)
+    if missing:
+        raise ModuleUnavailableError(missing)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    # Beside its destination, so that the rename stays within one file system.
+    with tempfile.TemporaryDirectory(prefix=".tkgen-module-", dir=out_dir) as work:
+        folder = Path(work).resolve()
+        (folder / "in.cpp").write_text(source, encoding="utf-8")
+        command = module_command(
+            target,
+            compiler,
+            runtime,
+            include_dirs=[path.resolve() for path in include_dirs],
+            kittens=kittens.resolve() if kittens else None,
+            defines=defines or {},
+            folder=folder,
+        )
+        run_step(command, folder, timeout, f"{name}.cpp", log)
+        destination = out_dir / module_file(name)
+        os.replace(folder / "out.so", destination)
+    return destination
+
+
+def _knows_hip(compiler: Compiler | None) -> bool:
+    return compiler is not None and compiler.kind in (CompilerKind.HIPCC, CompilerKind.ROCM_CLANG)
+
+
+def _python_includes() -> list[str]:
+    """Folders of Python.h and of pybind11, which is asked for its place without being imported."""
+    spec = importlib.util.find_spec("pybind11")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    return [sysconfig.get_path("include"), *(str(Path(f) / "include") for f in folders)]
