@@ -61,7 +61,8 @@ def statements(file: SourceFile, found: list[Diagnostic]) -> Iterator[Statement]
             change = levels.enter(line.width, current is not None and current.opens is not None)
         except DedentError:
             if not tabs:
-                text = f"{line.width} columns, but the bodies around it start at {_listed(levels.widths)}"
+                known = " or ".join(str(width + 1) for width in levels.widths)
+                text = f"it starts in column {line.width + 1}, the bodies around it in column {known}"
                 found.append(_indentation(file, line, "this line's indentation matches no body around it", text))
             change = min(0, len(levels.widths) - len(kinds))
         if change is None:
@@ -119,6 +120,8 @@ def _repair(file: SourceFile, token: Token, span: Span, accepted: set[str]) -> F
     if by and "X" in accepted:
         spaced = " x " + by[1] if by[1] or file.text[span.start - 1 : span.start].isdigit() else "x"
         return Fix("separate the sizes by a lone `x`", (Edit(span, spaced),))
+    if token == "(" and {"LSQB", "READ"} <= accepted:
+        return Fix("only `read` picks fragments and slices: drop the parentheses")
     meant = nearest(token, keywords(accepted)) if token.type == "NAME" else None
     return Fix(f"write `{meant}`", (Edit(span, meant),)) if meant else None
 
@@ -191,8 +194,9 @@ def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
         kind = "schedule line" if inside == "schedule" else "statement"
         meant = nearest(word, allowed)
         fix = Fix(f"write `{meant}`", (Edit(span, meant),)) if meant else None
-        text = f"a {kind} starts with one of {', '.join(allowed)}" if not meant else f"did you mean `{meant}`?"
-        return [Diagnostic("E103", f"unknown {kind} `{word}`", Label(span, text), fix=fix)]
+        text = f"did you mean `{meant}`?" if meant else ""
+        notes = () if meant else (f"a {kind} starts with one of {', '.join(allowed)}",)
+        return [Diagnostic("E103", f"unknown {kind} `{word}`", Label(span, text), notes=notes, fix=fix)]
     return [Diagnostic("E109", message, Label(span, text), fix=fix)]
 
 
@@ -227,7 +231,3 @@ def _tab_error(file: SourceFile, line: PhysicalLine) -> Diagnostic:
 
 def _shown(character: str) -> str:
     return f"`{character}`" if character.isprintable() else f"the character U+{ord(character):04X}"
-
-
-def _listed(widths: list[int]) -> str:
-    return " and ".join(map(str, widths))

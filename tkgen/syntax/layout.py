@@ -98,7 +98,7 @@ class PhysicalLine:
         return self.code - self.start
 
 
-_LINE = re.compile(r"^([ \t]*)(?:([A-Za-z_][A-Za-z0-9_]*)|[^\s#])", re.MULTILINE)
+_LINE = re.compile(r"^([ \t]*+)(?!\r?$)(?:([A-Za-z_]\w*)|[^#])", re.MULTILINE | re.ASCII)
 
 
 def code_lines(text: str) -> Iterator[PhysicalLine]:

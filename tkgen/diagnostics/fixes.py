@@ -1,0 +1,34 @@
+"""Applying the edits that fixes suggest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tkgen.diagnostics.model import Diagnostic, Edit
+
+
+def edited(text: str, edits: Sequence[Edit]) -> str:
+    """The text with these edits made. They must not overlap."""
+    for edit in sorted(edits, key=lambda e: (e.span.start, e.span.end), reverse=True):
+        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
+    return text
+
+
+def apply_fixes(file_text: str, diagnostics: Iterable[Diagnostic]) -> str:
+    """The text of a file with all fixes made that lie in it entirely.
+
+    A fix is made whole or not at all: one that overlaps an earlier one, or reaches into another file, is left out.
+    """
+    chosen: list[Edit] = []
+    for diagnostic in diagnostics:
+        edits = diagnostic.fix.edits if diagnostic.fix else ()
+        if all(e.span.file.text == file_text for e in edits) and not any(
+            _overlap(e, other) for e in edits for other in chosen
+        ):
+            chosen += edits
+    return edited(file_text, chosen)
+
+
+def _overlap(a: Edit, b: Edit) -> bool:
+    """Whether two edits touch the same characters or insert at the same place."""
+    return max(a.span.start, b.span.start) < min(a.span.end, b.span.end) or a.span.start == b.span.start
