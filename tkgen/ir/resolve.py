@@ -772,9 +772,9 @@ class _Resolver:
     def remap(self, everything: list[ast.Statement]) -> tuple[RemapStage, ...]:
         stages = []
         for call in [c for r in self.all(ast.Remap, everything) for c in r.calls]:
-            args = [(str(i), self.number(a)) for i, a in enumerate(call.args)]
-            args += [(n.id, self.number(v)) for n, v in call.keywords]
-            stages.append(RemapStage(call.name.id, tuple(args), call.span))
+            positional = tuple(self.number(a) for a in call.args)
+            keywords = tuple((n.id, self.number(v)) for n, v in call.keywords)
+            stages.append(RemapStage(call.name.id, positional, keywords, call.span))
         return tuple(stages)
 
     def grid(self, everything: list[ast.Statement]) -> GridKind:

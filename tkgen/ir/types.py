@@ -224,7 +224,8 @@ class RemapStage:
     """A remap with its arguments evaluated."""
 
     name: str
-    args: tuple[tuple[str, int], ...]
+    positional: tuple[int, ...]
+    keywords: tuple[tuple[str, int], ...]
     span: Span = field(compare=False, repr=False)
 
 

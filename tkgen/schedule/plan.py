@@ -143,13 +143,17 @@ def _with_waits(program: Program, ops: tuple[Op, ...]) -> Iterator[Op]:
 
 
 def _trimmed(plan: Plan) -> Plan:
-    """Without the automatic waits, and the barriers of prologue and epilogue, that order nothing."""
+    """Without the barriers of prologue and epilogue, and the waits, that order nothing.
+
+    Where all waves run the same code every barrier keeps its wait: the pair is a plain `__syncthreads()`.
+    """
     if plan.conflicts():
         return plan  # the checks will say what is wrong; nothing to minimise
+    uniform = plan.automatic and len(plan.waves) == 1
     for segment in SEGMENTS:
         for action in (Action.BARRIER, Action.WAIT):
-            if segment == "body" and action is Action.BARRIER:
-                continue  # already a minimum
+            if (segment == "body" and action is Action.BARRIER) or (uniform and action is Action.WAIT):
+                continue  # the body's barriers are already a minimum
             for ordinal in reversed(range(_count(plan, segment, action))):
                 candidate = _without(plan, segment, action, ordinal)
                 if not candidate.conflicts():
@@ -166,13 +170,16 @@ def _count(plan: Plan, segment: str, action: Action) -> int:
 
 
 def _without(plan: Plan, segment: str, action: Action, ordinal: int) -> Plan:
-    """`plan` with the n-th automatic `action` of `segment` left out of every wave's program."""
+    """`plan` with the n-th automatic `action` of `segment`, and a barrier's own wait, left out of every wave's program."""
     waves = []
     for wave in plan.waves:
-        found = [i for i, p in enumerate(getattr(wave, segment)) if _automatic(action)(p)]
         ops = getattr(wave, segment)
+        found = [i for i, p in enumerate(ops) if _automatic(action)(p)]
         if ordinal < len(found):
-            ops = ops[: found[ordinal]] + ops[found[ordinal] + 1 :]
+            first = last = found[ordinal]
+            while action is Action.BARRIER and first and _automatic(Action.WAIT)(ops[first - 1]):
+                first -= 1
+            ops = ops[:first] + ops[last + 1 :]
         waves.append(replace(wave, **{segment: ops}))
     return replace(plan, waves=tuple(waves))
 

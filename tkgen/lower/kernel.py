@@ -1,0 +1,501 @@
+"""Plan -> C++ model: coordinates, subtile indices, slots, bounds and constants are derived here, and only here."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
+from tkgen.ir.types import Operand, Program, Role, Tensor, Via
+from tkgen.lower.model import (
+    Check,
+    Constant,
+    GlobalTensor,
+    KernelModel,
+    Loop,
+    Phase,
+    RegisterTile,
+    ScalarMember,
+    Scope,
+    SharedTile,
+    Statement,
+)
+from tkgen.lower.names import comment_text, cpp_name
+from tkgen.remap import NamedInt, RemapCall, compose
+from tkgen.schedule import Plan
+
+# s_waitcnt immediate of gfx9 (LLVM AMDGPUUsage; CDNA3 ISA guide, SOPP): vmcnt in bits 3:0 and 15:14, expcnt 6:4,
+# lgkmcnt 11:8; all ones means "do not wait".
+EXPCNT_NONE, VMCNT_NONE, LGKMCNT_NONE = 7, 63, 15
+DEFAULT_DYNAMIC_LDS = 64 * 1024  # above this HIP wants hipFuncSetAttribute (hipFuncAttributeMaxDynamicSharedMemorySize)
+
+
+def waitcnt(counter: str, outstanding: int) -> int:
+    """The immediate of `s_waitcnt` that waits until at most `outstanding` operations of one counter remain."""
+    vm = min(outstanding, VMCNT_NONE) if counter == "vm" else VMCNT_NONE
+    lgkm = min(outstanding, LGKMCNT_NONE) if counter == "lds" else LGKMCNT_NONE
+    return (vm & 15) | EXPCNT_NONE << 4 | lgkm << 8 | (vm >> 4) << 14
+
+
+def kernel_model(plan: Plan, target: str, spec: str = "") -> KernelModel:
+    """The C++ model of `plan`; `spec` is the path that comments name."""
+    return _Lowering(plan, target, spec).model()
+
+
+class _Lowering:
+    def __init__(self, plan: Plan, target: str, spec: str):
+        self.plan, self.program, self.target, self.spec = plan, plan.program, target, spec
+        self.helpers: set[str] = set()
+        self.groups: set[int] = set()
+
+    # ------------------------------------------------------------ names
+
+    def dim(self, name: str) -> str:
+        return f"DIM_{name}"
+
+    def shared(self, operand: Operand) -> str:
+        return f"{cpp_name(operand.name)}_s"
+
+    def registers(self, operand: Operand) -> str:
+        return f"{cpp_name(operand.name)}_r"
+
+    def stage(self, operand: Operand) -> str:
+        return f"{cpp_name(operand.name)}_stage"
+
+    @property
+    def accumulator(self) -> str:
+        return f"{cpp_name(self.program.accumulator.tensor.name)}_acc"
+
+    @property
+    def steps(self) -> str:
+        return "steps" if self.program.k.size is None else "K_STEPS"
+
+    # ------------------------------------------------------------ the file
+
+    def model(self) -> KernelModel:
+        p = self.program
+        scopes = tuple(self.scope(role) for role in p.roles)
+        remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
+        rows, cols = self.extent("GRID_ROWS", 0), self.extent("GRID_COLS", 1)
+        placed = remap.cpp("tile" if self.persistent else "block_id", rows, cols, indent=0)
+        shared = tuple(
+            SharedTile(self.shared(o), f"st_{o.tensor.dtype.suffix}<{self.lds(o)[0]}, {self.lds(o)[1]}>", o.buffers, o.span.line)
+            for o in p.operands
+        )
+        shared_bytes = sum(o.lds_bytes * o.buffers for o in p.operands)
+        grid_rows, grid_cols = (e.name if isinstance(e, NamedInt) else e for e in (rows, cols))
+        return KernelModel(
+            name=cpp_name(p.name),
+            header=tuple(comment_text(line) for line in p.header.splitlines()),
+            spec=comment_text(PurePath(self.spec).name),
+            target=self.target,
+            constants=tuple(self.constants()),
+            tensors=tuple(self.tensor(t) for t in self.used_tensors()),
+            scalars=tuple(ScalarMember(cpp_name(s.name), s.dtype.cpp) for s in p.scalars),
+            grid_rows=grid_rows,
+            grid_cols=grid_cols,
+            sizes=tuple(self.sizes()),
+            grid=f"{p.grid.count}" if self.persistent else f"{self.host(grid_rows)} * {self.host(grid_cols)}",
+            persistent=self.persistent,
+            waves_per_simd=p.occupancy or -(-p.waves // 4),
+            shared=shared,
+            shared_bytes=shared_bytes,
+            raise_shared_limit=shared_bytes > DEFAULT_DYNAMIC_LDS,
+            remap=tuple(placed.statements),
+            remap_line=p.spans["remap"].line if "remap" in p.spans else 0,
+            tile_row=placed.row,
+            tile_col=placed.col,
+            helpers=frozenset(self.helpers),
+            groups=tuple(sorted(self.groups)),
+            scopes=scopes,
+            checks=tuple(self.checks()),
+        )
+
+    @property
+    def persistent(self) -> bool:
+        return self.program.grid.name == "persistent"
+
+    def extent(self, constant: str, axis: int) -> str | NamedInt:
+        size = (self.program.m, self.program.n)[axis].size
+        if size is None:
+            return constant.lower()
+        return NamedInt(constant, -(-size // self.program.block[axis]))
+
+    @staticmethod
+    def host(extent: str) -> str:
+        """A grid extent as the argument struct sees it: a constant, or a member function."""
+        return extent if extent.isupper() else f"{extent}()"
+
+    def sizes(self) -> list[tuple[str, str]]:
+        """Extents known only at run time, as expressions over the struct's tensors."""
+        p, result = self.program, []
+        for name, dim, block in (
+            ("grid_rows", p.m, "BLOCK_ROWS"),
+            ("grid_cols", p.n, "BLOCK_COLS"),
+            ("steps", p.k, "K_STEP"),
+        ):
+            if dim.size is None:
+                size = f"int({self.size_of(dim.name).removeprefix('g.')})"
+                result.append((name, f"({size} + {block} - 1) / {block}" if p.tail else f"{size} / {block}"))
+        return result
+
+    def lds(self, o: Operand) -> tuple[str, str]:
+        extent = ("BLOCK_ROWS", "BLOCK_COLS")[o is self.program.b]
+        return ("K_STEP", extent) if o.contraction_first else (extent, "K_STEP")
+
+    def used_tensors(self) -> list[Tensor]:
+        p = self.program
+        wanted = {p.a.name, p.b.name, p.accumulator.tensor.name} | {s.tensor.name for s in p.epilogue if s.tensor}
+        return [t for t in p.tensors if t.name in wanted]
+
+    def tensor(self, tensor: Tensor) -> GlobalTensor:
+        extents = ["-1" if d.size is None else self.dim(d.name) for d in tensor.dims]
+        rows, cols = extents if len(extents) == 2 else ("1", extents[0])
+        return GlobalTensor(cpp_name(tensor.name), tensor.dtype.cpp, rows, cols, tensor.span.line)
+
+    def constants(self) -> list[Constant]:
+        p = self.program
+        used = {d.name: d for t in self.used_tensors() for d in t.dims}
+        result = [Constant(self.dim(d.name), str(d.size)) for d in used.values() if d.size is not None]
+        bm, bn, bk = p.block
+        result += [
+            Constant("BLOCK_ROWS", str(bm), "output rows of a block"),
+            Constant("BLOCK_COLS", str(bn), "output columns of a block"),
+            Constant("K_STEP", str(bk), "contraction elements per step"),
+        ]
+
+        def ceil(dim: str, block: str) -> str:
+            return f"({dim} + {block} - 1) / {block}" if p.tail else f"{dim} / {block}"
+
+        for name, dim, block in (
+            ("GRID_ROWS", p.m, "BLOCK_ROWS"),
+            ("GRID_COLS", p.n, "BLOCK_COLS"),
+            ("K_STEPS", p.k, "K_STEP"),
+        ):
+            if dim.size is not None:
+                result.append(Constant(name, ceil(self.dim(dim.name), block)))
+        result.append(Constant("THREADS", f"{p.waves} * WARP_THREADS", f"{p.waves} waves"))
+        return result
+
+    def checks(self) -> list[Check]:
+        """Requirements on dynamic sizes, checked on the host where they raise a ValueError."""
+        p, result = self.program, []
+        where = {p.m.name: self.size_of(p.m.name), p.n.name: self.size_of(p.n.name), p.k.name: self.size_of(p.k.name)}
+        for dim, multiple in ((p.m, p.block[0]), (p.n, p.block[1])):
+            if dim.size is None and not p.tail:
+                result.append(Check(f"{where[dim.name]} % {multiple} != 0", f"{dim.name} must be a multiple of {multiple}"))
+        if p.k.size is None:
+            multiple = p.block[2] * self.plan.shape.unroll
+            unroll = self.plan.shape.unroll
+            if p.tail is None:
+                result.append(Check(f"{where[p.k.name]} % {multiple} != 0", f"{p.k.name} must be a multiple of {multiple}"))
+            elif unroll > 1:
+                message = f"{p.k.name} must be a multiple of {unroll} steps of {p.block[2]}, rounded up"
+                result.append(Check(f"g.steps() % {unroll} != 0", message))
+            least = self.plan.shape.tail_iterations
+            if least:
+                result.append(Check(f"g.steps() < {least}", f"{p.k.name} must make at least {least} steps of {p.block[2]}"))
+        for tensor in self.used_tensors():
+            for axis, dim in enumerate(tensor.dims):
+                here = self.axis_of(tensor, axis)
+                if dim.size is None and dim.name in where and here != where[dim.name]:
+                    result.append(
+                        Check(f"{here} != {where[dim.name]}", f"{tensor.name} and its partners differ in {dim.name}")
+                    )
+        return result
+
+    def size_of(self, dim: str) -> str:
+        tensor, axis = next((t, i) for t in self.used_tensors() for i, d in enumerate(t.dims) if d.name == dim)
+        return self.axis_of(tensor, axis)
+
+    def axis_of(self, tensor: Tensor, axis: int) -> str:
+        method = "rows" if len(tensor.dims) == 2 and axis == 0 else "cols"
+        return f"g.{cpp_name(tensor.name)}.{method}()"
+
+    # ------------------------------------------------------------ scopes
+
+    def scope(self, role: Role) -> Scope:
+        p, plan = self.program, self.plan
+        programs = [w for w in plan.waves if w.role == role.name]
+        wave = programs[0]
+        constants: list[Constant] = []
+        registers: list[RegisterTile] = []
+        single = len(p.roles) == 1
+        if role.multiplies:
+            assert role.shape is not None
+            index = "wave" if role.first == 0 else f"(wave - {role.first})"
+            rows, cols = role.shape
+            constants += [
+                Constant("wave_row", f"{index} / {cols}" if rows > 1 else "0"),
+                Constant("wave_col", f"{index} % {cols}" if cols > 1 else "0"),
+            ]
+            registers += [self.register_tile(o) for o in p.operands]
+            acc = p.accumulator
+            layout = "ducks::rt_layout::col"
+            registers.append(
+                RegisterTile(
+                    self.accumulator,
+                    f"rt_{acc.dtype.suffix}<{acc.tile[0]}, {acc.tile[1]}, {layout}>",
+                    acc.fragments,
+                    acc.span.line,
+                )
+            )
+        for operand in p.operands:
+            if operand.name in role.loads and operand.via is Via.REGISTERS:
+                threads = role.group * 64
+                chunks = -(-operand.lds_bytes // (16 * threads))
+                registers.append(RegisterTile(self.stage(operand), "float4", (chunks,), operand.span.line))
+        before, after = self.phases(programs)
+        s = plan.shape
+        bound = self.steps if not s.tail_iterations else f"{self.steps} - {s.tail_iterations}"
+        last = f"wave < {role.last + 1}" if role.first == 0 else f"wave >= {role.first}"
+        if role.first and role.last + 1 < p.waves:
+            last = f"wave >= {role.first} && wave < {role.last + 1}"
+        return Scope(
+            role=role.name,
+            condition=None if single else last,
+            comment=f"{role.name}: waves {role.first}..{role.last}",
+            constants=tuple(constants),
+            registers=tuple(registers),
+            before=before,
+            prologue=self.statements(role, wave, wave.prologue),
+            body=self.statements(role, wave, wave.body),
+            unroll=s.unroll,
+            loop_bound=bound,
+            epilogue=self.statements(role, wave, wave.epilogue),
+            after=after,
+            line=role.span.line,
+        )
+
+    def phases(self, programs: list[WaveProgram]) -> tuple[Phase | None, Phase | None]:
+        shifts = {w.phase for w in self.plan.waves}
+        if shifts == {0}:
+            return None, None
+        late = next((w for w in programs if w.phase), None)
+        early = next((w for w in programs if not w.phase), None)
+        most = max(shifts)
+
+        def condition(wave: WaveProgram) -> str:
+            return f"wave >= {wave.waves[0]} && wave <= {wave.waves[-1]}"
+
+        return (
+            Phase(condition(late), late.phase) if late else None,
+            Phase(condition(early), most) if early else None,
+        )
+
+    def register_tile(self, o: Operand) -> RegisterTile:
+        rows, cols = o.register_shape
+        suffix = o.tensor.dtype.suffix
+        layout = ", ducks::rt_layout::col" if o.register_layout == "col" else ""
+        return RegisterTile(
+            self.registers(o), f"rt_{suffix}<{rows}, {cols}{layout}>", (o.register_buffers, o.fragments), o.span.line
+        )
+
+    # ------------------------------------------------------------ statements
+
+    def statements(self, role: Role, wave: WaveProgram, placed: tuple[Placed, ...]) -> tuple[Statement, ...]:
+        result: list[Statement] = []
+        i = 0
+        while i < len(placed):
+            now, after = placed[i].op, placed[i + 1].op if i + 1 < len(placed) else None
+            joined = (
+                now.action is Action.WAIT and now.counter == "lds" and now.count == 0
+                and after is not None and after.action is Action.BARRIER
+            )  # fmt: skip
+            if joined:
+                result.append(self.barrier(waited=True, line=_line(after)))
+                i += 2
+                continue
+            result += self.statement(role, placed[i])
+            i += 1
+        return tuple(result)
+
+    def barrier(self, waited: bool, line: int) -> Statement:
+        uniform = len(self.program.roles) == 1 and len(self.plan.waves) == 1
+        if waited and uniform:
+            return Statement("syncthreads", {}, line=line)
+        self.helpers.add("lds_barrier" if waited else "barrier")
+        return Statement("lds_barrier" if waited else "barrier", {}, line=line)
+
+    def statement(self, role: Role, placed: Placed) -> list[Statement]:
+        op, line = placed.op, _line(placed.op)
+        match op.action:
+            case Action.BARRIER:
+                return [self.barrier(waited=False, line=line)]
+            case Action.FENCE:
+                return [Statement("fence", {}, line=line)]
+            case Action.PRIORITY:
+                return [Statement("priority", {"level": op.count}, line=line)]
+            case Action.WAIT:
+                comment = f"{'LDS' if op.counter == 'lds' else 'global'} operations: at most {op.count} outstanding"
+                return [Statement("wait", {"immediate": hex(waitcnt(op.counter, op.count)), "comment": comment}, line=line)]
+            case Action.ZERO:
+                loops, (i, j) = _loops(("i", op.rows), ("j", op.cols))
+                return [Statement("zero", {"tile": f"{self.accumulator}[{i}][{j}]"}, loops, line)]
+            case Action.STORE:
+                return [self.store(op)]
+            case Action.MULTIPLY:
+                return self.multiply(placed)
+            case Action.READ:
+                return self.read(placed)
+            case _:
+                return [self.move(role, placed)]
+
+    def move(self, role: Role, placed: Placed) -> Statement:
+        op, p = placed.op, self.program
+        operand = p.operand(op.operand)
+        tile = ("tile_row", "tile_col")[operand is p.b]
+        step = self.step(placed.step)
+        coordinate = (step, tile) if operand.contraction_first else (tile, step)
+        args: dict[str, object] = {
+            "group": role.group,
+            "shared": self.slot(operand, placed),
+            "tensor": f"g.{cpp_name(operand.name)}",
+            "row": coordinate[0],
+            "col": coordinate[1],
+            "stage": self.stage(operand),
+            "masked": p.tail is not None,
+        }
+        if op.action is Action.LOAD and p.tail is None:
+            if role.group > 1:
+                self.groups.add(role.group)
+        else:
+            self.helpers.add("staging")
+        return Statement(op.action.value, args, line=operand.span.line if op.span is None else op.span.line)
+
+    def read(self, placed: Placed) -> list[Statement]:
+        op, p = placed.op, self.program
+        operand = p.operand(op.operand)
+        is_a = operand is p.a
+        axis, wave, waves = (0, "wave_row", p.compute.shape[0]) if is_a else (1, "wave_col", p.compute.shape[1])  # type: ignore[index]
+        result = []
+        for t in op.slices:
+            loops, (f,) = _loops(("i" if is_a else "j", op.rows if is_a else op.cols))
+            subtile = self.fragment_index(axis, wave, f, waves)
+            rows, cols = operand.register_shape
+            index = (str(t), subtile) if operand.contraction_first else (subtile, str(t))
+            args: dict[str, object] = {
+                "tile": f"{self.registers(operand)}[{self.register_slot(placed.step, t)}][{f}]",
+                "rows": rows,
+                "cols": cols,
+                "shared": self.slot(operand, placed),
+                "row": index[0],
+                "col": index[1],
+            }
+            result.append(Statement("read", args, loops, _line(op)))
+        return result
+
+    def multiply(self, placed: Placed) -> list[Statement]:
+        op, p = placed.op, self.program
+        result = []
+        for t in op.slices:
+            loops, (i, j) = _loops(("i", op.rows), ("j", op.cols))
+            slot = self.register_slot(placed.step, t)
+            args: dict[str, object] = {
+                "function": f"mma_{p.product}",
+                "acc": f"{self.accumulator}[{i}][{j}]",
+                "a": f"{self.registers(p.a)}[{slot}][{i}]",
+                "b": f"{self.registers(p.b)}[{slot}][{j}]",
+            }
+            result.append(Statement("multiply", args, loops, _line(op)))
+        return result
+
+    def store(self, op: Op) -> Statement:
+        p = self.program
+        acc = p.accumulator
+        loops, (i, j) = _loops(("i", op.rows), ("j", op.cols))
+        shape = p.compute.shape
+        assert shape is not None
+        coordinate = []
+        for axis, (tile, wave, f) in enumerate((("tile_row", "wave_row", i), ("tile_col", "wave_col", j))):
+            per_block = p.block[axis] // acc.tile[axis]
+            inner = self.fragment_index(axis, wave, f, shape[axis])
+            coordinate.append(f"{tile} * {per_block} + {inner}" if per_block > 1 else tile)
+        steps = []
+        for number, step in enumerate(p.epilogue):
+            factor = f"g.{cpp_name(step.factor)}" if isinstance(step.factor, str) else _float(step.factor)
+            along_rows = step.tensor is not None and step.tensor.dims == (p.m,)
+            steps.append(
+                {
+                    "function": step.function,
+                    "tensor": f"g.{cpp_name(step.tensor.name)}" if step.tensor else "",
+                    "factor": factor,
+                    "along_rows": along_rows,
+                    "variable": f"{step.function}_{number}",
+                }
+            )
+            if step.function in ("relu", "gelu", "gelu_tanh", "silu"):
+                self.helpers.add(step.function)
+        if p.tail:
+            self.helpers.add("masked_store")
+        args: dict[str, object] = {
+            "tensor": f"g.{cpp_name(acc.tensor.name)}",
+            "tile": f"{self.accumulator}[{i}][{j}]",
+            "type": f"rt_fl<{acc.tile[0]}, {acc.tile[1]}, ducks::rt_layout::col>",
+            "row": coordinate[0],
+            "col": coordinate[1],
+            "epilogue": steps,
+            "masked": p.tail is not None,
+        }
+        return Statement("store", args, loops, p.spans["store"].line)
+
+    # ------------------------------------------------------------ indices
+
+    def fragment_index(self, axis: int, wave: str, fragment: str, waves: int) -> str:
+        """The tile row or column of the block that a fragment is, as C++."""
+        acc = self.program.accumulator
+        count = acc.fragments[axis]
+        if waves == 1:
+            return fragment
+        if count == 1:
+            return wave
+        if acc.interleaved:
+            return f"{wave} + {waves} * {fragment}" if fragment != "0" else wave
+        return f"{wave} * {count} + {fragment}" if fragment != "0" else f"{wave} * {count}"
+
+    def step(self, step: Step) -> str:
+        """A K-step as C++."""
+        if step.base == "zero":
+            return str(step.offset)
+        name = "k" if step.base == "k" else self.steps
+        return name if not step.offset else f"{name} {'+' if step.offset > 0 else '-'} {abs(step.offset)}"
+
+    def slot(self, operand: Operand, placed: Placed) -> str:
+        """The LDS buffer that holds the tile of a step: `A_s`, or `A_s[...]` where there are several."""
+        variable, n = self.shared(operand), operand.buffers
+        shift = placed.op.slot_shift
+        if n == 1:
+            return variable
+        step = placed.step
+        if step.base == "zero" or (step.base == "k" and self.plan.shape.unroll % n == 0):
+            return f"{variable}[{(step.offset + shift) % n}]"
+        if step.base == "end" and self.program.steps is not None:
+            return f"{variable}[{(self.program.steps + step.offset + shift) % n}]"
+        moved = Step(step.base, step.offset + shift)
+        inner = self.step(moved)
+        return f"{variable}[{inner if inner.isidentifier() else f'({inner})'} % {n}]"
+
+    def register_slot(self, step: Step, slice_: int) -> int:
+        """The register buffer of a slice: static, because the loop's unrolling is a multiple of the period."""
+        a = self.program.a
+        base = self.program.steps or 0 if step.base == "end" else 0
+        return ((base + step.offset) * a.slices + slice_) % a.register_buffers
+
+
+def _loops(*axes: tuple[str, tuple[int, ...]]) -> tuple[tuple[Loop, ...], tuple[str, ...]]:
+    """Loops over index ranges and the index expressions: a single index is written as its number."""
+    loops, names = [], []
+    for variable, values in axes:
+        if len(values) == 1:
+            names.append(str(values[0]))
+        else:
+            loops.append(Loop(variable, len(values), values[0]))
+            names.append(variable)
+    return tuple(loops), tuple(names)
+
+
+def _line(op: Op | None) -> int:
+    return op.span.line if op is not None and op.span is not None else 0
+
+
+def _float(value: float | None) -> str:
+    return "1.0f" if value is None else f"{float(value)!r}f"

@@ -1,0 +1,143 @@
+"""The generated C++ as data: what the templates print. Expressions are C++ text, everything else is structure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Constant:
+    """`constexpr int NAME = expression;  // comment`"""
+
+    name: str
+    expression: str
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class GlobalTensor:
+    """A member of the argument struct: `name` of type `gl<cpp, 1, 1, rows, cols>`; -1 where dynamic."""
+
+    name: str
+    cpp: str
+    rows: str
+    cols: str
+    line: int
+
+
+@dataclass(frozen=True)
+class ScalarMember:
+    """A run-time number in the argument struct."""
+
+    name: str
+    cpp: str
+
+
+@dataclass(frozen=True)
+class SharedTile:
+    """An operand's buffers in LDS: `variable` of `buffers` tiles of type `type`."""
+
+    variable: str
+    type: str
+    buffers: int
+    line: int
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """`type variable[dimensions...]` with a comment; `dimensions` without those of size 1 that nothing indexes."""
+
+    variable: str
+    type: str
+    dimensions: tuple[int, ...]
+    line: int
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`for (int variable = 0; variable < count; ++variable)`, unrolled; left out when count is 1."""
+
+    variable: str
+    count: int
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One operation of a wave.
+
+    `kind` names its macro in `templates/statements.jinja`; `args` are that macro's arguments; `loops` surround it.
+    """
+
+    kind: str
+    args: dict[str, object]
+    loops: tuple[Loop, ...] = ()
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Barriers that some waves pass before (`late`) or after the others' program."""
+
+    condition: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What the waves of one role execute.
+
+    `condition` is None where all waves of the block run it. `loop_bound` is the C++ bound of the steady loop.
+    """
+
+    role: str
+    condition: str | None
+    comment: str
+    constants: tuple[Constant, ...]
+    registers: tuple[RegisterTile, ...]
+    before: Phase | None
+    prologue: tuple[Statement, ...]
+    body: tuple[Statement, ...]
+    unroll: int
+    loop_bound: str
+    epilogue: tuple[Statement, ...]
+    after: Phase | None
+    line: int
+
+
+@dataclass(frozen=True)
+class Check:
+    """A requirement on run-time sizes: raises when `condition` holds."""
+
+    condition: str
+    message: str
+
+
+@dataclass(frozen=True)
+class KernelModel:
+    """A whole generated file."""
+
+    name: str
+    header: tuple[str, ...]
+    spec: str
+    target: str
+    constants: tuple[Constant, ...]
+    tensors: tuple[GlobalTensor, ...]
+    scalars: tuple[ScalarMember, ...]
+    grid_rows: str
+    grid_cols: str
+    sizes: tuple[tuple[str, str], ...]  # (name, expression) of extents known only at run time
+    grid: str
+    persistent: bool
+    waves_per_simd: int
+    shared: tuple[SharedTile, ...]
+    shared_bytes: int
+    raise_shared_limit: bool
+    remap: tuple[str, ...]
+    remap_line: int
+    tile_row: str
+    tile_col: str
+    helpers: frozenset[str]
+    groups: tuple[int, ...]
+    scopes: tuple[Scope, ...]
+    checks: tuple[Check, ...] = field(default=())

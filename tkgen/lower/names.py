@@ -1,0 +1,37 @@
+"""C++ identifiers for the names of a spec: nothing a spec says can collide with, or break out of, the generated code."""
+
+from __future__ import annotations
+
+import re
+
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+# Words of C++20 and names that the generated file, ThunderKittens or the C library give a meaning of their own.
+RESERVED = frozenset(
+    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
+    concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete
+    do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
+    requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
+    true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
+    kittens ducks py std main linux unix bf16 half gl st rt rv sv group load store zero copy add sub mul div max min exp
+    grid block dynamic_shared_memory stream globals kernel dispatch G g al wave wave_row wave_col tile tile_row tile_col
+    k steps detail common base_types""".split()
+)
+
+
+def cpp_name(name: str) -> str:
+    """`name` as a C++ identifier of the generated file: itself, or with a trailing underscore where it is taken.
+
+    Raises:
+        ValueError: it is no identifier (the grammar admits none such).
+    """
+    if not IDENTIFIER.match(name):
+        raise ValueError(f"{name!r} is not an identifier")
+    return f"{name}_" if name in RESERVED or name.startswith(("__", "hip", "KITTENS")) else name
+
+
+def comment_text(text: str) -> str:
+    """`text` safe inside a `//` comment: printable, on one line, no continuation."""
+    clean = "".join(c if c.isprintable() else "?" for c in text)
+    return clean.rstrip("\\ ").replace("??/", "?/")
