@@ -76,7 +76,7 @@ class _Lowering:
         scopes = tuple(self.scope(role) for role in p.roles)
         remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
         rows, cols = self.extent("GRID_ROWS", 0), self.extent("GRID_COLS", 1)
-        placed = remap.cpp("tile" if self.persistent else "block_id", rows, cols, indent=0)
+        placed = remap.cpp("tile" if self.persistent else "block_id", rows, cols, indent="")
         shared = tuple(
             SharedTile(self.shared(o), f"st_{o.tensor.dtype.suffix}<{self.lds(o)[0]}, {self.lds(o)[1]}>", o.buffers, o.span.line)
             for o in p.operands
