@@ -52,6 +52,15 @@ struct dim3 {
     __host__ __device__ constexpr dim3(uint32_t x_ = 1, uint32_t y_ = 1, uint32_t z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 
+__device__ constexpr int min(int a, int b) { return a < b ? a : b; }
+__device__ constexpr int max(int a, int b) { return a < b ? b : a; }
+__device__ constexpr uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+__device__ constexpr uint32_t max(uint32_t a, uint32_t b) { return a < b ? b : a; }
+__device__ constexpr uint64_t min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+__device__ constexpr uint64_t max(uint64_t a, uint64_t b) { return a < b ? b : a; }
+__device__ __forceinline__ float min(float a, float b) { return __builtin_fminf(a, b); }
+__device__ __forceinline__ float max(float a, float b) { return __builtin_fmaxf(a, b); }
+
 namespace kittens::device_only {
 
 /// Three read-only coordinates, each a builtin: `threadIdx.x` reads as an unsigned integer.
@@ -151,17 +160,14 @@ template <typename To, typename From> __device__ __forceinline__ To bits(const F
 
 // LDS is always reached through 32-bit pointers of address space 3, never through generic ones: the compiler then emits
 // ds_* instructions, folds constant offsets into them and counts lgkmcnt exactly.
+// Addresses are computed as integers: of a sum of lane, wave and loop terms the compiler then hoists what a loop does not change.
 using lds_byte = __attribute__((address_space(3))) char;
 
 /// The LDS address of an object that lies in shared memory.
-template <typename T> __device__ __forceinline__ lds_byte *lds_address(T *object) { return (lds_byte *)object; }
+template <typename T> __device__ __forceinline__ uint32_t lds_address(T *object) { return (uint32_t)(lds_byte *)object; }
 
-template <typename T> __device__ __forceinline__ T lds_read(const lds_byte *base, int offset = 0) {
-    return *(const __attribute__((address_space(3))) T *)(base + offset);
-}
-template <typename T> __device__ __forceinline__ void lds_write(lds_byte *base, int offset, T value) {
-    *(__attribute__((address_space(3))) T *)(base + offset) = value;
-}
+template <typename T> __device__ __forceinline__ T lds_read(uint32_t address) { return *(const __attribute__((address_space(3))) T *)address; }
+template <typename T> __device__ __forceinline__ void lds_write(uint32_t address, T value) { *(__attribute__((address_space(3))) T *)address = value; }
 
 /// Every LDS write of this wave is visible to a wave that passes the next barrier.
 __device__ __forceinline__ void release_lds() {

@@ -56,10 +56,10 @@ template <typename ST, int threads> struct panel_pieces {
 
     __device__ __forceinline__ int column_bytes(int pass) const { return panel * 64 + piece * 16 + panel_step(pass) * 64; }
 
-    __device__ __forceinline__ lds_byte *position(const ST &tile, int pass, int part) const {
+    __device__ __forceinline__ uint32_t position(const ST &tile, int pass, int part) const {
         const int q = sizeof(T) == 4 ? piece : 2 * (piece & 1) + part;
         const int within = sizeof(T) == 4 ? 0 : (piece >> 1) * 8;
-        return tile.address() + (positions::chunk(row, q) + within + panel * positions::panel_bytes) + row_step(pass) * 64 + panel_step(pass) * positions::panel_bytes;
+        return tile.address() + (positions::chunk(row, q) + within + panel * positions::panel_bytes) + row_step(pass) * positions::row_bytes + panel_step(pass) * positions::panel_bytes;
     }
 };
 
@@ -78,8 +78,8 @@ template <typename ST, int threads> struct half_panel_pieces {
     __device__ __forceinline__ int row_step(int pass) const { return pass * rows_per_pass; }
     __device__ __forceinline__ bool active(int pass) const { return exact || row + row_step(pass) < ST::rows; }
     __device__ __forceinline__ int column_bytes(int) const { return positions::panels * 64 + piece * 16; }
-    __device__ __forceinline__ lds_byte *position(const ST &tile, int pass, int part) const {
-        return tile.address() + (positions::half_panel_start + positions::unit(row, 2 * piece + part)) + row_step(pass) * 32;
+    __device__ __forceinline__ uint32_t position(const ST &tile, int pass, int part) const {
+        return tile.address() + (positions::half_panel_start + positions::unit(row, 2 * piece + part)) + row_step(pass) * positions::half_row_bytes;
     }
 };
 
@@ -91,17 +91,16 @@ template <typename PIECES, typename ST> struct piece_mover {
         const uint32_t voffset = window.column(at.row * window.row_bytes + at.column_bytes(pass), at.column_bytes(pass));
         return buffer_read<u32x4>(window.resource, at.active(pass) ? voffset : OUTSIDE, window.origin + at.row_step(pass) * window.row_bytes);
     }
-    __device__ static __forceinline__ void place(const PIECES &at, const ST &tile, int pass, const u32x4 &value) {
+    /// Writes part 0 or 1 of a piece: 2-byte elements go to two chunks, 8 bytes each; floats in one part of 16 bytes.
+    static constexpr int parts = sizeof(typename ST::dtype) == 4 ? 1 : 2;
+    template <int part> __device__ static __forceinline__ void place(const PIECES &at, const ST &tile, int pass, const u32x4 &value) {
         if (!at.active(pass)) return;
-        if constexpr (sizeof(typename ST::dtype) == 4) {
-            lds_write(at.position(tile, pass, 0), 0, value);
-        } else {
-            lds_write<u32x2>(at.position(tile, pass, 0), 0, value.lo);
-            lds_write<u32x2>(at.position(tile, pass, 1), 0, value.hi);
-        }
+        if constexpr (parts == 1) lds_write<u32x4>(at.position(tile, pass, 0), value);
+        else if constexpr (part == 0) lds_write<u32x2>(at.position(tile, pass, 0), value.lo);
+        else lds_write<u32x2>(at.position(tile, pass, 1), value.hi);
     }
     __device__ static __forceinline__ u32x4 take(const PIECES &at, const ST &tile, int pass) {
-        if constexpr (sizeof(typename ST::dtype) == 4) {
+        if constexpr (parts == 1) {
             return lds_read<u32x4>(at.position(tile, pass, 0));
         } else {
             u32x4 value;
@@ -129,9 +128,14 @@ __device__ __forceinline__ void stage(const ST &tile, const WINDOW &window, int 
         #pragma unroll
         for (int p = 0; p < PIECES_IN_FLIGHT; p++)
             if (first + p < PIECES::passes) pieces[p] = mover::fetch(at, window, first + p);
+        // Two passes at a time: the same part of both, so that the compiler can merge them into one ds_write2st64_b64.
         #pragma unroll
-        for (int p = 0; p < PIECES_IN_FLIGHT; p++)
-            if (first + p < PIECES::passes) mover::place(at, tile, first + p, pieces[p]);
+        for (int p = 0; p < PIECES_IN_FLIGHT; p += 2) {
+            if (first + p < PIECES::passes) mover::template place<0>(at, tile, first + p, pieces[p]);
+            if (first + p + 1 < PIECES::passes) mover::template place<0>(at, tile, first + p + 1, pieces[p + 1]);
+            if (mover::parts == 2 && first + p < PIECES::passes) mover::template place<1>(at, tile, first + p, pieces[p]);
+            if (mover::parts == 2 && first + p + 1 < PIECES::passes) mover::template place<1>(at, tile, first + p + 1, pieces[p + 1]);
+        }
     }
 }
 

@@ -21,113 +21,109 @@ template <typename To, typename From> __device__ __forceinline__ vec<To, 4> conv
 /* ---------- shared <-> registers ---------- */
 
 /**
- * One lane's view of a shared tile or subtile: the address of its part of base tile (i, j), as a base that does not depend on i and j where
- * possible, plus a constant.
+ * One lane's addresses in a shared tile or subtile: where its part of base tile (i, j) lies. They are a base that does not depend on i and j,
+ * plus constants.
  *
- * In row layout a lane's four elements are 8 (or, floats, 16) consecutive bytes. In col layout they are in four rows, whose positions inside a
- * panel differ by an exclusive-or that depends on the lane: `element` selects the row.
+ * In row layout a lane's four elements are consecutive: 16 bytes of floats; of 2-byte elements 8 bytes, and the other 8 of that chunk
+ * are its part of the neighbouring base tile. In col layout they are in four rows, whose positions in a panel differ by
+ * an exclusive-or that depends on the lane: one base for each, selected by `e`.
  */
 template <typename ST, bool is_row> struct lane_view {
     using positions = typename ST::positions;
     using T = typename ST::dtype;
     static constexpr int per_panel = positions::panel_cols / TILE_DIM; // base tiles side by side in a panel
-    static constexpr int elements = is_row ? 1 : 4;
+    static constexpr int rows_owned = is_row ? 1 : 4;
 
-    lds_byte *panel_base[elements];
-    lds_byte *half_base[elements];
-    int first_tile_col;
+    uint32_t panel_base[rows_owned];
+    uint32_t half_panel_base[rows_owned];
+    int first_column; // in base tiles
 
-    __device__ __forceinline__ lane_view(const ST &tile) : first_tile_col(tile.col_offset / TILE_DIM) {
-        const int lane = laneid(), low = lane & 15, high = lane >> 4;
-        const int first_tile_row = tile.row_offset / TILE_DIM;
-        lds_byte *start = tile.address();
+    __device__ __forceinline__ lane_view(const ST &tile) : first_column(tile.col_offset / TILE_DIM) {
+        const uint32_t low = laneid() & 15, high = laneid() >> 4;
+        const uint32_t q = is_row ? high : low >> 2, element = is_row ? 0 : (low & 3) * sizeof(T);
         #pragma unroll
-        for (int e = 0; e < elements; e++) {
-            const int row = is_row ? low : 4 * high + e;
-            const int q = is_row ? high : low >> 2;
-            const int within = is_row ? 0 : (low & 3) * int(sizeof(T));
-            panel_base[e] = start + positions::chunk(row, q) + within + first_tile_row * positions::row16_bytes;
-            half_base[e] = start + positions::half_panel_start + positions::unit(row, q) + within + first_tile_row * positions::half_row16_bytes;
+        for (int e = 0; e < rows_owned; e++) {
+            const uint32_t row = is_row ? low : 4 * high + e;
+            panel_base[e] = tile.address() + tile.row_offset * positions::row_bytes + (positions::chunk(row, q) + element);
+            half_panel_base[e] =
+                tile.address() + tile.row_offset * positions::half_row_bytes + (positions::half_panel_start + positions::unit(row, q) + element);
         }
     }
 
-    /// Whether base tile column j lies in the half panel.
-    __device__ __forceinline__ bool in_half_panel(int j) const { return positions::half_panel && first_tile_col + j == positions::panels * per_panel; }
+    /// Whether base tile column j is the half panel.
+    __device__ __forceinline__ bool in_half_panel(int j) const { return positions::half_panel && first_column + j == positions::panels * per_panel; }
+    /// Which half of its chunks base tile column j is, where a chunk serves two.
+    __device__ __forceinline__ int chunk_half(int j) const { return (first_column + j) % per_panel; }
 
-    __device__ __forceinline__ lds_byte *at(int i, int j, int e) const {
-        const int column = first_tile_col + j;
-        lds_byte *in_panel = panel_base[e] + (column / per_panel) * positions::panel_bytes + (column % per_panel) * 8 + i * positions::row16_bytes;
-        if constexpr (!positions::half_panel) return in_panel;
-        else return in_half_panel(j) ? half_base[e] + i * positions::half_row16_bytes : in_panel;
+    /// The chunk (row layout) or the element (col layout, row e of four) of base tile (i, j) in a panel.
+    __device__ __forceinline__ uint32_t in_panel(int i, int j, int e = 0) const {
+        const uint32_t panel = uint32_t(first_column + j) / per_panel;
+        return panel_base[e] + panel * positions::panel_bytes + i * TILE_DIM * positions::row_bytes + (is_row ? 0 : chunk_half(j) * 8);
+    }
+    /// The same in the half panel.
+    __device__ __forceinline__ uint32_t in_half(int i, int e = 0) const { return half_panel_base[e] + i * TILE_DIM * positions::half_row_bytes; }
+
+    /// The lane's four elements of base tile (i, j). A chunk is read whole, also where only half of it is wanted: 8-byte reads of one half would meet in
+    /// half of the banks. The compiler merges the reads of the two halves of a chunk.
+    __device__ __forceinline__ vec<T, 4> read(int i, int j) const {
+        if constexpr (!is_row) {
+            vec<T, 4> value;
+            #pragma unroll
+            for (int e = 0; e < 4; e++) value[e] = lds_read<T>(in_half_panel(j) ? in_half(i, e) : in_panel(i, j, e));
+            return value;
+        } else if constexpr (per_panel == 1) {
+            return lds_read<vec<T, 4>>(in_panel(i, j));
+        } else {
+            if (in_half_panel(j)) return lds_read<vec<T, 4>>(in_half(i));
+            const auto chunk = lds_read<vec<T, 8>>(in_panel(i, j));
+            return chunk_half(j) == 0 ? chunk.lo : chunk.hi;
+        }
     }
 
-    /// Whether base tiles (i, j) and (i, j + 1) are one 16-byte chunk.
-    static constexpr bool pairs = per_panel == 2 && is_row;
-};
+    __device__ __forceinline__ void write(int i, int j, const vec<T, 4> &value) const {
+        if constexpr (!is_row) {
+            #pragma unroll
+            for (int e = 0; e < 4; e++) lds_write<T>(in_half_panel(j) ? in_half(i, e) : in_panel(i, j, e), value[e]);
+        } else {
+            lds_write<vec<T, 4>>(in_half_panel(j) ? in_half(i) : in_panel(i, j) + chunk_half(j) * 8, value);
+        }
+    }
+    /// Both halves of a chunk at once: base tiles (i, j) and (i, j + 1), j even.
+    __device__ __forceinline__ void write_chunk(int i, int j, const vec<T, 4> &low, const vec<T, 4> &high) const {
+        vec<T, 8> chunk;
+        chunk.lo = low;
+        chunk.hi = high;
+        lds_write<vec<T, 8>>(in_panel(i, j), chunk);
+    }
 
-/// Whether a lane's parts of base tiles j and j + 1 always share a chunk, for even j: the tile's first column is then a multiple of 32.
-template <typename ST> constexpr bool starts_on_a_panel = ST::cols % 32 == 0 || ST::cols == ST::underlying_cols;
+    /// Whether base tiles (i, j) and (i, j + 1), j even, always share their chunks: the tile then begins at a multiple of 32 columns.
+    static constexpr bool whole_chunks = is_row && per_panel == 2 && (ST::cols % 32 == 0 || ST::cols == ST::underlying_cols);
+};
 
 } // namespace detail
 
 /// dst = the shared tile src; equal shapes. Any element types: converts.
 template <ducks::rt::all RT, ducks::st::all ST> __device__ __forceinline__ void load(RT &dst, const ST &src) {
     static_assert(RT::rows == ST::rows && RT::cols == ST::cols, "register tile and shared tile must have the same shape");
-    using T = typename RT::T;
-    using U = typename ST::dtype;
     const detail::lane_view<ST, RT::is_row> view(src);
     #pragma unroll
-    for (int i = 0; i < RT::height; i++) {
+    for (int i = 0; i < RT::height; i++)
         #pragma unroll
-        for (int j = 0; j < RT::width; j++) {
-            if constexpr (!RT::is_row) {
-                detail::vec<U, 4> value;
-                #pragma unroll
-                for (int e = 0; e < 4; e++) value[e] = detail::lds_read<U>(view.at(i, j, e));
-                dst.tiles[i][j].set(detail::convert_quad<T, U>(value));
-            } else if constexpr (view.pairs && detail::starts_on_a_panel<ST>) {
-                if (j % 2 == 0 && j + 1 < RT::width) {
-                    const auto both = detail::lds_read<detail::vec<U, 8>>(view.at(i, j, 0));
-                    dst.tiles[i][j].set(detail::convert_quad<T, U>(both.lo));
-                    dst.tiles[i][j + 1].set(detail::convert_quad<T, U>(both.hi));
-                } else if (j % 2 == 0) {
-                    dst.tiles[i][j].set(detail::convert_quad<T, U>(detail::lds_read<detail::vec<U, 4>>(view.at(i, j, 0))));
-                }
-            } else {
-                dst.tiles[i][j].set(detail::convert_quad<T, U>(detail::lds_read<detail::vec<U, 4>>(view.at(i, j, 0))));
-            }
-        }
-    }
+        for (int j = 0; j < RT::width; j++) dst.tiles[i][j].set(detail::convert_quad<typename RT::T, typename ST::dtype>(view.read(i, j)));
 }
 
 /// The shared tile dst = src; equal shapes. Any element types: converts, rounding to nearest even.
 template <ducks::st::all ST, ducks::rt::all RT> __device__ __forceinline__ void store(ST &dst, const RT &src) {
     static_assert(RT::rows == ST::rows && RT::cols == ST::cols, "register tile and shared tile must have the same shape");
-    using T = typename RT::T;
-    using U = typename ST::dtype;
     const detail::lane_view<ST, RT::is_row> view(dst);
+    const auto converted = [&](int i, int j) { return detail::convert_quad<typename ST::dtype, typename RT::T>(src.tiles[i][j].get()); };
     #pragma unroll
-    for (int i = 0; i < RT::height; i++) {
+    for (int i = 0; i < RT::height; i++)
         #pragma unroll
         for (int j = 0; j < RT::width; j++) {
-            const auto value = detail::convert_quad<U, T>(src.tiles[i][j].get());
-            if constexpr (!RT::is_row) {
-                #pragma unroll
-                for (int e = 0; e < 4; e++) detail::lds_write<U>(view.at(i, j, e), 0, value[e]);
-            } else if constexpr (view.pairs && detail::starts_on_a_panel<ST>) {
-                if (j % 2 == 0 && j + 1 < RT::width) {
-                    detail::vec<U, 8> both;
-                    both.lo = value;
-                    both.hi = detail::convert_quad<U, T>(src.tiles[i][j + 1].get());
-                    detail::lds_write(view.at(i, j, 0), 0, both);
-                } else if (j % 2 == 0) {
-                    detail::lds_write(view.at(i, j, 0), 0, value);
-                }
-            } else {
-                detail::lds_write(view.at(i, j, 0), 0, value);
-            }
+            if (view.whole_chunks && j % 2 == 0 && j + 1 < RT::width) view.write_chunk(i, j, converted(i, j), converted(i, j + 1));
+            else if (!(view.whole_chunks && j % 2 == 1)) view.write(i, j, converted(i, j));
         }
-    }
 }
 
 /// A subtile made in place (a temporary) can be stored to as well.
@@ -286,7 +282,7 @@ template <ducks::sv::all SV, ducks::rv::all RV> __device__ __forceinline__ void 
     static_assert(RV::length == SV::length, "register vector and shared vector must have the same length");
     using memory = detail::owned<RV, typename SV::dtype>;
     detail::for_each_owned<RV>([&](int o, int element) {
-        detail::lds_write(dst.address() + element * int(sizeof(typename SV::dtype)), 0, memory::get(src, o));
+        detail::lds_write(dst.address() + element * int(sizeof(typename SV::dtype)), memory::get(src, o));
     });
 }
 

@@ -10,7 +10,7 @@
  * 128-byte line of eight 16-byte chunks. Row r's chunk q (0..3) stands at chunk (4 (r % 2) + q) ^ spread(line), with
  * spread(line) = {0, 1, 6, 7}[line % 4]. A fixed q over 8 rows, and 4 chunks over rows r and r + 4, then fill a line's banks exactly once,
  * which covers every group above; and because a row offset that is a multiple of 8, or a step to another panel, leaves the exclusive-or alone,
- * each lane has one address and reaches all fragments of a tile through the instruction's constant offset.
+ * each lane has one address and reaches all fragments of a tile through the instruction's constant offset: offset(r + 8 i, c) = offset(r, c) + 512 i.
  *
  * A chunk of 2-byte elements holds columns 4q..4q+3 *and* 16+4q..16+4q+3 of its panel: what one lane owns of two neighbouring
  * base tiles. So one ds_read_b128 feeds two base tiles while their register layout stays the documented one.
@@ -45,24 +45,23 @@ template <typename T, int rows, int cols> struct swizzle {
     static constexpr int panel_bytes = rows * 64;
     static constexpr bool half_panel = cols % panel_cols != 0;
     static constexpr int half_panel_start = panels * panel_bytes;
-    static constexpr int row16_bytes = 16 * 64; // from a row to the one 16 further down, in a panel
-    static constexpr int half_row16_bytes = 16 * 32;
+    static constexpr int row_bytes = 64, half_row_bytes = 32; // of one row in a panel, in the half panel
 
     /// Byte of row `r`, chunk `q`, in a panel.
-    __host__ __device__ static constexpr int chunk(int r, int q) {
-        const int line = r >> 1;
-        const int spread = (line & 3) | ((line & 2) << 1);
+    __host__ __device__ static constexpr uint32_t chunk(uint32_t r, uint32_t q) {
+        const uint32_t line = r >> 1;
+        const uint32_t spread = (line & 3) | ((line & 2) << 1);
         return line * 128 + ((((r & 1) << 2) | q) ^ spread) * 16;
     }
     /// Byte of row `r`, 8-byte unit `q`, in the half panel.
-    __host__ __device__ static constexpr int unit(int r, int q) {
-        const int line = r >> 2;
+    __host__ __device__ static constexpr uint32_t unit(uint32_t r, uint32_t q) {
+        const uint32_t line = r >> 2;
         return line * 128 + ((((r & 3) << 2) | q) ^ ((line & 3) * 5)) * 8;
     }
     /// Byte of element (r, c) in the tile.
-    __host__ __device__ static constexpr int offset(int r, int c) {
-        const int panel = c / panel_cols, in_panel = c % panel_cols;
-        const int q = (c >> 2) & 3, element = (c & 3) * size;
+    __host__ __device__ static constexpr uint32_t offset(uint32_t r, uint32_t c) {
+        const uint32_t panel = c / panel_cols, in_panel = c % panel_cols;
+        const uint32_t q = (c >> 2) & 3, element = (c & 3) * size;
         if (half_panel && panel == panels) return half_panel_start + unit(r, q) + element;
         return panel * panel_bytes + chunk(r, q) + (in_panel >> 4) * 8 + element;
     }
@@ -101,7 +100,7 @@ template <typename T_, int rows_, int cols_> struct alignas(16) st {
     __device__ __forceinline__ dtype &operator[](int i) { return data[i]; }
     __device__ __forceinline__ const dtype &operator[](int i) const { return data[i]; }
 
-    __device__ __forceinline__ detail::lds_byte *address() const { return detail::lds_address(const_cast<T *>(data)); }
+    __device__ __forceinline__ uint32_t address() const { return detail::lds_address(const_cast<T *>(data)); }
     static constexpr int row_offset = 0, col_offset = 0;
 
     using col_vec = sv<dtype, rows_>;
@@ -138,7 +137,7 @@ template <typename ST_, int subtile_rows, int subtile_cols> struct st_subtile {
     __device__ __forceinline__ dtype &operator[](const int2 &at) { return *idx(data, at); }
     __device__ __forceinline__ const dtype &operator[](const int2 &at) const { return *idx(data, at); }
 
-    __device__ __forceinline__ detail::lds_byte *address() const { return detail::lds_address(data); }
+    __device__ __forceinline__ uint32_t address() const { return detail::lds_address(data); }
 
     using col_vec = sv<dtype, subtile_rows>;
     using row_vec = sv<dtype, subtile_cols>;
@@ -168,7 +167,7 @@ template <typename T_, size_t length_> struct alignas(16) sv {
 
     __device__ __forceinline__ dtype &operator[](size_t i) { return data[i]; }
     __device__ __forceinline__ const dtype &operator[](size_t i) const { return data[i]; }
-    __device__ __forceinline__ detail::lds_byte *address() const { return detail::lds_address(const_cast<T *>(data)); }
+    __device__ __forceinline__ uint32_t address() const { return detail::lds_address(const_cast<T *>(data)); }
 };
 
 template <size_t length> using sv_bf = sv<bf16, length>;
