@@ -148,13 +148,12 @@ def _compile(
         flags = (*device_flags(target, options), f"-ffile-prefix-map=in.cpp={name}")
         if options.kittens is not None and options.hip is not None:
             flags += hip_flags(options.hip, target, work)
-        done = [run_step((*compiler.command, *flags, "-S", "-o", "out.s", "in.cpp"), work, timeout, name, log)]
-        asm = (work / "out.s").read_text(encoding="utf-8")
-        hsaco = None
+        commands = [(*compiler.command, *flags, "-S", "-o", "out.s", "in.cpp")]
         if "hsaco" in outputs:
-            for command in assemble_commands(compiler, target):
-                done.append(run_step(command, work, timeout, name, log))
-            hsaco = (work / "out.hsaco").read_bytes()
+            commands += assemble_commands(compiler, target)
+        done = [run_step(command, work, timeout, name, log) for command in commands]
+        asm = read_output(work / "out.s", done[0].command).decode("utf-8", errors="replace")
+        hsaco = read_output(work / "out.hsaco", done[-1].command) if "hsaco" in outputs else None
     return CompileResult(
         asm if "asm" in outputs else None,
         hsaco,
@@ -233,6 +232,14 @@ def run_step(command: tuple[str, ...], work: Path, timeout: float, name: str, lo
         message = next((line for line in output.splitlines() if line.strip()), f"{command[0]} failed")
         message = f"{command[0]} ended with status {step.status}: {message.strip()}"
     raise ToolchainError(message, errors=errors, output=output, command=command, log=log)
+
+
+def read_output(path: Path, command: tuple[str, ...]) -> bytes:
+    """What a command wrote. ToolchainError where it ended well and yet wrote nothing."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ToolchainError(f"{command[0]} ended well but left no {path.suffix} file", command=command) from error
 
 
 def _read_source(path: Path) -> bytes:

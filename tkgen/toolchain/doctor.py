@@ -19,7 +19,6 @@ from tkgen.toolchain.discover import INSTALL_ANYWHERE, INSTALL_DEBIAN, Attempt, 
 from tkgen.toolchain.hip import HipRuntime, find_hip
 from tkgen.toolchain.module import HIP_INSTALL, missing_for_module
 
-
 GPU_INSTALL = "an AMD Instinct GPU with its amdgpu kernel driver"
 
 

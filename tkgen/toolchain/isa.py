@@ -179,7 +179,7 @@ def loops(function: Function) -> tuple[Loop, ...]:
         depth = sum(head in other and other != body for other in bodies.values())
         innermost = not any(h != head and h in body for h in bodies)
         instructions = tuple(i for b in sorted(body) for i in function.instructions[blocks[b] : blocks[b + 1]])
-        found.append(Loop(instructions[0].label if instructions else "", instructions, depth, innermost))
+        found.append(Loop(function.instructions[blocks[head]].label, instructions, depth, innermost))
     return tuple(found)
 
 

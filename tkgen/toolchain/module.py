@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tkgen.targets import Target
-from tkgen.toolchain.compile import run_step
+from tkgen.toolchain.compile import read_output, run_step
 from tkgen.toolchain.compiler import Compiler, CompilerKind, Missing, ToolchainError
 from tkgen.toolchain.hip import HipRuntime, device_flags, find_hip
 
@@ -121,6 +121,7 @@ def build_module(
             folder=folder,
         )
         run_step(command, folder, timeout, f"{name}.cpp", log)
+        read_output(folder / "out.so", command)
         destination = out_dir / module_file(name)
         os.replace(folder / "out.so", destination)
     return destination
