@@ -1,0 +1,5 @@
+"""`python -m tkgen`."""
+
+from tkgen.cli import main
+
+main()

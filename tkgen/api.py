@@ -1,0 +1,88 @@
+"""tkgen as a library: what the command line calls.
+
+>>> import tkgen
+>>> spec = tkgen.load("specs/eight_wave.tk", {"M": 256, "N": 256, "K": 192})
+>>> build = spec.check().build()
+>>> build.resources.vgpr, build.resources.vgpr_spills
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tkgen import checks
+from tkgen.diagnostics import Diagnostic, Severity, SpecError
+from tkgen.ir.resolve import resolve
+from tkgen.ir.types import Program
+from tkgen.lower import Source, lower
+from tkgen.schedule import Plan, plan
+from tkgen.syntax import ast
+from tkgen.syntax.parser import parse_path
+from tkgen.targets import Target, load_target
+
+if TYPE_CHECKING:
+    from tkgen.build import Build
+
+DEFAULT_TARGET = "gfx942"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A spec read from `path` with its `-D` values, resolved and scheduled for `target`."""
+
+    path: Path
+    kernel: ast.Kernel = field(repr=False)
+    program: Program = field(repr=False)
+    plan: Plan = field(repr=False)
+    target: Target = field(repr=False)
+    defines: Mapping[str, int | None]
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.program.name
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Everything the checks have to say: errors, then warnings."""
+        found = checks.check(self.plan, self.target)
+        return tuple(sorted(found, key=lambda d: d.severity is not Severity.ERROR))
+
+    def check(self) -> Spec:
+        """This spec, proven. Raises SpecError with every diagnostic where one is an error."""
+        if any(d.severity is Severity.ERROR for d in self.diagnostics):
+            raise SpecError(list(self.diagnostics))
+        return self
+
+    @cached_property
+    def source(self) -> Source:
+        """The generated C++."""
+        return lower(self.plan, self.target.name, str(self.path))
+
+    def build(self, *, cxx: str | None = None, kittens: Path | None = None, log: Path | None = None) -> Build:
+        """Compile to a code object. Raises SpecError as `check` does, ToolchainError where the compiler fails."""
+        from tkgen.build import build
+
+        return build(self, cxx=cxx, kittens=kittens, log=log)
+
+
+def load(
+    path: str | os.PathLike[str],
+    defines: Mapping[str, int | None] | None = None,
+    target: str | None = None,
+    include_roots: Sequence[str | os.PathLike[str]] = (),
+) -> Spec:
+    """Read, resolve and schedule the spec at `path`.
+
+    `defines` gives dimensions and parameters other values, None meaning `dynamic`. `target` defaults to the first one
+    the spec names, else gfx942. Raises SpecError with every problem found, UnknownTargetError for a wrong target.
+    """
+    kernel = parse_path(path, include_roots)
+    program = resolve(kernel, defines)
+    chosen = load_target(target or (program.targets[0] if program.targets else DEFAULT_TARGET))
+    return Spec(Path(path), kernel, program, plan(program), chosen, dict(defines or {}))

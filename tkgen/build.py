@@ -1,0 +1,180 @@
+"""From a checked spec to machine code and what is known of it: compile, measure, write the outputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tkgen import __version__, checks, kittens
+from tkgen.diagnostics import Diagnostic, Severity, SpecError
+from tkgen.diagnostics.machine import to_json
+from tkgen.lower import harness_cpp, harness_python
+from tkgen.targets.model import Occupancy
+from tkgen.toolchain.cache import default_cache
+from tkgen.toolchain.compile import compile_device
+from tkgen.toolchain.compiler import Compiler, ToolchainError
+from tkgen.toolchain.discover import find_compiler
+from tkgen.toolchain.files import write_atomic
+from tkgen.toolchain.hip import find_hip
+from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_loop, parse_asm
+from tkgen.toolchain.metadata import Resources, read_resources
+
+if TYPE_CHECKING:
+    from tkgen.api import Spec
+
+EMITS = ("cpp", "asm", "hsaco", "module", "harness", "report")
+DEFAULT_EMITS = ("cpp", "asm", "hsaco", "report")
+
+
+@dataclass(frozen=True)
+class Build:
+    """A compiled spec: the machine code and the figures read from it."""
+
+    spec: Spec
+    compiler: Compiler
+    asm: str = field(repr=False)
+    hsaco: bytes = field(repr=False)
+    resources: Resources
+    seconds: float
+    cached: bool
+
+    @cached_property
+    def function(self) -> Function:
+        """The kernel's instructions."""
+        return parse_asm(self.asm)[self.resources.kernel]
+
+    @cached_property
+    def main_loop(self) -> InstructionMix | None:
+        """The instruction mix of one pass of the steady loop; None where nothing loops."""
+        loop = main_loop(self.function)
+        return None if loop is None else instruction_mix(loop.instructions)
+
+    @property
+    def lds_bytes(self) -> int:
+        """LDS of one block: static and dynamic."""
+        return self.resources.lds_static_bytes + sum(o.lds_bytes * o.buffers for o in self.spec.program.operands)
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """Blocks and waves that fit a compute unit, from the real registers and LDS."""
+        r = self.resources
+        return self.spec.target.occupancy(r.vgpr, self.lds_bytes, self.spec.program.waves, r.agpr)
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What the checks say of the spec and of the real registers."""
+        return (*self.spec.diagnostics, *checks.check_resources(self.spec.plan, self.spec.target, self.resources))
+
+    def report(self) -> dict[str, object]:
+        """All figures as plain data: the content of report.json."""
+        spec = self.spec
+        loop = self.main_loop
+        return {
+            "tkgen": __version__,
+            "kernel": spec.name,
+            "spec": spec.path.name,
+            "target": spec.target.name,
+            "compiler": {"kind": self.compiler.kind.value, "version": self.compiler.version},
+            "defines": dict(spec.defines),
+            "sizes": {d.name: d.size for d in spec.program.dims},
+            "block": list(spec.program.block),
+            "waves": spec.program.waves,
+            "resources": asdict(self.resources),
+            "lds_bytes": self.lds_bytes,
+            "occupancy": asdict(self.occupancy),
+            "barriers_per_step": spec.plan.barriers_per_step,
+            "steps_per_pass": spec.plan.shape.unroll,
+            "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},
+            "flat_instructions": len(self.function.flat_accesses),
+            "diagnostics": [to_json(d) for d in self.diagnostics],
+        }
+
+    def check(self) -> Build:
+        """This build; raises SpecError where the real figures break what was promised (spills, scratch)."""
+        errors = [d for d in self.diagnostics if d.severity is Severity.ERROR]
+        if errors:
+            raise SpecError(errors)
+        return self
+
+    def write(self, directory: Path, emit: Collection[str] = DEFAULT_EMITS) -> dict[str, Path]:
+        """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths."""
+        name, spec = self.spec.name, self.spec
+        files: dict[str, tuple[str, bytes | str]] = {
+            "cpp": (f"{name}.cpp", spec.source.text),
+            "asm": (f"{name}.s", self.asm),
+            "hsaco": (f"{name}.hsaco", self.hsaco),
+            "report": (f"{name}.json", json.dumps(self.report(), indent=2) + "\n"),
+        }
+        written = {}
+        for kind in emit:
+            if kind in files:
+                written[kind] = directory / files[kind][0]
+                write_atomic(written[kind], files[kind][1])
+        if "harness" in emit:
+            for kind, suffix, text in (
+                ("harness", "_check.py", harness_python(spec.plan, spec.target.name)),
+                ("harness_cpp", "_check.cpp", harness_cpp(spec.plan, spec.target.name)),
+            ):
+                written[kind] = directory / f"{name}{suffix}"
+                write_atomic(written[kind], text)
+        if "module" in emit:
+            from tkgen.toolchain.module import build_module
+
+            written["module"] = build_module(
+                spec.source.text, name, spec.target, self.compiler, directory, include_dirs=[kittens.include_dir()]
+            )
+        return written
+
+
+def other_per_mfma(mix: InstructionMix) -> float:
+    """Instructions that are not MFMAs, per MFMA."""
+    count = sum(mix.mfma.values())
+    return round((mix.total - count) / count, 3) if count else 0.0
+
+
+def build(spec: Spec, *, cxx: str | None = None, kittens: Path | None = None, log: Path | None = None) -> Build:
+    """Compile `spec`, taken from the cache where nothing changed. See `Spec.build`."""
+    spec.check()
+    compiler = find_compiler(spec.target, cxx)
+    try:
+        result = compile_device(
+            spec.source.text,
+            spec.target,
+            compiler,
+            include_dirs=[] if kittens else [_embedded()],
+            kittens=kittens,
+            hip=find_hip() if kittens else None,
+            source_name=f"{spec.name}.cpp",
+            log=log,
+            cache=default_cache(),
+        )
+    except ToolchainError as error:
+        raise _at_spec_line(spec, error) from error
+    assert result.asm is not None and result.hsaco is not None
+    resources: Mapping[str, Resources] = read_resources(result.hsaco)
+    return Build(
+        spec, compiler, result.asm, result.hsaco, next(iter(resources.values())), result.seconds, result.cached
+    )
+
+
+def _embedded() -> Path:
+    return kittens.include_dir()
+
+
+def _at_spec_line(spec: Spec, error: ToolchainError) -> ToolchainError:
+    """The same error, its first place in generated code named as a line of the spec."""
+    origin = error.origin
+    line = spec.source.spec_line(origin.line) if origin else 0
+    if not line:
+        return error
+    return ToolchainError(
+        f"{spec.path}:{line}: {error.message}",
+        errors=error.errors,
+        output=error.output,
+        command=error.command,
+        log=error.log,
+    )

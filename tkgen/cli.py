@@ -1,0 +1,507 @@
+"""The command line: parses arguments, calls one function per command, renders. Nothing is computed here.
+
+Exit codes: 0 all is well, 1 a spec is wrong (or its numbers are), 2 the command line is, 3 the toolchain failed.
+Heavy modules are imported by the command that needs them, so that `tkgen --help` is quick.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from tkgen.api import Spec
+    from tkgen.build import Build
+    from tkgen.diagnostics import Diagnostic
+
+OK, WRONG, USAGE, TOOLCHAIN = 0, 1, 2, 3
+
+app = typer.Typer(
+    name="tkgen",
+    help="Declarative specs of tiled kernels -> proven ThunderKittens HIP C++ -> gfx942 machine code, run without a GPU.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Format(str, Enum):
+    """How diagnostics are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+class GraphFormat(str, Enum):
+    """How a graph is printed."""
+
+    TEXT = "text"
+    DOT = "dot"
+    JSON = "json"
+
+
+class Pass(str, Enum):
+    """A stage whose result can be printed."""
+
+    PARSE = "parse"
+    GRAPH = "graph"
+    SCHEDULE = "schedule"
+    LOWER = "lower"
+
+
+Specs = Annotated[list[Path], typer.Argument(help="Spec files (.tk); a directory stands for the specs in it.")]
+OneSpec = Annotated[Path, typer.Argument(help="A spec file (.tk).")]
+Target = Annotated[str | None, typer.Option("--target", "-t", help="gfx942, gfx90a or gfx950; else what the spec says.")]
+Defines = Annotated[
+    list[str] | None,
+    typer.Option("-D", metavar="NAME=VALUE", help="Give a dimension or parameter a value; `dynamic` for a run-time size."),
+]
+Roots = Annotated[list[Path] | None, typer.Option("--include-root", "-I", help="Folders that `include` may reach.")]
+Json = Annotated[bool, typer.Option("--json", help="Print plain JSON instead.")]
+Cxx = Annotated[str | None, typer.Option("--cxx", help="The compiler to use (also TKGEN_CXX).")]
+Jobs = Annotated[int, typer.Option("-j", "--jobs", min=1, help="Specs handled side by side.")]
+Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the outputs.")]
+
+
+# ---------------------------------------------------------------- shared by commands
+
+
+def _defines(values: Sequence[str] | None) -> dict[str, int | None]:
+    """`NAME=VALUE` options as a mapping; several may stand in one, split by spaces."""
+    result: dict[str, int | None] = {}
+    for word in (w for value in values or () for w in value.split()):
+        name, _, number = word.partition("=")
+        if number == "dynamic":
+            result[name] = None
+        elif number.isdecimal() and number.isascii() and len(number) <= 12:
+            result[name] = int(number)
+        else:
+            raise typer.BadParameter(f"-D takes NAME=NUMBER or NAME=dynamic, not `{word}`")
+    return result
+
+
+def _spec_files(paths: Iterable[Path]) -> list[Path]:
+    """The spec files that `paths` name."""
+    files: list[Path] = []
+    for path in paths:
+        found = sorted(path.glob("*.tk")) if path.is_dir() else [path]
+        if not found:
+            raise typer.BadParameter(f"no .tk files in {path}")
+        files += found
+    return files
+
+
+def _say(text: str = "") -> None:
+    typer.echo(text)
+
+
+def _complain(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _colour() -> bool:
+    return sys.stderr.isatty() and "NO_COLOR" not in os.environ
+
+
+def _show(diagnostics: Iterable[Diagnostic], how: Format = Format.TEXT) -> None:
+    """Print diagnostics: text to standard error, machine formats to standard output."""
+    from tkgen.diagnostics import machine
+    from tkgen.diagnostics.render import render_text
+
+    found = list(diagnostics)
+    if how is Format.TEXT:
+        if found:
+            _complain(render_text(found, color=_colour()).rstrip("\n"))
+        return
+    renderers = {Format.JSON: machine.render_json, Format.SARIF: machine.render_sarif, Format.GITHUB: machine.render_github}
+    _say(renderers[how](found).rstrip("\n"))
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Turn the errors of the library into messages and exit codes."""
+    from tkgen.diagnostics import SpecError
+    from tkgen.targets.model import UnknownTargetError
+    from tkgen.toolchain.compiler import ToolchainError
+
+    try:
+        yield
+    except SpecError as error:
+        _show(error.diagnostics)
+        raise typer.Exit(WRONG) from None
+    except UnknownTargetError as error:
+        _fail(str(error), USAGE)
+    except ToolchainError as error:
+        _fail_toolchain(error)
+    except OSError as error:
+        _fail(f"{error.strerror}: {error.filename}" if error.filename else str(error), USAGE)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    _complain(f"error: {message}")
+    raise typer.Exit(code) from None
+
+
+def _fail_toolchain(error: object) -> NoReturn:
+    from tkgen.toolchain.compiler import ToolchainError
+
+    assert isinstance(error, ToolchainError)
+    _complain(f"error: {error.message}")
+    if error.log:
+        _complain(f"  the compiler's output is in {error.log}")
+    raise typer.Exit(TOOLCHAIN) from None
+
+
+def _load(path: Path, defines: Sequence[str] | None, target: str | None, roots: Sequence[Path] | None) -> Spec:
+    from tkgen.api import load
+
+    return load(path, _defines(defines), target, roots or ())
+
+
+# ---------------------------------------------------------------- build
+
+
+@app.command()
+def build(
+    specs: Specs,
+    target: Target = None,
+    emit: Annotated[
+        str, typer.Option(help="Comma list of cpp, asm, hsaco, module, harness, report.")
+    ] = "cpp,asm,hsaco,report",
+    define: Defines = None,
+    out: Out = Path("out"),
+    jobs: Jobs = 1,
+    as_json: Json = False,
+    cxx: Cxx = None,
+    kittens: Annotated[Path | None, typer.Option(help="Compile against a real ThunderKittens checkout instead.")] = None,
+    roots: Roots = None,
+    print_after: Annotated[list[Pass] | None, typer.Option(help="Print what a pass left.")] = None,
+) -> None:
+    """Check specs, generate their C++, compile it and measure the machine code."""
+    from tkgen.build import EMITS
+
+    kinds = [e for e in emit.split(",") if e]
+    for kind in kinds:
+        if kind not in EMITS:
+            raise typer.BadParameter(f"--emit {kind}: it is one of {', '.join(EMITS)}")
+
+    def one(path: Path) -> dict[str, object]:
+        with _reported():
+            spec = _load(path, define, target, roots)
+            for stage in print_after or ():
+                _say(_after(spec, stage).rstrip("\n"))
+            built = spec.build(cxx=cxx, kittens=kittens, log=out / f"{spec.name}.log")
+            files = built.check().write(out, kinds)
+            _show(built.diagnostics)
+        if not as_json:
+            _say(_build_line(built))
+        return built.report() | {"files": {k: str(v) for k, v in files.items()}}
+
+    reports = _each(one, _spec_files(specs), jobs, "building")
+    if as_json:
+        _say(json.dumps(reports, indent=2))
+
+
+def _each(work: Callable[[Path], dict[str, object]], paths: list[Path], jobs: int, what: str) -> list[dict[str, object]]:
+    """`work` on every path, `jobs` at a time, with a progress bar on a terminal; exits with the worst code at the end."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    def guarded(path: Path) -> tuple[dict[str, object] | None, int]:
+        try:
+            return work(path), OK
+        except typer.Exit as stop:
+            return None, stop.exit_code
+
+    show = sys.stderr.isatty() and len(paths) > 1
+    with Progress(console=Console(stderr=True), transient=True, disable=not show) as progress:
+        task = progress.add_task(what, total=len(paths))
+        results = []
+        with ThreadPoolExecutor(jobs) as pool:
+            for result in pool.map(guarded, paths):
+                results.append(result)
+                progress.advance(task)
+    worst = max((code for _, code in results), default=OK)
+    if worst:
+        raise typer.Exit(worst)
+    return [r for r, _ in results if r is not None]
+
+
+def _after(spec: Spec, stage: Pass) -> str:
+    from tkgen.ir import graph
+    from tkgen.syntax.dump import dump
+
+    texts: dict[Pass, Callable[[], str]] = {
+        Pass.PARSE: lambda: dump(spec.kernel),
+        Pass.GRAPH: lambda: graph.to_text(spec.plan.graph),
+        Pass.SCHEDULE: spec.plan.to_text,
+        Pass.LOWER: lambda: spec.source.text,
+    }
+    return texts[stage]()
+
+
+def _build_line(built: Build) -> str:
+    r, loop = built.resources, built.main_loop
+    from tkgen.build import other_per_mfma
+
+    figures = [
+        f"{r.vgpr} VGPR" + (f" + {r.agpr} AGPR" if r.agpr else ""),
+        f"{r.sgpr} SGPR",
+        f"{r.vgpr_spills + r.sgpr_spills} spills",
+        f"{r.scratch_bytes} B scratch",
+        f"{built.lds_bytes} B LDS",
+        f"{built.occupancy.waves_per_simd:g} waves/SIMD",
+        f"{built.spec.plan.barriers_per_step} barriers/step",
+    ]
+    if loop is not None:
+        figures.append(f"{sum(loop.mfma.values())} MFMA in the loop, {other_per_mfma(loop):.2f} others per MFMA")
+    return f"{built.spec.name} ({built.spec.target.name}): " + ", ".join(figures)
+
+
+# ---------------------------------------------------------------- looking at specs
+
+
+@app.command()
+def check(
+    specs: Specs,
+    target: Target = None,
+    define: Defines = None,
+    how: Annotated[Format, typer.Option("--format", help="How to print what is found.")] = Format.TEXT,
+    as_json: Json = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply the fixes that are certain.")] = False,
+    roots: Roots = None,
+) -> None:
+    """Prove specs correct without compiling them; say what is wrong and how to mend it."""
+    from tkgen.api import load
+    from tkgen.diagnostics import Severity, SpecError
+    from tkgen.diagnostics.fixes import apply_fixes
+    from tkgen.toolchain.files import write_atomic
+
+    found: list[Diagnostic] = []
+    files = _spec_files(specs)
+    for path in files:
+        try:
+            with _reported_usage():
+                mine = list(load(path, _defines(define), target, roots or ()).diagnostics)
+        except SpecError as error:
+            mine = error.diagnostics
+        if fix and any(d.fix and d.fix.edits for d in mine):
+            text = path.read_text(encoding="utf-8")
+            mended = apply_fixes(text, mine)
+            if mended != text:
+                write_atomic(path, mended)
+                _complain(f"{path}: fixed; run `tkgen check` again")
+        found += mine
+    how = Format.JSON if as_json else how
+    _show(found, how)
+    errors = sum(d.severity is Severity.ERROR for d in found)
+    if how is Format.TEXT:
+        warnings = len(found) - errors
+        _say(f"{len(files)} spec{'s' if len(files) != 1 else ''} checked: {errors} errors, {warnings} warnings")
+    raise typer.Exit(WRONG if errors else OK)
+
+
+@contextmanager
+def _reported_usage() -> Iterator[None]:
+    """As `_reported`, but SpecError passes."""
+    from tkgen.diagnostics import SpecError
+
+    try:
+        yield
+    except SpecError:
+        raise
+    except Exception:
+        with _reported():
+            raise
+
+
+@app.command()
+def fmt(
+    specs: Specs,
+    check_only: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 where a file would change.")] = False,
+) -> None:
+    """Format specs: canonical spacing, every comment kept."""
+    from tkgen.syntax.format import format_source
+    from tkgen.syntax.loader import read_source
+    from tkgen.toolchain.files import write_atomic
+
+    code = OK
+    for path in _spec_files(specs):
+        with _reported():
+            file = read_source(path)
+            text = format_source(file)
+            if text == file.text:
+                continue
+            if check_only:
+                _say(f"would reformat {path}")
+                code = WRONG
+            else:
+                write_atomic(path, text)
+                _say(f"reformatted {path}")
+    raise typer.Exit(code)
+
+
+@app.command()
+def graph(
+    spec: OneSpec,
+    how: Annotated[GraphFormat, typer.Option("--format")] = GraphFormat.TEXT,
+    define: Defines = None,
+    roots: Roots = None,
+) -> None:
+    """Print a spec's dataflow graph: operations, dependencies, the barrier that covers each."""
+    from tkgen.ir import graph as dataflow
+
+    with _reported():
+        found = _load(spec, define, None, roots).plan.graph
+    if how is GraphFormat.JSON:
+        _say(json.dumps(dataflow.to_json(found), indent=2))
+    else:
+        _say((dataflow.to_dot if how is GraphFormat.DOT else dataflow.to_text)(found).rstrip("\n"))
+
+
+@app.command()
+def explain(code: Annotated[str, typer.Argument(help="A diagnostic's code, such as E301.")]) -> None:
+    """Explain a diagnostic: what it means, an example that fails, the same one mended."""
+    from tkgen.diagnostics.explain import UnknownCode, explain_text
+
+    try:
+        _say(explain_text(code).rstrip("\n"))
+    except UnknownCode as error:
+        _fail(str(error), USAGE)
+
+
+# ---------------------------------------------------------------- the project
+
+
+@app.command()
+def doctor(cxx: Cxx = None, as_json: Json = False) -> None:
+    """Show which compilers and packages are here, what each enables, and how to add what is missing."""
+    from dataclasses import asdict
+
+    from tkgen.targets import load_target, target_names
+    from tkgen.toolchain.doctor import doctor as examine
+
+    report = examine([load_target(name) for name in target_names()], cxx)
+    if as_json:
+        _say(json.dumps(asdict(report), indent=2, default=str))
+    else:
+        for compiler in report.compilers:
+            works = [t for t, reason in compiler.targets.items() if not reason]
+            _say(f"compiler   {' '.join(compiler.command)}  {compiler.version}  {', '.join(works) or 'no target'}")
+        for part in report.components:
+            _say(f"{'found' if part.found else 'missing':<10} {part.name}: {part.detail}")
+        for ability in report.capabilities:
+            _say(f"{'can' if ability.available else 'cannot':<10} {ability.name}" + (f"  ({ability.by})" if ability.by else ""))
+            for missing in ability.missing:
+                _say(f"{'':<10}   needs {missing.what}: {missing.install}")
+    raise typer.Exit(OK if report.ok else TOOLCHAIN)
+
+
+def bundled_specs() -> Path:
+    """The folder of the specs that come with tkgen: package data, or the checkout's."""
+    here = Path(__file__).parent
+    return here / "specs" if (here / "specs").is_dir() else here.parent / "specs"
+
+
+@app.command()
+def specs(as_json: Json = False) -> None:
+    """List the specs that come with tkgen and what each shows."""
+    from tkgen.syntax.loader import read_source
+    from tkgen.syntax.parser import header_comment
+
+    rows = []
+    for path in sorted(bundled_specs().glob("*.tk")):
+        header = header_comment(read_source(path)).splitlines()
+        rows.append({"name": path.stem, "shows": header[0] if header else "", "path": str(path)})
+    if as_json:
+        _say(json.dumps(rows, indent=2))
+    else:
+        for row in rows:
+            _say(f"{row['name']:<26} {row['shows']}")
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="The new kernel's name; the file is NAME.tk.")],
+    source: Annotated[str, typer.Option("--from", help="A spec to start from: a file, or a name `tkgen specs` lists.")] = "four_wave",
+    out: Out = Path("."),
+) -> None:
+    """Start a new spec from an existing one."""
+    from tkgen.lower.names import IDENTIFIER
+    from tkgen.syntax.loader import read_source
+    from tkgen.syntax.parser import parse_path
+    from tkgen.toolchain.files import write_atomic
+
+    if not IDENTIFIER.match(name):
+        raise typer.BadParameter(f"`{name}` cannot name a kernel: letters, digits and _ only")
+    path = Path(source) if Path(source).suffix == ".tk" else bundled_specs() / f"{source}.tk"
+    destination = out / f"{name}.tk"
+    if destination.exists():
+        _fail(f"{destination} is there already", USAGE)
+    with _reported():
+        span = parse_path(path).name.span
+        text = read_source(path).text
+        write_atomic(destination, text[: span.start] + name + text[span.end :])
+    _say(f"wrote {destination}; next: tkgen build {destination}")
+
+
+@app.command()
+def regen(
+    directory: Annotated[Path, typer.Option(help="Where the specs are.")] = Path("specs"),
+    out: Out = Path("generated"),
+    check_only: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 where a file differs.")] = False,
+) -> None:
+    """Rewrite generated/TARGET/*.cpp from the specs."""
+    from tkgen.toolchain.files import write_atomic
+
+    wanted: dict[Path, str] = {}
+    for path in _spec_files([directory]):
+        with _reported():
+            spec = _load(path, None, None, None)
+            wanted[out / spec.target.name / f"{path.stem}.cpp"] = spec.source.text
+    present = {p: p.read_text(encoding="utf-8") for p in out.glob("*/*.cpp")}
+    changed = sorted(p for p in wanted.keys() | present.keys() if wanted.get(p) != present.get(p))
+    for path in changed:
+        if not check_only:
+            if path in wanted:
+                write_atomic(path, wanted[path])
+            else:
+                path.unlink()
+        _say(f"{'differs' if check_only else 'wrote' if path in wanted else 'removed'} {path}")
+    raise typer.Exit(WRONG if check_only and changed else OK)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        from tkgen import __version__
+
+        _say(f"tkgen {__version__}")
+        raise typer.Exit(OK)
+
+
+def main() -> None:
+    """The console entry point: whatever goes wrong, a message and an exit code, never a traceback."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        os._exit(OK)
+
+
+if __name__ == "__main__":
+    main()
