@@ -9,9 +9,12 @@ from tkgen.diagnostics.model import Diagnostic, Edit
 
 def edited(text: str, edits: Sequence[Edit]) -> str:
     """The text with these edits made. They must not overlap."""
-    for edit in sorted(edits, key=lambda e: (e.span.start, e.span.end), reverse=True):
-        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
-    return text
+    pieces: list[str] = []
+    position = 0
+    for edit in sorted(edits, key=lambda e: (e.span.start, e.span.end)):
+        pieces += (text[position : edit.span.start], edit.text)
+        position = edit.span.end
+    return "".join([*pieces, text[position:]])
 
 
 def apply_fixes(file_text: str, diagnostics: Iterable[Diagnostic]) -> str:

@@ -94,6 +94,11 @@ class _Renderer:
         self.width = width
         self.gutter = 1  # columns of the line numbers
 
+    @property
+    def room(self) -> int:
+        """Columns for a source line, right of the margin."""
+        return self.width - self.gutter - 3
+
     def diagnostic(self, diagnostic: Diagnostic) -> list[str]:
         """Header, source lines per file, notes, help."""
         severity = diagnostic.severity.value
@@ -150,19 +155,19 @@ class _Renderer:
 
     def source(self, file: SourceFile, number: int) -> str:
         """An unmarked line, for context."""
-        text = _Shown.of(file.line(number)[: 4 * self.width]).text
-        return self.bar(number) + (" " + _cut(text, self.width) if text.strip() else "")
+        text = _Shown.of(file.line(number)[: 4 * self.room]).text
+        return self.bar(number) + (" " + _cut(text, self.room) if text.strip() else "")
 
     def marked_line(self, file: SourceFile, number: int, marks: list[_Mark], severity: Severity) -> list[str]:
         """A line and below it its underlines with their texts; far into a long line, a window of it."""
         raw = file.line(number)
         low = min(mark.start for mark in marks)
-        skip = max(0, low - self.width // 2) if len(raw) > self.width else 0
-        window = raw[skip : skip + 4 * self.width]
+        skip = max(0, low - self.room // 2) if len(raw) > self.room else 0
+        window = raw[skip : skip + 4 * self.room]
         shown = _Shown.of(window)
         lead = "…" if skip else ""
         shift = len(lead)
-        text = _cut(lead + shown.text, self.width)
+        text = _cut(lead + shown.text, self.room)
         limit = columns(text)
         placed: list[_Mark] = []
         for mark in marks:
@@ -246,7 +251,7 @@ class _Renderer:
 
     def change(self, kind: str, number: int, line: str) -> str:
         """One removed or added line."""
-        text = _cut(_Shown.of(line[: 4 * self.width]).text, self.width)
+        text = _cut(_Shown.of(line[: 4 * self.room]).text, self.room)
         sign = self.style(kind, "-" if kind == "removed" else "+")
         return f"{self.style('gutter', f'{number:>{self.gutter}}')} {sign} {text}"
 
@@ -292,5 +297,10 @@ def _edits_by_file(edits: Sequence[Edit]) -> list[tuple[SourceFile, list[Edit]]]
 
 
 def _cut(text: str, width: int) -> str:
-    """At most `width` characters of a line, with an ellipsis where some are missing."""
-    return text if len(text) <= width else text[: width - 1] + "…"
+    """A displayed line in at most `width` columns, with an ellipsis where some of it is missing."""
+    if columns(text) <= width:
+        return text
+    text = text[: width - 1]
+    while columns(text) > width - 1:
+        text = text[:-1]
+    return text + "…"

@@ -21,8 +21,9 @@ from tkgen.syntax.grammar import LINES, OPERATIONS, STATEMENTS, describe, keywor
 from tkgen.syntax.layout import OPENERS, Levels, PhysicalLine, code_lines
 from tkgen.syntax.tree import TreeBuilder
 
-# Nobody reads more, and a megabyte of noise must not take long.
+# Nobody reads more errors, and a megabyte of noise must not take long.
 MAX_ERRORS = 50
+MAX_CHECKED = 2000
 MAX_STATEMENT = 1 << 14
 
 _START = {"kernel": "any_line", "role": "any_line", "schedule": "cluster_line"}
@@ -82,10 +83,11 @@ def statements(file: SourceFile, found: list[Diagnostic]) -> Iterator[Statement]
 
 
 def line_errors(file: SourceFile) -> list[Diagnostic]:
-    """All syntax errors of the file, in the order of the text."""
+    """The syntax errors of the file in the order of the text; in absurdly long files those of the first lines."""
     found: list[Diagnostic] = []
-    for statement in statements(file, found):
-        found += _misplaced(file, statement) or _statement_errors(file, statement)
+    for checked, statement in enumerate(statements(file, found)):
+        if checked < MAX_CHECKED:
+            found += _misplaced(file, statement) or _statement_errors(file, statement)
         if len(found) >= MAX_ERRORS:
             break
     return sorted(found, key=lambda d: d.primary.span.start if d.primary else 0)
@@ -111,15 +113,14 @@ def unexpected(file: SourceFile, error: UnexpectedInput, offset: int = 0) -> Dia
         return Diagnostic("E101", f"expected {expected}, found the end of the line", label)
     span = Span(file, start, start + len(token))
     message = f"expected {expected}, found `{token}`"
-    return Diagnostic("E101", message, Label(span, f"expected {expected}"), fix=_repair(file, token, span, accepted))
+    return Diagnostic("E101", message, Label(span, f"expected {expected}"), fix=_repair(token, span, accepted))
 
 
-def _repair(file: SourceFile, token: Token, span: Span, accepted: set[str]) -> Fix | None:
+def _repair(token: Token, span: Span, accepted: set[str]) -> Fix | None:
     """The remedy for an unexpected token, where one is likely."""
-    by = re.fullmatch(r"[xX×]([0-9]*)", token)
+    by = re.fullmatch(r"x([0-9]+)", token)
     if by and "X" in accepted:
-        spaced = " x " + by[1] if by[1] or file.text[span.start - 1 : span.start].isdigit() else "x"
-        return Fix("separate the sizes by a lone `x`", (Edit(span, spaced),))
+        return Fix("separate the sizes by a lone `x`", (Edit(span, f" x {by[1]}"),))
     if token == "(" and {"LSQB", "READ"} <= accepted:
         return Fix("only `read` picks fragments and slices: drop the parentheses")
     meant = nearest(token, keywords(accepted)) if token.type == "NAME" else None

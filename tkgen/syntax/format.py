@@ -129,14 +129,14 @@ def _aligned(lines: list[_Line]) -> list[str]:
 def _spaced(tokens: list[Token]) -> str:
     """A line's tokens with canonical spaces between them."""
     text = ""
-    brackets: list[str] = []  # the open ones: `[`, `(`, or `x(` behind a name
+    brackets: list[str] = []  # the line's open ones: `[`, `(`, or `x(` behind a name
     for i, token in enumerate(tokens):
         if i:
             text += _space(tokens, i, brackets[-1] if brackets else "")
         if token.type in ("LPAR", "LSQB"):
             brackets.append("x(" if token.type == "LPAR" and i and tokens[i - 1].type in _BEFORE_CALL else str(token))
         elif token.type in ("RPAR", "RSQB"):
-            brackets.pop()
+            del brackets[-1:]  # none where the statement was broken inside
         text += token
     return text
 

@@ -48,6 +48,8 @@ def _cache_file() -> str | None:
     """Where Lark keeps its tables (they take ten times as long to build as to read), or None if nowhere."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = os.path.join(base, "tkgen")
+    if not os.path.isabs(folder):
+        return None  # no home
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError:

@@ -37,9 +37,10 @@ class Levels:
             self.widths.append(width)
             return 1
         closed = 0
-        while width < self.widths[-1]:
+        while width < self.widths[-1] and len(self.widths) > 1:
             inner = self.widths.pop()
             closed -= 1
+        self.widths[0] = min(self.widths[0], width)  # it is above zero after a first line that was indented
         if width > self.widths[-1]:
             self.widths.append(inner)
             raise DedentError(f"indented by {width}, the bodies around by {self.widths}")
@@ -68,8 +69,10 @@ class Indenter(PostLex):
                 continue
             if first is None:
                 continue  # blank lines and comments before the first statement
-            width = len(token) - 1 - token.rfind("\n")
-            change = levels.enter(width, first.type in _OPENER_TOKENS)
+            indentation = token[token.rfind("\n") + 1 :]
+            if "#" in indentation:
+                continue  # a comment at the end of the file, no line of code follows
+            change = levels.enter(len(indentation), first.type in _OPENER_TOKENS)
             if change is None:
                 continue
             yield token

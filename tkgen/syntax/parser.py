@@ -163,7 +163,12 @@ def _not_a_spec(file: SourceFile, loose: list[Span], kernel: ast.Kernel | None) 
         label = Label(Span(file, 0, 0), "a spec starts with `kernel NAME`")
         return Diagnostic("E106", "this file holds no kernel", label)
     label = Label(loose[0], "expected `kernel NAME` before the first statement")
-    return Diagnostic("E106", "this file holds statements but no kernel", label, notes=("it can be included",))
+    return Diagnostic(
+        "E106",
+        "this file holds statements but no kernel",
+        label,
+        notes=("a file of statements alone is a fragment, for `include`",),
+    )
 
 
 def _needs_line_checks(text: str) -> bool:

@@ -87,15 +87,15 @@ class TreeBuilder:
         """An expression tree; E110 where it nests deeper than anyone would write."""
         if isinstance(node, Token):
             return self.name(node)
-        if depth > MAX_DEPTH:
-            self.error("E110", f"this expression nests more than {MAX_DEPTH} operations", self.span(node))
-            return ast.Number(self.span(node), 1)
         if node.data == "number":
             *sign, digits = _tokens(node)
             value = self.number(digits, "".join(sign))
             return ast.Number(self.span(node), value.value)
         if node.data == "name":
             return self.name(node)
+        if depth == MAX_DEPTH:
+            self.error("E110", f"this expression nests more than {MAX_DEPTH} operations", self.span(node))
+            return ast.Number(self.span(node), 1)
         if node.data == "binary":
             left, op, right = node.children
             return ast.Binary(self.span(node), str(op), self.expr(left, depth + 1), self.expr(right, depth + 1))
