@@ -243,7 +243,7 @@ class _Lowering:
             if operand.name in role.loads and operand.via is Via.REGISTERS:
                 threads = role.group * 64
                 chunks = -(-operand.lds_bytes // (16 * threads))
-                registers.append(RegisterTile(self.stage(operand), "float4", (chunks,), operand.span.line))
+                registers.append(RegisterTile(self.stage(operand), "chunk", (chunks,), operand.span.line))
         before, after = self.phases(programs)
         s = plan.shape
         bound = self.steps if not s.tail_iterations else f"{self.steps} - {s.tail_iterations}"
