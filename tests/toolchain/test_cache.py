@@ -10,8 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+from toolchain_kernels import KERNEL
 
+from tkgen.targets import Target, load_target
 from tkgen.toolchain.cache import Cache, cache_dir, cache_key, default_cache, hash_headers
+from tkgen.toolchain.compile import compile_device
+from tkgen.toolchain.compiler import Compiler
 from tkgen.toolchain.files import TEMPORARY_SUFFIX, write_atomic
 
 ENTRY = {"asm": b"s_endpgm\n" * 1000, "hsaco": bytes(range(256)) * 100}
@@ -102,6 +106,40 @@ def test_header_hash_is_of_names_and_contents(tmp_path: Path) -> None:
     assert hash_headers([one]) != hash_headers([one, two])
     (two / "b.cuh").rename(two / "c.cuh")
     assert hash_headers([one]) != hash_headers([two])
+
+
+def _build(root: str, compiler: Compiler, barrier: object) -> None:
+    if barrier is not None:
+        barrier.wait(30)  # type: ignore[attr-defined]
+    compile_device(KERNEL, load_target("gfx942"), compiler, cache=Cache(Path(root)))
+
+
+def test_two_builds_at_once_into_one_cache(clang: Compiler, gfx942: Target, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(3)
+    builds = [context.Process(target=_build, args=(str(tmp_path), clang, barrier)) for _ in range(3)]
+    for build in builds:
+        build.start()
+    for build in builds:
+        build.join(60)
+    assert [b.exitcode for b in builds] == [0, 0, 0]
+    assert len(files(tmp_path)) == 1
+    assert compile_device(KERNEL, gfx942, clang, cache=Cache(tmp_path)).cached
+
+
+def test_a_build_killed_at_any_moment_leaves_a_usable_cache(clang: Compiler, gfx942: Target, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    fresh = compile_device(KERNEL, gfx942, clang)
+    for delay in (0.01, 0.05, 0.1, 0.15, 0.2, 0.25):
+        build = context.Process(target=_build, args=(str(tmp_path), clang, None))
+        build.start()
+        time.sleep(delay)
+        os.kill(build.pid or 0, signal.SIGKILL)
+        build.join()
+        result = compile_device(KERNEL, gfx942, clang, cache=Cache(tmp_path))
+        assert (result.asm, result.hsaco) == (fresh.asm, fresh.hsaco)
+        for path in files(tmp_path):
+            path.unlink()
 
 
 def _hammer(root: str, seed: int, failures: multiprocessing.Queue[str]) -> None:

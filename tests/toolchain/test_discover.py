@@ -131,6 +131,8 @@ def test_kinds(host: Host, wrapper: Callable[..., Path], gfx942: Target, tmp_pat
     installed = tmp_path / "llvm"
     wrapper("llvm/clang++")
     (installed / "llvm-objdump").write_text("")
+    if clang.linker is not None:
+        (installed / "ld.lld").symlink_to(clang.linker[0])
     wrapper("bin/hipcc", "HIP version: 6.4.0\nAMD clang version 19.0.0git", f"InstalledDir: {installed}")
     hipcc = find_compiler(gfx942, host=host)
     assert (hipcc.kind, hipcc.version) == (CompilerKind.HIPCC, "19.0.0git")

@@ -10,18 +10,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgpack
 
-from tkgen.toolchain.files import TEMPORARY_SUFFIX, write_atomic
+from tkgen.toolchain.files import remove_leftovers, write_atomic
 
 _MAGIC = b"tkgen cache 1\n"
 _DIGEST_BYTES = 32
-_STALE_SECONDS = 3600.0  # a temporary file this old belongs to a process that was killed
 DEFAULT_LIMIT_BYTES = 512 * 2**20
 
 
@@ -91,14 +89,13 @@ class Cache:
 
     def prune(self) -> None:
         """Drop leftovers of killed processes, then the entries used longest ago until the rest fits the limit."""
-        now = time.time()
         entries = []
-        for path, stat in self._files():
-            if path.name.endswith(TEMPORARY_SUFFIX):
-                if now - stat.st_mtime > _STALE_SECONDS:
-                    _remove(path)
-            else:
-                entries.append((stat.st_mtime, stat.st_size, path))
+        for folder in self.root.glob("[0-9a-f][0-9a-f]"):
+            remove_leftovers(folder)
+            for path in folder.glob("[0-9a-f]*"):
+                with contextlib.suppress(OSError):  # another process may remove it meanwhile
+                    stat = path.stat()
+                    entries.append((stat.st_mtime, stat.st_size, path))
         total = sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries):
             if total <= self.limit_bytes:
@@ -108,12 +105,6 @@ class Cache:
 
     def _path(self, key: str) -> Path:
         return self.root / key[:2] / key[2:]
-
-    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Every entry and leftover; pathlib's * matches names with a leading dot too."""
-        for path in self.root.glob("[0-9a-f][0-9a-f]/*"):
-            with contextlib.suppress(OSError):  # another process may remove it meanwhile
-                yield path, path.stat()
 
 
 def default_cache(environ: Mapping[str, str] | None = None) -> Cache | None:

@@ -115,7 +115,7 @@ def compile_device(
         text = source.encode("utf-8")
     key = ""
     if cache is not None:
-        key = cache_key(text, source_name, compiler.identity, *sorted(outputs), *_option_key(target, options))
+        key = cache_key(text, source_name, *sorted(outputs), *_key_parts(target, compiler, options))
         entry = cache.get(key)
         if entry is not None:
             asm = entry["asm"].decode("utf-8") if "asm" in entry else None
@@ -163,12 +163,13 @@ def _compile(
     )
 
 
-def _option_key(target: Target, options: Options) -> tuple[str, ...]:
-    """What a result depends on besides source and compiler. Folders count by content: their names are mapped away."""
+def _key_parts(target: Target, compiler: Compiler, options: Options) -> tuple[str, ...]:
+    """What a result depends on besides the source. Folders count by content: their names are mapped away."""
     folders = (*options.include_dirs, *([options.kittens / "include"] if options.kittens else ()))
     elsewhere = replace(options, include_dirs=(), kittens=Path() if options.kittens else None)
     hip = options.hip.identity if options.hip else ""
-    return (*device_flags(target, elsewhere), hash_headers(folders), hip)
+    commands = (device_flags(target, elsewhere), *assemble_commands(compiler, target))
+    return (compiler.identity, *("\0".join(command) for command in commands), hash_headers(folders), hip)
 
 
 def assemble_commands(compiler: Compiler, target: Target) -> tuple[tuple[str, ...], ...]:

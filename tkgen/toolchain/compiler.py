@@ -20,8 +20,9 @@ class CompilerKind(Enum):
 class Compiler:
     """A compiler that was found, with all it takes to use it. Commands are argument lists, ready for arguments.
 
-    `command` compiles HIP. `assembler` is the clang that turns assembly into an object, and links it too where
-    `linker` is None. `objdump` disassembles; None where the kind has none (the assembly it emits serves instead).
+    `command` compiles HIP. `assembler` is the clang that turns assembly into an object and `linker` the ld.lld that
+    links it; where that is None the assembler's driver links, which takes two processes more. `objdump` disassembles;
+    None where the kind has none (the assembly it emits serves instead).
     `fingerprint` changes when the compiler on the disk does.
     """
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgpack
 
+from tkgen import __version__
 from tkgen.targets import Target
 from tkgen.toolchain.cache import Cache, cache_key, default_cache
 from tkgen.toolchain.compile import compile_device
@@ -137,7 +138,9 @@ def probe(candidate: Candidate, target: Target, host: Host) -> Attempt:
     """Compile a small kernel for `target` with the candidate. A success is remembered until its files change."""
     fingerprint = _fingerprint(candidate.command, host)
     cache = host.cache if fingerprint else None
-    key = cache_key("probe", target.name, _PROBE, *candidate.command, fingerprint, host.environ.get("PATH", ""))
+    key = cache_key(
+        "probe", __version__, target.name, _PROBE, *candidate.command, fingerprint, host.environ.get("PATH", "")
+    )
     remembered = cache.get(key) if cache else None
     if remembered is not None and (known := _decode(remembered)) is not None:
         return Attempt(candidate, known)
@@ -171,18 +174,19 @@ def describe(candidate: Candidate, host: Host) -> Compiler:
         raise ToolchainError(f"not a clang: {said}", output=text, command=answer.command)
     fingerprint = _fingerprint(command, host)
     if zig:
-        linker = (*command[:-1], "ld.lld")
-        return Compiler(CompilerKind.ZIGLANG, command, version[1], command, linker, None, fingerprint)
+        lld = (*command[:-1], "ld.lld")
+        return Compiler(CompilerKind.ZIGLANG, command, version[1], command, lld, None, fingerprint)
     installed = re.search(r"^InstalledDir: (.+)$", text, re.MULTILINE)
     folder = Path(installed[1].strip()) if installed else None
-    objdump = _objdump(folder, version[1], host)
+    objdump = _tool("llvm-objdump", folder, version[1], host)
+    linker = _tool("ld.lld", folder, version[1], host)
     if "HIP version" in text:
         clang = next((c for n in ("clang++", "clang") if folder and (c := folder / n).is_file()), None)
         assembler = (str(clang),) if clang else command
-        return Compiler(CompilerKind.HIPCC, command, version[1], assembler, None, objdump, fingerprint)
+        return Compiler(CompilerKind.HIPCC, command, version[1], assembler, linker, objdump, fingerprint)
     rocm = "AMD clang" in text or "roc-" in text
     kind = CompilerKind.ROCM_CLANG if rocm else CompilerKind.CLANG
-    return Compiler(kind, command, version[1], command, None, objdump, fingerprint)
+    return Compiler(kind, command, version[1], command, linker, objdump, fingerprint)
 
 
 _CXX_OPTION = "--cxx"
@@ -218,10 +222,11 @@ def _system_clangs(host: Host) -> list[str]:
     return [path for _, path in sorted(numbered.items(), reverse=True)] + ([plain] if plain else [])
 
 
-def _objdump(folder: Path | None, version: str, host: Host) -> tuple[str, ...] | None:
-    if folder and (folder / "llvm-objdump").is_file():
-        return (str(folder / "llvm-objdump"),)
-    found = host.which(f"llvm-objdump-{version.partition('.')[0]}")
+def _tool(name: str, folder: Path | None, version: str, host: Host) -> tuple[str, ...] | None:
+    """A tool of the same LLVM: beside the compiler, or on PATH with its major version in the name."""
+    if folder and (folder / name).is_file():
+        return (str(folder / name),)
+    found = host.which(f"{name}-{version.partition('.')[0]}")
     return (found,) if found else None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+import time
 from pathlib import Path
 
 
@@ -27,6 +29,14 @@ def write_atomic(path: Path, data: bytes | str) -> None:
 
 TEMPORARY_SUFFIX = ".tkgen-tmp"
 """How the temporary names of `write_atomic` end, so that leftovers of a killed process can be told and removed."""
+
+
+def remove_leftovers(folder: Path, older_than: float = 3600.0) -> None:
+    """Remove temporary files in `folder` that a killed process left, those untouched for `older_than` seconds."""
+    for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
+        with contextlib.suppress(OSError):  # another process may remove it meanwhile
+            if time.time() - path.stat().st_mtime > older_than:
+                path.unlink()
 
 
 def _umask() -> int:

@@ -8,7 +8,6 @@ The module is what `import eight_wave` finds: pybind11 around the launcher, link
 from __future__ import annotations
 
 import importlib.util
-import os
 import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from tkgen.targets import Target
 from tkgen.toolchain.compile import read_output, run_step
 from tkgen.toolchain.compiler import Compiler, CompilerKind, Missing, ToolchainError
+from tkgen.toolchain.files import write_atomic
 from tkgen.toolchain.hip import HipRuntime, device_flags, find_hip
 
 
@@ -106,9 +106,7 @@ def build_module(
     missing = missing_for_module(compiler, runtime)
     if missing:
         raise ModuleUnavailableError(missing)
-    out_dir.mkdir(parents=True, exist_ok=True)
-    # Beside its destination, so that the rename stays within one file system.
-    with tempfile.TemporaryDirectory(prefix=".tkgen-module-", dir=out_dir) as work:
+    with tempfile.TemporaryDirectory(prefix="tkgen-") as work:
         folder = Path(work).resolve()
         (folder / "in.cpp").write_text(source, encoding="utf-8")
         command = module_command(
@@ -121,9 +119,9 @@ def build_module(
             folder=folder,
         )
         run_step(command, folder, timeout, f"{name}.cpp", log)
-        read_output(folder / "out.so", command)
-        destination = out_dir / module_file(name)
-        os.replace(folder / "out.so", destination)
+        built = read_output(folder / "out.so", command)
+    destination = out_dir / module_file(name)
+    write_atomic(destination, built)
     return destination
 
 
