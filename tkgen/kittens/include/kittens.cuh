@@ -12,7 +12,6 @@
  *   maps.cuh        zero, copy, element-wise, row and column maps, reductions
  *   mma.cuh         mma_AB, mma_ABt, mma_AtB, mma_AtBt
  *   group.cuh       group<N>: loads and stores by N waves together
- *   wide.cuh        rt32: 32x32 register tiles for the 32x32x8 matrix instruction (an addition to the surface)
  *
  * With KITTENS_DEVICE_ONLY nothing is included: a code object needs no HIP headers, no device library and no
  * C++ library. Without it <hip/hip_runtime.h> provides the language extensions.

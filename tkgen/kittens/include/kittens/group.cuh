@@ -79,7 +79,7 @@ template <typename ST, int threads> struct half_panel_pieces {
     __device__ __forceinline__ bool active(int pass) const { return exact || row + row_step(pass) < ST::rows; }
     __device__ __forceinline__ int column_bytes(int) const { return positions::panels * 64 + piece * 16; }
     __device__ __forceinline__ uint32_t position(const ST &tile, int pass, int part) const {
-        return tile.address() + (positions::half_panel_start + positions::unit(row, 2 * piece + part)) + row_step(pass) * positions::half_row_bytes;
+        return tile.address() + positions::in_half_panel(row, 8 * piece + 4 * part) + row_step(pass) * positions::half_row_bytes;
     }
 };
 

@@ -45,6 +45,7 @@ namespace detail {
 template <bool by_row, typename T, typename V> __device__ __forceinline__ typename T::dtype vector_pair(const V &v, int i, int j, int k) {
     static_assert(__is_same(typename V::T, typename T::T), "tile and vector must have the same element type");
     const int o = by_row ? i : j;
+    static_assert(__is_same(typename V::shape, typename T::shape), "tile and vector must have the same shape");
     if constexpr (V::is_align) return v.data[o][k];
     else return bits<typename T::dtype>(vec<typename T::T, 2>{v.data[o][0], v.data[o][0]});
 }
@@ -162,14 +163,14 @@ template <ducks::rt::all T, ducks::rv::all V> __device__ __forceinline__ void br
 /* ---------- copies ---------- */
 
 /// dst = src, converting the element type; equal shapes and layouts.
-template <typename T, typename U, int rows, int cols, ducks::rt_layout::all layout>
-__device__ __forceinline__ void copy(rt<T, rows, cols, layout> &dst, const rt<U, rows, cols, layout> &src) {
+template <typename T, typename U, int rows, int cols, ducks::rt_layout::all layout, ducks::rt_shape::all shape>
+__device__ __forceinline__ void copy(rt<T, rows, cols, layout, shape> &dst, const rt<U, rows, cols, layout, shape> &src) {
     #pragma unroll
     for (int i = 0; i < dst.height; i++)
         #pragma unroll
         for (int j = 0; j < dst.width; j++) {
             if constexpr (__is_same(T, U)) dst.tiles[i][j] = src.tiles[i][j];
-            else dst.tiles[i][j].set(__builtin_convertvector(src.tiles[i][j].get(), detail::vec<T, 4>));
+            else dst.tiles[i][j].set_all(__builtin_convertvector(src.tiles[i][j].get_all(), detail::vec<T, 4 * shape::quads>));
         }
 }
 /// dst = value everywhere.
@@ -228,49 +229,52 @@ template <int step> __device__ __forceinline__ float rotate16(float value) {
     return bits<float>(__builtin_amdgcn_update_dpp(0, bits<int>(value), 0x120 + step, 0xf, 0xf, false));
 }
 
-/// Combines the values of lanes with the same lane % 16; all of them get the result.
-template <typename op> __device__ __forceinline__ float across_rows_of_lanes(float value) {
-    value = op::template op<float>(value, from_lane(value, laneid() ^ 16));
+/// Combines the values of the lanes that own parts of the same line (row layout: row) of base tiles; all of them get the result.
+template <typename op, typename SHAPE> __device__ __forceinline__ float along_line(float value) {
+    if constexpr (SHAPE::side == 16) value = op::template op<float>(value, from_lane(value, laneid() ^ 16));
     return op::template op<float>(value, from_lane(value, laneid() ^ 32));
 }
-/// Combines the values of lanes with the same lane / 16; all of them get the result.
-template <typename op> __device__ __forceinline__ float within_row_of_lanes(float value) {
+/// Combines the values of the lanes that own the same places of different lines; all of them get the result.
+template <typename op, typename SHAPE> __device__ __forceinline__ float across_lines(float value) {
     value = op::template op<float>(value, rotate16<8>(value));
     value = op::template op<float>(value, rotate16<4>(value));
     value = op::template op<float>(value, rotate16<2>(value));
-    return op::template op<float>(value, rotate16<1>(value));
+    value = op::template op<float>(value, rotate16<1>(value));
+    if constexpr (SHAPE::side == 32) value = op::template op<float>(value, from_lane(value, laneid() ^ 16));
+    return value;
 }
 
 /// One value per row (by_row) or per column of `src`, combined with `start` if given. Computes in float.
 template <typename op, bool by_row, typename V, typename T> __device__ __forceinline__ void reduce_tile(V &result, const T &src, const V *start) {
     static_assert(__is_same(typename V::T, typename T::T), "tile and vector must have the same element type");
     using element = typename T::T;
+    using shape = typename T::shape;
     constexpr int kept = by_row ? T::height : T::width, folded = by_row ? T::width : T::height;
+    const auto combine = [](float a, float b) { return op::template op<float>(a, b); };
     #pragma unroll
     for (int o = 0; o < kept; o++) {
-        vec<float, 4> sum;
+        float sums[4 * shape::quads]; // element by element over the base tiles
         #pragma unroll
         for (int f = 0; f < folded; f++) {
-            const auto value = __builtin_convertvector(src.tiles[by_row ? o : f][by_row ? f : o].get(), vec<float, 4>);
+            const auto values = src.tiles[by_row ? o : f][by_row ? f : o].get_all();
             #pragma unroll
-            for (int e = 0; e < 4; e++) sum[e] = f == 0 ? value[e] : op::template op<float>(sum[e], value[e]);
+            for (int e = 0; e < 4 * shape::quads; e++) sums[e] = f == 0 ? float(values[e]) : combine(sums[e], float(values[e]));
         }
-        if constexpr (V::is_align) { // a lane's four elements belong to four results
+        if constexpr (V::is_align) { // a lane's elements belong to different results
+            vec<element, 4 * shape::quads> totals, first;
+            if (start) __builtin_memcpy(&first, start->data[o], sizeof(first));
             #pragma unroll
-            for (int e = 0; e < 4; e++) sum[e] = within_row_of_lanes<op>(sum[e]);
-            if (start) {
-                vec<element, 4> first;
-                __builtin_memcpy(&first, start->data[o], sizeof(first));
-                #pragma unroll
-                for (int e = 0; e < 4; e++) sum[e] = op::template op<float>(float(first[e]), sum[e]);
+            for (int e = 0; e < 4 * shape::quads; e++) {
+                const float total = across_lines<op, shape>(sums[e]);
+                totals[e] = element(start ? combine(float(first[e]), total) : total);
             }
-            const auto narrowed = __builtin_convertvector(sum, vec<element, 4>);
-            __builtin_memcpy(result.data[o], &narrowed, sizeof(narrowed));
-        } else {
-            float total = op::template op<float>(op::template op<float>(sum[0], sum[1]), op::template op<float>(sum[2], sum[3]));
-            total = across_rows_of_lanes<op>(total);
-            if (start) total = op::template op<float>(float(start->data[o][0]), total);
-            result.data[o][0] = element(total);
+            __builtin_memcpy(result.data[o], &totals, sizeof(totals));
+        } else { // to the same one
+            float total = sums[0];
+            #pragma unroll
+            for (int e = 1; e < 4 * shape::quads; e++) total = combine(total, sums[e]);
+            total = along_line<op, shape>(total);
+            result.data[o][0] = element(start ? combine(float(start->data[o][0]), total) : total);
         }
     }
 }

@@ -21,83 +21,86 @@ template <typename To, typename From> __device__ __forceinline__ vec<To, 4> conv
 /* ---------- shared <-> registers ---------- */
 
 /**
- * One lane's addresses in a shared tile or subtile: where its part of base tile (i, j) lies. They are a base that does not depend on i and j,
- * plus constants.
+ * One lane's addresses in a shared tile or subtile, for a register tile of a given layout and shape: a base, plus constants for each of its quads.
  *
- * In row layout a lane's four elements are consecutive: 16 bytes of floats; of 2-byte elements 8 bytes, and the other 8 of that chunk
- * are its part of the neighbouring base tile. In col layout they are in four rows, whose positions in a panel differ by
- * an exclusive-or that depends on the lane: one base for each, selected by `e`.
+ * In row layout a quad is consecutive: 16 bytes of floats; of 2-byte elements 8 bytes, half of a chunk, whose other half belongs to the quad
+ * 16 columns further. In col layout its elements are in four rows, whose positions in a panel differ by an exclusive-or that depends on the lane:
+ * one base for each. So do the two chunks of a row that a lane owns of a 32x32 base tile; 8 rows further, positions repeat.
  */
-template <typename ST, bool is_row> struct lane_view {
+template <typename ST, typename RT> struct lane_view {
     using positions = typename ST::positions;
     using T = typename ST::dtype;
-    static constexpr int per_panel = positions::panel_cols / TILE_DIM; // base tiles side by side in a panel
-    static constexpr int rows_owned = is_row ? 1 : 4;
+    using shape = typename RT::shape;
+    static constexpr bool is_row = RT::is_row;
+    static constexpr int halves = 4 / sizeof(T); // 16 columns are a half of a chunk, or a panel
+    static constexpr int bases = is_row ? (shape::side == 32 ? 2 : 1) : 4;
 
-    uint32_t panel_base[rows_owned];
-    uint32_t half_panel_base[rows_owned];
-    int first_column; // in base tiles
+    uint32_t panel_base[bases];
+    uint32_t half_panel_base[bases];
+    uint32_t first_columns16; // columns before the tile's first, in units of 16
 
-    __device__ __forceinline__ lane_view(const ST &tile) : first_column(tile.col_offset / TILE_DIM) {
-        const uint32_t low = laneid() & 15, high = laneid() >> 4;
-        const uint32_t q = is_row ? high : low >> 2, element = is_row ? 0 : (low & 3) * sizeof(T);
+    __device__ __forceinline__ lane_view(const ST &tile) : first_columns16(uint32_t(tile.col_offset) / 16) {
         #pragma unroll
-        for (int e = 0; e < rows_owned; e++) {
-            const uint32_t row = is_row ? low : 4 * high + e;
-            panel_base[e] = tile.address() + tile.row_offset * positions::row_bytes + (positions::chunk(row, q) + element);
-            half_panel_base[e] =
-                tile.address() + tile.row_offset * positions::half_row_bytes + (positions::half_panel_start + positions::unit(row, q) + element);
+        for (int b = 0; b < bases; b++) {
+            const uint32_t row = is_row ? shape::line() : shape::first() + b;
+            const uint32_t column = is_row ? shape::first() + b * shape::quad_stride : shape::line();
+            panel_base[b] = tile.address() + tile.row_offset * positions::row_bytes + positions::in_panel(row, column);
+            half_panel_base[b] = tile.address() + tile.row_offset * positions::half_row_bytes + positions::in_half_panel(row, column);
         }
     }
 
-    /// Whether base tile column j is the half panel.
-    __device__ __forceinline__ bool in_half_panel(int j) const { return positions::half_panel && first_column + j == positions::panels * per_panel; }
-    /// Which half of its chunks base tile column j is, where a chunk serves two.
-    __device__ __forceinline__ int chunk_half(int j) const { return (first_column + j) % per_panel; }
-
-    /// The chunk (row layout) or the element (col layout, row e of four) of base tile (i, j) in a panel.
-    __device__ __forceinline__ uint32_t in_panel(int i, int j, int e = 0) const {
-        const uint32_t panel = uint32_t(first_column + j) / per_panel;
-        return panel_base[e] + panel * positions::panel_bytes + i * TILE_DIM * positions::row_bytes + (is_row ? 0 : chunk_half(j) * 8);
+    /// Where quad m of base tile column j begins (row layout) or lies (col layout) in the underlying tile, in units of 16 columns.
+    __device__ __forceinline__ uint32_t columns16(int j, int m) const {
+        return first_columns16 + j * (shape::side / 16) + (is_row ? m * shape::quad_stride / 16 : 0);
     }
-    /// The same in the half panel.
-    __device__ __forceinline__ uint32_t in_half(int i, int e = 0) const { return half_panel_base[e] + i * TILE_DIM * positions::half_row_bytes; }
+    __device__ __forceinline__ static bool in_half_panel(uint32_t columns16) { return positions::half_panel && columns16 == positions::panels * halves; }
 
-    /// The lane's four elements of base tile (i, j). A chunk is read whole, also where only half of it is wanted: 8-byte reads of one half would meet in
-    /// half of the banks. The compiler merges the reads of the two halves of a chunk.
-    __device__ __forceinline__ vec<T, 4> read(int i, int j) const {
+    /// The chunk of a quad (row layout), or its element e (col layout), in a panel.
+    __device__ __forceinline__ uint32_t in_panel(int i, uint32_t columns16, int m, int e = 0) const {
+        const int rows = i * shape::side + (is_row ? 0 : m * shape::quad_stride);
+        return panel_base[is_row ? m % bases : e] + columns16 / halves * positions::panel_bytes + (is_row ? 0 : columns16 % halves * 8) +
+               rows * positions::row_bytes;
+    }
+    /// The same in the half panel, where a quad is a unit of its own.
+    __device__ __forceinline__ uint32_t in_half(int i, int e = 0) const { return half_panel_base[e] + i * shape::side * positions::half_row_bytes; }
+
+    /// Quad m of base tile (i, j). A chunk is read whole, also where only half of it is wanted: 8-byte reads of one half would meet in half of
+    /// the banks. The compiler merges the reads for the two halves of a chunk.
+    __device__ __forceinline__ vec<T, 4> read(int i, int j, int m) const {
+        const uint32_t c = columns16(j, m);
         if constexpr (!is_row) {
             vec<T, 4> value;
             #pragma unroll
-            for (int e = 0; e < 4; e++) value[e] = lds_read<T>(in_half_panel(j) ? in_half(i, e) : in_panel(i, j, e));
+            for (int e = 0; e < 4; e++) value[e] = lds_read<T>(in_half_panel(c) ? in_half(i, e) : in_panel(i, c, m, e));
             return value;
-        } else if constexpr (per_panel == 1) {
-            return lds_read<vec<T, 4>>(in_panel(i, j));
+        } else if constexpr (halves == 1) {
+            return lds_read<vec<T, 4>>(in_panel(i, c, m));
         } else {
-            if (in_half_panel(j)) return lds_read<vec<T, 4>>(in_half(i));
-            const auto chunk = lds_read<vec<T, 8>>(in_panel(i, j));
-            return chunk_half(j) == 0 ? chunk.lo : chunk.hi;
+            if (in_half_panel(c)) return lds_read<vec<T, 4>>(in_half(i));
+            const auto chunk = lds_read<vec<T, 8>>(in_panel(i, c, m));
+            return c % 2 == 0 ? chunk.lo : chunk.hi;
         }
     }
 
-    __device__ __forceinline__ void write(int i, int j, const vec<T, 4> &value) const {
+    __device__ __forceinline__ void write(int i, int j, int m, const vec<T, 4> &value) const {
+        const uint32_t c = columns16(j, m);
         if constexpr (!is_row) {
             #pragma unroll
-            for (int e = 0; e < 4; e++) lds_write<T>(in_half_panel(j) ? in_half(i, e) : in_panel(i, j, e), value[e]);
+            for (int e = 0; e < 4; e++) lds_write<T>(in_half_panel(c) ? in_half(i, e) : in_panel(i, c, m, e), value[e]);
         } else {
-            lds_write<vec<T, 4>>(in_half_panel(j) ? in_half(i) : in_panel(i, j) + chunk_half(j) * 8, value);
+            lds_write<vec<T, 4>>(in_half_panel(c) ? in_half(i) : in_panel(i, c, m) + c % halves * 8, value);
         }
     }
-    /// Both halves of a chunk at once: base tiles (i, j) and (i, j + 1), j even.
-    __device__ __forceinline__ void write_chunk(int i, int j, const vec<T, 4> &low, const vec<T, 4> &high) const {
+    /// A whole chunk: quad m of base tile (i, j), which is its first half, and the quad 16 columns further.
+    __device__ __forceinline__ void write_chunk(int i, int j, int m, const vec<T, 4> &first, const vec<T, 4> &second) const {
         vec<T, 8> chunk;
-        chunk.lo = low;
-        chunk.hi = high;
-        lds_write<vec<T, 8>>(in_panel(i, j), chunk);
+        chunk.lo = first;
+        chunk.hi = second;
+        lds_write<vec<T, 8>>(in_panel(i, columns16(j, m), m), chunk);
     }
 
-    /// Whether base tiles (i, j) and (i, j + 1), j even, always share their chunks: the tile then begins at a multiple of 32 columns.
-    static constexpr bool whole_chunks = is_row && per_panel == 2 && (ST::cols % 32 == 0 || ST::cols == ST::underlying_cols);
+    /// Whether the tile begins at a multiple of 32 columns of 2-byte elements: it then owns whole chunks, its last 16 columns perhaps excepted.
+    static constexpr bool whole_chunks = is_row && halves == 2 && (ST::cols % 32 == 0 || ST::cols == ST::underlying_cols);
 };
 
 } // namespace detail
@@ -105,25 +108,36 @@ template <typename ST, bool is_row> struct lane_view {
 /// dst = the shared tile src; equal shapes. Any element types: converts.
 template <ducks::rt::all RT, ducks::st::all ST> __device__ __forceinline__ void load(RT &dst, const ST &src) {
     static_assert(RT::rows == ST::rows && RT::cols == ST::cols, "register tile and shared tile must have the same shape");
-    const detail::lane_view<ST, RT::is_row> view(src);
+    const detail::lane_view<ST, RT> view(src);
     #pragma unroll
     for (int i = 0; i < RT::height; i++)
         #pragma unroll
-        for (int j = 0; j < RT::width; j++) dst.tiles[i][j].set(detail::convert_quad<typename RT::T, typename ST::dtype>(view.read(i, j)));
+        for (int j = 0; j < RT::width; j++)
+            #pragma unroll
+            for (int m = 0; m < RT::shape::quads; m++) dst.tiles[i][j].set(detail::convert_quad<typename RT::T, typename ST::dtype>(view.read(i, j, m)), m);
 }
 
 /// The shared tile dst = src; equal shapes. Any element types: converts, rounding to nearest even.
 template <ducks::st::all ST, ducks::rt::all RT> __device__ __forceinline__ void store(ST &dst, const RT &src) {
     static_assert(RT::rows == ST::rows && RT::cols == ST::cols, "register tile and shared tile must have the same shape");
-    const detail::lane_view<ST, RT::is_row> view(dst);
-    const auto converted = [&](int i, int j) { return detail::convert_quad<typename ST::dtype, typename RT::T>(src.tiles[i][j].get()); };
+    using view_t = detail::lane_view<ST, RT>;
+    const view_t view(dst);
+    const auto quad = [&](int i, int j, int m) { return detail::convert_quad<typename ST::dtype, typename RT::T>(src.tiles[i][j].get(m)); };
     #pragma unroll
     for (int i = 0; i < RT::height; i++)
         #pragma unroll
-        for (int j = 0; j < RT::width; j++) {
-            if (view.whole_chunks && j % 2 == 0 && j + 1 < RT::width) view.write_chunk(i, j, converted(i, j), converted(i, j + 1));
-            else if (!(view.whole_chunks && j % 2 == 1)) view.write(i, j, converted(i, j));
-        }
+        for (int j = 0; j < RT::width; j++)
+            #pragma unroll
+            for (int m = 0; m < RT::shape::quads; m++) {
+                if constexpr (!view_t::whole_chunks) {
+                    view.write(i, j, m, quad(i, j, m));
+                } else if constexpr (RT::shape::side == 32) {
+                    if (m < 2) view.write_chunk(i, j, m, quad(i, j, m), quad(i, j, m + 2));
+                } else {
+                    if (j % 2 == 0 && j + 1 < RT::width) view.write_chunk(i, j, m, quad(i, j, m), quad(i, j + 1, m));
+                    else if (j % 2 == 0) view.write(i, j, m, quad(i, j, m));
+                }
+            }
 }
 
 /// A subtile made in place (a temporary) can be stored to as well.
@@ -131,31 +145,48 @@ template <ducks::st::all ST, ducks::rt::all RT> __device__ __forceinline__ void 
 
 /* ---------- global <-> registers ---------- */
 
+namespace detail {
+
+/// One lane's offsets in the buffer window of a register tile. voffset holds the lane's part, soffset what is uniform.
+template <typename RT, typename WINDOW> struct lane_offsets {
+    using shape = typename RT::shape;
+    const WINDOW &window;
+
+    /// Quad m of base tile column j: its first element (row layout), or its column (col layout).
+    __device__ __forceinline__ uint32_t voffset(int j, int m) const {
+        const uint32_t column = j * shape::side + (RT::is_row ? shape::first() + m * shape::quad_stride : shape::line());
+        const uint32_t row = RT::is_row ? shape::line() : shape::first();
+        return window.column(row * window.row_bytes + column * WINDOW::size, column * WINDOW::size);
+    }
+    /// Base tile row i and, in col layout, the row of element e of quad m.
+    __device__ __forceinline__ uint32_t soffset(int i, int m, int e) const {
+        return window.origin + (i * shape::side + (RT::is_row ? 0 : m * shape::quad_stride + e)) * window.row_bytes;
+    }
+};
+
+} // namespace detail
+
 /// dst = the tile of src at idx, counted in tiles; rows run along `axis`. Elements outside the tensor read as 0.
 template <int axis, ducks::rt::all RT, ducks::gl::all GL, ducks::coord::all COORD = coord<RT>>
 __device__ __forceinline__ void load(RT &dst, const GL &src, const COORD &idx) {
-    using T = typename RT::T;
     using U = typename GL::dtype;
-    constexpr int size = sizeof(U);
     const detail::tile_window<axis, RT::rows, RT::cols, GL> window(src, idx);
-    const uint32_t lane = laneid(), low = lane & 15, high = lane >> 4;
+    const detail::lane_offsets<RT, decltype(window)> at{window};
     #pragma unroll
-    for (int j = 0; j < RT::width; j++) {
-        const int column = int(RT::is_row ? 4 * high : low) * size + j * TILE_DIM * size;
-        const uint32_t voffset = window.column((RT::is_row ? low : 4 * high) * window.row_bytes + column, column);
+    for (int i = 0; i < RT::height; i++)
         #pragma unroll
-        for (int i = 0; i < RT::height; i++) {
-            const uint32_t soffset = window.origin + i * TILE_DIM * window.row_bytes;
-            detail::vec<U, 4> value;
-            if constexpr (RT::is_row) {
-                value = detail::buffer_read<detail::vec<U, 4>>(window.resource, voffset, soffset);
-            } else {
-                #pragma unroll
-                for (int e = 0; e < 4; e++) value[e] = detail::buffer_read<U>(window.resource, voffset, soffset + e * window.row_bytes);
+        for (int j = 0; j < RT::width; j++)
+            #pragma unroll
+            for (int m = 0; m < RT::shape::quads; m++) {
+                detail::vec<U, 4> value;
+                if constexpr (RT::is_row) {
+                    value = detail::buffer_read<detail::vec<U, 4>>(window.resource, at.voffset(j, m), at.soffset(i, m, 0));
+                } else {
+                    #pragma unroll
+                    for (int e = 0; e < 4; e++) value[e] = detail::buffer_read<U>(window.resource, at.voffset(j, m), at.soffset(i, m, e));
+                }
+                dst.tiles[i][j].set(detail::convert_quad<typename RT::T, U>(value), m);
             }
-            dst.tiles[i][j].set(detail::convert_quad<T, U>(value));
-        }
-    }
 }
 template <ducks::rt::all RT, ducks::gl::all GL, ducks::coord::all COORD = coord<RT>>
 __device__ __forceinline__ void load(RT &dst, const GL &src, const COORD &idx) {
@@ -165,27 +196,23 @@ __device__ __forceinline__ void load(RT &dst, const GL &src, const COORD &idx) {
 /// The tile of dst at idx, counted in tiles, = src; rows run along `axis`. Elements outside the tensor are dropped.
 template <int axis, ducks::rt::all RT, ducks::gl::all GL, ducks::coord::all COORD = coord<RT>>
 __device__ __forceinline__ void store(const GL &dst, const RT &src, const COORD &idx) {
-    using T = typename RT::T;
     using U = typename GL::dtype;
-    constexpr int size = sizeof(U);
     const detail::tile_window<axis, RT::rows, RT::cols, GL> window(dst, idx);
-    const uint32_t lane = laneid(), low = lane & 15, high = lane >> 4;
+    const detail::lane_offsets<RT, decltype(window)> at{window};
     #pragma unroll
-    for (int i = 0; i < RT::height; i++) {
-        const uint32_t soffset = window.origin + i * TILE_DIM * window.row_bytes;
+    for (int i = 0; i < RT::height; i++)
         #pragma unroll
-        for (int j = 0; j < RT::width; j++) {
-            const int column = int(RT::is_row ? 4 * high : low) * size + j * TILE_DIM * size;
-            const uint32_t voffset = window.column((RT::is_row ? low : 4 * high) * window.row_bytes + column, column);
-            const auto value = detail::convert_quad<U, T>(src.tiles[i][j].get());
-            if constexpr (RT::is_row) {
-                detail::buffer_write(window.resource, value, voffset, soffset);
-            } else {
-                #pragma unroll
-                for (int e = 0; e < 4; e++) detail::buffer_write<U>(window.resource, value[e], voffset, soffset + e * window.row_bytes);
+        for (int j = 0; j < RT::width; j++)
+            #pragma unroll
+            for (int m = 0; m < RT::shape::quads; m++) {
+                const auto value = detail::convert_quad<U, typename RT::T>(src.tiles[i][j].get(m));
+                if constexpr (RT::is_row) {
+                    detail::buffer_write(window.resource, value, at.voffset(j, m), at.soffset(i, m, 0));
+                } else {
+                    #pragma unroll
+                    for (int e = 0; e < 4; e++) detail::buffer_write<U>(window.resource, value[e], at.voffset(j, m), at.soffset(i, m, e));
+                }
             }
-        }
-    }
 }
 template <ducks::rt::all RT, ducks::gl::all GL, ducks::coord::all COORD = coord<RT>>
 __device__ __forceinline__ void store(const GL &dst, const RT &src, const COORD &idx) {
@@ -196,41 +223,40 @@ __device__ __forceinline__ void store(const GL &dst, const RT &src, const COORD 
 
 namespace detail {
 
-/// Calls access(outer, element) for what this lane owns of a vector: `element` is the first index of data[outer]. A naive vector's last,
-/// partial 64 are accessed by the lanes that have an element.
+/// Calls access(outer, m, element) for what this lane owns of a vector: `element` is the first index of quad m of data[outer], or the index
+/// of its one element. A naive vector's last, partial 64 are accessed by the lanes that have an element.
 template <typename RV, typename F> __device__ __forceinline__ void for_each_owned(F access) {
-    const int lane = laneid();
+    using shape = typename RV::shape;
     #pragma unroll
     for (int o = 0; o < RV::outer_dim; o++) {
         if constexpr (RV::is_align) {
-            access(o, o * TILE_DIM + 4 * (lane >> 4));
+            #pragma unroll
+            for (int m = 0; m < shape::quads; m++) access(o, m, o * shape::side + int(shape::first()) + m * shape::quad_stride);
         } else if constexpr (RV::is_ortho) {
-            access(o, o * TILE_DIM + (lane & 15));
-        } else if (RV::length % WARP_THREADS == 0 || o * WARP_THREADS + lane < RV::length) {
-            access(o, o * WARP_THREADS + lane);
+            access(o, 0, o * shape::side + int(shape::line()));
+        } else if (RV::length % WARP_THREADS == 0 || o * WARP_THREADS + laneid() < RV::length) {
+            access(o, 0, o * WARP_THREADS + laneid());
         }
     }
 }
 
-/// What one access to data[outer] moves: four elements or one.
+/// What one access moves: four elements or one.
 template <typename RV, typename U> struct owned {
-    static constexpr int count = RV::is_align ? 4 : 1;
+    using T = typename RV::T;
     using type = conditional_t<RV::is_align, vec<U, 4>, U>;
 
-    template <typename MEMORY> __device__ static __forceinline__ void set(RV &v, int o, const MEMORY &value) {
-        using T = typename RV::T;
+    __device__ static __forceinline__ void set(RV &v, int o, int m, const type &value) {
         if constexpr (RV::is_align) {
             const auto converted = convert_quad<T, U>(value);
-            __builtin_memcpy(v.data[o], &converted, sizeof(converted));
+            __builtin_memcpy(v.data[o] + 2 * m, &converted, sizeof(converted));
         } else {
             v.data[o][0] = T(value);
         }
     }
-    __device__ static __forceinline__ type get(const RV &v, int o) {
-        using T = typename RV::T;
+    __device__ static __forceinline__ type get(const RV &v, int o, int m) {
         if constexpr (RV::is_align) {
             vec<T, 4> value;
-            __builtin_memcpy(&value, v.data[o], sizeof(value));
+            __builtin_memcpy(&value, v.data[o] + 2 * m, sizeof(value));
             return convert_quad<U, T>(value);
         } else {
             return U(v.data[o][0]);
@@ -255,8 +281,8 @@ template <ducks::rv::all RV, ducks::gl::all GL, ducks::coord::all COORD = coord<
 __device__ __forceinline__ void load(RV &dst, const GL &src, const COORD &idx) {
     using memory = detail::owned<RV, typename GL::dtype>;
     const auto resource = detail::vector_buffer(src, idx, RV::length);
-    detail::for_each_owned<RV>([&](int o, int element) {
-        memory::set(dst, o, detail::buffer_read<typename memory::type>(resource, element * sizeof(typename GL::dtype)));
+    detail::for_each_owned<RV>([&](int o, int m, int element) {
+        memory::set(dst, o, m, detail::buffer_read<typename memory::type>(resource, element * sizeof(typename GL::dtype)));
     });
 }
 /// The vector of dst at idx = src.
@@ -264,8 +290,8 @@ template <ducks::rv::all RV, ducks::gl::all GL, ducks::coord::all COORD = coord<
 __device__ __forceinline__ void store(const GL &dst, const RV &src, const COORD &idx) {
     using memory = detail::owned<RV, typename GL::dtype>;
     const auto resource = detail::vector_buffer(dst, idx, RV::length);
-    detail::for_each_owned<RV>([&](int o, int element) {
-        detail::buffer_write<typename memory::type>(resource, memory::get(src, o), element * sizeof(typename GL::dtype));
+    detail::for_each_owned<RV>([&](int o, int m, int element) {
+        detail::buffer_write<typename memory::type>(resource, memory::get(src, o, m), element * sizeof(typename GL::dtype));
     });
 }
 
@@ -273,16 +299,16 @@ __device__ __forceinline__ void store(const GL &dst, const RV &src, const COORD 
 template <ducks::rv::all RV, ducks::sv::all SV> __device__ __forceinline__ void load(RV &dst, const SV &src) {
     static_assert(RV::length == SV::length, "register vector and shared vector must have the same length");
     using memory = detail::owned<RV, typename SV::dtype>;
-    detail::for_each_owned<RV>([&](int o, int element) {
-        memory::set(dst, o, detail::lds_read<typename memory::type>(src.address() + element * int(sizeof(typename SV::dtype))));
+    detail::for_each_owned<RV>([&](int o, int m, int element) {
+        memory::set(dst, o, m, detail::lds_read<typename memory::type>(src.address() + element * int(sizeof(typename SV::dtype))));
     });
 }
 /// The shared vector dst = src; equal lengths.
 template <ducks::sv::all SV, ducks::rv::all RV> __device__ __forceinline__ void store(SV &dst, const RV &src) {
     static_assert(RV::length == SV::length, "register vector and shared vector must have the same length");
     using memory = detail::owned<RV, typename SV::dtype>;
-    detail::for_each_owned<RV>([&](int o, int element) {
-        detail::lds_write(dst.address() + element * int(sizeof(typename SV::dtype)), memory::get(src, o));
+    detail::for_each_owned<RV>([&](int o, int m, int element) {
+        detail::lds_write(dst.address() + element * int(sizeof(typename SV::dtype)), memory::get(src, o, m));
     });
 }
 

@@ -53,17 +53,19 @@ template <typename T, int rows, int cols> struct swizzle {
         const uint32_t spread = (line & 3) | ((line & 2) << 1);
         return line * 128 + ((((r & 1) << 2) | q) ^ spread) * 16;
     }
-    /// Byte of row `r`, 8-byte unit `q`, in the half panel.
-    __host__ __device__ static constexpr uint32_t unit(uint32_t r, uint32_t q) {
-        const uint32_t line = r >> 2;
-        return line * 128 + ((((r & 3) << 2) | q) ^ ((line & 3) * 5)) * 8;
+    /// Byte of element (r, c) of a tile whose column c lies in a whole panel.
+    __host__ __device__ static constexpr uint32_t in_panel(uint32_t r, uint32_t c) {
+        return c / panel_cols * panel_bytes + chunk(r, (c >> 2) & 3) + (c % panel_cols >> 4) * 8 + (c & 3) * size;
     }
-    /// Byte of element (r, c) in the tile.
+    /// Byte of element (r, c) of a tile whose column c lies in the half panel: row `r`, 8-byte unit c / 4 % 4.
+    __host__ __device__ static constexpr uint32_t in_half_panel(uint32_t r, uint32_t c) {
+        const uint32_t line = r >> 2;
+        const uint32_t unit = (((r & 3) << 2) | ((c >> 2) & 3)) ^ ((line & 3) * 5);
+        return half_panel_start + line * 128 + unit * 8 + (c & 3) * size;
+    }
+    /// Byte of element (r, c) of the tile.
     __host__ __device__ static constexpr uint32_t offset(uint32_t r, uint32_t c) {
-        const uint32_t panel = c / panel_cols, in_panel = c % panel_cols;
-        const uint32_t q = (c >> 2) & 3, element = (c & 3) * size;
-        if (half_panel && panel == panels) return half_panel_start + unit(r, q) + element;
-        return panel * panel_bytes + chunk(r, q) + (in_panel >> 4) * 8 + element;
+        return half_panel && c >= uint32_t(panels * panel_cols) ? in_half_panel(r, c) : in_panel(r, c);
     }
 };
 

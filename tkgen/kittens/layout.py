@@ -1,0 +1,143 @@
+"""Where the headers put the elements of a shared tile in LDS, and what bank conflicts an access to them has.
+
+The Python twin of `include/kittens/shared.cuh`, which describes the layout; a test compares the two element by element.
+
+>>> conflict_ways("ds_read_b128", fragment_addresses(size=2, rows=64, cols=64, layout="row"))
+1
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Literal
+
+WAVE = 64
+BANKS, BANK_BYTES = 32, 4  # gfx90a and gfx942 (AMD CDNA2 and CDNA3 ISA)
+
+Layout = Literal["row", "col"]
+Instruction = Literal[
+    "ds_read_u16", "ds_read_b32", "ds_read_b64", "ds_read_b128", "ds_write_b16", "ds_write_b32", "ds_write_b64", "ds_write_b128"
+]
+
+
+def tile_bytes(size: int, rows: int, cols: int) -> int:
+    """LDS bytes of a shared tile of `rows` x `cols` elements of `size` bytes."""
+    return rows * cols * size
+
+
+def element_offset(size: int, rows: int, cols: int, row: int, col: int) -> int:
+    """The byte, counted from the beginning of a shared tile, of its element (row, col).
+
+    `size` is the element's size in bytes, 2 or 4; `rows` and `cols` are multiples of 16.
+    """
+    panel_cols = 64 // size
+    panel, in_panel = divmod(col, panel_cols)
+    quad, element = (col // 4) % 4, (col % 4) * size
+    start = panel * rows * 64
+    if (panel + 1) * panel_cols > cols:  # the half panel: four rows of 32 bytes to a line
+        line = row // 4
+        unit = ((row % 4) * 4 + quad) ^ (5 * (line % 4))
+        return start + line * 128 + unit * 8 + element
+    line = row // 2
+    chunk = ((row % 2) * 4 + quad) ^ (0, 1, 6, 7)[line % 4]
+    return start + line * 128 + chunk * 16 + (in_panel // 16) * 8 + element
+
+
+def _in_half_panel(size: int, cols: int, col: int) -> bool:
+    panel_cols = 64 // size
+    return (col // panel_cols + 1) * panel_cols > cols
+
+
+def fragment_instruction(size: int, cols: int, layout: Layout, base_col: int = 0) -> Instruction:
+    """The instruction with which `load(rt, st)` reads base tile column `base_col` (counted in base tiles) of a tile `cols` wide."""
+    if layout == "col":
+        return "ds_read_u16" if size == 2 else "ds_read_b32"
+    return "ds_read_b64" if _in_half_panel(size, cols, base_col * 16) else "ds_read_b128"
+
+
+def fragment_addresses(
+    size: int, rows: int, cols: int, layout: Layout, base_row: int = 0, base_col: int = 0, element: int = 0
+) -> list[int]:
+    """The byte each of 64 lanes addresses when `load(rt, st)` reads base tile (`base_row`, `base_col`) of a shared tile.
+
+    In row layout one instruction reads a lane's four elements (and, where a 16-byte chunk serves two base tiles, its four of the
+    other one); in col layout each needs its own instruction: `element` 0..3 selects it.
+    """
+    addresses = []
+    for lane in range(WAVE):
+        low, high = lane % 16, lane // 16
+        if layout == "row":
+            row, col = base_row * 16 + low, base_col * 16 + 4 * high
+            if size == 2 and not _in_half_panel(size, cols, col):
+                col -= base_col % 2 * 16  # the chunk begins with the even base tile's part
+        else:
+            row, col = base_row * 16 + 4 * high + element, base_col * 16 + low
+        addresses.append(element_offset(size, rows, cols, row, col))
+    return addresses
+
+
+def piece(rows: int, row_bytes: int, threads: int, thread: int, turn: int) -> tuple[int, int] | None:
+    """Which 16 bytes of a tile a thread of a group moves in its `turn`-th access of `group<N>::load`: (row, byte in the row).
+
+    `row_bytes` is the tile's row in bytes; turns count the passes over the whole panels, then those over the half panel.
+    None: the thread has no part in that turn.
+    """
+    panels, half = divmod(row_bytes, 64)
+    blocks = panels * rows // 8
+    panel_turns = -(-blocks // (threads // 32))
+    if turn < panel_turns:
+        block = turn * (threads // 32) + thread // 32
+        if block >= blocks:
+            return None
+        return block // panels * 8 + thread // 4 % 8, block % panels * 64 + thread % 4 * 16
+    if not half:
+        return None
+    row = (turn - panel_turns) * (threads // 2) + thread // 2
+    return (row, panels * 64 + thread % 2 * 16) if row < rows else None
+
+
+def turns(rows: int, row_bytes: int, threads: int) -> int:
+    """How many 16-byte accesses each thread of a group makes to load a tile."""
+    panels, half = divmod(row_bytes, 64)
+    return -(-panels * rows // 8 // (threads // 32)) + (-(-rows // (threads // 2)) if half else 0)
+
+
+def lane_groups(instruction: Instruction) -> list[list[int]]:
+    """The lanes that LDS serves together: the addresses within a group must not meet in a bank.
+
+    16-byte accesses: ROCm documentation, Composable Kernel, "Understanding AMD GPU LDS and Bank Conflicts" (eight neighbours
+    for writes, interleaved groups for reads). 8 bytes: a quarter of the wave, 4 and less: a half (AMD OpenCL optimisation guide, "Local
+    Memory (LDS) Optimization"); each moves at most 128 bytes, what 32 banks deliver per clock.
+    """
+    if instruction == "ds_read_b128":
+        pairs = ((0, 20), (4, 16), (8, 28), (12, 24))
+        return [
+            [*range(first + half, first + half + 4), *range(second + half, second + half + 4)]
+            for half in (0, 32)
+            for first, second in pairs
+        ]
+    width = {"ds_write_b128": 8, "ds_read_b64": 16, "ds_write_b64": 16}.get(instruction, 32)
+    return [list(range(start, start + width)) for start in range(0, WAVE, width)]
+
+
+def access_bytes(instruction: Instruction) -> int:
+    """Bytes that one lane moves."""
+    return {"16": 2, "32": 4, "64": 8, "28": 16}[instruction[-2:]]
+
+
+def conflict_ways(instruction: Instruction, addresses: Sequence[int | None]) -> int:
+    """How many times the busiest group of lanes must be served: 1 is free of conflicts.
+
+    `addresses` holds one byte address per lane, None for a lane that is switched off. Lanes that touch the same 4 bytes share them.
+    """
+    worst = 1
+    for group in lane_groups(instruction):
+        words: defaultdict[int, set[int]] = defaultdict(set)
+        for address in (addresses[lane] for lane in group):
+            if address is None:
+                continue
+            for word in range(address // BANK_BYTES, (address + access_bytes(instruction) - 1) // BANK_BYTES + 1):
+                words[word % BANKS].add(word)
+        worst = max(worst, *map(len, words.values())) if words else worst
+    return worst
