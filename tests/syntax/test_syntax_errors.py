@@ -104,7 +104,7 @@ def test_a_wrong_schedule_line(line: str, code: str, message: str) -> None:
         ("golbal A : bf16[M]", "global A : bf16[M]"),
         ("WAVES 2", "waves 2"),
         ("phase waves 4..7 by 1 clutser", "phase waves 4..7 by 1 cluster"),
-        ("schedule barriers auto wait auto\n    cluster barrier", "schedule barriers auto waits auto\n    cluster barrier"),
+        ("schedule waits auto barrier auto\n    group barrier", "schedule waits auto barriers auto\n    group barrier"),
         ("schedule\n    fetch A[k+1]", "schedule\n    cluster fetch A[k+1]"),
         ("schedule\n    cluster fetch A[K+1]", "schedule\n    cluster fetch A[k+1]"),
     ],
@@ -197,9 +197,19 @@ def test_one_kernel_per_file(text: str, message: str, at: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["block 8 x 8 step 8", "grid linear", "tail masked", "waves 1", "occupancy 1 waves per simd", "remap morton",
-             "unroll 2", "epilogue gelu", "schedule auto"]
-)  # fmt: skip
+    "line",
+    [
+        "block 8 x 8 step 8",
+        "grid linear",
+        "tail masked",
+        "waves 1",
+        "occupancy 1 waves per simd",
+        "remap morton",
+        "unroll 2",
+        "epilogue gelu",
+        "schedule auto",
+    ],
+)
 def test_statements_that_stand_once(line: str, tmp_path: Path) -> None:
     found = only(f"kernel a\n  {line}\n  store C\n  {line}\n")
     assert found.code == "E107" and underlined(found) == line

@@ -54,7 +54,7 @@ def test_corpus(text: str) -> None:
         ("waves 2#x", "waves 2  #x"),
         (
             "schedule\n     cluster fetch A [ k + 1 ]B[k]read A [k+1] ( * ; 0 ) wait vm 4",
-            "schedule\n    cluster fetch A[k+1] B[k]  read A[k+1](*;0)  wait vm 4",
+            "schedule\n    cluster fetch A[k+1] B[k]  read A[k+1](*; 0)  wait vm 4",
         ),
         ("schedule\n   group multiply( 0 .. 1,* ;2 )barrier", "schedule\n    group multiply (0..1, *; 2)  barrier"),
     ],

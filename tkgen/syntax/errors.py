@@ -220,7 +220,7 @@ def _tab_error(file: SourceFile, line: PhysicalLine) -> Diagnostic:
     """E102; the fix is certain where the whole file is indented by tabs alone."""
     indents = [other for other in code_lines(file.text) if other.width]
     edits: tuple[Edit, ...] = ()
-    if all(set(file.text[other.start : other.code]) == {"\t"} for other in indents):
+    if len(indents) < MAX_CHECKED and all(set(file.text[i.start : i.code]) == {"\t"} for i in indents):
         edits = tuple(Edit(Span(file, i.start, i.code), "  " * i.width) for i in indents)
     return Diagnostic(
         "E102",

@@ -129,12 +129,12 @@ def _aligned(lines: list[_Line]) -> list[str]:
 def _spaced(tokens: list[Token]) -> str:
     """A line's tokens with canonical spaces between them."""
     text = ""
-    brackets: list[str] = []  # the line's open ones: `[`, `(`, or `x(` behind a name
+    brackets: list[str] = []  # those open in this line
     for i, token in enumerate(tokens):
         if i:
             text += _space(tokens, i, brackets[-1] if brackets else "")
         if token.type in ("LPAR", "LSQB"):
-            brackets.append("x(" if token.type == "LPAR" and i and tokens[i - 1].type in _BEFORE_CALL else str(token))
+            brackets.append(str(token))
         elif token.type in ("RPAR", "RSQB"):
             del brackets[-1:]  # none where the statement was broken inside
         text += token
@@ -142,7 +142,7 @@ def _spaced(tokens: list[Token]) -> str:
 
 
 def _space(tokens: list[Token], i: int, bracket: str) -> str:
-    """The space before token `i`, inside the given bracket."""
+    """The space before token `i`, inside the given bracket or none."""
     before, token = tokens[i - 1], tokens[i]
     if token.type in _OPERATION_TOKENS:
         return " " if i == 1 else "  "
@@ -150,8 +150,6 @@ def _space(tokens: list[Token], i: int, bracket: str) -> str:
         return ""
     if token.type == "LPAR":
         return "" if before.type in _BEFORE_CALL else " "
-    if before.type == "SEMICOLON":
-        return "" if bracket == "x(" else " "
     if before.type == "MINUS" and (i < 2 or tokens[i - 2].type not in _ENDS_OPERAND):
         return ""  # a sign
     return "" if bracket == "[" and {before.type, token.type} & _OPERATORS else " "

@@ -1,0 +1,38 @@
+"""Every example of docs/language.md parses and is formatted, and every statement has one."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tkgen.source import SourceFile
+from tkgen.syntax.format import format_source
+from tkgen.syntax.grammar import OPERATIONS, STATEMENTS
+from tkgen.syntax.parser import parse, parse_fragment
+
+TEXT = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
+EXAMPLES = re.findall(r"^```tk( fragment)?\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("kind", "text"), EXAMPLES, ids=[text.split("\n")[0] for _, text in EXAMPLES])
+def test_examples_parse(kind: str, text: str) -> None:
+    file = SourceFile("language.md", text)
+    if kind:
+        assert parse_fragment(file)
+    else:
+        assert parse(file).body
+    tight = re.sub(r"(?<=\S) +(?=#)", " ", format_source(file))
+    assert tight == re.sub(r"(?<=\S) +(?=#)", " ", text)
+
+
+def test_all_fences_are_examples_or_closed() -> None:
+    assert len(re.findall(r"^```", TEXT, re.MULTILINE)) == 2 * len(EXAMPLES)
+
+
+def test_every_construct_has_an_example() -> None:
+    code = "\n".join(text for _, text in EXAMPLES)
+    for word in STATEMENTS:
+        assert re.search(rf"^ *{word}\b", code, re.MULTILINE) or f'`{word} "' in TEXT
+        assert f"`{word} " in TEXT or f"`{word}`" in TEXT
+    for word in OPERATIONS:
+        assert f"`{word} " in TEXT or f"`{word}`" in TEXT
