@@ -105,6 +105,7 @@ class _Lowering:
             tile_row=placed.row,
             tile_col=placed.col,
             helpers=frozenset(self.helpers),
+            wide=any(self.may_be_wide(o.tensor) for o in p.operands),
             groups=tuple(sorted(self.groups)),
             scopes=scopes,
             checks=tuple(self.checks()),
@@ -146,6 +147,14 @@ class _Lowering:
         p = self.program
         wanted = {p.a.name, p.b.name, p.accumulator.tensor.name} | {s.tensor.name for s in p.epilogue if s.tensor}
         return [t for t in p.tensors if t.name in wanted]
+
+    @staticmethod
+    def may_be_wide(tensor: Tensor) -> bool:
+        """Whether byte offsets into the tensor may not fit 31 bits."""
+        elements = 1
+        for dim in tensor.dims:
+            elements *= dim.size or 1 << 31
+        return elements * tensor.dtype.bytes >= 1 << 31
 
     def tensor(self, tensor: Tensor) -> GlobalTensor:
         extents = ["-1" if d.size is None else self.dim(d.name) for d in tensor.dims]

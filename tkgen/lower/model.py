@@ -138,6 +138,7 @@ class KernelModel:
     tile_row: str
     tile_col: str
     helpers: frozenset[str]
+    wide: bool  # a staged tensor may be too large for 32-bit byte offsets
     groups: tuple[int, ...]
     scopes: tuple[Scope, ...]
     checks: tuple[Check, ...] = field(default=())

@@ -55,7 +55,7 @@ def render(model: KernelModel) -> Source:
     block = env.get_template("block.jinja").render(m=model, scopes=scopes).rstrip("\n")
     helpers = env.get_template("helpers.jinja").render(
         helpers=model.helpers, activations=model.helpers & ACTIVATIONS,
-        exponential=model.helpers & (ACTIVATIONS - {"relu"}), masked="masked_store" in model.helpers
+        exponential=model.helpers & (ACTIVATIONS - {"relu"}), masked="masked_store" in model.helpers, wide=model.wide
     )
     text = env.get_template("kernel.cpp.jinja").render(
         m=model,
