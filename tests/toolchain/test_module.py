@@ -11,7 +11,7 @@ import pytest
 
 from tkgen.targets import Target, load_target
 from tkgen.toolchain.compiler import Compiler, CompilerKind, ToolchainError
-from tkgen.toolchain.hip import HipRuntime, device_flags, find_hip
+from tkgen.toolchain.hip import HipRuntime, find_hip, hip_flags
 from tkgen.toolchain.module import (
     ModuleUnavailableError,
     build_module,
@@ -85,17 +85,19 @@ def test_finding_hip(debian: HipRuntime, tmp_path: Path) -> None:
 def test_old_device_libraries_are_completed(debian: HipRuntime, gfx942: Target, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    flags = device_flags(debian, gfx942, work)
+    flags = hip_flags(debian, plain("clang++"), gfx942, work)
     assert "-mcode-object-version=5" in flags and "-D__AMDGCN_WAVEFRONT_SIZE=64" in flags
     assert f"--rocm-device-lib-path={work}/bitcode" in flags
     assert (work / "bitcode/oclc_isa_version_942.bc").read_text() == "oclc_isa_version_940"
     assert (work / "bitcode/ockl.bc").read_text() == "ockl"
-    assert f"--rocm-device-lib-path={debian.bitcode}" in device_flags(debian, load_target("gfx90a"), work)
+    assert f"--rocm-device-lib-path={debian.bitcode}" in hip_flags(
+        debian, plain("clang++"), load_target("gfx90a"), work
+    )
 
 
 def test_without_device_libraries_none_are_asked_for(gfx942: Target, tmp_path: Path) -> None:
     bare = HipRuntime(tmp_path, "6", tmp_path / "libamdhip64.so", None)
-    assert "-nogpulib" in device_flags(bare, gfx942, tmp_path)
+    assert "-nogpulib" in hip_flags(bare, plain("clang++"), gfx942, tmp_path)
 
 
 def test_the_command_of_each_kind(debian: HipRuntime, gfx942: Target, tmp_path: Path) -> None:
@@ -118,8 +120,9 @@ def test_the_command_of_each_kind(debian: HipRuntime, gfx942: Target, tmp_path: 
     assert any(a.startswith("-I") and (Path(a[2:]) / "pybind11/pybind11.h").is_file() for a in clang)
     assert any(a.startswith("-I") and (Path(a[2:]) / "Python.h").is_file() for a in clang)
     hipcc = command(plain("hipcc", CompilerKind.HIPCC), kittens=tmp_path / "tk")
-    assert "-lamdhip64" not in hipcc and not any(a.startswith(("--rocm", "-L")) for a in hipcc)
-    assert "-DKITTENS_CDNA3" in hipcc and f"-I{tmp_path}/tk/include" in hipcc
+    assert "-lamdhip64" not in hipcc and not any(a.startswith("--rocm") for a in hipcc)
+    assert f"-idirafter{debian.root}/include/hip" in hipcc  # ThunderKittens includes <hip_bf16.h>
+    assert "-DKITTENS_CDNA3" in hipcc and f"{tmp_path}/tk/include" in hipcc
     assert "-lamdhip64" in command(plain("amdclang++", CompilerKind.ROCM_CLANG))
 
 

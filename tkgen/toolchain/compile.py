@@ -21,8 +21,7 @@ from tkgen.targets import Target
 from tkgen.toolchain.cache import Cache, cache_key, hash_headers
 from tkgen.toolchain.compiler import Compiler, CompilerMessage, Location, ToolchainError
 from tkgen.toolchain.files import write_atomic
-from tkgen.toolchain.hip import HipRuntime
-from tkgen.toolchain.hip import device_flags as hip_flags
+from tkgen.toolchain.hip import HipRuntime, hip_flags, python_flags
 from tkgen.toolchain.process import TIMEOUT_EXIT, Completed, run_tool
 
 Output = Literal["asm", "hsaco"]
@@ -49,8 +48,7 @@ class Options:
     """Everything but the source that decides what a compilation gives.
 
     `include_dirs` are searched in order. `defines` maps names to values, "" for none. With `kittens`, the root of a
-    real ThunderKittens checkout, its headers replace the embedded ones; they need an installed HIP, which hipcc and
-    ROCm's clang find by themselves and other compilers are told of by `hip`.
+    real ThunderKittens checkout, its headers replace the embedded ones; they need `hip`, an installed HIP.
     """
 
     include_dirs: tuple[Path, ...] = ()
@@ -71,11 +69,16 @@ def device_flags(target: Target, options: Options) -> tuple[str, ...]:
     if options.kittens is None:
         flags += ["-nogpuinc", "-nogpulib", "-nostdinc", "-nostdinc++", "-DKITTENS_DEVICE_ONLY"]
     else:
-        flags += [f"-D{target.kittens_define}", f"-I{options.kittens / 'include'}"]
+        flags += kittens_flags(options.kittens, target)
     flags += [f"-I{directory}" for directory in options.include_dirs]
     flags += [f"-ffile-prefix-map={directory}=include" for directory in options.include_dirs]
     flags += [f"-D{name}={value}" if value else f"-D{name}" for name, value in options.defines]
     return tuple(flags)
+
+
+def kittens_flags(kittens: Path, target: Target) -> tuple[str, ...]:
+    """Arguments that put a real ThunderKittens checkout in front; its own warnings are none of ours."""
+    return (f"-D{target.kittens_define}", "-isystem", str(kittens / "include"))
 
 
 def compile_device(
@@ -147,7 +150,7 @@ def _compile(
         (work / "in.cpp").write_bytes(text)
         flags = (*device_flags(target, options), f"-ffile-prefix-map=in.cpp={name}")
         if options.kittens is not None and options.hip is not None:
-            flags += hip_flags(options.hip, target, work)
+            flags += (*hip_flags(options.hip, compiler, target, work), *python_flags())
         commands = [(*compiler.command, *flags, "-S", "-o", "out.s", "in.cpp")]
         if "hsaco" in outputs:
             commands += assemble_commands(compiler, target)

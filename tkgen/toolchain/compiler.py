@@ -35,6 +35,11 @@ class Compiler:
     fingerprint: str = ""
 
     @property
+    def knows_hip(self) -> bool:
+        """True where the compiler came with a HIP and finds its headers and libraries by itself."""
+        return self.kind in (CompilerKind.HIPCC, CompilerKind.ROCM_CLANG)
+
+    @property
     def identity(self) -> str:
         """What a cached result depends on: the compiler's kind, path, version and state on the disk."""
         return "\0".join((self.kind.value, *self.command, self.version, self.fingerprint))

@@ -6,6 +6,7 @@ ThunderKittens checkout. The embedded headers need nothing of it for a code obje
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import sysconfig
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tkgen.targets import Target
+from tkgen.toolchain.compiler import Compiler
 
 # Device libraries older than the target lack its one-constant file; that of its nearest elder says the same of all
 # that the libraries ask (wave size, instruction families). Seen to work with Debian 12's 5.2.3.
@@ -48,13 +50,20 @@ def find_hip(environ: Mapping[str, str] | None = None, *, prefix: Path = Path("/
     return None
 
 
-def device_flags(hip: HipRuntime, target: Target, folder: Path) -> tuple[str, ...]:
-    """Arguments with which a plain clang finds this HIP for device code of `target`.
+def header_flags(hip: HipRuntime) -> tuple[str, ...]:
+    """Arguments with which headers are found both as <hip/hip_bf16.h> and, as ThunderKittens says, <hip_bf16.h>."""
+    return (f"-I{hip.root / 'include'}", f"-idirafter{hip.root / 'include/hip'}")
+
+
+def hip_flags(hip: HipRuntime, compiler: Compiler, target: Target, folder: Path) -> tuple[str, ...]:
+    """Arguments with which `compiler` finds this HIP for code of `target`; hipcc and ROCm's clang know all but headers.
 
     Where the device libraries do not know `target` yet, a folder of links that completes them is made in `folder`.
     Headers older than clang 22 take the wave size from a macro that clang no longer defines.
     """
-    flags = [f"--rocm-path={hip.root}", f"-I{hip.root / 'include'}", f"-D__AMDGCN_WAVEFRONT_SIZE={target.wave_size}"]
+    if compiler.knows_hip:
+        return header_flags(hip)
+    flags = [f"--rocm-path={hip.root}", *header_flags(hip), f"-D__AMDGCN_WAVEFRONT_SIZE={target.wave_size}"]
     if hip.bitcode is None:
         return (*flags, "-nogpulib")
     abis = [int(m[1]) for f in hip.bitcode.iterdir() if (m := re.fullmatch(r"oclc_abi_version_(\d)00\.bc", f.name))]
@@ -62,6 +71,13 @@ def device_flags(hip: HipRuntime, target: Target, folder: Path) -> tuple[str, ..
         flags.append(f"-mcode-object-version={max(abis)}")
     flags.append(f"--rocm-device-lib-path={_complete_bitcode(hip.bitcode, target, folder)}")
     return tuple(flags)
+
+
+def python_flags() -> tuple[str, ...]:
+    """Arguments with which Python.h and pybind11 are found; pybind11 is asked for its place without being imported."""
+    spec = importlib.util.find_spec("pybind11")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    return (f"-I{sysconfig.get_path('include')}", *(f"-I{Path(folder) / 'include'}" for folder in folders))
 
 
 def _complete_bitcode(bitcode: Path, target: Target, folder: Path) -> Path:

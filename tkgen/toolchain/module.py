@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tkgen.targets import Target
-from tkgen.toolchain.compile import read_output, run_step
+from tkgen.toolchain.compile import kittens_flags, read_output, run_step
 from tkgen.toolchain.compiler import Compiler, CompilerKind, Missing, ToolchainError
 from tkgen.toolchain.files import write_atomic
-from tkgen.toolchain.hip import HipRuntime, device_flags, find_hip
+from tkgen.toolchain.hip import HipRuntime, find_hip, hip_flags, python_flags
 
 
 class ModuleUnavailableError(ToolchainError):
@@ -42,7 +42,7 @@ def missing_for_module(compiler: Compiler | None, hip: HipRuntime | None) -> tup
         missing.append(
             Missing("a compiler for host and device (the ziglang wheel has no HIP host side)", CLANG_INSTALL)
         )
-    if hip is None and not _knows_hip(compiler):
+    if hip is None and not (compiler and compiler.knows_hip):
         missing.append(Missing("a HIP runtime with its headers (libamdhip64)", HIP_INSTALL))
     if importlib.util.find_spec("pybind11") is None:
         missing.append(Missing("pybind11", PYBIND_INSTALL))
@@ -70,13 +70,13 @@ def module_command(
     flags = ["-x", "hip", f"--offload-arch={target.name}", "-std=c++20", "-O3", "-shared", "-fPIC"]
     flags += ["-fvisibility=hidden", "-fno-color-diagnostics", "-fuse-cuid=none"]
     if kittens is not None:
-        flags += [f"-D{target.kittens_define}", f"-I{kittens / 'include'}"]
+        flags += kittens_flags(kittens, target)
     flags += [f"-I{directory}" for directory in include_dirs]
     flags += [f"-D{name}={value}" if value else f"-D{name}" for name, value in defines.items()]
-    flags += [f"-I{path}" for path in _python_includes()]
+    flags += python_flags()
     link = ["-o", "out.so", "in.cpp"]
-    if hip is not None and not _knows_hip(compiler):
-        flags += device_flags(hip, target, folder)
+    if hip is not None:
+        flags += hip_flags(hip, compiler, target, folder)
         link += [f"-L{hip.library.parent}"]
     if compiler.kind is not CompilerKind.HIPCC:
         link += ["-lamdhip64"]
@@ -123,14 +123,3 @@ def build_module(
     destination = out_dir / module_file(name)
     write_atomic(destination, built)
     return destination
-
-
-def _knows_hip(compiler: Compiler | None) -> bool:
-    return compiler is not None and compiler.kind in (CompilerKind.HIPCC, CompilerKind.ROCM_CLANG)
-
-
-def _python_includes() -> list[str]:
-    """Folders of Python.h and of pybind11, which is asked for its place without being imported."""
-    spec = importlib.util.find_spec("pybind11")
-    folders = list(spec.submodule_search_locations or ()) if spec else []
-    return [sysconfig.get_path("include"), *(str(Path(f) / "include") for f in folders)]
