@@ -1,0 +1,43 @@
+# Two commands do everything on a fresh machine: `make run` the main job, `make test` the tests.
+# PYTHON chooses the interpreter (3.11 or newer); everything is installed into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test lint setup toolchain regen bless clean
+
+run: $(VENV)/.ready toolchain
+	$(BIN)/tkgen build specs/eight_wave.tk -o out
+	$(BIN)/tkgen run specs/eight_wave.tk -D "M=256 N=256 K=192"
+
+test: $(VENV)/.ready-dev toolchain
+	$(BIN)/python -m pytest -q
+
+lint: $(VENV)/.ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# torch first and by version: a plain `torch` may bring gigabytes of GPU packages.
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q torch==2.13.0
+	$(BIN)/pip install -q -e '.[emulate]'
+	touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready
+	$(BIN)/pip install -q -e '.[emulate,toolchain,lsp,dev]'
+	touch $@
+
+# A compiler with an AMDGPU backend: kept if one is there, else Debian's clang where we may install it, else a wheel.
+toolchain: $(VENV)/.ready
+	@$(BIN)/tkgen doctor >/dev/null 2>&1 || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq clang-22 lld-22 llvm-22 >/dev/null; } || \
+	  $(BIN)/pip install -q 'ziglang==0.17.0'
+	@$(BIN)/tkgen doctor >/dev/null || { echo "no compiler with an AMDGPU backend could be installed:"; $(BIN)/tkgen doctor; exit 3; }
+
+regen: $(VENV)/.ready
+	$(BIN)/tkgen regen
+
+clean:
+	rm -rf $(VENV) out build dist
