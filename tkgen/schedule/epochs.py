@@ -1,9 +1,9 @@
 """The barrier calculus: unrolled traces, the epoch of every operation, and the conflicts that no barrier orders.
 
 `s_barrier` counts waves: the n-th barrier of every wave of a block is one meeting. An operation begins in the epoch
-`begin` (barriers its wave has passed when it issues) and is complete in `done` (barriers passed once its wave has waited
-for it, or infinity). x on wave u happens before y on wave v != u iff done(x) < begin(y); on one wave program order and
-waits decide.
+`begin` (barriers its wave has passed when it issues) and is complete in `done` (barriers passed once its wave has
+waited for it, or infinity). x on wave u happens before y on wave v != u iff done(x) < begin(y); on one wave program
+order and waits decide.
 
 Waits follow the hardware's counters: LDS operations complete in order (lgkmcnt), global loads complete in order
 (vmcnt). A LOAD waits for itself. A MULTIPLY waits for the register tiles it consumes and a WRITE for the fetch it
@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tkgen.ir.ops import LDS_WRITES, Action, Op, Placed, WaveProgram
+from tkgen.ir.ops import LDS_WRITES, Action, Op, WaveProgram
 from tkgen.ir.types import BASE_TILE, WAVE_LANES, Program
 
 NEVER = math.inf
@@ -29,7 +29,10 @@ NEVER = math.inf
 
 @dataclass(slots=True)
 class Event:
-    """One executed operation: `step` is its K-step in output tile `tile`; `order` its position in the trace."""
+    """One executed operation: `step` is its K-step in output tile `tile`; `order` its position in the trace.
+
+    `begin` and `done` are epochs; `completed` is the position in the trace at which it is complete.
+    """
 
     op: Op
     tile: int
@@ -37,6 +40,11 @@ class Event:
     order: int
     begin: int
     done: float = NEVER
+    completed: float = NEVER
+
+    def complete(self, epoch: int, order: int) -> None:
+        """It is known to be complete from position `order` on."""
+        self.done, self.completed = epoch, order
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ def passes_to_prove(program: Program, depth: int, unroll: int) -> int:
 
 
 def lds_instructions(program: Program, op: Op) -> int:
-    """LDS instructions one wave issues for `op`: an 8-byte access per base tile and lane (a 16-byte one may halve it)."""
+    """LDS instructions one wave issues for `op`: an 8-byte access per base tile (a 16-byte one may halve it)."""
     operand = program.operand(op.operand)
     if op.action is Action.READ:
         tiles = (operand.fragment_extent // BASE_TILE) * (operand.slice // BASE_TILE)
@@ -88,23 +96,23 @@ class _Counter:
     def issue(self, event: Event, instructions: int) -> None:
         self.queue.append((event, instructions))
 
-    def wait(self, outstanding: int, epoch: int) -> bool:
-        """Complete from the front until at most `outstanding` instructions remain; whether anything completed."""
-        total, changed = sum(n for _, n in self.queue), False
+    def wait(self, outstanding: int, epoch: int, order: int) -> None:
+        """Complete from the front until at most `outstanding` instructions remain."""
+        total = sum(n for _, n in self.queue)
         while self.queue and total > outstanding:
             event, n = self.queue[0]
             if total - n < outstanding:
                 break  # part of this operation is done, not all
             self.queue.popleft()
-            event.done, changed, total = epoch, True, total - n
-        return changed
+            event.complete(epoch, order)
+            total -= n
 
-    def wait_for(self, event: Event, epoch: int) -> None:
+    def wait_for(self, event: Event, epoch: int, order: int) -> None:
         """Complete everything up to and including `event`."""
         if any(e is event for e, _ in self.queue):
             while self.queue:
                 head, _ = self.queue.popleft()
-                head.done = epoch
+                head.complete(epoch, order)
                 if head is event:
                     return
 
@@ -129,16 +137,10 @@ def trace(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: 
         sequence += [(p.op, p.step.at(0, steps)) for p in wave.epilogue]
         sequence += [(barrier, 0)] * (last_phase - wave.phase)
         for op, step in sequence:
-            event = Event(op, tile, step, len(events), epoch)
+            now = len(events)
+            event = Event(op, tile, step, now, epoch)
             events.append(event)
             match op.action:
-                case Action.BARRIER:
-                    event.done = epoch
-                    epoch += 1
-                case Action.LOAD:
-                    lds.wait(0, epoch)
-                    vm.wait(0, epoch)
-                    event.done = epoch
                 case Action.FETCH:
                     vm.issue(event, global_instructions(program, op))
                     fetched[op.operand, step] = event
@@ -146,22 +148,26 @@ def trace(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: 
                     vm.issue(event, global_instructions(program, op))
                 case Action.WRITE:
                     if (op.operand, step) in fetched:
-                        vm.wait_for(fetched.pop((op.operand, step)), epoch)
+                        vm.wait_for(fetched.pop((op.operand, step)), epoch, now)
                     lds.issue(event, lds_instructions(program, op))
                 case Action.READ:
                     lds.issue(event, lds_instructions(program, op))
                     for key in _tiles(op, step):
                         reads[key] = event
+                case _:
+                    event.complete(epoch, now)
+            match op.action:
+                case Action.BARRIER:
+                    epoch += 1
+                case Action.LOAD:
+                    lds.wait(0, epoch, now)
+                    vm.wait(0, epoch, now)
                 case Action.MULTIPLY:
-                    event.done = epoch
                     for key in _consumed(program, op, step):
                         if key in reads:
-                            lds.wait_for(reads.pop(key), epoch)
+                            lds.wait_for(reads.pop(key), epoch, now)
                 case Action.WAIT:
-                    (lds if op.counter == "lds" else vm).wait(op.count, epoch)
-                    event.done = epoch
-                case _:
-                    event.done = epoch
+                    (lds if op.counter == "lds" else vm).wait(op.count, epoch, now)
     return events
 
 
@@ -201,11 +207,13 @@ def _first_of_each(found: list[Conflict]) -> list[Conflict]:
 
 
 def _barrier_counts(waves: Sequence[WaveProgram], traces: list[list[Event]]) -> list[Conflict]:
+    """Waves that pass other numbers of barriers than the first, over the tile or in one pass of the loop."""
     counts = [sum(e.op.action is Action.BARRIER for e in events) for events in traces]
+    looped = [sum(p.op.action is Action.BARRIER for p in w.body) for w in waves]
     return [
         Conflict("barriers", "", None, None, (waves[0].waves[0], w.waves[0]), f"{counts[0]} {n}")
-        for w, n in zip(waves[1:], counts[1:], strict=True)
-        if n != counts[0]
+        for w, n, m in zip(waves[1:], counts[1:], looped[1:], strict=True)
+        if n != counts[0] or m != looped[0]
     ]
 
 
@@ -230,9 +238,9 @@ def _lds(operand: str, buffers: int, waves: Sequence[WaveProgram], traces: list[
                 wave = waves[reads[0].wave].waves[0]
                 found.append(Conflict("unwritten", operand, None, reads[0].event, (wave, wave)))
             for w in writes:
-                found += _unordered("WAR" if any(x.event.op.action is Action.READ for x in before) else "WAW",
-                                    operand, before, w, waves)  # fmt: skip
-                found += _unordered("WAW", operand, [x for x in writes if x is not w and _key(x) < _key(w)], w, waves)
+                found += _unordered("WAR", operand, [x for x in before if not _same_part(x, w, waves)], w, waves)
+                others = [x for x in writes if _key(x) < _key(w) and not _same_part(x, w, waves)]
+                found += _unordered("WAW", operand, others, w, waves)
             for r in reads:
                 found += _unordered("RAW", operand, writes, r, waves)
             before = reads + writes
@@ -249,13 +257,18 @@ def _key(at: _At) -> tuple[int, int]:
     return at.wave, at.event.order
 
 
+def _same_part(x: _At, y: _At, waves: Sequence[WaveProgram]) -> bool:
+    """Whether x and y write a tile divided over the same threads: then only a thread meets its own bytes again."""
+    return x.event.op.action is y.event.op.action and waves[x.wave].role == waves[y.wave].role
+
+
 def _unordered(kind: str, operand: str, firsts: list[_At], second: _At, waves: Sequence[WaveProgram]) -> list[Conflict]:
     found = []
     y = second.event
     for first in firsts:
         x = first.event
         mine, theirs = waves[first.wave].waves, waves[second.wave].waves
-        sort = kind if x.op.action is Action.READ or kind != "WAR" else "WAW"
+        sort = "WAW" if kind == "WAR" and x.op.action is not Action.READ else kind
         if mine != theirs or len(mine) > 1:
             if not x.done < y.begin:
                 u = mine[0]
@@ -268,10 +281,10 @@ def _unordered(kind: str, operand: str, firsts: list[_At], second: _At, waves: S
 
 
 def _ordered_within_wave(x: Event, y: Event) -> bool:
-    """On one wave: program order; LDS operations also complete in it, a copy (vmcnt) must have been waited for."""
+    """On one wave: program order. LDS serves a wave in order too; a copy (vmcnt) goes past that queue."""
     if x.order >= y.order:
         return False
-    return x.op.action is not Action.COPY or x.done <= y.begin and x.done is not NEVER
+    return x.completed <= y.order or Action.COPY not in (x.op.action, y.op.action)
 
 
 # ---------------------------------------------------------------- registers, within a wave
@@ -287,7 +300,9 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
     staged: dict[str, Event | None] = {}
     sums: dict[tuple[int, int], set[tuple[int, int]]] = {}
     slices, buffers = program.a.slices, program.a.register_buffers
-    all_fragments = {(i, j) for i in range(program.accumulator.fragments[0]) for j in range(program.accumulator.fragments[1])}
+    all_fragments = {
+        (i, j) for i in range(program.accumulator.fragments[0]) for j in range(program.accumulator.fragments[1])
+    }
     stored: dict[int, list[tuple[int, int]]] = {}
     for e in events:
         op = e.op

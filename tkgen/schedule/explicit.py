@@ -35,7 +35,9 @@ def bodies(program: Program) -> tuple[tuple[Body, ...], bool, bool] | None:
         for option, value in (("barriers", block.barriers), ("waits", block.waits)):
             if value is not None:
                 if value.id not in ("auto", "manual"):
-                    errors.append(Diagnostic("E216", f"`{option} {value.id}`: it is `auto` or `manual`", Label(value.span)))
+                    errors.append(
+                        Diagnostic("E216", f"`{option} {value.id}`: it is `auto` or `manual`", Label(value.span))
+                    )
                 auto[option] |= value.id == "auto"
         result.append(Body(role.name, tuple(_ops(program, role, block, auto["barriers"], errors))))
     if len({r.schedule for r in program.roles}) > 1 and auto["barriers"]:
@@ -127,7 +129,9 @@ def _move(program: Program, role: Role, move: ast.Move) -> Op:
             raise _error(f"role `{role.name}` does not load `{operand.name}`", move.span, "E401")
         return Op(action, operand.name, offset, span=move.span)
     if not role.multiplies:
-        raise _error(f"role `{role.name}` reads `{operand.name}` to registers that it never multiplies", move.span, "E401")
+        raise _error(
+            f"role `{role.name}` reads `{operand.name}` to registers that it never multiplies", move.span, "E401"
+        )
     fragments = _range(move.frags, operand.fragments, f"fragment of {operand.name}")
     is_a = operand is program.a
     return Op(
@@ -147,7 +151,9 @@ def _range(index: ast.Index | None, count: int, what: str) -> tuple[int, ...]:
     first = _number(index.first)
     last = first if index.last is None else _number(index.last)
     if not 0 <= first <= last < count:
-        raise _error(f"{what} {index.span.text} is out of range: there are {count} (0..{count - 1})", index.span, "E217")
+        raise _error(
+            f"{what} {index.span.text} is out of range: there are {count} (0..{count - 1})", index.span, "E217"
+        )
     return tuple(range(first, last + 1))
 
 

@@ -1,9 +1,9 @@
 """One iteration -> prologue, steady loop and epilogue, by clipping each operation to the K-steps that exist.
 
 Operations are written for iteration k and touch step k + offset. With depth D = the largest offset, iterations
--D .. -1 are the prologue (only steps >= 0), 0 .. K-D-1 the steady loop, K-D .. K-1 the epilogue (only steps < K). Register
-slots are static, so the loop handles `unroll` iterations a pass; iterations left over by that are peeled into the
-epilogue whole.
+-D .. -1 are the prologue (only steps >= 0), 0 .. K-D-1 the steady loop, K-D .. K-1 the epilogue (only steps < K).
+Register slots are static, so the loop handles `unroll` iterations a pass; iterations left over by that are peeled into
+the epilogue whole.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def clip(program: Program, body: Body, waves: tuple[int, ...], phase: int, shape
     passes = [Placed(op, Step("k", i + op.offset)) for i in range(shape.unroll) for op in body.ops]
     epilogue = []
     for i in range(-shape.tail_iterations, 0):
-        epilogue += [Placed(op, Step("end", i + op.offset)) for op in body.ops if op.action in CONTROL or i + op.offset < 0]
+        epilogue += [
+            Placed(op, Step("end", i + op.offset)) for op in body.ops if op.action in CONTROL or i + op.offset < 0
+        ]
     if role.stores:
         epilogue.append(Placed(Op(Action.STORE, **whole), Step("end", 0)))  # type: ignore[arg-type]
     return WaveProgram(

@@ -51,10 +51,23 @@ class Plan:
         return passes if self.shape.passes is None else min(passes, self.shape.passes)
 
     def conflicts(self) -> list[Conflict]:
-        """Everything that some interleaving gets wrong: empty iff the schedule is correct."""
-        passes = self.passes_to_prove
-        steps = self.shape.steps(passes)
-        return conflicts(self.program, self.waves, passes, self.shape.unroll, steps, self.tiles_to_prove)
+        """Everything that some interleaving gets wrong: empty iff the schedule is correct.
+
+        With a dynamic K the loop may also make few passes or none, where prologue and epilogue meet: each count of
+        passes is proven.
+        """
+        most = self.passes_to_prove
+        for passes in (most, *range(most)) if self.shape.passes is None else (most,):
+            steps = self.shape.steps(passes)
+            found = conflicts(self.program, self.waves, passes, self.shape.unroll, steps, self.tiles_to_prove)
+            if found:
+                return found
+        return []
+
+    def with_bodies(self, bodies: tuple[Body, ...]) -> Plan:
+        """The same program with other iterations, one for each role, clipped anew and nothing trimmed."""
+        form = shape(self.program, bodies)
+        return replace(self, bodies=bodies, shape=form, waves=_clipped(self.program, bodies, form))
 
     def to_text(self) -> str:
         """The stable text form: per role and phase its prologue, loop and epilogue."""
@@ -90,14 +103,17 @@ def plan(program: Program) -> Plan:
         bodies = tuple(replace(b, ops=tuple(_with_waits(program, b.ops))) for b in bodies)
     graph = dataflow.build(program, sequence)
     form = shape(program, bodies)
-    waves = tuple(
-        clip(program, body, group, phase, form) for body in bodies for phase, group in _phases(program, body.role)
-    )
-    result = Plan(program, graph, bodies, form, waves, written is None)
+    result = Plan(program, graph, bodies, form, _clipped(program, bodies, form), written is None)
     if auto_barriers or auto_waits:
         result = _trimmed(result)
     _cover(result)
     return result
+
+
+def _clipped(program: Program, bodies: tuple[Body, ...], form: Shape) -> tuple[WaveProgram, ...]:
+    return tuple(
+        clip(program, body, group, phase, form) for body in bodies for phase, group in _phases(program, body.role)
+    )
 
 
 def _phases(program: Program, role: str) -> list[tuple[int, tuple[int, ...]]]:
@@ -170,7 +186,7 @@ def _count(plan: Plan, segment: str, action: Action) -> int:
 
 
 def _without(plan: Plan, segment: str, action: Action, ordinal: int) -> Plan:
-    """`plan` with the n-th automatic `action` of `segment`, and a barrier's own wait, left out of every wave's program."""
+    """`plan` without the n-th automatic `action` of `segment`, and a barrier's own wait, in every wave's program."""
     waves = []
     for wave in plan.waves:
         ops = getattr(wave, segment)
