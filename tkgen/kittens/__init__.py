@@ -1,4 +1,4 @@
-"""The embedded ThunderKittens-compatible headers and the table of the names they offer.
+"""The embedded ThunderKittens-compatible headers, the table of the names they offer, and a model of their LDS layout.
 
 >>> (include_dir() / "kittens.cuh").is_file()
 True
@@ -6,10 +6,12 @@ True
 
 from pathlib import Path
 
+from tkgen.kittens.surface import Name, surface
+
 
 def include_dir() -> Path:
     """The directory to pass to the compiler with `-I`: it holds `kittens.cuh` and `pyutils/pyutils.cuh`."""
     return Path(__file__).parent / "include"
 
 
-__all__ = ["include_dir"]
+__all__ = ["Name", "include_dir", "surface"]

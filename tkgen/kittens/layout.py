@@ -17,7 +17,14 @@ BANKS, BANK_BYTES = 32, 4  # gfx90a and gfx942 (AMD CDNA2 and CDNA3 ISA)
 
 Layout = Literal["row", "col"]
 Instruction = Literal[
-    "ds_read_u16", "ds_read_b32", "ds_read_b64", "ds_read_b128", "ds_write_b16", "ds_write_b32", "ds_write_b64", "ds_write_b128"
+    "ds_read_u16",
+    "ds_read_b32",
+    "ds_read_b64",
+    "ds_read_b128",
+    "ds_write_b16",
+    "ds_write_b32",
+    "ds_write_b64",
+    "ds_write_b128",
 ]
 
 
@@ -50,7 +57,7 @@ def _in_half_panel(size: int, cols: int, col: int) -> bool:
 
 
 def fragment_instruction(size: int, cols: int, layout: Layout, base_col: int = 0) -> Instruction:
-    """The instruction with which `load(rt, st)` reads base tile column `base_col` (counted in base tiles) of a tile `cols` wide."""
+    """The instruction with which `load(rt, st)` reads base tile column `base_col` of a tile of `cols` columns."""
     if layout == "col":
         return "ds_read_u16" if size == 2 else "ds_read_b32"
     return "ds_read_b64" if _in_half_panel(size, cols, base_col * 16) else "ds_read_b128"
@@ -59,10 +66,10 @@ def fragment_instruction(size: int, cols: int, layout: Layout, base_col: int = 0
 def fragment_addresses(
     size: int, rows: int, cols: int, layout: Layout, base_row: int = 0, base_col: int = 0, element: int = 0
 ) -> list[int]:
-    """The byte each of 64 lanes addresses when `load(rt, st)` reads base tile (`base_row`, `base_col`) of a shared tile.
+    """The byte each lane addresses when `load(rt, st)` reads base tile (`base_row`, `base_col`) of a shared tile.
 
-    In row layout one instruction reads a lane's four elements (and, where a 16-byte chunk serves two base tiles, its four of the
-    other one); in col layout each needs its own instruction: `element` 0..3 selects it.
+    In row layout one instruction reads a lane's four elements (and, where a 16-byte chunk serves two base tiles, its
+    four of the other one); in col layout each needs its own instruction: `element` 0..3 selects it.
     """
     addresses = []
     for lane in range(WAVE):
@@ -78,10 +85,10 @@ def fragment_addresses(
 
 
 def piece(rows: int, row_bytes: int, threads: int, thread: int, turn: int) -> tuple[int, int] | None:
-    """Which 16 bytes of a tile a thread of a group moves in its `turn`-th access of `group<N>::load`: (row, byte in the row).
+    """Which 16 bytes a thread of a group moves in its `turn`-th access of `group<N>::load`: (row, byte in the row).
 
-    `row_bytes` is the tile's row in bytes; turns count the passes over the whole panels, then those over the half panel.
-    None: the thread has no part in that turn.
+    `row_bytes` is the tile's row in bytes; turns count the passes over the whole panels, then those over the half
+    panel. None: the thread has no part in that turn.
     """
     panels, half = divmod(row_bytes, 64)
     blocks = panels * rows // 8
@@ -106,9 +113,9 @@ def turns(rows: int, row_bytes: int, threads: int) -> int:
 def lane_groups(instruction: Instruction) -> list[list[int]]:
     """The lanes that LDS serves together: the addresses within a group must not meet in a bank.
 
-    16-byte accesses: ROCm documentation, Composable Kernel, "Understanding AMD GPU LDS and Bank Conflicts" (eight neighbours
-    for writes, interleaved groups for reads). 8 bytes: a quarter of the wave, 4 and less: a half (AMD OpenCL optimisation guide, "Local
-    Memory (LDS) Optimization"); each moves at most 128 bytes, what 32 banks deliver per clock.
+    16-byte accesses: ROCm documentation, Composable Kernel, "Understanding AMD GPU LDS and Bank Conflicts" (eight
+    neighbours for writes, interleaved groups for reads). 8 bytes: a quarter of the wave; 4 and less: a half (AMD OpenCL
+    optimisation guide, "Local Memory (LDS) Optimization"). Each moves at most the 128 bytes of 32 banks.
     """
     if instruction == "ds_read_b128":
         pairs = ((0, 20), (4, 16), (8, 28), (12, 24))
@@ -129,7 +136,8 @@ def access_bytes(instruction: Instruction) -> int:
 def conflict_ways(instruction: Instruction, addresses: Sequence[int | None]) -> int:
     """How many times the busiest group of lanes must be served: 1 is free of conflicts.
 
-    `addresses` holds one byte address per lane, None for a lane that is switched off. Lanes that touch the same 4 bytes share them.
+    `addresses` holds one byte address per lane, None for a lane that is switched off. Lanes that touch the same 4 bytes
+    share them.
     """
     worst = 1
     for group in lane_groups(instruction):
