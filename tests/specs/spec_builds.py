@@ -1,0 +1,139 @@
+"""Specs compiled for tests, two at a time, and the numbers that their headers promise.
+
+The third line of a spec's header says what it must reach, as terms `name value` or `name <= value` with commas between:
+
+    # expect waves 8, barriers/step 2, vgpr <= 128, lds 32768
+
+- `waves`: waves of a block;
+- `barriers/step`: barriers that every wave passes in one steady K-step;
+- `vgpr`: registers per lane that the hardware allots, VGPRs and AGPRs together;
+- `lds`: bytes of LDS of a block.
+
+No spec spills, uses scratch or holds a flat instruction, so that is asserted of all and not written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from tkgen.ir.resolve import resolve
+from tkgen.ir.types import Program
+from tkgen.kittens import include_dir
+from tkgen.lower import lower
+from tkgen.schedule import Plan, plan
+from tkgen.syntax.parser import parse_path
+from tkgen.targets import load_target
+from tkgen.toolchain.compile import compile_device
+from tkgen.toolchain.discover import find_compiler
+from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_loop, parse_asm
+from tkgen.toolchain.metadata import Resources, read_resources
+
+SPECS = Path(__file__).parents[2] / "specs"
+NAMES = sorted(path.stem for path in SPECS.glob("*.tk"))
+TERM = re.compile(r"(?P<name>[a-z/]+) (?P<bound><= )?(?P<value>\d+)")
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One term of an expect line."""
+
+    name: str
+    value: int
+    is_bound: bool
+
+    def holds(self, value: int) -> bool:
+        return value <= self.value if self.is_bound else value == self.value
+
+
+def expectations(text: str) -> list[Expectation]:
+    """The terms of an expect line, with or without `# ` before it."""
+    found = re.fullmatch(r"(?:# )?expect (.*)", text)
+    assert found, f"no expect line: {text}"
+    terms = [TERM.fullmatch(term) for term in found[1].split(", ")]
+    assert all(terms), f"an expect line has terms `name value` or `name <= value`: {text}"
+    return [Expectation(t["name"], int(t["value"]), t["bound"] is not None) for t in terms if t]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A spec compiled for one target."""
+
+    plan: Plan
+    source: str
+    asm: str = field(repr=False)
+    hsaco: bytes = field(repr=False)
+    warnings: str
+
+    @property
+    def program(self) -> Program:
+        return self.plan.program
+
+    @cached_property
+    def resources(self) -> Resources:
+        (resources,) = read_resources(self.hsaco).values()
+        return resources
+
+    @cached_property
+    def function(self) -> Function:
+        return parse_asm(self.asm)[self.resources.kernel]
+
+    @cached_property
+    def loop(self) -> InstructionMix | None:
+        """One pass of the loop that multiplies."""
+        loop = main_loop(self.function)
+        return None if loop is None else instruction_mix(loop.instructions)
+
+    def figure(self, name: str) -> int:
+        """A number that an expect line can name."""
+        figures = {
+            "waves": self.program.waves,
+            "barriers/step": self.plan.barriers_per_step,
+            "vgpr": self.resources.total_vgpr,
+            "lds": sum(o.lds_bytes * o.buffers for o in self.program.operands),
+        }
+        return figures[name]
+
+
+def planned(path: Path, defines: Mapping[str, int | None] | None = None) -> Plan:
+    return plan(resolve(parse_path(path, [path.parent]), defines))
+
+
+def compiled(path: Path, target: str = "gfx942", defines: Mapping[str, int | None] | None = None) -> Built:
+    schedule = planned(path, defines)
+    gpu = load_target(target)
+    text = lower(schedule, target, str(path)).text
+    result = compile_device(text, gpu, find_compiler(gpu), include_dirs=[include_dir()], source_name=f"{path.stem}.cpp")
+    assert result.asm is not None and result.hsaco is not None
+    return Built(schedule, text, result.asm, result.hsaco, result.warnings)
+
+
+def targets_of(name: str) -> list[str]:
+    """The targets of the `tk` dialect that a spec is for."""
+    known = ["gfx942", "gfx90a"]
+    wanted = re.search(r"^ +target (.*)$", (SPECS / f"{name}.tk").read_text(), re.MULTILINE)
+    return [t for t in known if wanted is None or t in wanted[1]]
+
+
+class Builds:
+    """Every spec for every target, compiled once; the first use of a target starts all of its compilations."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(2)
+        self._futures: dict[tuple[str, str], Future[Built]] = {}
+        self._alone = "PYTEST_XDIST_WORKER" not in os.environ
+
+    def get(self, name: str, target: str = "gfx942") -> Built:
+        wanted = [n for n in NAMES if target in targets_of(n)] if self._alone else [name]
+        for each in wanted:
+            if (each, target) not in self._futures:
+                self._futures[each, target] = self._pool.submit(compiled, SPECS / f"{each}.tk", target)
+        return self._futures[name, target].result()
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
