@@ -29,8 +29,9 @@ def survives(data: bytes) -> None:
         file = decode(data, "spec.tk")
         assert isinstance(parse(file), ast.Kernel)
         text = dump(parse(file))
-        again = parse(SourceFile("spec.tk", format_source(file)))
-        assert dump(again).splitlines()[1:] == text.splitlines()[1:]
+        formatted = SourceFile("spec.tk", format_source(file))
+        assert format_source(formatted) == formatted.text
+        assert dump(parse(formatted)).splitlines()[1:] == text.splitlines()[1:]
     except SpecError as error:
         assert error.diagnostics
         for found in error.diagnostics:

@@ -1,6 +1,7 @@
 """The parser: what each construct becomes, where nodes stand, and what happens without or with files."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -338,6 +339,19 @@ def test_no_cache_folder_is_no_problem(tmp_path: Path, make: str) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
     out = subprocess.run([sys.executable, "-c", program, spec], env=environment, capture_output=True, text=True)
     assert (out.returncode, out.stdout, out.stderr) == (0, "eight_wave\n", "")
+
+
+def test_an_installed_package_brings_the_grammar(tmp_path: Path) -> None:
+    """As in a wheel: the grammar lies inside the package, and nothing beside it."""
+    root = Path(__file__).parents[2]
+    shutil.copytree(root / "tkgen", tmp_path / "tkgen", ignore=shutil.ignore_patterns("__pycache__", "kittens"))
+    shutil.copytree(root / "grammar", tmp_path / "tkgen" / "grammar")
+    program = "import sys, tkgen, tkgen.syntax.parser as p; print(tkgen.__file__, p.parse_path(sys.argv[1]).name.id)"
+    spec = str(Path(__file__).parent / "corpus" / "eight_wave.tk")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-P", "-c", program, spec]
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+    assert (out.stdout, out.stderr) == (f"{tmp_path}/tkgen/__init__.py eight_wave\n", "")
 
 
 def test_time_grows_with_the_text_only() -> None:

@@ -54,7 +54,6 @@ class Page:
     markdown: str
 
 
-@cache
 def codes() -> list[str]:
     """All codes that have a page, sorted."""
     names = (entry.name for entry in (files("tkgen.diagnostics") / "pages").iterdir())

@@ -282,18 +282,18 @@ def _last_line(span: Span) -> int:
 
 def _by_file(labels: Sequence[Label]) -> list[tuple[SourceFile, list[Label]]]:
     """Labels per file, files in the order in which they first appear."""
-    groups: dict[int, tuple[SourceFile, list[Label]]] = {}
+    groups: dict[SourceFile, list[Label]] = {}
     for label in labels:
-        groups.setdefault(id(label.span.file), (label.span.file, []))[1].append(label)
-    return list(groups.values())
+        groups.setdefault(label.span.file, []).append(label)
+    return list(groups.items())
 
 
 def _edits_by_file(edits: Sequence[Edit]) -> list[tuple[SourceFile, list[Edit]]]:
     """The same for edits."""
-    groups: dict[int, tuple[SourceFile, list[Edit]]] = {}
+    groups: dict[SourceFile, list[Edit]] = {}
     for edit in edits:
-        groups.setdefault(id(edit.span.file), (edit.span.file, []))[1].append(edit)
-    return list(groups.values())
+        groups.setdefault(edit.span.file, []).append(edit)
+    return list(groups.items())
 
 
 def _cut(text: str, width: int) -> str:

@@ -13,7 +13,7 @@ from tkgen.source import Span
 
 @dataclass(frozen=True)
 class Node:
-    """Anything that stands in a source file."""
+    """Anything that stands in a source file. The span of a kernel, a role or a schedule is its header line."""
 
     span: Span
 
