@@ -1,3 +1,27 @@
-"""tkgen: from a declarative spec of a tiled kernel to proven ThunderKittens HIP C++ for AMD Instinct GPUs."""
+"""tkgen: from a declarative spec of a tiled kernel to proven ThunderKittens HIP C++ for AMD Instinct GPUs.
+
+>>> import tkgen
+>>> build = tkgen.load("specs/eight_wave.tk").check().build()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tkgen.api import Spec, load
+    from tkgen.diagnostics import Diagnostic, SpecError
 
 __version__ = "0.1.0"
+__all__ = ["Diagnostic", "Spec", "SpecError", "__version__", "load"]
+
+_HOMES = {"load": "tkgen.api", "Spec": "tkgen.api", "Diagnostic": "tkgen.diagnostics", "SpecError": "tkgen.diagnostics"}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first used, so that `import tkgen` (and the command line's help) stays quick."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tkgen' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,94 @@
+"""The compiled main loop of our kernels beside Triton's, for the same block shapes, in one run.
+
+    python benchmarks/codegen.py
+
+Each row is one pass of the loop that multiplies, per wave. `others/MFMA` counts every instruction that is no MFMA, per MFMA of
+16x16x16 (a 32x32x8 counts as two of them).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import tkgen
+from tkgen.toolchain.isa import InstructionMix, instruction_mix, main_loop, parse_asm
+
+sys.path.insert(0, str(Path(__file__).parent))
+from triton_gemm import compile_gemm
+
+SHAPES = [((128, 128, 64), 4), ((256, 128, 64), 8), ((256, 256, 64), 8)]
+SPEC = """# {rows} x {cols} x {step}: what tkgen's own choice of schedule makes of it
+kernel gemm_{rows}_{cols}
+  dims M = 8192, N = 8192, K = 8192
+  global A : bf16[M, K]
+  global B : bf16[N, K]
+  global C : f32[M, N]
+  block {rows} x {cols} step {step}
+  waves {waves}
+  shared A, B via registers
+  accumulate C : f32 tile 32 x 32
+  store C
+
+"""
+
+
+def equivalent_mfmas(mix: InstructionMix) -> int:
+    """MFMAs in units of 16x16x16."""
+    total = 0
+    for shape, count in mix.mfma.items():
+        m, n, k = map(int, re.findall(r"\d+", shape)[:3])
+        total += count * m * n * k // (16 * 16 * 16)
+    return total
+
+
+def figures(name: str, asm: str, registers: tuple[int, int, int]) -> list[str]:
+    function = next(iter(parse_asm(asm).values()))
+    loop = main_loop(function)
+    assert loop is not None
+    mix = instruction_mix(loop.instructions)
+    mfmas = equivalent_mfmas(mix)
+
+    def widths(table: dict[int, int]) -> str:
+        return ", ".join(f"{n} b{bits}" for bits, n in sorted(table.items())) or "0"
+
+    others = mix.total - sum(mix.mfma.values())
+    return [
+        name, str(registers[0]), str(registers[1]), str(registers[2]), str(mix.total), str(mfmas),
+        widths(mix.lds_reads), widths(mix.lds_writes), widths(mix.global_loads), str(mix.barriers), str(mix.waits),
+        f"{others / mfmas:.3f}",
+    ]  # fmt: skip
+
+
+def main() -> None:
+    table = Table(title="main loop, gfx942, bf16, one pass")
+    for heading in ("kernel", "VGPR", "AGPR", "spills", "instr.", "MFMA", "LDS reads", "LDS writes", "global loads",
+                    "barriers", "waits", "others/MFMA"):  # fmt: skip
+        table.add_column(heading, justify="left" if heading == "kernel" else "right")
+    root = Path(__file__).parent.parent
+    with tempfile.TemporaryDirectory() as folder:
+        for (rows, cols, step), waves in SHAPES:
+            path = Path(folder) / "gemm.tk"
+            path.write_text(SPEC.format(rows=rows, cols=cols, step=step, waves=waves))
+            built = tkgen.load(path).build()
+            r = built.resources
+            table.add_row(*figures(f"tkgen {rows}x{cols}x{step}, {waves} waves", built.asm,
+                                   (r.vgpr, r.agpr, r.vgpr_spills)))  # fmt: skip
+            peer = compile_gemm("gfx942", (rows, cols, step), waves)
+            count = {k: int(v) for k, v in re.findall(r"\.(vgpr_count|agpr_count|vgpr_spill_count):\s+(\d+)", peer.asm)}
+            registers = (count["vgpr_count"], count.get("agpr_count", 0), count.get("vgpr_spill_count", 0))
+            table.add_row(*figures(f"Triton {rows}x{cols}x{step}, {waves} warps", peer.asm, registers))
+        for name in ("ping_pong", "ping_pong_wide"):
+            built = tkgen.load(root / "specs" / f"{name}.tk").build()
+            r = built.resources
+            table.add_row(*figures(f"tkgen {name}", built.asm, (r.vgpr, r.agpr, r.vgpr_spills)))
+    Console(width=180).print(table)
+
+
+if __name__ == "__main__":
+    main()
