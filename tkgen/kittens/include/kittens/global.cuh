@@ -7,6 +7,35 @@
 
 namespace kittens {
 
+/* ---------- coordinates ---------- */
+
+namespace ducks::coord {
+struct identifier {};
+} // namespace ducks::coord
+
+/**
+ * Where in a tensor: {b, d, r, c}, leading ones may be left out. coord<TILE> counts rows and columns in tiles, coord<VECTOR>
+ * columns in vectors, coord<> in elements. A wave (or a whole group, for its collectives) passes one value.
+ */
+template <typename UNIT = ducks::default_type> struct coord {
+    using identifier = ducks::coord::identifier;
+    using BASE = UNIT;
+    int b, d, r, c;
+    __host__ __device__ coord(int b_, int d_, int r_, int c_) : b(b_), d(d_), r(r_), c(c_) {}
+    __host__ __device__ coord(int d_, int r_, int c_) : coord(0, d_, r_, c_) {}
+    __host__ __device__ coord(int r_, int c_) : coord(0, 0, r_, c_) {}
+    __host__ __device__ coord(int c_) : coord(0, 0, 0, c_) {}
+    __host__ __device__ coord() : coord(0, 0, 0, 0) {}
+    template <typename OTHER>
+    __host__ __device__ coord(const coord<OTHER> &other) : coord(other.b, other.d, other.r, other.c) {}
+};
+
+namespace ducks::coord {
+template <typename T> concept all = requires { typename T::identifier; } && __is_same(typename T::identifier, identifier);
+} // namespace ducks::coord
+
+/* ---------- tensors ---------- */
+
 namespace ducks::gl {
 struct identifier {};
 template <typename T> concept all = requires { typename T::identifier; } && __is_same(typename T::identifier, identifier);
@@ -69,37 +98,10 @@ template <typename T_, int b, int d, int r, int c> struct gl {
         else return stride<axis + 1>() * shape<axis + 1>();
     }
     /// The element at {b, d, r, c}.
-    template <typename COORD> __device__ __forceinline__ T &operator[](const COORD &at) const {
+    __device__ __forceinline__ T &operator[](const coord<ducks::default_type> &at) const {
         return raw_ptr[at.b * stride<0>() + at.d * stride<1>() + at.r * stride<2>() + at.c];
     }
 };
-
-/* ---------- coordinates ---------- */
-
-namespace ducks::coord {
-struct identifier {};
-} // namespace ducks::coord
-
-/**
- * Where in a tensor: {b, d, r, c}, leading ones may be left out. coord<TILE> counts rows and columns in tiles, coord<VECTOR>
- * columns in vectors, coord<> in elements. A wave (or a whole group, for its collectives) passes one value.
- */
-template <typename UNIT = ducks::default_type> struct coord {
-    using identifier = ducks::coord::identifier;
-    using BASE = UNIT;
-    int b, d, r, c;
-    __host__ __device__ coord(int b_, int d_, int r_, int c_) : b(b_), d(d_), r(r_), c(c_) {}
-    __host__ __device__ coord(int d_, int r_, int c_) : coord(0, d_, r_, c_) {}
-    __host__ __device__ coord(int r_, int c_) : coord(0, 0, r_, c_) {}
-    __host__ __device__ coord(int c_) : coord(0, 0, 0, c_) {}
-    __host__ __device__ coord() : coord(0, 0, 0, 0) {}
-    template <typename OTHER>
-    __host__ __device__ coord(const coord<OTHER> &other) : coord(other.b, other.d, other.r, other.c) {}
-};
-
-namespace ducks::coord {
-template <typename T> concept all = requires { typename T::identifier; } && __is_same(typename T::identifier, identifier);
-} // namespace ducks::coord
 
 /* ---------- buffer access ---------- */
 
