@@ -75,7 +75,7 @@ class Op:
             case Action.PRIORITY:
                 return f"priority {self.count}"
             case Action.BARRIER | Action.FENCE:
-                return self.action.value
+                return str(self.action.value)
             case _:
                 shift = f" slot {self.slot_shift:+d}" if self.slot_shift else ""
                 return f"{self.action.value} {self.operand}{step}{shift}"

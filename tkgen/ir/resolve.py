@@ -7,8 +7,10 @@ reported a second time.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from math import gcd
 from typing import TypeVar
 
@@ -29,6 +31,7 @@ from tkgen.ir.types import (
     ScalarArg,
     Side,
     Tensor,
+    Unused,
     Via,
 )
 from tkgen.source import Span
@@ -145,20 +148,22 @@ class _Resolver:
                         "not declared",
                         fix=f"declare it: `param {name} = ...`",
                     )
-                value = self.values[name]
-                if value is None:
+                size = self.values[name]
+                if size is None:
                     raise self.error(
                         "E203",
                         f"`{name}` is dynamic, so it cannot size anything at build time",
                         expr.span,
                         secondary=(Label(self.declared[name], "dynamic"),),
                     )
-                return value
+                return size
             case ast.Binary(op=op, left=left, right=right):
                 return self.arithmetic(expr, op, self.number(left), self.number(right))
             case ast.Call(name=name, args=args):
                 values = [self.number(a) for a in args]
-                functions = {"min": min, "max": max, "ceil_div": lambda a, b: -(-a // b)}
+                functions: dict[str, Callable[[int, int], int]] = {
+                    "min": min, "max": max, "ceil_div": lambda a, b: -(-a // b),
+                }  # fmt: skip
                 if name.id not in functions or len(values) != 2 or (name.id == "ceil_div" and values[1] == 0):
                     raise self.error(
                         "E200",
@@ -166,7 +171,7 @@ class _Resolver:
                         expr.span,
                         fix="use min(a, b), max(a, b) or ceil_div(a, b)",
                     )
-                return int(functions[name.id](values[0], values[1]))
+                return functions[name.id](values[0], values[1])
         raise AssertionError(expr)
 
     def arithmetic(self, expr: ast.Expr, op: str, left: int, right: int) -> int:
@@ -229,7 +234,7 @@ class _Resolver:
             match statement:
                 case ast.Dims(bindings=bindings) | ast.Param(bindings=bindings):
                     for binding in bindings:
-                        self.guarded(lambda b=binding, s=statement: self.binding(s, b))
+                        self.guarded(partial(self.binding, statement, binding))
         unknown = [n for n in self.defines if n not in self.declared]
         for name in unknown:
             self.error(
@@ -242,17 +247,15 @@ class _Resolver:
         for statement in flatten(body):
             match statement:
                 case ast.Global():
-                    self.guarded(lambda s=statement: self.tensor(s))
+                    self.guarded(partial(self.tensor, statement))
                 case ast.Scalar():
-                    self.guarded(lambda s=statement: self.scalar(s))
+                    self.guarded(partial(self.scalar, statement))
         if self.errors:
             raise _Stop()
 
-    def guarded(self, action: object) -> None:
-        try:
-            action()  # type: ignore[operator]
-        except _Stop:
-            pass
+    def guarded(self, action: Callable[[], None]) -> None:
+        with suppress(_Stop):
+            action()
 
     def binding(self, statement: ast.Dims | ast.Param, binding: ast.Binding) -> None:
         name = binding.name.id
@@ -348,6 +351,7 @@ class _Resolver:
         spans = {"block": block_at.span, "kernel": self.kernel.name.span, "accumulate": accumulate.span}
         for statement in everything:
             spans.setdefault(type(statement).__name__.lower(), statement.span)
+        steps = self.epilogue(everything, output)
         return Program(
             name=self.kernel.name.id,
             header=self.kernel.header,
@@ -358,7 +362,7 @@ class _Resolver:
             operands=operands,
             roles=wave_roles,
             accumulator=accumulator,
-            epilogue=self.epilogue(everything, output),
+            epilogue=steps,
             remap=self.remap(everything),
             grid=self.grid(everything),
             tail=self.tail(everything),
@@ -368,6 +372,7 @@ class _Resolver:
             unroll=next((self.positive(u.count, "unroll") for u in self.all(ast.Unroll, everything)), None),
             targets=tuple(n.id for t in self.all(ast.Targets, everything) for n in t.names),
             schedule=next(iter(self.all(ast.Schedule, (s for s in body if not isinstance(s, ast.Role)))), None),
+            unused=tuple(self.unused(everything, operands, steps, output)),
             spans=spans,
         )
 
@@ -385,9 +390,10 @@ class _Resolver:
         if not roles:
             waves = self.one(ast.Waves, everything, "waves", "waves 4 x 2")
             rows = self.positive(waves.rows, "the number of waves")
-            shape = (rows, self.positive(waves.cols, "wave columns")) if waves.cols else self.split(rows, block, tile)
-            self.wave_limit(shape[0] * shape[1], waves.span)
-            return (Role("waves", 0, shape[0] * shape[1] - 1, shape, (), shape[0] * shape[1], True, None, waves.span),)
+            grid = (rows, self.positive(waves.cols, "wave columns")) if waves.cols else self.split(rows, block, tile)
+            count = grid[0] * grid[1]
+            self.wave_limit(count, waves.span)
+            return (Role("waves", 0, count - 1, grid, (), count, True, None, waves.span),)
         for waves in self.all(ast.Waves, everything):
             self.error(
                 "E214",
@@ -597,10 +603,12 @@ class _Resolver:
 
     def factors(self, everything: list[ast.Statement], at: ast.Accumulate, output: Tensor) -> tuple[Tensor, Tensor]:
         """The tensors of the product: as written, or the two that `shared` names, ordered by the output's dims."""
-        for kind in (ast.Shared, ast.Registers):
-            for statement in self.all(kind, everything):
-                for name in statement.names:
-                    self.tensor_named(name, f"`{kind.__name__.lower()}`")
+        for shared in self.all(ast.Shared, everything):
+            for name in shared.names:
+                self.tensor_named(name, "`shared`")
+        for registers in self.all(ast.Registers, everything):
+            for name in registers.names:
+                self.tensor_named(name, "`registers`")
         if at.product:
             a, b = (self.tensor_named(n, "the product") for n in at.product)
             return a, b
@@ -641,6 +649,23 @@ class _Resolver:
             )  # fmt: skip
         return shared[0]
 
+    def unused(
+        self,
+        everything: list[ast.Statement],
+        operands: tuple[Operand, Operand],
+        epilogue: tuple[EpilogueStep, ...],
+        output: Tensor,
+    ) -> Iterator[Unused]:
+        """Tiles of tensors that are no operand, tensors and scalars that nothing names."""
+        names = [o.name for o in operands]
+        tiles = [("shared tile", n) for s in self.all(ast.Shared, everything) for n in s.names]
+        tiles += [("register tile", n) for s in self.all(ast.Registers, everything) for n in s.names]
+        yield from (Unused(what, n.id, n.span) for what, n in tiles if n.id not in names)
+        used = {*names, output.name, *(s.tensor.name for s in epilogue if s.tensor)}
+        yield from (Unused("tensor", t.name, t.span) for t in self.tensors.values() if t.name not in used)
+        factors = {s.factor for s in epilogue}
+        yield from (Unused("scalar", s.name, s.span) for s in self.scalars.values() if s.name not in factors)
+
     # ------------------------------------------------------------ loads, stores
 
     def loads(
@@ -670,12 +695,12 @@ class _Resolver:
                 raise self.error("E214", "the loads of one role run in groups of one size", found[1].span)
             group = by.pop() if by else len(role.waves)
             result.append(Role(role.name, role.first, role.last, role.shape, loaded, group, role.stores or not roles,
-                               role.schedule, role.span))  # fmt: skip
-        for name in names:
-            if not any(name in r.loads for r in result):
+                               role.schedule, role.span, found[0].span if found else None))  # fmt: skip
+        for operand in operands:
+            if not any(operand.name in r.loads for r in result):
                 raise self.error(
-                    "E215", f"no role loads `{name}`", self.tensors[name].span, "an operand of the product",
-                    fix=f"add `load {name}` to a role",
+                    "E215", f"no role loads `{operand.name}`", operand.tensor.span, "an operand of the product",
+                    fix=f"add `load {operand.name}` to a role",
                 )  # fmt: skip
         return tuple(result)
 

@@ -170,6 +170,7 @@ class Role:
     stores: bool
     schedule: ast.Schedule | None
     span: Span = field(compare=False, repr=False)
+    loads_span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
     def waves(self) -> range:
@@ -249,6 +250,15 @@ class PhaseShift:
 
 
 @dataclass(frozen=True)
+class Unused:
+    """Something declared that no operation touches: `what` as in "shared tile"."""
+
+    what: str
+    name: str
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Program:
     """A whole kernel, resolved: what moves where, before anything is scheduled."""
 
@@ -271,6 +281,7 @@ class Program:
     unroll: int | None
     targets: tuple[str, ...]
     schedule: ast.Schedule | None
+    unused: tuple[Unused, ...]
     spans: dict[str, Span] = field(compare=False, repr=False)
 
     @property
