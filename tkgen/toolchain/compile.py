@@ -150,7 +150,7 @@ def _compile(
         (work / "in.cpp").write_bytes(text)
         flags = (*device_flags(target, options), f"-ffile-prefix-map=in.cpp={name}")
         if options.kittens is not None and options.hip is not None:
-            flags += (*hip_flags(options.hip, compiler, target, work), *python_flags())
+            flags += (*hip_flags(options.hip, compiler, target), *python_flags())
         commands = [(*compiler.command, *flags, "-S", "-o", "out.s", "in.cpp")]
         if "hsaco" in outputs:
             commands += assemble_commands(compiler, target)

@@ -21,6 +21,18 @@ from tkgen.toolchain.compiler import Compiler
 # that the libraries ask (wave size, instruction families). Seen to work with Debian 12's 5.2.3.
 _ISA_STANDINS = {"gfx942": ("940",), "gfx950": ("942", "940")}
 
+# What clang links by itself, and hip.bc, which ROCm before 5.3 had and its headers' __syncthreads needs.
+_DEVICE_LIBRARIES = (
+    "hip",
+    "ocml",
+    "ockl",
+    "oclc_daz_opt_off",
+    "oclc_unsafe_math_off",
+    "oclc_finite_only_off",
+    "oclc_correctly_rounded_sqrt_on",
+    "oclc_wavefrontsize64_on",
+)
+
 
 @dataclass(frozen=True)
 class HipRuntime:
@@ -55,22 +67,32 @@ def header_flags(hip: HipRuntime) -> tuple[str, ...]:
     return (f"-I{hip.root / 'include'}", f"-idirafter{hip.root / 'include/hip'}")
 
 
-def hip_flags(hip: HipRuntime, compiler: Compiler, target: Target, folder: Path) -> tuple[str, ...]:
+def hip_flags(hip: HipRuntime, compiler: Compiler, target: Target) -> tuple[str, ...]:
     """Arguments with which `compiler` finds this HIP for code of `target`; hipcc and ROCm's clang know all but headers.
 
-    Where the device libraries do not know `target` yet, a folder of links that completes them is made in `folder`.
-    Headers older than clang 22 take the wave size from a macro that clang no longer defines.
+    Headers older than clang 22 take the wave size from a macro that clang no longer defines, and device libraries older
+    than ROCm 6.3 know no code object version 6.
     """
     if compiler.knows_hip:
         return header_flags(hip)
-    flags = [f"--rocm-path={hip.root}", *header_flags(hip), f"-D__AMDGCN_WAVEFRONT_SIZE={target.wave_size}"]
+    flags = (f"--rocm-path={hip.root}", *header_flags(hip), f"-D__AMDGCN_WAVEFRONT_SIZE={target.wave_size}")
     if hip.bitcode is None:
         return (*flags, "-nogpulib")
     abis = [int(m[1]) for f in hip.bitcode.iterdir() if (m := re.fullmatch(r"oclc_abi_version_(\d)00\.bc", f.name))]
     if abis:
-        flags.append(f"-mcode-object-version={max(abis)}")
-    flags.append(f"--rocm-device-lib-path={_complete_bitcode(hip.bitcode, target, folder)}")
-    return tuple(flags)
+        flags += (f"-mcode-object-version={max(abis)}",)
+    isa = target.name.removeprefix("gfx")
+    if _has(hip.bitcode, f"oclc_isa_version_{isa}") and not _has(hip.bitcode, "hip"):
+        return (*flags, f"--rocm-device-lib-path={hip.bitcode}")
+    known = [i for i in (isa, *_ISA_STANDINS.get(target.name, ())) if _has(hip.bitcode, f"oclc_isa_version_{i}")]
+    libraries = [name for name in _DEVICE_LIBRARIES if _has(hip.bitcode, name)]
+    libraries += [f"oclc_isa_version_{i}" for i in known[:1]]
+    libraries += [f"oclc_abi_version_{max(abis)}00"] if abis else []
+    return (*flags, f"--hip-device-lib-path={hip.bitcode}", *(f"--hip-device-lib={name}.bc" for name in libraries))
+
+
+def _has(bitcode: Path, name: str) -> bool:
+    return (bitcode / f"{name}.bc").is_file()
 
 
 def python_flags() -> tuple[str, ...]:
@@ -78,24 +100,6 @@ def python_flags() -> tuple[str, ...]:
     spec = importlib.util.find_spec("pybind11")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     return (f"-I{sysconfig.get_path('include')}", *(f"-I{Path(folder) / 'include'}" for folder in folders))
-
-
-def _complete_bitcode(bitcode: Path, target: Target, folder: Path) -> Path:
-    isa = target.name.removeprefix("gfx")
-    if (bitcode / f"oclc_isa_version_{isa}.bc").exists():
-        return bitcode
-    standin = next(
-        (f for name in _ISA_STANDINS.get(target.name, ()) if (f := bitcode / f"oclc_isa_version_{name}.bc").exists()),
-        None,
-    )
-    if standin is None:
-        return bitcode
-    completed = folder / "bitcode"
-    completed.mkdir(exist_ok=True)
-    for file in bitcode.glob("*.bc"):
-        (completed / file.name).symlink_to(file)
-    (completed / f"oclc_isa_version_{isa}.bc").symlink_to(standin)
-    return completed
 
 
 def _roots(environ: Mapping[str, str], prefix: Path) -> Iterator[Path]:

@@ -64,9 +64,8 @@ def module_command(
     include_dirs: Sequence[Path],
     kittens: Path | None,
     defines: Mapping[str, str],
-    folder: Path,
 ) -> tuple[str, ...]:
-    """The command that builds out.so of in.cpp in `folder`. hipcc and ROCm's clang know their HIP; others are told."""
+    """The command that builds out.so of in.cpp in the current folder; compilers that came without a HIP are told of it."""
     flags = ["-x", "hip", f"--offload-arch={target.name}", "-std=c++20", "-O3", "-shared", "-fPIC"]
     flags += ["-fvisibility=hidden", "-fno-color-diagnostics", "-fuse-cuid=none"]
     if kittens is not None:
@@ -76,7 +75,7 @@ def module_command(
     flags += python_flags()
     link = ["-o", "out.so", "in.cpp"]
     if hip is not None:
-        flags += hip_flags(hip, compiler, target, folder)
+        flags += hip_flags(hip, compiler, target)
         link += [f"-L{hip.library.parent}"]
     if compiler.kind is not CompilerKind.HIPCC:
         link += ["-lamdhip64"]
@@ -116,7 +115,6 @@ def build_module(
             include_dirs=[path.resolve() for path in include_dirs],
             kittens=kittens.resolve() if kittens else None,
             defines=defines or {},
-            folder=folder,
         )
         run_step(command, folder, timeout, f"{name}.cpp", log)
         built = read_output(folder / "out.so", command)
