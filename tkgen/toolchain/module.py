@@ -65,7 +65,7 @@ def module_command(
     kittens: Path | None,
     defines: Mapping[str, str],
 ) -> tuple[str, ...]:
-    """The command that builds out.so of in.cpp in the current folder; compilers that came without a HIP are told of it."""
+    """The command that builds out.so of in.cpp in the current folder; a compiler without a HIP is told of one."""
     flags = ["-x", "hip", f"--offload-arch={target.name}", "-std=c++20", "-O3", "-shared", "-fPIC"]
     flags += ["-fvisibility=hidden", "-fno-color-diagnostics", "-fuse-cuid=none"]
     if kittens is not None:
