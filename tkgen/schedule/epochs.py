@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tkgen.ir.ops import LDS_WRITES, Action, Op, WaveProgram
@@ -221,29 +221,14 @@ def _barrier_counts(waves: Sequence[WaveProgram], traces: list[list[Event]]) -> 
 
 
 def _lds(operand: str, buffers: int, waves: Sequence[WaveProgram], traces: list[list[Event]]) -> list[Conflict]:
-    """RAW, WAR and WAW of one operand: in each slot writes of a step, its reads, then the next writes."""
+    """RAW, WAR and WAW of one operand, and its reads of tiles that nobody loads."""
     found: list[Conflict] = []
-    slots: dict[int, dict[tuple[int, int], tuple[list[_At], list[_At]]]] = {}
-    for index, events in enumerate(traces):
-        for e in events:
-            if e.op.operand == operand and (e.op.action in LDS_WRITES or e.op.action is Action.READ):
-                slot = slots.setdefault((e.step + e.op.slot_shift) % buffers, {})
-                writes, reads = slot.setdefault((e.tile, e.step), ([], []))
-                (reads if e.op.action is Action.READ else writes).append(_At(index, e))
-    for slot in slots.values():
-        before: list[_At] = []  # accesses of the previous step that used this slot
-        for key in sorted(slot):
-            writes, reads = slot[key]
-            if reads and not writes:
-                wave = waves[reads[0].wave].waves[0]
-                found.append(Conflict("unwritten", operand, None, reads[0].event, (wave, wave)))
-            for w in writes:
-                found += _unordered("WAR", operand, [x for x in before if not _same_part(x, w, waves)], w, waves)
-                others = [x for x in writes if _key(x) < _key(w) and not _same_part(x, w, waves)]
-                found += _unordered("WAW", operand, others, w, waves)
-            for r in reads:
-                found += _unordered("RAW", operand, writes, r, waves)
-            before = reads + writes
+    for slot in _slots(operand, buffers, traces):
+        for _, reads in (accesses for accesses in slot.values() if not accesses[0]):
+            wave = waves[reads[0].wave].waves[0]
+            found.append(Conflict("unwritten", operand, None, reads[0].event, (wave, wave)))
+        for kind, first, second in _required(slot, waves):
+            found += _unordered(kind, operand, first, second, waves)
     return found
 
 
@@ -262,22 +247,53 @@ def _same_part(x: _At, y: _At, waves: Sequence[WaveProgram]) -> bool:
     return x.event.op.action is y.event.op.action and waves[x.wave].role == waves[y.wave].role
 
 
-def _unordered(kind: str, operand: str, firsts: list[_At], second: _At, waves: Sequence[WaveProgram]) -> list[Conflict]:
-    found = []
-    y = second.event
-    for first in firsts:
-        x = first.event
-        mine, theirs = waves[first.wave].waves, waves[second.wave].waves
-        sort = "WAW" if kind == "WAR" and x.op.action is not Action.READ else kind
-        if mine != theirs or len(mine) > 1:
-            if not x.done < y.begin:
-                u = mine[0]
-                v = next((w for w in theirs if w != u), theirs[0])
-                detail = "wait" if x.begin < y.begin else ""
-                found.append(Conflict(sort, operand, x, y, (u, v), detail))
-        elif not _ordered_within_wave(x, y):
-            found.append(Conflict(sort, operand, x, y, (mine[0], mine[0])))
-    return found
+_Slot = dict[tuple[int, int], tuple[list[_At], list[_At]]]  # (tile, step) -> its writes, its reads
+
+
+def _slots(operand: str, buffers: int, traces: list[list[Event]]) -> list[_Slot]:
+    """The accesses to each buffer of an operand, steps in order."""
+    slots: dict[int, _Slot] = {}
+    for index, events in enumerate(traces):
+        for e in events:
+            if e.op.operand == operand and (e.op.action in LDS_WRITES or e.op.action is Action.READ):
+                slot = slots.setdefault((e.step + e.op.slot_shift) % buffers, {})
+                writes, reads = slot.setdefault((e.tile, e.step), ([], []))
+                (reads if e.op.action is Action.READ else writes).append(_At(index, e))
+    return [dict(sorted(slot.items(), key=lambda item: item[0])) for slot in slots.values()]
+
+
+def _required(slot: _Slot, waves: Sequence[WaveProgram]) -> Iterator[tuple[str, _At, _At]]:
+    """(kind, first, second) of all pairs that must be ordered: writes of a step, its reads, the next step's writes."""
+    before: list[_At] = []  # accesses of the previous step that used this buffer
+    for writes, reads in slot.values():
+        for w in writes:
+            for x in before:
+                if not _same_part(x, w, waves):
+                    yield ("WAR" if x.event.op.action is Action.READ else "WAW"), x, w
+            for x in writes:
+                if _key(x) < _key(w) and not _same_part(x, w, waves):
+                    yield "WAW", x, w
+        for r in reads:
+            for w in writes:
+                yield "RAW", w, r
+        before = reads + writes
+
+
+def _across(first: _At, second: _At, waves: Sequence[WaveProgram]) -> bool:
+    """Whether the two may run on different waves."""
+    mine = waves[first.wave].waves
+    return mine != waves[second.wave].waves or len(mine) > 1
+
+
+def _unordered(kind: str, operand: str, first: _At, second: _At, waves: Sequence[WaveProgram]) -> Iterator[Conflict]:
+    x, y = first.event, second.event
+    u, theirs = waves[first.wave].waves[0], waves[second.wave].waves
+    if not _across(first, second, waves):
+        if not _ordered_within_wave(x, y):
+            yield Conflict(kind, operand, x, y, (u, u))
+    elif not x.done < y.begin:
+        v = next((w for w in theirs if w != u), theirs[0])
+        yield Conflict(kind, operand, x, y, (u, v), "wait" if x.begin < y.begin else "")
 
 
 def _ordered_within_wave(x: Event, y: Event) -> bool:
@@ -285,6 +301,46 @@ def _ordered_within_wave(x: Event, y: Event) -> bool:
     if x.order >= y.order:
         return False
     return x.completed <= y.order or Action.COPY not in (x.op.action, y.op.action)
+
+
+# ---------------------------------------------------------------- what each barrier is for
+
+
+@dataclass(frozen=True)
+class Cover:
+    """What a barrier of the schedule orders.
+
+    `alone`: some pair of accesses is ordered by it and no other. `shared`: a pair that it orders together with another
+    barrier, as (first access, second access, the other barrier).
+    """
+
+    alone: bool = False
+    shared: tuple[Op, Op, Op] | None = None
+
+
+def covers(
+    program: Program, waves: Sequence[WaveProgram], passes: int, unroll: int, steps: int, tiles: int = 1
+) -> dict[int, Cover]:
+    """For each barrier that the waves execute, by the `id` of its operation, what it orders."""
+    last_phase = max(w.phase for w in waves)
+    traces = [trace(program, w, passes, unroll, steps, tiles, last_phase) for w in waves]
+    barriers = [[e.op for e in events if e.op.action is Action.BARRIER] for events in traces]
+    found = {id(op): Cover() for ops in barriers for op in ops}
+    for operand in program.operands:
+        for slot in _slots(operand.name, operand.buffers, traces):
+            for _, first, second in _required(slot, waves):
+                x, y = first.event, second.event
+                if not _across(first, second, waves) or not x.done < y.begin:
+                    continue
+                met = barriers[first.wave][int(x.done) : y.begin]
+                if all(op is met[0] for op in met):
+                    found[id(met[0])] = Cover(True)
+                    continue
+                for op in met:
+                    if found[id(op)] == Cover():
+                        other = next(o for o in met if o is not op)
+                        found[id(op)] = Cover(False, (x.op, y.op, other))
+    return found
 
 
 # ---------------------------------------------------------------- registers, within a wave

@@ -12,7 +12,7 @@ from tkgen.ir.ops import Action, Body, Op, Placed, WaveProgram
 from tkgen.ir.types import Program
 from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
-from tkgen.schedule.epochs import Conflict, conflicts, passes_to_prove
+from tkgen.schedule.epochs import Conflict, Cover, conflicts, covers, passes_to_prove
 from tkgen.schedule.pipeline import Shape, clip, shape
 from tkgen.schedule.templates import iteration as template
 
@@ -63,6 +63,12 @@ class Plan:
             if found:
                 return found
         return []
+
+    def covers(self) -> dict[int, Cover]:
+        """What each barrier orders, by the `id` of its operation."""
+        passes = self.passes_to_prove
+        steps = self.shape.steps(passes)
+        return covers(self.program, self.waves, passes, self.shape.unroll, steps, self.tiles_to_prove)
 
     def with_bodies(self, bodies: tuple[Body, ...]) -> Plan:
         """The same program with other iterations, one for each role, clipped anew and nothing trimmed."""
