@@ -1,3 +1,158 @@
-"""Harnesses: a Python script and a standalone HIP program that check a built kernel and time it."""
-def harness_cpp(): ...
-def harness_python(): ...
+"""Harnesses: a Python script and a standalone HIP program that check a built kernel and time it.
+
+Both compute the product in full precision from the values that the kernel gets, apply the same epilogue, print the
+largest and mean error, the elements off by more than 0.1, whether there are NaNs, and the speed; both exit with 1 where
+an element is wrong and with 2 where they cannot run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lcm
+
+from tkgen.ir.types import Dim, DType, EpilogueStep, Program, Tensor
+from tkgen.lower.kernel import kernel_model
+from tkgen.lower.model import KernelModel
+from tkgen.lower.names import cpp_name
+from tkgen.lower.render import environment
+from tkgen.schedule import Plan
+
+DYNAMIC_SIZE = 4096  # what a dynamic dimension is unless the command line says otherwise, rounded up to what fits
+TORCH_TYPES = {DType.BF16: "bfloat16", DType.F16: "float16", DType.F32: "float32"}
+HOST_TYPES = {DType.BF16: "brain", DType.F16: "_Float16", DType.F32: "float"}
+PYTHON_OPTIONS = frozenset({"help", "repeats", "warmup", "seed"})
+
+
+def harness_python(plan: Plan, target: str) -> str:
+    """A script that loads the built module, compares it with torch on the GPU and times it.
+
+    `python NAME_check.py` runs it beside the module. Sizes known only at run time and scalars are options.
+    """
+    return _render("harness.py.jinja", plan, target)
+
+
+def harness_cpp(plan: Plan, target: str) -> str:
+    """A HIP program that includes the generated NAME.cpp, compares sampled elements with the CPU and times the kernel."""
+    return _render("harness.cpp.jinja", plan, target)
+
+
+@dataclass(frozen=True)
+class Size:
+    """A dimension: `size` where it is known at build time, else `default` unless `--option` says otherwise."""
+
+    name: str
+    size: int | None
+    default: int
+    option: str
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A tensor of the dispatcher, in its order; `member` is its name in the argument struct."""
+
+    name: str
+    member: str
+    torch_type: str
+    host_type: str
+    dims: tuple[str, ...]
+    dynamic: tuple[bool, ...]
+    is_output: bool
+
+
+@dataclass(frozen=True)
+class Number:
+    """A scalar argument; checked with `value`, which is the spec's default unless that would hide a mistake."""
+
+    name: str
+    value: float
+    option: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """An epilogue step: `factor` is a number or the name of a scalar, `along_rows` says that a bias goes down the rows."""
+
+    function: str
+    tensor: str
+    factor: float | str
+    along_rows: bool
+
+
+def _render(template: str, plan: Plan, target: str) -> str:
+    program, model = plan.program, kernel_model(plan, target)
+    names = {name for dim in program.dims for name in [dim.name]} | {s.name for s in program.scalars}
+    sizes = [_size(plan, dim, names) for dim in _used_dims(program, model)]
+    text = environment().get_template(template).render(
+        name=model.name,
+        target=target,
+        sizes=sizes,
+        dynamic=[s for s in sizes if s.size is None],
+        tensors=[_argument(program, t) for t in _tensors(program, model)],
+        scalars=[Number(s.name, _check_value(s.default), _option(s.name, names)) for s in program.scalars],
+        members={s.name: cpp_name(s.name) for s in program.scalars},
+        a=program.a,
+        b=program.b,
+        c=program.accumulator.tensor,
+        m=program.m.name,
+        n=program.n.name,
+        k=program.k.name,
+        epilogue=[_step(program, s) for s in program.epilogue],
+    )
+    return text.rstrip("\n") + "\n"
+
+
+def _tensors(program: Program, model: KernelModel) -> list[Tensor]:
+    """The tensors of the argument struct in its order."""
+    by_member = {cpp_name(t.name): t for t in program.tensors}
+    return [by_member[t.name] for t in model.tensors]
+
+
+def _used_dims(program: Program, model: KernelModel) -> list[Dim]:
+    return list(dict.fromkeys(d for t in _tensors(program, model) for d in t.dims))
+
+
+def _size(plan: Plan, dim: Dim, names: set[str]) -> Size:
+    return Size(dim.name, dim.size, _default(plan, dim), _option(dim.name, names))
+
+
+def _default(plan: Plan, dim: Dim) -> int:
+    """The size that a dynamic dimension has in a check: DYNAMIC_SIZE, rounded up to what the kernel takes."""
+    program = plan.program
+    if dim.size is not None:
+        return dim.size
+    multiple = 1
+    for axis, each in enumerate((program.m, program.n, program.k)):
+        if dim == each:
+            multiple = lcm(multiple, program.block[axis] * (plan.shape.unroll if axis == 2 else 1))
+    return -(-DYNAMIC_SIZE // multiple) * multiple
+
+
+def _option(name: str, names: set[str]) -> str:
+    """The command line option for a name of the spec, unlike the harness's own options and all others."""
+    option = name
+    while option in PYTHON_OPTIONS or (option != name and option in names):
+        option += "_"
+    return option
+
+
+def _check_value(default: float | None) -> float:
+    """A default of zero would hide a forgotten addend, and there may be none."""
+    return default if default else 0.5
+
+
+def _argument(program: Program, tensor: Tensor) -> Argument:
+    return Argument(
+        tensor.name,
+        cpp_name(tensor.name),
+        TORCH_TYPES[tensor.dtype],
+        HOST_TYPES[tensor.dtype],
+        tuple(d.name for d in tensor.dims),
+        tuple(d.size is None for d in tensor.dims),
+        tensor == program.accumulator.tensor,
+    )
+
+
+def _step(program: Program, step: EpilogueStep) -> Step:
+    along_rows = step.tensor is not None and step.tensor.dims == (program.m,)
+    factor = 1.0 if step.factor is None else step.factor
+    return Step(step.function, step.tensor.name if step.tensor else "", factor, along_rows)

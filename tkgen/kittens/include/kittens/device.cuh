@@ -164,10 +164,10 @@ template <typename To, typename From> __device__ __forceinline__ To bits(const F
 using lds_byte = __attribute__((address_space(3))) char;
 
 /// The LDS address of an object that lies in shared memory.
-template <typename T> __device__ __forceinline__ uint32_t lds_address(T *object) { return (uint32_t)(lds_byte *)object; }
+template <typename T> __device__ __forceinline__ uint32_t lds_address(T *object) { return (uint32_t)(uintptr_t)(lds_byte *)object; }
 
-template <typename T> __device__ __forceinline__ T lds_read(uint32_t address) { return *(const __attribute__((address_space(3))) T *)address; }
-template <typename T> __device__ __forceinline__ void lds_write(uint32_t address, T value) { *(__attribute__((address_space(3))) T *)address = value; }
+template <typename T> __device__ __forceinline__ T lds_read(uint32_t address) { return *(const __attribute__((address_space(3))) T *)(uintptr_t)address; }
+template <typename T> __device__ __forceinline__ void lds_write(uint32_t address, T value) { *(__attribute__((address_space(3))) T *)(uintptr_t)address = value; }
 
 /// Every LDS write of this wave is visible to a wave that passes the next barrier.
 __device__ __forceinline__ void release_lds() {
