@@ -82,7 +82,8 @@ def _ops(program: Program, role: Role, block: ast.Schedule, auto_barriers: bool,
             ops.append(Op(Action.PRIORITY, count=0, span=cluster.span))
         ops.append(Op(Action.FENCE, span=cluster.span))
         if cluster.kind == "cluster" and not auto_barriers:
-            ops += [Op(Action.BARRIER, span=cluster.span), Op(Action.FENCE, span=cluster.span)]
+            # `automatic`: it paces the cluster, so where nothing is left of one it may go, and it is never called redundant.
+            ops += [Op(Action.BARRIER, automatic=True, span=cluster.span), Op(Action.FENCE, span=cluster.span)]
     return ops
 
 

@@ -9,11 +9,12 @@ import networkx as nx
 
 from tkgen.ir import graph as dataflow
 from tkgen.ir.ops import Action, Body, Op, Placed, WaveProgram
-from tkgen.ir.types import Program
+from tkgen.ir.types import PhaseShift, Program
 from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
 from tkgen.schedule.epochs import Conflict, Cover, conflicts, covers, passes_to_prove
 from tkgen.schedule.pipeline import Shape, clip, shape
+from tkgen.schedule.presets import preset
 from tkgen.schedule.templates import iteration as template
 
 SEGMENTS = ("prologue", "body", "epilogue")
@@ -24,7 +25,7 @@ class Plan:
     """A scheduled program.
 
     `graph` is the dataflow graph of one iteration, `bodies` one iteration per role with barriers and waits, `waves`
-    the programs that waves execute, one for each role and phase.
+    the programs that waves execute, one for each role and phase; `chosen` says which schedule this is and why.
     """
 
     program: Program
@@ -33,6 +34,7 @@ class Plan:
     shape: Shape
     waves: tuple[WaveProgram, ...]
     automatic: bool
+    chosen: str
 
     @property
     def barriers_per_step(self) -> int:
@@ -99,19 +101,25 @@ def plan(program: Program) -> Plan:
     written = explicit.bodies(program)
     if written is not None:
         bodies, auto_barriers, auto_waits = written
-        sequence = explicit.merged(program, bodies)
-        if auto_barriers:
-            bodies = _with_barriers(program, sequence)
+        sequence, chosen = explicit.merged(program, bodies), "written in the spec"
     else:
-        sequence, auto_barriers, auto_waits = template(program), True, True
+        made = preset(program)
+        program = replace(program, phases=(*program.phases, *made.phases))
+        bodies, auto_barriers, auto_waits = (), not made.paced, not made.paced
+        chosen = f"{made.name}: {made.reason}"
+        if made.ops is None:
+            sequence = template(program)
+        else:
+            bodies = (Body(program.compute.name, made.ops),)
+            sequence = explicit.merged(program, bodies)
+    if auto_barriers:
         bodies = _with_barriers(program, sequence)
     if auto_waits:
         bodies = tuple(replace(b, ops=tuple(_with_waits(program, b.ops))) for b in bodies)
     graph = dataflow.build(program, sequence)
     form = shape(program, bodies)
-    result = Plan(program, graph, bodies, form, _clipped(program, bodies, form), written is None)
-    if auto_barriers or auto_waits:
-        result = _trimmed(result)
+    waves = _clipped(program, bodies, form)
+    result = _tidy(_trimmed(Plan(program, graph, bodies, form, waves, written is None, chosen)))
     _cover(result)
     return result
 
@@ -204,6 +212,28 @@ def _without(plan: Plan, segment: str, action: Action, ordinal: int) -> Plan:
             ops = ops[:first] + ops[last + 1 :]
         waves.append(replace(wave, **{segment: ops}))
     return replace(plan, waves=tuple(waves))
+
+
+def _tidy(plan: Plan) -> Plan:
+    """Without what clipping left empty: a raised priority with nothing under it, fences in a row."""
+    waves = []
+    for wave in plan.waves:
+        segments = {s: tuple(_without_empty(getattr(wave, s))) for s in SEGMENTS}
+        waves.append(replace(wave, **segments))
+    return replace(plan, waves=tuple(waves))
+
+
+def _without_empty(placed: tuple[Placed, ...]) -> list[Placed]:
+    result: list[Placed] = []
+    for p in placed:
+        last = result[-1].op.action if result else None
+        if p.op.action is Action.FENCE and last in (Action.FENCE, None):
+            continue
+        if p.op.action is Action.PRIORITY and last is Action.PRIORITY:
+            result.pop()
+            continue
+        result.append(p)
+    return result
 
 
 def _cover(plan: Plan) -> None:

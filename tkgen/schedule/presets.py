@@ -1,0 +1,184 @@
+"""Schedules that tkgen writes itself: `schedule ping_pong`, `schedule interleave`, `schedule simple`, and `auto`, which picks.
+
+- `simple`: the iteration of `templates`, barriers only where data demands them. The compiler orders the rest.
+- `ping_pong` (HipKittens, arXiv 2511.08083, section 3): the block's waves in two halves, two waves to a SIMD, the second half
+  one cluster behind. Clusters of memory operations and of multiplies take turns, so that on every SIMD one wave
+  multiplies, at raised priority, while the other moves data.
+- `interleave` (the same paper's 4-wave kernels): one wave to a SIMD; its own LDS reads and global loads stand between groups of
+  multiplies that the compiler may not reorder, so that the matrix unit always has work in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.ir.ops import Action, Op
+from tkgen.ir.types import PhaseShift, Program, Via
+
+PING_PONG_TILE = 128 * 128 * 2  # output elements below which halves of the waves have too little to multiply in a cluster
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A schedule made by tkgen: operations of one iteration, where phases put the waves, and why it was chosen.
+
+    `ops` is None for `simple`. Barriers are already in `ops` where `paced`, else they are placed automatically.
+    """
+
+    name: str
+    ops: tuple[Op, ...] | None
+    paced: bool
+    phases: tuple[PhaseShift, ...]
+    reason: str
+
+
+def preset(program: Program) -> Preset:
+    """The schedule that the spec asks for by name, or `simple` without a `schedule` statement.
+
+    Raises:
+        SpecError: there is no such schedule, or it cannot be made for this block.
+    """
+    block = program.schedule
+    if block is None or block.preset is None:
+        return Preset("simple", None, False, (), "no schedule is asked for")
+    name, span = block.preset.id, block.preset.span
+    if name == "auto":
+        return _automatic(program)
+    if name not in PRESETS:
+        known = ", ".join([*PRESETS, "auto"])
+        raise SpecError(
+            Diagnostic("E216", f"there is no schedule `{name}`", Label(span), fix=Fix(f"the schedules are {known}"))
+        )
+    obstacle = OBSTACLES[name](program)
+    if obstacle:
+        raise SpecError(Diagnostic("E216", f"`schedule {name}` cannot be made here: {obstacle}", Label(span)))
+    return PRESETS[name](program, "the spec asks for it")
+
+
+def _automatic(program: Program) -> Preset:
+    """The best of the schedules that this block admits, by what limits each."""
+    reasons = []
+    for name in ("ping_pong", "interleave"):
+        obstacle = OBSTACLES[name](program)
+        if not obstacle:
+            return PRESETS[name](program, f"chosen automatically: {WHY[name]}")
+        reasons.append(f"not {name}: {obstacle}")
+    return PRESETS["simple"](program, "chosen automatically; " + "; ".join(reasons))
+
+
+# ---------------------------------------------------------------- what each needs
+
+
+def _no_obstacle(program: Program) -> str:
+    return ""
+
+
+def _staged_alone(program: Program) -> str:
+    if len(program.roles) > 1:
+        return "the waves have roles"
+    if any(o.via is not Via.REGISTERS for o in program.operands):
+        return "operands must come `via registers`, so that loads can be in flight across clusters"
+    if any(o.buffers > 1 for o in program.operands):
+        return "it needs one LDS buffer: the staging registers are the second"
+    if program.a.register_buffers != 1:
+        return "it needs one register buffer a slice: clusters, not buffers, separate reads from multiplies"
+    return ""
+
+
+def _ping_pong_obstacle(program: Program) -> str:
+    if program.waves != 8:
+        return f"it wants 8 waves, two to a SIMD, not {program.waves}"
+    if program.block[0] * program.block[1] < PING_PONG_TILE:
+        return f"a {program.block[0]} x {program.block[1]} block is too small to fill its clusters"
+    if program.accumulator.fragments[0] % 2 and program.a.slices % 2:
+        return "the multiplies do not split into an even number of clusters"
+    return _staged_alone(program)
+
+
+def _interleave_obstacle(program: Program) -> str:
+    if program.waves != 4:
+        return f"it wants 4 waves, one to a SIMD, not {program.waves}"
+    return _staged_alone(program)
+
+
+# ---------------------------------------------------------------- how each is made
+
+
+def _simple(program: Program, reason: str) -> Preset:
+    return Preset("simple", None, False, (), reason)
+
+
+def _ping_pong(program: Program, reason: str) -> Preset:
+    """Memory and multiply clusters in turn; the fetch in the first memory cluster that reads nothing, the write in the last."""
+    slices = program.a.slices
+    rows = range(program.accumulator.fragments[0])
+    parts = [tuple(rows)] if slices >= 4 or len(rows) % 2 else [tuple(rows[: len(rows) // 2]), tuple(rows[len(rows) // 2 :])]
+    multiplies = [(part, t) for t in range(slices) for part in parts]
+    span = program.accumulator.span
+    ops: list[Op] = []
+    for number, (part, t) in enumerate(multiplies):
+        memory = [*_reads(program, t)] if part is parts[0] else []
+        if memory:
+            memory.append(Op(Action.WAIT, counter="lds", count=0, span=span))
+        if number == (1 if len(parts) > 1 else 0):
+            memory += _moves(program, Action.FETCH)
+        if number == len(multiplies) - 1:
+            memory += [Op(Action.WAIT, counter="vm", count=0, span=span), *_moves(program, Action.WRITE),
+                       Op(Action.WAIT, counter="lds", count=0, span=span)]  # fmt: skip
+        ops += _cluster(memory)
+        multiply = Op(Action.MULTIPLY, rows=part, cols=tuple(range(program.accumulator.fragments[1])), slices=(t,), span=span)
+        ops += _cluster([Op(Action.PRIORITY, count=1, span=span), multiply, Op(Action.PRIORITY, count=0, span=span)])
+    half = program.waves // 2
+    late = PhaseShift(half, program.waves - 1, 1, span)
+    return Preset("ping_pong", tuple(ops), True, (late,), reason)
+
+
+def _cluster(ops: list[Op]) -> list[Op]:
+    fence = Op(Action.FENCE)
+    return [*ops, fence, Op(Action.BARRIER, automatic=True), fence]
+
+
+def _interleave(program: Program, reason: str) -> Preset:
+    """Reads of slice t + 1 and the fetches stand between the multiplies of slice t, a fragment row to a group."""
+    a, b = program.a, program.b
+    rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
+    fence = Op(Action.FENCE)
+    span = program.accumulator.span
+    ops: list[Op] = []
+    for t in range(a.slices):
+        ops += [*_reads(program, t), fence]
+        for i in rows:
+            if t == 0 and i in (0, len(rows) - 1):
+                ops += [op for o in ((a, b) if len(rows) == 1 else (a,) if i == 0 else (b,))
+                        for op in _moves(program, Action.FETCH) if op.operand == o.name]  # fmt: skip
+            ops += [Op(Action.MULTIPLY, rows=(i,), cols=cols, slices=(t,), span=span), fence]
+    ops += _moves(program, Action.WRITE)
+    return Preset("interleave", tuple(ops), False, (), reason)
+
+
+def _reads(program: Program, t: int) -> Iterator[Op]:
+    for operand, axis in ((program.a, "rows"), (program.b, "cols")):
+        fragments = tuple(range(operand.fragments))
+        yield Op(Action.READ, operand.name, slices=(t,), span=operand.span, **{axis: fragments})  # type: ignore[arg-type]
+
+
+def _moves(program: Program, action: Action) -> list[Op]:
+    return [Op(action, o.name, 1, span=o.span) for o in program.operands]
+
+
+PRESETS: dict[str, Callable[[Program, str], Preset]] = {
+    "simple": _simple,
+    "ping_pong": _ping_pong,
+    "interleave": _interleave,
+}
+OBSTACLES: dict[str, Callable[[Program], str]] = {
+    "simple": _no_obstacle,
+    "ping_pong": _ping_pong_obstacle,
+    "interleave": _interleave_obstacle,
+}
+WHY = {
+    "ping_pong": "8 waves of a large block, two to a SIMD, hide each other's memory operations",
+    "interleave": "4 waves, one to a SIMD, hide memory operations between their own multiplies",
+}
