@@ -82,21 +82,25 @@ def _render(template: str, plan: Plan, target: str) -> str:
     program, model = plan.program, kernel_model(plan, target)
     names = {name for dim in program.dims for name in [dim.name]} | {s.name for s in program.scalars}
     sizes = [_size(plan, dim, names) for dim in _used_dims(program, model)]
-    text = environment().get_template(template).render(
-        name=model.name,
-        target=target,
-        sizes=sizes,
-        dynamic=[s for s in sizes if s.size is None],
-        tensors=[_argument(program, t) for t in _tensors(program, model)],
-        scalars=[Number(s.name, _check_value(s.default), _option(s.name, names)) for s in program.scalars],
-        members={s.name: cpp_name(s.name) for s in program.scalars},
-        a=program.a,
-        b=program.b,
-        c=program.accumulator.tensor,
-        m=program.m.name,
-        n=program.n.name,
-        k=program.k.name,
-        epilogue=[_step(program, s) for s in program.epilogue],
+    text = (
+        environment()
+        .get_template(template)
+        .render(
+            name=model.name,
+            target=target,
+            sizes=sizes,
+            dynamic=[s for s in sizes if s.size is None],
+            tensors=[_argument(program, t) for t in _tensors(program, model)],
+            scalars=[Number(s.name, _check_value(s.default), _option(s.name, names)) for s in program.scalars],
+            members={s.name: cpp_name(s.name) for s in program.scalars},
+            a=program.a,
+            b=program.b,
+            c=program.accumulator.tensor,
+            m=program.m.name,
+            n=program.n.name,
+            k=program.k.name,
+            epilogue=[_step(program, s) for s in program.epilogue],
+        )
     )
     return text.rstrip("\n") + "\n"
 

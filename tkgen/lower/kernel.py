@@ -78,7 +78,12 @@ class _Lowering:
         rows, cols = self.extent("GRID_ROWS", 0), self.extent("GRID_COLS", 1)
         placed = remap.cpp("tile" if self.persistent else "block_id", rows, cols, indent="")
         shared = tuple(
-            SharedTile(self.shared(o), f"st_{o.tensor.dtype.suffix}<{self.lds(o)[0]}, {self.lds(o)[1]}>", o.buffers, o.span.line)
+            SharedTile(
+                self.shared(o),
+                f"st_{o.tensor.dtype.suffix}<{self.lds(o)[0]}, {self.lds(o)[1]}>",
+                o.buffers,
+                o.span.line,
+            )
             for o in p.operands
         )
         shared_bytes = sum(o.lds_bytes * o.buffers for o in p.operands)
@@ -191,18 +196,24 @@ class _Lowering:
         where = {p.m.name: self.size_of(p.m.name), p.n.name: self.size_of(p.n.name), p.k.name: self.size_of(p.k.name)}
         for dim, multiple in ((p.m, p.block[0]), (p.n, p.block[1])):
             if dim.size is None and not p.tail:
-                result.append(Check(f"{where[dim.name]} % {multiple} != 0", f"{dim.name} must be a multiple of {multiple}"))
+                result.append(
+                    Check(f"{where[dim.name]} % {multiple} != 0", f"{dim.name} must be a multiple of {multiple}")
+                )
         if p.k.size is None:
             multiple = p.block[2] * self.plan.shape.unroll
             unroll = self.plan.shape.unroll
             if p.tail is None:
-                result.append(Check(f"{where[p.k.name]} % {multiple} != 0", f"{p.k.name} must be a multiple of {multiple}"))
+                result.append(
+                    Check(f"{where[p.k.name]} % {multiple} != 0", f"{p.k.name} must be a multiple of {multiple}")
+                )
             elif unroll > 1:
                 message = f"{p.k.name} must be a multiple of {unroll} steps of {p.block[2]}, rounded up"
                 result.append(Check(f"g.steps() % {unroll} != 0", message))
             least = self.plan.shape.tail_iterations
             if least:
-                result.append(Check(f"g.steps() < {least}", f"{p.k.name} must make at least {least} steps of {p.block[2]}"))
+                result.append(
+                    Check(f"g.steps() < {least}", f"{p.k.name} must make at least {least} steps of {p.block[2]}")
+                )
         for tensor in self.used_tensors():
             for axis, dim in enumerate(tensor.dims):
                 here = self.axis_of(tensor, axis)
@@ -233,10 +244,10 @@ class _Lowering:
             assert role.shape is not None
             index = "wave" if role.first == 0 else f"(wave - {role.first})"
             rows, cols = role.shape
-            constants += [
-                Constant("wave_row", f"{index} / {cols}" if rows > 1 else "0"),
-                Constant("wave_col", f"{index} % {cols}" if cols > 1 else "0"),
-            ]
+            if rows > 1:
+                constants.append(Constant("wave_row", f"{index} / {cols}" if cols > 1 else index))
+            if cols > 1:
+                constants.append(Constant("wave_col", f"{index} % {cols}" if rows > 1 else index))
             registers += [self.register_tile(o) for o in p.operands]
             acc = p.accumulator
             layout = "ducks::rt_layout::col"
@@ -336,7 +347,9 @@ class _Lowering:
                 return [Statement("priority", {"level": op.count}, line=line)]
             case Action.WAIT:
                 comment = f"{'LDS' if op.counter == 'lds' else 'global'} operations: at most {op.count} outstanding"
-                return [Statement("wait", {"immediate": hex(waitcnt(op.counter, op.count)), "comment": comment}, line=line)]
+                return [
+                    Statement("wait", {"immediate": hex(waitcnt(op.counter, op.count)), "comment": comment}, line=line)
+                ]
             case Action.ZERO:
                 loops, (i, j) = _loops(("i", op.rows), ("j", op.cols))
                 return [Statement("zero", {"tile": f"{self.accumulator}[{i}][{j}]"}, loops, line)]

@@ -54,8 +54,11 @@ def render(model: KernelModel) -> Source:
     scopes = [_scope(s) for s in model.scopes]
     block = env.get_template("block.jinja").render(m=model, scopes=scopes).rstrip("\n")
     helpers = env.get_template("helpers.jinja").render(
-        helpers=model.helpers, activations=model.helpers & ACTIVATIONS,
-        exponential=model.helpers & (ACTIVATIONS - {"relu"}), masked="masked_store" in model.helpers, wide=model.wide
+        helpers=model.helpers,
+        activations=model.helpers & ACTIVATIONS,
+        exponential=model.helpers & (ACTIVATIONS - {"relu"}),
+        masked="masked_store" in model.helpers,
+        wide=model.wide,
     )
     text = env.get_template("kernel.cpp.jinja").render(
         m=model,
@@ -89,7 +92,9 @@ def _statement(statement: Statement) -> str:
         brace = " {" if last and len(lines) > 1 else ""
         result.append(f"{indent}#pragma unroll")
         end = loop.first + loop.count
-        result.append(f"{indent}for (int {loop.variable} = {loop.first}; {loop.variable} < {end}; ++{loop.variable}){brace}")
+        result.append(
+            f"{indent}for (int {loop.variable} = {loop.first}; {loop.variable} < {end}; ++{loop.variable}){brace}"
+        )
         indent += "    "
     result += [indent + line for line in lines]
     if statement.loops and len(lines) > 1:

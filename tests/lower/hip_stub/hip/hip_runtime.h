@@ -55,6 +55,6 @@ inline hipError_t hipGetDeviceCount(int *count) {
 extern "C" hipError_t hipLaunchKernel(const void *, dim3, dim3, void **, size_t, hipStream_t);
 extern "C" inline unsigned __hipPushCallConfiguration(dim3, dim3, size_t = 0, void * = nullptr) { return 0; }
 extern "C" inline hipError_t __hipPopCallConfiguration(dim3 *, dim3 *, size_t *, void *) { return hipSuccess; }
-extern "C" inline void **__hipRegisterFatBinary(const void *) { return nullptr; }
-extern "C" inline void __hipUnregisterFatBinary(void **) {}
-extern "C" inline int __hipRegisterFunction(void **, const void *, char *, char *, unsigned, void *, void *, dim3 *, dim3 *, int *) { return 0; }
+extern "C" __attribute__((used)) inline void **__hipRegisterFatBinary(const void *) { return nullptr; }
+extern "C" __attribute__((used)) inline void __hipUnregisterFatBinary(void **) {}
+extern "C" __attribute__((used)) inline int __hipRegisterFunction(void **, const void *, char *, char *, unsigned, void *, void *, dim3 *, dim3 *, int *) { return 0; }
