@@ -32,7 +32,7 @@ def harness_python(plan: Plan, target: str) -> str:
 
 
 def harness_cpp(plan: Plan, target: str) -> str:
-    """A HIP program that includes the generated NAME.cpp, compares sampled elements with the CPU and times the kernel."""
+    """A HIP program that includes NAME.cpp, compares sampled elements with the CPU and times the kernel."""
     return _render("harness.cpp.jinja", plan, target)
 
 
@@ -70,7 +70,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Step:
-    """An epilogue step: `factor` is a number or the name of a scalar, `along_rows` says that a bias goes down the rows."""
+    """An epilogue step: `factor` is a number or a scalar's name; with `along_rows` a bias goes down the rows."""
 
     function: str
     tensor: str
@@ -80,7 +80,7 @@ class Step:
 
 def _render(template: str, plan: Plan, target: str) -> str:
     program, model = plan.program, kernel_model(plan, target)
-    names = {name for dim in program.dims for name in [dim.name]} | {s.name for s in program.scalars}
+    names = {each.name for each in (*program.dims, *program.scalars)}
     sizes = [_size(plan, dim, names) for dim in _used_dims(program, model)]
     text = (
         environment()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
-from tkgen.ir.types import Operand, Program, Role, Tensor, Via
+from tkgen.ir.types import Operand, Role, Tensor, Via
 from tkgen.lower.model import (
     Check,
     Constant,

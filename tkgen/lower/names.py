@@ -1,4 +1,4 @@
-"""C++ identifiers for the names of a spec: nothing a spec says can collide with, or break out of, the generated code."""
+"""C++ identifiers for the names of a spec: nothing it says can collide with, or break out of, the generated code."""
 
 from __future__ import annotations
 
@@ -6,25 +6,32 @@ import re
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
-# Words of C++20 and names that the generated files, ThunderKittens or the C library give a meaning of their own.
-RESERVED = frozenset(
-    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
-    concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete
-    do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
-    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
-    requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
-    true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-    kittens ducks py std main linux unix bf16 half gl st rt rv sv group load store zero copy add sub mul div max min exp
-    grid block dynamic_shared_memory stream globals kernel dispatch G g al wave wave_row wave_col tile tile_row tile_col
-    k steps detail common base_types
+# Words that have a meaning in a generated file: of C++20; of ThunderKittens and the file itself; of the harness; of the C
+# library, which declares functions in the scope where a kernel's namespace stands.
+WORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class
+    compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype
+    default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline
+    int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public
+    register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch
+    template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
+    wchar_t while xor xor_eq
+
+    kittens ducks py std main linux unix bf16 half gl st rt rv sv group load store zero copy add sub mul div max
+    min exp grid block dynamic_shared_memory stream globals kernel dispatch G g al wave wave_row wave_col tile
+    tile_row tile_col k steps detail common base_types
+
     tensor brain fail require parse repeats warmup check_and_time
-    abort abs access acos alarm asin atan atof atoi brk bsearch calloc ceil clock close connect cos cosh creat ctime dup
-    erf erfc exit fabs floor fma fmod fopen fork fputs fread free frexp fwrite gamma getc gets hypot index isnan j0 j1 jn
-    kill labs ldexp link listen localtime log log10 log2 longjmp lseek malloc memcpy memset mkdir modf nan nice open pause
-    perror pipe pow printf putc puts qsort raise rand random read realloc remainder remove rename rewind rint round scalb
-    select send setjmp signal sin sinh sleep socket sqrt srand stat strcmp strlen swab sync system tan tanh tgamma time
-    times tolower toupper trunc truncate umask uname unlink wait write y0 y1 yn""".split()
-)
+
+    abort abs access acos alarm asin atan atof atoi brk bsearch calloc ceil clock close connect cos cosh creat
+    ctime dup erf erfc exit fabs floor fma fmod fopen fork fputs fread free frexp fwrite gamma getc gets hypot
+    index isnan j0 j1 jn kill labs ldexp link listen localtime log log10 log2 longjmp lseek malloc memcpy memset
+    mkdir modf nan nice open pause perror pipe pow printf putc puts qsort raise rand random read realloc
+    remainder remove rename rewind rint round scalb select send setjmp signal sin sinh sleep socket sqrt srand
+    stat strcmp strlen swab sync system tan tanh tgamma time times tolower toupper trunc truncate umask uname
+    unlink wait write y0 y1 yn
+"""
+RESERVED = frozenset(WORDS.split())
 
 
 def cpp_name(name: str) -> str:
