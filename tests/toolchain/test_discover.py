@@ -136,9 +136,17 @@ def test_kinds(host: Host, wrapper: Callable[..., Path], gfx942: Target, tmp_pat
     wrapper("bin/hipcc", "HIP version: 6.4.0\nAMD clang version 19.0.0git", f"InstalledDir: {installed}")
     hipcc = find_compiler(gfx942, host=host)
     assert (hipcc.kind, hipcc.version) == (CompilerKind.HIPCC, "19.0.0git")
-    assert hipcc.assembler == (str(installed / "clang++"),) and hipcc.objdump == (str(installed / "llvm-objdump"),)
+    assert hipcc.command == hipcc.assembler == (str(installed / "clang++"),) and hipcc.objdump == (
+        str(installed / "llvm-objdump"),
+    )
     rocm = wrapper("elsewhere/amdclang++", "AMD clang version 18.0.0git (roc-6.2.0)")
     assert find_compiler(gfx942, str(rocm), host=host).kind is CompilerKind.ROCM_CLANG
+
+
+def test_a_hipcc_without_its_clang_is_passed_over(host: Host, wrapper: Callable[..., Path], gfx942: Target) -> None:
+    wrapper("bin/hipcc", "HIP version: 6.4.0\nclang version 19.0.0", "InstalledDir: /nowhere")
+    with pytest.raises(NoCompilerError, match="does not say which clang it runs"):
+        find_compiler(gfx942, host=host)
 
 
 def test_the_ziglang_wheel(ziglang: Compiler, host: Host, gfx942: Target, tmp_path: Path) -> None:

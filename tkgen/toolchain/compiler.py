@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class CompilerKind(Enum):
-    """Where a compiler comes from; decides how it is called."""
+    """Where a compiler comes from; decides how it is called. HIPCC stands for the clang that hipcc runs."""
 
     HIPCC = "hipcc"
     ROCM_CLANG = "ROCm clang"
@@ -33,11 +33,6 @@ class Compiler:
     linker: tuple[str, ...] | None = None
     objdump: tuple[str, ...] | None = None
     fingerprint: str = ""
-
-    @property
-    def knows_hip(self) -> bool:
-        """True where the compiler came with a HIP and finds its headers and libraries by itself."""
-        return self.kind in (CompilerKind.HIPCC, CompilerKind.ROCM_CLANG)
 
     @property
     def identity(self) -> str:

@@ -181,9 +181,13 @@ def describe(candidate: Candidate, host: Host) -> Compiler:
     objdump = _tool("llvm-objdump", folder, version[1], host)
     linker = _tool("ld.lld", folder, version[1], host)
     if "HIP version" in text:
+        # hipcc passes its arguments through a shell; the clang behind it takes them as they are, and starts faster.
         clang = next((c for n in ("clang++", "clang") if folder and (c := folder / n).is_file()), None)
-        assembler = (str(clang),) if clang else command
-        return Compiler(CompilerKind.HIPCC, command, version[1], assembler, linker, objdump, fingerprint)
+        if clang is None:
+            raise ToolchainError("does not say which clang it runs", output=text, command=answer.command)
+        direct = (str(clang),)
+        fingerprint += "\n" + _fingerprint(direct, host)
+        return Compiler(CompilerKind.HIPCC, direct, version[1], direct, linker, objdump, fingerprint)
     rocm = "AMD clang" in text or "roc-" in text
     kind = CompilerKind.ROCM_CLANG if rocm else CompilerKind.CLANG
     return Compiler(kind, command, version[1], command, linker, objdump, fingerprint)

@@ -21,6 +21,9 @@ from tkgen.toolchain.compiler import Compiler
 # that the libraries ask (wave size, instruction families). Seen to work with Debian 12's 5.2.3.
 _ISA_STANDINS = {"gfx942": ("940",), "gfx950": ("942", "940")}
 
+# A compiler below these belongs to the distribution, which ties it to no HIP.
+_SYSTEM_TREES = (Path("/"), Path("/usr"), Path("/usr/local"))
+
 # What clang links by itself, and hip.bc, which ROCm before 5.3 had and its headers' __syncthreads needs.
 _DEVICE_LIBRARIES = (
     "hip",
@@ -62,18 +65,24 @@ def find_hip(environ: Mapping[str, str] | None = None, *, prefix: Path = Path("/
     return None
 
 
+def knows_hip(compiler: Compiler) -> bool:
+    """True where the compiler stands inside a ROCm tree, whose headers and libraries it finds by itself."""
+    above = Path(compiler.command[0]).resolve().parents
+    return any((tree / "include/hip/hip_runtime.h").is_file() for tree in above if tree not in _SYSTEM_TREES)
+
+
 def header_flags(hip: HipRuntime) -> tuple[str, ...]:
     """Arguments with which headers are found both as <hip/hip_bf16.h> and, as ThunderKittens says, <hip_bf16.h>."""
     return (f"-I{hip.root / 'include'}", f"-idirafter{hip.root / 'include/hip'}")
 
 
 def hip_flags(hip: HipRuntime, compiler: Compiler, target: Target) -> tuple[str, ...]:
-    """Arguments with which `compiler` finds this HIP for code of `target`; hipcc and ROCm's clang know all but headers.
+    """Arguments with which `compiler` finds this HIP for code of `target`; one that knows its own is told of headers.
 
     Headers older than clang 22 take the wave size from a macro that clang no longer defines, and device libraries older
     than ROCm 6.3 know no code object version 6.
     """
-    if compiler.knows_hip:
+    if knows_hip(compiler):
         return header_flags(hip)
     flags = (f"--rocm-path={hip.root}", *header_flags(hip), f"-D__AMDGCN_WAVEFRONT_SIZE={target.wave_size}")
     if hip.bitcode is None:

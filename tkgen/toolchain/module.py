@@ -17,7 +17,7 @@ from tkgen.targets import Target
 from tkgen.toolchain.compile import kittens_flags, read_output, run_step
 from tkgen.toolchain.compiler import Compiler, CompilerKind, Missing, ToolchainError
 from tkgen.toolchain.files import write_atomic
-from tkgen.toolchain.hip import HipRuntime, find_hip, hip_flags, python_flags
+from tkgen.toolchain.hip import HipRuntime, find_hip, hip_flags, knows_hip, python_flags
 
 
 class ModuleUnavailableError(ToolchainError):
@@ -42,7 +42,7 @@ def missing_for_module(compiler: Compiler | None, hip: HipRuntime | None) -> tup
         missing.append(
             Missing("a compiler for host and device (the ziglang wheel has no HIP host side)", CLANG_INSTALL)
         )
-    if hip is None and not (compiler and compiler.knows_hip):
+    if hip is None and not (compiler and knows_hip(compiler)):
         missing.append(Missing("a HIP runtime with its headers (libamdhip64)", HIP_INSTALL))
     if importlib.util.find_spec("pybind11") is None:
         missing.append(Missing("pybind11", PYBIND_INSTALL))
@@ -73,12 +73,10 @@ def module_command(
     flags += [f"-I{directory}" for directory in include_dirs]
     flags += [f"-D{name}={value}" if value else f"-D{name}" for name, value in defines.items()]
     flags += python_flags()
-    link = ["-o", "out.so", "in.cpp"]
+    link = ["-o", "out.so", "in.cpp", "-lamdhip64"]
     if hip is not None:
         flags += hip_flags(hip, compiler, target)
         link += [f"-L{hip.library.parent}"]
-    if compiler.kind is not CompilerKind.HIPCC:
-        link += ["-lamdhip64"]
     return (*compiler.command, *flags, *link)
 
 
