@@ -1,0 +1,227 @@
+"""Kernel arguments: buffers, scalars, structs by value, raw bytes, and the kernarg segment they are laid out in.
+
+    args = [Struct([Buffer(a), Buffer(b), Scalar("i32", 192)]), Buffer(c), Scalar("f32", 1.0)]
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tkgen.emulate.code_object import Argument, Kernel
+from tkgen.emulate.errors import EmulateError
+
+# struct format, size (which is also the alignment in C on amdgcn).
+_SCALARS: Final = {
+    "i8": ("b", 1),
+    "u8": ("B", 1),
+    "i16": ("h", 2),
+    "u16": ("H", 2),
+    "i32": ("i", 4),
+    "u32": ("I", 4),
+    "i64": ("q", 8),
+    "u64": ("Q", 8),
+    "f16": ("e", 2),
+    "f32": ("f", 4),
+    "f64": ("d", 8),
+    "ptr": ("Q", 8),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """Memory on the device: a numpy array or torch tensor, contiguous, on the CPU; the kernel writes into it.
+
+    `writable=False` makes a store into it a finding. `name` appears in findings.
+    """
+
+    data: Any
+    name: str = ""
+    writable: bool = True
+
+    def bytes(self) -> npt.NDArray[np.uint8]:
+        """The same memory as bytes."""
+        data = self.data
+        if not isinstance(data, np.ndarray):
+            data = _from_torch(data)
+        if not data.flags.c_contiguous:
+            raise EmulateError(f"buffer {self.name or '?'} is not contiguous")
+        if self.writable and not data.flags.writeable:
+            raise EmulateError(f"buffer {self.name or '?'} is read-only memory; pass writable=False")
+        return data.reshape(-1).view(np.uint8)
+
+
+def _from_torch(tensor: Any) -> npt.NDArray[Any]:
+    try:
+        import torch
+    except ImportError:
+        torch = None  # type: ignore[assignment]
+    if torch is None or not isinstance(tensor, torch.Tensor):
+        raise EmulateError(f"a buffer is a numpy array or a torch tensor, not {type(tensor).__name__}")
+    if tensor.device.type != "cpu":
+        raise EmulateError("the emulator takes tensors on the CPU")
+    if not tensor.is_contiguous():
+        raise EmulateError("a tensor passed to the emulator must be contiguous")
+    array: npt.NDArray[Any] = tensor.detach().view(-1).view(torch.uint8).numpy()
+    return array
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number of type `kind`: i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64, or `ptr` for a raw address."""
+
+    kind: str
+    value: int | float
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Raw bytes with an alignment."""
+
+    data: bytes
+    alignment: int = 1
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A struct passed by value, laid out as C does; it may hold pointers to buffers and further structs."""
+
+    fields: Sequence[Arg]
+    alignment: int = 1
+
+
+Arg = Buffer | Scalar | Struct | Bytes
+
+
+@dataclass
+class Layout:
+    """Collects the buffers of an argument list and turns arguments into bytes."""
+
+    addresses: dict[int, int] = field(default_factory=dict)
+
+    def alignment(self, arg: Arg) -> int:
+        """In bytes, as C on amdgcn has it."""
+        match arg:
+            case Buffer():
+                return 8
+            case Scalar(kind):
+                return _scalar(kind)[1]
+            case Bytes(_, alignment):
+                return alignment
+            case Struct(fields, alignment):
+                return max([alignment, *(self.alignment(f) for f in fields)])
+
+    def encode(self, arg: Arg) -> bytes:
+        """The bytes of one argument."""
+        match arg:
+            case Buffer():
+                return struct.pack("<Q", self.addresses[id(arg)])
+            case Scalar(kind, value):
+                return _encode_scalar(kind, value)
+            case Bytes(data):
+                return data
+            case Struct(fields):
+                out = b""
+                for f in fields:
+                    out = _pad(out, self.alignment(f)) + self.encode(f)
+                return _pad(out, self.alignment(arg))
+
+
+def _scalar(kind: str) -> tuple[str, int]:
+    if kind not in _SCALARS:
+        raise EmulateError(f"no scalar type {kind!r}; known are {', '.join(_SCALARS)}")
+    return _SCALARS[kind]
+
+
+def _encode_scalar(kind: str, value: int | float) -> bytes:
+    code = _scalar(kind)[0]
+    try:
+        return struct.pack(f"<{code}", value if kind.startswith("f") else int(value))
+    except (struct.error, OverflowError) as error:
+        raise EmulateError(f"{value} does not fit the scalar type {kind}") from error
+
+
+def _pad(data: bytes, alignment: int) -> bytes:
+    return data + bytes(-len(data) % alignment)
+
+
+def buffers(args: Sequence[Arg]) -> list[Buffer]:
+    """All buffers in order of appearance, each once."""
+    found: dict[int, Buffer] = {}
+
+    def walk(arg: Arg) -> None:
+        if isinstance(arg, Buffer):
+            found.setdefault(id(arg), arg)
+        elif isinstance(arg, Struct):
+            for f in arg.fields:
+                walk(f)
+
+    for arg in args:
+        walk(arg)
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What the implicit arguments tell a kernel about its launch."""
+
+    grid: tuple[int, int, int]  # blocks
+    block: tuple[int, int, int]  # threads
+    dynamic_lds: int
+    shared_base: int
+    private_base: int
+
+
+def kernarg(kernel: Kernel, args: Sequence[Arg], layout: Layout, geometry: Geometry) -> bytes:
+    """The kernarg segment: the arguments at the offsets of the metadata, and the hidden ones."""
+    expected = kernel.explicit_arguments
+    if kernel.arguments and len(args) != len(expected):
+        raise EmulateError(f"{kernel.name} takes {len(expected)} arguments ({_listed(expected)}), {len(args)} were given")
+    size = max([kernel.descriptor.kernarg_bytes, int(kernel.metadata.get(".kernarg_segment_size", 0))])
+    out = bytearray(size)
+    if not kernel.arguments:
+        packed = layout.encode(Struct(list(args)))
+        out[: len(packed)] = packed
+        return bytes(out)
+    for arg, place in zip(args, expected, strict=True):
+        data = layout.encode(arg)
+        if place.kind != "by_value" and len(data) != place.size:
+            raise EmulateError(f"argument {place.name} of {kernel.name} is a pointer of 8 bytes, not {len(data)} bytes")
+        if len(data) > place.size:
+            raise EmulateError(f"argument {place.name} of {kernel.name} has {place.size} bytes, {len(data)} were given")
+        if isinstance(arg, Struct) and len(data) != place.size:
+            raise EmulateError(f"argument {place.name} of {kernel.name} has {place.size} bytes, the struct given {len(data)}")
+        out[place.offset : place.offset + len(data)] = data
+    for place in kernel.arguments:
+        value = _hidden(place.kind, geometry)
+        if value is not None:
+            out[place.offset : place.offset + place.size] = value.to_bytes(place.size, "little")
+    return bytes(out)
+
+
+def _listed(arguments: Sequence[Argument]) -> str:
+    return ", ".join(f"{a.name}: {a.size} bytes" for a in arguments) or "none"
+
+
+def _hidden(kind: str, g: Geometry) -> int | None:
+    """Value of an implicit argument (AMDGPUUsage, "Code object V5 metadata"); those not modelled are zero."""
+    for axis, letter in enumerate("xyz"):
+        if kind == f"hidden_block_count_{letter}":
+            return g.grid[axis]
+        if kind == f"hidden_group_size_{letter}":
+            return g.block[axis]
+    match kind:
+        case "hidden_grid_dims":
+            return 3 if g.grid[2] * g.block[2] > 1 else 2 if g.grid[1] * g.block[1] > 1 else 1
+        case "hidden_dynamic_lds_size":
+            return g.dynamic_lds
+        case "hidden_private_base":
+            return g.private_base >> 32
+        case "hidden_shared_base":
+            return g.shared_base >> 32
+    return None

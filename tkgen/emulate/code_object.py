@@ -1,0 +1,304 @@
+"""AMDGPU code objects: kernels, their descriptors and metadata, loadable bytes, and the debug line table.
+
+Reads what clang, hipcc or Triton leave: a bare ELF, or the one device entry of an uncompressed offload bundle. Layouts
+(kernel descriptor, `NT_AMDGPU_METADATA`, relocations) are those of LLVM's "User Guide for AMDGPU Backend".
+
+    code = load(Path("k.hsaco"))
+    code.kernel("gemm").arguments
+    code.line(0x1700)
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import msgpack
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from tkgen.emulate.errors import EmulateError
+
+_EM_AMDGPU: Final = 224
+_NT_AMDGPU_METADATA: Final = 32
+_BUNDLE_MAGIC: Final = b"__CLANG_OFFLOAD_BUNDLE__"
+# e_flags & 0xff (AMDGPUUsage, "AMDGPU Processors").
+_MACHINES: Final = {0x3F: "gfx90a", 0x4C: "gfx942", 0x4F: "gfx950"}
+_R_ABS64: Final = 3
+_R_RELATIVE64: Final = 13
+# Where the image stands in the guest's address space; instruction addresses stay those of the ELF in all reports.
+LOAD_BASE: Final = 0x7000_0000_0000
+_MAX_IMAGE: Final = 1 << 28
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One kernel argument: where it lies in the kernarg segment and what it is (`by_value`, `global_buffer`, ...)."""
+
+    name: str
+    offset: int
+    size: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """The 64-byte kernel descriptor, field by field (AMDGPUUsage, "Kernel Descriptor")."""
+
+    group_bytes: int
+    private_bytes: int
+    kernarg_bytes: int
+    entry_offset: int
+    rsrc1: int
+    rsrc2: int
+    rsrc3: int
+    properties: int
+    preload_length: int
+    preload_offset: int
+
+    @classmethod
+    def parse(cls, data: bytes) -> Descriptor:
+        """From the symbol's bytes."""
+        group, private, kernarg, _, entry = struct.unpack_from("<IIIIq", data, 0)
+        rsrc3, rsrc1, rsrc2, properties, preload = struct.unpack_from("<IIIHH", data, 44)
+        return cls(group, private, kernarg, entry, rsrc1, rsrc2, rsrc3, properties, preload & 127, preload >> 7)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel: its entry address in the ELF's address space, descriptor and metadata."""
+
+    name: str
+    entry: int
+    descriptor: Descriptor
+    arguments: tuple[Argument, ...]
+    metadata: dict[str, Any] = field(repr=False)
+
+    @property
+    def explicit_arguments(self) -> tuple[Argument, ...]:
+        """Those that the caller passes."""
+        return tuple(a for a in self.arguments if not a.kind.startswith("hidden_"))
+
+
+@dataclass(frozen=True)
+class CodeObject:
+    """A loaded code object: `image` is the memory from address 0 up, with relocations applied for `LOAD_BASE`."""
+
+    target: str
+    kernels: tuple[Kernel, ...]
+    image: bytes = field(repr=False)
+    segments: tuple[tuple[int, int, bool], ...]  # address, size, writable
+    text: tuple[int, int]  # address and size of the executable bytes
+    elf: bytes = field(repr=False)
+
+    def kernel(self, name: str | None = None) -> Kernel:
+        """The kernel called `name` (mangled or not); without a name, the only one."""
+        if name is None:
+            if len(self.kernels) == 1:
+                return self.kernels[0]
+            raise EmulateError(f"the code object has {len(self.kernels)} kernels; choose one of {self._listed()}")
+        for kernel in self.kernels:
+            if kernel.name == name:
+                return kernel
+        partial = [k for k in self.kernels if name in k.name]
+        if len(partial) == 1:
+            return partial[0]
+        raise EmulateError(f"no kernel {name!r} in the code object; it has {self._listed()}")
+
+    def _listed(self) -> str:
+        return ", ".join(k.name for k in self.kernels) or "none"
+
+    @property
+    def code(self) -> bytes:
+        """The bytes of the text segment."""
+        address, size = self.text
+        return self.image[address : address + size]
+
+    @cached_property
+    def _lines(self) -> tuple[list[int], list[tuple[str, int] | None]]:
+        return _line_table(self.elf)
+
+    def line(self, address: int) -> tuple[str, int] | None:
+        """Source file and line of the instruction at `address`, if there is debug information for it."""
+        addresses, places = self._lines
+        i = bisect_right(addresses, address) - 1
+        return places[i] if i >= 0 else None
+
+
+def load(source: Path | str | bytes | CodeObject) -> CodeObject:
+    """Read a code object from a file or from bytes; raises EmulateError with what is wrong with it."""
+    if isinstance(source, CodeObject):
+        return source
+    if isinstance(source, bytes):
+        data, name = source, "the code object"
+    else:
+        name = str(source)
+        try:
+            data = Path(source).read_bytes()
+        except OSError as error:
+            raise EmulateError(f"cannot read {name}: {error.strerror}") from error
+    try:
+        return _parse(_unbundle(data, name), name)
+    except (ELFError, struct.error, KeyError, ValueError, IndexError, AttributeError, TypeError) as error:
+        raise EmulateError(f"{name} is not a usable AMDGPU code object: {error}") from error
+
+
+def _unbundle(data: bytes, name: str) -> bytes:
+    """The single AMDGPU entry of an offload bundle, or the data itself."""
+    if data[:4] == b"CCOB":
+        raise EmulateError(f"{name} is a compressed offload bundle; unpack it with clang-offload-bundler --unbundle")
+    if not data.startswith(_BUNDLE_MAGIC):
+        return data
+    (count,) = struct.unpack_from("<Q", data, 24)
+    at = 32
+    found: list[bytes] = []
+    for _ in range(min(count, 64)):
+        offset, size, length = struct.unpack_from("<QQQ", data, at)
+        triple = data[at + 24 : at + 24 + length].decode("ascii", "replace")
+        at += 24 + length
+        if "amdgcn" in triple and size:
+            found.append(data[offset : offset + size])
+    if len(found) != 1:
+        raise EmulateError(f"{name} bundles code for {len(found)} GPUs; unpack one with clang-offload-bundler")
+    return found[0]
+
+
+def _parse(data: bytes, name: str) -> CodeObject:
+    elf = ELFFile(io.BytesIO(data))
+    if elf["e_machine"] not in ("EM_AMDGPU", _EM_AMDGPU):
+        raise EmulateError(f"{name} is an ELF file, but not for AMD GPUs")
+    machine = elf["e_flags"] & 0xFF
+    if machine not in _MACHINES:
+        raise EmulateError(f"{name} is for another GPU (machine 0x{machine:x}); known are {', '.join(_MACHINES.values())}")
+    if elf["e_type"] != "ET_DYN":
+        raise EmulateError(f"{name} is not linked; link it with ld.lld -shared")
+    image, segments, text = _load_segments(elf)
+    _relocate(elf, image)
+    symbols = _symbols(elf)
+    kernels = tuple(_kernels(elf, bytes(image), symbols))
+    return CodeObject(_MACHINES[machine], kernels, bytes(image), segments, text, data)
+
+
+def _load_segments(elf: ELFFile) -> tuple[bytearray, tuple[tuple[int, int, bool], ...], tuple[int, int]]:
+    loads = [s for s in elf.iter_segments() if s["p_type"] == "PT_LOAD" and s["p_memsz"]]
+    if not loads:
+        raise ValueError("no loadable segment")
+    top = max(s["p_vaddr"] + s["p_memsz"] for s in loads)
+    if top > _MAX_IMAGE:
+        raise ValueError(f"an image of {top} bytes is too large")
+    image = bytearray(top)
+    segments = []
+    text = (0, 0)
+    for s in loads:
+        body = s.data()[: s["p_memsz"]]
+        image[s["p_vaddr"] : s["p_vaddr"] + len(body)] = body
+        segments.append((s["p_vaddr"], s["p_memsz"], bool(s["p_flags"] & 2)))
+        if s["p_flags"] & 1:
+            text = (s["p_vaddr"], s["p_memsz"])
+    if not text[1] or text[0] % 4:
+        raise ValueError("no executable segment")
+    return image, tuple(segments), text
+
+
+def _relocate(elf: ELFFile, image: bytearray) -> None:
+    for section in elf.iter_sections():
+        if section["sh_type"] != "SHT_RELA" or not section["sh_flags"] & 2:
+            continue
+        symbols = elf.get_section(section["sh_link"])
+        for r in section.iter_relocations():
+            value = LOAD_BASE + r["r_addend"]
+            if r["r_info_type"] == _R_ABS64:
+                value += symbols.get_symbol(r["r_info_sym"])["st_value"]
+            elif r["r_info_type"] != _R_RELATIVE64:
+                raise ValueError(f"relocation of type {r['r_info_type']} is not supported")
+            if not 0 <= r["r_offset"] <= len(image) - 8:
+                raise ValueError("a relocation points outside of the image")
+            struct.pack_into("<Q", image, r["r_offset"], value & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def _symbols(elf: ELFFile) -> dict[str, int]:
+    table: dict[str, int] = {}
+    for name in (".dynsym", ".symtab"):
+        section = elf.get_section_by_name(name)
+        if section is not None:
+            table |= {s.name: s["st_value"] for s in section.iter_symbols() if s["st_shndx"] != "SHN_UNDEF"}
+    return table
+
+
+def _kernels(elf: ELFFile, image: bytes, symbols: dict[str, int]) -> list[Kernel]:
+    notes = [s for s in elf.iter_sections() if s["sh_type"] == "SHT_NOTE"]
+    for section in notes:
+        for note in section.iter_notes():
+            if note["n_name"] == "AMDGPU" and note["n_type"] in (_NT_AMDGPU_METADATA, "NT_AMDGPU_METADATA"):
+                description = note["n_descdata"] if "n_descdata" in note else note["n_desc"]
+                raw = description.encode("latin-1") if isinstance(description, str) else bytes(description)
+                metadata = msgpack.unpackb(raw, strict_map_key=False)
+                return [_kernel(k, image, symbols) for k in metadata["amdhsa.kernels"]]
+    return []
+
+
+def _kernel(metadata: dict[str, Any], image: bytes, symbols: dict[str, int]) -> Kernel:
+    address = symbols[metadata[".symbol"]]
+    descriptor = Descriptor.parse(image[address : address + 64])
+    arguments = tuple(
+        Argument(a.get(".name", f"#{i}"), a[".offset"], a[".size"], a[".value_kind"])
+        for i, a in enumerate(metadata.get(".args", ()))
+    )
+    return Kernel(metadata[".name"], address + descriptor.entry_offset, descriptor, arguments, metadata)
+
+
+def _line_table(elf: bytes) -> tuple[list[int], list[tuple[str, int] | None]]:
+    """Sorted addresses and the place that holds from each on; None after the end of a sequence."""
+    rows: list[tuple[int, tuple[str, int] | None]] = []
+    try:
+        file = ELFFile(io.BytesIO(elf))
+        if not file.has_dwarf_info():
+            return [], []
+        dwarf = file.get_dwarf_info(relocate_dwarf_sections=False)
+        for unit in dwarf.iter_CUs():
+            program = dwarf.line_program_for_CU(unit)
+            if program is not None:
+                rows += _line_rows(program)
+    except (ELFError, struct.error, KeyError, ValueError, IndexError, AttributeError, TypeError, AssertionError):
+        return [], []  # broken debug information costs the line numbers, nothing else
+    # At one address the last row of the table holds; an end of sequence gives way to the next function's start.
+    table: dict[int, tuple[str, int] | None] = {}
+    for address, place in rows:
+        if place is not None or address not in table:
+            table[address] = place
+    addresses = sorted(table)
+    return addresses, [table[a] for a in addresses]
+
+
+def _line_rows(program: Any) -> list[tuple[int, tuple[str, int] | None]]:
+    files = program["file_entry"]
+    base = 0 if program["version"] >= 5 else 1
+    directories = program["include_directory"]
+
+    def file_name(index: int) -> str:
+        entry = files[index - base]
+        name = entry.name.decode("utf-8", "replace")
+        directory = directories[entry.dir_index - base] if 0 <= entry.dir_index - base < len(directories) else b""
+        if name.startswith("/") or (program["version"] >= 5 and entry.dir_index == 0) or not directory:
+            return name
+        return f"{directory.decode('utf-8', 'replace')}/{name}"
+
+    rows: list[tuple[int, tuple[str, int] | None]] = []
+    last: tuple[str, int] | None = None
+    for entry in program.get_entries():
+        state = entry.state
+        if state is None:
+            continue
+        if state.end_sequence:
+            rows.append((state.address, None))
+            last = None
+        else:
+            # Line 0 marks code without a line of its own; the line before it is the better answer.
+            last = (file_name(state.file), state.line) if state.line else last
+            rows.append((state.address, last))
+    return rows

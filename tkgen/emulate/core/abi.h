@@ -1,0 +1,107 @@
+// The structures that Python and the core share. `Op` mirrors `decode.OP`, the rest mirrors `native.py`.
+#pragma once
+#include <cstdint>
+
+enum Encoding : uint8_t {
+  ENC_UNKNOWN, ENC_SOP1, ENC_SOP2, ENC_SOPC, ENC_SOPK, ENC_SOPP, ENC_SMEM, ENC_VOP1, ENC_VOP2, ENC_VOPC,
+  ENC_VOP3, ENC_VOP3P, ENC_MFMA, ENC_DS, ENC_FLAT, ENC_GLOBAL, ENC_SCRATCH, ENC_MUBUF, ENC_MTBUF,
+};
+
+enum OpFlag : uint16_t {
+  F_DPP = 1, F_SDWA = 2, F_LITERAL = 4, F_LDS = 8, F_OFFEN = 16, F_IDXEN = 32, F_SC0 = 64, F_SADDR = 128,
+  F_TRUNCATED = 256, F_SDST = 512, F_GDS = 1024, F_SCALED = 2048,
+};
+
+// Operand codes: 0..127 scalar registers, 128..255 constants, 256..511 VGPRs, 512..767 AGPRs.
+struct Op {
+  uint16_t opcode;
+  uint8_t encoding, size;
+  uint16_t dst, sdst, src[3], flags;
+  uint8_t neg, abs, opsel, opsel_hi, omod, clamp, cbsz, abid, blgp, pad[3];
+  uint32_t literal;
+  int32_t offset;
+  uint32_t control;
+};
+static_assert(sizeof(Op) == 40, "Op must match decode.OP");
+
+enum Target : uint32_t { GFX90A, GFX942, GFX950 };
+enum Policy : uint32_t { TO_BARRIER, ROUND_ROBIN, RANDOM, ADVERSARIAL };
+
+enum FindingKind : uint32_t {
+  RACE = 1, UNINITIALISED_LDS, UNINITIALISED_REGISTER, LDS_OUT_OF_BOUNDS, GLOBAL_OUT_OF_BOUNDS, READ_ONLY_WRITE,
+  SCRATCH_OUT_OF_BOUNDS, MISALIGNED, READ_BEFORE_WAIT, OVERWRITE_BEFORE_WAIT, BARRIER_COUNT, BUDGET,
+  UNKNOWN_INSTRUCTION, BAD_JUMP, TRAP, UNSUPPORTED, ILLEGAL_OPERAND, DEADLOCK,
+};
+
+struct TkResult;
+
+extern "C" {
+
+struct TkRegion {  // guest addresses base..base+size-1 are host memory
+  uint64_t base, size;
+  uint8_t* host;
+  uint32_t writable, id;
+};
+
+struct TkLaunch {
+  const Op* ops;
+  uint64_t op_count, text_base, entry;  // entry: dword index
+  const char* const* names;
+  uint64_t name_count;
+  const TkRegion* regions;
+  uint64_t region_count;
+  uint64_t shared_base, private_base, scratch_base;  // guest apertures; scratch_base for buffer-addressed scratch
+  uint64_t budget;                                    // instructions per block
+  uint64_t seed;
+  uint64_t trace_limit;  // instructions traced at most
+  uint32_t target, policy, watch, poison;
+  uint32_t grid[3], block[3];
+  uint32_t lds_bytes, scratch_bytes;  // scratch_bytes per lane
+  uint32_t user_sgprs[32], user_sgpr_count;
+  uint32_t block_id_enable;  // bits 0..2: x, y, z
+  uint32_t block_info_enable, scratch_offset_enable;
+  uint32_t mode;             // initial MODE register
+  int32_t trace_wave;        // -1: none; -2: all waves
+  uint32_t trace_lanes;      // also per-lane addresses
+};
+
+struct TkParty {  // one dynamic instruction
+  uint32_t wave, index;    // index: dword index of the instruction
+  uint32_t instance;       // how many times this wave had executed it before
+  uint32_t epoch, done;    // barriers passed when it issued, when it was waited for
+  uint32_t writes;         // 0 reads, 1 writes, 2 atomic
+};
+
+struct TkFinding {
+  uint32_t kind, fatal, block[3], lane;
+  uint64_t count, address;
+  uint32_t size, space;    // space: 0 LDS, 1 global, 2 scratch, 3 VGPR, 4 SGPR
+  TkParty a, b;            // b.index == UINT32_MAX: no second party
+};
+
+struct TkInterval {  // bytes of one region that one block wrote (or read)
+  uint32_t region, block, index, writes;
+  uint64_t begin, end;
+};
+
+struct TkTraceEntry {
+  uint32_t wave, index;     // instruction
+  int64_t lanes;            // first of 64 addresses in the lane array, or -1
+  uint64_t exec;
+};
+
+#define TK_API __attribute__((visibility("default")))
+TK_API TkResult* tk_new(const TkLaunch* launch);
+TK_API void tk_free(TkResult* result);
+// Runs the blocks (linear ids); returns 0, or 1 when a fatal finding stopped it.
+TK_API int tk_run(TkResult* result, const uint64_t* blocks, uint64_t count);
+TK_API uint64_t tk_instructions(const TkResult* result);
+TK_API const uint64_t* tk_counts(const TkResult* result);  // executions per dword index, op_count entries
+TK_API const TkFinding* tk_findings(const TkResult* result, uint64_t* count);
+TK_API const uint32_t* tk_barriers(const TkResult* result, uint64_t* count);  // per wave of the last block
+TK_API const TkInterval* tk_intervals(const TkResult* result, uint64_t* count);
+TK_API const TkTraceEntry* tk_trace(const TkResult* result, uint64_t* count);
+TK_API const uint64_t* tk_trace_lanes(const TkResult* result, uint64_t* count);
+// Every mnemonic that the core implements, in table order; null past the end.
+TK_API const char* tk_operation(uint64_t i);
+}

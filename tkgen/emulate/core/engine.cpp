@@ -1,0 +1,371 @@
+// Loading a program, starting waves, scheduling them, and the C interface.
+#include <algorithm>
+#include <string>
+
+#include "lanes.h"
+#include "referee.h"
+
+namespace {
+
+constexpr uint32_t UNDEFINED = 0x7fc0dead;  // what registers and LDS hold before anybody writes them
+constexpr size_t MOST_FINDINGS = 1000;
+
+const std::unordered_map<std::string, const Info*>& operations() {
+  static const auto* map = [] {
+    auto* m = new std::unordered_map<std::string, const Info*>;
+    for (const Table t : {scalar_table(), vector_table(), compare_table(), packed_table(), matrix_table(), memory_table()})
+      for (size_t i = 0; i < t.count; ++i) m->emplace(t.begin[i].name, t.begin + i);
+    return m;
+  }();
+  return *map;
+}
+
+void unknown_instruction(Wave& w, const Op&) { w.engine->fatal(UNKNOWN_INSTRUCTION, w); }
+void illegal_instruction(Wave& w, const Op&) { w.engine->fatal(ILLEGAL_OPERAND, w); }
+void unsupported_instruction(Wave& w, const Op&) { w.engine->fatal(UNSUPPORTED, w); }
+
+bool legal_source(uint16_t code) {
+  if (code < 128 || code >= 256) return true;
+  return code <= 208 || (code >= 235 && code <= 238) || (code >= 240 && code <= 248) || (code >= 251 && code <= 253) || code == 255;
+}
+
+bool legal(const Use& use) {
+  for (int i = 0; i < use.count; ++i) {
+    const Use::Span& s = use.spans[i];
+    if (s.first >= ROWS ? s.first - ROWS + s.count > SCALARS : s.first % 256 + s.count > 256) return false;
+  }
+  return true;
+}
+
+bool is_vector_alu(const Op& op) { return op.encoding >= ENC_VOP1 && op.encoding <= ENC_VOP3P; }
+
+// The registers of an instruction that is no memory access. False if an operand cannot exist.
+bool describe(const Op& op, const Info& info, Use& use) {
+  for (int i = 0; i < 3; ++i) {
+    if (!info.src[i]) continue;
+    if (!legal_source(op.src[i])) return false;
+    use.add(op.src[i], info.src[i], 0);
+  }
+  if (info.flags & READS_DST) use.add(op.dst, info.dst, 0);
+  if (info.dst) use.add(op.dst, info.dst, Use::WRITES);
+  if (op.flags & F_SDST) use.add(op.sdst, 2, Use::WRITES);
+  // Vector results go to vector registers, but for compares and lane reads, whose destination the decoder made scalar.
+  const bool vector = info.dst && (is_vector_alu(op) || op.encoding == ENC_MFMA);
+  const bool scalar_result = op.encoding == ENC_VOPC || !std::strncmp(info.name, "v_cmp", 5) || !std::strncmp(info.name, "v_read", 6);
+  if (vector && (op.dst < 256) != scalar_result) return false;
+  return true;
+}
+
+}  // namespace
+
+void Use::add(uint16_t code, unsigned registers, uint8_t flags) {
+  if (code >= 128 && code < 256) return;  // constants
+  if (count == sizeof spans / sizeof *spans) return;
+  spans[count++] = {uint16_t(code >= 256 ? code - 256 : ROWS + code), uint8_t(registers), flags};
+}
+
+TkParty party(const Wave& w) {
+  const uint32_t number = w.instances.empty() || w.pc >= w.instances.size() || !w.instances[w.pc] ? 0 : w.instances[w.pc] - 1;
+  return {w.id, w.pc, number, w.epoch, w.epoch, 0};
+}
+
+Engine::Engine(const TkLaunch& l) : launch(l), counts(l.op_count), random_state_(l.seed * 2 + 1) {
+  if (launch.watch) referee = std::make_unique<Referee>(*this);
+  load();
+}
+
+Engine::~Engine() = default;
+
+void Engine::load() {
+  std::vector<const Info*> by_name(launch.name_count);
+  for (uint64_t i = 0; i < launch.name_count; ++i) {
+    const auto it = operations().find(launch.names[i]);
+    by_name[i] = it == operations().end() ? nullptr : it->second;
+  }
+  handlers_.resize(launch.op_count, unknown_instruction);
+  uses_.resize(launch.op_count);
+  for (uint64_t i = 0; i < launch.op_count; ++i) {
+    const Op& op = launch.ops[i];
+    const Info* info = op.opcode < by_name.size() ? by_name[op.opcode] : nullptr;
+    if (!info || op.flags & F_TRUNCATED) continue;
+    Use use;
+    use.info_flags = info->flags;
+    const bool good = info->flags & MEMORY ? describe_memory(op, *info, launch.target, use) : describe(op, *info, use);
+    handlers_[i] = !good || !legal(use) ? illegal_instruction : op.flags & (F_GDS | F_SCALED) ? unsupported_instruction : info->run;
+    uses_[i] = use;
+  }
+}
+
+const TkRegion* Engine::search(uint64_t address, uint64_t size) {
+  const TkRegion *first = launch.regions, *last = first + launch.region_count;
+  const TkRegion* r = std::upper_bound(first, last, address, [](uint64_t a, const TkRegion& x) { return a < x.base; });
+  if (r == first) return nullptr;
+  --r;
+  if (address - r->base >= r->size || size > r->size - (address - r->base)) return nullptr;
+  hint_ = uint64_t(r - first);
+  return r;
+}
+
+uint32_t Engine::random(uint32_t below) {
+  random_state_ = random_state_ * 6364136223846793005ull + 1442695040888963407ull;
+  return uint32_t((random_state_ >> 33) % below);
+}
+
+// One entry per pair of instructions and kind; later ones only count.
+TkFinding* Engine::report(FindingKind kind, const Wave& w, const TkParty& a, const TkParty* b) {
+  (void)w;
+  const uint64_t key = uint64_t(kind) << 56 ^ uint64_t(a.index) << 28 ^ (b ? b->index + 1 : 0);
+  const auto it = seen_.find(key);
+  if (it != seen_.end()) {
+    ++findings[it->second].count;
+    return nullptr;
+  }
+  if (findings.size() >= MOST_FINDINGS) return nullptr;
+  seen_.emplace(key, findings.size());
+  TkFinding f = {};
+  f.kind = kind;
+  std::copy(block_id, block_id + 3, f.block);
+  f.count = 1;
+  f.a = a;
+  f.b.index = NONE;
+  if (b) f.b = *b;
+  findings.push_back(f);
+  return &findings.back();
+}
+
+TkFinding* Engine::report(FindingKind kind, const Wave& w) { return report(kind, w, party(w)); }
+
+void Engine::fatal(FindingKind kind, const Wave& w) {
+  if (TkFinding* f = report(kind, w)) f->fatal = 1;
+  stopped = true;
+}
+
+void Engine::start_wave(Wave& w, uint32_t id, uint32_t threads) {
+  const TkLaunch& l = launch;
+  for (auto& row : w.v) std::fill(row, row + LANES, UNDEFINED);
+  std::fill(std::begin(w.s), std::end(w.s), UNDEFINED);
+  w.engine = this;
+  w.id = id;
+  w.scc = w.gpr_index_on = 0;
+  w.mode = l.mode;
+  w.pc = uint32_t(l.entry);
+  w.executed = 0;
+  w.epoch = 0;
+  w.state = Wave::RUNNING;
+  for (MemoryQueue* q : {&w.vector_ops, &w.lds_ops, &w.scalar_ops}) q->clear();
+  w.scratch.assign(size_t(l.scratch_bytes) * LANES, 0);
+  std::fill(std::begin(w.pending), std::end(w.pending), 0);
+  w.instances.assign(l.watch ? l.op_count : 0, 0);
+
+  const uint32_t first = id * LANES, active = std::min<uint32_t>(LANES, threads - first);
+  w.set64(EXEC, active == LANES ? ~0ull : (1ull << active) - 1);
+  w.set64(VCC, 0);
+  // Work-item ids come packed in v0 on gfx90a and later: ten bits each.
+  for (uint32_t i = 0; i < LANES; ++i) {
+    const uint32_t t = first + i;
+    w.v[0][i] = t % l.block[0] | t / l.block[0] % l.block[1] << 10 | t / l.block[0] / l.block[1] << 20;
+  }
+  std::fill(std::begin(w.defined), std::end(w.defined), 0);
+  w.defined[0] = ~0ull;
+
+  uint32_t n = 0;
+  for (; n < l.user_sgpr_count; ++n) w.s[n] = l.user_sgprs[n];
+  for (int d = 0; d < 3; ++d)
+    if (l.block_id_enable >> d & 1) w.s[n++] = block_id[d];
+  if (l.block_info_enable) w.s[n++] = 0;
+  const uint64_t scratch_offset = uint64_t(id) * l.scratch_bytes * LANES;
+  if (l.scratch_offset_enable) w.s[n++] = uint32_t(scratch_offset);
+  w.set64(FLAT_SCRATCH, l.private_base);
+}
+
+void Engine::start_waves() {
+  const uint64_t n = launch.grid[0], m = launch.grid[1];
+  block_id[0] = uint32_t(block_linear % n);
+  block_id[1] = uint32_t(block_linear / n % m);
+  block_id[2] = uint32_t(block_linear / n / m);
+  lds.resize(launch.lds_bytes);
+  for (size_t i = 0; i + 4 <= lds.size(); i += 4) std::memcpy(lds.data() + i, &UNDEFINED, 4);
+  lds_state.assign(launch.watch ? launch.lds_bytes : 0, 0);
+  const uint32_t threads = launch.block[0] * launch.block[1] * launch.block[2];
+  const uint32_t count = (threads + LANES - 1) / LANES;
+  while (waves.size() < count) waves.push_back(std::make_unique<Wave>());
+  for (uint32_t i = 0; i < count; ++i) start_wave(*waves[i], i, threads);
+  turn_ = 0;
+  victim_ = random(count);
+  block_instructions_ = 0;
+  if (referee) referee->begin_block(launch.lds_bytes);
+}
+
+// All waves that have not ended stand at a barrier: let them go on. False if there are none.
+bool Engine::meet() {
+  const Wave *waiting = nullptr, *ended = nullptr;
+  for (auto& w : waves) {
+    if (w->state == Wave::BARRIER) waiting = w.get();
+    else ended = w.get();
+  }
+  if (!waiting) return false;
+  if (ended) {
+    TkParty a = party(*waiting), b = party(*ended);
+    --a.index;  // s_barrier itself
+    report(BARRIER_COUNT, *waiting, a, &b);
+  }
+  for (auto& w : waves)
+    if (w->state == Wave::BARRIER) w->state = Wave::RUNNING, ++w->epoch;
+  victim_ = random(uint32_t(waves.size()));
+  return true;
+}
+
+// The wave to run next and for how many instructions, or null when none can run.
+Wave* Engine::choose(uint64_t& quantum) {
+  const uint32_t n = uint32_t(waves.size());
+  std::vector<uint32_t> ready;
+  for (uint32_t i = 0; i < n; ++i)
+    if (waves[i]->state == Wave::RUNNING) ready.push_back(i);
+  if (ready.empty()) return nullptr;
+  constexpr uint64_t SLICE = 100000;  // so that a wave that spins on another's work lets it run
+  switch (launch.policy) {
+    case ROUND_ROBIN: {
+      const auto it = std::upper_bound(ready.begin(), ready.end(), turn_);
+      turn_ = it == ready.end() ? ready[0] : *it;
+      quantum = 1;
+      return waves[turn_].get();
+    }
+    case RANDOM:
+      quantum = 1 + random(random(4) ? 8 : 128);
+      return waves[ready[random(uint32_t(ready.size()))]].get();
+    case ADVERSARIAL: {
+      // One wave falls behind as far as barriers let it; the others run ahead in random order.
+      quantum = SLICE;
+      if (ready.size() > 1) ready.erase(std::remove(ready.begin(), ready.end(), victim_), ready.end());
+      return waves[ready[random(uint32_t(ready.size()))]].get();
+    }
+    default: {
+      const auto it = std::upper_bound(ready.begin(), ready.end(), turn_);
+      turn_ = std::find(ready.begin(), ready.end(), turn_) != ready.end() && block_instructions_ % SLICE ? turn_ : it == ready.end() ? ready[0] : *it;
+      quantum = SLICE - block_instructions_ % SLICE;
+      return waves[turn_].get();
+    }
+  }
+}
+
+void Engine::schedule() {
+  while (!stopped) {
+    uint64_t quantum = 0;
+    Wave* w = choose(quantum);
+    if (!w) {
+      if (!meet()) return;
+      continue;
+    }
+    if (block_instructions_ >= launch.budget) {
+      const Wave* waiting = nullptr;
+      for (auto& other : waves)
+        if (other->state == Wave::BARRIER) waiting = other.get();
+      TkParty a = party(*w), b = {};
+      if (waiting) b = party(*waiting), --b.index;
+      if (TkFinding* f = report(waiting ? DEADLOCK : BUDGET, *w, a, waiting ? &b : nullptr)) f->fatal = 1;
+      stopped = true;
+      return;
+    }
+    quantum = std::min(quantum, launch.budget - block_instructions_);
+    const uint64_t before = w->executed;
+    if (referee) run<true>(*w, quantum);
+    else run<false>(*w, quantum);
+    block_instructions_ += w->executed - before;
+  }
+}
+
+void Engine::trace_instruction(const Wave& w) {
+  tracing = launch.trace_wave != -1 && (launch.trace_wave == -2 || uint32_t(launch.trace_wave) == w.id) && trace.size() < launch.trace_limit;
+  if (tracing) trace.push_back({w.id, w.pc, -1, w.exec()});
+}
+
+// s_set_gpr_idx_on: M0 bits 0..7 are added to the vector operands that M0 bits 12..15 name.
+bool Engine::indexed(Wave& w, const Op& op, Op& shifted) {
+  shifted = op;
+  const uint32_t index = w.s[M0] & 255, which = w.s[M0] >> 12 & 15;
+  const Use& use = uses_[w.pc];
+  unsigned widest = 1;
+  for (int i = 0; i < use.count; ++i) widest = std::max<unsigned>(widest, use.spans[i].count);
+  uint16_t* operands[4] = {&shifted.src[0], &shifted.src[1], &shifted.src[2], &shifted.dst};
+  for (int i = 0; i < 4; ++i) {
+    if (!(which >> i & 1) || *operands[i] < 256) continue;
+    if (*operands[i] % 256 + index + widest > 256) return false;
+    *operands[i] = uint16_t(*operands[i] + index);
+  }
+  return true;
+}
+
+template <bool WATCH>
+void Engine::run(Wave& w, uint64_t quantum) {
+  const bool traced = launch.trace_wave != -1;
+  for (; quantum && w.state == Wave::RUNNING && !stopped; --quantum) {
+    const Op& op = launch.ops[w.pc];
+    ++counts[w.pc];
+    ++w.executed;
+    w.next = w.pc + op.size / 4u;
+    w.lanes = w.exec();
+    if (traced) trace_instruction(w);
+    if (WATCH) {
+      ++w.instances[w.pc];
+      referee->check_registers(w, op, uses_[w.pc]);
+    }
+    const uint64_t defined = WATCH ? referee->sources_defined : 0;
+    if (w.gpr_index_on && is_vector_alu(op)) {
+      Op shifted;
+      if (!indexed(w, op, shifted)) return fatal(ILLEGAL_OPERAND, w);
+      handlers_[w.pc](w, shifted);
+      if (WATCH && shifted.dst >= 256) w.defined[shifted.dst - 256] |= w.lanes;
+    } else {
+      handlers_[w.pc](w, op);
+      if (WATCH) referee->define_registers(w, op, uses_[w.pc], defined);
+    }
+    if (stopped) return;
+    if (w.next >= launch.op_count && w.state != Wave::ENDED) return fatal(BAD_JUMP, w);
+    if (w.state != Wave::ENDED) w.pc = w.next;
+  }
+}
+
+void Engine::run_block(uint64_t linear) {
+  block_linear = linear;
+  start_waves();
+  schedule();
+  instructions += block_instructions_;
+  for (auto& w : waves) barriers.push_back(w->epoch);
+  if (referee) referee->end_block();
+}
+
+// --- C interface ------------------------------------------------------------------------------------------------
+
+struct TkResult {
+  Engine engine;
+};
+
+TkResult* tk_new(const TkLaunch* launch) { return new TkResult{Engine(*launch)}; }
+void tk_free(TkResult* r) { delete r; }
+
+int tk_run(TkResult* r, const uint64_t* blocks, uint64_t count) {
+  for (uint64_t i = 0; i < count && !r->engine.stopped; ++i) r->engine.run_block(blocks[i]);
+  return r->engine.stopped;
+}
+
+uint64_t tk_instructions(const TkResult* r) { return r->engine.instructions; }
+const uint64_t* tk_counts(const TkResult* r) { return r->engine.counts.data(); }
+
+template <class T>
+const T* hand_out(const std::vector<T>& v, uint64_t* count) {
+  *count = v.size();
+  return v.data();
+}
+const TkFinding* tk_findings(const TkResult* r, uint64_t* count) { return hand_out(r->engine.findings, count); }
+const uint32_t* tk_barriers(const TkResult* r, uint64_t* count) { return hand_out(r->engine.barriers, count); }
+const TkInterval* tk_intervals(const TkResult* r, uint64_t* count) { return hand_out(r->engine.intervals, count); }
+const TkTraceEntry* tk_trace(const TkResult* r, uint64_t* count) { return hand_out(r->engine.trace, count); }
+const uint64_t* tk_trace_lanes(const TkResult* r, uint64_t* count) { return hand_out(r->engine.trace_lanes, count); }
+
+const char* tk_operation(uint64_t i) {
+  for (const Table t : {scalar_table(), vector_table(), compare_table(), packed_table(), matrix_table(), memory_table()}) {
+    if (i < t.count) return t.begin[i].name;
+    i -= t.count;
+  }
+  return nullptr;
+}

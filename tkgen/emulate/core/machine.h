@@ -1,0 +1,173 @@
+// The state of a block on the emulated machine, and what instructions may do with it.
+#pragma once
+#include <cstring>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "abi.h"
+
+constexpr int LANES = 64;
+constexpr int ROWS = 512;  // 256 VGPRs, then 256 AGPRs
+constexpr int SCALARS = 128;
+constexpr uint32_t NONE = UINT32_MAX;
+enum ScalarRegister : uint16_t { FLAT_SCRATCH = 102, VCC = 106, M0 = 124, EXEC = 126 };
+
+struct Wave;
+struct Engine;
+class Referee;
+using Handler = void (*)(Wave&, const Op&);
+
+enum InfoFlag : uint8_t {
+  READS_DST = 1,   // accumulates into its destination, or keeps a part of it
+  MEMORY = 2,      // goes through a memory queue
+  MATRIX = 4,      // reads and writes all lanes whatever EXEC says
+  CROSS_LANE = 8,  // reads or writes lanes that EXEC does not name
+  SELECTS = 16,    // may ignore an undefined source: its result counts as defined
+};
+
+struct Info {
+  const char* name;
+  Handler run;
+  uint8_t dst, src[3];  // dwords per operand
+  uint8_t flags;
+};
+
+struct Table {
+  const Info* begin;
+  size_t count;
+};
+
+// The registers that one instruction touches, worked out once when the program is loaded.
+struct Use {
+  enum : uint8_t { WRITES = 1, ADDRESS = 2 };
+  struct Span {
+    uint16_t first;  // VGPR row, or ROWS + scalar register
+    uint8_t count, flags;
+  };
+  Span spans[6];
+  uint8_t count = 0;
+  uint8_t info_flags = 0;
+  void add(uint16_t code, unsigned registers, uint8_t flags);
+};
+
+enum class Queue : uint8_t { VECTOR, LDS, SCALAR, FLAT };
+enum class Access : uint8_t { READ, WRITE, ATOMIC };
+
+// A memory instruction from issue until its wave has waited for it.
+struct MemoryOp {
+  using Perform = void (*)(Wave&, MemoryOp&);
+  Perform perform;
+  const Op* op;
+  uint64_t exec;  // lanes that take part
+  uint64_t live;  // those of them whose address was good
+  uint32_t index, number, epoch;
+  Queue queue;
+  Access access;
+  bool lds, performed, seen_vector, seen_lgkm, undefined_data;
+  bool dma;                // loads from memory into LDS at lds_base + lane * size
+  uint16_t dst, dst_count; // operand code of the result registers; 0 dwords for none
+  uint16_t size, parts;    // bytes per lane and part; parts is 2 for ds_read2 and its kin
+  uint32_t lds_base;
+  int64_t second;          // distance of the second part
+  uint64_t address[LANES];
+  uint8_t* host[LANES];
+  uint8_t in_range[LANES]; // buffer accesses: bytes within the descriptor's range
+  uint32_t data[4][LANES];
+};
+
+using MemoryQueue = std::vector<std::unique_ptr<MemoryOp>>;
+
+struct alignas(64) Wave {
+  uint32_t v[ROWS][LANES];
+  uint32_t s[SCALARS + 16];  // 16 spare so that wide reads at the end stay inside
+  uint32_t scc, mode, gpr_index_on;
+  uint32_t pc, next;  // dword indices
+  uint64_t lanes;     // lanes that the current vector instruction writes: EXEC, less what DPP masks out
+  uint64_t executed;
+  uint32_t id, epoch;
+  enum State : uint8_t { RUNNING, BARRIER, ENDED } state;
+  Engine* engine;
+  MemoryQueue vector_ops, lds_ops, scalar_ops;  // FLAT ones stand among vector_ops
+  std::vector<uint8_t> scratch;                 // lane by lane
+  // With a referee only:
+  uint16_t pending[ROWS + SCALARS + 16];  // outstanding loads per register
+  uint64_t defined[ROWS];                 // lanes ever written
+  std::vector<uint32_t> instances;        // executions per dword index
+
+  uint64_t get64(int i) const { uint64_t x; std::memcpy(&x, s + i, 8); return x; }
+  void set64(int i, uint64_t x) { std::memcpy(s + i, &x, 8); }
+  uint64_t exec() const { return get64(EXEC); }
+};
+
+// Everything of one launch on one thread.
+struct Engine {
+  explicit Engine(const TkLaunch& launch);
+  ~Engine();
+  void run_block(uint64_t linear);
+
+  const TkRegion* find(uint64_t address, uint64_t size) {
+    const TkRegion& r = launch.regions[hint_];
+    if (address - r.base < r.size && size <= r.size - (address - r.base)) return &r;
+    return search(address, size);
+  }
+
+  TkFinding* report(FindingKind kind, const Wave& w, const TkParty& a, const TkParty* b = nullptr);
+  TkFinding* report(FindingKind kind, const Wave& w);
+  void fatal(FindingKind kind, const Wave& w);
+  bool tracks() const { return launch.watch || launch.poison; }
+
+  TkLaunch launch;
+  uint32_t block_id[3];
+  uint64_t block_linear = 0;
+  std::vector<uint8_t> lds;
+  std::vector<uint8_t> lds_state;  // per byte: 0 never written, 1 written, 2 written with an undefined value
+  std::vector<std::unique_ptr<Wave>> waves;
+  std::vector<uint64_t> counts;
+  std::vector<TkFinding> findings;
+  std::vector<uint32_t> barriers;
+  std::vector<TkInterval> intervals;
+  std::vector<TkTraceEntry> trace;
+  std::vector<uint64_t> trace_lanes;
+  uint64_t instructions = 0;
+  bool stopped = false;
+  std::unique_ptr<Referee> referee;
+  MemoryOp scratch_op;                              // for launches that track nothing
+  std::vector<std::unique_ptr<MemoryOp>> free_ops;
+  bool tracing = false;                             // the instruction under way is being traced
+
+ private:
+  void load();
+  const TkRegion* search(uint64_t address, uint64_t size);
+  void start_waves();
+  void start_wave(Wave& w, uint32_t id, uint32_t threads);
+  void schedule();
+  Wave* choose(uint64_t& quantum);
+  bool meet();
+  void finish_block();
+  template <bool WATCH> void run(Wave& w, uint64_t quantum);
+  bool indexed(Wave& w, const Op& op, Op& shifted);
+  void trace_instruction(const Wave& w);
+  uint32_t random(uint32_t below);
+
+  uint64_t hint_ = 0, block_instructions_ = 0, random_state_ = 1;
+  uint32_t turn_ = 0, victim_ = 0;
+  std::vector<Handler> handlers_;  // per dword index
+  std::vector<Use> uses_;
+  std::unordered_map<uint64_t, size_t> seen_;
+};
+
+TkParty party(const Wave& w);
+
+// memory.cpp
+void wait(Wave& w, unsigned vector, unsigned lgkm);
+void drain(Wave& w);
+bool describe_memory(const Op& op, const Info& info, uint32_t target, Use& use);
+
+// The operations, by file.
+Table scalar_table();
+Table vector_table();
+Table compare_table();
+Table packed_table();
+Table matrix_table();
+Table memory_table();

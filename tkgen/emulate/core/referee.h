@@ -1,0 +1,56 @@
+// The race referee: shadow memory that remembers, for every byte of LDS and of global memory that a block touches, who
+// accessed it last, and judges whether barriers order the accesses of different waves - whatever order they ran in here.
+//
+// Rule. An access x of wave u has an interval of epochs: epoch(x), the barriers that u had passed when it issued, to
+// done(x), those it had passed once it had waited for x. x happens before y of another wave iff done(x) < epoch(y). Two
+// conflicting accesses race iff neither happens before the other, that is, iff their intervals overlap.
+//
+// Accesses enter when they are waited for, so done() never falls from one to the next, and of all earlier accesses to a byte
+// by other waves only the last of each kind can still overlap a new one. A cell therefore keeps the last read and write,
+// and the last of each by yet another wave.
+#pragma once
+#include "machine.h"
+
+class Referee {
+ public:
+  explicit Referee(Engine& engine) : engine_(engine) {}
+  void begin_block(uint32_t lds_bytes);
+  void end_block();  // writes the block's intervals of global memory to the engine
+
+  // Before an instruction: registers read or overwritten while a load is on its way, undefined operands.
+  void check_registers(Wave& w, const Op& op, const Use& use);
+  // After it: what it wrote is defined, as far as its sources were.
+  void define_registers(Wave& w, const Op& op, const Use& use, uint64_t sources);
+
+  void issued(Wave& w, MemoryOp& m);
+  void read_lds(Wave& w, const MemoryOp& m, uint64_t address, uint32_t size, int lane);
+  void write_lds(const MemoryOp& m, uint64_t address, uint32_t size);
+  void completed(Wave& w, const MemoryOp& m, bool waited);
+
+  uint64_t sources_defined = ~0ull;  // of the instruction under way
+
+ private:
+  struct Instance {
+    uint32_t wave, index, number, epoch, done;
+    Access access;
+  };
+  struct Cell {
+    uint32_t read[2], write[2];  // indices into instances_, 0 for none
+  };
+  static constexpr int PAGE_BITS = 12;
+  struct Page {
+    Cell cells[1 << PAGE_BITS];
+  };
+
+  void touch(Wave& w, const MemoryOp& m, uint32_t id, bool lds, Access access, uint64_t address, uint32_t size, int lane);
+  void judge(Wave& w, const Instance& mine, uint32_t other, bool lds, uint64_t address, uint32_t size, int lane);
+  Cell* global_cell(uint64_t address);
+  void add_intervals(uint64_t page, const Page& cells, int kind);
+
+  Engine& engine_;
+  std::vector<Instance> instances_;
+  std::vector<Cell> lds_;
+  std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
+  uint64_t last_page_ = ~0ull;
+  Page* last_cells_ = nullptr;
+};

@@ -1,0 +1,88 @@
+"""One sentence per finding, in the terms of somebody who writes kernels."""
+
+from __future__ import annotations
+
+from tkgen.emulate import native
+from tkgen.emulate.findings import Access, Kind, Space
+
+
+def describe(
+    kind: Kind,
+    first: Access,
+    second: Access | None,
+    space: Space,
+    offset: int,
+    buffer: str | None,
+    size: int,
+    lane: int,
+    record: native.Launch,
+) -> str:
+    """The message of a finding."""
+    where = f"byte {offset} of {buffer or space.value}"
+    register = f"{'v' if offset < 256 else 'a'}{offset % 256}" if space is Space.VGPR else f"s{offset}"
+    match kind:
+        case Kind.RACE:
+            assert second is not None
+            return _race(first, second, where)
+        case Kind.BLOCK_RACE:
+            assert second is not None
+            return f"two blocks touch {where}: one {second.access}, another {first.access} it, and nothing orders blocks"
+        case Kind.UNINITIALISED_LDS:
+            return f"lane {lane} of wave {first.wave} reads {size} bytes of LDS, of which byte {offset} was never written"
+        case Kind.UNINITIALISED_REGISTER:
+            return f"{register} is used in lane {lane}, but nothing ever wrote it"
+        case Kind.LDS_OUT_OF_BOUNDS:
+            return f"lane {lane} accesses {size} bytes at LDS byte {offset}; the block has {record.lds_bytes} bytes"
+        case Kind.GLOBAL_OUT_OF_BOUNDS:
+            near = f"{offset} bytes after the start of {buffer}" if buffer else f"address 0x{offset:x}"
+            return f"lane {lane} {first.access} {size} bytes at {near}, outside of every buffer"
+        case Kind.READ_ONLY_WRITE:
+            return f"lane {lane} writes {where}, which is read-only"
+        case Kind.SCRATCH_OUT_OF_BOUNDS:
+            return f"lane {lane} accesses {size} bytes at scratch byte {offset}; there are {record.scratch_bytes} per lane"
+        case Kind.MISALIGNED:
+            return f"lane {lane} accesses {size} bytes at {where}, which is not aligned"
+        case Kind.READ_BEFORE_WAIT | Kind.OVERWRITE_BEFORE_WAIT:
+            return _before_wait(kind, second, space, register, where)
+        case Kind.BARRIER_COUNT:
+            assert second is not None
+            return (
+                f"wave {first.wave} waits at its barrier {first.epoch + 1}, but wave {second.wave} has ended after "
+                f"{second.epoch}: the waves of a block must meet the same number of barriers"
+            )
+        case Kind.BUDGET:
+            return f"still running after {record.budget} instructions of the block: an endless loop?"
+        case Kind.DEADLOCK:
+            assert second is not None
+            return (
+                f"wave {first.wave} still loops after {record.budget} instructions of the block, while wave {second.wave} "
+                f"waits for it at a barrier: a deadlock"
+            )
+        case Kind.UNKNOWN_INSTRUCTION:
+            return f"the emulator does not know `{first.text}` at 0x{first.address:x}"
+        case Kind.BAD_JUMP:
+            return f"execution leaves the code after `{first.text}` at 0x{first.address:x}"
+        case Kind.TRAP:
+            return f"`{first.text}` at 0x{first.address:x} stops the wave"
+        case Kind.UNSUPPORTED:
+            return f"the emulator does not support what `{first.text}` at 0x{first.address:x} asks for"
+        case Kind.ILLEGAL_OPERAND:
+            return f"`{first.text}` at 0x{first.address:x} has an operand that does not exist"
+
+
+def _race(first: Access, second: Access, where: str) -> str:
+    verb = f"wave {second.wave} {second.access} {where} and wave {first.wave} {first.access} it"
+    done = "never waited for" if second.done is None else f"done in epoch {second.done}"
+    return (
+        f"{verb} without a barrier between: wave {second.wave}'s access is of epoch {second.epoch} ({done}), "
+        f"wave {first.wave}'s of epoch {first.epoch}"
+    )
+
+
+def _before_wait(kind: Kind, second: Access | None, space: Space, register: str, where: str) -> str:
+    if space is Space.LDS:
+        assert second is not None
+        verb = "is read" if kind is Kind.READ_BEFORE_WAIT else "is written"
+        return f"{where} {verb} while the direct-to-LDS load of epoch {second.epoch} into it is still under way"
+    verb = "read" if kind is Kind.READ_BEFORE_WAIT else "overwritten"
+    return f"{register} is {verb} while a load into it is still under way: an s_waitcnt is missing or waits for too little"

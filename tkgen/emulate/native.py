@@ -1,0 +1,245 @@
+"""The interpreter core in C++ (`core/`): found in the cache or compiled on first use, and called through ctypes.
+
+A plain C interface instead of pybind11: it needs no Python headers, so any host compiler will do - also the one in the
+`ziglang` wheel - and one library serves every Python version. Calls release the interpreter lock, which lets blocks run
+on threads. The library is cached by the hash of its sources and of the machine, in `$TKGEN_CACHE`, else
+`$XDG_CACHE_HOME/tkgen`, else `~/.cache/tkgen`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tkgen.emulate.errors import EmulateError
+
+_CORE: Final = Path(__file__).parent / "core"
+_FLAGS: Final = (
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-fvisibility=hidden",
+    # Each operation rounds by itself; what is fused is written std::fma.
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+)
+_TIMEOUT: Final = 300
+
+u32, u64, i32, i64, ptr = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
+
+
+class Region(ctypes.Structure):
+    """`TkRegion`."""
+
+    _fields_ = (("base", u64), ("size", u64), ("host", ptr), ("writable", u32), ("id", u32))
+
+
+class Launch(ctypes.Structure):
+    """`TkLaunch`."""
+
+    _fields_ = (
+        ("ops", ptr),
+        ("op_count", u64),
+        ("text_base", u64),
+        ("entry", u64),
+        ("names", ctypes.POINTER(ctypes.c_char_p)),
+        ("name_count", u64),
+        ("regions", ctypes.POINTER(Region)),
+        ("region_count", u64),
+        ("shared_base", u64),
+        ("private_base", u64),
+        ("scratch_base", u64),
+        ("budget", u64),
+        ("seed", u64),
+        ("trace_limit", u64),
+        ("target", u32),
+        ("policy", u32),
+        ("watch", u32),
+        ("poison", u32),
+        ("grid", u32 * 3),
+        ("block", u32 * 3),
+        ("lds_bytes", u32),
+        ("scratch_bytes", u32),
+        ("user_sgprs", u32 * 32),
+        ("user_sgpr_count", u32),
+        ("block_id_enable", u32),
+        ("block_info_enable", u32),
+        ("scratch_offset_enable", u32),
+        ("mode", u32),
+        ("trace_wave", i32),
+        ("trace_lanes", u32),
+    )
+
+
+class Party(ctypes.Structure):
+    """`TkParty`."""
+
+    _fields_ = (
+        ("wave", u32),
+        ("index", u32),
+        ("instance", u32),
+        ("epoch", u32),
+        ("done", u32),
+        ("writes", u32),
+    )
+
+
+class RawFinding(ctypes.Structure):
+    """`TkFinding`."""
+
+    _fields_ = (
+        ("kind", u32),
+        ("fatal", u32),
+        ("block", u32 * 3),
+        ("lane", u32),
+        ("count", u64),
+        ("address", u64),
+        ("size", u32),
+        ("space", u32),
+        ("a", Party),
+        ("b", Party),
+    )
+
+
+class Interval(ctypes.Structure):
+    """`TkInterval`."""
+
+    _fields_ = (("region", u32), ("block", u32), ("index", u32), ("writes", u32), ("begin", u64), ("end", u64))
+
+
+class TraceEntry(ctypes.Structure):
+    """`TkTraceEntry`."""
+
+    _fields_ = (("wave", u32), ("index", u32), ("lanes", i64), ("exec", u64))
+
+
+def cache_directory() -> Path:
+    """Where compiled cores are kept."""
+    if chosen := os.environ.get("TKGEN_CACHE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "tkgen"
+
+
+def host_compiler() -> list[str]:
+    """The command of the first C++ compiler found for this machine; raises EmulateError with what to install."""
+    if chosen := os.environ.get("TKGEN_HOST_CXX"):
+        return chosen.split()
+    for name in ("c++", "g++", "clang++", *(f"clang++-{n}" for n in range(24, 13, -1))):
+        if path := shutil.which(name):
+            return [path]
+    if importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "c++"]
+    raise EmulateError(
+        "the emulator needs a C++ compiler once, and found none; install one with `apt install g++`, "
+        "or `pip install tkgen[toolchain]`, which brings its own"
+    )
+
+
+def _sources() -> list[Path]:
+    return sorted(_CORE.glob("*.cpp"))
+
+
+def _processor() -> str:
+    """What `-march=native` depends on."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+
+
+def _key(compiler: list[str]) -> str:
+    digest = hashlib.sha256(repr((_FLAGS, compiler, platform.machine(), _processor())).encode())
+    for path in sorted(_CORE.iterdir()):
+        if path.suffix in (".cpp", ".h"):
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def _run(command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EmulateError(f"compiling the emulator's core with {command[0]} failed: {error}") from error
+    if done.returncode:
+        raise EmulateError(f"compiling the emulator's core with {command[0]} failed:\n{done.stderr[:2000]}")
+
+
+def build() -> Path:
+    """The compiled core; compiles it if the cache has none. Safe against other processes that do the same."""
+    compiler = host_compiler()
+    directory = cache_directory() / "emulate"
+    library = directory / f"core-{_key(compiler)}.so"
+    if library.exists():
+        return library
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory, prefix="build-") as name:
+            made = Path(name) / "core.so"
+            _compile(compiler, Path(name), made)
+            os.replace(made, library)
+    except OSError as error:
+        raise EmulateError(f"cannot write the emulator's core to {directory}: {error.strerror}; set TKGEN_CACHE") from error
+    return library
+
+
+def _compile(compiler: list[str], directory: Path, library: Path) -> None:
+    native = ["-march=native"] if platform.machine() in ("x86_64", "AMD64", "aarch64") else []
+
+    def one(source: Path) -> str:
+        made = str(directory / f"{source.stem}.o")
+        _run([*compiler, *_FLAGS, *native, "-c", str(source), "-o", made])
+        return made
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        objects = list(pool.map(one, _sources()))
+    _run([*compiler, "-shared", *objects, "-o", str(library)])
+
+
+@cache
+def core() -> ctypes.CDLL:
+    """The loaded core."""
+    library = ctypes.CDLL(str(build()))
+    library.tk_new.restype = ptr
+    library.tk_new.argtypes = (ctypes.POINTER(Launch),)
+    library.tk_free.argtypes = (ptr,)
+    library.tk_run.argtypes = (ptr, ctypes.POINTER(u64), u64)
+    library.tk_run.restype = ctypes.c_int
+    library.tk_instructions.argtypes = (ptr,)
+    library.tk_instructions.restype = u64
+    library.tk_counts.argtypes = (ptr,)
+    library.tk_counts.restype = ctypes.POINTER(u64)
+    for name, of in (
+        ("findings", RawFinding),
+        ("barriers", u32),
+        ("intervals", Interval),
+        ("trace", TraceEntry),
+        ("trace_lanes", u64),
+    ):
+        function = getattr(library, f"tk_{name}")
+        function.argtypes = (ptr, ctypes.POINTER(u64))
+        function.restype = ctypes.POINTER(of)
+    library.tk_operation.argtypes = (u64,)
+    library.tk_operation.restype = ctypes.c_char_p
+    return library
+
+
+def operations() -> list[str]:
+    """Every mnemonic that the core implements."""
+    names: list[str] = []
+    while name := core().tk_operation(len(names)):
+        names.append(name.decode())
+    return names
