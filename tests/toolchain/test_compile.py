@@ -190,6 +190,11 @@ def test_missing_inputs(clang: Compiler, gfx942: Target, tmp_path: Path) -> None
         compile_device(KERNEL, gfx942, clang, include_dirs=[tmp_path / "none"])
     with pytest.raises(ToolchainError, match="not a ThunderKittens checkout"):
         compile_device(KERNEL, gfx942, clang, kittens=tmp_path)
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include/kittens.cuh").write_text("")
+    stranger = Compiler(CompilerKind.CLANG, ("/usr/bin/clang++-22",), "22", ("/usr/bin/clang++-22",))
+    with pytest.raises(ToolchainError, match="needs an installed HIP: apt-get"):
+        compile_device(KERNEL, gfx942, stranger, kittens=tmp_path)
 
 
 def test_a_foreign_checkout_replaces_the_headers(clang: Compiler, gfx942: Target, tmp_path: Path) -> None:

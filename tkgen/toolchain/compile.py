@@ -21,7 +21,7 @@ from tkgen.targets import Target
 from tkgen.toolchain.cache import Cache, cache_key, hash_headers
 from tkgen.toolchain.compiler import Compiler, CompilerMessage, Location, ToolchainError
 from tkgen.toolchain.files import write_atomic
-from tkgen.toolchain.hip import HipRuntime, hip_flags, python_flags
+from tkgen.toolchain.hip import HIP_INSTALL, HipRuntime, hip_flags, knows_hip, python_flags
 from tkgen.toolchain.process import TIMEOUT_EXIT, Completed, run_tool
 
 Output = Literal["asm", "hsaco"]
@@ -111,7 +111,7 @@ def compile_device(
         hip,
         debug_lines,
     )
-    _check(options)
+    _check(options, compiler)
     if isinstance(source, Path):
         source_name, text = source.name, _read_source(source)
     else:
@@ -253,12 +253,14 @@ def _read_source(path: Path) -> bytes:
         raise ToolchainError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _check(options: Options) -> None:
+def _check(options: Options, compiler: Compiler) -> None:
     for directory in options.include_dirs:
         if not directory.is_dir():
             raise ToolchainError(f"no folder of headers: {directory}")
     if options.kittens is not None and not (options.kittens / "include/kittens.cuh").is_file():
         raise ToolchainError(f"not a ThunderKittens checkout, include/kittens.cuh is missing: {options.kittens}")
+    if options.kittens is not None and options.hip is None and not knows_hip(compiler):
+        raise ToolchainError(f"a real ThunderKittens checkout needs an installed HIP: {HIP_INSTALL}")
     for name, value in options.defines:
         if not re.fullmatch(r"[A-Za-z_]\w*", name) or "\n" in value or "\0" in value:
             raise ToolchainError(f"not a macro that can be defined: {name}={value}")

@@ -16,8 +16,8 @@ from tkgen.targets import Target
 from tkgen.toolchain.cache import cache_dir
 from tkgen.toolchain.compiler import Compiler, Missing
 from tkgen.toolchain.discover import INSTALL_ANYWHERE, INSTALL_DEBIAN, Attempt, Host, candidates, probe, this_host
-from tkgen.toolchain.hip import HipRuntime, find_hip
-from tkgen.toolchain.module import HIP_INSTALL, missing_for_module
+from tkgen.toolchain.hip import HIP_INSTALL, HipRuntime, find_hip
+from tkgen.toolchain.module import missing_for_module
 
 GPU_INSTALL = "an AMD Instinct GPU with its amdgpu kernel driver"
 

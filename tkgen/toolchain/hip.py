@@ -17,6 +17,8 @@ from pathlib import Path
 from tkgen.targets import Target
 from tkgen.toolchain.compiler import Compiler
 
+HIP_INSTALL = "apt-get install libamdhip64-dev rocm-device-libs  (Debian; elsewhere install ROCm)"
+
 # Device libraries older than the target lack its one-constant file; that of its nearest elder says the same of all
 # that the libraries ask (wave size, instruction families). Seen to work with Debian 12's 5.2.3.
 _ISA_STANDINS = {"gfx942": ("940",), "gfx950": ("942", "940")}

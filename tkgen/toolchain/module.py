@@ -17,7 +17,7 @@ from tkgen.targets import Target
 from tkgen.toolchain.compile import kittens_flags, read_output, run_step
 from tkgen.toolchain.compiler import Compiler, CompilerKind, Missing, ToolchainError
 from tkgen.toolchain.files import write_atomic
-from tkgen.toolchain.hip import HipRuntime, find_hip, hip_flags, knows_hip, python_flags
+from tkgen.toolchain.hip import HIP_INSTALL, HipRuntime, find_hip, hip_flags, knows_hip, python_flags
 
 
 class ModuleUnavailableError(ToolchainError):
@@ -29,7 +29,6 @@ class ModuleUnavailableError(ToolchainError):
         super().__init__(f"a Python module cannot be built here; missing are{lines}")
 
 
-HIP_INSTALL = "apt-get install libamdhip64-dev rocm-device-libs  (Debian; elsewhere install ROCm)"
 CLANG_INSTALL = "apt-get install clang-22 lld-22 llvm-22  (Debian; elsewhere install ROCm)"
 PYBIND_INSTALL = "pip install 'tkgen[module]'"
 PYTHON_INSTALL = "apt-get install python3-dev  (Debian; elsewhere Python's development package)"
