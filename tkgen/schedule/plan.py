@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import networkx as nx
 
@@ -58,6 +59,10 @@ class Plan:
         With a dynamic K the loop may also make few passes or none, where prologue and epilogue meet: each count of
         passes is proven.
         """
+        return list(self._conflicts)
+
+    @cached_property
+    def _conflicts(self) -> list[Conflict]:
         most = self.passes_to_prove
         for passes in (most, *range(most)) if self.shape.passes is None else (most,):
             steps = self.shape.steps(passes)

@@ -1,0 +1,245 @@
+"""Mapping (E6xx, W6xx): every element of the output is computed once, by one wave of one block; nothing lies outside.
+
+Rule. The fragments of all waves tile the block exactly; the remap is a bijection from block indices onto the grid;
+sizes are whole numbers of blocks and steps unless a tail clause covers the rest; offsets fit the instructions.
+
+Proof idea. Fragments are few, so the tiles they cover are listed and counted. Remaps are bijections for every grid by
+construction (`tkgen.remap` tests them); what a spec composes is checked for order and arguments. Sizes are arithmetic.
+
+Source. Buffer offsets of 32 bits: AMD CDNA3 ISA guide, "Buffer addressing". Dispatch of blocks to XCDs, round robin by
+linear block index: AMD documentation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import product
+
+from tkgen.checks.words import count_text, statement
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.ir.types import Dim, Program, RemapStage, Tensor
+from tkgen.remap import MAX_TILES, RemapCall, problems
+from tkgen.schedule import Plan
+from tkgen.source import Span
+from tkgen.targets import Target
+
+CHUNK = 16  # bytes of one global access
+OFFSETS = 1 << 31  # bytes that a signed 32-bit offset reaches
+
+
+def check(plan: Plan, target: Target) -> list[Diagnostic]:
+    """Output tiles missing or written twice, sizes that do not divide, remaps that cannot be."""
+    program = plan.program
+    sizes = list(_sizes(program))
+    return [
+        *_remap(program),
+        *_cover(program),
+        *_stores(plan),
+        *sizes,
+        *([] if sizes else _unrolling(program)),
+        *_tail(program),
+        *_extents(program),
+        *_grid(program, target),
+    ]
+
+
+# ---------------------------------------------------------------- remaps and grids
+
+
+def _remap(program: Program) -> Iterator[Diagnostic]:
+    calls = [RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap]
+    for problem in problems(calls):
+        near = f"; did you mean `{problem.suggestion}`?" if problem.suggestion else ""
+        yield Diagnostic("E601", problem.message + near, Label(program.remap[problem.call].span))
+
+
+def grid(program: Program) -> tuple[int, int] | None:
+    """Rows and columns of output tiles; None where a size is dynamic."""
+    rows, cols = program.m.size, program.n.size
+    if rows is None or cols is None:
+        return None
+    return -(-rows // program.block[0]), -(-cols // program.block[1])
+
+
+def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
+    extents = grid(program)
+    if extents and extents[0] * extents[1] > MAX_TILES:
+        yield Diagnostic(
+            "E607",
+            f"{extents[0]} x {extents[1]} output tiles are more than a kernel can count",
+            Label(statement(program, "block")),
+            (Label(program.m.span), Label(program.n.span)),
+            (f"the index of a tile is a 32-bit integer: at most {MAX_TILES}",),
+            Fix("make the block larger"),
+        )
+    xcd = next((s for s in program.remap if s.name == "xcd"), None)
+    if xcd is None or problems([RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap]):
+        return
+    n = _argument(xcd, "n")
+    if program.grid.name == "persistent" and program.grid.span and program.grid.count % n:
+        yield Diagnostic(
+            "W601",
+            f"{program.grid.count} persistent blocks are no multiple of the {n} XCDs that the remap deals them to",
+            Label(program.grid.span),
+            (Label(xcd.span, f"assumes that tile t runs on XCD t mod {n}"),),
+            (
+                f"block b takes tiles b, b + {program.grid.count}, ...: from the second on they are on another XCD than "
+                "the remap assumes, and its L2 reuse is lost",
+            ),
+            Fix(f"use {program.grid.count - program.grid.count % n or n} blocks"),
+        )
+    elif n != target.product.xcds:
+        yield Diagnostic(
+            "W601",
+            f"the remap deals blocks to {n} XCDs, {target.product.name} has {target.product.xcds}",
+            Label(xcd.span),
+            (),
+            ("blocks are dispatched to XCDs round robin; with another number, neighbours share no L2",),
+            Fix(f"write `xcd({target.product.xcds}, ...)`"),
+        )
+
+
+def _argument(stage: RemapStage, name: str) -> int:
+    return dict(stage.keywords).get(name, stage.positional[0] if stage.positional else 0)
+
+
+# ---------------------------------------------------------------- fragments
+
+
+def covered(program: Program) -> Counter[tuple[int, int]]:
+    """How many waves compute each tile of the block, by (tile row, tile column)."""
+    acc, shape = program.accumulator, program.compute.shape
+    assert shape is not None
+    counts: Counter[tuple[int, int]] = Counter()
+    for r, c in product(range(shape[0]), range(shape[1])):
+        for i, j in product(range(acc.fragments[0]), range(acc.fragments[1])):
+            counts[acc.tile_index(0, r, i, shape[0]), acc.tile_index(1, c, j, shape[1])] += 1
+    return counts
+
+
+def _cover(program: Program) -> Iterator[Diagnostic]:
+    acc = program.accumulator
+    counts = covered(program)
+    extents = (program.block[0] // acc.tile[0], program.block[1] // acc.tile[1])
+    wanted = set(product(range(extents[0]), range(extents[1])))
+    outside = sorted(set(counts) - wanted)
+    missing = sorted(wanted - set(counts))
+    twice = sorted(t for t, n in counts.items() if n > 1)
+    span = Label(acc.span, f"{acc.fragments[0]} x {acc.fragments[1]} fragments of {acc.tile[0]} x {acc.tile[1]} a wave")
+    other = (Label(program.compute.span, "waves"),)
+    if outside:
+        yield Diagnostic("E603", f"tile {outside[0]} of the output lies outside the block", span, other)
+    if missing:
+        yield Diagnostic("E602", f"no wave computes tile {missing[0]} of the block", span, other)
+    if twice:
+        yield Diagnostic("E602", f"{counts[twice[0]]} waves compute tile {twice[0]} of the block", span, other)
+
+
+def _stores(plan: Plan) -> Iterator[Diagnostic]:
+    """Fragments that the unrolled schedule does not store exactly once."""
+    for c in [c for c in plan.conflicts() if c.kind == "stores"][:1]:
+        i, j, times = map(int, c.detail.split())
+        what = "never stored" if not times else f"stored {times} times"
+        yield Diagnostic(
+            "E602",
+            f"fragment ({i}, {j}) of the output is {what}",
+            Label(statement(plan.program, "store")),
+            (Label(plan.program.accumulator.span, "every fragment is stored once"),),
+        )
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def _sizes(program: Program) -> Iterator[Diagnostic]:
+    """Static sizes that are no multiple of block or step, without a tail clause."""
+    if program.tail:
+        return
+    sides = ((program.m, "block's rows"), (program.n, "block's columns"), (program.k, "K-step"))
+    for axis, (dim, what) in enumerate(sides):
+        unit = program.block[axis]
+        if dim.size is not None and dim.size % unit:
+            low, high = dim.size // unit * unit, -(-dim.size // unit) * unit
+            near = f"{dim.name} = {low} or {high}" if low else f"{dim.name} = {high}"
+            chunked = not list(_ragged(program))
+            at = statement(program, "block")
+            edits = (Edit(Span(at.file, at.end, at.end), f"\n{_indent(at)}tail masked"),) if chunked else ()
+            yield Diagnostic(
+                "E604",
+                f"{dim.name} = {dim.size} is no multiple of the {what}, {unit}",
+                Label(dim.span, f"{dim.size} = {dim.size // unit} x {unit} + {dim.size % unit}"),
+                (Label(at, f"{what}: {unit}"),),
+                (f"the last {dim.size % unit} would not be computed; the nearest sizes are {near}",),
+                Fix("add a tail clause", edits) if chunked else Fix(f"use {near}"),
+            )
+
+
+def _indent(span: Span) -> str:
+    return " " * (span.column - 1)
+
+
+def _unrolling(program: Program) -> Iterator[Diagnostic]:
+    if program.unroll and program.steps is not None and program.steps % program.unroll:
+        steps, n = program.steps, program.unroll
+        size = steps // n * n * program.block[2] or n * program.block[2]
+        yield Diagnostic(
+            "E605",
+            f"{count_text(steps, 'K-step')} under a schedule that takes {n} at a time",
+            Label(statement(program, "unroll"), f"{n} K-steps a pass"),
+            (Label(program.k.span, f"{program.k.size} = {steps} x {program.block[2]}"),),
+            (f"the last pass would have {steps % n} of {n} steps left",),
+            Fix(f"use {program.k.name} = {size} or {size + n * program.block[2]}, or remove `unroll {n}`"),
+        )
+
+
+def _ragged(program: Program) -> Iterator[Tensor]:
+    """Tensors read in 16-byte chunks whose rows are no whole number of them."""
+    read = [program.a.tensor, program.b.tensor, *(s.tensor for s in program.epilogue if s.tensor)]
+    for tensor in dict.fromkeys(read):
+        inner = tensor.dims[-1].size
+        if len(tensor.dims) == 2 and inner is not None and inner * tensor.dtype.bytes % CHUNK:
+            yield tensor
+
+
+def _tail(program: Program) -> Iterator[Diagnostic]:
+    if not program.tail:
+        return
+    for tensor in _ragged(program):
+        inner = tensor.dims[-1]
+        unit = CHUNK // tensor.dtype.bytes
+        assert inner.size is not None
+        yield Diagnostic(
+            "E606",
+            f"a row of `{tensor.name}` is {inner.size * tensor.dtype.bytes} bytes, no multiple of {CHUNK}",
+            Label(inner.span, f"{inner.name} = {inner.size}"),
+            (Label(tensor.span, f"{tensor.dtype.spelling}, {inner.name} innermost"), Label(statement(program, "tail"))),
+            (f"rows are read in chunks of {CHUNK} bytes; one would reach across the end of a row",),
+            Fix(f"pad {inner.name} to {-(-inner.size // unit) * unit}"),
+        )
+
+
+def _extents(program: Program) -> Iterator[Diagnostic]:
+    """Tiles whose rows lie too far apart for a 32-bit offset."""
+    out = program.accumulator
+    tiles = [(o.tensor, o.lds_shape[0]) for o in program.operands]
+    tiles += [(out.tensor, out.tile[0]), *((s.tensor, out.tile[0]) for s in program.epilogue if s.tensor)]
+    seen: set[Dim] = set()
+    for tensor, rows in tiles:
+        inner = tensor.dims[-1]
+        if (
+            inner.size is None
+            or len(tensor.dims) < 2
+            or inner in seen
+            or rows * inner.size * tensor.dtype.bytes < OFFSETS
+        ):
+            continue
+        seen.add(inner)
+        yield Diagnostic(
+            "E607",
+            f"{rows} rows of `{tensor.name}` span {rows * inner.size * tensor.dtype.bytes} bytes",
+            Label(inner.span, f"{inner.name} = {inner.size}"),
+            (Label(tensor.span),),
+            ("a tile is addressed with 32-bit offsets from its first row: at most 2 GiB",),
+            Fix("use a smaller block, or split the tensor"),
+        )

@@ -1,0 +1,311 @@
+"""Registers (E4xx, W4xx): what a role keeps live, what every wave of the kernel is therefore allotted, whether it fits.
+
+Rule. Accumulators are zeroed, get every product once, and belong to one role. CDNA allots registers per kernel: every
+wave gets the maximum over the roles. The launch bounds say how many waves share a SIMD, and with them how many registers
+a wave may have before the compiler spills.
+
+Model. A role's registers are those its schedule keeps live at once - accumulators, register tiles from their read to
+their last multiply, staging registers from fetch to write, the pieces of a collective load in flight - and a few for
+addresses. It follows the written order of operations; the compiler may interleave reads with multiplies and need less, so
+the figure is an upper one. `least` is what no order can go below: the accumulators, what is held across iterations, and
+one base-tile slice of each operand. Only a `least` beyond the budget is an error. The constants below were compared
+with compiled kernels: `benchmarks/checks.py` prints estimate and machine code side by side.
+
+Proof idea. Products are counted on the unrolled programs of all waves (`tkgen.schedule.epochs`).
+
+Source. Register file and granule: `tkgen/targets/*.toml` (AMD CDNA3 ISA guide; LLVM AMDGPUUsage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tkgen.checks.shared_memory import lds_bytes
+from tkgen.checks.words import count_text, place, statement, waves_text
+from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.ir.ops import Action, Op
+from tkgen.ir.types import BASE_TILE, WAVE_LANES, Operand, Program, Role, Via
+from tkgen.schedule import Plan
+from tkgen.schedule.epochs import Conflict
+from tkgen.targets import Target
+from tkgen.toolchain.metadata import Resources
+
+ADDRESSES = 10  # lane addresses in LDS and global memory, the loop's constants
+STAGED_ADDRESSES = 16  # of an operand staged through registers: its own positions in memory and LDS
+MASKS = 40  # what the bounds of a tail clause keep live
+PIECES = 8  # 16-byte pieces in flight in one collective load (the embedded headers)
+
+
+@dataclass(frozen=True)
+class RoleRegisters:
+    """VGPRs per lane that a wave of one role keeps live, and what for; `least` is a lower bound of the total."""
+
+    role: str
+    waves: int
+    accumulators: int
+    tiles: int
+    staging: int
+    addresses: int
+    live: int
+    least: int
+
+
+@dataclass(frozen=True)
+class RegisterEstimate:
+    """What the kernel is predicted to take.
+
+    `allotted` is per lane of every wave, rounded to the target's granule; `budget` is the most that the launch bounds
+    leave a wave. `waves_per_simd` and `blocks_per_cu` are the occupancy it allows. `wasted_bytes` is what waves of a
+    block hold and their role never needs.
+    """
+
+    roles: tuple[RoleRegisters, ...]
+    allotted: int
+    budget: int
+    waves_per_simd: float
+    blocks_per_cu: int
+    limit: str
+    wasted_bytes: int
+
+
+def check(plan: Plan, target: Target) -> list[Diagnostic]:
+    """Sums that are not whole, kernels that must spill, loading waves that hold most of the registers."""
+    found = estimate(plan, target)
+    return [*_sums(plan), *_spills(plan, target, found), *_waste(plan, found)]
+
+
+def waves_per_simd(program: Program) -> int:
+    """Waves that the launch bounds ask a SIMD to hold: the occupancy clause, else what one block needs."""
+    return program.occupancy or -(-program.waves // 4)
+
+
+def estimate(plan: Plan, target: Target) -> RegisterEstimate:
+    """The registers, occupancy and waste of `plan` on `target`."""
+    program = plan.program
+    roles = tuple(_role(plan, role) for role in program.roles)
+    budget = target.max_registers(waves_per_simd(program))
+    allotted = target.allotted_registers(max(r.live for r in roles))
+    fitting = min(allotted, budget)
+    vgprs = min(fitting, target.max_vgprs)
+    occupancy = target.occupancy(vgprs, lds_bytes(program), program.waves, fitting - vgprs)
+    wasted = sum((allotted - target.allotted_registers(r.live)) * r.waves for r in roles) * WAVE_LANES * 4
+    return RegisterEstimate(
+        roles, allotted, budget, occupancy.waves_per_simd, occupancy.blocks_per_cu, occupancy.limit, wasted
+    )
+
+
+# ---------------------------------------------------------------- the model
+
+
+def _role(plan: Plan, role: Role) -> RoleRegisters:
+    program = plan.program
+    acc = program.accumulator.registers if role.multiplies else 0
+    tiles, staging = _live(plan, role)
+    loads = [program.operand(name) for name in role.loads]
+    addresses = ADDRESSES + sum(STAGED_ADDRESSES for o in loads if o.via is Via.REGISTERS)
+    if program.tail and loads:
+        addresses += MASKS
+    least = acc + ADDRESSES // 2
+    if role.multiplies:
+        sliced = [replace(o, slice=min(o.slice, BASE_TILE)) for o in program.operands]
+        least += sum(o.registers_per_tile for o in sliced)
+    if role.multiplies and not plan.automatic:
+        least = max(least, acc + _carried(plan, role))
+    return RoleRegisters(
+        role.name, len(role.waves), acc, tiles, staging, addresses, acc + tiles + staging + addresses, least
+    )
+
+
+def _live(plan: Plan, role: Role) -> tuple[int, int]:
+    """(register tiles, staging) live at the moment of one iteration when their sum is largest."""
+    program = plan.program
+    ops = next(b.ops for b in plan.bodies if b.role == role.name)
+    spans = [*_tile_spans(program, ops), *_staging_spans(program, role, ops)]
+    best = (0, 0)
+    for now in range(len(ops)):
+        tiles = sum(size for kind, size, live in spans if kind == "tile" and now in live)
+        staging = sum(size for kind, size, live in spans if kind == "staging" and now in live)
+        best = max(best, (tiles, staging), key=sum)
+    return best
+
+
+def _tile_spans(program: Program, ops: tuple[Op, ...]) -> Iterator[tuple[str, int, frozenset[int]]]:
+    """Register tiles of an iteration with the positions at which they are live: from the read to the last multiply."""
+    count = len(ops)
+    for i, read in enumerate(ops):
+        if read.action is not Action.READ:
+            continue
+        operand = program.operand(read.operand)
+        is_a = operand is program.a
+        for t in read.slices:
+            uses = [j for j, op in enumerate(ops) if op.action is Action.MULTIPLY and t in op.slices]
+            for f in read.rows or read.cols:
+                mine = [j for j in uses if f in (ops[j].rows if is_a else ops[j].cols)]
+                if mine:
+                    last = max(j - i + read.offset * count for j in mine)
+                    live = {(i + d) % count for d in range(max(last, 0) + 1)}
+                    yield "tile", operand.registers_per_tile, frozenset(live)
+
+
+def _staging_spans(program: Program, role: Role, ops: tuple[Op, ...]) -> Iterator[tuple[str, int, frozenset[int]]]:
+    """Staging registers from fetch to write, and the pieces in flight in a run of collective loads."""
+    count = len(ops)
+    run: list[tuple[int, Op]] = []
+    for i, op in enumerate(ops):
+        if op.action is Action.FETCH:
+            write = next((j for j, w in enumerate(ops) if w.action is Action.WRITE and w.operand == op.operand), i)
+            distance = (write - i) + (op.offset - ops[write].offset) * count
+            live = {(i + d) % count for d in range(max(distance, 0) + 1)}
+            yield "staging", pieces(program.operand(op.operand), role) * 4, frozenset(live)
+        if op.action is Action.LOAD:
+            run.append((i, op))
+        elif run and op.action is not Action.WAIT:
+            yield _in_flight(program, role, run)
+            run = []
+    if run:
+        yield _in_flight(program, role, run)
+
+
+def _in_flight(program: Program, role: Role, run: list[tuple[int, Op]]) -> tuple[str, int, frozenset[int]]:
+    """Loads one after the other: the compiler starts the next one's global reads before the last one's LDS writes."""
+    size = sum(min(pieces(program.operand(op.operand), role), PIECES) for _, op in run)
+    return "staging", 4 * min(size, 2 * PIECES), frozenset(i for i, _ in run)
+
+
+def pieces(operand: Operand, role: Role) -> int:
+    """16-byte pieces of a tile that one lane moves."""
+    return -(-operand.lds_bytes // (16 * WAVE_LANES * role.group))
+
+
+def _carried(plan: Plan, role: Role) -> int:
+    """Registers that a written schedule holds at the end of an iteration, whatever the compiler does within."""
+    ops = next(b.ops for b in plan.bodies if b.role == role.name)
+    spans = [*_tile_spans(plan.program, ops), *_staging_spans(plan.program, role, ops)]
+    last = len(ops) - 1
+    return sum(size for _, size, live in spans if last in live and 0 in live)
+
+
+# ---------------------------------------------------------------- findings
+
+
+def _sums(plan: Plan) -> Iterator[Diagnostic]:
+    """Accumulators that are not zeroed, or do not get every product once."""
+    conflicts = plan.conflicts()
+    kinds = {c.kind for c in conflicts}
+    zeros = [c for c in conflicts if c.kind == "zero"]
+    sums = [c for c in conflicts if c.kind == "products"]
+    if zeros:
+        yield _sum(plan, zeros[0], "is never zeroed", "starts from what the registers held before")
+    elif sums and not kinds & {"register", "unwritten"}:  # what is summed would follow from what is read
+        *_, s, t, how = sums[0].detail.split()
+        text = "is summed twice" if how == "twice" else "is missing from the sum"
+        yield _sum(plan, sums[0], f"is wrong: slice {t} of K-step {s} {text}", "not the whole product")
+
+
+def _sum(plan: Plan, c: Conflict, what: str, label: str) -> Diagnostic:
+    i, j = c.detail.split()[:2]
+    return Diagnostic(
+        "E402",
+        f"the sum in fragment ({i}, {j}) {what}",
+        Label(place(plan.program, c.second.op if c.second else None), label),
+        (),
+        (f"every fragment needs each of {count_text(plan.program.a.slices, 'slice')} of every K-step once",),
+        Fix("multiply every fragment and slice once in an iteration"),
+    )
+
+
+def _spills(plan: Plan, target: Target, found: RegisterEstimate) -> Iterator[Diagnostic]:
+    program = plan.program
+    worst = max(found.roles, key=lambda r: r.least)
+    if worst.least <= found.budget or "spills" in program.allow:
+        return
+    per_simd = waves_per_simd(program)
+    asked = program.occupancy is not None
+    span = program.accumulator.span
+    secondary = Label(statement(program, "occupancy"), "asked for here") if asked else Label(
+        program.compute.span, f"{program.waves} waves are {per_simd} on each of 4 SIMDs"
+    )  # fmt: skip
+    yield Diagnostic(
+        "E404" if asked else "E403",
+        f"a wave needs at least {worst.least} registers, {per_simd} waves on a SIMD leave it {found.budget}",
+        Label(span, f"{worst.accumulators} registers of sums"),
+        (secondary,),
+        (f"{target.name} has {target.registers_per_lane} registers for each lane of a SIMD; the kernel would spill",),
+        Fix(" or ".join(_changes(plan, target)) or "make the block smaller"),
+    )
+
+
+def _changes(plan: Plan, target: Target) -> list[str]:
+    """The smallest changes of one number that would fit."""
+    program = plan.program
+    rows, cols, step = program.block
+    per_simd = waves_per_simd(program)
+    worst = max((_role(plan, r) for r in program.roles), key=lambda r: r.least)
+    found = []
+    if program.occupancy:
+        fits = next((n for n in range(per_simd - 1, 0, -1) if worst.least <= target.max_registers(n)), None)
+        if fits is not None and fits >= -(-program.waves // 4):
+            found.append(f"ask for `occupancy {count_text(fits, 'wave')} per simd`")
+    excess = worst.least - target.max_registers(per_simd)
+    if worst.accumulators // 2 >= excess:
+        smaller = f"{rows // 2} x {cols}" if program.accumulator.fragments[0] % 2 == 0 else f"{rows} x {cols // 2}"
+        found.append(f"halve the fragments of a wave: `block {smaller} step {step}`")
+    return found
+
+
+def _waste(plan: Plan, found: RegisterEstimate) -> Iterator[Diagnostic]:
+    """Waves that only load hold more registers than those that multiply."""
+    program = plan.program
+    total = found.allotted * program.waves * WAVE_LANES * 4
+    idle = [r for r in program.roles if not r.multiplies]
+    if not idle or found.wasted_bytes * 2 <= total:
+        return
+    loaders = next(r for r in found.roles if r.role == idle[0].name)
+    yield Diagnostic(
+        "W401",
+        f"more than half of the block's registers, {found.wasted_bytes // 1024} KiB, are held by waves that do not "
+        "need them",
+        Label(idle[0].span, f"{waves_text(list(idle[0].waves))} need about {loaders.live} registers"),
+        (Label(program.accumulator.span, f"every wave is allotted about {found.allotted}"),),
+        ("registers are allotted per kernel, not per role: every wave gets the maximum",),
+        Fix("let fewer waves load"),
+    )
+
+
+def check_resources(plan: Plan, target: Target, resources: Resources) -> list[Diagnostic]:
+    """The real figures of a compiled kernel: spills and scratch (E405), less occupancy than the spec asks for (E404)."""
+    program = plan.program
+    found: list[Diagnostic] = []
+    if not resources.clean and "spills" not in program.allow:
+        predicted = estimate(plan, target)
+        parts = [
+            count_text(n, what)
+            for n, what in (
+                (resources.vgpr_spills, "spilled vector register"),
+                (resources.sgpr_spills, "spilled scalar register"),
+                (resources.scratch_bytes, "byte of scratch per lane"),
+            )
+            if n
+        ]
+        found.append(
+            Diagnostic(
+                "E405",
+                f"the compiled kernel keeps registers in memory: {', '.join(parts) or 'a dynamic stack'}",
+                Label(program.accumulator.span, f"about {predicted.allotted} registers were expected"),
+                (),
+                (f"{waves_per_simd(program)} waves on a SIMD leave {predicted.budget} registers",),
+                Fix(" or ".join(_changes(plan, target)) or "make the slice or the block smaller, or `allow spills`"),
+            )
+        )
+    real = target.waves_per_simd(resources.vgpr, resources.agpr)
+    if program.occupancy and real < program.occupancy and "low_occupancy" not in program.allow:
+        found.append(
+            Diagnostic(
+                "E404",
+                f"{resources.total_vgpr} registers let {count_text(real, 'wave')} share a SIMD, "
+                f"the spec asks for {program.occupancy}",
+                Label(statement(program, "occupancy")),
+            )
+        )
+    return found

@@ -1,0 +1,148 @@
+"""Repairs of written schedules: the edit that adds a missing barrier or wait, proven before it is offered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from tkgen.diagnostics import Edit
+from tkgen.ir.ops import Action, Op
+from tkgen.schedule import Plan
+from tkgen.schedule.barriers import minimum_stabbing
+from tkgen.schedule.epochs import Conflict, Event
+from tkgen.source import Span
+
+RACES = ("RAW", "WAR", "WAW")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """One barrier that a schedule lacks: the conflicts it would order, and the edit that adds it, if that is proven."""
+
+    conflicts: tuple[Conflict, ...]
+    edit: Edit | None
+
+
+@dataclass(frozen=True)
+class _Insertion:
+    """Operations to put before position `at` of an iteration, and the text that says the same."""
+
+    at: int
+    ops: tuple[Op, ...]
+    edit: Edit
+
+
+def missing_barriers(plan: Plan, races: Sequence[Conflict]) -> list[Missing]:
+    """The races grouped by the fewest barriers that would order them.
+
+    Positions and arcs are those of `tkgen.schedule.barriers`, over the one iteration that all waves execute. Where
+    roles have schedules of their own, races between the same two lines are one group, and no edit is offered.
+    """
+    if len(plan.bodies) > 1:
+        return [Missing(tuple(group), None) for group in _by_lines(races)]
+    ops = plan.bodies[0].ops
+    arcs = {id(c): _arc(ops, c) for c in races}
+    possible = {arc for arc in arcs.values() if arc is not None}
+    gaps = minimum_stabbing(possible, len(ops))
+    groups: dict[int, list[Conflict]] = {}
+    alone: list[Conflict] = []
+    for conflict in races:
+        arc = arcs[id(conflict)]
+        gap = next((g for g in gaps if arc is not None and (g - arc[0]) % len(ops) < arc[1]), None)
+        (alone if gap is None else groups.setdefault(gap, [])).append(conflict)
+    insertions = [_insertion(ops, [a for c in group if (a := arcs[id(c)])]) for group in groups.values()]
+    proven = not alone and _proves(plan, [i for i in insertions if i], races)
+    found = [
+        Missing(tuple(group), insertion.edit if insertion and proven else None)
+        for group, insertion in zip(groups.values(), insertions, strict=True)
+    ]
+    return found + [Missing(tuple(group), None) for group in _by_lines(alone)]
+
+
+def missing_wait(plan: Plan, conflict: Conflict) -> Edit | None:
+    """The edit that makes the wave wait for the first access before the barrier that comes too early."""
+    first, second = conflict.first, conflict.second
+    assert first is not None and second is not None
+    body = next((b for b in plan.bodies if any(op is first.op for op in b.ops)), None)
+    if plan.automatic or body is None:
+        return None
+    start = next(i for i, op in enumerate(body.ops) if op is first.op)
+    barrier = next((i for i, op in enumerate(body.ops) if i > start and op.action is Action.BARRIER), None)
+    if barrier is None:
+        return None
+    counter = "vm" if first.op.action is Action.COPY else "lds"
+    op, at = body.ops[barrier], barrier
+    if op.span is None:
+        return None
+    if op.span.text == "barrier":
+        edit = Edit(Span(op.span.file, op.span.start, op.span.start), f"wait {counter} 0 ")
+    else:  # the barrier that ends a cluster; before it stands the cluster's fence
+        edit, at = Edit(Span(op.span.file, op.span.end, op.span.end), f" wait {counter} 0"), barrier - 1
+    wait = Op(Action.WAIT, counter=counter, span=op.span)
+    ops = (*body.ops[:at], wait, *body.ops[at:])
+    repaired = plan.with_bodies(tuple(replace(b, ops=ops) if b is body else b for b in plan.bodies))
+    return edit if not any(_same(c, conflict) for c in repaired.conflicts()) else None
+
+
+def _same(a: Conflict, b: Conflict) -> bool:
+    return (
+        (a.kind, a.operand) == (b.kind, b.operand) and _op(a.first) == _op(b.first) and _op(a.second) == _op(b.second)
+    )
+
+
+def _op(event: Event | None) -> Op | None:
+    return event.op if event else None
+
+
+def _by_lines(races: Iterable[Conflict]) -> list[list[Conflict]]:
+    groups: dict[tuple[object, ...], list[Conflict]] = {}
+    for c in races:
+        lines = tuple(e.op.span.line if e and e.op.span else 0 for e in (c.first, c.second))
+        groups.setdefault((c.kind, *lines), []).append(c)
+    return list(groups.values())
+
+
+def _arc(ops: Sequence[Op], conflict: Conflict) -> tuple[int, int] | None:
+    """The gaps of the iteration's circle in one of which a barrier would order the conflict; None where none would."""
+    x, y = conflict.first, conflict.second
+    if x is None or y is None or x.tile != y.tile:
+        return None
+    positions = [next((i for i, op in enumerate(ops) if op is e.op), None) for e in (x, y)]
+    source, target = positions
+    if source is None or target is None:
+        return None
+    distance = (y.step - y.op.offset) - (x.step - x.op.offset)
+    gaps = target + distance * len(ops) - source
+    return ((source + 1) % len(ops), min(gaps, len(ops))) if gaps > 0 else None
+
+
+def _insertion(ops: Sequence[Op], arcs: Sequence[tuple[int, int]]) -> _Insertion | None:
+    """A barrier in a gap that all arcs share: the end of a `group` line if there is one, else the last gap."""
+    shared = [g for g in range(len(ops)) if all((g - first) % len(ops) < count for first, count in arcs)]
+    last_first = sorted(shared, key=lambda g: (g - arcs[0][0]) % len(ops), reverse=True)
+    for gap in last_first:
+        end = ops[gap - 1]  # gap 0 follows the last operation
+        if end.action is Action.FENCE and end.span is not None and re.match(r"group\b", end.span.text):
+            keyword = Span(end.span.file, end.span.start, end.span.start + len("group"))
+            inserted = (Op(Action.BARRIER, span=end.span), Op(Action.FENCE, span=end.span))
+            return _Insertion(gap or len(ops), inserted, Edit(keyword, "cluster"))
+    for gap in last_first:
+        op = ops[gap]
+        if op.span is not None and op.action not in (Action.FENCE, Action.BARRIER):
+            begins = re.match(rf"{op.action.value}\b", op.span.text)
+            text = "barrier " if begins else f"barrier {op.action.value} "
+            at = Span(op.span.file, op.span.start, op.span.start)
+            return _Insertion(gap, (Op(Action.BARRIER, span=op.span),), Edit(at, text))
+    return None
+
+
+def _proves(plan: Plan, insertions: Sequence[_Insertion], races: Sequence[Conflict]) -> bool:
+    """Whether the schedule with all insertions has none of the races left."""
+    if plan.automatic or not insertions:
+        return False
+    ops = list(plan.bodies[0].ops)
+    for insertion in sorted(insertions, key=lambda i: i.at, reverse=True):
+        ops[insertion.at : insertion.at] = insertion.ops
+    repaired = plan.with_bodies((replace(plan.bodies[0], ops=tuple(ops)),))
+    return not any(c.kind in RACES for c in repaired.conflicts())

@@ -1,0 +1,177 @@
+"""Shapes and types (E2xx, W2xx): the hardware of the target has the instructions that the spec asks for.
+
+Rule. The target has a matrix instruction of the operands' type and the chosen shape, and a K slice is a whole number of
+its depths. Operands go to LDS the way `via` says, by operations of that way. A spec is built for targets it names.
+
+Proof idea. Lookups in the target's data; the program's sizes were checked when it was resolved.
+
+Source. MFMA shapes and direct loads: `tkgen/targets/*.toml`, from the AMD CDNA3 and CDNA4 ISA guides. Element-wise
+reads of column-layout tiles: the ThunderKittens surface, whose col layout holds four rows of a column in a lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tkgen.checks.words import names_text, place, statement
+from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.ir.ops import Action
+from tkgen.ir.types import DType, Operand, Program, Via
+from tkgen.schedule import Plan
+from tkgen.targets import Target, target_names
+
+OPERATIONS = {
+    Via.COLLECTIVE: {Action.LOAD},
+    Via.REGISTERS: {Action.FETCH, Action.WRITE},
+    Via.DIRECT: {Action.COPY},
+}
+DIRECT_BYTES = 16  # a chunk of the swizzled tile; narrower direct loads would tear it
+
+
+def check(plan: Plan, target: Target) -> list[Diagnostic]:
+    """What the target cannot do, operations that do not fit `via`, and slow paths."""
+    program = plan.program
+    return [
+        *_targets(program, target),
+        *_mfma(program, target),
+        *_direct(program, target),
+        *_operations(plan),
+        *_slow_reads(program),
+        *_slow_products(program, target),
+    ]
+
+
+def _targets(program: Program, target: Target) -> Iterator[Diagnostic]:
+    if not program.targets:
+        return
+    span = statement(program, "targets")
+    unknown = [name for name in program.targets if name not in target_names()]
+    if unknown:
+        yield Diagnostic(
+            "E220",
+            f"there is no target {names_text(unknown)}",
+            Label(span),
+            (),
+            (),
+            Fix(f"the targets are {', '.join(target_names())}"),
+        )
+    elif target.name not in program.targets:
+        yield Diagnostic(
+            "E220",
+            f"this spec is not for {target.name}",
+            Label(span, f"for {', '.join(program.targets)} only"),
+            (),
+            (),
+            Fix(f"build with `--target {program.targets[0]}`, or add `{target.name}` to the line"),
+        )
+
+
+def _mfma(program: Program, target: Target) -> Iterator[Diagnostic]:
+    acc, dtype = program.accumulator, program.a.tensor.dtype.spelling
+    available = target.mfma_shapes(dtype)
+    fitting = [i for i in available if (i.m, i.n) == acc.mfma]
+    listed = ", ".join(f"{i.m} x {i.n} x {i.k}" for i in available)
+    if not fitting:
+        yield Diagnostic(
+            "E218",
+            f"{target.name} has no {acc.mfma[0]} x {acc.mfma[1]} matrix instruction for {dtype}",
+            Label(acc.span),
+            (Label(program.a.tensor.span, dtype),),
+            (f"it has {listed}" if available else f"it has none for {dtype}",),
+        )
+    elif all(program.a.slice % i.k for i in fitting):
+        depth = min(i.k for i in fitting)
+        yield Diagnostic(
+            "E218",
+            f"a slice of {program.a.slice} is no multiple of {depth}, the depth of {target.name}'s "
+            f"{acc.mfma[0]} x {acc.mfma[1]} matrix instruction for {dtype}",
+            Label(statement(program, "registers") if "registers" in program.spans else statement(program, "block")),
+            (),
+            (f"it has {listed}",),
+            Fix(f"make the slice a multiple of {depth}"),
+        )
+
+
+def _direct(program: Program, target: Target) -> Iterator[Diagnostic]:
+    direct = [o for o in program.operands if o.via is Via.DIRECT]
+    widest = max(target.direct_load_bytes, default=0)
+    if direct and widest < DIRECT_BYTES:
+        yield Diagnostic(
+            "E219",
+            f"{target.name} cannot bring {names_text([o.name for o in direct])} to LDS directly",
+            Label(direct[0].span, "`via direct`"),
+            (),
+            (
+                f"its loads from global memory to LDS move {widest} bytes a lane; "
+                f"tiles are laid out in chunks of {DIRECT_BYTES}",
+            ),
+            Fix("use `via registers`, which also keeps the load in flight, or build for gfx950"),
+        )
+
+
+def _operations(plan: Plan) -> Iterator[Diagnostic]:
+    """A written schedule moves each operand the way its `shared` line says."""
+    seen: set[tuple[str, Action]] = set()
+    for body in plan.bodies:
+        for op in body.ops:
+            if not op.operand or op.action is Action.READ or (op.operand, op.action) in seen:
+                continue
+            seen.add((op.operand, op.action))
+            operand = plan.program.operand(op.operand)
+            if op.action not in OPERATIONS[operand.via]:
+                right = " and ".join(f"`{a.value}`" for a in Action if a in OPERATIONS[operand.via])
+                way = next(via for via, actions in OPERATIONS.items() if op.action in actions)
+                yield Diagnostic(
+                    "E221",
+                    f"`{op.action.value} {op.operand}` in the schedule, but `{op.operand}` goes to LDS via "
+                    f"{operand.via.value}",
+                    Label(place(plan.program, op)),
+                    (Label(operand.span, f"via {operand.via.value}"),),
+                    (f"via {operand.via.value} a tile moves with {right}",),
+                    Fix(f"write `via {way.value}` in the `shared` line, or use {right}"),
+                )
+
+
+def _slow_reads(program: Program) -> Iterator[Diagnostic]:
+    """Operands whose register tiles are read from LDS an element at a time."""
+    if "slow_reads" in program.allow:
+        return
+    for operand in program.operands:
+        if operand.register_layout == "col" and operand.tensor.dtype.bytes == 2:
+            yield Diagnostic(
+                "W201",
+                f"`{operand.name}` is read from LDS one element at a time",
+                Label(operand.tensor.span, _stored(operand)),
+                (Label(program.accumulator.span, f"multiplied with `mma_{program.product}`"),),
+                (
+                    f"the matrix instruction wants {operand.tensor.dtype.spelling} values that are neighbours along "
+                    f"`{program.k.name}`; in this layout they lie a row apart, so a lane needs four 2-byte reads "
+                    "where another layout needs a fraction of one 16-byte read",
+                ),
+                Fix(f"{_transposed(operand)}, or accept it with `allow slow_reads`"),
+            )
+
+
+def _stored(operand: Operand) -> str:
+    return f"stored with `{operand.tensor.dims[0].name}` first"
+
+
+def _transposed(operand: Operand) -> str:
+    dims = operand.tensor.dims
+    dtype = operand.tensor.dtype.spelling
+    return f"store `{operand.name}` transposed, `global {operand.name} : {dtype}[{dims[1].name}, {dims[0].name}]`"
+
+
+def _slow_products(program: Program, target: Target) -> Iterator[Diagnostic]:
+    """f32 operands: the matrix units are several times slower for them."""
+    if program.a.tensor.dtype is not DType.F32 or not target.mfma_shapes("f32"):
+        return
+    times = target.peak_tflops("bf16") / target.peak_tflops("f32")
+    yield Diagnostic(
+        "W202",
+        f"f32 operands multiply at 1/{times:.0f} of the rate of bf16 on {target.name}",
+        Label(program.a.tensor.span, "f32"),
+        (),
+        (f"peak {target.peak_tflops('f32'):.0f} against {target.peak_tflops('bf16'):.0f} TFLOP/s",),
+        Fix("use bf16 or f16 operands; sums are f32 in any case"),
+    )

@@ -1,0 +1,136 @@
+"""Shared memory (E5xx, W5xx): the tiles fit, all of them are used, and their accesses are free of bank conflicts.
+
+Rule. The buffers of all operands, each aligned to 16 bytes as the kernel's allocator aligns them, fit in the LDS that
+one block of the target may have. Every access pattern of the kernel is served in as few passes as its width allows.
+
+Proof idea. The allocator hands out consecutive objects, so the total is a sum. Bank conflicts are counted on the
+addresses themselves: the Python twin of the headers' layout gives the byte that each lane touches.
+
+Source. LDS size and banks: `tkgen/targets/*.toml` (AMD CDNA3 and CDNA4 ISA guides). Which lanes LDS serves together:
+`tkgen.kittens.layout`, with its sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tkgen.checks.words import count_text, names_text
+from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.ir.types import BASE_TILE, Operand, Program
+from tkgen.kittens import layout
+from tkgen.schedule import Plan
+from tkgen.targets import Target
+from tkgen.targets.model import round_up
+
+ALIGNMENT = 16  # bytes; `shared_allocator` of the ThunderKittens surface
+
+
+def check(plan: Plan, target: Target) -> list[Diagnostic]:
+    """What does not fit, what is never used, what meets in banks."""
+    program = plan.program
+    return [*_budget(program, target), *_unused(plan), *_conflicts(program, target)]
+
+
+def lds_bytes(program: Program) -> int:
+    """Bytes of LDS that a block allocates, alignment included."""
+    total = 0
+    for operand in program.operands:
+        total = round_up(total, ALIGNMENT) + operand.lds_bytes * operand.buffers
+    return total
+
+
+def _budget(program: Program, target: Target) -> Iterator[Diagnostic]:
+    need, have = lds_bytes(program), target.lds_bytes_per_block
+    if need <= have:
+        return
+    a, b = program.operands
+    parts = [f"{o.name}: {count_text(o.buffers, 'buffer')} of {o.lds_shape[0]} x {o.lds_shape[1]} "
+             f"{o.tensor.dtype.spelling} = {o.buffers * o.lds_bytes} bytes" for o in program.operands]  # fmt: skip
+    yield Diagnostic(
+        "E501",
+        f"the tiles need {need} bytes of LDS, a block on {target.name} has {have}",
+        Label(a.span, f"{a.buffers * a.lds_bytes} bytes for `{a.name}`"),
+        () if a.span == b.span else (Label(b.span, f"{b.buffers * b.lds_bytes} bytes for `{b.name}`"),),
+        ("\n".join(parts),),
+        Fix(" or ".join(_smaller(program, have)) or "make the block smaller"),
+    )
+
+
+def _smaller(program: Program, have: int) -> list[str]:
+    """The changes of one number that make the tiles fit."""
+    a, b = program.operands
+    rows, cols, step = program.block
+    one = a.lds_bytes + b.lds_bytes
+    found = []
+    buffers = have // one
+    if a.buffers == b.buffers and 0 < buffers < a.buffers:
+        found.append(f"use `buffers {buffers}`")
+    smaller = step // 2
+    while smaller >= BASE_TILE and smaller % BASE_TILE == 0:
+        if (a.buffers * a.lds_bytes + b.buffers * b.lds_bytes) * smaller // step <= have:
+            found.append(f"halve the K-step: `block {rows} x {cols} step {smaller}`")
+            break
+        smaller //= 2
+    return found
+
+
+def _unused(plan: Plan) -> Iterator[Diagnostic]:
+    program = plan.program
+    for unused in program.unused:
+        note = {
+            "shared tile": "the product has two operands; nothing else goes through LDS, and no memory is set aside",
+            "register tile": "register tiles hold the operands of the product",
+            "tensor": "it would be an argument of the kernel that nothing reads",
+            "scalar": "it would be an argument of the kernel that nothing reads",
+        }[unused.what]
+        yield Diagnostic(
+            "W502",
+            f"the {unused.what} `{unused.name}` is never used",
+            Label(unused.span),
+            (),
+            (note,),
+            Fix("remove it"),
+        )
+    if program.steps is not None:
+        idle = [o for o in program.operands if o.buffers > program.steps]
+        if idle:
+            yield Diagnostic(
+                "W502",
+                f"{count_text(idle[0].buffers, 'buffer')} for {names_text([o.name for o in idle])}, but there "
+                f"{'is' if program.steps == 1 else 'are'} {count_text(program.steps, 'K-step')}",
+                Label(idle[0].span, f"{idle[0].buffers - program.steps} would never hold anything"),
+                (Label(program.k.span, f"{program.k.name} = {program.k.size}, a K-step is {program.block[2]}"),),
+                (),
+                Fix(f"use `buffers {program.steps}`"),
+            )
+
+
+def _conflicts(program: Program, target: Target) -> Iterator[Diagnostic]:
+    if target.lds_banks != layout.BANKS:
+        return  # the layout is one for 32 banks; with twice as many no access meets more often
+    for operand in program.operands:
+        instruction, ways = read_ways(operand)
+        if ways > 1:
+            yield Diagnostic(
+                "W501",
+                f"reads of `{operand.name}` from LDS meet in banks, {ways} ways",
+                Label(operand.span, f"`{instruction}` on {operand.lds_shape[0]} x {operand.lds_shape[1]} tiles"),
+                (),
+                (f"each such read takes {ways} passes instead of one",),
+                Fix("store the operand with the contracted dimension last"),
+            )
+
+
+def read_ways(operand: Operand) -> tuple[str, int]:
+    """The instruction that reads register tiles of an operand from LDS and its bank conflicts (1: none)."""
+    size = operand.tensor.dtype.bytes
+    rows, cols = operand.lds_shape
+    kind: layout.Layout = "col" if operand.register_layout == "col" else "row"
+    worst: tuple[int, str] = (1, layout.fragment_instruction(size, cols, kind))
+    for base_row in range(min(rows // BASE_TILE, 2)):
+        for base_col in range(cols // BASE_TILE):
+            instruction = layout.fragment_instruction(size, cols, kind, base_col)
+            for element in range(4 if kind == "col" else 1):
+                addresses = layout.fragment_addresses(size, rows, cols, kind, base_row, base_col, element)
+                worst = max(worst, (layout.conflict_ways(instruction, addresses), str(instruction)))
+    return worst[1], worst[0]

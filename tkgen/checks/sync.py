@@ -1,0 +1,490 @@
+"""Synchronisation (E3xx, W3xx): nothing is read before it is there or overwritten before all have read it; all meet.
+
+Rule. Two accesses to one LDS buffer on different waves, at least one of them a write, are ordered by a barrier between
+the completion of the first and the start of the second. All waves pass the same number of barriers. A collective runs
+on exactly the waves of one aligned group. What a wave multiplies is what it has read, what it writes to LDS what it has
+fetched.
+
+Proof idea. The programs of all roles and phases are unrolled until their pattern repeats, every operation gets the
+epochs in which it begins and is complete (`tkgen.schedule.epochs`), and every pair that the sequential meaning orders
+is compared: exact, because control flow is uniform and epochs are affine in the iteration.
+
+Source. "Barrier calculus" of the project's design; hardware waits from the AMD CDNA3 ISA guide, "S_WAITCNT".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tkgen.checks.repair import RACES, Missing, missing_barriers, missing_wait
+from tkgen.checks.words import count_text, names_text, place, waves_text
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.ir.ops import Action, Body, Op
+from tkgen.ir.types import Program, Role
+from tkgen.schedule import Plan
+from tkgen.schedule.epochs import NEVER, Conflict, Event
+from tkgen.source import Span
+from tkgen.targets import Target
+
+CODES = {"RAW": "E301", "WAR": "E302", "WAW": "E303"}
+PROOFS = 40_000  # events that the search for redundant barriers and waits may trace in all; beyond it stays silent
+
+
+def check(plan: Plan, target: Target) -> list[Diagnostic]:
+    """Everything that some interleaving of the waves gets wrong, then barriers and waits that order nothing."""
+    program = plan.program
+    groups = list(_collectives(program))
+    twice = [] if groups else list(_loaded_twice(program))
+    phases = list(_phases(plan))
+    found = [*groups, *twice, *phases]
+    conflicts = plan.conflicts()
+    deadlocks = [c for c in conflicts if c.kind == "barriers"]
+    if deadlocks and not phases:
+        return [*found, _deadlock(plan, deadlocks[0])]  # epochs of waves that do not meet say nothing more
+    races = [c for c in conflicts if c.kind in RACES and c.first and c.second]
+    if not found:
+        found += _races(plan, races)
+    found += [d for c in _first_per_operand(conflicts) if (d := _data(plan, c))]
+    return found if conflicts or found else _redundant(plan)
+
+
+# ---------------------------------------------------------------- who takes part
+
+
+def _collectives(program: Program) -> Iterator[Diagnostic]:
+    for role in program.roles:
+        if not role.loads:
+            continue
+        n, waves = role.group, len(role.waves)
+        span = role.loads_span or role.span
+        named = names_text(role.loads)
+        if n > waves:
+            label = f"{n} waves together"
+            note = (
+                f"`group<{n}>::load` gives each of {n} x 64 threads its part of the tile; {waves_text(list(role.waves))} "
+                f"are {waves}, so {n - waves} of {n} parts of {named} would never be loaded"
+            )
+            remedy = f"load by {waves} waves, or give the role {n} waves"
+        elif waves % n:
+            label = f"{n} waves together"
+            note = f"{waves} waves make {waves // n} whole groups of {n}; {waves % n} waves would run a part of one"
+            remedy = f"use a group size that divides {waves}"
+        elif role.first % n:
+            label = f"the group starts at wave {role.first}"
+            note = (
+                f"groups of {n} start at waves 0, {n}, {2 * n}, ...: {waves_text(list(role.waves))} lie in two of them"
+            )
+            remedy = f"let the role start at a multiple of {n}"
+        else:
+            continue
+        yield Diagnostic(
+            "E306",
+            f"the loads of role `{role.name}` run on {_one_group(role)}",
+            Label(span, label),
+            () if span == role.span else (Label(role.span, f"{waves_text(list(role.waves))}"),),
+            (note,),
+            Fix(remedy),
+        )
+
+
+def _one_group(role: Role) -> str:
+    n, waves = role.group, len(role.waves)
+    if n > waves:
+        return f"{count_text(waves, 'wave')}, but are collectives of {n}"
+    return f"{count_text(waves, 'wave')}, which are no aligned groups of {n}"
+
+
+def _loaded_twice(program: Program) -> Iterator[Diagnostic]:
+    """One tile, several writers: two roles, or the groups of one role."""
+    for operand in program.operands:
+        roles = [r for r in program.roles if operand.name in r.loads]
+        if len(roles) > 1:
+            yield Diagnostic(
+                "E303",
+                f"`{operand.name}` is loaded by two roles, `{roles[0].name}` and `{roles[1].name}`",
+                Label(roles[1].loads_span or roles[1].span, "loaded again here"),
+                (Label(roles[0].loads_span or roles[0].span, "first loaded here"),),
+                (
+                    f"{waves_text(list(roles[0].waves))} and {waves_text(list(roles[1].waves))} write the same bytes of "
+                    "LDS with no order between them, and global memory is read twice",
+                ),
+                Fix(f"let one role load `{operand.name}` and the other the rest"),
+            )
+    for role in program.roles:
+        groups = len(role.waves) // role.group
+        if role.loads and groups > 1:
+            yield Diagnostic(
+                "E308",
+                f"each of {groups} groups of role `{role.name}` loads the whole of {names_text(role.loads)}",
+                Label(role.loads_span or role.span, f"{count_text(role.group, 'wave')} of {len(role.waves)}"),
+                (),
+                (
+                    f"waves {role.first} and {role.first + role.group} write the same bytes of LDS with no order between "
+                    f"them, and global memory is read {groups} times",
+                ),
+                Fix(f"load by all {len(role.waves)} waves of the role, or shrink the role to {role.group}"),
+            )
+
+
+def _phases(plan: Plan) -> Iterator[Diagnostic]:
+    program = plan.program
+    shifts = {w.phase for w in plan.waves}
+    for phase in program.phases:
+        if plan.automatic:
+            yield Diagnostic(
+                "E309",
+                "a phase shift needs a written schedule",
+                Label(phase.span, "shifts by clusters"),
+                (),
+                ("the schedule that tkgen derives has no clusters; its barriers are placed for waves in step",),
+                Fix("write a `schedule` block, or remove the phase"),
+            )
+        elif phase.last >= program.waves:
+            yield Diagnostic(
+                "E309",
+                f"the phase shifts wave {phase.last}, but the block has {program.waves} waves",
+                Label(phase.span, f"waves are 0..{program.waves - 1}"),
+            )
+        elif shifts != {0} and 0 not in shifts:
+            yield Diagnostic(
+                "E309",
+                "every wave is shifted, so none runs ahead of another",
+                Label(phase.span, "together with the other phases: all waves"),
+                (),
+                (f"the smallest shift is {count_text(min(shifts), 'cluster')}; a shift counts from waves without one",),
+                Fix("shift a part of the waves"),
+            )
+            return
+        elif plan.barriers_per_step == 0:
+            yield Diagnostic(
+                "E309",
+                "a phase shift by clusters, but no line of the schedule ends with a barrier",
+                Label(phase.span, "nothing to shift by"),
+                (),
+                ("a cluster ends with a barrier, a group does not",),
+                Fix("make lines of the schedule clusters"),
+            )
+
+
+def _deadlock(plan: Plan, conflict: Conflict) -> Diagnostic:
+    """Waves that pass different numbers of barriers: the one with fewer ends while the others wait."""
+    owners = [next(w for w in plan.waves if wave in w.waves) for wave in conflict.waves]
+    bodies = [next(b for b in plan.bodies if b.role == w.role) for w in owners]
+    per_step = [_barriers(b) for b in bodies]
+    totals = [int(n) for n in conflict.detail.split()]
+    first, second = owners[0].role, owners[1].role
+    spans = [_schedule_span(plan.program, w.role) for w in owners]
+    if per_step[0] != per_step[1]:
+        message = f"roles `{first}` and `{second}` pass {per_step[0]} and {per_step[1]} barriers in a K-step"
+        few = 0 if per_step[0] < per_step[1] else 1
+        note = (
+            f"`s_barrier` counts waves: after {count_text(min(totals), 'barrier')} {waves_text(list(owners[few].waves))} are "
+            f"through while {waves_text(list(owners[1 - few].waves))} wait at their next one for ever"
+        )
+    else:
+        message = f"waves {conflict.waves[0]} and {conflict.waves[1]} pass {totals[0]} and {totals[1]} barriers"
+        note = "`s_barrier` counts waves: those with more barriers wait for ever"
+    return Diagnostic(
+        "E307",
+        message + ": deadlock",
+        Label(spans[1], f"{count_text(per_step[1], 'barrier')} in each K-step"),
+        (Label(spans[0], f"{count_text(per_step[0], 'barrier')} in each K-step"),) if spans[0] != spans[1] else (),
+        (note,),
+        Fix("give every role the same number of barriers in its schedule"),
+    )
+
+
+def _barriers(body: Body) -> int:
+    return sum(op.action is Action.BARRIER for op in body.ops)
+
+
+def _schedule_span(program: Program, role: str) -> Span:
+    found = next(r for r in program.roles if r.name == role)
+    schedule = found.schedule or program.schedule
+    return schedule.span if schedule else found.span
+
+
+# ---------------------------------------------------------------- races
+
+
+def _races(plan: Plan, races: Sequence[Conflict]) -> list[Diagnostic]:
+    """A finding for each barrier or wait that is missing, with all that it would order."""
+    early = [c for c in races if c.detail == "wait"]
+    unordered = [c for c in races if c.detail != "wait"]
+    found = [_race(plan, missing) for missing in missing_barriers(plan, unordered)] if unordered else []
+    by_place: dict[tuple[object, ...], list[Conflict]] = {}
+    for c in early:
+        assert c.first and c.second
+        by_place.setdefault((c.kind, c.first.op.action, place(plan.program, c.first.op).line), []).append(c)
+    return found + [_early(plan, group) for group in by_place.values()]
+
+
+def _race(plan: Plan, missing: Missing) -> Diagnostic:
+    order = ("RAW", "WAR", "WAW")
+    group = sorted(missing.conflicts, key=lambda c: order.index(c.kind))
+    kind = group[0].kind
+    same = [c for c in group if c.kind == kind]
+    names = names_text(sorted(c.operand for c in same))
+    plural = "are" if " and " in names else "is"
+    message = {
+        "RAW": f"{names} {plural} read before the waves that load the tile are done",
+        "WAR": f"{names} {plural} overwritten while other waves still read the tile",
+        "WAW": f"{names} {plural} written twice with no order between the writes",
+    }[kind]
+    others = sorted({c.kind for c in group} - {kind})
+    notes = [_interleaving(plan, group[0])]
+    if others:
+        notes.append("the same barrier is missing for the next writes to the buffer")
+    remedy = "put a barrier between the two: a `cluster` ends with one, a `group` does not"
+    if plan.automatic:
+        remedy = "remove what holds the waves apart, or write the schedule"
+    if missing.edit:
+        remedy = "end the line with a barrier" if missing.edit.text == "cluster" else "add a barrier"
+    fix = Fix(remedy, (missing.edit,) if missing.edit else ())
+    return Diagnostic(CODES[kind], message, *_labels(plan.program, group[0]), tuple(notes), fix)
+
+
+def _early(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
+    """A barrier follows, but the operation need not be complete when its wave gets there."""
+    c = group[0]
+    assert c.first and c.second
+    names = names_text(sorted(g.operand for g in group))
+    what = {Action.READ: "reads", Action.COPY: "direct loads", Action.WRITE: "LDS writes"}.get(
+        c.first.op.action, "loads"
+    )
+    counter = "vm" if c.first.op.action is Action.COPY else "lds"
+    waited = "nothing waits for them" if c.first.done is NEVER else "they are waited for only behind it"
+    edit = missing_wait(plan, c)
+    return Diagnostic(
+        "E304",
+        f"a barrier follows the {what} of {names}, but {waited}",
+        *_labels(plan.program, c),
+        (_interleaving(plan, c), f"a barrier does not wait for memory: a wave may pass it with {what} outstanding"),
+        Fix(f"wait for them before the barrier: `wait {counter} 0`", (edit,) if edit else ()),
+    )
+
+
+def _labels(program: Program, c: Conflict) -> tuple[Label, tuple[Label, ...]]:
+    assert c.first and c.second
+    first, second = place(program, c.first.op), place(program, c.second.op)
+    texts = _verb(c.first.op), _verb(c.second.op)
+    if first == second:
+        return Label(second, f"{texts[0]}, then {texts[1]}"), ()
+    return Label(second, f"{texts[1]} {_step(c.second)}"), (Label(first, f"{texts[0]} {_step(c.first)}"),)
+
+
+def _verb(op: Op) -> str:
+    return {Action.READ: "reads", Action.FETCH: "fetches", Action.COPY: "copies", Action.WRITE: "writes"}.get(
+        op.action, "loads"
+    )
+
+
+def _step(event: Event) -> str:
+    return f"K-step {event.step}" + (f" of tile {event.tile}" if event.tile else "")
+
+
+def _interleaving(plan: Plan, c: Conflict) -> str:
+    """What two waves may do at the same time, with wave numbers, K-steps and the barriers passed."""
+    x, y = c.first, c.second
+    assert x and y
+    u, v = c.waves
+    same = plan.program.operand(c.operand).buffers == 1 or (x.step, x.tile) != (y.step, y.tile)
+    into = " into the same buffer" if same and c.kind != "RAW" else ""
+    first = {Action.READ: "still reads", Action.COPY: "still copies"}.get(x.op.action, "still writes")
+    second = {Action.READ: "reads", Action.COPY: "copies"}.get(y.op.action, "writes")
+    if u == v:
+        return f"wave {u} {second} `{c.operand}` of {_step(y)} before its own access to {_step(x)} is complete"
+    passed = (
+        f"both have passed {count_text(y.begin, 'barrier')}"
+        if x.begin == y.begin
+        else f"wave {u} has passed {count_text(x.begin, 'barrier')} when it starts, wave {v} {y.begin}"
+    )
+    return f"wave {u} {first} `{c.operand}` of {_step(x)} while wave {v} {second} {_step(y)}{into}: {passed}"
+
+
+# ---------------------------------------------------------------- what the data is
+
+
+def _first_per_operand(conflicts: Sequence[Conflict]) -> list[Conflict]:
+    """One conflict of each kind and operand: the others are the same mistake in other steps or fragments."""
+    first: dict[tuple[str, str], Conflict] = {}
+    for c in conflicts:
+        first.setdefault((c.kind, c.operand), c)
+    kinds = {kind for kind, _ in first}
+    if "unwritten" in kinds or "register" in kinds:  # what is summed follows from what is read
+        first = {key: c for key, c in first.items() if key[0] != "products"}
+    return list(first.values())
+
+
+def _data(plan: Plan, c: Conflict) -> Diagnostic | None:
+    """E305, E310, E311: a step that nobody loads, registers or staging that hold something else."""
+    program = plan.program
+    if c.kind == "unwritten" and c.second:
+        return Diagnostic(
+            "E305",
+            f"{_step(c.second)} of `{c.operand}` is read, but nobody loads it",
+            Label(place(program, c.second.op), "read here"),
+            tuple(_loads(plan, c.operand)),
+            (f"in iteration k this reads `{c.operand}[{_relative(c.second.op)}]`",),
+            Fix(f"load the step that is read, or read the step that is loaded; `{c.operand}[k+1]` names the next"),
+        )
+    if c.kind == "register" and c.second:
+        fragment, slice_ = c.detail.split()
+        tile = f"`{c.operand}` fragment {fragment}, slice {slice_}"
+        held = "nothing yet" if c.first is None else f"the tile read for {_step(c.first)}"
+        secondary = () if c.first is None else (Label(place(program, c.first.op), "the register tile's last read"),)
+        return Diagnostic(
+            "E310",
+            f"a multiply of {_step(c.second)} finds another tile of `{c.operand}` in its registers",
+            Label(place(program, c.second.op), f"needs {tile} of {_step(c.second)}"),
+            secondary,
+            (
+                f"wave {c.waves[0]} holds {held} there; it has {count_text(program.a.register_buffers, 'register buffer')}, "
+                f"and slice t of step s lives in buffer (s * {program.a.slices} + t) mod {program.a.register_buffers}",
+            ),
+            Fix("read every slice before it is multiplied, and no more than the buffers ahead"),
+        )
+    if c.kind == "staging" and c.second:
+        return _staging(plan, c)
+    return None
+
+
+def _staging(plan: Plan, c: Conflict) -> Diagnostic:
+    assert c.second
+    secondary = () if c.first is None else (Label(place(plan.program, c.first.op), f"fetches {_step(c.first)}"),)
+    if c.detail == "overwritten":
+        message = f"the staging registers of `{c.operand}` are filled again before they are written to LDS"
+        label = f"fetches {_step(c.second)}"
+    elif c.first is None:
+        message = f"`write {c.operand}` of {_step(c.second)} finds nothing in the staging registers"
+        label = "nothing has been fetched since the last write"
+    else:
+        message = f"`write {c.operand}` of {_step(c.second)} finds {_step(c.first)} in the staging registers"
+        label = f"writes {_step(c.second)}"
+    return Diagnostic(
+        "E311",
+        message,
+        Label(place(plan.program, c.second.op), label),
+        secondary,
+        (f"`{c.operand}` has one set of staging registers: each fetch is written before the next",),
+        Fix("fetch and write the same step once each, in this order"),
+    )
+
+
+def _loads(plan: Plan, operand: str) -> Iterator[Label]:
+    for body in plan.bodies:
+        for op in body.ops:
+            if op.writes_lds and op.operand == operand and op.span:
+                yield Label(op.span, f"loads `{operand}[{_relative(op)}]`")
+                return
+
+
+def _relative(op: Op) -> str:
+    return f"k{op.offset:+d}" if op.offset else "k"
+
+
+# ---------------------------------------------------------------- redundant barriers and waits
+
+
+def _redundant(plan: Plan) -> list[Diagnostic]:
+    """Barriers and waits of a written schedule that can all go together without anything left unordered."""
+    if plan.automatic:
+        return []
+    return [*_redundant_barriers(plan), *_redundant_waits(plan)]
+
+
+def _redundant_barriers(plan: Plan) -> Iterator[Diagnostic]:
+    covers = plan.covers()
+    candidates = [
+        n
+        for n in range(min(map(_barriers, plan.bodies)))
+        if all(not op.automatic and not covers[id(op)].alone and _is_order(plan, op) for op in _nth(plan, n))
+    ]
+    budget = PROOFS
+    removed: list[int] = []
+    for n in candidates:
+        budget -= _events(plan)
+        if budget < 0:
+            return
+        if not plan.with_bodies(_without_barriers(plan, [*removed, n])).conflicts():
+            removed.append(n)
+    for n in removed:
+        op = _nth(plan, n)[0]
+        shared = covers[id(op)].shared
+        yield Diagnostic(
+            "W301",
+            "this barrier orders nothing",
+            Label(place(plan.program, op), "the barrier that ends this cluster" if _ends_cluster(op) else ""),
+            (Label(place(plan.program, shared[2]), "already orders them"),)
+            if shared and shared[2].span != op.span
+            else (),
+            (
+                f"of the accesses on its two sides, such as `{shared[0]}` and `{shared[1]}`, all that must be ordered are "
+                "ordered by another barrier"
+                if shared
+                else "no two accesses of different waves to one buffer lie on its two sides",
+            ),
+            _removal(op) if len(plan.bodies) == 1 else Fix("remove it in the schedule of every role"),
+        )
+
+
+def _is_order(plan: Plan, op: Op) -> bool:
+    """Whether a barrier is there for order alone; with phase shifts, the ends of clusters are the waves' clock."""
+    return not (plan.program.phases and _ends_cluster(op))
+
+
+def _ends_cluster(op: Op) -> bool:
+    return op.span is not None and op.span.text != "barrier"
+
+
+def _removal(op: Op) -> Fix:
+    assert op.span is not None
+    if _ends_cluster(op):
+        keyword = Span(op.span.file, op.span.start, op.span.start + len("cluster"))
+        return Fix("make the line a `group`", (Edit(keyword, "group"),))
+    return Fix("remove it", (Edit(op.span, ""),))
+
+
+def _nth(plan: Plan, n: int) -> list[Op]:
+    """The n-th barrier of an iteration, of each role."""
+    return [[op for op in b.ops if op.action is Action.BARRIER][n] for b in plan.bodies]
+
+
+def _without_barriers(plan: Plan, ordinals: Sequence[int]) -> tuple[Body, ...]:
+    result = []
+    for body in plan.bodies:
+        barriers = [i for i, op in enumerate(body.ops) if op.action is Action.BARRIER]
+        gone = {barriers[n] for n in ordinals}
+        result.append(replace(body, ops=tuple(op for i, op in enumerate(body.ops) if i not in gone)))
+    return tuple(result)
+
+
+def _redundant_waits(plan: Plan) -> Iterator[Diagnostic]:
+    budget = PROOFS
+    for b, body in enumerate(plan.bodies):
+        for op in [op for op in body.ops if op.action is Action.WAIT and not op.automatic]:
+            budget -= _events(plan)
+            if budget < 0:
+                return
+            ops = tuple(o for o in plan.bodies[b].ops if o is not op)
+            bodies = (*plan.bodies[:b], replace(plan.bodies[b], ops=ops), *plan.bodies[b + 1 :])
+            without = plan.with_bodies(bodies)
+            if without.conflicts():
+                continue
+            plan = without
+            span = place(plan.program, op)
+            yield Diagnostic(
+                "W302",
+                "nothing depends on this wait",
+                Label(span),
+                (),
+                ("what it waits for is complete already, or is waited for again before the barrier that orders it",),
+                Fix("remove it", (Edit(span, ""),)),
+            )
+
+
+def _events(plan: Plan) -> int:
+    """Operations that one proof traces."""
+    passes = plan.passes_to_prove
+    return plan.tiles_to_prove * sum(len(w.prologue) + len(w.body) * passes + len(w.epilogue) for w in plan.waves)

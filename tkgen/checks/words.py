@@ -1,0 +1,44 @@
+"""Words and places that several families of checks use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tkgen.ir.ops import Action, Op
+from tkgen.ir.types import Program
+from tkgen.source import Span
+
+
+def waves_text(waves: Sequence[int]) -> str:
+    """`wave 3`, `waves 0..3` or `waves 0, 2`."""
+    if len(waves) == 1:
+        return f"wave {waves[0]}"
+    if list(waves) == list(range(waves[0], waves[-1] + 1)):
+        return f"waves {waves[0]}..{waves[-1]}"
+    return "waves " + ", ".join(map(str, waves))
+
+
+def names_text(names: Sequence[str]) -> str:
+    """`A`, or `A` and `B`, in backquotes."""
+    return " and ".join(f"`{n}`" for n in dict.fromkeys(names))
+
+
+def count_text(number: int, what: str) -> str:
+    """`1 barrier`, `2 barriers`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def place(program: Program, op: Op | None) -> Span:
+    """Where an operation stands in the spec; for one that tkgen placed, the nearest statement that asks for it."""
+    if op is not None and op.span is not None:
+        return op.span
+    if op is not None and op.operand:
+        return program.operand(op.operand).span
+    if op is not None and op.action is Action.STORE and "store" in program.spans:
+        return program.spans["store"]
+    return program.spans["schedule" if op is None and "schedule" in program.spans else "accumulate"]
+
+
+def statement(program: Program, name: str) -> Span:
+    """The first statement of that kind, or the kernel's name where there is none."""
+    return program.spans.get(name, program.spans["kernel"])
