@@ -382,6 +382,75 @@ def explain(code: Annotated[str, typer.Argument(help="A diagnostic's code, such 
         _fail(str(error), USAGE)
 
 
+# ---------------------------------------------------------------- running
+
+
+@app.command()
+def run(
+    specs: Specs,
+    target: Target = None,
+    define: Defines = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
+    schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try.")] = 1,
+    device: Annotated[str, typer.Option(help="`emulator`, or `gpu` through the built module.")] = "emulator",
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Processes that share the blocks.")] = 1,
+    as_json: Json = False,
+    cxx: Cxx = None,
+    roots: Roots = None,
+) -> None:
+    """Build specs, run their machine code with random inputs, and compare with torch."""
+    from tkgen import launching
+
+    if device not in ("emulator", "gpu"):
+        raise typer.BadParameter("--device is `emulator` or `gpu`")
+    rows = []
+    for path in _spec_files(specs):
+        with _reported():
+            rows += launching.run_spec(
+                path, _defines(define), target, roots or (), device, seed, schedules, jobs, cxx
+            )
+    if as_json:
+        _say(json.dumps([row.to_json() for row in rows], indent=2))
+    else:
+        for row in rows:
+            _say(row.to_text())
+    raise typer.Exit(OK if all(row.ok for row in rows) else WRONG)
+
+
+@app.command()
+def test(
+    specs: Specs,
+    target: Target = None,
+    schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try on each size.")] = 5,
+    generated: Annotated[Path | None, typer.Option(help="Folder of checked-in sources to compare with.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
+    jobs: Jobs = 1,
+    as_json: Json = False,
+    cxx: Cxx = None,
+) -> None:
+    """The regression run: every spec at several sizes, under several schedules, against source and figures expected."""
+    from dataclasses import asdict
+
+    from tkgen import regression
+    from tkgen.toolchain.files import write_atomic
+
+    def one(path: Path) -> dict[str, object]:
+        found = regression.test_spec(path, target=target, schedules=schedules, generated=generated, cxx=cxx)
+        bad = [r for r in found if r.failure]
+        if not as_json:
+            _say(f"{path}: {len(found) - len(bad)} passed, {len(bad)} failed  ({sum(r.seconds for r in found):.1f} s)")
+            for r in bad:
+                _say(f"  {r.case}: {r.failure}")
+        return {"results": found}
+
+    results = [r for d in _each(one, _spec_files(specs), jobs, "testing") for r in d["results"]]  # type: ignore[attr-defined]
+    if junit is not None:
+        write_atomic(junit, regression.junit(results))
+    if as_json:
+        _say(json.dumps([asdict(r) for r in results], indent=2))
+    raise typer.Exit(WRONG if any(r.failure for r in results) else OK)
+
+
 # ---------------------------------------------------------------- the project
 
 

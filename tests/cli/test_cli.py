@@ -1,0 +1,183 @@
+"""The commands as a user runs them: output, files, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tkgen.cli import app
+
+ROOT = Path(__file__).parents[2]
+EIGHT_WAVE = str(ROOT / "specs" / "eight_wave.tk")
+
+
+def tkgen(*args: str) -> Result:
+    return CliRunner().invoke(app, list(args))
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    path = tmp_path / "eight_wave.tk"
+    path.write_text(Path(EIGHT_WAVE).read_text())
+    return path
+
+
+def test_help_names_every_command() -> None:
+    out = tkgen("--help").output
+    for command in ("build", "check", "fmt", "graph", "explain", "doctor", "specs", "new", "regen", "run", "test"):
+        assert f" {command} " in out
+
+
+def test_version() -> None:
+    import tkgen as package
+
+    assert tkgen("--version").output.strip() == f"tkgen {package.__version__}"
+
+
+def test_build_writes_every_output(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = tkgen("build", EIGHT_WAVE, "-o", str(out), "--emit", "cpp,asm,hsaco,report,harness")
+    assert result.exit_code == 0, result.output
+    assert "0 spills" in result.output and "2 barriers/step" in result.output
+    assert sorted(p.name for p in out.iterdir()) == [
+        "eight_wave.cpp", "eight_wave.hsaco", "eight_wave.json", "eight_wave.s", "eight_wave_check.cpp",
+        "eight_wave_check.py",
+    ]  # fmt: skip
+    report = json.loads((out / "eight_wave.json").read_text())
+    assert report["resources"]["vgpr_spills"] == report["resources"]["scratch_bytes"] == 0
+    assert 0 < report["resources"]["vgpr"] <= 256
+    assert report["lds_bytes"] == 2 * 128 * 64 * 2
+    assert report["barriers_per_step"] == 2 and report["flat_instructions"] == 0
+    assert sum(report["main_loop"]["mfma"].values()) == 2 * (1 * 2 * 2 * 2 * 4)  # 2 steps of 1x2 fragments of 32x32x64
+    assert (out / "eight_wave.hsaco").read_bytes()[:4] == b"\x7fELF"
+
+
+def test_build_json_is_the_report(tmp_path: Path) -> None:
+    result = tkgen("build", EIGHT_WAVE, "-o", str(tmp_path), "--json", "--emit", "report", "-D", "K=256")
+    (report,) = json.loads(result.stdout)
+    assert report["sizes"]["K"] == 256 and report["files"] == {"report": str(tmp_path / "eight_wave.json")}
+
+
+def test_print_after_shows_each_stage(tmp_path: Path) -> None:
+    for stage, text in (("parse", "eight_wave"), ("graph", "RAW lds A"), ("schedule", "depth 1"), ("lower", "mma_ABt")):
+        result = tkgen("build", EIGHT_WAVE, "-o", str(tmp_path), "--print-after", stage)
+        assert result.exit_code == 0 and text in result.stdout
+
+
+def test_several_specs_build_side_by_side_and_the_bad_one_is_named(tmp_path: Path, spec: Path) -> None:
+    bad = tmp_path / "bad.tk"
+    bad.write_text(spec.read_text().replace("block 128 x 128 step 64", "block 128 x 130 step 64"))
+    result = tkgen("build", str(spec), str(bad), "-o", str(tmp_path / "out"), "-j", "2")
+    assert result.exit_code == 1
+    assert "bad.tk" in result.output and "eight_wave (gfx942)" in result.output
+    assert (tmp_path / "out" / "eight_wave.hsaco").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (("build", "nowhere.tk"), 1),
+        (("build", EIGHT_WAVE, "--emit", "rubbish"), 2),
+        (("build", EIGHT_WAVE, "-D", "M"), 2),
+        (("build", EIGHT_WAVE, "-D", "M=x"), 2),
+        (("build", EIGHT_WAVE, "-D", "Q=4"), 1),
+        (("build", EIGHT_WAVE, "-t", "gfx999"), 2),
+        (("build", EIGHT_WAVE, "--cxx", "/bin/false"), 3),
+        (("explain", "E999"), 2),
+        (("frobnicate",), 2),
+        (("new", "1x"), 2),
+    ],
+)
+def test_exit_codes(args: tuple[str, ...], code: int, tmp_path: Path) -> None:
+    extra = ("-o", str(tmp_path)) if args[0] == "build" else ()
+    result = tkgen(*args, *extra)
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    assert result.output.strip()
+
+
+def test_a_compiler_that_fails_leaves_its_output_and_names_the_spec_line(tmp_path: Path, spec: Path) -> None:
+    headers = tmp_path / "kittens" / "include"
+    headers.mkdir(parents=True)
+    (headers / "kittens.cuh").write_text("#error this is no ThunderKittens\n")
+    result = tkgen("build", str(spec), "-o", str(tmp_path / "out"), "--kittens", str(tmp_path / "kittens"))
+    assert result.exit_code == 3
+    assert "this is no ThunderKittens" in result.output and "eight_wave.log" in result.output
+    assert "this is no ThunderKittens" in (tmp_path / "out" / "eight_wave.log").read_text()
+    assert not list((tmp_path / "out").glob("*.hsaco"))
+
+
+def test_check_formats(spec: Path) -> None:
+    spec.write_text(spec.read_text().replace("global B", "globl B"))
+    text = tkgen("check", str(spec))
+    assert text.exit_code == 1 and "globl" in text.output and "1 spec checked: 1 errors" in text.output
+    found = json.loads(tkgen("check", str(spec), "--format", "json").stdout)
+    assert json.dumps(found).count("E10") >= 1
+    assert json.loads(tkgen("check", str(spec), "--format", "sarif").stdout)["version"] == "2.1.0"
+    assert tkgen("check", str(spec), "--format", "github").stdout.startswith("::error ")
+
+
+def test_check_fix_applies_certain_fixes(spec: Path) -> None:
+    good = spec.read_text()
+    spec.write_text(good.replace("global B", "globl B"))
+    assert "fixed" in tkgen("check", str(spec), "--fix").output
+    assert spec.read_text() == good
+    assert tkgen("check", str(spec)).exit_code == 0
+
+
+def test_fmt_is_idempotent_and_check_changes_nothing(spec: Path) -> None:
+    ugly = spec.read_text().replace("waves 4 x 2", "waves   4 x    2")
+    spec.write_text(ugly)
+    assert tkgen("fmt", "--check", str(spec)).exit_code == 1 and spec.read_text() == ugly
+    assert tkgen("fmt", str(spec)).exit_code == 0 and "waves 4 x 2" in spec.read_text()
+    assert tkgen("fmt", "--check", str(spec)).exit_code == 0
+
+
+def test_graph_formats() -> None:
+    assert "WAR lds A" in tkgen("graph", EIGHT_WAVE).stdout
+    assert tkgen("graph", EIGHT_WAVE, "--format", "dot").stdout.startswith('digraph "eight_wave"')
+    graph = json.loads(tkgen("graph", EIGHT_WAVE, "--format", "json").stdout)
+    assert {d["kind"] for d in graph["dependencies"]} == {"RAW", "WAR"}
+
+
+def test_new_starts_from_a_spec_and_never_overwrites(tmp_path: Path) -> None:
+    result = tkgen("new", "mine", "--from", "eight_wave", "-o", str(tmp_path))
+    assert result.exit_code == 0 and "kernel mine\n" in (tmp_path / "mine.tk").read_text()
+    assert tkgen("check", str(tmp_path / "mine.tk")).exit_code == 0
+    assert tkgen("new", "mine", "-o", str(tmp_path)).exit_code == 2
+
+
+def test_specs_lists_what_each_shows() -> None:
+    rows = json.loads(tkgen("specs", "--json").stdout)
+    assert {r["name"] for r in rows} >= {"eight_wave", "persistent", "tail"} and all(r["shows"] for r in rows)
+
+
+def test_generated_sources_match_the_specs() -> None:
+    result = tkgen("regen", "--directory", str(ROOT / "specs"), "-o", str(ROOT / "generated"), "--check")
+    assert result.exit_code == 0, f"run `tkgen regen`:\n{result.output}"
+
+
+def test_regen_removes_what_no_spec_makes(tmp_path: Path, spec: Path) -> None:
+    stale = tmp_path / "generated" / "gfx942" / "gone.cpp"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("x")
+    assert tkgen("regen", "--directory", str(spec.parent), "-o", str(tmp_path / "generated")).exit_code == 0
+    assert not stale.exists() and (stale.parent / "eight_wave.cpp").exists()
+
+
+def test_doctor_says_what_each_thing_enables() -> None:
+    result = tkgen("doctor")
+    assert result.exit_code == 0 and "compiler" in result.output
+    assert json.loads(tkgen("doctor", "--json").stdout)["compilers"]
+
+
+def test_a_process_prints_no_traceback_for_noise(tmp_path: Path) -> None:
+    noise = tmp_path / "noise.tk"
+    noise.write_bytes(bytes(range(256)) * 100)
+    done = subprocess.run([sys.executable, "-m", "tkgen", "check", str(noise)], capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr and "E100" in done.stderr

@@ -1,0 +1,138 @@
+"""`tkgen run`: one spec, built and launched on the emulator or a GPU, as rows to show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tkgen.api import Spec, load
+from tkgen.regression import policies
+from tkgen.run import Comparison, compare, random_inputs, reference, scalar_values, sizes
+from tkgen.run import run as emulate_once
+from tkgen.toolchain.compiler import ToolchainError
+
+
+@dataclass(frozen=True)
+class Row:
+    """One launch: sizes, schedule, how the numbers compare, what was found, and the time on a GPU."""
+
+    spec: str
+    sizes: Mapping[str, int]
+    schedule: str
+    comparison: Comparison
+    findings: tuple[str, ...]
+    instructions: int
+    milliseconds: float | None = None
+    tflops: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Right numbers and nothing found."""
+        return self.comparison.right and not self.findings
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data."""
+        return asdict(self) | {"ok": self.ok}
+
+    def to_text(self) -> str:
+        """One line, and a line per finding."""
+        c = self.comparison
+        extents = " ".join(f"{n}={s}" for n, s in self.sizes.items())
+        verdict = "right" if c.right else "WRONG"
+        parts = [
+            f"{self.spec}  {extents}  {self.schedule}: {verdict}",
+            f"max error {c.max_error:.3g}, mean {c.mean_error:.3g}",
+            f"{c.wrong} of {c.elements} beyond tolerance, {c.above_tenth} above 0.1, {c.nan} NaN",
+        ]
+        if self.milliseconds is not None:
+            parts.append(f"{self.milliseconds:.3f} ms, {self.tflops:.1f} TFLOP/s")
+        else:
+            parts.append(f"{self.instructions} instructions")
+            parts.append("nothing found" if not self.findings else f"{len(self.findings)} FINDINGS")
+        return "\n".join([", ".join(parts), *(f"  {f}" for f in self.findings)])
+
+
+def run_spec(
+    path: Path,
+    defines: Mapping[str, int | None],
+    target: str | None,
+    roots: Sequence[Path],
+    device: str,
+    seed: int,
+    schedules: int,
+    processes: int,
+    cxx: str | None,
+) -> list[Row]:
+    """Build and launch the spec at `path`, once per schedule. `defines` also gives dynamic dimensions their sizes.
+
+    Raises:
+        SpecError: the spec is wrong, or its sizes are.
+        ToolchainError: nothing here compiles it, or there is no GPU to run it on.
+    """
+    dynamic = {d.name for d in load(path, None, target, roots).program.dims if d.size is None}
+    extents = {n: v for n, v in defines.items() if n in dynamic and v is not None}
+    spec = load(path, {n: v for n, v in defines.items() if n not in extents}, target, roots).check()
+    if device == "gpu":
+        return [_on_gpu(spec, extents, seed, cxx)]
+    build = spec.build(cxx=cxx).check()
+    rows = []
+    for name, policy in policies(schedules):
+        try:
+            tried = emulate_once(build, extents=extents, seed=seed, policy=policy, processes=processes)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise ToolchainError(str(error)) from error
+        findings = tuple(str(f) for f in tried.outcome.findings)
+        rows.append(Row(spec.name, tried.sizes, name, tried.comparison, findings, tried.outcome.instructions))
+    return rows
+
+
+def _on_gpu(spec: Spec, given: Mapping[str, int], seed: int, cxx: str | None) -> Row:
+    """One launch through the built Python module, timed by events: median of 20 after 3 warm-ups."""
+    import importlib.util
+    import statistics
+    import tempfile
+
+    import torch
+
+    if not torch.cuda.is_available() or torch.version.hip is None:
+        raise ToolchainError("no AMD GPU here that torch can use (it needs a ROCm build of torch and the amdgpu driver); "
+                             "`--device emulator` runs without one")  # fmt: skip
+    program = spec.program
+    extents = sizes(program, given)
+    scalars = scalar_values(program)
+    inputs = random_inputs(program, extents, seed)
+    expected, bound = reference(program, inputs, scalars)
+    with tempfile.TemporaryDirectory() as folder:
+        path = spec.build(cxx=cxx).write(Path(folder), ("module",))["module"]
+        found = importlib.util.spec_from_file_location(spec.name, path)
+        assert found is not None and found.loader is not None
+        module = importlib.util.module_from_spec(found)
+        found.loader.exec_module(module)
+    out = program.accumulator.tensor
+    tensors = {name: t.cuda() for name, t in inputs.items()}
+    if out.name not in tensors:
+        tensors[out.name] = torch.full([extents[d.name] for d in out.dims], float("nan"), dtype=_dtype(spec), device="cuda")
+    order = [t.name for t in program.tensors if t.name in tensors]
+    arguments = [*(tensors[n] for n in order), *scalars.values(), torch.cuda.current_stream().cuda_stream]
+    module.dispatch(*arguments)
+    torch.cuda.synchronize()
+    comparison = compare(tensors[out.name].cpu(), expected, bound)
+    times = []
+    for launch in range(23):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        module.dispatch(*arguments)
+        end.record()
+        torch.cuda.synchronize()
+        if launch >= 3:
+            times.append(begin.elapsed_time(end))
+    milliseconds = statistics.median(times)
+    flops = 2 * extents[program.m.name] * extents[program.n.name] * extents[program.k.name]
+    return Row(spec.name, extents, "gpu", comparison, (), 0, milliseconds, flops / (milliseconds * 1e9))
+
+
+def _dtype(spec: Spec) -> object:
+    from tkgen.run import TORCH
+
+    return TORCH[spec.program.accumulator.tensor.dtype]

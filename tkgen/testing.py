@@ -1,0 +1,77 @@
+"""tkgen in your own test suite: a pytest plugin (loaded by itself once tkgen is installed) and a function.
+
+    import pytest
+
+    @pytest.mark.tk("specs/*.tk", schedules=5)
+    def test_kernels(tk_result):
+        assert not tk_result.failure
+
+    def test_mine():
+        tkgen.testing.verify("specs/eight_wave.tk", {"M": 256, "N": 256, "K": 192})
+
+A pattern is relative to the folder of the test's file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tkgen.run import Run
+
+
+def verify(
+    path: str | os.PathLike[str], defines: Mapping[str, int] | None = None, *, schedules: int = 5, seed: int = 0
+) -> list[Run]:
+    """Build the spec at `path` with `defines`, run it under `schedules` schedules, and insist that all is right.
+
+    Raises:
+        SpecError: the spec is wrong.
+        AssertionError: numbers are wrong, or the referee found something; the message says what.
+    """
+    from tkgen.api import load
+    from tkgen.regression import policies
+    from tkgen.run import run
+
+    base = load(path).program
+    static: dict[str, int | None] = {}
+    extents: dict[str, int] = {}
+    dynamic = {d.name for d in base.dims if d.size is None}
+    for name, value in (defines or {}).items():
+        (extents if name in dynamic else static)[name] = value  # type: ignore[index]
+    build = load(path, static).build()
+    runs = []
+    for name, policy in policies(schedules):
+        result = run(build, extents=extents, seed=seed, policy=policy)  # type: ignore[arg-type]
+        c = result.comparison
+        assert c.right, f"{path}, {name}: {c.wrong} of {c.elements} elements wrong, {c.nan} NaN, max error {c.max_error}"
+        assert not result.outcome.findings, f"{path}, {name}:\n" + "\n".join(map(str, result.outcome.findings))
+        runs.append(result)
+    return runs
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line(
+        "markers", "tk(*patterns, schedules=5): run the regression of tkgen on specs; take the fixture `tk_result`"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for everything tried on every spec that the marker's patterns name."""
+    marker = metafunc.definition.get_closest_marker("tk")
+    if marker is None or "tk_result" not in metafunc.fixturenames:
+        return
+    from tkgen.regression import test_spec
+
+    folder = Path(metafunc.definition.path).parent
+    paths = sorted(p for pattern in marker.args for p in folder.glob(pattern))
+    if not paths:
+        raise ValueError(f"no spec matches {', '.join(marker.args)} in {folder}")
+    results = [r for p in paths for r in test_spec(p, schedules=marker.kwargs.get("schedules", 5))]
+    metafunc.parametrize("tk_result", results, ids=[f"{r.spec}: {r.case}" for r in results])
