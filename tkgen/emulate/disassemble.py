@@ -92,6 +92,8 @@ def _operands(op: Any, name: str) -> list[str]:
             data = [operand(s, width) for s in src[1:]] if "write2" in name else [operand(src[1], width)]
             shown = [operand(dst, width)] if "read" in name or "rtn" in name or "perm" in name else []
             shown += [operand(src[0])] + (data if "read" not in name and "swizzle" not in name else [])
+            if "2" in name.removeprefix("ds_").split("_")[0]:  # ds_read2, ds_write2st64, ...: two offsets
+                return _with_offset(shown, 0, [f"offset{i}:{offset >> 8 * i & 255}" for i in (0, 1)])
             return _with_offset(shown, offset)
         case Encoding.FLAT | Encoding.GLOBAL | Encoding.SCRATCH:
             scalar = bool(op["flags"] & Flag.SADDR)

@@ -240,10 +240,12 @@ Wave* Engine::choose(uint64_t& quantum) {
       return waves[ready[random(uint32_t(ready.size()))]].get();
     }
     default: {
-      const auto it = std::upper_bound(ready.begin(), ready.end(), turn_);
-      turn_ = std::find(ready.begin(), ready.end(), turn_) != ready.end() && block_instructions_ % SLICE ? turn_ : it == ready.end() ? ready[0] : *it;
-      quantum = SLICE - block_instructions_ % SLICE;
-      return waves[turn_].get();
+      // `turn_` runs until it stops at a barrier or its slice is over.
+      const auto it = std::lower_bound(ready.begin(), ready.end(), turn_);
+      const uint32_t chosen = it == ready.end() ? ready[0] : *it;
+      turn_ = chosen + 1;
+      quantum = SLICE;
+      return waves[chosen].get();
     }
   }
 }
@@ -271,6 +273,8 @@ void Engine::schedule() {
     if (referee) run<true>(*w, quantum);
     else run<false>(*w, quantum);
     block_instructions_ += w->executed - before;
+    // A wave that spins may wait for the one that is held back.
+    if (w->state == Wave::RUNNING && w->executed - before == quantum && launch.policy == ADVERSARIAL) victim_ = w->id;
   }
 }
 

@@ -1,0 +1,79 @@
+"""Compilers for the emulator's tests: C++ with clang's builtins, and plain assembly."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+KERNELS = Path(__file__).parent / "kernels"
+
+
+def _has_amdgcn(command: tuple[str, ...]) -> bool:
+    probe = [*command, "--target=amdgcn-amd-amdhsa", "-mcpu=gfx942", "-x", "c", "-c", "/dev/null", "-o", "/dev/null"]
+    try:
+        return subprocess.run(probe, capture_output=True, timeout=60).returncode == 0
+    except OSError:
+        return False
+
+
+@cache
+def clang() -> tuple[str, ...] | None:
+    """The command of a clang that compiles for AMD GPUs and can link."""
+    names = [os.environ.get("TKGEN_CXX", ""), *(f"clang++-{n}" for n in range(26, 18, -1)), "clang++"]
+    names.append("/opt/rocm/llvm/bin/clang++")
+    for name in names:
+        path = shutil.which(name) if name else None
+        if path and _has_amdgcn((path,)):
+            return (path,)
+    zig = (sys.executable, "-m", "ziglang", "clang++")
+    return zig if importlib.util.find_spec("ziglang") and _has_amdgcn(zig) else None
+
+
+def _compile(source: bytes, name: str, directory: Path, arguments: list[str], cwd: Path) -> Path:
+    command = clang()
+    if command is None:
+        pytest.skip("no clang with the amdgcn target: install clang-22 and lld-22, or the ziglang wheel")
+    key = hashlib.sha256(source + repr((arguments, command)).encode()).hexdigest()[:16]
+    made = directory / f"{name}-{key}.hsaco"
+    if not made.exists():
+        text = directory / f"{key}{Path(name).suffix}"
+        text.write_bytes(source)
+        done = subprocess.run([*command, *arguments, f"-I{cwd}", str(text), "-o", str(made)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    return made
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """build("gemm.cpp", ZERO=0, target="gfx942") compiles a kernel of `kernels/` with those macros."""
+    directory = tmp_path_factory.mktemp("hip")
+
+    def run(name: str, target: str = "gfx942", debug: bool = True, **macros: int) -> Path:
+        flags = ["-x", "hip", "--cuda-device-only", f"--offload-arch={target}", "-nogpuinc", "-nogpulib", "-O3"]
+        flags += ["-std=c++20", "--no-gpu-bundle-output", *(["-g"] if debug else [])]
+        flags += [f"-D{k}={v}" for k, v in macros.items()]
+        source = (KERNELS / name).read_bytes()
+        return _compile(f'#line 1 "{name}"\n'.encode() + source, name, directory, flags, KERNELS)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def assemble(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """assemble(text, target="gfx942") makes a code object of one assembly file (see asm.py for the frame of a kernel)."""
+    directory = tmp_path_factory.mktemp("asm")
+
+    def run(text: str, target: str = "gfx942") -> Path:
+        flags = ["--target=amdgcn-amd-amdhsa", f"-mcpu={target}", "-x", "assembler"]
+        return _compile(text.encode(), "kernel.s", directory, flags, directory)
+
+    return run
