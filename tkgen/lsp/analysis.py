@@ -1,0 +1,81 @@
+"""A text as `tkgen check` sees it: resolved, scheduled, checked. Text in, data out; nothing here knows of a protocol.
+
+>>> analyze(Request(SourceFile("/specs/a.tk", text))).diagnostics
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tkgen.api import DEFAULT_TARGET, Spec
+from tkgen.diagnostics import Diagnostic, Label, SpecError
+from tkgen.ir.resolve import resolve
+from tkgen.ir.types import Program
+from tkgen.lsp.project import BufferLoader
+from tkgen.schedule import Plan, plan
+from tkgen.source import SourceFile
+from tkgen.syntax import ast
+from tkgen.syntax.layout import code_lines
+from tkgen.syntax.parser import parse, parse_fragment
+from tkgen.targets import load_target
+from tkgen.targets.model import UnknownTargetError
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to analyse: a buffer, the texts of the others by real path, and the options of `tkgen check`."""
+
+    file: SourceFile
+    texts: Mapping[Path, str] = field(default_factory=dict)
+    include_roots: tuple[str, ...] = ()
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """As far as it came: a stage that failed and those behind it are None. A fragment has diagnostics only."""
+
+    file: SourceFile
+    diagnostics: tuple[Diagnostic, ...] = ()
+    kernel: ast.Kernel | None = None
+    program: Program | None = None
+    target: str | None = None
+    plan: Plan | None = None
+
+
+def analyze(request: Request) -> Analysis:
+    """Every stage that the text allows; a spec's problems become diagnostics, never exceptions."""
+    found = resolved(request.file, request.texts, request.include_roots)
+    kernel, program = found.kernel, found.program
+    if kernel is None or program is None:
+        return found
+    try:
+        target = load_target(request.target or (program.targets[0] if program.targets else DEFAULT_TARGET))
+    except UnknownTargetError as error:
+        place = program.spans.get("targets", kernel.name.span)
+        return replace(found, diagnostics=(Diagnostic("E200", str(error), Label(place)),))
+    found = replace(found, target=target.name)
+    try:
+        scheduled = plan(program)
+        spec = Spec(Path(request.file.name), kernel, program, scheduled, target, {})
+        return replace(found, plan=scheduled, diagnostics=spec.diagnostics)
+    except SpecError as error:
+        return replace(found, diagnostics=tuple(error.diagnostics))
+
+
+def resolved(file: SourceFile, texts: Mapping[Path, str], include_roots: tuple[str, ...] = ()) -> Analysis:
+    """The analysis up to the typed program, which takes milliseconds for any spec."""
+    loader = BufferLoader.around(file, include_roots, texts)
+    try:
+        if not any(line.word == "kernel" for line in code_lines(file.text)):
+            parse_fragment(file, loader=loader)
+            return Analysis(file)
+        kernel = parse(file, loader=loader)
+    except SpecError as error:
+        return Analysis(file, tuple(error.diagnostics))
+    try:
+        return Analysis(file, (), kernel, resolve(kernel))
+    except SpecError as error:
+        return Analysis(file, tuple(error.diagnostics), kernel)

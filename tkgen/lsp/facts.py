@@ -1,0 +1,358 @@
+"""What tkgen derived for a statement or a name, in short sentences: sizes, bytes, registers, coordinates, epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tkgen.ir.ops import Action, Op
+from tkgen.ir.types import WAVE_LANES, Operand, Program, Role, Tensor, Via
+from tkgen.lsp.analysis import Analysis
+from tkgen.remap import RemapCall, RemapError, compose
+from tkgen.schedule import Plan
+from tkgen.syntax import ast
+from tkgen.targets import load_target
+
+SHOWN_TILES = 4
+
+
+def of_name(name: str, known: Analysis) -> list[str]:
+    """What a dimension, parameter, scalar, tensor or role is."""
+    p = known.program
+    if p is None:
+        return []
+    for dim in p.dims:
+        if dim.name == name:
+            return [f"{name} = {_size(dim.size)}", *_uses_of_dim(p, name)]
+    for tensor in p.tensors:
+        if tensor.name == name:
+            return list(_of_tensor(p, tensor))
+    for role in p.roles:
+        if role.name == name:
+            return list(_of_role(p, role, known.plan))
+    for scalar in p.scalars:
+        if scalar.name == name:
+            default = (
+                "must be passed at launch" if scalar.default is None else f"{scalar.default:g} unless passed at launch"
+            )
+            return [f"{scalar.dtype.spelling}, {default}"]
+    return []
+
+
+def of_statement(node: object, known: Analysis) -> list[str]:
+    """What follows from a statement; empty where the spec is not understood that far."""
+    p = known.program
+    if p is None:
+        return []
+    match node:
+        case ast.Kernel():
+            return [*_of_launch(p), *_of_lds(known), *_of_schedule(known.plan)]
+        case ast.Block():
+            return list(_of_block(p))
+        case ast.Grid() | ast.Tail():
+            return _of_launch(p)
+        case ast.Remap():
+            return list(_of_remap(p))
+        case ast.Waves():
+            return list(_of_waves(p.compute))
+        case ast.Role(name=name):
+            return of_name(name.id, known)
+        case ast.Shared(names=names):
+            return [*(_lds(o) for o in p.operands if o.name in {n.id for n in names}), *_of_lds(known)]
+        case ast.Registers(names=names):
+            return [_register_tiles(o) for o in p.operands if o.name in {n.id for n in names}]
+        case ast.Accumulate():
+            return list(_of_accumulator(p))
+        case ast.Store():
+            return [_coordinates(p)]
+        case ast.Load(names=names):
+            return [_traffic(p, o) for o in p.operands if o.name in {n.id for n in names}]
+        case ast.Occupancy():
+            return _of_occupancy(known)
+        case ast.Schedule() | ast.Unroll() | ast.Phase():
+            return _of_schedule(known.plan)
+        case ast.Cluster():
+            return list(_of_cluster(known.plan, node))
+    return []
+
+
+def hint(node: object, known: Analysis) -> str:
+    """The derived value worth showing behind a statement all the time; empty where there is none."""
+    p, plan = known.program, known.plan
+    if p is None:
+        return ""
+    acc = p.accumulator
+    match node:
+        case ast.Block():
+            return "" if p.steps is None else f"{p.steps:,} K-steps"
+        case ast.Waves(cols=cols):
+            rows, columns = p.compute.shape or (0, 0)
+            return f"{rows} x {columns}, {p.threads} threads" if cols is None else f"{p.threads} threads"
+        case ast.Shared(names=names):
+            mine = [o for o in p.operands if o.name in {n.id for n in names}]
+            return f"{sum(o.lds_bytes * o.buffers for o in mine):,} B LDS" if mine else ""
+        case ast.Registers(names=names):
+            mine = [o for o in p.operands if o.name in {n.id for n in names}]
+            return f"{sum(map(operand_registers, mine))} VGPRs" if mine else ""
+        case ast.Accumulate():
+            rows, columns = acc.fragments
+            return f"{rows} x {columns} fragments per wave, {acc.registers} VGPRs"
+        case ast.Role(name=name):
+            role = next((r for r in p.roles if r.name == name.id), None)
+            return f"{len(role.waves)} waves, {len(role.waves) * WAVE_LANES} threads" if role else ""
+        case ast.Schedule():
+            return f"{barriers(plan)}, depth {plan.shape.depth}, unroll {plan.shape.unroll}" if plan else ""
+        case ast.Kernel() if plan is not None and p.schedule is None:
+            return f"{barriers(plan)}, depth {plan.shape.depth}, unroll {plan.shape.unroll}"
+    return ""
+
+
+def barriers(plan: Plan) -> str:
+    """`2 barriers per K-step`"""
+    return f"{_count(plan.barriers_per_step, 'barrier')} per K-step"
+
+
+def operand_registers(operand: Operand) -> int:
+    """VGPRs per lane of all register tiles of an operand in one wave."""
+    return operand.registers_per_tile * operand.fragments * operand.register_buffers
+
+
+# ---------------------------------------------------------------- pieces
+
+
+def _of_tensor(p: Program, tensor: Tensor) -> Iterator[str]:
+    yield " x ".join(_size(s) for s in tensor.shape) + f" {tensor.dtype.spelling}" + _volume(tensor)
+    for operand in p.operands:
+        if operand.tensor is tensor:
+            factor = "left" if operand.side.name == "A" else "right"
+            stored = "contracted dimension first" if operand.contraction_first else "contracted dimension last"
+            yield f"{factor} factor of the product, {stored}"
+            yield _lds(operand)
+            yield _register_tiles(operand)
+            yield _traffic(p, operand)
+            yield _operand_coordinates(p, operand)
+    if p.accumulator.tensor is tensor:
+        yield from _of_accumulator(p)
+
+
+def _volume(tensor: Tensor) -> str:
+    if None in tensor.shape:
+        return ""
+    elements = 1
+    for size in tensor.shape:
+        elements *= size or 1
+    return f": {elements:,} elements, {_bytes(elements * tensor.dtype.bytes)}"
+
+
+def _uses_of_dim(p: Program, name: str) -> Iterator[str]:
+    for dim, what in ((p.m, "rows of the output"), (p.n, "columns of the output")):
+        if dim.name == name:
+            side = p.block[0 if dim is p.m else 1]
+            tiles = "" if dim.size is None else f" = {-(-dim.size // side)} blocks"
+            yield f"{what}, in blocks of {side}{tiles}"
+    if p.k.name == name:
+        steps = "" if p.steps is None else f" = {p.steps} K-steps"
+        yield f"the contracted dimension, in steps of {p.block[2]}{steps}"
+
+
+def _of_block(p: Program) -> Iterator[str]:
+    rows, cols, step = p.block
+    tensor, elements = p.accumulator.tensor, rows * cols
+    yield f"{rows} x {cols} of {tensor.name}: {elements:,} elements, {_bytes(elements * tensor.dtype.bytes)} stored"
+    yield from _of_launch(p)
+    if p.steps is not None:
+        yield f"{p.steps:,} K-steps of {step}"
+    loaded = sum(o.lds_bytes for o in p.operands)
+    flops = 2 * rows * cols * step
+    yield f"a K-step loads {_bytes(loaded)} and computes {flops:,} FLOP: {flops / loaded:.0f} FLOP per byte"
+
+
+def _of_launch(p: Program) -> list[str]:
+    """The grid of output tiles and the blocks that compute it."""
+    if p.m.size is None or p.n.size is None:
+        return [f"{p.threads} threads per block"]
+    rows, cols = -(-p.m.size // p.block[0]), -(-p.n.size // p.block[1])
+    tiles = f"{rows} x {cols} = {rows * cols:,} output tiles"
+    if p.grid.name == "persistent":
+        each = rows * cols / p.grid.count
+        return [f"{tiles}, {p.grid.count:,} blocks of {p.threads} threads, {each:.1f} tiles each"]
+    return [f"{tiles}, one block of {p.threads} threads each"]
+
+
+def _of_remap(p: Program) -> Iterator[str]:
+    if p.m.size is None or p.n.size is None:
+        return
+    rows, cols = -(-p.m.size // p.block[0]), -(-p.n.size // p.block[1])
+    try:
+        remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
+        first = [remap.place(i, rows, cols) for i in range(min(SHOWN_TILES, rows * cols))]
+    except (RemapError, ValueError):
+        return
+    yield "the first blocks compute the tiles " + ", ".join(f"({r}, {c})" for r, c in first) + f" of {rows} x {cols}"
+
+
+def _of_waves(role: Role) -> Iterator[str]:
+    rows, cols = role.shape or (0, 0)
+    count = len(role.waves)
+    yield f"{count} waves, {count * WAVE_LANES} threads"
+    if role.shape:
+        index = "w" if role.first == 0 else f"(w - {role.first})"
+        yield f"{rows} x {cols} over the output: wave w has row {index} / {cols} and column {index} % {cols}"
+
+
+def _of_role(p: Program, role: Role, plan: Plan | None) -> Iterator[str]:
+    yield from _of_waves(role)
+    for operand in p.operands:
+        if operand.name in role.loads:
+            yield _traffic(p, operand)
+    if role.multiplies:
+        yield from _of_accumulator(p)
+        sums, tiles = p.accumulator.registers, sum(map(operand_registers, p.operands))
+        yield f"{sums + tiles} VGPRs in tiles: {sums} accumulators, {tiles} operands"
+    else:
+        yield "no register tiles; CDNA allots these waves as many registers as the others"
+    body = next((b for b in plan.bodies if b.role == role.name), None) if plan else None
+    if plan and body:
+        yield f"{_count(len(body.ops), 'operation')} and {barriers(plan)}"
+
+
+def _of_lds(known: Analysis) -> list[str]:
+    if known.program is None:
+        return []
+    used = sum(o.lds_bytes * o.buffers for o in known.program.operands)
+    of = f" of {load_target(known.target).lds_bytes_per_block:,} B on {known.target}" if known.target else ""
+    return [f"{used:,} B{of} LDS in all"]
+
+
+def _of_occupancy(known: Analysis) -> list[str]:
+    if known.program is None or known.target is None or not known.program.occupancy:
+        return []
+    most = load_target(known.target).max_registers(known.program.occupancy)
+    return [f"at most {most} registers per lane, VGPRs and AGPRs together, on {known.target}"]
+
+
+def _lds(o: Operand) -> str:
+    rows, cols = o.lds_shape
+    total = f" x {o.buffers} buffers = {o.lds_bytes * o.buffers:,} B" if o.buffers > 1 else ""
+    return f"{o.name} in LDS: {rows} x {cols} = {rows * cols:,} elements, {o.lds_bytes:,} B{total}"
+
+
+def _register_tiles(o: Operand) -> str:
+    rows, cols = o.register_shape
+    count = f"{_count(o.fragments, 'fragment')} x {_count(o.register_buffers, 'buffer')}"
+    return (
+        f"{o.name} in registers: tiles of {rows} x {cols} ({o.register_layout} layout), "
+        f"{o.registers_per_tile} VGPRs each; "
+        f"{count} = {operand_registers(o)} VGPRs per wave, {_count(o.slices, 'slice')} per K-step"
+    )
+
+
+def _traffic(p: Program, o: Operand) -> str:
+    role = next((r for r in p.roles if o.name in r.loads), p.compute)
+    threads = role.group * WAVE_LANES
+    staged = f", in {max(1, o.lds_bytes // (threads * 4))} staging VGPRs" if o.via is Via.REGISTERS else ""
+    return f"{o.name} per K-step: {o.lds_bytes:,} B by {threads} threads, {o.lds_bytes / threads:g} B each{staged}"
+
+
+def _operand_coordinates(p: Program, o: Operand) -> str:
+    axis = 0 if o.side.name == "A" else 1
+    block = f"{('tile.row', 'tile.col')[axis]} * {o.extent}"
+    step = f"k * {o.step}"
+    return f"block and K-step k start at {o.name}[{', '.join((step, block) if o.contraction_first else (block, step))}]"
+
+
+def _of_accumulator(p: Program) -> Iterator[str]:
+    acc = p.accumulator
+    rows, cols = acc.fragments
+    yield (
+        f"{rows} x {cols} fragments of {acc.tile[0]} x {acc.tile[1]} per wave, {acc.registers} VGPRs "
+        f"({acc.registers // (rows * cols)} each), MFMA {acc.mfma[0]} x {acc.mfma[1]}"
+    )
+    yield f"product {p.a.name} and {p.b.name} as {p.product}"
+    yield _coordinates(p)
+
+
+def _coordinates(p: Program) -> str:
+    """Where fragment (i, j) of wave (r, c) lies in the output."""
+    acc = p.accumulator
+    sides = []
+    for axis, (tile, wave, index) in enumerate((("tile.row", "r", "i"), ("tile.col", "c", "j"))):
+        waves, fragments = (p.compute.shape or (1, 1))[axis], acc.fragments[axis]
+        within = _sum(
+            _times(wave, 1 if acc.interleaved else fragments, waves),
+            _times(index, waves if acc.interleaved else 1, fragments),
+        )
+        start = f"{tile} * {p.block[axis]}"
+        sides.append(start if within == "0" else f"{start} + ({within}) * {acc.tile[axis]}")
+    return f"fragment (i, j) of wave (r, c) starts at {acc.tensor.name}[{', '.join(sides)}]"
+
+
+def _times(variable: str, factor: int, count: int) -> str:
+    """`factor * variable`, short; nothing where the variable takes one value."""
+    return "" if count == 1 else variable if factor == 1 else f"{factor} {variable}"
+
+
+def _sum(*terms: str) -> str:
+    return " + ".join(t for t in terms if t) or "0"
+
+
+def _of_schedule(plan: Plan | None) -> list[str]:
+    if plan is None:
+        return []
+    shape = plan.shape
+    passes = "as many passes as K needs" if shape.passes is None else f"{shape.passes:,} passes"
+    return [
+        f"{barriers(plan)}: after i steps of the loop a wave is {_count(plan.barriers_per_step, 'epoch')} x i further",
+        f"{_count(shape.depth, 'step')} ahead in the prologue, {passes} of {_count(shape.unroll, 'step')}, "
+        f"{_count(shape.tail_iterations, 'step')} in the epilogue",
+        *(f"waves {w.waves[0]}..{w.waves[-1]} run {_count(w.phase, 'barrier')} behind" for w in plan.waves if w.phase),
+    ]
+
+
+def _of_cluster(plan: Plan | None, node: ast.Cluster) -> Iterator[str]:
+    """The epoch of a schedule line, counted from the beginning of its K-step, and its MFMAs."""
+    for body in plan.bodies if plan else ():
+        mine = [i for i, op in enumerate(body.ops) if _inside(op, node)]
+        if not mine or plan is None:
+            continue
+        epoch = sum(op.action is Action.BARRIER for op in body.ops[: mine[0]])
+        yield f"{body.role}: epoch {epoch} of {plan.barriers_per_step} in its K-step"
+        ops = [body.ops[i] for i in mine]
+        flops = sum(_flops(plan.program, op) for op in ops if op.action is Action.MULTIPLY)
+        if flops:
+            yield f"{flops:,} FLOP multiplied per wave"
+        read = sum(_read_bytes(plan.program, op) for op in ops if op.action is Action.READ)
+        if read:
+            yield f"{read:,} B read from LDS per wave"
+
+
+def _inside(op: Op, node: ast.Cluster) -> bool:
+    return op.span is not None and op.span.file.name == node.span.file.name and (
+        node.span.start <= op.span.start and op.span.end <= node.span.end
+    )  # fmt: skip
+
+
+def _flops(p: Program, op: Op) -> int:
+    """Floating-point operations of one wave in a multiply."""
+    rows, cols = p.accumulator.tile
+    return 2 * len(op.rows) * len(op.cols) * len(op.slices) * rows * cols * p.a.slice
+
+
+def _read_bytes(p: Program, op: Op) -> int:
+    o = p.operand(op.operand)
+    return len(op.rows or op.cols) * len(op.slices) * o.fragment_extent * o.slice * o.tensor.dtype.bytes
+
+
+def _size(size: int | None) -> str:
+    return "dynamic" if size is None else f"{size:,}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _bytes(count: int) -> str:
+    """A byte count with its binary unit where it is round enough to say something."""
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size:
+            return f"{count:,} B ({count / size:.4g} {unit})"
+    return f"{count:,} B"

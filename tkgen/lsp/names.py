@@ -1,0 +1,234 @@
+"""Where names are declared and used: definitions, references, renaming, through includes.
+
+Dimensions, parameters, tensors, scalars and roles share one namespace; a kernel's name is in none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tkgen.diagnostics import Diagnostic, Edit, Severity
+from tkgen.diagnostics.fixes import edited
+from tkgen.lower.names import IDENTIFIER
+from tkgen.lsp.analysis import resolved
+from tkgen.lsp.outline import Item, Outline, outline
+from tkgen.lsp.project import BufferLoader, Project
+from tkgen.source import SourceFile, Span
+from tkgen.syntax import ast
+from tkgen.syntax.loader import IncludeError, identity
+
+
+class RenameError(Exception):
+    """Why a name cannot be renamed, for the user."""
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A name at a place. `declares` is what it declares there (`dimension`, `tensor`, ...), empty for a use."""
+
+    name: str
+    span: Span
+    declares: str = ""
+
+    @property
+    def key(self) -> tuple[bool, str]:
+        """Equal for occurrences of the same thing within a spec."""
+        return self.declares == "kernel", self.name
+
+
+def occurrences(file: Outline) -> list[Occurrence]:
+    """All names of a file that a declaration gives a meaning."""
+    return [o for s in file.statements if s.node is not None for o in _in_item(s.node)]
+
+
+def occurrence_at(file: Outline, offset: int) -> Occurrence | None:
+    """The name that the character at `offset` belongs to, or that ends there."""
+    return next((o for o in occurrences(file) if o.span.start <= offset <= o.span.end), None)
+
+
+def related(project: Project, file: Outline, key: tuple[bool, str]) -> list[Outline]:
+    """The files in which `key` means the same as in `file`: those that include each other and hold it."""
+    mine = {identity(file.file.name): file}
+    if key[0]:
+        return list(mine.values())
+    groups = []
+    for closure in (project.closure(file.file), *project.specs):
+        holding = {identity(o.file.name): o for o in closure if any(x.key == key for x in occurrences(o))}
+        if holding:
+            groups.append(holding)
+    while True:
+        joined = [g for g in groups if g.keys() & mine.keys() and g.keys() - mine.keys()]
+        if not joined:
+            return list(mine.values())
+        for group in joined:
+            mine = group | mine
+
+
+def references(project: Project, file: SourceFile, offset: int) -> list[Occurrence]:
+    """Every occurrence of the name at `offset`."""
+    here = outline(file)
+    found = occurrence_at(here, offset)
+    if found is None:
+        return []
+    return [o for f in related(project, here, found.key) for o in occurrences(f) if o.key == found.key]
+
+
+def definition(project: Project, file: SourceFile, offset: int) -> list[Span]:
+    """Where the name at `offset` is declared, or the beginning of the file that an include at `offset` names."""
+    statement = outline(file).statement_at(offset)
+    if statement is not None and isinstance(statement.node, ast.Include):
+        loader = BufferLoader.around(file, project.include_roots, project.texts)
+        try:
+            return [Span(loader.load(statement.node.path, file), 0, 0)] if loader else []
+        except IncludeError:
+            return []
+    return [o.span for o in references(project, file, offset) if o.declares]
+
+
+def rename(project: Project, file: SourceFile, offset: int, new: str) -> list[Edit]:
+    """The edits that give the thing named at `offset` the name `new`, in every file. Raises RenameError."""
+    here = outline(file)
+    found = occurrence_at(here, offset)
+    if found is None:
+        raise RenameError("there is no name here that can be renamed")
+    if not IDENTIFIER.match(new):
+        raise RenameError(f"`{new}` is no name: names are letters, digits and `_`, and do not start with a digit")
+    if new == found.name:
+        return []
+    files = related(project, here, found.key)
+    _refuse_taken(project, files, (found.key[0], new))
+    edits = [Edit(o.span, new) for f in files for o in occurrences(f) if o.key == found.key]
+    _refuse_broken(project, files, edits, new)
+    return edits
+
+
+def _refuse_taken(project: Project, files: list[Outline], key: tuple[bool, str]) -> None:
+    """Raises RenameError where the new name already means something in a spec that holds one of the files."""
+    touched = {identity(f.file.name) for f in files}
+    closures = [c for c in project.specs if any(identity(o.file.name) in touched for o in c)]
+    for f in (*files, *(o for c in closures for o in c)):
+        for other in occurrences(f):
+            if other.key == key and not key[0]:
+                raise RenameError(f"`{key[1]}` already has a meaning, see {Path(f.file.name).name}:{other.span.line}")
+
+
+def _refuse_broken(project: Project, files: list[Outline], edits: list[Edit], new: str) -> None:
+    """Raises RenameError where the edited files have errors that they did not have, or read the name differently."""
+    texts: dict[Path, str] = {}
+    for f in files:
+        mine = [e for e in edits if e.span.file is f.file]
+        after = SourceFile(f.file.name, edited(f.file.text, mine))
+        texts[identity(f.file.name)] = after.text
+        if sum(o.name == new for o in occurrences(outline(after))) < len(mine):
+            raise RenameError(f"`{new}` cannot stand everywhere that the old name does: it is a word of the language")
+    changed = project.with_texts(texts)
+    roots = {identity(c[0].file.name): c[0].file for c in project.specs} | {
+        identity(f.file.name): f.file for f in files
+    }
+    for path, file in roots.items():
+        before = _errors(project, file)
+        after_file = SourceFile(file.name, texts.get(path, file.text))
+        counts = Counter(d.code for d in before)
+        for d in _errors(changed, after_file):
+            counts[d.code] -= 1
+            if counts[d.code] < 0:
+                raise RenameError(f"`{new}`: {d.message} ({d.code})")
+
+
+def _errors(project: Project, file: SourceFile) -> list[Diagnostic]:
+    found = resolved(file, project.texts, project.include_roots).diagnostics
+    return [d for d in found if d.severity is Severity.ERROR]
+
+
+# ---------------------------------------------------------------- names in the tree
+
+
+def _in_item(node: Item) -> Iterator[Occurrence]:
+    """The names of one statement or schedule line, in the order of the text."""
+    match node:
+        case ast.Kernel(name=name):
+            yield _declared(name, "kernel")
+        case ast.Dims(bindings=bindings) | ast.Param(bindings=bindings):
+            kind = "dimension" if isinstance(node, ast.Dims) else "parameter"
+            for binding in bindings:
+                yield _declared(binding.name, kind)
+                yield from _in_exprs(binding.value)
+        case ast.Global(name=name, shape=shape):
+            yield _declared(name, "tensor")
+            yield from _in_exprs(*shape)
+        case ast.Scalar(name=name, default=default):
+            yield _declared(name, "scalar")
+            yield from _in_exprs(default)
+        case ast.Role(name=name, waves=waves, shape=wave_shape):
+            yield _declared(name, "role")
+            yield from _in_exprs(waves.first, waves.last, *(wave_shape or ()))
+        case ast.Accumulate(name=name, product=product, tile=tile, mfma=mfma):
+            yield from _in_exprs(name, *(product or ()), *tile, *(mfma or ()))
+        case ast.Cluster(ops=ops):
+            for op in ops:
+                yield from _in_operation(op)
+        case ast.Epilogue(calls=calls) | ast.Remap(calls=calls):
+            yield from _in_exprs(*calls)
+        case _:
+            yield from _in_exprs(*_expressions(node))
+
+
+def _expressions(node: Item) -> tuple[ast.Expr | None, ...]:
+    """What a statement that declares nothing evaluates or names."""
+    match node:
+        case ast.Block(rows=rows, cols=cols, step=step):
+            return rows, cols, step
+        case ast.Grid(call=call):
+            return (call,)
+        case ast.Waves(rows=rows, cols=cols_or_none):
+            return rows, cols_or_none
+        case ast.Occupancy(waves_per_simd=count) | ast.Unroll(count=count):
+            return (count,)
+        case ast.Shared(names=names, buffers=buffers):
+            return *names, buffers
+        case ast.Registers(names=names, slice=slice_, buffers=buffers):
+            return *names, slice_, buffers
+        case ast.Store(name=name):
+            return (name,)
+        case ast.Load(names=names, by=by):
+            return *names, by
+        case ast.Phase(waves=waves, amount=amount):
+            return waves.first, waves.last, amount
+        case ast.Tune(name=name, values=values):
+            return name, *values
+        case _:
+            return ()
+
+
+def _in_operation(op: ast.ScheduleOp) -> Iterator[Occurrence]:
+    match op:
+        case ast.Move(name=name, frags=frags, slices=slices):
+            yield from _in_exprs(name, *_ends(frags), *_ends(slices))
+        case ast.Multiply(rows=rows, cols=cols, slices=slices):
+            yield from _in_exprs(*_ends(rows), *_ends(cols), *_ends(slices))
+        case ast.Wait(count=count):
+            yield from _in_exprs(count)
+
+
+def _ends(index: ast.Index | None) -> tuple[ast.Expr | None, ...]:
+    if index is None:
+        return ()
+    return (index.first,) if index.last is index.first else (index.first, index.last)
+
+
+def _in_exprs(*expressions: ast.Expr | None) -> Iterator[Occurrence]:
+    for expr in expressions:
+        match expr:
+            case ast.Name(id=name):
+                yield Occurrence(name, expr.span)
+            case ast.Binary(left=left, right=right):
+                yield from _in_exprs(left, right)
+            case ast.Call(args=args, keywords=keywords):
+                yield from _in_exprs(*args, *(value for _, value in keywords))
+
+
+def _declared(name: ast.Name, what: str) -> Occurrence:
+    return Occurrence(name.id, name.span, what)

@@ -1,0 +1,70 @@
+"""What every word of the language means here, for hover and completion; the sentences are in `words.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from tkgen.ir.resolve import ALLOWANCES, EPILOGUES, GRIDS, TAILS
+from tkgen.ir.types import DType, Via
+from tkgen.remap import REMAPS
+from tkgen.schedule.explicit import COUNTERS, LEVELS
+from tkgen.schedule.presets import PRESETS
+from tkgen.targets import load_target, target_names
+
+
+@dataclass(frozen=True)
+class Word:
+    """`form` is how it is written, `meaning` one or two sentences."""
+
+    form: str
+    meaning: str
+
+
+# The words that a NAME can be, by what it stands for.
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "dtype": tuple(d.spelling for d in DType),
+    "tail": TAILS,
+    "allow": ALLOWANCES,
+    "grid": GRIDS,
+    "via": tuple(v.value for v in Via),
+    "epilogue": EPILOGUES,
+    "arrangement": ("interleaved", "blocked"),
+    "automatic": ("auto", "manual"),
+    "preset": ("auto", *PRESETS),
+    "counter": COUNTERS,
+    "level": tuple(LEVELS),
+    "dynamic": ("dynamic",),
+    "function": ("min", "max", "ceil_div"),
+    "remap": tuple(REMAPS),
+    "target": target_names(),
+    "step": ("k",),
+}
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads((files("tkgen.lsp") / "words.toml").read_text(encoding="utf-8"))
+
+
+def word(role: str, name: str) -> Word | None:
+    """What `name` means where it stands for a `role` of `CHOICES`; None where it is none of them."""
+    if name not in CHOICES[role]:
+        return None
+    if role == "remap":
+        return Word(REMAPS[name].signature, REMAPS[name].doc)
+    if role == "target":
+        target = load_target(name)
+        products = ", ".join(p.name for p in target.products)
+        return Word(name, f"{target.architecture}: {products}. {target.lds_bytes_per_block:,} B of LDS per block.")
+    return Word(**_table()["names"].get(name, {"form": name, "meaning": ""}))
+
+
+def keyword(name: str, statement: str) -> Word | None:
+    """What the keyword `name` means in a statement that starts with `statement`; None where it is no keyword."""
+    found = _table()["in_statement"].get(statement, {}).get(name) or _table()["keywords"].get(name)
+    return Word(**found) if found else None
