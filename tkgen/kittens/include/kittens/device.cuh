@@ -160,14 +160,23 @@ template <typename To, typename From> __device__ __forceinline__ To bits(const F
 
 // LDS is always reached through 32-bit pointers of address space 3, never through generic ones: the compiler then emits
 // ds_* instructions, folds constant offsets into them and counts lgkmcnt exactly.
-// Addresses are computed as integers: of a sum of lane, wave and loop terms the compiler then hoists what a loop does not change.
 using lds_byte = __attribute__((address_space(3))) char;
 
-/// The LDS address of an object that lies in shared memory.
-template <typename T> __device__ __forceinline__ uint32_t lds_address(T *object) { return (uint32_t)(uintptr_t)(lds_byte *)object; }
+template <typename T> __device__ __forceinline__ T lds_read(const lds_byte *address) { return *(const __attribute__((address_space(3))) T *)address; }
+template <typename T> __device__ __forceinline__ void lds_write(lds_byte *address, T value) { *(__attribute__((address_space(3))) T *)address = value; }
 
-template <typename T> __device__ __forceinline__ T lds_read(uint32_t address) { return *(const __attribute__((address_space(3))) T *)(uintptr_t)address; }
-template <typename T> __device__ __forceinline__ void lds_write(uint32_t address, T value) { *(__attribute__((address_space(3))) T *)(uintptr_t)address = value; }
+/**
+ * `offset` bytes into an object in LDS, where `offset` is the lane's own part of an address.
+ *
+ * Left alone, the compiler takes such sums apart and adds their terms anew at every access in a loop. Two measures keep the whole in one register: the
+ * sum is of integers, so that what a loop leaves alone is hoisted out of it; and the offset enters as two halves of unknown origin, because an address of two
+ * terms only would be sunk back into the loop, as if LDS instructions could add two registers. The constants that select a fragment are to be added
+ * to the returned pointer: they become the instructions' offsets.
+ */
+template <typename T> __device__ __forceinline__ lds_byte *lds_pointer(T *object, uint32_t offset, uint32_t uniform_offset = 0) {
+    const uint32_t low = __builtin_amdgcn_perm(offset, offset, 0x0c0c0100u), high = __builtin_amdgcn_perm(offset, offset, 0x03020c0cu);
+    return (lds_byte *)((uint32_t)(lds_byte *)object + low + high + uniform_offset);
+}
 
 /// Every LDS write of this wave is visible to a wave that passes the next barrier.
 __device__ __forceinline__ void release_lds() {

@@ -56,10 +56,10 @@ template <typename ST, int threads> struct panel_pieces {
 
     __device__ __forceinline__ int column_bytes(int pass) const { return panel * 64 + piece * 16 + panel_step(pass) * 64; }
 
-    __device__ __forceinline__ uint32_t position(const ST &tile, int pass, int part) const {
-        const int q = sizeof(T) == 4 ? piece : 2 * (piece & 1) + part;
-        const int within = sizeof(T) == 4 ? 0 : (piece >> 1) * 8;
-        return tile.address() + (positions::chunk(row, q) + within + panel * positions::panel_bytes) + row_step(pass) * positions::row_bytes + panel_step(pass) * positions::panel_bytes;
+    /// Where part 0 or 1 of a piece goes: 4 elements, or (floats) all of it.
+    __device__ __forceinline__ lds_byte *position(const ST &tile, int pass, int part) const {
+        const uint32_t column = (panel * 64 + piece * 16) / sizeof(T) + part * 4;
+        return lds_pointer(tile.data, positions::in_panel(row, column)) + (row_step(pass) * positions::row_bytes + panel_step(pass) * positions::panel_bytes);
     }
 };
 
@@ -78,8 +78,8 @@ template <typename ST, int threads> struct half_panel_pieces {
     __device__ __forceinline__ int row_step(int pass) const { return pass * rows_per_pass; }
     __device__ __forceinline__ bool active(int pass) const { return exact || row + row_step(pass) < ST::rows; }
     __device__ __forceinline__ int column_bytes(int) const { return positions::panels * 64 + piece * 16; }
-    __device__ __forceinline__ uint32_t position(const ST &tile, int pass, int part) const {
-        return tile.address() + positions::in_half_panel(row, 8 * piece + 4 * part) + row_step(pass) * positions::half_row_bytes;
+    __device__ __forceinline__ lds_byte *position(const ST &tile, int pass, int part) const {
+        return lds_pointer(tile.data, positions::in_half_panel(row, 8 * piece + 4 * part)) + row_step(pass) * positions::half_row_bytes;
     }
 };
 
@@ -94,7 +94,7 @@ template <typename PIECES, typename ST> struct piece_mover {
     /// Writes part 0 or 1 of a piece: 2-byte elements go to two chunks, 8 bytes each; floats in one part of 16 bytes.
     static constexpr int parts = sizeof(typename ST::dtype) == 4 ? 1 : 2;
     template <int part> __device__ static __forceinline__ void place(const PIECES &at, const ST &tile, int pass, const u32x4 &value) {
-        if (!at.active(pass)) return;
+        if (!at.active(pass) || part >= parts) return;
         if constexpr (parts == 1) lds_write<u32x4>(at.position(tile, pass, 0), value);
         else if constexpr (part == 0) lds_write<u32x2>(at.position(tile, pass, 0), value.lo);
         else lds_write<u32x2>(at.position(tile, pass, 1), value.hi);
@@ -122,19 +122,21 @@ template <typename PIECES, typename ST, typename WINDOW>
 __device__ __forceinline__ void stage(const ST &tile, const WINDOW &window, int thread) {
     using mover = piece_mover<PIECES, ST>;
     const PIECES at(thread);
+    constexpr int in_flight = PIECES::passes < PIECES_IN_FLIGHT ? PIECES::passes : PIECES_IN_FLIGHT;
     #pragma unroll
-    for (int first = 0; first < PIECES::passes; first += PIECES_IN_FLIGHT) {
-        u32x4 pieces[PIECES_IN_FLIGHT];
+    for (int first = 0; first < PIECES::passes; first += in_flight) {
+        u32x4 pieces[in_flight];
         #pragma unroll
-        for (int p = 0; p < PIECES_IN_FLIGHT; p++)
+        for (int p = 0; p < in_flight; p++)
             if (first + p < PIECES::passes) pieces[p] = mover::fetch(at, window, first + p);
         // Two passes at a time: the same part of both, so that the compiler can merge them into one ds_write2st64_b64.
         #pragma unroll
-        for (int p = 0; p < PIECES_IN_FLIGHT; p += 2) {
-            if (first + p < PIECES::passes) mover::template place<0>(at, tile, first + p, pieces[p]);
-            if (first + p + 1 < PIECES::passes) mover::template place<0>(at, tile, first + p + 1, pieces[p + 1]);
-            if (mover::parts == 2 && first + p < PIECES::passes) mover::template place<1>(at, tile, first + p, pieces[p]);
-            if (mover::parts == 2 && first + p + 1 < PIECES::passes) mover::template place<1>(at, tile, first + p + 1, pieces[p + 1]);
+        for (int p = 0; p < in_flight; p += 2) {
+            const bool here = first + p < PIECES::passes, next = p + 1 < in_flight && first + p + 1 < PIECES::passes;
+            if (here) mover::template place<0>(at, tile, first + p, pieces[p]);
+            if (next) mover::template place<0>(at, tile, first + p + 1, pieces[p + 1]);
+            if (here) mover::template place<1>(at, tile, first + p, pieces[p]);
+            if (next) mover::template place<1>(at, tile, first + p + 1, pieces[p + 1]);
         }
     }
 }

@@ -35,39 +35,46 @@ template <typename ST, typename RT> struct lane_view {
     static constexpr int halves = 4 / sizeof(T); // 16 columns are a half of a chunk, or a panel
     static constexpr int bases = is_row ? (shape::side == 32 ? 2 : 1) : 4;
 
-    uint32_t panel_base[bases];
-    uint32_t half_panel_base[bases];
-    uint32_t first_columns16; // columns before the tile's first, in units of 16
+    lds_byte *panel_base[bases];
+    lds_byte *half_panel_base[bases];
+    int first_columns16; // columns before the tile's first that are not in the bases, in units of 16
 
-    __device__ __forceinline__ lane_view(const ST &tile) : first_columns16(uint32_t(tile.col_offset) / 16) {
+    // A tile whose width is a multiple of the panels' begins a panel: what is before it is then added to the bases once.
+    static constexpr bool begins_panel = ST::cols % positions::panel_cols == 0 || ST::cols == ST::underlying_cols;
+
+    __device__ __forceinline__ lane_view(const ST &tile) : first_columns16(begins_panel ? 0 : tile.col_offset / 16) {
         #pragma unroll
         for (int b = 0; b < bases; b++) {
             const uint32_t row = is_row ? shape::line() : shape::first() + b;
             const uint32_t column = is_row ? shape::first() + b * shape::quad_stride : shape::line();
-            panel_base[b] = tile.address() + tile.row_offset * positions::row_bytes + positions::in_panel(row, column);
-            half_panel_base[b] = tile.address() + tile.row_offset * positions::half_row_bytes + positions::in_half_panel(row, column);
+            const int columns_before = begins_panel ? tile.col_offset / positions::panel_cols * positions::panel_bytes : 0;
+            panel_base[b] = lds_pointer(tile.data, positions::in_panel(row, column), tile.row_offset * positions::row_bytes + columns_before);
+            half_panel_base[b] = lds_pointer(tile.data, positions::in_half_panel(row, column), tile.row_offset * positions::half_row_bytes);
         }
     }
 
-    /// Where quad m of base tile column j begins (row layout) or lies (col layout) in the underlying tile, in units of 16 columns.
-    __device__ __forceinline__ uint32_t columns16(int j, int m) const {
+    /// Where quad m of base tile column j begins (row layout) or lies (col layout) past the bases, in units of 16 columns.
+    __device__ __forceinline__ int columns16(int j, int m) const {
         return first_columns16 + j * (shape::side / 16) + (is_row ? m * shape::quad_stride / 16 : 0);
     }
-    __device__ __forceinline__ static bool in_half_panel(uint32_t columns16) { return positions::half_panel && columns16 == positions::panels * halves; }
+    __device__ __forceinline__ static bool in_half_panel(int columns16) {
+        constexpr bool possible = positions::half_panel && (!begins_panel || ST::cols == ST::underlying_cols);
+        return possible && columns16 == positions::panels * halves;
+    }
 
     /// The chunk of a quad (row layout), or its element e (col layout), in a panel.
-    __device__ __forceinline__ uint32_t in_panel(int i, uint32_t columns16, int m, int e = 0) const {
+    __device__ __forceinline__ lds_byte *in_panel(int i, int columns16, int m, int e = 0) const {
         const int rows = i * shape::side + (is_row ? 0 : m * shape::quad_stride);
-        return panel_base[is_row ? m % bases : e] + columns16 / halves * positions::panel_bytes + (is_row ? 0 : columns16 % halves * 8) +
-               rows * positions::row_bytes;
+        return panel_base[is_row ? m % bases : e] + ((columns16 >> (halves - 1)) * positions::panel_bytes +
+                                                     (is_row ? 0 : (columns16 & (halves - 1)) * 8) + rows * positions::row_bytes);
     }
     /// The same in the half panel, where a quad is a unit of its own.
-    __device__ __forceinline__ uint32_t in_half(int i, int e = 0) const { return half_panel_base[e] + i * shape::side * positions::half_row_bytes; }
+    __device__ __forceinline__ lds_byte *in_half(int i, int e = 0) const { return half_panel_base[e] + i * shape::side * positions::half_row_bytes; }
 
     /// Quad m of base tile (i, j). A chunk is read whole, also where only half of it is wanted: 8-byte reads of one half would meet in half of
     /// the banks. The compiler merges the reads for the two halves of a chunk.
     __device__ __forceinline__ vec<T, 4> read(int i, int j, int m) const {
-        const uint32_t c = columns16(j, m);
+        const int c = columns16(j, m);
         if constexpr (!is_row) {
             vec<T, 4> value;
             #pragma unroll
@@ -78,17 +85,17 @@ template <typename ST, typename RT> struct lane_view {
         } else {
             if (in_half_panel(c)) return lds_read<vec<T, 4>>(in_half(i));
             const auto chunk = lds_read<vec<T, 8>>(in_panel(i, c, m));
-            return c % 2 == 0 ? chunk.lo : chunk.hi;
+            return (c & 1) == 0 ? chunk.lo : chunk.hi;
         }
     }
 
     __device__ __forceinline__ void write(int i, int j, int m, const vec<T, 4> &value) const {
-        const uint32_t c = columns16(j, m);
+        const int c = columns16(j, m);
         if constexpr (!is_row) {
             #pragma unroll
             for (int e = 0; e < 4; e++) lds_write<T>(in_half_panel(c) ? in_half(i, e) : in_panel(i, c, m, e), value[e]);
         } else {
-            lds_write<vec<T, 4>>(in_half_panel(c) ? in_half(i) : in_panel(i, c, m) + c % halves * 8, value);
+            lds_write<vec<T, 4>>(in_half_panel(c) ? in_half(i) : in_panel(i, c, m) + (c & (halves - 1)) * 8, value);
         }
     }
     /// A whole chunk: quad m of base tile (i, j), which is its first half, and the quad 16 columns further.
@@ -99,8 +106,8 @@ template <typename ST, typename RT> struct lane_view {
         lds_write<vec<T, 8>>(in_panel(i, columns16(j, m), m), chunk);
     }
 
-    /// Whether the tile begins at a multiple of 32 columns of 2-byte elements: it then owns whole chunks, its last 16 columns perhaps excepted.
-    static constexpr bool whole_chunks = is_row && halves == 2 && (ST::cols % 32 == 0 || ST::cols == ST::underlying_cols);
+    /// Whether the tile owns whole chunks of 2-byte elements, the last 16 columns perhaps excepted.
+    static constexpr bool whole_chunks = is_row && halves == 2 && begins_panel;
 };
 
 } // namespace detail
@@ -300,7 +307,7 @@ template <ducks::rv::all RV, ducks::sv::all SV> __device__ __forceinline__ void 
     static_assert(RV::length == SV::length, "register vector and shared vector must have the same length");
     using memory = detail::owned<RV, typename SV::dtype>;
     detail::for_each_owned<RV>([&](int o, int m, int element) {
-        memory::set(dst, o, m, detail::lds_read<typename memory::type>(src.address() + element * int(sizeof(typename SV::dtype))));
+        memory::set(dst, o, m, detail::lds_read<typename memory::type>((const detail::lds_byte *)src.data + element * int(sizeof(typename SV::dtype))));
     });
 }
 /// The shared vector dst = src; equal lengths.
@@ -308,7 +315,7 @@ template <ducks::sv::all SV, ducks::rv::all RV> __device__ __forceinline__ void 
     static_assert(RV::length == SV::length, "register vector and shared vector must have the same length");
     using memory = detail::owned<RV, typename SV::dtype>;
     detail::for_each_owned<RV>([&](int o, int m, int element) {
-        detail::lds_write(dst.address() + element * int(sizeof(typename SV::dtype)), memory::get(src, o, m));
+        detail::lds_write((detail::lds_byte *)dst.data + element * int(sizeof(typename SV::dtype)), memory::get(src, o, m));
     });
 }
 

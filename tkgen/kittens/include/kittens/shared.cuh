@@ -102,7 +102,6 @@ template <typename T_, int rows_, int cols_> struct alignas(16) st {
     __device__ __forceinline__ dtype &operator[](int i) { return data[i]; }
     __device__ __forceinline__ const dtype &operator[](int i) const { return data[i]; }
 
-    __device__ __forceinline__ uint32_t address() const { return detail::lds_address(const_cast<T *>(data)); }
     static constexpr int row_offset = 0, col_offset = 0;
 
     using col_vec = sv<dtype, rows_>;
@@ -139,7 +138,6 @@ template <typename ST_, int subtile_rows, int subtile_cols> struct st_subtile {
     __device__ __forceinline__ dtype &operator[](const int2 &at) { return *idx(data, at); }
     __device__ __forceinline__ const dtype &operator[](const int2 &at) const { return *idx(data, at); }
 
-    __device__ __forceinline__ uint32_t address() const { return detail::lds_address(data); }
 
     using col_vec = sv<dtype, subtile_rows>;
     using row_vec = sv<dtype, subtile_cols>;
@@ -169,7 +167,6 @@ template <typename T_, size_t length_> struct alignas(16) sv {
 
     __device__ __forceinline__ dtype &operator[](size_t i) { return data[i]; }
     __device__ __forceinline__ const dtype &operator[](size_t i) const { return data[i]; }
-    __device__ __forceinline__ uint32_t address() const { return detail::lds_address(const_cast<T *>(data)); }
 };
 
 template <size_t length> using sv_bf = sv<bf16, length>;
