@@ -552,10 +552,11 @@ class _Resolver:
             if register_buffers > 2 and registers:
                 raise self.error("E208", "registers are buffered once or twice", registers.span,
                                  notes=("a third register buffer would only hold what LDS holds already",))  # fmt: skip
-            if (block[2] % slice_ or slice_ % BASE_TILE) and (slice_at or slice_ % BASE_TILE):
+            base = accumulator.mfma[0]  # register tiles are whole base tiles of the matrix instruction's side
+            if block[2] % slice_ or slice_ % base:
                 raise self.error(
                     "E208",
-                    f"a slice of {slice_} does not divide the K-step of {block[2]} into multiples of {BASE_TILE}",
+                    f"a slice of {slice_} does not divide the K-step of {block[2]} into multiples of {base}",
                     slice_at.span if slice_at else self.all(ast.Block, everything)[0].step.span,
                 )
             result.append(

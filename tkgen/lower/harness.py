@@ -80,7 +80,7 @@ class Step:
 
 def _render(template: str, plan: Plan, target: str) -> str:
     program, model = plan.program, kernel_model(plan, target)
-    names = {each.name for each in (*program.dims, *program.scalars)}
+    names = {d.name for d in program.dims} | {s.name for s in program.scalars}
     sizes = [_size(plan, dim, names) for dim in _used_dims(program, model)]
     text = (
         environment()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
-from tkgen.ir.types import Operand, Role, Tensor, Via
+from tkgen.ir.types import BASE_TILE, Operand, Role, Tensor, Via
 from tkgen.lower.model import (
     Check,
     Constant,
@@ -45,7 +45,6 @@ class _Lowering:
     def __init__(self, plan: Plan, target: str, spec: str):
         self.plan, self.program, self.target, self.spec = plan, plan.program, target, spec
         self.helpers: set[str] = set()
-        self.groups: set[int] = set()
 
     # ------------------------------------------------------------ names
 
@@ -64,6 +63,17 @@ class _Lowering:
     @property
     def accumulator(self) -> str:
         return f"{cpp_name(self.program.accumulator.tensor.name)}_acc"
+
+    @property
+    def shape(self) -> str:
+        """The base tiles of the register tiles, as a last template argument; the default is left out."""
+        side = self.program.accumulator.mfma[0]
+        return f", ducks::rt_shape::rt_{side}x{side}" if side != BASE_TILE else ""
+
+    @property
+    def accumulator_type(self) -> str:
+        acc = self.program.accumulator
+        return f"rt_{acc.dtype.suffix}<{acc.tile[0]}, {acc.tile[1]}, ducks::rt_layout::col{self.shape}>"
 
     @property
     def steps(self) -> str:
@@ -111,7 +121,7 @@ class _Lowering:
             tile_col=placed.col,
             helpers=frozenset(self.helpers),
             wide=any(self.may_be_wide(o.tensor) for o in p.operands),
-            groups=tuple(sorted(self.groups)),
+            shape=self.shape,
             scopes=scopes,
             checks=tuple(self.checks()),
         )
@@ -250,11 +260,10 @@ class _Lowering:
                 constants.append(Constant("wave_col", f"{index} % {cols}" if rows > 1 else index))
             registers += [self.register_tile(o) for o in p.operands]
             acc = p.accumulator
-            layout = "ducks::rt_layout::col"
             registers.append(
                 RegisterTile(
                     self.accumulator,
-                    f"rt_{acc.dtype.suffix}<{acc.tile[0]}, {acc.tile[1]}, {layout}>",
+                    self.accumulator_type,
                     acc.fragments,
                     acc.span.line,
                 )
@@ -286,28 +295,22 @@ class _Lowering:
             line=role.span.line,
         )
 
-    def phases(self, programs: list[WaveProgram]) -> tuple[Phase | None, Phase | None]:
-        shifts = {w.phase for w in self.plan.waves}
-        if shifts == {0}:
-            return None, None
-        late = next((w for w in programs if w.phase), None)
-        early = next((w for w in programs if not w.phase), None)
-        most = max(shifts)
-
-        def condition(wave: WaveProgram) -> str:
-            return f"wave >= {wave.waves[0]} && wave <= {wave.waves[-1]}"
-
-        return (
-            Phase(condition(late), late.phase) if late else None,
-            Phase(condition(early), most) if early else None,
-        )
+    def phases(self, programs: list[WaveProgram]) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
+        """The meetings that waves of this role pass before their prologue, and those with which the others catch up."""
+        last = max(w.phase for w in self.plan.waves)
+        before = tuple(Phase(_waves(w.waves), w.phase) for w in programs if w.phase)
+        after = tuple(Phase(_waves(w.waves), last - w.phase) for w in programs if w.phase < last)
+        return before, after
 
     def register_tile(self, o: Operand) -> RegisterTile:
         rows, cols = o.register_shape
         suffix = o.tensor.dtype.suffix
-        layout = ", ducks::rt_layout::col" if o.register_layout == "col" else ""
+        layout = f", ducks::rt_layout::{o.register_layout}" if o.register_layout == "col" or self.shape else ""
         return RegisterTile(
-            self.registers(o), f"rt_{suffix}<{rows}, {cols}{layout}>", (o.register_buffers, o.fragments), o.span.line
+            self.registers(o),
+            f"rt_{suffix}<{rows}, {cols}{layout}{self.shape}>",
+            (o.register_buffers, o.fragments),
+            o.span.line,
         )
 
     # ------------------------------------------------------------ statements
@@ -377,10 +380,7 @@ class _Lowering:
             "stage": self.stage(operand),
             "masked": p.tail is not None,
         }
-        if op.action is Action.LOAD and p.tail is None:
-            if role.group > 1:
-                self.groups.add(role.group)
-        else:
+        if op.action is not Action.LOAD or p.tail is not None:
             self.helpers.add("staging")
         return Statement(op.action.value, args, line=operand.span.line if op.span is None else op.span.line)
 
@@ -452,7 +452,7 @@ class _Lowering:
         args: dict[str, object] = {
             "tensor": f"g.{cpp_name(acc.tensor.name)}",
             "tile": f"{self.accumulator}[{i}][{j}]",
-            "type": f"rt_fl<{acc.tile[0]}, {acc.tile[1]}, ducks::rt_layout::col>",
+            "type": self.accumulator_type,
             "row": coordinate[0],
             "col": coordinate[1],
             "epilogue": steps,
@@ -513,6 +513,17 @@ def _loops(*axes: tuple[str, tuple[int, ...]]) -> tuple[tuple[Loop, ...], tuple[
             loops.append(Loop(variable, len(values), values[0]))
             names.append(variable)
     return tuple(loops), tuple(names)
+
+
+def _waves(waves: tuple[int, ...]) -> str:
+    """The C++ condition that a wave is one of these."""
+    runs: list[list[int]] = []
+    for wave in waves:
+        if runs and runs[-1][-1] == wave - 1:
+            runs[-1].append(wave)
+        else:
+            runs.append([wave])
+    return " || ".join(f"wave == {r[0]}" if len(r) == 1 else f"(wave >= {r[0]} && wave <= {r[-1]})" for r in runs)
 
 
 def _line(op: Op | None) -> int:

@@ -77,7 +77,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Phase:
-    """Barriers that some waves pass before (`late`) or after the others' program."""
+    """Meetings that the waves of `condition` pass before their program, or after it."""
 
     condition: str
     count: int
@@ -95,13 +95,13 @@ class Scope:
     comment: str
     constants: tuple[Constant, ...]
     registers: tuple[RegisterTile, ...]
-    before: Phase | None
+    before: tuple[Phase, ...]
     prologue: tuple[Statement, ...]
     body: tuple[Statement, ...]
     unroll: int
     loop_bound: str
     epilogue: tuple[Statement, ...]
-    after: Phase | None
+    after: tuple[Phase, ...]
     line: int
 
 
@@ -139,6 +139,6 @@ class KernelModel:
     tile_col: str
     helpers: frozenset[str]
     wide: bool  # a staged tensor may be too large for 32-bit byte offsets
-    groups: tuple[int, ...]
+    shape: str  # template argument that names the base tiles of register tiles, after the layout; empty for 16 x 16
     scopes: tuple[Scope, ...]
     checks: tuple[Check, ...] = field(default=())

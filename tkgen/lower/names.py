@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+from tkgen.kittens import surface
+
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
-# Words that have a meaning in a generated file: of C++20; of ThunderKittens and the file itself; of the harness; of the C
-# library, which declares functions in the scope where a kernel's namespace stands.
+# Words that have a meaning in a generated file beside those of ThunderKittens: of C++20; of the file itself; of the
+# harness; of the C library, which declares functions in the scope where a kernel's namespace stands.
 WORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class
     compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype
@@ -17,9 +19,9 @@ WORDS = """
     template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
     wchar_t while xor xor_eq
 
-    kittens ducks py std main linux unix bf16 half gl st rt rv sv group load store zero copy add sub mul div max
-    min exp grid block dynamic_shared_memory stream globals kernel dispatch G g al wave wave_row wave_col tile
-    tile_row tile_col k steps detail common base_types
+    linux unix main g al wave wave_row wave_col tile tile_row tile_col block_id k steps grid block grid_rows grid_cols
+    dynamic_shared_memory stream globals kernel dispatch check detail common chunk half_chunk fetch apply barrier
+    lds_barrier silu gelu gelu_tanh exponential
 
     tensor brain fail require parse repeats warmup check_and_time
 
@@ -31,7 +33,9 @@ WORDS = """
     stat strcmp strlen swab sync system tan tanh tgamma time times tolower toupper trunc truncate umask uname
     unlink wait write y0 y1 yn
 """
-RESERVED = frozenset(WORDS.split())
+RESERVED = frozenset(WORDS.split()) | {
+    n.name for n in surface.values() if n.kind in ("namespace", "type", "constant", "function", "c++")
+}
 
 
 def cpp_name(name: str) -> str:
@@ -42,7 +46,8 @@ def cpp_name(name: str) -> str:
     """
     if not IDENTIFIER.match(name):
         raise ValueError(f"{name!r} is not an identifier")
-    return f"{name}_" if name in RESERVED or name.startswith(("__", "hip", "KITTENS")) else name
+    # Also `int_`, so that `int` and `int_` stay two names.
+    return f"{name}_" if name.rstrip("_") in RESERVED or name.startswith(("__", "hip", "KITTENS")) else name
 
 
 def comment_text(text: str) -> str:

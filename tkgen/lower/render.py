@@ -59,6 +59,7 @@ def render(model: KernelModel) -> Source:
         exponential=model.helpers & (ACTIVATIONS - {"relu"}),
         masked="masked_store" in model.helpers,
         wide=model.wide,
+        shape=model.shape,
     )
     text = env.get_template("kernel.cpp.jinja").render(
         m=model,
