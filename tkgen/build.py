@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tkgen import __version__, checks, kittens
+from tkgen import __version__, checks
+from tkgen import kittens as headers
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
 from tkgen.lower import harness_cpp, harness_python
@@ -39,6 +40,7 @@ class Build:
     asm: str = field(repr=False)
     hsaco: bytes = field(repr=False)
     resources: Resources
+    kittens: Path | None
     seconds: float
     cached: bool
 
@@ -125,7 +127,14 @@ class Build:
             from tkgen.toolchain.module import build_module
 
             written["module"] = build_module(
-                spec.source.text, name, spec.target, self.compiler, directory, include_dirs=[kittens.include_dir()]
+                spec.source.text,
+                name,
+                spec.target,
+                self.compiler,
+                directory,
+                include_dirs=[] if self.kittens else [headers.include_dir()],
+                kittens=self.kittens,
+                log=directory / f"{name}.log",
             )
         return written
 
@@ -145,7 +154,7 @@ def build(spec: Spec, *, cxx: str | None = None, kittens: Path | None = None, lo
             spec.source.text,
             spec.target,
             compiler,
-            include_dirs=[] if kittens else [_embedded()],
+            include_dirs=[] if kittens else [headers.include_dir()],
             kittens=kittens,
             hip=find_hip() if kittens else None,
             source_name=f"{spec.name}.cpp",
@@ -155,14 +164,8 @@ def build(spec: Spec, *, cxx: str | None = None, kittens: Path | None = None, lo
     except ToolchainError as error:
         raise _at_spec_line(spec, error) from error
     assert result.asm is not None and result.hsaco is not None
-    resources: Mapping[str, Resources] = read_resources(result.hsaco)
-    return Build(
-        spec, compiler, result.asm, result.hsaco, next(iter(resources.values())), result.seconds, result.cached
-    )
-
-
-def _embedded() -> Path:
-    return kittens.include_dir()
+    resources = next(iter(read_resources(result.hsaco).values()))
+    return Build(spec, compiler, result.asm, result.hsaco, resources, kittens, result.seconds, result.cached)
 
 
 def _at_spec_line(spec: Spec, error: ToolchainError) -> ToolchainError:

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tkgen.api import Spec, load
-from tkgen.regression import policies
-from tkgen.run import Comparison, compare, random_inputs, reference, scalar_values, sizes
+from tkgen.run import Comparison, compare, interleavings, random_inputs, reference, scalar_values, sizes
 from tkgen.run import run as emulate_once
 from tkgen.toolchain.compiler import ToolchainError
 
@@ -61,7 +60,7 @@ def run_spec(
     device: str,
     seed: int,
     schedules: int,
-    processes: int,
+    workers: int,
     cxx: str | None,
 ) -> list[Row]:
     """Build and launch the spec at `path`, once per schedule. `defines` also gives dynamic dimensions their sizes.
@@ -77,13 +76,13 @@ def run_spec(
         return [_on_gpu(spec, extents, seed, cxx)]
     build = spec.build(cxx=cxx).check()
     rows = []
-    for name, policy in policies(schedules):
+    for order in interleavings(schedules):
         try:
-            tried = emulate_once(build, extents=extents, seed=seed, policy=policy, processes=processes)  # type: ignore[arg-type]
+            tried = emulate_once(build, extents=extents, seed=seed, order=order, workers=workers)
         except ValueError as error:
             raise ToolchainError(str(error)) from error
         findings = tuple(str(f) for f in tried.outcome.findings)
-        rows.append(Row(spec.name, tried.sizes, name, tried.comparison, findings, tried.outcome.instructions))
+        rows.append(Row(spec.name, tried.sizes, str(order), tried.comparison, findings, tried.outcome.instructions))
     return rows
 
 

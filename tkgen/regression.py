@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -100,17 +100,6 @@ def size_cases(spec: Spec) -> list[dict[str, int]]:
     return cases
 
 
-def policies(schedules: int) -> Iterator[tuple[str, object]]:
-    """Names and policies of `schedules` schedules: to the next barrier, round robin, adversarial, then random ones."""
-    from tkgen.emulate import Policy
-
-    fixed = [("to barrier", Policy("to_barrier")), ("round robin", Policy("round_robin")),
-             ("adversarial", Policy("adversarial"))]  # fmt: skip
-    yield from fixed[:schedules]
-    for seed in range(schedules - len(fixed)):
-        yield f"random {seed}", Policy("random", seed=seed)
-
-
 def test_spec(
     path: Path,
     *,
@@ -158,20 +147,18 @@ def _source(spec: Spec, generated: Path) -> str:
 
 
 def _numbers(path: Path, target: str | None, extents: Mapping[str, int], schedules: int, cxx: str | None, seed: int) -> str:
-    from tkgen.emulate import Policy
-    from tkgen.run import run
+    from tkgen.run import interleavings, run
 
     whole = load(path, None, target).program
     static: dict[str, int | None] = {d.name: extents[d.name] for d in whole.dims if d.size is not None and d.name in extents}
     build = load(path, static, target).build(cxx=cxx)
-    for name, policy in policies(schedules):
-        assert isinstance(policy, Policy)
-        tried = run(build, extents=extents, seed=seed, policy=policy)
+    for order in interleavings(schedules):
+        tried = run(build, extents=extents, seed=seed, order=order)
         if not tried.comparison.right:
             c = tried.comparison
-            return f"{name}: {c.wrong} of {c.elements} elements wrong, {c.nan} NaN, max error {c.max_error:.3g}"
+            return f"{order}: {c.wrong} of {c.elements} elements wrong, {c.nan} NaN, max error {c.max_error:.3g}"
         if tried.outcome.findings:
-            return f"{name}: " + "\n".join(str(f) for f in tried.outcome.findings)
+            return f"{order}: " + "\n".join(str(f) for f in tried.outcome.findings)
     return ""
 
 

@@ -7,7 +7,7 @@ both sides, carried through the epilogue, plus one rounding to the output's type
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,25 @@ class Comparison:
     def right(self) -> bool:
         """Whether every element is within its bound."""
         return self.wrong == 0 and self.nan == 0
+
+
+@dataclass(frozen=True)
+class Interleaving:
+    """An order of the waves to try: a policy and the seed of its choices."""
+
+    policy: Policy = Policy.BARRIER
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return self.policy.name.lower().replace("_", " ") + (f" {self.seed}" if self.policy is Policy.RANDOM else "")
+
+
+def interleavings(count: int) -> Iterator[Interleaving]:
+    """`count` of them: to the next barrier, round robin, adversarial, then random and adversarial ones by seed."""
+    fixed = [Interleaving(), Interleaving(Policy.ROUND_ROBIN), Interleaving(Policy.ADVERSARIAL)]
+    yield from fixed[:count]
+    for number in range(count - len(fixed)):
+        yield Interleaving((Policy.RANDOM, Policy.ADVERSARIAL)[number % 3 == 2], number + 1)
 
 
 @dataclass(frozen=True)
@@ -194,9 +213,9 @@ def emulate(
     extents: Mapping[str, int],
     scalars: Mapping[str, float],
     *,
-    policy: Policy | None = None,
+    order: Interleaving | None = None,
     watch: bool = True,
-    processes: int = 1,
+    workers: int = 1,
 ) -> tuple[torch.Tensor, Outcome]:
     """Run the code object on `inputs`; the output tensor and what the referee saw."""
     program = build.spec.program
@@ -213,10 +232,11 @@ def emulate(
         block=(program.threads, 1, 1),
         lds_bytes=build.lds_bytes - build.resources.lds_static_bytes,
         args=[arguments(program, tensors, extents, scalars)],
-        policy=policy or Policy(),
+        policy=(order or Interleaving()).policy,
+        seed=(order or Interleaving()).seed,
         watch=watch,
         poison=watch,
-        processes=processes,
+        workers=workers,
     )
     return tensors[out.name], outcome
 
@@ -227,9 +247,9 @@ def run(
     extents: Mapping[str, int] | None = None,
     seed: int = 0,
     scalars: Mapping[str, float] | None = None,
-    policy: Policy | None = None,
+    order: Interleaving | None = None,
     watch: bool = True,
-    processes: int = 1,
+    workers: int = 1,
 ) -> Run:
     """Random inputs, one launch, one comparison. Raises ValueError for sizes the kernel cannot do."""
     program = build.spec.program
@@ -237,7 +257,7 @@ def run(
     values = scalar_values(program, scalars)
     inputs = random_inputs(program, shape, seed)
     expected, bound = reference(program, inputs, values)
-    output, outcome = emulate(build, inputs, shape, values, policy=policy, watch=watch, processes=processes)
+    output, outcome = emulate(build, inputs, shape, values, order=order, watch=watch, workers=workers)
     return Run(shape, output, compare(output, expected, bound), outcome)
 
 

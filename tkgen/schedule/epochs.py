@@ -6,8 +6,10 @@ waited for it, or infinity). x on wave u happens before y on wave v != u iff don
 order and waits decide.
 
 Waits follow the hardware's counters: LDS operations complete in order (lgkmcnt), global loads complete in order
-(vmcnt). A LOAD waits for itself. A MULTIPLY waits for the register tiles it consumes and a WRITE for the fetch it
-writes, because the compiler tracks registers. Everything else is complete only when a WAIT says so.
+(vmcnt). A LOAD waits for itself, a WRITE for the fetch it writes. A MULTIPLY needs its register tiles, and the compiler
+waits for them, but where is the compiler's choice: a multiply may sink below a barrier, and the wait with it. So the reads that
+a MULTIPLY consumes count as complete only from the next FENCE on, which nothing crosses. Everything else is complete only
+when a WAIT says so.
 
 Why a few passes of the loop prove all of them: control flow is uniform, so epochs are affine in the iteration; an LDS
 slot is revisited after `buffers` steps and no operation runs more than `depth` steps ahead, so after
@@ -127,6 +129,7 @@ def trace(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: 
     lds, vm = _Counter(), _Counter()
     reads: dict[tuple[str, int, int, int], Event] = {}  # (operand, fragment, step, slice) -> its read
     fetched: dict[tuple[str, int], Event] = {}
+    consumed: list[Event] = []  # reads that a MULTIPLY needs, not yet behind a FENCE
     epoch = 0
     barrier = Op(Action.BARRIER, automatic=True)
     for tile in range(tiles):
@@ -163,9 +166,11 @@ def trace(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: 
                     lds.wait(0, epoch, now)
                     vm.wait(0, epoch, now)
                 case Action.MULTIPLY:
-                    for key in _consumed(program, op, step):
-                        if key in reads:
-                            lds.wait_for(reads.pop(key), epoch, now)
+                    consumed += [reads.pop(key) for key in _consumed(program, op, step) if key in reads]
+                case Action.FENCE:
+                    for read in consumed:
+                        lds.wait_for(read, epoch, now)
+                    consumed = []
                 case Action.WAIT:
                     (lds if op.counter == "lds" else vm).wait(op.count, epoch, now)
     return events
