@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tkgen import checks
 from tkgen.api import DEFAULT_TARGET, Spec
+from tkgen.checks import RegisterEstimate
 from tkgen.diagnostics import Diagnostic, Label, SpecError
 from tkgen.ir.resolve import resolve
 from tkgen.ir.types import Program
@@ -43,6 +45,7 @@ class Analysis:
     program: Program | None = None
     target: str | None = None
     plan: Plan | None = None
+    registers: RegisterEstimate | None = None
 
 
 def analyze(request: Request) -> Analysis:
@@ -60,7 +63,8 @@ def analyze(request: Request) -> Analysis:
     try:
         scheduled = plan(program)
         spec = Spec(Path(request.file.name), kernel, program, scheduled, target, {})
-        return replace(found, plan=scheduled, diagnostics=spec.diagnostics)
+        registers = checks.estimate(scheduled, target)
+        return replace(found, plan=scheduled, registers=registers, diagnostics=spec.diagnostics)
     except SpecError as error:
         return replace(found, diagnostics=tuple(error.diagnostics))
 

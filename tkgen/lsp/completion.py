@@ -23,9 +23,9 @@ _FITTING = {
     "tensor": ("tensor",),
     "dimension": ("dimension",),
     "size": ("dimension", "parameter"),
-    "argument": ("tensor", "scalar", "dimension", "parameter"),
+    "argument": ("dimension", "parameter"),
 }
-_EXTRA = {"size": ("function",), "argument": ("function",)}
+_EXTRA = {"size": ("function",)}
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ def complete(project: Project, file: SourceFile, offset: int) -> list[Completion
     start = offset
     while start and (file.text[start - 1].isalnum() or file.text[start - 1] == "_") and file.text[start - 1].isascii():
         start -= 1
+    if file.text[start:offset][:1].isdigit():
+        return []
     line = file.text[file.text.rfind("\n", 0, start) + 1 : start]
     if "#" in line and line.count('"', 0, line.index("#")) % 2 == 0:
         return []  # in a comment
@@ -91,15 +93,15 @@ def _accepted(text: str, start: str) -> tuple[list[Piece], set[str]]:
 def _names(project: Project, file: SourceFile, before: list[Piece]) -> Iterator[Completion]:
     """Names in scope and words of the language that can be the NAME behind these tokens."""
     role = stands_for(before)
-    fitting = _FITTING.get(role, ())
+    if role == "argument":
+        yield from _parameters(before)
+    fitting = ("tensor", "scalar") if role == "argument" and before[0].type == "EPILOGUE" else _FITTING.get(role, ())
     for declared in sorted(
         _in_scope(project, file), key=lambda o: fitting.index(o.declares) if o.declares in fitting else -1
     ):
         if declared.declares in fitting:
             source = declared.span.file.line(declared.span.line).split("#")[0].strip()
             yield Completion(declared.name, declared.declares, source)
-    if role == "argument":
-        yield from _parameters(before)
     if role == "size" and before[0].type == "DIMS":
         yield _word("dynamic", "dynamic")
     for choice in (role, *_EXTRA.get(role, ())):

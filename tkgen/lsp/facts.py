@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.ops import Action, Op
 from tkgen.ir.types import WAVE_LANES, Operand, Program, Role, Tensor, Via
 from tkgen.lsp.analysis import Analysis
@@ -28,7 +29,7 @@ def of_name(name: str, known: Analysis) -> list[str]:
             return list(_of_tensor(p, tensor))
     for role in p.roles:
         if role.name == name:
-            return list(_of_role(p, role, known.plan))
+            return list(_of_role(p, role, known))
     for scalar in p.scalars:
         if scalar.name == name:
             default = (
@@ -45,7 +46,7 @@ def of_statement(node: object, known: Analysis) -> list[str]:
         return []
     match node:
         case ast.Kernel():
-            return [*_of_launch(p), *_of_lds(known), *_of_schedule(known.plan)]
+            return [*_of_launch(p), *_of_lds(known), *_of_registers(known), *_of_schedule(known.plan)]
         case ast.Block():
             return list(_of_block(p))
         case ast.Grid() | ast.Tail():
@@ -199,35 +200,48 @@ def _of_waves(role: Role) -> Iterator[str]:
         yield f"{rows} x {cols} over the output: wave w has row {index} / {cols} and column {index} % {cols}"
 
 
-def _of_role(p: Program, role: Role, plan: Plan | None) -> Iterator[str]:
+def _of_role(p: Program, role: Role, known: Analysis) -> Iterator[str]:
     yield from _of_waves(role)
     for operand in p.operands:
         if operand.name in role.loads:
             yield _traffic(p, operand)
     if role.multiplies:
         yield from _of_accumulator(p)
-        sums, tiles = p.accumulator.registers, sum(map(operand_registers, p.operands))
-        yield f"{sums + tiles} VGPRs in tiles: {sums} accumulators, {tiles} operands"
-    else:
-        yield "no register tiles; CDNA allots these waves as many registers as the others"
-    body = next((b for b in plan.bodies if b.role == role.name), None) if plan else None
-    if plan and body:
-        yield f"{_count(len(body.ops), 'operation')} and {barriers(plan)}"
+    for live in known.registers.roles if known.registers else ():
+        if live.role == role.name:
+            yield (
+                f"about {live.live} registers live: {live.accumulators} accumulators, {live.tiles} operand tiles, "
+                f"{live.staging} staging, {live.addresses} addresses"
+            )
+    yield from _of_registers(known)
+    if known.plan:
+        yield barriers(known.plan)
 
 
 def _of_lds(known: Analysis) -> list[str]:
+    """All tiles in LDS against what a block may have."""
     if known.program is None:
         return []
-    used = sum(o.lds_bytes * o.buffers for o in known.program.operands)
-    of = f" of {load_target(known.target).lds_bytes_per_block:,} B on {known.target}" if known.target else ""
-    return [f"{used:,} B{of} LDS in all"]
+    used = f"{lds_bytes(known.program):,} B"
+    return [f"LDS: {used} of {load_target(known.target).lds_bytes_per_block:,} B" if known.target else f"LDS: {used}"]
+
+
+def _of_registers(known: Analysis) -> list[str]:
+    """The estimate of what a wave is allotted, against what the launch bounds leave it."""
+    found = known.registers
+    if found is None:
+        return []
+    return [
+        f"about {found.allotted} of {found.budget} registers per lane of every wave, "
+        f"{found.waves_per_simd:g} waves per SIMD (limited by {found.limit})"
+    ]
 
 
 def _of_occupancy(known: Analysis) -> list[str]:
     if known.program is None or known.target is None or not known.program.occupancy:
         return []
     most = load_target(known.target).max_registers(known.program.occupancy)
-    return [f"at most {most} registers per lane, VGPRs and AGPRs together, on {known.target}"]
+    return [f"at most {most} registers per lane, VGPRs and AGPRs together, on {known.target}", *_of_registers(known)]
 
 
 def _lds(o: Operand) -> str:
@@ -282,13 +296,18 @@ def _coordinates(p: Program) -> str:
             _times(index, waves if acc.interleaved else 1, fragments),
         )
         start = f"{tile} * {p.block[axis]}"
-        sides.append(start if within == "0" else f"{start} + ({within}) * {acc.tile[axis]}")
+        sides.append(start if within == "0" else f"{start} + {_factor(within)} * {acc.tile[axis]}")
     return f"fragment (i, j) of wave (r, c) starts at {acc.tensor.name}[{', '.join(sides)}]"
 
 
 def _times(variable: str, factor: int, count: int) -> str:
     """`factor * variable`, short; nothing where the variable takes one value."""
     return "" if count == 1 else variable if factor == 1 else f"{factor} {variable}"
+
+
+def _factor(text: str) -> str:
+    """Parentheses around what is more than one variable."""
+    return f"({text})" if " " in text else text
 
 
 def _sum(*terms: str) -> str:
@@ -301,9 +320,9 @@ def _of_schedule(plan: Plan | None) -> list[str]:
     shape = plan.shape
     passes = "as many passes as K needs" if shape.passes is None else f"{shape.passes:,} passes"
     return [
-        f"{barriers(plan)}: after i steps of the loop a wave is {_count(plan.barriers_per_step, 'epoch')} x i further",
-        f"{_count(shape.depth, 'step')} ahead in the prologue, {passes} of {_count(shape.unroll, 'step')}, "
-        f"{_count(shape.tail_iterations, 'step')} in the epilogue",
+        f"{barriers(plan)}: each K-step takes every wave {_count(plan.barriers_per_step, 'epoch')} further",
+        f"{_count(shape.depth, 'K-step')} ahead in the prologue, {passes} of {_count(shape.unroll, 'K-step')}, "
+        f"{_count(shape.tail_iterations, 'K-step')} in the epilogue",
         *(f"waves {w.waves[0]}..{w.waves[-1]} run {_count(w.phase, 'barrier')} behind" for w in plan.waves if w.phase),
     ]
 

@@ -66,7 +66,7 @@ def _of_name(project: Project, here: Outline, key: tuple[bool, str], name: str, 
         for other in all_names(file):
             if other.key == key and other.declares:
                 statement = file.statement_at(other.span.start)
-                source = file.file.text[statement.start : statement.end] if statement else other.name
+                source = file.file.text[statement.start : statement.code_end] if statement else other.name
                 elsewhere = "" if file is here else f" in {os.path.basename(file.file.name)}"
                 found = facts.of_statement(at.node, known) if key[0] else facts.of_name(name, known)
                 return _blocks(source, f"{other.declares}{elsewhere}", found)

@@ -52,6 +52,11 @@ class Statement:
     pieces: tuple[Piece, ...]
     node: Item | None
 
+    @property
+    def code_end(self) -> int:
+        """Where the code ends and blanks or a comment may follow; `end` where it does not parse."""
+        return self.pieces[-1].end if self.node is not None else self.end
+
 
 @dataclass(frozen=True)
 class Outline:

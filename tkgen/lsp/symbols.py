@@ -64,8 +64,8 @@ def symbols(file: Outline) -> list[Symbol]:
 
 
 def _of_statement(file: Outline, statement: Statement) -> Iterator[Symbol]:
-    text = " ".join(file.file.text[statement.start : statement.end].split())
-    start, end = statement.start, statement.end
+    text = " ".join(file.file.text[statement.start : statement.code_end].split())
+    start, end = statement.start, statement.code_end
     match statement.node:
         case ast.Schedule():
             yield Symbol("schedule", "schedule", text, start, end, start, end)
@@ -80,11 +80,11 @@ def _of_statement(file: Outline, statement: Statement) -> Iterator[Symbol]:
 
 def _body_end(file: Outline, header: int) -> int:
     """Where the last statement under a header ends."""
-    under, end = {header}, file.statements[header].end
+    under, end = {header}, file.statements[header].code_end
     for i, statement in enumerate(file.statements[header + 1 :], header + 1):
         if statement.parent in under:
             under.add(i)
-            end = statement.end
+            end = statement.code_end
     return end
 
 
@@ -93,7 +93,7 @@ def hints(file: Outline, known: Analysis) -> list[Hint]:
     found = []
     for statement in file.statements:
         if statement.node is not None and (text := facts.hint(statement.node, known)):
-            found.append(Hint(statement.end, text, "\n".join(facts.of_statement(statement.node, known))))
+            found.append(Hint(statement.code_end, text, "\n".join(facts.of_statement(statement.node, known))))
     return found
 
 
