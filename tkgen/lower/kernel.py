@@ -100,7 +100,7 @@ class _Lowering:
         grid_rows, grid_cols = (e.name if isinstance(e, NamedInt) else e for e in (rows, cols))
         return KernelModel(
             name=cpp_name(p.name),
-            header=tuple(comment_text(line) for line in p.header.splitlines()),
+            header=tuple(comment_text(line) for line in p.header.rstrip("\n").split("\n") if p.header),
             spec=comment_text(PurePath(self.spec).name),
             target=self.target,
             constants=tuple(self.constants()),
@@ -449,6 +449,8 @@ class _Lowering:
                 self.helpers.add(step.function)
         if p.tail:
             self.helpers.add("masked_store")
+            if any(s.function == "add" for s in p.epilogue):
+                self.helpers.add("masked_add")
         args: dict[str, object] = {
             "tensor": f"g.{cpp_name(acc.tensor.name)}",
             "tile": f"{self.accumulator}[{i}][{j}]",

@@ -51,6 +51,6 @@ def cpp_name(name: str) -> str:
 
 
 def comment_text(text: str) -> str:
-    """`text` safe inside a `//` comment: printable, on one line, no continuation."""
+    """`text` safe inside a `//` comment: printable, on one line, without a trigraph or a backslash that continues it."""
     clean = "".join(c if c.isprintable() else "?" for c in text)
-    return clean.rstrip("\\ ").replace("??/", "?/")
+    return re.sub(r"\?(?=\?)", "? ", clean).rstrip("\\ ")
