@@ -84,8 +84,8 @@ def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
             Label(program.grid.span),
             (Label(xcd.span, f"assumes that tile t runs on XCD t mod {n}"),),
             (
-                f"block b takes tiles b, b + {program.grid.count}, ...: from the second on they are on another XCD than "
-                "the remap assumes, and its L2 reuse is lost",
+                f"block b takes tiles b, b + {program.grid.count}, ...: from the second on they are on another XCD "
+                "than the remap assumes, and its L2 reuse is lost",
             ),
             Fix(f"use {program.grid.count - program.grid.count % n or n} blocks"),
         )

@@ -1,13 +1,13 @@
 """Registers (E4xx, W4xx): what a role keeps live, what every wave of the kernel is therefore allotted, whether it fits.
 
 Rule. Accumulators are zeroed, get every product once, and belong to one role. CDNA allots registers per kernel: every
-wave gets the maximum over the roles. The launch bounds say how many waves share a SIMD, and with them how many registers
-a wave may have before the compiler spills.
+wave gets the maximum over the roles. The launch bounds say how many waves share a SIMD, and with them how many
+registers a wave may have before the compiler spills.
 
 Model. A role's registers are those its schedule keeps live at once - accumulators, register tiles from their read to
 their last multiply, staging registers from fetch to write, the pieces of a collective load in flight - and a few for
-addresses. It follows the written order of operations; the compiler may interleave reads with multiplies and need less, so
-the figure is an upper one. `least` is what no order can go below: the accumulators, what is held across iterations, and
+addresses. It follows the written order of operations; the compiler may interleave reads with multiplies and need less,
+so the figure is an upper one. `least` is what no order can go below: the accumulators, what is held across iterations, and
 one base-tile slice of each operand. Only a `least` beyond the budget is an error. The constants below were compared
 with compiled kernels: `benchmarks/checks.py` prints estimate and machine code side by side.
 
@@ -266,7 +266,7 @@ def _waste(plan: Plan, found: RegisterEstimate) -> Iterator[Diagnostic]:
         "W401",
         f"more than half of the block's registers, {found.wasted_bytes // 1024} KiB, are held by waves that do not "
         "need them",
-        Label(idle[0].span, f"{waves_text(list(idle[0].waves))} need about {loaders.live} registers"),
+        Label(idle[0].span, f"{waves_text(idle[0].waves)} need about {loaders.live} registers"),
         (Label(program.accumulator.span, f"every wave is allotted about {found.allotted}"),),
         ("registers are allotted per kernel, not per role: every wave gets the maximum",),
         Fix("let fewer waves load"),
@@ -274,7 +274,7 @@ def _waste(plan: Plan, found: RegisterEstimate) -> Iterator[Diagnostic]:
 
 
 def check_resources(plan: Plan, target: Target, resources: Resources) -> list[Diagnostic]:
-    """The real figures of a compiled kernel: spills and scratch (E405), less occupancy than the spec asks for (E404)."""
+    """The real figures of a compiled kernel: spills and scratch (E405), less occupancy than asked for (E404)."""
     program = plan.program
     found: list[Diagnostic] = []
     if not resources.clean and "spills" not in program.allow:

@@ -60,6 +60,14 @@ def missing_barriers(plan: Plan, races: Sequence[Conflict]) -> list[Missing]:
     return found + [Missing(tuple(group), None) for group in _by_lines(alone)]
 
 
+def never_in_time(plan: Plan, conflict: Conflict) -> bool:
+    """Whether the first operation comes later than the second in the program of every wave: no barrier helps."""
+    body = plan.bodies[0].ops
+    listed = [any(op is e.op for op in body) for e in (conflict.first, conflict.second) if e]
+    same_tile = conflict.first and conflict.second and conflict.first.tile == conflict.second.tile
+    return len(plan.bodies) == 1 and all(listed) and bool(same_tile) and _arc(body, conflict) is None
+
+
 def missing_wait(plan: Plan, conflict: Conflict) -> Edit | None:
     """The edit that makes the wave wait for the first access before the barrier that comes too early."""
     first, second = conflict.first, conflict.second

@@ -1,7 +1,7 @@
 """Shapes and types (E2xx, W2xx): the hardware of the target has the instructions that the spec asks for.
 
-Rule. The target has a matrix instruction of the operands' type and the chosen shape, and a K slice is a whole number of
-its depths. Operands go to LDS the way `via` says, by operations of that way. A spec is built for targets it names.
+Rule. Operands go to LDS the way `via` says, by operations of that way, where the target can. A spec is built for
+targets it names. (Tiles are multiples of 16, and every target has a 16 x 16 matrix instruction of depth 16 for each type.)
 
 Proof idea. Lookups in the target's data; the program's sizes were checked when it was resolved.
 
@@ -33,7 +33,6 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
     program = plan.program
     return [
         *_targets(program, target),
-        *_mfma(program, target),
         *_direct(program, target),
         *_operations(plan),
         *_slow_reads(program),
@@ -48,7 +47,7 @@ def _targets(program: Program, target: Target) -> Iterator[Diagnostic]:
     unknown = [name for name in program.targets if name not in target_names()]
     if unknown:
         yield Diagnostic(
-            "E220",
+            "E219",
             f"there is no target {names_text(unknown)}",
             Label(span),
             (),
@@ -57,7 +56,7 @@ def _targets(program: Program, target: Target) -> Iterator[Diagnostic]:
         )
     elif target.name not in program.targets:
         yield Diagnostic(
-            "E220",
+            "E219",
             f"this spec is not for {target.name}",
             Label(span, f"for {', '.join(program.targets)} only"),
             (),
@@ -66,38 +65,12 @@ def _targets(program: Program, target: Target) -> Iterator[Diagnostic]:
         )
 
 
-def _mfma(program: Program, target: Target) -> Iterator[Diagnostic]:
-    acc, dtype = program.accumulator, program.a.tensor.dtype.spelling
-    available = target.mfma_shapes(dtype)
-    fitting = [i for i in available if (i.m, i.n) == acc.mfma]
-    listed = ", ".join(f"{i.m} x {i.n} x {i.k}" for i in available)
-    if not fitting:
-        yield Diagnostic(
-            "E218",
-            f"{target.name} has no {acc.mfma[0]} x {acc.mfma[1]} matrix instruction for {dtype}",
-            Label(acc.span),
-            (Label(program.a.tensor.span, dtype),),
-            (f"it has {listed}" if available else f"it has none for {dtype}",),
-        )
-    elif all(program.a.slice % i.k for i in fitting):
-        depth = min(i.k for i in fitting)
-        yield Diagnostic(
-            "E218",
-            f"a slice of {program.a.slice} is no multiple of {depth}, the depth of {target.name}'s "
-            f"{acc.mfma[0]} x {acc.mfma[1]} matrix instruction for {dtype}",
-            Label(statement(program, "registers") if "registers" in program.spans else statement(program, "block")),
-            (),
-            (f"it has {listed}",),
-            Fix(f"make the slice a multiple of {depth}"),
-        )
-
-
 def _direct(program: Program, target: Target) -> Iterator[Diagnostic]:
     direct = [o for o in program.operands if o.via is Via.DIRECT]
     widest = max(target.direct_load_bytes, default=0)
     if direct and widest < DIRECT_BYTES:
         yield Diagnostic(
-            "E219",
+            "E218",
             f"{target.name} cannot bring {names_text([o.name for o in direct])} to LDS directly",
             Label(direct[0].span, "`via direct`"),
             (),
@@ -122,7 +95,7 @@ def _operations(plan: Plan) -> Iterator[Diagnostic]:
                 right = " and ".join(f"`{a.value}`" for a in Action if a in OPERATIONS[operand.via])
                 way = next(via for via, actions in OPERATIONS.items() if op.action in actions)
                 yield Diagnostic(
-                    "E221",
+                    "E220",
                     f"`{op.action.value} {op.operand}` in the schedule, but `{op.operand}` goes to LDS via "
                     f"{operand.via.value}",
                     Label(place(plan.program, op)),

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from tkgen.checks.words import count_text, names_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
-from tkgen.ir.types import BASE_TILE, Operand, Program
+from tkgen.ir.types import BASE_TILE, Operand, Program, Via
 from tkgen.kittens import layout
 from tkgen.schedule import Plan
 from tkgen.targets import Target
@@ -109,16 +109,17 @@ def _conflicts(program: Program, target: Target) -> Iterator[Diagnostic]:
     if target.lds_banks != layout.BANKS:
         return  # the layout is one for 32 banks; with twice as many no access meets more often
     for operand in program.operands:
-        instruction, ways = read_ways(operand)
-        if ways > 1:
-            yield Diagnostic(
-                "W501",
-                f"reads of `{operand.name}` from LDS meet in banks, {ways} ways",
-                Label(operand.span, f"`{instruction}` on {operand.lds_shape[0]} x {operand.lds_shape[1]} tiles"),
-                (),
-                (f"each such read takes {ways} passes instead of one",),
-                Fix("store the operand with the contracted dimension last"),
-            )
+        dtype = operand.tensor.dtype
+        for what, (instruction, ways) in (("reads", read_ways(operand)), ("writes", write_ways(program, operand))):
+            if ways > 1:
+                yield Diagnostic(
+                    "W501",
+                    f"{what} of `{operand.name}` meet in LDS banks, {ways} ways",
+                    Label(operand.span, f"`{instruction}` on {operand.lds_shape[0]} x {operand.lds_shape[1]} tiles"),
+                    (),
+                    (f"each of these {what} takes {ways} passes instead of one",),
+                    Fix(f"use rows of 64 bytes: {64 // dtype.bytes} columns of {dtype.spelling}"),
+                )
 
 
 def read_ways(operand: Operand) -> tuple[str, int]:
@@ -134,3 +135,39 @@ def read_ways(operand: Operand) -> tuple[str, int]:
                 addresses = layout.fragment_addresses(size, rows, cols, kind, base_row, base_col, element)
                 worst = max(worst, (layout.conflict_ways(instruction, addresses), str(instruction)))
     return worst[1], worst[0]
+
+
+def write_ways(program: Program, operand: Operand) -> tuple[str, int]:
+    """The instruction that writes an operand's tiles to LDS and its bank conflicts (1: none).
+
+    Collective loads write in the headers' own order. What is staged through registers, or masked by a tail clause, is
+    dealt to threads row by row, 16 bytes each, and written in two halves.
+    """
+    size, (rows, cols) = operand.tensor.dtype.bytes, operand.lds_shape
+    role = next(r for r in program.roles if operand.name in r.loads)
+    threads = layout.WAVE * role.group
+    by_rows = operand.via is Via.REGISTERS or program.tail is not None
+    instruction: layout.Instruction = "ds_write_b64" if by_rows or size == 2 else "ds_write_b128"
+    parts = 16 // layout.access_bytes(instruction)
+    turns = -(-rows * cols * size // (16 * threads)) if by_rows else layout.turns(rows, cols * size, threads)
+    worst = 1
+    for turn in range(min(turns, 4)):
+        for first in range(0, threads, layout.WAVE):
+            pieces = [_piece(by_rows, rows, cols * size, threads, first + lane, turn) for lane in range(layout.WAVE)]
+            for part in range(parts):
+                addresses = [
+                    None
+                    if p is None
+                    else layout.element_offset(size, rows, cols, p[0], (p[1] + part * 16 // parts) // size)
+                    for p in pieces
+                ]
+                worst = max(worst, layout.conflict_ways(instruction, addresses))
+    return instruction, worst
+
+
+def _piece(by_rows: bool, rows: int, row_bytes: int, threads: int, thread: int, turn: int) -> tuple[int, int] | None:
+    """(row, byte in the row) of the 16 bytes that a thread moves in its `turn`-th access; None where it has none."""
+    if not by_rows:
+        return layout.piece(rows, row_bytes, threads, thread, turn)
+    row, chunk = divmod(turn * threads + thread, row_bytes // 16)
+    return (row, chunk * 16) if row < rows else None

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tkgen.checks.repair import RACES, Missing, missing_barriers, missing_wait
+from tkgen.checks.repair import RACES, Missing, missing_barriers, missing_wait, never_in_time
 from tkgen.checks.words import count_text, names_text, place, waves_text
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.ir.ops import Action, Body, Op
@@ -42,11 +42,13 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
     deadlocks = [c for c in conflicts if c.kind == "barriers"]
     if deadlocks and not phases:
         return [*found, _deadlock(plan, deadlocks[0])]  # epochs of waves that do not meet say nothing more
-    races = [c for c in conflicts if c.kind in RACES and c.first and c.second]
+    if not conflicts and not found:
+        return _redundant(plan)
+    absent = _absent(plan, conflicts)
+    rest = [c for c in conflicts if c.operand not in {a.operand for a in absent}]
     if not found:
-        found += _races(plan, races)
-    found += [d for c in _first_per_operand(conflicts) if (d := _data(plan, c))]
-    return found if conflicts or found else _redundant(plan)
+        found += _races(plan, [c for c in rest if c.kind in RACES])
+    return found + [_not_loaded(plan, c) for c in absent] + [d for c in _first_of_kind(rest) if (d := _data(plan, c))]
 
 
 # ---------------------------------------------------------------- who takes part
@@ -62,7 +64,7 @@ def _collectives(program: Program) -> Iterator[Diagnostic]:
         if n > waves:
             label = f"{n} waves together"
             note = (
-                f"`group<{n}>::load` gives each of {n} x 64 threads its part of the tile; {waves_text(list(role.waves))} "
+                f"`group<{n}>::load` gives each of {n} x 64 threads its part of the tile; {waves_text(role.waves)} "
                 f"are {waves}, so {n - waves} of {n} parts of {named} would never be loaded"
             )
             remedy = f"load by {waves} waves, or give the role {n} waves"
@@ -72,9 +74,7 @@ def _collectives(program: Program) -> Iterator[Diagnostic]:
             remedy = f"use a group size that divides {waves}"
         elif role.first % n:
             label = f"the group starts at wave {role.first}"
-            note = (
-                f"groups of {n} start at waves 0, {n}, {2 * n}, ...: {waves_text(list(role.waves))} lie in two of them"
-            )
+            note = f"groups of {n} start at waves 0, {n}, {2 * n}, ...: {waves_text(role.waves)} lie in two of them"
             remedy = f"let the role start at a multiple of {n}"
         else:
             continue
@@ -82,7 +82,7 @@ def _collectives(program: Program) -> Iterator[Diagnostic]:
             "E306",
             f"the loads of role `{role.name}` run on {_one_group(role)}",
             Label(span, label),
-            () if span == role.span else (Label(role.span, f"{waves_text(list(role.waves))}"),),
+            () if span == role.span else (Label(role.span, f"{waves_text(role.waves)}"),),
             (note,),
             Fix(remedy),
         )
@@ -106,7 +106,7 @@ def _loaded_twice(program: Program) -> Iterator[Diagnostic]:
                 Label(roles[1].loads_span or roles[1].span, "loaded again here"),
                 (Label(roles[0].loads_span or roles[0].span, "first loaded here"),),
                 (
-                    f"{waves_text(list(roles[0].waves))} and {waves_text(list(roles[1].waves))} write the same bytes of "
+                    f"{waves_text(roles[0].waves)} and {waves_text(roles[1].waves)} write the same bytes of "
                     "LDS with no order between them, and global memory is read twice",
                 ),
                 Fix(f"let one role load `{operand.name}` and the other the rest"),
@@ -120,8 +120,8 @@ def _loaded_twice(program: Program) -> Iterator[Diagnostic]:
                 Label(role.loads_span or role.span, f"{count_text(role.group, 'wave')} of {len(role.waves)}"),
                 (),
                 (
-                    f"waves {role.first} and {role.first + role.group} write the same bytes of LDS with no order between "
-                    f"them, and global memory is read {groups} times",
+                    f"waves {role.first} and {role.first + role.group} write the same bytes of LDS with no order "
+                    f"between them, and global memory is read {groups} times",
                 ),
                 Fix(f"load by all {len(role.waves)} waves of the role, or shrink the role to {role.group}"),
             )
@@ -131,7 +131,7 @@ def _phases(plan: Plan) -> Iterator[Diagnostic]:
     program = plan.program
     shifts = {w.phase for w in plan.waves}
     for phase in program.phases:
-        if plan.automatic:
+        if plan.automatic and program.schedule is None:
             yield Diagnostic(
                 "E309",
                 "a phase shift needs a written schedule",
@@ -179,8 +179,8 @@ def _deadlock(plan: Plan, conflict: Conflict) -> Diagnostic:
         message = f"roles `{first}` and `{second}` pass {per_step[0]} and {per_step[1]} barriers in a K-step"
         few = 0 if per_step[0] < per_step[1] else 1
         note = (
-            f"`s_barrier` counts waves: after {count_text(min(totals), 'barrier')} {waves_text(list(owners[few].waves))} are "
-            f"through while {waves_text(list(owners[1 - few].waves))} wait at their next one for ever"
+            f"`s_barrier` counts waves: after {count_text(min(totals), 'barrier')} {waves_text(owners[few].waves)} are "
+            f"through while {waves_text(owners[1 - few].waves)} wait at their next one for ever"
         )
     else:
         message = f"waves {conflict.waves[0]} and {conflict.waves[1]} pass {totals[0]} and {totals[1]} barriers"
@@ -306,29 +306,37 @@ def _interleaving(plan: Plan, c: Conflict) -> str:
 # ---------------------------------------------------------------- what the data is
 
 
-def _first_per_operand(conflicts: Sequence[Conflict]) -> list[Conflict]:
+def _first_of_kind(conflicts: Sequence[Conflict]) -> list[Conflict]:
     """One conflict of each kind and operand: the others are the same mistake in other steps or fragments."""
     first: dict[tuple[str, str], Conflict] = {}
     for c in conflicts:
         first.setdefault((c.kind, c.operand), c)
-    kinds = {kind for kind, _ in first}
-    if "unwritten" in kinds or "register" in kinds:  # what is summed follows from what is read
-        first = {key: c for key, c in first.items() if key[0] != "products"}
     return list(first.values())
 
 
+def _absent(plan: Plan, conflicts: Sequence[Conflict]) -> list[Conflict]:
+    """For each operand the first read of a step that is not loaded at all, or only later on every wave."""
+    absent = [c for c in conflicts if c.kind == "unwritten" or (c.kind == "RAW" and never_in_time(plan, c))]
+    return list({c.operand: c for c in reversed(absent)}.values())
+
+
+def _not_loaded(plan: Plan, c: Conflict) -> Diagnostic:
+    assert c.second
+    step, offset = _step(c.second), c.second.op.offset
+    later = f"only the load of a later iteration brings {step}" if c.first else f"no load brings {step}"
+    return Diagnostic(
+        "E305",
+        f"`{c.operand}` is read for a K-step that nobody has loaded",
+        Label(place(plan.program, c.second.op), f"reads {step}"),
+        tuple(_loads(plan, c.operand)),
+        (f"in iteration {c.second.step - offset} this reads `{c.operand}` of {step}, and {later}",),
+        Fix("read the step that is loaded, or load the step that is read, in this iteration or an earlier one"),
+    )
+
+
 def _data(plan: Plan, c: Conflict) -> Diagnostic | None:
-    """E305, E310, E311: a step that nobody loads, registers or staging that hold something else."""
+    """E310, E311: registers or staging registers that hold something else."""
     program = plan.program
-    if c.kind == "unwritten" and c.second:
-        return Diagnostic(
-            "E305",
-            f"{_step(c.second)} of `{c.operand}` is read, but nobody loads it",
-            Label(place(program, c.second.op), "read here"),
-            tuple(_loads(plan, c.operand)),
-            (f"in iteration k this reads `{c.operand}[{_relative(c.second.op)}]`",),
-            Fix(f"load the step that is read, or read the step that is loaded; `{c.operand}[k+1]` names the next"),
-        )
     if c.kind == "register" and c.second:
         fragment, slice_ = c.detail.split()
         tile = f"`{c.operand}` fragment {fragment}, slice {slice_}"
@@ -340,8 +348,8 @@ def _data(plan: Plan, c: Conflict) -> Diagnostic | None:
             Label(place(program, c.second.op), f"needs {tile} of {_step(c.second)}"),
             secondary,
             (
-                f"wave {c.waves[0]} holds {held} there; it has {count_text(program.a.register_buffers, 'register buffer')}, "
-                f"and slice t of step s lives in buffer (s * {program.a.slices} + t) mod {program.a.register_buffers}",
+                f"wave {c.waves[0]} holds {held} there; it has "
+                f"{count_text(program.a.register_buffers, 'register buffer')}, and slice t of step s lives in buffer (s * {program.a.slices} + t) mod {program.a.register_buffers}",
             ),
             Fix("read every slice before it is multiplied, and no more than the buffers ahead"),
         )
@@ -388,8 +396,11 @@ def _relative(op: Op) -> str:
 
 
 def _redundant(plan: Plan) -> list[Diagnostic]:
-    """Barriers and waits of a written schedule that can all go together without anything left unordered."""
-    if plan.automatic:
+    """Barriers and waits of a written schedule that can all go together without anything left unordered.
+
+    A schedule with phase shifts is left alone: its barriers and waits are also the clock of its halves.
+    """
+    if plan.automatic or plan.program.phases:
         return []
     return [*_redundant_barriers(plan), *_redundant_waits(plan)]
 
@@ -399,7 +410,7 @@ def _redundant_barriers(plan: Plan) -> Iterator[Diagnostic]:
     candidates = [
         n
         for n in range(min(map(_barriers, plan.bodies)))
-        if all(not op.automatic and not covers[id(op)].alone and _is_order(plan, op) for op in _nth(plan, n))
+        if all(op.span and not covers[id(op)].alone for op in _nth(plan, n))
     ]
     budget = PROOFS
     removed: list[int] = []
@@ -420,18 +431,13 @@ def _redundant_barriers(plan: Plan) -> Iterator[Diagnostic]:
             if shared and shared[2].span != op.span
             else (),
             (
-                f"of the accesses on its two sides, such as `{shared[0]}` and `{shared[1]}`, all that must be ordered are "
-                "ordered by another barrier"
+                f"of the accesses on its two sides, such as `{shared[0]}` and `{shared[1]}`, all that must be ordered "
+                "are ordered by another barrier"
                 if shared
                 else "no two accesses of different waves to one buffer lie on its two sides",
             ),
             _removal(op) if len(plan.bodies) == 1 else Fix("remove it in the schedule of every role"),
         )
-
-
-def _is_order(plan: Plan, op: Op) -> bool:
-    """Whether a barrier is there for order alone; with phase shifts, the ends of clusters are the waves' clock."""
-    return not (plan.program.phases and _ends_cluster(op))
 
 
 def _ends_cluster(op: Op) -> bool:
