@@ -2,7 +2,8 @@
 
     python benchmarks/build.py
 
-Medians of several runs; every build is of a spec under a new name, so that nothing comes from the cache. Triton compiles a GEMM of the same block shape for the same target.
+Medians of several runs; every build is of a spec under a new name, so that nothing comes from the cache. Triton
+compiles a GEMM of the same block shape for the same target.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from pathlib import Path
 
 os.environ["TRITON_ALWAYS_COMPILE"] = "1"
 
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
+from rich.console import Console
+from rich.table import Table
 
-import tkgen  # noqa: E402
-from tkgen import kittens  # noqa: E402
-from tkgen.targets import load_target  # noqa: E402
-from tkgen.toolchain.compile import Options, device_flags  # noqa: E402
-from tkgen.toolchain.discover import find_compiler  # noqa: E402
+import tkgen
+from tkgen import kittens
+from tkgen.targets import load_target
+from tkgen.toolchain.compile import Options, device_flags
+from tkgen.toolchain.discover import find_compiler
 
 ROOT = Path(__file__).parent.parent
 RUNS = 7
@@ -51,7 +52,11 @@ def main() -> None:
     table = Table(title="eight_wave for gfx942, medians")
     for heading in ("what", "ms", "ratio"):
         table.add_column(heading, justify="left" if heading == "what" else "right")
-    table.add_row("tkgen --help (a process)", f"{median(lambda: subprocess.run([sys.executable, '-m', 'tkgen', '--help'], capture_output=True)):.0f}", "")
+    table.add_row(
+        "tkgen --help (a process)",
+        f"{median(lambda: subprocess.run([sys.executable, '-m', 'tkgen', '--help'], capture_output=True)):.0f}",
+        "",
+    )
     source = median(lambda: tkgen.load(spec_path).check().source)
     table.add_row("spec to source, checks included", f"{source:.1f}", "")
     with tempfile.TemporaryDirectory() as folder:

@@ -2,8 +2,8 @@
 
     python benchmarks/codegen.py
 
-Each row is one pass of the loop that multiplies, per wave. `others/MFMA` counts every instruction that is no MFMA, per MFMA of
-16x16x16 (a 32x32x8 counts as two of them).
+Each row is one pass of the loop that multiplies, per wave. `others/MFMA` counts every instruction that is no MFMA,
+per MFMA of 16x16x16 (a 32x32x8 counts as two of them).
 """
 
 from __future__ import annotations

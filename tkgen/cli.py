@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -26,14 +26,14 @@ OK, WRONG, USAGE, TOOLCHAIN = 0, 1, 2, 3
 
 app = typer.Typer(
     name="tkgen",
-    help="Declarative specs of tiled kernels -> proven ThunderKittens HIP C++ -> gfx942 machine code, run without a GPU.",
+    help="Declarative specs of tiled kernels -> proven ThunderKittens HIP C++ -> machine code, run without a GPU.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """How diagnostics are printed."""
 
     TEXT = "text"
@@ -42,7 +42,7 @@ class Format(str, Enum):
     GITHUB = "github"
 
 
-class GraphFormat(str, Enum):
+class GraphFormat(StrEnum):
     """How a graph is printed."""
 
     TEXT = "text"
@@ -50,7 +50,7 @@ class GraphFormat(str, Enum):
     JSON = "json"
 
 
-class Pass(str, Enum):
+class Pass(StrEnum):
     """A stage whose result can be printed."""
 
     PARSE = "parse"
@@ -61,10 +61,14 @@ class Pass(str, Enum):
 
 Specs = Annotated[list[Path], typer.Argument(help="Spec files (.tk); a directory stands for the specs in it.")]
 OneSpec = Annotated[Path, typer.Argument(help="A spec file (.tk).")]
-Target = Annotated[str | None, typer.Option("--target", "-t", help="gfx942, gfx90a or gfx950; else what the spec says.")]
+Target = Annotated[
+    str | None, typer.Option("--target", "-t", help="gfx942, gfx90a or gfx950; else what the spec says.")
+]
 Defines = Annotated[
     list[str] | None,
-    typer.Option("-D", metavar="NAME=VALUE", help="Give a dimension or parameter a value; `dynamic` for a run-time size."),
+    typer.Option(
+        "-D", metavar="NAME=VALUE", help="Give a dimension or parameter a value; `dynamic` for a run-time size."
+    ),
 ]
 Roots = Annotated[list[Path] | None, typer.Option("--include-root", "-I", help="Folders that `include` may reach.")]
 Json = Annotated[bool, typer.Option("--json", help="Print plain JSON instead.")]
@@ -123,7 +127,11 @@ def _show(diagnostics: Iterable[Diagnostic], how: Format = Format.TEXT) -> None:
         if found:
             _complain(render_text(found, color=_colour()).rstrip("\n"))
         return
-    renderers = {Format.JSON: machine.render_json, Format.SARIF: machine.render_sarif, Format.GITHUB: machine.render_github}
+    renderers = {
+        Format.JSON: machine.render_json,
+        Format.SARIF: machine.render_sarif,
+        Format.GITHUB: machine.render_github,
+    }
     _say(renderers[how](found).rstrip("\n"))
 
 
@@ -183,7 +191,9 @@ def build(
     jobs: Jobs = 1,
     as_json: Json = False,
     cxx: Cxx = None,
-    kittens: Annotated[Path | None, typer.Option(help="Compile against a real ThunderKittens checkout instead.")] = None,
+    kittens: Annotated[
+        Path | None, typer.Option(help="Compile against a real ThunderKittens checkout instead.")
+    ] = None,
     roots: Roots = None,
     print_after: Annotated[list[Pass] | None, typer.Option(help="Print what a pass left.")] = None,
 ) -> None:
@@ -212,8 +222,10 @@ def build(
         _say(json.dumps(reports, indent=2))
 
 
-def _each(work: Callable[[Path], dict[str, object]], paths: list[Path], jobs: int, what: str) -> list[dict[str, object]]:
-    """`work` on every path, `jobs` at a time, with a progress bar on a terminal; exits with the worst code at the end."""
+def _each(
+    work: Callable[[Path], dict[str, object]], paths: list[Path], jobs: int, what: str
+) -> list[dict[str, object]]:
+    """`work` on every path, `jobs` at a time, with progress on a terminal; exits with the worst code at the end."""
     from concurrent.futures import ThreadPoolExecutor
 
     from rich.console import Console
@@ -330,7 +342,9 @@ def _reported_usage() -> Iterator[None]:
 @app.command()
 def fmt(
     specs: Specs,
-    check_only: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 where a file would change.")] = False,
+    check_only: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit 1 where a file would change.")
+    ] = False,
 ) -> None:
     """Format specs: canonical spacing, every comment kept."""
     from tkgen.syntax.format import format_source
@@ -406,9 +420,7 @@ def run(
     rows = []
     for path in _spec_files(specs):
         with _reported():
-            rows += launching.run_spec(
-                path, _defines(define), target, roots or (), device, seed, schedules, jobs, cxx
-            )
+            rows += launching.run_spec(path, _defines(define), target, roots or (), device, seed, schedules, jobs, cxx)
     if as_json:
         _say(json.dumps([row.to_json() for row in rows], indent=2))
     else:
@@ -472,7 +484,10 @@ def doctor(cxx: Cxx = None, as_json: Json = False) -> None:
         for part in report.components:
             _say(f"{'found' if part.found else 'missing':<10} {part.name}: {part.detail}")
         for ability in report.capabilities:
-            _say(f"{'can' if ability.available else 'cannot':<10} {ability.name}" + (f"  ({ability.by})" if ability.by else ""))
+            _say(
+                f"{'can' if ability.available else 'cannot':<10} {ability.name}"
+                + (f"  ({ability.by})" if ability.by else "")
+            )
             for missing in ability.missing:
                 _say(f"{'':<10}   needs {missing.what}: {missing.install}")
     raise typer.Exit(OK if report.ok else TOOLCHAIN)
@@ -504,7 +519,9 @@ def specs(as_json: Json = False) -> None:
 @app.command()
 def new(
     name: Annotated[str, typer.Argument(help="The new kernel's name; the file is NAME.tk.")],
-    source: Annotated[str, typer.Option("--from", help="A spec to start from: a file, or a name `tkgen specs` lists.")] = "four_wave",
+    source: Annotated[
+        str, typer.Option("--from", help="A spec to start from: a file, or a name `tkgen specs` lists.")
+    ] = "four_wave",
     out: Out = Path("."),
 ) -> None:
     """Start a new spec from an existing one."""

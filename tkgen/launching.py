@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tkgen.api import Spec, load
-from tkgen.run import Comparison, compare, interleavings, random_inputs, reference, scalar_values, sizes
+from tkgen.run import TORCH, Comparison, compare, interleavings, random_inputs, reference, scalar_values, sizes
 from tkgen.run import run as emulate_once
 from tkgen.toolchain.compiler import ToolchainError
 
@@ -95,8 +95,10 @@ def _on_gpu(spec: Spec, given: Mapping[str, int], seed: int, cxx: str | None) ->
     import torch
 
     if not torch.cuda.is_available() or torch.version.hip is None:
-        raise ToolchainError("no AMD GPU here that torch can use (it needs a ROCm build of torch and the amdgpu driver); "
-                             "`--device emulator` runs without one")  # fmt: skip
+        raise ToolchainError(
+            "no AMD GPU here that torch can use (it needs a ROCm build of torch and the amdgpu driver); "
+            "`--device emulator` runs without one"
+        )
     program = spec.program
     extents = sizes(program, given)
     scalars = scalar_values(program)
@@ -111,7 +113,9 @@ def _on_gpu(spec: Spec, given: Mapping[str, int], seed: int, cxx: str | None) ->
     out = program.accumulator.tensor
     tensors = {name: t.cuda() for name, t in inputs.items()}
     if out.name not in tensors:
-        tensors[out.name] = torch.full([extents[d.name] for d in out.dims], float("nan"), dtype=_dtype(spec), device="cuda")
+        tensors[out.name] = torch.full(
+            [extents[d.name] for d in out.dims], float("nan"), dtype=TORCH[out.dtype], device="cuda"
+        )
     order = [t.name for t in program.tensors if t.name in tensors]
     arguments = [*(tensors[n] for n in order), *scalars.values(), torch.cuda.current_stream().cuda_stream]
     module.dispatch(*arguments)
@@ -119,7 +123,7 @@ def _on_gpu(spec: Spec, given: Mapping[str, int], seed: int, cxx: str | None) ->
     comparison = compare(tensors[out.name].cpu(), expected, bound)
     times = []
     for launch in range(23):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         begin.record()
         module.dispatch(*arguments)
         end.record()
@@ -129,9 +133,3 @@ def _on_gpu(spec: Spec, given: Mapping[str, int], seed: int, cxx: str | None) ->
     milliseconds = statistics.median(times)
     flops = 2 * extents[program.m.name] * extents[program.n.name] * extents[program.k.name]
     return Row(spec.name, extents, "gpu", comparison, (), 0, milliseconds, flops / (milliseconds * 1e9))
-
-
-def _dtype(spec: Spec) -> object:
-    from tkgen.run import TORCH
-
-    return TORCH[spec.program.accumulator.tensor.dtype]

@@ -1,7 +1,10 @@
-"""The regression run of a kernel suite: every spec at several sizes, under several schedules, against what was expected.
+"""The regression run of a kernel suite: every spec at several sizes, under several schedules, against what was
+expected.
 
-For each spec: the checks pass; the generated source equals the checked-in one, where there is one; each size compiles with the
-figures of the spec's `# expect` line; the emulated numbers are right and the referee finds nothing on any schedule tried.
+For each spec: the checks pass; the generated source equals the checked-in one, where there is one; each size
+compiles with the
+figures of the spec's `# expect` line; the emulated numbers are right and the referee finds nothing on any schedule
+tried.
 """
 
 from __future__ import annotations
@@ -146,11 +149,15 @@ def _source(spec: Spec, generated: Path) -> str:
     return ""
 
 
-def _numbers(path: Path, target: str | None, extents: Mapping[str, int], schedules: int, cxx: str | None, seed: int) -> str:
+def _numbers(
+    path: Path, target: str | None, extents: Mapping[str, int], schedules: int, cxx: str | None, seed: int
+) -> str:
     from tkgen.run import interleavings, run
 
     whole = load(path, None, target).program
-    static: dict[str, int | None] = {d.name: extents[d.name] for d in whole.dims if d.size is not None and d.name in extents}
+    static: dict[str, int | None] = {
+        d.name: extents[d.name] for d in whole.dims if d.size is not None and d.name in extents
+    }
     build = load(path, static, target).build(cxx=cxx)
     for order in interleavings(schedules):
         tried = run(build, extents=extents, seed=seed, order=order)

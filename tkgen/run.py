@@ -1,13 +1,14 @@
 """Run a built kernel on the emulator (or a GPU) with random inputs and compare it with torch.
 
-The reference is computed in fp32. The tolerance is not a guess but a bound, element by element: summing K products in any
-order in fp32 errs by at most K 2^-24 sum |a b| (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2), here for
-both sides, carried through the epilogue, plus one rounding to the output's type.
+The reference is computed in fp32. The tolerance is not a guess but a bound, element by element: summing K products
+in any
+order in fp32 errs by at most K 2^-24 sum |a b| (Higham, Accuracy and Stability of Numerical Algorithms, section
+4.2), here for both sides, carried through the epilogue, plus one rounding to the output's type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -129,7 +130,7 @@ def reference(
                 value = value + (vector[:, None] if step.tensor.dims == (program.m,) else vector[None, :])
                 bound = bound + rounding + value.abs() * 2.0**-23
             case name:
-                functions = {
+                functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
                     "relu": torch.relu,
                     "silu": torch.nn.functional.silu,
                     "gelu": torch.nn.functional.gelu,
@@ -190,7 +191,9 @@ def grid(program: Program, extents: Mapping[str, int]) -> tuple[int, int, int]:
     """Blocks to launch."""
     if program.grid.name == "persistent":
         return program.grid.count, 1, 1
-    rows, cols = (-(-extents[d.name] // size) for d, size in zip((program.m, program.n), program.block[:2], strict=True))
+    rows, cols = (
+        -(-extents[d.name] // size) for d, size in zip((program.m, program.n), program.block[:2], strict=True)
+    )
     return rows * cols, 1, 1
 
 
@@ -259,5 +262,3 @@ def run(
     expected, bound = reference(program, inputs, values)
     output, outcome = emulate(build, inputs, shape, values, order=order, watch=watch, workers=workers)
     return Run(shape, output, compare(output, expected, bound), outcome)
-
-

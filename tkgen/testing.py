@@ -42,13 +42,15 @@ def verify(
     extents: dict[str, int] = {}
     dynamic = {d.name for d in base.dims if d.size is None}
     for name, value in (defines or {}).items():
-        (extents if name in dynamic else static)[name] = value  # type: ignore[index]
+        (extents if name in dynamic else static)[name] = value
     build = load(path, static).build()
     runs = []
     for order in interleavings(schedules):
         result = run(build, extents=extents, seed=seed, order=order)
         c = result.comparison
-        assert c.right, f"{path}, {order}: {c.wrong} of {c.elements} elements wrong, {c.nan} NaN, max error {c.max_error}"
+        assert c.right, (
+            f"{path}, {order}: {c.wrong} of {c.elements} elements wrong, {c.nan} NaN, max error {c.max_error}"
+        )
         assert not result.outcome.findings, f"{path}, {order}:\n" + "\n".join(map(str, result.outcome.findings))
         runs.append(result)
     return runs

@@ -102,14 +102,30 @@ def test_exit_codes(args: tuple[str, ...], code: int, tmp_path: Path) -> None:
 
 
 def test_a_compiler_that_fails_leaves_its_output_and_names_the_spec_line(tmp_path: Path, spec: Path) -> None:
-    headers = tmp_path / "kittens" / "include"
-    headers.mkdir(parents=True)
-    (headers / "kittens.cuh").write_text("#error this is no ThunderKittens\n")
-    result = tkgen("build", str(spec), "-o", str(tmp_path / "out"), "--kittens", str(tmp_path / "kittens"))
-    assert result.exit_code == 3
-    assert "this is no ThunderKittens" in result.output and "eight_wave.log" in result.output
-    assert "this is no ThunderKittens" in (tmp_path / "out" / "eight_wave.log").read_text()
+    from tkgen.targets import load_target
+    from tkgen.toolchain.discover import find_compiler
+
+    real = find_compiler(load_target("gfx942")).command[0]
+    line = next(n for n, t in enumerate(tkgen_source(spec).splitlines(), 1) if "mma_ABt" in t)
+    fake = tmp_path / "fails-on-this-kernel"
+    fake.write_text(
+        "#!/bin/sh\n"
+        f"if grep -q eight_wave in.cpp 2>/dev/null; then echo 'in.cpp:{line}:9: error: too hard' >&2; exit 1; fi\n"
+        f'exec {real} "$@"\n'
+    )
+    fake.chmod(0o755)
+    result = tkgen("build", str(spec), "-o", str(tmp_path / "out"), "--cxx", str(fake))
+    assert result.exit_code == 3, result.output
+    statement = next(n for n, t in enumerate(spec.read_text().splitlines(), 1) if t.strip().startswith("accumulate"))
+    assert f"eight_wave.tk:{statement}:" in result.output and "too hard" in result.output
+    assert "too hard" in (tmp_path / "out" / "eight_wave.log").read_text()
     assert not list((tmp_path / "out").glob("*.hsaco"))
+
+
+def tkgen_source(path: Path) -> str:
+    from tkgen.api import load
+
+    return load(path).source.text
 
 
 def test_check_formats(spec: Path) -> None:

@@ -139,9 +139,8 @@ def to_dot(graph: nx.MultiDiGraph) -> str:
     for source, target, data in graph.edges(data=True):
         d = data["dependency"]
         style = "solid" if d.medium == "lds" else "dashed"
-        lines.append(
-            f'  n{source} -> n{target} [label="{d.kind} {d.operand} {d.distance}", color={colours[d.kind]}, style={style}];'
-        )
+        look = f"color={colours[d.kind]}, style={style}"
+        lines.append(f'  n{source} -> n{target} [label="{d.kind} {d.operand} {d.distance}", {look}];')
     return "\n".join([*lines, "}"]) + "\n"
 
 

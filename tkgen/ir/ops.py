@@ -40,8 +40,8 @@ class Op:
 
     `operand` names the tensor of a move. `rows`/`cols` are accumulator fragment indices (a READ of A uses rows, of
     B cols), `slices` the K slices. `count` is the argument of a wait (operations that may stay outstanding) or the
-    priority. `counter` is `vm` or `lds`. `automatic` marks barriers and waits that tkgen placed. LDS buffer of step s is
-    (s + `slot_shift`) mod buffers; the shift is zero but in mutants of the mutation benchmark.
+    priority. `counter` is `vm` or `lds`. `automatic` marks barriers and waits that tkgen placed. LDS buffer of step
+    s is (s + `slot_shift`) mod buffers; the shift is zero but in mutants of the mutation benchmark.
     """
 
     action: Action

@@ -597,7 +597,7 @@ class _Resolver:
             )  # fmt: skip
         if not found and keyword:
             raise self.error(
-                "E201", f"nothing says how `{tensor.name}` is buffered in LDS", tensor.span, "an operand of the product",
+                "E201", f"nothing says how `{tensor.name}` is buffered in LDS", tensor.span, "an operand",
                 fix=f"add a line such as `{example}`",
             )  # fmt: skip
         return found[0] if found else None  # type: ignore[return-value]

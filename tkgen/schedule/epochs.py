@@ -7,9 +7,10 @@ order and waits decide.
 
 Waits follow the hardware's counters: LDS operations complete in order (lgkmcnt), global loads complete in order
 (vmcnt). A LOAD waits for itself, a WRITE for the fetch it writes. A MULTIPLY needs its register tiles, and the compiler
-waits for them, but where is the compiler's choice: a multiply may sink below a barrier, and the wait with it. So the reads that
-a MULTIPLY consumes count as complete only from the next FENCE on, which nothing crosses. Everything else is complete only
-when a WAIT says so.
+waits for them, but where is the compiler's choice: a multiply may sink below a barrier, and the wait with it. So
+the reads that
+a MULTIPLY consumes count as complete only from the next FENCE on, which nothing crosses. Everything else is
+complete only when a WAIT says so.
 
 Why a few passes of the loop prove all of them: control flow is uniform, so epochs are affine in the iteration; an LDS
 slot is revisited after `buffers` steps and no operation runs more than `depth` steps ahead, so after

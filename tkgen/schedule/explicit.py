@@ -28,7 +28,8 @@ def bodies(program: Program) -> tuple[tuple[Body, ...], bool, bool] | None:
         block = blocks[role.name]
         if block is None:
             errors.append(
-                Diagnostic("E216", f"role `{role.name}` has no schedule, but another role has one", Label(role.span, ""),
+                Diagnostic("E216", f"role `{role.name}` has no schedule, but another role has one", Label(role.span,
+                ""),
                            fix=Fix("give every role a `schedule` block, or none"))
             )  # fmt: skip
             continue
@@ -82,7 +83,8 @@ def _ops(program: Program, role: Role, block: ast.Schedule, auto_barriers: bool,
             ops.append(Op(Action.PRIORITY, count=0, span=cluster.span))
         ops.append(Op(Action.FENCE, span=cluster.span))
         if cluster.kind == "cluster" and not auto_barriers:
-            # `automatic`: it paces the cluster, so where nothing is left of one it may go, and it is never called redundant.
+            # `automatic`: it paces the cluster, so where nothing is left of one it may go, and it is never called
+            # redundant.
             ops += [Op(Action.BARRIER, automatic=True, span=cluster.span), Op(Action.FENCE, span=cluster.span)]
     return ops
 

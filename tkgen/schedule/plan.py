@@ -10,7 +10,7 @@ import networkx as nx
 
 from tkgen.ir import graph as dataflow
 from tkgen.ir.ops import Action, Body, Op, Placed, WaveProgram
-from tkgen.ir.types import PhaseShift, Program
+from tkgen.ir.types import Program
 from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
 from tkgen.schedule.epochs import Conflict, Cover, conflicts, covers, passes_to_prove
@@ -223,8 +223,8 @@ def _tidy(plan: Plan) -> Plan:
     """Without what clipping left empty: a raised priority with nothing under it, fences in a row."""
     waves = []
     for wave in plan.waves:
-        segments = {s: tuple(_without_empty(getattr(wave, s))) for s in SEGMENTS}
-        waves.append(replace(wave, **segments))
+        prologue, body, epilogue = (tuple(_without_empty(getattr(wave, s))) for s in SEGMENTS)
+        waves.append(replace(wave, prologue=prologue, body=body, epilogue=epilogue))
     return replace(plan, waves=tuple(waves))
 
 

@@ -1,11 +1,13 @@
-"""Schedules that tkgen writes itself: `schedule ping_pong`, `schedule interleave`, `schedule simple`, and `auto`, which picks.
+"""Schedules that tkgen writes itself: `schedule ping_pong`, `schedule interleave`, `schedule simple`, and `auto`,
+which picks.
 
 - `simple`: the iteration of `templates`, barriers only where data demands them. The compiler orders the rest.
-- `ping_pong` (HipKittens, arXiv 2511.08083, section 3): the block's waves in two halves, two waves to a SIMD, the second half
+- `ping_pong` (HipKittens, arXiv 2511.08083, section 3): the block's waves in two halves, two waves to a SIMD, the
+  second half
   one cluster behind. Clusters of memory operations and of multiplies take turns, so that on every SIMD one wave
   multiplies, at raised priority, while the other moves data.
-- `interleave` (the same paper's 4-wave kernels): one wave to a SIMD; its own LDS reads and global loads stand between groups of
-  multiplies that the compiler may not reorder, so that the matrix unit always has work in front.
+- `interleave` (the same paper's 4-wave kernels): one wave to a SIMD; its own LDS reads and global loads stand
+  between groups of multiplies that the compiler may not reorder, so that the matrix unit always has work in front.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.ops import Action, Op
 from tkgen.ir.types import PhaseShift, Program, Via
 
-PING_PONG_TILE = 128 * 128 * 2  # output elements below which halves of the waves have too little to multiply in a cluster
+PING_PONG_TILE = (
+    128 * 128 * 2
+)  # output elements below which halves of the waves have too little to multiply in a cluster
 
 
 @dataclass(frozen=True)
@@ -111,10 +115,14 @@ def _simple(program: Program, reason: str) -> Preset:
 
 
 def _ping_pong(program: Program, reason: str) -> Preset:
-    """Memory and multiply clusters in turn; the fetch in the first memory cluster that reads nothing, the write in the last."""
+    """Memory and multiply clusters in turn; the fetch in the first that reads nothing, the write in the last."""
     slices = program.a.slices
     rows = range(program.accumulator.fragments[0])
-    parts = [tuple(rows)] if slices >= 4 or len(rows) % 2 else [tuple(rows[: len(rows) // 2]), tuple(rows[len(rows) // 2 :])]
+    parts = (
+        [tuple(rows)]
+        if slices >= 4 or len(rows) % 2
+        else [tuple(rows[: len(rows) // 2]), tuple(rows[len(rows) // 2 :])]
+    )
     multiplies = [(part, t) for t in range(slices) for part in parts]
     span = program.accumulator.span
     ops: list[Op] = []
@@ -128,7 +136,9 @@ def _ping_pong(program: Program, reason: str) -> Preset:
             memory += [Op(Action.WAIT, counter="vm", count=0, span=span), *_moves(program, Action.WRITE),
                        Op(Action.WAIT, counter="lds", count=0, span=span)]  # fmt: skip
         ops += _cluster(memory)
-        multiply = Op(Action.MULTIPLY, rows=part, cols=tuple(range(program.accumulator.fragments[1])), slices=(t,), span=span)
+        multiply = Op(
+            Action.MULTIPLY, rows=part, cols=tuple(range(program.accumulator.fragments[1])), slices=(t,), span=span
+        )
         ops += _cluster([Op(Action.PRIORITY, count=1, span=span), multiply, Op(Action.PRIORITY, count=0, span=span)])
     half = program.waves // 2
     late = PhaseShift(half, program.waves - 1, 1, span)
