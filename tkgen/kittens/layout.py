@@ -97,7 +97,7 @@ def piece(rows: int, row_bytes: int, threads: int, thread: int, turn: int) -> tu
         block = turn * (threads // 32) + thread // 32
         if block >= blocks:
             return None
-        return block // panels * 8 + thread // 4 % 8, block % panels * 64 + thread % 4 * 16
+        return block // panels * 8 + (thread // 4 % 8 ^ thread // 16 % 2), block % panels * 64 + thread % 4 * 16
     if not half:
         return None
     row = (turn - panel_turns) * (threads // 2) + thread // 2

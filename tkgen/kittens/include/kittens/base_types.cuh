@@ -16,6 +16,17 @@ namespace detail {
 template <typename T, int n> using vec = T __attribute__((ext_vector_type(n)));
 using u32x2 = vec<uint32_t, 2>;
 using u32x4 = vec<uint32_t, 4>;
+
+/// Element type conversion; narrowing rounds to nearest even (gfx942 and gfx90a have no bf16 conversion; the compiler's expansion keeps a NaN a NaN).
+/// Between the two 2-byte types it goes through float, which is exact one way and has no instruction of its own either way.
+template <typename To, typename From> __host__ __device__ __forceinline__ To convert(const From &value) {
+    if constexpr (__is_same(To, From)) return value;
+    else return To(float(value));
+}
+template <typename To, typename From, int n> __device__ __forceinline__ vec<To, n> convert_vector(const vec<From, n> &value) {
+    if constexpr (__is_same(To, From)) return value;
+    else return __builtin_convertvector(__builtin_convertvector(value, vec<float, n>), vec<To, n>);
+}
 } // namespace detail
 
 namespace base_types {
@@ -29,17 +40,14 @@ template <> struct packing<half_2> { using unpacked_type = half; using packed_ty
 template <> struct packing<float> { using unpacked_type = float; using packed_type = float2; static constexpr int num() { return 1; } };
 template <> struct packing<float2> { using unpacked_type = float; using packed_type = float2; static constexpr int num() { return 2; } };
 
-/// convertor<T, U>::convert: U to T. Narrowing rounds to nearest even (gfx942 and gfx90a have no packed bf16 conversion; the
-/// compiler's expansion keeps NaN a NaN).
+/// convertor<T, U>::convert: U to T, elements or pairs.
 template <typename T, typename U> struct convertor {
     __host__ __device__ static __forceinline__ T convert(const U &value) {
-        if constexpr (__is_same(T, U)) {
-            return value;
-        } else if constexpr (packing<T>::num() == 1) {
-            return T(value);
+        if constexpr (packing<T>::num() == 1) {
+            return detail::convert<T>(value);
         } else {
-            using to = typename packing<T>::unpacked_type;
-            detail::vec<to, 2> pair = {to(value.x), to(value.y)};
+            using element = typename packing<T>::unpacked_type;
+            detail::vec<element, 2> pair = {detail::convert<element>(value.x), detail::convert<element>(value.y)};
             return __builtin_bit_cast(T, pair);
         }
     }

@@ -31,7 +31,8 @@ template <typename ST, int threads> struct panel_pieces {
     int row, panel, piece, block;
 
     __device__ __forceinline__ panel_pieces(int thread) : piece(thread & 3), block(thread >> 5) {
-        const int in_block = (thread >> 2) & 7;
+        // Rows 4..7 pairwise swapped: so the groups of lanes in which LDS serves ds_read_b128 cover every bank, too.
+        const int in_block = ((thread >> 2) & 7) ^ ((thread >> 4) & 1);
         if constexpr (along_rows) {
             panel = block % panels;
             row = block / panels * 8 + in_block;
@@ -111,7 +112,7 @@ template <typename PIECES, typename ST> struct piece_mover {
     }
     template <typename WINDOW> __device__ static __forceinline__ void send(const PIECES &at, const WINDOW &window, int pass, const u32x4 &value) {
         const uint32_t voffset = window.column(at.row * window.row_bytes + at.column_bytes(pass), at.column_bytes(pass));
-        buffer_write(window.resource, value, at.active(pass) ? voffset : OUTSIDE, window.origin + at.row_step(pass) * window.row_bytes);
+        buffer_write(window.resource, value, voffset, window.origin + at.row_step(pass) * window.row_bytes);
     }
 };
 
@@ -146,7 +147,8 @@ __device__ __forceinline__ void unstage(const ST &tile, const WINDOW &window, in
     using mover = piece_mover<PIECES, ST>;
     const PIECES at(thread);
     #pragma unroll
-    for (int pass = 0; pass < PIECES::passes; pass++) mover::send(at, window, pass, mover::take(at, tile, pass));
+    for (int pass = 0; pass < PIECES::passes; pass++)
+        if (at.active(pass)) mover::send(at, window, pass, mover::take(at, tile, pass));
 }
 
 template <int axis, int threads, typename ST, typename GL, typename COORD>

@@ -169,8 +169,7 @@ __device__ __forceinline__ void copy(rt<T, rows, cols, layout, shape> &dst, cons
     for (int i = 0; i < dst.height; i++)
         #pragma unroll
         for (int j = 0; j < dst.width; j++) {
-            if constexpr (__is_same(T, U)) dst.tiles[i][j] = src.tiles[i][j];
-            else dst.tiles[i][j].set_all(__builtin_convertvector(src.tiles[i][j].get_all(), detail::vec<T, 4 * shape::quads>));
+            dst.tiles[i][j].set_all(detail::convert_vector<T>(src.tiles[i][j].get_all()));
         }
 }
 /// dst = value everywhere.

@@ -13,11 +13,6 @@ namespace kittens {
 
 namespace detail {
 
-template <typename To, typename From> __device__ __forceinline__ vec<To, 4> convert_quad(const vec<From, 4> &value) {
-    if constexpr (__is_same(To, From)) return value;
-    else return __builtin_convertvector(value, vec<To, 4>);
-}
-
 /* ---------- shared <-> registers ---------- */
 
 /**
@@ -121,7 +116,7 @@ template <ducks::rt::all RT, ducks::st::all ST> __device__ __forceinline__ void 
         #pragma unroll
         for (int j = 0; j < RT::width; j++)
             #pragma unroll
-            for (int m = 0; m < RT::shape::quads; m++) dst.tiles[i][j].set(detail::convert_quad<typename RT::T, typename ST::dtype>(view.read(i, j, m)), m);
+            for (int m = 0; m < RT::shape::quads; m++) dst.tiles[i][j].set(detail::convert_vector<typename RT::T>(view.read(i, j, m)), m);
 }
 
 /// The shared tile dst = src; equal shapes. Any element types: converts, rounding to nearest even.
@@ -129,7 +124,7 @@ template <ducks::st::all ST, ducks::rt::all RT> __device__ __forceinline__ void 
     static_assert(RT::rows == ST::rows && RT::cols == ST::cols, "register tile and shared tile must have the same shape");
     using view_t = detail::lane_view<ST, RT>;
     const view_t view(dst);
-    const auto quad = [&](int i, int j, int m) { return detail::convert_quad<typename ST::dtype, typename RT::T>(src.tiles[i][j].get(m)); };
+    const auto quad = [&](int i, int j, int m) { return detail::convert_vector<typename ST::dtype>(src.tiles[i][j].get(m)); };
     #pragma unroll
     for (int i = 0; i < RT::height; i++)
         #pragma unroll
@@ -192,7 +187,7 @@ __device__ __forceinline__ void load(RT &dst, const GL &src, const COORD &idx) {
                     #pragma unroll
                     for (int e = 0; e < 4; e++) value[e] = detail::buffer_read<U>(window.resource, at.voffset(j, m), at.soffset(i, m, e));
                 }
-                dst.tiles[i][j].set(detail::convert_quad<typename RT::T, U>(value), m);
+                dst.tiles[i][j].set(detail::convert_vector<typename RT::T>(value), m);
             }
 }
 template <ducks::rt::all RT, ducks::gl::all GL, ducks::coord::all COORD = coord<RT>>
@@ -212,7 +207,7 @@ __device__ __forceinline__ void store(const GL &dst, const RT &src, const COORD 
         for (int j = 0; j < RT::width; j++)
             #pragma unroll
             for (int m = 0; m < RT::shape::quads; m++) {
-                const auto value = detail::convert_quad<U, typename RT::T>(src.tiles[i][j].get(m));
+                const auto value = detail::convert_vector<U>(src.tiles[i][j].get(m));
                 if constexpr (RT::is_row) {
                     detail::buffer_write(window.resource, value, at.voffset(j, m), at.soffset(i, m, 0));
                 } else {
@@ -254,19 +249,19 @@ template <typename RV, typename U> struct owned {
 
     __device__ static __forceinline__ void set(RV &v, int o, int m, const type &value) {
         if constexpr (RV::is_align) {
-            const auto converted = convert_quad<T, U>(value);
+            const auto converted = convert_vector<T>(value);
             __builtin_memcpy(v.data[o] + 2 * m, &converted, sizeof(converted));
         } else {
-            v.data[o][0] = T(value);
+            v.data[o][0] = convert<T>(value);
         }
     }
     __device__ static __forceinline__ type get(const RV &v, int o, int m) {
         if constexpr (RV::is_align) {
             vec<T, 4> value;
             __builtin_memcpy(&value, v.data[o] + 2 * m, sizeof(value));
-            return convert_quad<U, T>(value);
+            return convert_vector<U>(value);
         } else {
-            return U(v.data[o][0]);
+            return convert<U>(v.data[o][0]);
         }
     }
 };

@@ -12,6 +12,9 @@
  * which covers every group above; and because a row offset that is a multiple of 8, or a step to another panel, leaves the exclusive-or alone,
  * each lane has one address and reaches all fragments of a tile through the instruction's constant offset: offset(r + 8 i, c) = offset(r, c) + 512 i.
  *
+ * (Two accesses do meet in banks, two lanes each: writing a register tile to a subtile whose width is an odd multiple of 16 columns of 2-byte elements,
+ * which fills halves of chunks; and moving 32x32 base tiles of floats in col layout, whose lanes span two panels.)
+ *
  * A chunk of 2-byte elements holds columns 4q..4q+3 *and* 16+4q..16+4q+3 of its panel: what one lane owns of two neighbouring
  * base tiles. So one ds_read_b128 feeds two base tiles while their register layout stays the documented one.
  *
