@@ -1,0 +1,261 @@
+"""What changed between two builds, or between a build and the report.json of an earlier one.
+
+>>> change = diff(tkgen.load("specs/single_buffer.tk").build(), tkgen.load("specs/double_buffer.tk").build())
+>>> render_diff(change, Console())
+
+Texts (spec, schedule, C++) are compared line by line where both sides have them; a report.json holds figures only.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+from rich.console import Console
+
+from tkgen.api import Spec
+from tkgen.build import Build
+from tkgen.report.canvas import Canvas
+from tkgen.report.figures import Figure, MixEntry, figures, mix
+from tkgen.report.terminal import bar, plain_table, shown
+
+CONTEXT = 2  # unchanged lines shown around a change
+
+
+@dataclass(frozen=True)
+class Change:
+    """A figure on both sides: None where a side lacks it. `judgement` is `better`, `worse`, `changed` or `same`."""
+
+    key: str
+    label: str
+    group: str
+    before: str | None
+    after: str | None
+    difference: str
+    judgement: str
+
+
+@dataclass(frozen=True)
+class MixChange:
+    """Instructions of one sort in a pass of the main loop, per K-step, on both sides."""
+
+    label: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class TextChange:
+    """A text on both sides: `lines` are (mark, line) with mark `+`, `-`, ` ` or `@` for a gap; empty where the same.
+
+    `known` is False where a side has no such text (a report.json).
+    """
+
+    name: str
+    known: bool
+    lines: tuple[tuple[str, str], ...]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Lines removed and lines added."""
+        marks = [mark for mark, _ in self.lines]
+        return marks.count("-"), marks.count("+")
+
+
+@dataclass(frozen=True)
+class Diff:
+    """Everything that differs between `before` and `after`."""
+
+    before: str
+    after: str
+    figures: tuple[Change, ...]
+    mix: tuple[MixChange, ...]
+    texts: tuple[TextChange, ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing that both sides know differs."""
+        changed = any(c.judgement != "same" for c in self.figures) or any(m.before != m.after for m in self.mix)
+        return not changed and not any(t.lines for t in self.texts)
+
+
+@dataclass(frozen=True)
+class _Side:
+    name: str
+    figures: tuple[Figure, ...]
+    mix: tuple[MixEntry, ...]
+    steps_per_pass: int
+    texts: Mapping[str, str]
+
+
+def diff(a: Build | Spec | Mapping[str, Any] | Path, b: Build | Spec | Mapping[str, Any] | Path) -> Diff:
+    """What changed from `a` to `b`: builds, specs that were not compiled, reports as data, or paths of their files.
+
+    Raises OSError for a file that cannot be read, ValueError for one that is no report.
+    """
+    before, after = _side(a), _side(b)
+    return Diff(
+        before=before.name,
+        after=after.name if after.name != before.name else f"{after.name} (new)",
+        figures=tuple(_figures(before, after)),
+        mix=tuple(_mix(before, after)),
+        texts=tuple(
+            TextChange(name, name in before.texts and name in after.texts,
+                       tuple(_lines(before.texts.get(name, ""), after.texts.get(name, "")))
+                       if name in before.texts and name in after.texts else ())
+            for name in ("spec", "schedule", "C++")
+        ),
+    )  # fmt: skip
+
+
+def _side(subject: Build | Spec | Mapping[str, Any] | Path) -> _Side:
+    if isinstance(subject, Path):
+        return _side(read_report(subject))
+    if isinstance(subject, Mapping):
+        return _Side(str(subject["kernel"]), figures(subject), mix(subject), int(subject.get("steps_per_pass", 1)), {})
+    spec = subject.spec if isinstance(subject, Build) else subject
+    report = subject.report() if isinstance(subject, Build) else {}
+    texts = {"spec": spec.kernel.span.file.text, "schedule": spec.plan.to_text(), "C++": spec.source.text}
+    return _Side(spec.name, figures(report), mix(report), spec.plan.shape.unroll, texts)
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """A report.json as data. Raises OSError, or ValueError where the file is no report of a build."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is no report: {error}") from None
+    if not isinstance(data, dict) or "kernel" not in data:
+        raise ValueError(f"{path} is no report of a build: it names no kernel")
+    return data
+
+
+def _figures(before: _Side, after: _Side) -> list[Change]:
+    old, new = ({f.key: f for f in side.figures} for side in (before, after))
+    changes = []
+    for key in dict.fromkeys([*old, *new]):
+        x, y = old.get(key), new.get(key)
+        known = x or y
+        assert known is not None
+        delta = y.value - x.value if x and y else 0.0
+        sign = "+" if delta > 0 else "-"
+        changes.append(
+            Change(
+                key,
+                known.label,
+                known.group,
+                x.show() if x else None,
+                y.show() if y else None,
+                f"{sign}{known.show(abs(delta))}" if delta else "",
+                _judge(delta, known.better) if x and y else "changed",
+            )
+        )
+    return changes
+
+
+def _judge(delta: float, better: int) -> str:
+    if not delta:
+        return "same"
+    if not better:
+        return "changed"
+    return "better" if delta * better > 0 else "worse"
+
+
+def _mix(before: _Side, after: _Side) -> list[MixChange]:
+    old, new = ({m.label: m.count / side.steps_per_pass for m in side.mix} for side in (before, after))
+    if not old and not new:
+        return []
+    return [MixChange(label, old.get(label, 0), new.get(label, 0)) for label in dict.fromkeys([*old, *new])]
+
+
+def _lines(a: str, b: str) -> list[tuple[str, str]]:
+    """The changed lines with their surroundings; a `// spec:N` that moved does not count."""
+    old, new = a.splitlines(), b.splitlines()
+    matcher = difflib.SequenceMatcher(None, [_bare(x) for x in old], [_bare(x) for x in new], autojunk=False)
+    result: list[tuple[str, str]] = []
+    for group in matcher.get_grouped_opcodes(CONTEXT):
+        result.append(("@", f"line {group[0][3] + 1}"))
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                result += [(" ", line) for line in new[j1:j2]]
+            else:
+                result += [("-", line) for line in old[i1:i2]]
+                result += [("+", line) for line in new[j1:j2]]
+    return result
+
+
+def _bare(line: str) -> str:
+    return re.sub(r"\s*// spec:\d+$", "", line).rstrip()
+
+
+# ---------------------------------------------------------------- rendering
+
+STYLES = {"better": "green", "worse": "red", "changed": "yellow", "same": "dim"}
+MARKS = {"+": "green", "-": "red", " ": "dim", "@": "cyan"}
+
+
+def render_diff(change: Diff, console: Console) -> None:
+    """Print a comparison: figures, instruction mix, then the texts that changed."""
+    plain = not console.is_terminal
+    console.print(shown(f"{change.before} -> {change.after}", "bold"))
+    if change.same:
+        console.print(shown("nothing changed"))
+        return
+    if change.figures:
+        table = plain_table(plain, "figure", ">before", ">after", ">change", "")
+        for c in change.figures:
+            style = STYLES[c.judgement]
+            said = "" if c.judgement == "same" else c.judgement
+            table.add_row(*(shown(x, style) for x in (c.label, c.before or "-", c.after or "-", c.difference, said)))
+        console.print(table)
+    if change.mix:
+        console.print(shown("Instructions per K-step of the main loop", "bold"))
+        table = plain_table(plain, "sort", ">before", ">after", "")
+        most = max(max(m.before, m.after) for m in change.mix)
+        for m in change.mix:
+            table.add_row(
+                shown(m.label), shown(f"{m.before:g}"), shown(f"{m.after:g}"), shown(bar(m.after, most, plain), "cyan")
+            )
+        console.print(table)
+    for text in change.texts:
+        removed, added = text.counts
+        if text.lines:
+            console.print(shown(f"{text.name}: {removed} lines removed, {added} added", "bold"))
+            for mark, line in text.lines:
+                console.print(shown(f"{mark} {line.expandtabs(4)}", MARKS[mark]), soft_wrap=True)
+
+
+def render_diff_html(change: Diff) -> str:
+    """The comparison as one HTML file with the report's looks, without scripts."""
+    from tkgen.report.html import environment, style_sheet
+
+    return (
+        environment()
+        .get_template("diff.html.jinja")
+        .render(change=change, css=Markup(style_sheet()), picture=Markup(mix_picture(change)))
+    )
+
+
+def mix_picture(change: Diff) -> str:
+    """Both sides' instructions per K-step as pairs of bars."""
+    rows = change.mix
+    c = Canvas(
+        640, 16 + max(len(rows), 1) * 34, f"Instructions per K-step, {change.before} and {change.after}", "diff-mix"
+    )
+    most = max((max(m.before, m.after) for m in rows), default=1) or 1
+    for i, m in enumerate(rows):
+        y = 8 + i * 34
+        c.text(112, y + 17, m.label, "end small")
+        for j, value in enumerate((m.before, m.after)):
+            length = 400 * value / most
+            c.rect(120, y + j * 13, length, 12, ("w7", "w0")[j], rx=2, style="stroke-width:.6")
+            c.text(
+                126 + length, y + j * 13 + 10, f"{value:g}", "tiny" if j == 0 or value == m.before else "tiny strong"
+            )
+    return c.svg()

@@ -1,0 +1,204 @@
+"""The report as one HTML file: no request leaves it, nothing of a spec is markup in it.
+
+Text is escaped by Jinja2's autoescaping, control characters are shown as escapes, the embedded JSON holds no `<`. The
+page's policy allows its own script by hash only, so that even a hole in all that would run nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from tkgen.api import Spec
+from tkgen.build import Build
+from tkgen.diagnostics.text import escape
+from tkgen.report import svg
+from tkgen.report.canvas import style
+from tkgen.report.facts import Facts, facts, to_json
+from tkgen.report.figures import Figure
+from tkgen.report.texts import IsaLine
+from tkgen.toolchain.files import write_atomic
+
+SECTIONS = (
+    ("overview", "Overview"),
+    ("source", "Spec, C++, ISA"),
+    ("ownership", "Who owns what"),
+    ("pipeline", "Pipeline"),
+    ("dataflow", "Dataflow"),
+    ("registers", "Registers"),
+    ("lds", "LDS"),
+    ("order", "Block order"),
+    ("figures", "Figures"),
+)
+
+
+def write_report(
+    builds: Sequence[Build | Spec], path: Path, previous: Mapping[str, Mapping[str, Any]] | None = None
+) -> None:
+    """Write the report of `builds` to `path`, whole or not at all.
+
+    `previous` holds the report.json of earlier builds by kernel name; their figures are shown beside the new ones.
+    """
+    earlier = previous or {}
+    write_atomic(path, render_html([facts(b, previous=earlier.get(_name(b))) for b in builds]))
+
+
+def _name(subject: Build | Spec) -> str:
+    return subject.spec.name if isinstance(subject, Build) else subject.name
+
+
+def render_html(kernels: Sequence[Facts]) -> str:
+    """The report of one or more kernels as HTML."""
+    script = _script(style("report.js"))
+    return (
+        environment()
+        .get_template("report.html.jinja")
+        .render(
+            title=f"tkgen report: {', '.join(f.kernel for f in kernels)}",
+            kernels=kernels,
+            sections=SECTIONS,
+            headline=[_headline(f) for f in kernels],
+            pictures=[{name: Markup(text) for name, text in svg.pictures(f).items()} for f in kernels],
+            beside=_beside(kernels),
+            css=Markup(style_sheet()),
+            data=embedded_json([to_json(f) for f in kernels]),
+            script=script,
+            policy=_policy(script),
+        )
+    )
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """The templates' environment: everything that is not Markup is escaped, control characters included."""
+    env = jinja2.Environment(
+        loader=jinja2.PackageLoader("tkgen.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: escape(value) if type(value) is str else value,
+    )
+    env.filters.update(spec_line=_spec_line, cpp_line=_cpp_line, isa_line=_isa_line, groupby_order=_grouped)
+    return env
+
+
+def embedded_json(data: object) -> Markup:
+    """JSON for a script element: no `<`, `>` or `&` in it, so that no text can end the element or begin a comment."""
+    text = json.dumps(data, separators=(",", ":"))
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def style_sheet() -> str:
+    """The report's CSS: light, dark where the system or the reader says so."""
+    light = style("pictures.css") + style("report.css")
+    dark = "".join(_declarations(style(name)) for name in ("pictures-dark.css", "report-dark.css"))
+    system = f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme=light]) {{{dark}}} }}"
+    return f"{light}{system}:root[data-theme=dark] {{{dark}}}"
+
+
+def _declarations(sheet: str) -> str:
+    """What stands between the braces of a style sheet with one rule."""
+    return sheet[sheet.index("{") + 1 : sheet.rindex("}")]
+
+
+def _script(text: str) -> Markup:
+    assert "</script" not in text
+    return Markup(text)
+
+
+def _policy(script: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    rest = "img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; script-src 'sha256-{digest}'; {rest}"
+
+
+# ---------------------------------------------------------------- lines
+
+
+def _spec_line(line: str) -> Markup:
+    code, hash_, comment = line.expandtabs(4).partition("#")
+    return _markup(code) + (
+        Markup('<span class="c">{}</span>').format(_markup(hash_ + comment)) if hash_ else Markup("")
+    )
+
+
+def _cpp_line(line: str) -> Markup:
+    found = re.search(r"(^|\s)//", line)
+    if not found:
+        return _markup(line.expandtabs(4))
+    return _markup(line[: found.start()].expandtabs(4)) + Markup('<span class="c">{}</span>').format(
+        _markup(line[found.start() :].expandtabs(4))
+    )
+
+
+def _isa_line(line: IsaLine) -> Markup:
+    mnemonic, space, operands = line.text.partition(" ")
+    return Markup('<span class="m {}">{}</span>{}').format(
+        line.kind.replace(" ", "-"), _markup(mnemonic), _markup(space + operands)
+    )
+
+
+def _markup(text: str) -> Markup:
+    return Markup.escape(escape(text))
+
+
+# ---------------------------------------------------------------- tables
+
+
+def _headline(found: Facts) -> list[tuple[str, str, str]]:
+    """The numbers one looks for first: (name, value, remark)."""
+    own, press = found.ownership, found.pressure
+    by_key = {f.key: f for f in found.figures}
+    rows = [
+        ("Block", f"{own.block[0]} x {own.block[1]}", f"K-step {own.step}, {found.problem.waves} waves"),
+        ("Registers", str(press.allotted), f"{'per lane' if press.measured else 'estimated'}, budget {press.budget}"),
+        ("LDS", f"{found.lds.used / 1024:g} KiB", f"of {found.lds.capacity / 1024:g} KiB"),
+        ("Barriers", str(found.pipeline.barriers_per_step), "per K-step"),
+    ]
+    if "resources.vgpr_spills" in by_key:
+        spills = by_key["resources.vgpr_spills"].value + by_key["resources.sgpr_spills"].value
+        rows.append(("Spills", f"{spills:g}", f"{by_key['resources.scratch_bytes'].value:g} B scratch per lane"))
+    if "occupancy.waves_per_simd" in by_key:
+        blocks = by_key["occupancy.blocks_per_cu"].value
+        rows.append(
+            ("Occupancy", by_key["occupancy.waves_per_simd"].show(), f"waves per SIMD, {blocks:g} blocks per CU")
+        )
+    if "main_loop.other_per_mfma" in by_key:
+        mfma = next((m.count for m in found.mix if m.key == "mfma"), 0)
+        rows.append(
+            ("Others per MFMA", by_key["main_loop.other_per_mfma"].show(), f"{mfma} MFMA in a pass of the loop")
+        )
+    return rows
+
+
+def _beside(kernels: Sequence[Facts]) -> list[tuple[str, list[tuple[str, bool]]]]:
+    """Figures of all kernels in one table: (label, cells of (text, whether it is the best))."""
+    figures: dict[str, Figure] = {}
+    for found in kernels:
+        for f in found.figures:
+            figures.setdefault(f.key, f)
+    rows = []
+    for key, first in figures.items():
+        values = [next((f.value for f in found.figures if f.key == key), None) for found in kernels]
+        known = [v for v in values if v is not None]
+        best = (max(known) if first.better > 0 else min(known)) if first.better and len(set(known)) > 1 else None
+        rows.append((first.label, [("–" if v is None else first.show(v), v is not None and v == best) for v in values]))
+    return rows
+
+
+def _grouped(items: Iterable[Any], attribute: str) -> list[tuple[Any, list[Any]]]:
+    """Items by an attribute, groups in the order of their first item."""
+    groups: dict[Any, list[Any]] = {}
+    for item in items:
+        groups.setdefault(getattr(item, attribute), []).append(item)
+    return list(groups.items())

@@ -1,0 +1,211 @@
+"""The pipeline: what each wave does in the prologue and in one pass of the steady loop, epoch by epoch.
+
+An epoch ends where the wave passes a barrier, so operations of different waves in one epoch run side by side in any
+order, and everything in an earlier epoch that was waited for is over (`tkgen.schedule.epochs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tkgen.ir.graph import Node, dependencies
+from tkgen.ir.ops import Action, Op, Placed, WaveProgram
+from tkgen.schedule import Plan
+from tkgen.schedule.epochs import Event, trace
+
+PROLOGUE, STEADY, NEXT, EPILOGUE = "prologue", "steady", "next", "epilogue"
+
+
+@dataclass(frozen=True)
+class LaneOp:
+    """An operation of a lane, in `epoch`; complete in epoch `done`, None where nothing shown waits for it.
+
+    `action` is its kind (`load`, `read`, `barrier`, ...). `node` is its position in the dataflow graph, -1 for none;
+    `iteration` counts K-steps of the loop from 0, negative in the prologue; `cluster` numbers the clusters of a written
+    schedule from 0, -1 elsewhere. `line` is its spec line (0: placed by tkgen). `cycles` are predicted.
+    """
+
+    text: str
+    action: str
+    operand: str
+    segment: str
+    epoch: int
+    done: int | None
+    node: int
+    iteration: int
+    cluster: int
+    line: int
+    automatic: bool
+    cycles: float | None
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Waves that execute the same operations, `phase` barriers behind the first."""
+
+    role: str
+    waves: tuple[int, ...]
+    phase: int
+    ops: tuple[LaneOp, ...]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A dependency: `source` of iteration i before `target` of iteration i + `distance` (positions in the graph).
+
+    `barrier` is the number within the iteration of the first barrier that covers it, None where none is needed;
+    `covered` says in words what orders the two.
+    """
+
+    source: int
+    target: int
+    source_text: str
+    target_text: str
+    kind: str
+    medium: str
+    operand: str
+    distance: int
+    barrier: int | None
+    covered: str
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The lanes over `epochs` epochs, and every dependency of an iteration.
+
+    A pass of the loop makes `steps_per_pass` K-steps, each with `barriers_per_step` barriers; the prologue runs `depth`
+    K-steps ahead. `passes` is the loop's trip count, None when K is known at run time only. `clusters`
+    are the clusters of a written schedule as text.
+    """
+
+    lanes: tuple[Lane, ...]
+    epochs: int
+    steps_per_pass: int
+    barriers_per_step: int
+    depth: int
+    passes: int | None
+    explicit: bool
+    clusters: tuple[str, ...]
+    links: tuple[Link, ...]
+    text: str
+
+
+def pipeline(plan: Plan, cycles: Mapping[str, float] | None = None) -> Pipeline:
+    """The pipeline of `plan`; `cycles` gives predicted cycles by an operation's text, `multiply [k](0, 0..1; 0)`."""
+    shape = plan.shape
+    shown = 1 if shape.passes is None or shape.passes else 0
+    nodes = {id(data["node"].op): position for position, data in plan.graph.nodes(data=True)}
+    clusters = _clusters(plan)
+    drafts = [lane_events(plan, wave) for wave in plan.waves]
+    last = max((e.begin for d in drafts for _, e, segment in d if segment in (PROLOGUE, STEADY)), default=0)
+    if not shown:
+        last = max((e.begin for d in drafts for _, e, _ in d), default=0)
+    lanes = []
+    for wave, draft in zip(plan.waves, drafts, strict=True):
+        ops = []
+        for placed, event, segment in draft:
+            if event.begin > last or (segment == EPILOGUE and shown) or event.op.action is Action.FENCE:
+                continue
+            ops.append(_lane_op(placed, event, segment, nodes, clusters, cycles or {}))
+        lanes.append(Lane(wave.role, wave.waves, wave.phase, tuple(ops)))
+    return Pipeline(
+        lanes=tuple(lanes),
+        epochs=last + 1,
+        steps_per_pass=shape.unroll,
+        barriers_per_step=plan.barriers_per_step,
+        depth=shape.depth,
+        passes=shape.passes,
+        explicit=not plan.automatic,
+        clusters=tuple(clusters.values()),
+        links=tuple(_links(plan)),
+        text=plan.to_text(),
+    )
+
+
+def lane_events(plan: Plan, wave: WaveProgram) -> list[tuple[Placed | None, Event, str]]:
+    """Every event of a wave over up to two passes of the loop, with operation (None: a phase's barrier) and segment."""
+    passes = 2 if plan.shape.passes is None else min(plan.shape.passes, 2)
+    last_phase = max(w.phase for w in plan.waves)
+    steps = plan.shape.steps(passes)
+    events = trace(plan.program, wave, passes, plan.shape.unroll, steps, 1, last_phase)
+    body = len(wave.body)
+    segments: list[tuple[Placed | None, str]] = [(None, PROLOGUE)] * wave.phase
+    segments += [(p, PROLOGUE) for p in wave.prologue]
+    for i in range(passes if body else 0):
+        segments += [(p, NEXT if i else STEADY) for p in wave.body]
+    segments += [(p, EPILOGUE) for p in wave.epilogue]
+    segments += [(None, EPILOGUE)] * (last_phase - wave.phase)
+    return [(p, e, s) for (p, s), e in zip(segments, events, strict=True)]
+
+
+def _lane_op(
+    placed: Placed | None, event: Event, segment: str,
+    nodes: Mapping[int, int], clusters: Mapping[int, str], cycles: Mapping[str, float],
+) -> LaneOp:  # fmt: skip
+    op = event.op
+    text = str(placed) if placed else str(op)
+    starts = sorted(clusters)
+    line = op.span.line if op.span else 0
+    return LaneOp(
+        text=text,
+        action=op.action.value,
+        operand=op.operand,
+        segment=segment,
+        epoch=event.begin,
+        done=None if event.done == float("inf") else int(event.done),
+        node=nodes.get(id(op), -1),
+        iteration=event.step - op.offset,
+        cluster=starts.index(line) if line in clusters and op.action not in (Action.ZERO, Action.STORE) else -1,
+        line=line,
+        automatic=op.automatic or placed is None,
+        cycles=cycles.get(str(op)),
+    )
+
+
+def _clusters(plan: Plan) -> dict[int, str]:
+    """The lines of a written schedule: spec line -> its text."""
+    blocks = [plan.program.schedule, *(r.schedule for r in plan.program.roles)]
+    found: dict[int, str] = {}
+    for block in blocks:
+        for cluster in block.clusters if block else ():
+            found[cluster.span.line] = " ".join(cluster.span.text.split())
+    return dict(sorted(found.items()))
+
+
+def _links(plan: Plan) -> list[Link]:
+    barriers = {
+        (data["dependency"].source, data["dependency"].target, data["dependency"]): data["barrier"]
+        for _, _, data in plan.graph.edges(data=True)
+    }
+    result = []
+    for d in dependencies(plan.graph):
+        source: Node = plan.graph.nodes[d.source]["node"]
+        target: Node = plan.graph.nodes[d.target]["node"]
+        barrier = barriers[d.source, d.target, d]
+        result.append(
+            Link(
+                d.source,
+                d.target,
+                str(source.op),
+                str(target.op),
+                d.kind,
+                d.medium,
+                d.operand,
+                d.distance,
+                barrier,
+                _covered(d.crosses_waves, d.medium, barrier, source.op),
+            )
+        )
+    return result
+
+
+def _covered(crosses: bool, medium: str, barrier: int | None, source: Op) -> str:
+    """What orders a dependency, in words."""
+    if crosses:
+        return "nothing" if barrier is None else f"barrier {barrier}"
+    if medium == "register":
+        return "lgkmcnt, program order" if source.action is Action.READ else "program order"
+    if medium == "staging":
+        return "vmcnt, program order" if source.action is Action.FETCH else "program order"
+    return "program order"

@@ -1,0 +1,156 @@
+"""Registers over the program: the tiles each role holds at every operation, against what the kernel reserves.
+
+CDNA allots registers per kernel: every wave gets what the neediest needs (CDNA3 ISA guide, register allocation). What a
+role's tiles never fill is listed as unused; the compiler also needs registers for addresses and temporaries, which
+are part of the allotment but not of the tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tkgen.ir.ops import Action
+from tkgen.ir.types import WAVE_LANES, Program
+from tkgen.report.lanes import EPILOGUE, NEXT, lane_events
+from tkgen.schedule import Plan
+from tkgen.schedule.epochs import Event
+from tkgen.targets import Target
+
+REGISTER_BYTES = 4 * WAVE_LANES  # one VGPR of a wave
+REGISTERS_PER_LOAD = 4  # a staged global load moves 16 bytes per lane
+CONTROL = frozenset({Action.BARRIER, Action.WAIT, Action.PRIORITY, Action.FENCE})
+
+Tile = tuple[str, str, int, int, int]  # (sort, operand, fragment, step, slice)
+
+
+@dataclass(frozen=True)
+class Point:
+    """VGPRs per lane that hold tiles while an operation runs."""
+
+    text: str
+    action: str
+    segment: str
+    accumulators: int
+    a: int
+    b: int
+    staging: int
+
+    @property
+    def total(self) -> int:
+        """All tiles together."""
+        return self.accumulators + self.a + self.b + self.staging
+
+
+@dataclass(frozen=True)
+class RoleRegisters:
+    """One role: its tiles over the program, the most at once, and the registers it reserves without a tile in them."""
+
+    role: str
+    waves: tuple[int, ...]
+    multiplies: bool
+    points: tuple[Point, ...]
+    peak: int
+    unused: int
+
+
+@dataclass(frozen=True)
+class Pressure:
+    """Registers of a block's waves, per lane.
+
+    `allotted` is what every wave gets: measured where `measured`, else an estimate (the neediest role's peak).
+    `budget` is the most a wave may have at the occupancy that the launch bounds promise, `waves_per_simd`.
+    `wasted_bytes` is the part of the register file that roles which do not multiply reserve and never fill, per
+    block; `note` says so in words.
+    """
+
+    roles: tuple[RoleRegisters, ...]
+    allotted: int
+    measured: bool
+    budget: int
+    waves_per_simd: int
+    wasted_bytes: int
+    note: str
+
+
+def pressure(plan: Plan, target: Target, allotted: int | None) -> Pressure:
+    """The registers of `plan`; `allotted` is the compiled kernel's number per lane, None before compilation."""
+    program = plan.program
+    per_simd = program.occupancy or -(-program.waves // target.simds_per_cu)
+    granule = target.register_granule
+    budget = min(target.registers_per_lane // per_simd // granule * granule, target.max_vgprs + target.max_agprs)
+    points: dict[str, tuple[Point, ...]] = {}
+    for wave in plan.waves:  # waves of other phases do the same later
+        points.setdefault(wave.role, tuple(_points(program, lane_events(plan, wave))))
+    peaks = {role: max((p.total for p in found), default=0) for role, found in points.items()}
+    measured = allotted is not None
+    reserved = -(-(max(peaks.values()) if allotted is None else allotted) // granule) * granule
+    roles = tuple(
+        RoleRegisters(
+            r.name, tuple(r.waves), r.multiplies, points[r.name], peaks[r.name], max(reserved - peaks[r.name], 0)
+        )
+        for r in program.roles
+    )
+    idle = [r for r in roles if not r.multiplies]
+    wasted = sum(r.unused * len(r.waves) for r in idle) * REGISTER_BYTES
+    return Pressure(roles, reserved, measured, budget, per_simd, wasted, _note(idle, reserved, wasted))
+
+
+def _note(idle: list[RoleRegisters], reserved: int, wasted: int) -> str:
+    if not idle:
+        return "Every wave multiplies, so none reserves registers on another role's account."
+    parts = [f"{len(r.waves)} {r.role} wave{'s' * (len(r.waves) > 1)} keep at most {r.peak} in tiles" for r in idle]
+    return (
+        f"Registers are allotted per kernel, not per role: {' and '.join(parts)}, of {reserved} that each wave "
+        f"reserves. That leaves {wasted // 1024} KiB of the register file unused per block."
+    )
+
+
+def _points(program: Program, events: Sequence[tuple[object, Event, str]]) -> Iterator[Point]:
+    """Live tiles at each operation: from the read (or fetch) that fills one to the last operation that uses it."""
+    born: dict[Tile, int] = {}
+    dies: dict[Tile, int] = {}
+    for index, (_, event, _) in enumerate(events):
+        for tile in _touched(program, event):
+            born.setdefault(tile, index)
+            dies[tile] = index
+    looped = any(segment == NEXT for _, _, segment in events)
+    for index, (placed, event, segment) in enumerate(events):
+        if event.op.action in CONTROL or segment == NEXT or (segment == EPILOGUE and looped):
+            continue
+        live = [t for t in born if born[t] <= index <= dies[t]]
+        held = {"A": 0, "B": 0, "staging": 0, "accumulators": 0}
+        for sort, operand, *_ in live:
+            held[sort] += _registers(program, sort, operand)
+        yield Point(
+            str(placed), event.op.action.value, segment, held["accumulators"], held["A"], held["B"], held["staging"]
+        )
+
+
+def _touched(program: Program, event: Event) -> Iterator[Tile]:
+    op, step, tile = event.op, event.step, event.tile
+    a, b = program.a.name, program.b.name
+    match op.action:
+        case Action.READ:
+            sort = "A" if op.operand == a else "B"
+            yield from ((sort, op.operand, f, step, t) for f in op.rows or op.cols for t in op.slices)
+        case Action.MULTIPLY:
+            yield from (("A", a, i, step, t) for i in op.rows for t in op.slices)
+            yield from (("B", b, j, step, t) for j in op.cols for t in op.slices)
+            yield from (("accumulators", "", i, j, tile) for i in op.rows for j in op.cols)
+        case Action.ZERO | Action.STORE:
+            yield from (("accumulators", "", i, j, tile) for i in op.rows for j in op.cols)
+        case Action.FETCH | Action.WRITE | Action.LOAD:
+            yield "staging", op.operand, 0, step, 0
+
+
+def _registers(program: Program, sort: str, operand: str) -> int:
+    """VGPRs per lane of one tile."""
+    if sort == "accumulators":
+        acc = program.accumulator
+        return acc.registers // (acc.fragments[0] * acc.fragments[1])
+    if sort == "staging":
+        load = next(o for o in program.operands if o.name == operand)
+        chunks = next((r for r in program.roles if load.name in r.loads), program.compute).group
+        return -(-load.lds_bytes // (16 * WAVE_LANES * chunks)) * REGISTERS_PER_LOAD
+    return program.operand(operand).registers_per_tile

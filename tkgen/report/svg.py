@@ -1,0 +1,453 @@
+"""The pictures as SVG: a function each, from facts to text. `canvas.standalone` makes a file of one.
+
+Elements carry data attributes (`data-wave`, `data-node`, `data-line`) with which the report's script links them.
+Everything that came from a spec is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tkgen.report.canvas import CHARACTER, Attribute, Canvas, number
+from tkgen.report.facts import Facts
+from tkgen.report.flow import FlowEdge, FlowNode
+from tkgen.report.lanes_svg import pipeline
+from tkgen.report.order import BlockOrder
+from tkgen.report.ownership import Reads
+from tkgen.report.pressure import Point, RoleRegisters
+
+WAVE_COLOURS = 8  # later waves repeat the colours with a hatching
+
+# Viridis (van der Walt and Smith, matplotlib), 12 of its steps: even in lightness, readable with every colour vision.
+TIME_COLOURS = (
+    "#440154", "#482173", "#433e85", "#38598c", "#2d708e", "#25858e", "#1e9b8a", "#2ab07f", "#52c569", "#86d549",
+    "#c2df23", "#fde725",
+)  # fmt: skip
+
+
+def pictures(facts: Facts) -> dict[str, str]:
+    """Every picture of a kernel by name."""
+    draw: dict[str, Callable[[Facts], str]] = {
+        "ownership": ownership,
+        "pipeline": pipeline,
+        "dataflow": dataflow,
+        "registers": registers,
+        "lds": lds,
+        "swizzle": swizzle,
+        "order": order,
+        "mix": mix,
+    }
+    return {name: function(facts) for name, function in draw.items()}
+
+
+# ---------------------------------------------------------------- ownership
+
+
+def ownership(facts: Facts) -> str:
+    """The block's output tile by wave and fragment, and the subtiles of A (left) and B (above) that each wave reads."""
+    own = facts.ownership
+    unit = min(380 / max(own.grid), 84.0)
+    unit = max(unit, 24.0)
+    rows, cols = own.grid
+    depth = 150.0
+    left, top = 24 + depth + 18, 30 + depth + 18
+    c = Canvas(
+        left + cols * unit + 20, top + rows * unit + 42, f"Who owns what in a block of {facts.kernel}", "ownership"
+    )
+    _operand(c, own.a, 24, top, depth, rows * unit, along_rows=True)
+    _operand(c, own.b, left, 30, cols * unit, depth, along_rows=False)
+    for f in own.fragments:
+        x, y = left + f.col * unit, top + f.row * unit
+        tip = f"wave {f.wave}, fragment ({f.i}, {f.j}): tile ({f.row}, {f.col}) of the block"
+        c.open(data_wave=f.wave, class_="own")
+        c.rect(x + 1, y + 1, unit - 2, unit - 2, wave_class(f.wave), tip, rx=3)
+        if f.wave >= WAVE_COLOURS:
+            c.rect(x + 1, y + 1, unit - 2, unit - 2, "used", rx=3, style=f"fill:{c.hatch()};pointer-events:none")
+        name = f"wave {f.wave}" if unit > 60 else f"w{f.wave}"
+        c.text(x + unit / 2, y + unit / 2 + (-1 if unit > 40 else 4), name, f"mid {'strong' if unit > 40 else 'small'}")
+        if unit > 40:
+            c.text(x + unit / 2, y + unit / 2 + 13, f"({f.i}, {f.j})", "mid small muted")
+        c.close()
+    height, width = own.block
+    size = f"{own.output}: {height} x {width}, tiles of {own.tile[0]} x {own.tile[1]}"
+    c.text(left + cols * unit / 2, top + rows * unit + 18, size, "mid small muted")
+    c.text(left + cols * unit / 2, top + rows * unit + 33, _wave_grid(facts), "mid small muted")
+    return c.svg()
+
+
+def _wave_grid(facts: Facts) -> str:
+    own = facts.ownership
+    kind = "interleaved" if own.interleaved else "blocked"
+    return f"{own.wave_grid[0]} x {own.wave_grid[1]} waves, fragments {kind}"
+
+
+def _operand(c: Canvas, reads: Reads, x: float, y: float, width: float, height: float, along_rows: bool) -> None:
+    """An operand's tile for one K-step: subtiles split into a strip for each wave that reads them."""
+    size = f"{reads.count * reads.extent} x {reads.slices * reads.slice}"
+    c.text(x + width / 2, y - 8, f"{reads.name}: {size}", "mid small muted")
+    for index, readers in enumerate(reads.readers):
+        for s in range(reads.slices):
+            if along_rows:
+                w, h = width / reads.slices, height / reads.count
+                box = (x + s * w, y + index * h, w, h)
+            else:
+                w, h = width / reads.count, height / reads.slices
+                box = (x + index * w, y + s * h, w, h)
+            _subtile(c, reads, index, s, readers, box, along_rows)
+
+
+def _subtile(
+    c: Canvas,
+    reads: Reads,
+    index: int,
+    s: int,
+    readers: Sequence[int],
+    box: tuple[float, float, float, float],
+    rows: bool,
+) -> None:
+    x, y, w, h = box
+    who = ", ".join(map(str, readers))
+    slice_ = f", K slice {s}" if reads.slices > 1 else ""
+    tip = f"{reads.name} subtile {index}{slice_}: read by wave{'s' * (len(readers) > 1)} {who}"
+    c.rect(x + 0.5, y + 0.5, w - 1, h - 1, "bed frame")
+    strip = ((w if rows else h) - 4) / max(len(readers), 1)
+    for i, wave in enumerate(readers):
+        c.open(data_wave=wave, class_="own")
+        sx, sy, sw, sh = (x + 2 + i * strip, y + 2, strip, h - 4) if rows else (x + 2, y + 2 + i * strip, w - 4, strip)
+        c.rect(sx, sy, sw, sh, wave_class(wave), tip, style="stroke-width:.6")
+        if wave >= WAVE_COLOURS:
+            c.rect(sx, sy, sw, sh, "used", style=f"fill:{c.hatch()};pointer-events:none")
+        if sw > 15 and sh > 11:
+            c.text(sx + sw / 2, sy + sh / 2 + 3.5, str(wave), "mid tiny")
+        c.close()
+
+
+def wave_class(wave: int) -> str:
+    """The class of a wave's colour."""
+    return f"w{wave % WAVE_COLOURS}"
+
+
+# ---------------------------------------------------------------- dataflow
+
+NODE_W, NODE_H, GAP_X, GAP_Y = 178.0, 42.0, 92.0, 34.0
+
+
+def dataflow(facts: Facts) -> str:
+    """The dataflow graph of one iteration: data flow to the right, freed buffers back to the left."""
+    flow = facts.flow
+    width = 48 + flow.layers * NODE_W + (flow.layers - 1) * GAP_X
+    height = 84 + flow.rows * (NODE_H + GAP_Y)
+    c = Canvas(width, height, f"Dataflow graph of {facts.kernel}", "dataflow")
+    place = {n.position: (24 + n.layer * (NODE_W + GAP_X), 30 + n.row * (NODE_H + GAP_Y)) for n in flow.nodes}
+    for edge in flow.edges:
+        _flow_edge(c, edge, place)
+    for node in flow.nodes:
+        _flow_node(c, node, place[node.position])
+    _legend(
+        c, 24, height - 16, (("raw", "read after write"), ("war", "write after read"), ("waw", "write after write"))
+    )
+    return c.svg()
+
+
+def _flow_node(c: Canvas, node: FlowNode, at: tuple[float, float]) -> None:
+    x, y = at
+    waves = f"{node.waves[0]}..{node.waves[-1]}" if len(node.waves) > 1 else str(node.waves[0])
+    role = "waves" if node.role == "waves" else f"{node.role}, waves"
+    c.open(class_="node", data_node=node.position, data_line=node.line or None)
+    c.rect(x, y, NODE_W, NODE_H, f"k-{node.action}", f"operation {node.position}: {node.text}", rx=6)
+    c.text(x + NODE_W / 2, y + 18, node.text, "mid mono", **_fit(node.text, NODE_W - 14))
+    c.text(x + NODE_W / 2, y + 33, f"{role} {waves}", "mid tiny muted")
+    c.close()
+
+
+def _fit(text: str, width: float) -> dict[str, Attribute]:
+    """Squeezes a text that would be wider than `width`."""
+    return {"textLength": width, "lengthAdjust": "spacingAndGlyphs"} if len(text) * CHARACTER > width else {}
+
+
+def _flow_edge(c: Canvas, edge: FlowEdge, place: dict[int, tuple[float, float]]) -> None:
+    (x1, y1), (x2, y2) = place[edge.source], place[edge.target]
+    kind = edge.kinds[0].lower()
+    later = f" of the iteration {edge.distance} later" if edge.distance else ""
+    tip = f"{'; '.join(edge.labels)}{later}"
+    if x2 > x1:
+        sx, sy, tx, ty = x1 + NODE_W, y1 + NODE_H / 2, x2 - 7, y2 + NODE_H / 2
+        bend = (tx - sx) / 2
+        d = f"M{sx} {sy}C{sx + bend} {sy} {tx - bend} {ty} {tx} {ty}"
+        head = f"M{tx + 6} {ty}l-8 -4v8z"
+        label = ((sx + tx) / 2, (sy + ty) / 2 - 4)
+    else:
+        sx, sy, tx, ty = x1 + NODE_W / 2 - 14, y1 + NODE_H, x2 + NODE_W / 2 + 14, y2 + NODE_H + 7
+        drop = max(sy, ty) + 20 + 0.02 * abs(sx - tx)
+        d = f"M{sx} {sy}C{sx} {drop + 8} {tx} {drop + 8} {tx} {ty}"
+        head = f"M{tx} {ty - 6}l-4 8h8z"
+        label = ((sx + tx) / 2, 0.25 * (sy + ty) / 2 + 0.75 * (drop + 8) - 3)
+    c.open(class_="link", data_source=edge.source, data_target=edge.target)
+    c.path(d, f"edge {kind}{' back' if edge.distance else ''}", tip)
+    c.path(head, f"f{kind}")
+    if edge.distance:
+        c.text(label[0], label[1], f"+{edge.distance}", "mid tiny muted")
+    c.close()
+
+
+def _legend(c: Canvas, x: float, y: float, entries: Iterable[tuple[str, str]]) -> None:
+    for class_, name in entries:
+        c.line(x, y - 4, x + 22, y - 4, f"edge {class_}")
+        c.text(x + 28, y, name, "small muted")
+        x += 40 + len(name) * 6.2
+    c.line(x, y - 4, x + 22, y - 4, "edge raw back")
+    c.text(x + 28, y, "into a later iteration (+n)", "small muted")
+
+
+# ---------------------------------------------------------------- registers
+
+REGISTER_PARTS = (
+    ("accumulators", "acc", "accumulators"),
+    ("a", "tile-a", "A tiles"),
+    ("b", "tile-b", "B tiles"),
+    ("staging", "stage", "staging"),
+)
+
+
+def registers(facts: Facts) -> str:
+    """The tiles that each role holds at every operation, against what every wave reserves and what it may."""
+    found = facts.pressure
+    width, height, left = 760.0, 190.0, 56.0
+    most = max(found.allotted, *(r.peak for r in found.roles))
+    top_value = found.budget if found.budget <= 2.4 * most else most * 1.25
+    c = Canvas(width + left + 130, len(found.roles) * (height + 62) + 34, f"Registers of {facts.kernel}", "registers")
+    y = 8.0
+    for role in found.roles:
+        _role_registers(c, facts, role, left, y + 26, width, height, top_value)
+        y += height + 62
+    x = left
+    for _, class_, name in REGISTER_PARTS:
+        c.rect(x, y, 12, 12, f"{class_} used")
+        c.text(x + 17, y + 10, name, "small muted")
+        x += 44 + len(name) * 6.2
+    c.rect(x, y, 12, 12, "used", style=f"fill:{c.hatch()}")
+    c.text(x + 17, y + 10, "reserved, in no tile", "small muted")
+    return c.svg()
+
+
+def _role_registers(
+    c: Canvas, facts: Facts, role: RoleRegisters, x: float, y: float, width: float, height: float, most: float
+) -> None:
+    found = facts.pressure
+    waves = f"waves {role.waves[0]}..{role.waves[-1]}" if len(role.waves) > 1 else f"wave {role.waves[0]}"
+    name = waves if role.role == "waves" else f"{role.role}, {waves}"
+    c.text(x, y - 12, name, "strong")
+    c.text(x + width, y - 12, _register_remark(role, found.allotted), "end small muted")
+    scale = height / most
+    for value in _ticks(most):
+        c.line(x, y + height - value * scale, x + width, y + height - value * scale, "grid")
+        c.text(x - 6, y + height - value * scale + 4, str(value), "end tiny muted")
+    step = width / max(len(role.points), 1)
+    reserved = y + height - found.allotted * scale
+    c.rect(x, reserved, width, found.allotted * scale, "used", style=f"fill:{c.hatch()}")
+    base = [0.0] * len(role.points)
+    for key, class_, _ in REGISTER_PARTS:
+        values = [float(getattr(p, key)) for p in role.points]
+        if any(values):
+            c.path(_area(values, base, x, y + height, step, scale), f"{class_} used")
+        base = [b + v for b, v in zip(base, values, strict=True)]
+    for i, point in enumerate(role.points):
+        _register_column(c, point, x + i * step, y, step, height)
+    c.line(x, reserved, x + width, reserved, "allot")
+    kind = "compiled" if found.measured else "estimate"
+    limit = y + height - found.budget * scale
+    apart = abs(limit - reserved) > 24
+    c.text(x + width + 8, reserved + (4 if apart else 16), f"reserved {found.allotted}", "small")
+    c.text(x + width + 8, reserved + (16 if apart else 28), f"by every wave, {kind}", "tiny muted")
+    if found.budget <= most:
+        c.line(x, limit, x + width, limit, "limit")
+        c.text(x + width + 8, limit - (8 if apart else 12), f"budget {found.budget}", "small")
+        c.text(x + width + 8, limit + (4 if apart else 0), f"at {found.waves_per_simd} waves per SIMD", "tiny muted")
+    else:
+        c.text(
+            x + 4, y + 9, f"budget {found.budget} (at {found.waves_per_simd} waves per SIMD) lies above", "tiny muted"
+        )
+    c.line(x, y + height, x + width, y + height, "axis")
+
+
+def _register_remark(role: RoleRegisters, allotted: int) -> str:
+    if role.peak > allotted:
+        return f"tiles of {role.peak} in program order, packed into {allotted}"
+    return f"at most {role.peak} in tiles, {role.unused} of {allotted} in none"
+
+
+def _area(values: Sequence[float], base: Sequence[float], x: float, floor: float, step: float, scale: float) -> str:
+    """A stepped band from `base` to `base + values`."""
+    upper = [(i, b + v) for i, (b, v) in enumerate(zip(base, values, strict=True))]
+    parts = [f"M{number(x)} {number(floor - base[0] * scale)}"]
+    for i, value in upper:
+        parts.append(f"L{number(x + i * step)} {number(floor - value * scale)}h{number(step)}")
+    for i in reversed(range(len(values))):
+        parts.append(f"L{number(x + (i + 1) * step)} {number(floor - base[i] * scale)}h{number(-step)}")
+    return "".join(parts) + "z"
+
+
+def _register_column(c: Canvas, point: Point, x: float, y: float, step: float, height: float) -> None:
+    parts = ", ".join(f"{getattr(point, key)} {name}" for key, _, name in REGISTER_PARTS if getattr(point, key))
+    tip = f"{point.text} ({point.segment}): {point.total} VGPRs per lane{' - ' + parts if parts else ''}"
+    c.rect(x, y, step, height, "used", tip, fill="transparent")
+    c.rect(x + 1, y + height + 4, step - 2, 8, f"k-{point.action}", tip, rx=2, style="stroke-width:.6")
+    if step > 58:
+        text = point.text.split("(")[0].strip().replace("multiply", "mma").replace(" + ", "+")
+        c.text(x + step / 2, y + height + 24, text, "mid tiny muted")
+
+
+def _ticks(most: float) -> list[int]:
+    step = next(s for s in (8, 16, 32, 64, 128, 256) if most / s <= 6)
+    return list(range(0, int(most) + 1, step))
+
+
+# ---------------------------------------------------------------- LDS
+
+
+def lds(facts: Facts) -> str:
+    """The buffers of the block's LDS, to scale."""
+    found = facts.lds
+    x, y, width, height = 24.0, 30.0, 760.0, 54.0
+    c = Canvas(x * 2 + width, 124, f"LDS of {facts.kernel}", "lds")
+    scale = width / max(found.capacity, found.used)
+    names = list(dict.fromkeys(b.name for b in found.buffers))
+    c.rect(x, y, width, height, "bed free")
+    for buffer in found.buffers:
+        class_ = ("tile-a", "tile-b")[names.index(buffer.name) % 2]
+        left, size = x + buffer.offset * scale, buffer.bytes * scale
+        shape = f"{buffer.shape[0]} x {buffer.shape[1]} {buffer.dtype}"
+        tip = f"{buffer.name}[{buffer.index}]: {shape}, {buffer.bytes} bytes at {buffer.offset}"
+        c.rect(left + 1, y, size - 2, height, f"{class_} frame used", tip, rx=3)
+        if size > 36:
+            c.text(left + size / 2, y + 23, f"{buffer.name}[{buffer.index}]", "mid strong")
+        if size > 84:
+            c.text(left + size / 2, y + 40, f"{shape}, {buffer.bytes / 1024:g} KiB", "mid tiny")
+    for value in range(0, found.capacity + 1, max(found.capacity // 8, 1)):
+        c.line(x + value * scale, y + height, x + value * scale, y + height + 5, "axis")
+        c.text(x + value * scale, y + height + 17, f"{value / 1024:g}", "mid tiny muted")
+    free = found.capacity - found.used
+    c.text(x, y - 10, f"{found.used / 1024:g} of {found.capacity / 1024:g} KiB used, {free / 1024:g} KiB free", "small")
+    c.text(x + width, y + height + 34, "KiB", "end tiny muted")
+    return c.svg()
+
+
+def swizzle(facts: Facts) -> str:
+    """Where the swizzle puts the first rows of each tile: colour and number are the bank that a unit begins in."""
+    found = facts.lds.swizzles
+    cell_w, cell_h, gap = 26.0, 17.0, 56.0
+    widths = [len(s.offsets[0]) * cell_w for s in found]
+    rows = max(len(s.offsets) for s in found)
+    c = Canvas(44 + sum(widths) + gap * len(found), 56 + rows * cell_h, f"LDS swizzle of {facts.kernel}", "swizzle")
+    x = 44.0
+    for s, width in zip(found, widths, strict=True):
+        c.text(x, 14, f"{s.name}: first bank of 4 neighbouring elements", "small muted")
+        for row, offsets in enumerate(s.offsets):
+            if row % 2 == 0:
+                c.text(x - 6, 37 + row * cell_h, f"{row}", "end tiny muted")
+            for unit, offset in enumerate(offsets):
+                bank = offset // s.bank_bytes % s.banks
+                group = bank * 8 // s.banks
+                tip = f"{s.name} row {row}, columns {4 * unit}..{4 * unit + 3}: byte {offset}, bank {bank}"
+                at = (x + unit * cell_w, 24 + row * cell_h)
+                c.rect(at[0] + 0.5, at[1] + 0.5, cell_w - 1, cell_h - 1, f"w{group}", tip, style="stroke-width:.5")
+                c.text(at[0] + cell_w / 2, at[1] + 12, str(bank), "mid tiny", style="pointer-events:none")
+        for unit in range(0, len(s.offsets[0]), 4):
+            c.text(x + unit * cell_w + 2, 38 + len(s.offsets) * cell_h, f"{4 * unit}", "tiny muted")
+        x += width + gap
+    return c.svg()
+
+
+# ---------------------------------------------------------------- block order
+
+
+def order(facts: Facts) -> str:
+    """The output matrix, a cell per tile: left by the time at which it is computed, right by the XCD that does."""
+    found = facts.order
+    side = 330.0
+    unit = min(side / max(found.rows, found.cols), 34.0)
+    width, height = found.cols * unit, found.rows * unit
+    c = Canvas(2 * max(width, 230) + 84, height + 84, f"Block order of {facts.kernel}", "order")
+    if not found.sequence:
+        c.text(24, 24, f"{found.rows} x {found.cols} tiles: too many to draw", "small muted")
+        return c.svg()
+    lefts = (24.0, 24.0 + max(width, 230) + 36)
+    _cells(c, found, lefts[0], unit, [t * len(TIME_COLOURS) // len(found.sequence) for t in range(len(found.sequence))],
+           [{"fill": colour} for colour in TIME_COLOURS])  # fmt: skip
+    _cells(c, found, lefts[1], unit, [found.xcd(t) for t in range(len(found.sequence))],
+           [{"class_": f"x{i % 8}"} for i in range(found.xcds)])  # fmt: skip
+    c.text(lefts[0], 18, "by time", "strong")
+    c.text(lefts[1], 18, f"by XCD, {found.product}", "strong")
+    c.text(lefts[0] + width, 18, f"{found.rows} x {found.cols} tiles", "end small muted")
+    y = 28 + height + 14
+    for i, colour in enumerate(TIME_COLOURS):
+        c.rect(lefts[0] + i * 12, y, 12, 10, "used", fill=colour)
+    c.text(lefts[0], y + 24, "first", "tiny muted")
+    c.text(lefts[0] + 144, y + 24, "last", "end tiny muted")
+    for i in range(found.xcds):
+        c.rect(lefts[1] + i * 28, y, 12, 10, f"x{i % 8} used")
+        c.text(lefts[1] + i * 28 + 15, y + 9, str(i), "tiny muted")
+    for left in lefts:
+        c.rect(left, 28, width, height, "frame")
+        c.path("", "window", data_left=left, data_top=28, data_unit=unit)
+    if unit >= 22 and len(found.sequence) <= 256:
+        for turn, tile in enumerate(found.sequence):
+            x, y = lefts[1] + tile % found.cols * unit + unit / 2, 28 + tile // found.cols * unit + unit / 2 + 4
+            c.text(x, y, str(turn), "mid tiny", style="fill:#fff;paint-order:stroke;stroke:#0007;stroke-width:2px")
+    return c.svg()
+
+
+def _cells(
+    c: Canvas, found: BlockOrder, left: float, unit: float, value: Sequence[int], looks: Sequence[dict[str, str]]
+) -> None:
+    """A path per colour, neighbours in a row merged."""
+    at = [0] * len(found.sequence)
+    for turn, tile in enumerate(found.sequence):
+        at[tile] = value[turn]
+    paths: list[list[str]] = [[] for _ in looks]
+    for row in range(found.rows):
+        col = 0
+        while col < found.cols:
+            here, end = at[row * found.cols + col], col + 1
+            while end < found.cols and at[row * found.cols + end] == here:
+                end += 1
+            paths[here].append(f"M{col} {row}h{end - col}v1h{col - end}z")
+            col = end
+    c.open(transform=f"translate({number(left)} 28) scale({unit:.4f})", class_="cells")
+    for path, look in zip(paths, looks, strict=True):
+        if path:
+            c.add("path", d="".join(path), **look)
+    c.close()
+
+
+# ---------------------------------------------------------------- instruction mix
+
+
+def mix(facts: Facts) -> str:
+    """The instructions of one pass of the main loop by sort."""
+    entries = facts.mix
+    c = Canvas(700, 24 + max(len(entries), 1) * 24, f"Instruction mix of {facts.kernel}", "mix")
+    if not entries:
+        c.text(
+            8, 22, "No loop multiplies: the K-steps are unrolled." if facts.compiled else "Not compiled.", "small muted"
+        )
+        return c.svg()
+    most = max(e.count for e in entries)
+    for i, entry in enumerate(entries):
+        y = 10 + i * 24
+        c.text(112, y + 13, entry.label, "end small")
+        c.rect(120, y, 330 * entry.count / most, 17, MIX_CLASS.get(entry.key, "k-wait"), rx=3, style="stroke-width:.8")
+        c.text(128 + 330 * entry.count / most, y + 13, str(entry.count), "small strong")
+        c.text(172 + 330 * entry.count / most, y + 13, entry.detail, "tiny muted")
+    return c.svg()
+
+
+MIX_CLASS = {
+    "mfma": "k-multiply",
+    "lds_reads": "k-read",
+    "lds_writes": "k-write",
+    "global_loads": "k-load",
+    "global_to_lds": "k-load",
+    "global_stores": "k-store",
+    "barriers": "w5",
+}
