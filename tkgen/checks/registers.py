@@ -7,8 +7,8 @@ registers a wave may have before the compiler spills.
 Model. A role's registers are those its schedule keeps live at once - accumulators, register tiles from their read to
 their last multiply, staging registers from fetch to write, the pieces of a collective load in flight - and a few for
 addresses. It follows the written order of operations; the compiler may interleave reads with multiplies and need less,
-so the figure is an upper one. `least` is what no order can go below: the accumulators, what is held across iterations, and
-one base-tile slice of each operand. Only a `least` beyond the budget is an error. The constants below were compared
+so the figure is an upper one. `least` is what no order can go below: the accumulators, what is held across iterations,
+and one base-tile slice of each operand. Only a `least` beyond the budget is an error. The constants below were compared
 with compiled kernels: `benchmarks/checks.py` prints estimate and machine code side by side.
 
 Proof idea. Products are counted on the unrolled programs of all waves (`tkgen.schedule.epochs`).

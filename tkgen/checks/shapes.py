@@ -1,7 +1,7 @@
 """Shapes and types (E2xx, W2xx): the hardware of the target has the instructions that the spec asks for.
 
 Rule. Operands go to LDS the way `via` says, by operations of that way, where the target can. A spec is built for
-targets it names. (Tiles are multiples of 16, and every target has a 16 x 16 matrix instruction of depth 16 for each type.)
+targets it names. Tiles are multiples of 16, and every target has 16 x 16 matrix instructions for each type.
 
 Proof idea. Lookups in the target's data; the program's sizes were checked when it was resolved.
 

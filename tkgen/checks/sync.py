@@ -341,6 +341,7 @@ def _data(plan: Plan, c: Conflict) -> Diagnostic | None:
         fragment, slice_ = c.detail.split()
         tile = f"`{c.operand}` fragment {fragment}, slice {slice_}"
         held = "nothing yet" if c.first is None else f"the tile read for {_step(c.first)}"
+        slices, buffers = program.a.slices, program.a.register_buffers
         secondary = () if c.first is None else (Label(place(program, c.first.op), "the register tile's last read"),)
         return Diagnostic(
             "E310",
@@ -348,8 +349,8 @@ def _data(plan: Plan, c: Conflict) -> Diagnostic | None:
             Label(place(program, c.second.op), f"needs {tile} of {_step(c.second)}"),
             secondary,
             (
-                f"wave {c.waves[0]} holds {held} there; it has "
-                f"{count_text(program.a.register_buffers, 'register buffer')}, and slice t of step s lives in buffer (s * {program.a.slices} + t) mod {program.a.register_buffers}",
+                f"wave {c.waves[0]} holds {held} there; it has {count_text(buffers, 'register buffer')}, "
+                f"and slice t of step s lives in buffer (s * {slices} + t) mod {buffers}",
             ),
             Fix("read every slice before it is multiplied, and no more than the buffers ahead"),
         )
