@@ -97,9 +97,11 @@ def size_cases(spec: Spec) -> list[dict[str, int]]:
     counts = sorted({-(-max(c, least) // unroll) * unroll for c in (1, 2, 3, 5, 8)})
     cases = [{m: bm, n: bn, k: c * bk} for c in counts]
     cases.append({m: 2 * bm, n: 3 * bn, k: counts[min(2, len(counts) - 1)] * bk})
-    if program.tail:
-        elements = 16 // program.a.tensor.dtype.bytes  # rows of a ragged tensor start on 16 bytes
-        cases.append({m: bm + elements, n: 2 * bn - elements, k: counts[-1] * bk - elements})
+    if program.tail == "clamped":
+        elements = 16 // program.a.tensor.dtype.bytes  # a clamped load moves whole chunks of 16 bytes
+        cases.append({m: bm + elements, n: 2 * bn - elements, k: counts[-1] * bk})
+    if program.tail == "masked":
+        cases += [{m: bm + 1, n: 2 * bn - 5, k: counts[-1] * bk - 3}, {m: bm - 8, n: bn + 8, k: counts[-1] * bk - 8}]
     return cases
 
 

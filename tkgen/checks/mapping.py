@@ -153,12 +153,18 @@ def _stores(plan: Plan) -> Iterator[Diagnostic]:
 
 
 def _sizes(program: Program) -> Iterator[Diagnostic]:
-    """Static sizes that are no multiple of block or step, without a tail clause."""
-    if program.tail:
+    """Static sizes that are no multiple of block or step, without a tail clause that covers them.
+
+    `tail masked` covers all three; `tail clamped` reads the last rows again, which is right for rows and columns of
+    the output, whose repetitions are not stored, but would add products along K.
+    """
+    if program.tail == "masked":
         return
     sides = ((program.m, "block's rows"), (program.n, "block's columns"), (program.k, "K-step"))
     for axis, (dim, what) in enumerate(sides):
         unit = program.block[axis]
+        if program.tail == "clamped" and dim is not program.k:
+            continue
         if dim.size is not None and dim.size % unit:
             low, high = dim.size // unit * unit, -(-dim.size // unit) * unit
             near = f"{dim.name} = {low} or {high}" if low else f"{dim.name} = {high}"
@@ -203,10 +209,15 @@ def _ragged(program: Program) -> Iterator[Tensor]:
 
 
 def _tail(program: Program) -> Iterator[Diagnostic]:
-    if not program.tail:
+    """A clamped load moves a whole chunk back inside its row, so rows must be whole chunks."""
+    if program.tail != "clamped":
         return
+    seen: set[Dim] = set()
     for tensor in _ragged(program):
         inner = tensor.dims[-1]
+        if inner in seen:
+            continue
+        seen.add(inner)
         unit = CHUNK // tensor.dtype.bytes
         assert inner.size is not None
         yield Diagnostic(

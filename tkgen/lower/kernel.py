@@ -120,6 +120,7 @@ class _Lowering:
             tile_row=placed.row,
             tile_col=placed.col,
             helpers=frozenset(self.helpers),
+            tail=p.tail,
             wide=any(self.may_be_wide(o.tensor) for o in p.operands),
             shape=self.shape,
             scopes=scopes,
@@ -212,7 +213,7 @@ class _Lowering:
         if p.k.size is None:
             multiple = p.block[2] * self.plan.shape.unroll
             unroll = self.plan.shape.unroll
-            if p.tail is None:
+            if p.tail != "masked":
                 result.append(
                     Check(f"{where[p.k.name]} % {multiple} != 0", f"{p.k.name} must be a multiple of {multiple}")
                 )

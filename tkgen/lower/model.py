@@ -138,6 +138,7 @@ class KernelModel:
     tile_row: str
     tile_col: str
     helpers: frozenset[str]
+    tail: str | None
     wide: bool  # a staged tensor may be too large for 32-bit byte offsets
     shape: str  # template argument that names the base tiles of register tiles, after the layout; empty for 16 x 16
     scopes: tuple[Scope, ...]

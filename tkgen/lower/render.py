@@ -57,7 +57,8 @@ def render(model: KernelModel) -> Source:
         helpers=model.helpers,
         activations=model.helpers & ACTIVATIONS,
         exponential=model.helpers & (ACTIVATIONS - {"relu"}),
-        masked="masked_store" in model.helpers,
+        masked=model.tail is not None,
+        clamped=model.tail == "clamped",
         wide=model.wide,
         shape=model.shape,
     )
