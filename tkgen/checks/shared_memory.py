@@ -13,6 +13,7 @@ Source. LDS size and banks: `tkgen/targets/*.toml` (AMD CDNA3 and CDNA4 ISA guid
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tkgen.checks.words import count_text, names_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
@@ -68,7 +69,7 @@ def _smaller(program: Program, have: int) -> list[str]:
     smaller = step // 2
     while smaller >= BASE_TILE and smaller % BASE_TILE == 0:
         if (a.buffers * a.lds_bytes + b.buffers * b.lds_bytes) * smaller // step <= have:
-            found.append(f"halve the K-step: `block {rows} x {cols} step {smaller}`")
+            found.append(f"make the K-step smaller: `block {rows} x {cols} step {smaller}`")
             break
         smaller //= 2
     return found
@@ -108,18 +109,28 @@ def _unused(plan: Plan) -> Iterator[Diagnostic]:
 def _conflicts(program: Program, target: Target) -> Iterator[Diagnostic]:
     if target.lds_banks != layout.BANKS:
         return  # the layout is one for 32 banks; with twice as many no access meets more often
-    for operand in program.operands:
-        dtype = operand.tensor.dtype
-        for what, (instruction, ways) in (("reads", read_ways(operand)), ("writes", write_ways(program, operand))):
+    for what, ways_of in (("reads", read_ways), ("writes", partial(write_ways, program))):
+        found = {o.name: (o, *ways_of(o)) for o in program.operands}
+        for names in _alike({name: (o.span, o.lds_shape, ways) for name, (o, _, ways) in found.items()}):
+            operand, instruction, ways = found[names[0]]
             if ways > 1:
+                dtype = operand.tensor.dtype
                 yield Diagnostic(
                     "W501",
-                    f"{what} of `{operand.name}` meet in LDS banks, {ways} ways",
+                    f"{what} of {names_text(names)} meet in LDS banks, {ways} ways",
                     Label(operand.span, f"`{instruction}` on {operand.lds_shape[0]} x {operand.lds_shape[1]} tiles"),
                     (),
                     (f"each of these {what} takes {ways} passes instead of one",),
-                    Fix(f"use rows of 64 bytes: {64 // dtype.bytes} columns of {dtype.spelling}"),
+                    Fix(f"use rows of whole 64 bytes: a multiple of {64 // dtype.bytes} columns of {dtype.spelling}"),
                 )
+
+
+def _alike(facts: dict[str, object]) -> list[list[str]]:
+    """Names with equal facts together."""
+    groups: dict[object, list[str]] = {}
+    for name, fact in facts.items():
+        groups.setdefault(fact, []).append(name)
+    return list(groups.values())
 
 
 def read_ways(operand: Operand) -> tuple[str, int]:
@@ -141,7 +152,7 @@ def write_ways(program: Program, operand: Operand) -> tuple[str, int]:
     """The instruction that writes an operand's tiles to LDS and its bank conflicts (1: none).
 
     Collective loads write in the headers' own order. What is staged through registers, or masked by a tail clause, is
-    dealt to threads row by row, 16 bytes each, and written in two halves.
+    dealt to threads 16 bytes each, as `chunk_at` of the generated code says, and written in two halves.
     """
     size, (rows, cols) = operand.tensor.dtype.bytes, operand.lds_shape
     role = next(r for r in program.roles if operand.name in r.loads)
@@ -169,5 +180,10 @@ def _piece(by_rows: bool, rows: int, row_bytes: int, threads: int, thread: int, 
     """(row, byte in the row) of the 16 bytes that a thread moves in its `turn`-th access; None where it has none."""
     if not by_rows:
         return layout.piece(rows, row_bytes, threads, thread, turn)
-    row, chunk = divmod(turn * threads + thread, row_bytes // 16)
+    at, per_row = turn * threads + thread, row_bytes // 16
+    if per_row % 4:
+        row, chunk = divmod(at, per_row)
+    else:  # 32 neighbours take 8 rows x 64 bytes
+        block, lane = divmod(at, 32)
+        row, chunk = block // (per_row // 4) * 8 + lane // 4, block % (per_row // 4) * 4 + lane % 4
     return (row, chunk * 16) if row < rows else None

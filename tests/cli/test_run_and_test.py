@@ -1,0 +1,105 @@
+"""`tkgen run`, `tkgen test` and the pytest plugin, on real machine code under the emulator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tkgen import testing
+from tkgen.cli import app
+from tkgen.regression import Expectation, expectations
+
+ROOT = Path(__file__).parents[2]
+SPECS = ROOT / "specs"
+pytest_plugins = ("pytester",)
+
+
+def tkgen(*args: str) -> Result:
+    return CliRunner().invoke(app, list(args))
+
+
+def test_run_compares_with_torch_on_every_schedule() -> None:
+    result = tkgen("run", str(SPECS / "eight_wave.tk"), "-D", "M=256 N=128 K=192", "--schedules", "3", "--json")
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    assert [r["schedule"] for r in rows] == ["barrier", "round robin", "adversarial"]
+    for row in rows:
+        assert row["ok"] and row["sizes"] == {"M": 256, "N": 128, "K": 192} and not row["findings"]
+        assert (
+            row["comparison"]["elements"] == 256 * 128 and row["comparison"]["wrong"] == row["comparison"]["nan"] == 0
+        )
+        assert 0 < row["comparison"]["max_error"] < 1e-3
+
+
+def test_run_gives_dynamic_sizes_to_the_launch_and_refuses_wrong_ones() -> None:
+    spec = str(SPECS / "dynamic_sizes.tk")
+    assert tkgen("run", spec, "-D", "M=256 N=128 K=192").exit_code == 0
+    wrong = tkgen("run", spec, "-D", "M=100 N=128 K=192")
+    assert wrong.exit_code != 0 and "M must be a multiple of" in wrong.output
+    missing = tkgen("run", spec, "-D", "M=256")
+    assert missing.exit_code != 0 and "is dynamic: give its size" in missing.output
+
+
+def test_run_on_a_gpu_says_that_there_is_none() -> None:
+    result = tkgen("run", str(SPECS / "eight_wave.tk"), "--device", "gpu")
+    assert result.exit_code == 3 and "no AMD GPU" in result.output
+
+
+def test_test_runs_sizes_and_schedules_and_writes_junit(tmp_path: Path) -> None:
+    report = tmp_path / "junit.xml"
+    result = tkgen("test", str(SPECS / "four_wave_abt.tk"), "--schedules", "2", "--junit", str(report), "--json",
+                   "--generated", str(ROOT / "generated"))  # fmt: skip
+    assert result.exit_code == 0, result.output
+    cases = [r["case"] for r in json.loads(result.stdout)]
+    assert cases[:3] == ["proves", "source", "figures"]
+    assert "M=128 N=128 K=32" in cases and "M=256 N=384 K=96" in cases
+    suite = ElementTree.fromstring(report.read_text())[0]
+    assert suite.attrib["tests"] == str(len(cases)) and suite.attrib["failures"] == "0"
+
+
+def test_test_names_what_fails(tmp_path: Path) -> None:
+    spec = tmp_path / "four_wave_abt.tk"
+    text = (SPECS / "four_wave_abt.tk").read_text()
+    spec.write_text(text.replace("# expect waves 4,", "# expect waves 5,"))
+    golden = tmp_path / "generated" / "gfx942" / "four_wave_abt.cpp"
+    golden.parent.mkdir(parents=True)
+    golden.write_text("something else")
+    result = tkgen("test", str(spec), "--schedules", "1", "--generated", str(tmp_path / "generated"))
+    assert result.exit_code == 1
+    assert "waves is 4, expected 5" in result.output and "tkgen regen" in result.output and "2 failed" in result.output
+
+
+def test_expect_lines() -> None:
+    assert expectations("x\nexpect waves 8, vgpr <= 128") == [
+        Expectation("waves", False, 8),
+        Expectation("vgpr", True, 128),
+    ]
+    assert expectations("no such line") == []
+    with pytest.raises(ValueError, match="is no expectation"):
+        expectations("expect waves >= 8")
+
+
+def test_verify_runs_a_spec_from_a_users_test() -> None:
+    runs = testing.verify(SPECS / "one_wave.tk", {"M": 64, "N": 128, "K": 128}, schedules=2)
+    assert [r.ok for r in runs] == [True, True]
+
+
+def test_the_plugin_makes_a_test_of_everything_tried(pytester: pytest.Pytester) -> None:
+    specs = pytester.mkdir("specs")
+    (specs / "one_wave.tk").write_text((SPECS / "one_wave.tk").read_text())
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.tk("specs/*.tk", schedules=1)
+        def test_kernels(tk_result):
+            assert not tk_result.failure
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    outcomes = result.parseoutcomes()
+    assert outcomes.get("failed", 0) == 0 and outcomes["passed"] >= 7
