@@ -167,17 +167,18 @@ def _sizes(program: Program) -> Iterator[Diagnostic]:
             continue
         if dim.size is not None and dim.size % unit:
             low, high = dim.size // unit * unit, -(-dim.size // unit) * unit
+            missed = "be added twice" if program.tail else "not be computed"
             near = f"{dim.name} = {low} or {high}" if low else f"{dim.name} = {high}"
-            chunked = not list(_ragged(program))
-            at = statement(program, "block")
-            edits = (Edit(Span(at.file, at.end, at.end), f"\n{_indent(at)}tail masked"),) if chunked else ()
+            at, tail = statement(program, "block"), program.spans.get("tail")
+            edit = Edit(Span(at.file, at.end, at.end), f"\n{_indent(at)}tail masked")
+            remedy = Fix("mask the tail", (Edit(tail, "tail masked"),)) if tail else Fix("add a tail clause", (edit,))
             yield Diagnostic(
                 "E604",
                 f"{dim.name} = {dim.size} is no multiple of the {what}, {unit}",
                 Label(dim.span, f"{dim.size} = {dim.size // unit} x {unit} + {dim.size % unit}"),
                 (Label(at, f"{what}: {unit}"),),
-                (f"the last {dim.size % unit} would not be computed; the nearest sizes are {near}",),
-                Fix("add a tail clause", edits) if chunked else Fix(f"use {near}"),
+                (f"the last {dim.size % unit} would {missed}; the nearest sizes are {near}",),
+                remedy,
             )
 
 

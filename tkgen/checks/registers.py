@@ -210,7 +210,7 @@ def _sum(plan: Plan, c: Conflict, what: str, label: str) -> Diagnostic:
         f"the sum in fragment ({i}, {j}) {what}",
         Label(place(plan.program, c.second.op if c.second else None), label),
         (),
-        (f"every fragment needs each of {count_text(plan.program.a.slices, 'slice')} of every K-step once",),
+        ("every fragment gets each slice of every K-step once",),
         Fix("multiply every fragment and slice once in an iteration"),
     )
 

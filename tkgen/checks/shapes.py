@@ -18,6 +18,7 @@ from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.ops import Action
 from tkgen.ir.types import DType, Operand, Program, Via
 from tkgen.schedule import Plan
+from tkgen.source import Span
 from tkgen.targets import Target, target_names
 
 OPERATIONS = {
@@ -83,26 +84,23 @@ def _direct(program: Program, target: Target) -> Iterator[Diagnostic]:
 
 
 def _operations(plan: Plan) -> Iterator[Diagnostic]:
-    """A written schedule moves each operand the way its `shared` line says."""
-    seen: set[tuple[str, Action]] = set()
-    for body in plan.bodies:
-        for op in body.ops:
-            if not op.operand or op.action is Action.READ or (op.operand, op.action) in seen:
-                continue
-            seen.add((op.operand, op.action))
-            operand = plan.program.operand(op.operand)
-            if op.action not in OPERATIONS[operand.via]:
-                right = " and ".join(f"`{a.value}`" for a in Action if a in OPERATIONS[operand.via])
-                way = next(via for via, actions in OPERATIONS.items() if op.action in actions)
-                yield Diagnostic(
-                    "E220",
-                    f"`{op.action.value} {op.operand}` in the schedule, but `{op.operand}` goes to LDS via "
-                    f"{operand.via.value}",
-                    Label(place(plan.program, op)),
-                    (Label(operand.span, f"via {operand.via.value}"),),
-                    (f"via {operand.via.value} a tile moves with {right}",),
-                    Fix(f"write `via {way.value}` in the `shared` line, or use {right}"),
-                )
+    """A written schedule moves each operand the way its `shared` line says; a line at odds with it is one finding."""
+    seen: set[Span] = set()
+    for op in (op for body in plan.bodies for op in body.ops if op.operand and op.action is not Action.READ):
+        operand = plan.program.operand(op.operand)
+        if op.action in OPERATIONS[operand.via] or operand.span in seen:
+            continue
+        seen.add(operand.span)
+        right = " and ".join(f"`{a.value}`" for a in Action if a in OPERATIONS[operand.via])
+        way = next(via for via, actions in OPERATIONS.items() if op.action in actions)
+        yield Diagnostic(
+            "E220",
+            f"`{op.action.value} {op.operand}` in the schedule, but `{op.operand}` goes to LDS via {operand.via.value}",
+            Label(place(plan.program, op)),
+            (Label(operand.span, f"via {operand.via.value}"),),
+            (f"via {operand.via.value} a tile moves with {right}",),
+            Fix(f"write `via {way.value}` in the `shared` line, or use {right}"),
+        )
 
 
 def _slow_reads(program: Program) -> Iterator[Diagnostic]:

@@ -48,7 +48,7 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
     rest = [c for c in conflicts if c.operand not in {a.operand for a in absent}]
     if not found:
         found += _races(plan, [c for c in rest if c.kind in RACES])
-    return found + [_not_loaded(plan, c) for c in absent] + [d for c in _first_of_kind(rest) if (d := _data(plan, c))]
+    return found + [_not_loaded(plan, c) for c in absent] + [_data(plan, group) for group in _mistakes(plan, rest)]
 
 
 # ---------------------------------------------------------------- who takes part
@@ -239,6 +239,8 @@ def _race(plan: Plan, missing: Missing) -> Diagnostic:
     remedy = "put a barrier between the two: a `cluster` ends with one, a `group` does not"
     if plan.automatic:
         remedy = "remove what holds the waves apart, or write the schedule"
+    elif kind == "WAR" and never_in_time(plan, group[0]):
+        remedy = "load fewer steps ahead, read earlier in the iteration, or add a buffer"
     if missing.edit:
         remedy = "end the line with a barrier" if missing.edit.text == "cluster" else "add a barrier"
     fix = Fix(remedy, (missing.edit,) if missing.edit else ())
@@ -271,7 +273,8 @@ def _labels(program: Program, c: Conflict) -> tuple[Label, tuple[Label, ...]]:
     texts = _verb(c.first.op), _verb(c.second.op)
     if first == second:
         return Label(second, f"{texts[0]}, then {texts[1]}"), ()
-    return Label(second, f"{texts[1]} {_step(c.second)}"), (Label(first, f"{texts[0]} {_step(c.first)}"),)
+    last = "the last K-steps" if c.first.tile != c.second.tile else _step(c.first)
+    return Label(second, f"{texts[1]} {_step(c.second)}"), (Label(first, f"{texts[0]} {last}"),)
 
 
 def _verb(op: Op) -> str:
@@ -286,11 +289,16 @@ def _step(event: Event) -> str:
 
 def _interleaving(plan: Plan, c: Conflict) -> str:
     """What two waves may do at the same time, with wave numbers, K-steps and the barriers passed."""
+    assert c.first and c.second
     x, y = c.first, c.second
-    assert x and y
+    if x.tile != y.tile and plan.program.steps is not None:  # counted from the end of the tile, not of its proof
+        x = replace(x, step=x.step + plan.program.steps - plan.shape.steps(plan.passes_to_prove[0]))
     u, v = c.waves
-    same = plan.program.operand(c.operand).buffers == 1 or (x.step, x.tile) != (y.step, y.tile)
-    into = " into the same buffer" if same and c.kind != "RAW" else ""
+    buffers = plan.program.operand(c.operand).buffers
+    same = (x.step, x.tile) != (y.step, y.tile)
+    into = ""
+    if same and c.kind != "RAW":
+        into = " into the same buffer" if buffers == 1 else f" into the same one of {buffers} buffers"
     first = {Action.READ: "still reads", Action.COPY: "still copies"}.get(x.op.action, "still writes")
     second = {Action.READ: "reads", Action.COPY: "copies"}.get(y.op.action, "writes")
     if u == v:
@@ -306,12 +314,17 @@ def _interleaving(plan: Plan, c: Conflict) -> str:
 # ---------------------------------------------------------------- what the data is
 
 
-def _first_of_kind(conflicts: Sequence[Conflict]) -> list[Conflict]:
-    """One conflict of each kind and operand: the others are the same mistake in other steps or fragments."""
+def _mistakes(plan: Plan, conflicts: Sequence[Conflict]) -> list[list[Conflict]]:
+    """Conflicts about registers and staging, one for each operand, those of one line of the spec together."""
     first: dict[tuple[str, str], Conflict] = {}
     for c in conflicts:
-        first.setdefault((c.kind, c.operand), c)
-    return list(first.values())
+        if c.kind in ("register", "staging") and c.second:
+            first.setdefault((c.kind, c.operand), c)
+    lines: dict[tuple[str, str, int], list[Conflict]] = {}
+    for c in first.values():
+        detail = c.detail if c.kind == "staging" else ""
+        lines.setdefault((c.kind, detail, place(plan.program, c.second.op if c.second else None).line), []).append(c)
+    return list(lines.values())
 
 
 def _absent(plan: Plan, conflicts: Sequence[Conflict]) -> list[Conflict]:
@@ -322,61 +335,70 @@ def _absent(plan: Plan, conflicts: Sequence[Conflict]) -> list[Conflict]:
 
 def _not_loaded(plan: Plan, c: Conflict) -> Diagnostic:
     assert c.second
-    step, offset = _step(c.second), c.second.op.offset
-    later = f"only the load of a later iteration brings {step}" if c.first else f"no load brings {step}"
+    step = _step(c.second)
+    later = f"only a load that comes later brings {step}" if c.first else f"no load brings {step}"
     return Diagnostic(
         "E305",
         f"`{c.operand}` is read for a K-step that nobody has loaded",
         Label(place(plan.program, c.second.op), f"reads {step}"),
         tuple(_loads(plan, c.operand)),
-        (f"in iteration {c.second.step - offset} this reads `{c.operand}` of {step}, and {later}",),
+        (f"wave {c.waves[1]} reads `{c.operand}` of {step} here, and {later}",),
         Fix("read the step that is loaded, or load the step that is read, in this iteration or an earlier one"),
     )
 
 
-def _data(plan: Plan, c: Conflict) -> Diagnostic | None:
+def _data(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
     """E310, E311: registers or staging registers that hold something else."""
-    program = plan.program
-    if c.kind == "register" and c.second:
-        fragment, slice_ = c.detail.split()
-        tile = f"`{c.operand}` fragment {fragment}, slice {slice_}"
-        held = "nothing yet" if c.first is None else f"the tile read for {_step(c.first)}"
-        slices, buffers = program.a.slices, program.a.register_buffers
-        secondary = () if c.first is None else (Label(place(program, c.first.op), "the register tile's last read"),)
-        return Diagnostic(
-            "E310",
-            f"a multiply of {_step(c.second)} finds another tile of `{c.operand}` in its registers",
-            Label(place(program, c.second.op), f"needs {tile} of {_step(c.second)}"),
-            secondary,
-            (
-                f"wave {c.waves[0]} holds {held} there; it has {count_text(buffers, 'register buffer')}, "
-                f"and slice t of step s lives in buffer (s * {slices} + t) mod {buffers}",
-            ),
-            Fix("read every slice before it is multiplied, and no more than the buffers ahead"),
-        )
-    if c.kind == "staging" and c.second:
-        return _staging(plan, c)
-    return None
+    return _registers(plan, group) if group[0].kind == "register" else _staging(plan, group)
 
 
-def _staging(plan: Plan, c: Conflict) -> Diagnostic:
+def _registers(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
+    program, c = plan.program, group[0]
+    assert c.second
+    fragment, slice_ = c.detail.split()
+    slices, buffers = program.a.slices, program.a.register_buffers
+    names, step = names_text([o.operand for o in group]), _step(c.second)
+    held, secondary = "nothing yet", list[Label]()
+    if c.first is not None:
+        slot = (c.second.step * slices + int(slice_)) % buffers
+        last = max(t for t in c.first.op.slices if (c.first.step * slices + t) % buffers == slot)
+        held = f"slice {last} of {_step(c.first)}"
+        secondary = [Label(place(program, c.first.op), "the last read into these registers")]
+    others = f" ({names_text([o.operand for o in group[1:]])} likewise)" if len(group) > 1 else ""
+    return Diagnostic(
+        "E310",
+        f"a multiply of {step} finds another tile of {names} in its registers",
+        Label(place(program, c.second.op), f"needs `{c.operand}` fragment {fragment}, slice {slice_} of {step}"),
+        tuple(secondary),
+        (
+            f"wave {c.waves[0]} holds {held} of `{c.operand}` there{others}; it has "
+            f"{count_text(buffers, 'register buffer')}, and slice t of step s lives in buffer "
+            f"(s * {slices} + t) mod {buffers}",
+        ),
+        Fix("read every slice before it is multiplied, and no more than the buffers ahead"),
+    )
+
+
+def _staging(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
+    c, names = group[0], names_text([c.operand for c in group])
     assert c.second
     secondary = () if c.first is None else (Label(place(plan.program, c.first.op), f"fetches {_step(c.first)}"),)
+    label = f"writes {_step(c.second)}"
     if c.detail == "overwritten":
-        message = f"the staging registers of `{c.operand}` are filled again before they are written to LDS"
+        message = f"the staging registers of {names} are filled again before they are written to LDS"
         label = f"fetches {_step(c.second)}"
     elif c.first is None:
-        message = f"`write {c.operand}` of {_step(c.second)} finds nothing in the staging registers"
-        label = "nothing has been fetched since the last write"
+        message = f"a write of {names} finds nothing in the staging registers"
     else:
-        message = f"`write {c.operand}` of {_step(c.second)} finds {_step(c.first)} in the staging registers"
-        label = f"writes {_step(c.second)}"
+        message = f"a write of {names} of {_step(c.second)} finds {_step(c.first)} in the staging registers"
+    if secondary and secondary[0].span == place(plan.program, c.second.op):
+        label, secondary = f"{secondary[0].text}, then {_step(c.second)} before a write", ()
     return Diagnostic(
         "E311",
         message,
         Label(place(plan.program, c.second.op), label),
         secondary,
-        (f"`{c.operand}` has one set of staging registers: each fetch is written before the next",),
+        ("an operand has one set of staging registers: each fetch is written before the next",),
         Fix("fetch and write the same step once each, in this order"),
     )
 
@@ -407,7 +429,7 @@ def _redundant(plan: Plan) -> list[Diagnostic]:
 
 
 def _redundant_barriers(plan: Plan) -> Iterator[Diagnostic]:
-    covers = plan.covers()
+    covers = plan.with_bodies(plan.bodies).covers()  # with the barriers of prologue and epilogue that were trimmed
     candidates = [
         n
         for n in range(min(map(_barriers, plan.bodies)))
@@ -450,7 +472,13 @@ def _removal(op: Op) -> Fix:
     if _ends_cluster(op):
         keyword = Span(op.span.file, op.span.start, op.span.start + len("cluster"))
         return Fix("make the line a `group`", (Edit(keyword, "group"),))
-    return Fix("remove it", (Edit(op.span, ""),))
+    return Fix("remove it", (_deletion(op.span),))
+
+
+def _deletion(span: Span) -> Edit:
+    """Remove an operation and the blanks before it."""
+    before = span.file.text[: span.start]
+    return Edit(Span(span.file, len(before.rstrip(" ")), span.end), "")
 
 
 def _nth(plan: Plan, n: int) -> list[Op]:
@@ -487,11 +515,12 @@ def _redundant_waits(plan: Plan) -> Iterator[Diagnostic]:
                 Label(span),
                 (),
                 ("what it waits for is complete already, or is waited for again before the barrier that orders it",),
-                Fix("remove it", (Edit(span, ""),)),
+                Fix("remove it", (_deletion(span),)),
             )
 
 
 def _events(plan: Plan) -> int:
     """Operations that one proof traces."""
-    passes = plan.passes_to_prove
-    return plan.tiles_to_prove * sum(len(w.prologue) + len(w.body) * passes + len(w.epilogue) for w in plan.waves)
+    return plan.tiles_to_prove * sum(
+        len(w.prologue) + len(w.body) * passes + len(w.epilogue) for w in plan.waves for passes in plan.passes_to_prove
+    )

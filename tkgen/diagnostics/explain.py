@@ -101,3 +101,28 @@ def explain_text(code: str) -> str:
             continue
         out.append(f"    {line}".rstrip() if inside else line.removeprefix("# "))
     return "\n".join(out).strip() + "\n"
+
+
+def book() -> str:
+    """All pages as one Markdown document, `docs/diagnostics.md`, behind a table of the codes."""
+    pages = [page(code) for code in codes()]
+    lines = [
+        "# Diagnostics",
+        "",
+        "Every message of tkgen has a stable code: `E` for errors, which refuse a spec, `W` for warnings. "
+        "`tkgen explain E301` prints one of these pages.",
+        "",
+        "| code | what it says |",
+        "|---|---|",
+        *(f"| [{p.code}](#{_anchor(f'{p.code}: {p.title}')}) | {p.title} |" for p in pages),
+    ]
+    for p in pages:
+        text = re.sub(r"^```tk (fails|passes)[^\n]*$", r"\1:\n\n```", p.markdown, flags=re.MULTILINE)
+        text = text.replace("fails:\n", "Wrong:\n").replace("passes:\n", "Right:\n")
+        lines += ["", f"#{text.strip()}"]
+    return "\n".join(lines) + "\n"
+
+
+def _anchor(heading: str) -> str:
+    """The fragment that Markdown renderers give a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

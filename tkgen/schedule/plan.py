@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import lcm
 
 import networkx as nx
 
@@ -48,23 +49,29 @@ class Plan:
         return 2 if self.program.grid.name == "persistent" else 1
 
     @property
-    def passes_to_prove(self) -> int:
-        """Passes of the loop to unroll for a proof; fewer when the kernel makes fewer."""
-        passes = passes_to_prove(self.program, self.shape.depth, self.shape.unroll)
-        return passes if self.shape.passes is None else min(passes, self.shape.passes)
+    def passes_to_prove(self) -> tuple[int, ...]:
+        """How often to pass the loop in each proof.
+
+        Static K: one number, that of the kernel or a smaller one after which the pattern repeats. It leaves the next
+        tile of a persistent block the same buffers. Dynamic K: every number up to there, because the loop may also make
+        few passes or none, where prologue and epilogue meet.
+        """
+        enough = passes_to_prove(self.program, self.shape.depth, self.shape.unroll)
+        buffers = lcm(*(o.buffers for o in self.program.operands))
+        period = lcm(buffers, self.shape.unroll) // self.shape.unroll
+        if self.shape.passes is None:
+            return (enough + period - 1, *range(enough + period - 1))
+        if self.shape.passes <= enough:
+            return (self.shape.passes,)
+        return (enough + (self.shape.passes - enough) % period,)
 
     def conflicts(self) -> list[Conflict]:
-        """Everything that some interleaving gets wrong: empty iff the schedule is correct.
-
-        With a dynamic K the loop may also make few passes or none, where prologue and epilogue meet: each count of
-        passes is proven.
-        """
+        """Everything that some interleaving gets wrong: empty iff the schedule is correct."""
         return list(self._conflicts)
 
     @cached_property
     def _conflicts(self) -> list[Conflict]:
-        most = self.passes_to_prove
-        for passes in (most, *range(most)) if self.shape.passes is None else (most,):
+        for passes in self.passes_to_prove:
             steps = self.shape.steps(passes)
             found = conflicts(self.program, self.waves, passes, self.shape.unroll, steps, self.tiles_to_prove)
             if found:
@@ -73,7 +80,7 @@ class Plan:
 
     def covers(self) -> dict[int, Cover]:
         """What each barrier orders, by the `id` of its operation."""
-        passes = self.passes_to_prove
+        passes = self.passes_to_prove[0]
         steps = self.shape.steps(passes)
         return covers(self.program, self.waves, passes, self.shape.unroll, steps, self.tiles_to_prove)
 
