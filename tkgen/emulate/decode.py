@@ -170,6 +170,9 @@ def _mnemonics(target: str) -> dict[Encoding, dict[int, str]]:
         Encoding.MUBUF: names(isa.MUBUFOp),
         Encoding.MTBUF: names(isa.MTBUFOp),
     }
+    # The table has GFX9's names; from gfx90a on these fuse, and LLVM writes the accumulator moves with their width.
+    tables[Encoding.VOP3P] |= {32: "v_fma_mix_f32", 33: "v_fma_mixlo_f16", 34: "v_fma_mixhi_f16"}
+    tables[Encoding.VOP3P] |= {88: "v_accvgpr_read_b32", 89: "v_accvgpr_write_b32"}
     if target != "gfx950":
         for encoding, numbers in _GFX950_ONLY.items():
             for number in numbers:

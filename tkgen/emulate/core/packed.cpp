@@ -84,7 +84,7 @@ void packed_move(Wave& w, const Op& op) {
   write_row(w, op.dst + 1, hi, w.lanes);
 }
 
-// v_mad_mix: each source is an f32 or, by op_sel_hi, the half that op_sel names.
+// v_fma_mix: each source is an f32 or, by op_sel_hi, the half that op_sel names.
 struct Mixed {
   Lanes lanes;
   bool is_half, absolute, negative;
@@ -192,9 +192,9 @@ const Info TABLE[] = {
     {"v_pk_mul_f32", [](Wave& w, const Op& op) { packed_f32(w, op, 2, [](float a, float b, float) { return a * b; }); }, 2, {2, 2, 0}, 0},
     {"v_pk_add_f32", [](Wave& w, const Op& op) { packed_f32(w, op, 2, [](float a, float b, float) { return a + b; }); }, 2, {2, 2, 0}, 0},
     {"v_pk_mov_b32", packed_move, 2, {2, 2, 0}, 0},
-    {"v_mad_mix_f32", [](Wave& w, const Op& op) { mix(w, op, 0); }, 1, {1, 1, 1}, 0},
-    {"v_mad_mixlo_f16", [](Wave& w, const Op& op) { mix(w, op, 1); }, 1, {1, 1, 1}, READS_DST},
-    {"v_mad_mixhi_f16", [](Wave& w, const Op& op) { mix(w, op, 2); }, 1, {1, 1, 1}, READS_DST},
+    {"v_fma_mix_f32", [](Wave& w, const Op& op) { mix(w, op, 0); }, 1, {1, 1, 1}, 0},
+    {"v_fma_mixlo_f16", [](Wave& w, const Op& op) { mix(w, op, 1); }, 1, {1, 1, 1}, READS_DST},
+    {"v_fma_mixhi_f16", [](Wave& w, const Op& op) { mix(w, op, 2); }, 1, {1, 1, 1}, READS_DST},
     {"v_dot2_f32_f16", [](Wave& w, const Op& op) { dot_f32(w, op, half_to_float); }, 1, {1, 1, 1}, 0},
     {"v_dot2_f32_bf16", [](Wave& w, const Op& op) { dot_f32(w, op, bfloat_to_float); }, 1, {1, 1, 1}, 0},
     {"v_dot2_i32_i16", dot<16, true>, 1, {1, 1, 1}, 0},

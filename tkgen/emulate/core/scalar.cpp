@@ -214,7 +214,7 @@ const Info TABLE[] = {
     LOGIC32(s_bfe_i32, uint32_t(extract<int32_t>(a, b, 32))),
     S2(s_bfe_u64, 2, 2, 1, result64(w, op, [&] { return extract<uint64_t>(s64(w, op, 0), s32(w, op, 1), 64); })),
     S2(s_bfe_i64, 2, 2, 1, result64(w, op, [&] { return uint64_t(extract<int64_t>(s64(w, op, 0), s32(w, op, 1), 64)); })),
-    LOGIC32(s_absdiff_i32, int32_t(a) > int32_t(b) ? a - b : b - a),
+    LOGIC32(s_absdiff_i32, int32_t(a - b) < 0 ? b - a : a - b),  // of the wrapped difference
     S2(s_lshl1_add_u32, 1, 1, 1, add_like(w, op, [](uint32_t a, uint32_t b, uint32_t& scc) { const uint64_t r = (uint64_t(a) << 1) + b; scc = r >> 32 != 0; return uint32_t(r); })),
     S2(s_lshl2_add_u32, 1, 1, 1, add_like(w, op, [](uint32_t a, uint32_t b, uint32_t& scc) { const uint64_t r = (uint64_t(a) << 2) + b; scc = r >> 32 != 0; return uint32_t(r); })),
     S2(s_lshl3_add_u32, 1, 1, 1, add_like(w, op, [](uint32_t a, uint32_t b, uint32_t& scc) { const uint64_t r = (uint64_t(a) << 3) + b; scc = r >> 32 != 0; return uint32_t(r); })),

@@ -117,8 +117,8 @@ F divide_scale(F s0, F denominator, F numerator, bool& flag) {
     return s0 == denominator ? std::ldexp(s0, step) : s0;
   }
   if (std::fabs(denominator) < tiny) return std::ldexp(s0, step);
-  const bool reciprocal_tiny = std::fabs(1 / double(denominator)) < (sizeof(F) == 8 ? double(tiny) : 0x1p-126);
-  const bool quotient_tiny = std::fabs(numerator / denominator) < tiny;
+  const auto subnormal = [](auto x) { return std::fpclassify(x) == FP_SUBNORMAL; };
+  const bool reciprocal_tiny = subnormal(F(1) / denominator), quotient_tiny = subnormal(numerator / denominator);
   if (reciprocal_tiny && quotient_tiny) {
     flag = true;
     return s0 == denominator ? std::ldexp(s0, step) : s0;
@@ -393,8 +393,8 @@ const Info TABLE[] = {
     {"v_mov_b32", [](Wave& w, const Op& op) { lanes1<U32, U32>(w, op, [](uint32_t a) { return a; }); }, 1, {1, 0, 0}, 0},
     {"v_mov_b64", [](Wave& w, const Op& op) { lanes1<U64, U64>(w, op, [](uint64_t a) { return a; }); }, 2, {2, 0, 0}, 0},
     {"v_accvgpr_mov_b32", [](Wave& w, const Op& op) { lanes1<U32, U32>(w, op, [](uint32_t a) { return a; }); }, 1, {1, 0, 0}, 0},
-    {"v_accvgpr_read", [](Wave& w, const Op& op) { lanes1<U32, U32>(w, op, [](uint32_t a) { return a; }); }, 1, {1, 0, 0}, 0},
-    {"v_accvgpr_write", [](Wave& w, const Op& op) { lanes1<U32, U32>(w, op, [](uint32_t a) { return a; }); }, 1, {1, 0, 0}, 0},
+    {"v_accvgpr_read_b32", [](Wave& w, const Op& op) { lanes1<U32, U32>(w, op, [](uint32_t a) { return a; }); }, 1, {1, 0, 0}, 0},
+    {"v_accvgpr_write_b32", [](Wave& w, const Op& op) { lanes1<U32, U32>(w, op, [](uint32_t a) { return a; }); }, 1, {1, 0, 0}, 0},
     SPECIAL(v_readfirstlane_b32, read_first_lane(w, op), 1, 1, 0, 0, CROSS_LANE),
     SPECIAL(v_readlane_b32, read_lane(w, op), 1, 1, 1, 0, CROSS_LANE),
     SPECIAL(v_writelane_b32, write_lane(w, op), 1, 1, 1, 0, READS_DST | CROSS_LANE),
