@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from kittens_support import Build, Compiled, compile_kernels
 
-from kittens_support import Compiled, compile_kernels
 from tkgen.targets import load_target
 from tkgen.toolchain.compiler import Compiler
 from tkgen.toolchain.discover import NoCompilerError, find_compiler
-
-Build = Callable[..., Compiled]
 
 
 @pytest.fixture(scope="session")

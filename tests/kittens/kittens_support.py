@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,9 @@ class Element:
     cpp: str
     size: int
     storage: type
+
+    def __str__(self) -> str:
+        return self.cpp
 
     def pack(self, values: Array) -> Array:
         """float32 -> the stored type, rounding to nearest even."""
@@ -79,8 +82,12 @@ class Compiled:
         return [i.mnemonic for i in self.functions[kernel].instructions]
 
 
+Build = Callable[..., Compiled]
+"""The `build` fixture: `build(source, target="gfx942")`."""
+
+
 def compile_kernels(source: str, target: str, compiler: Compiler) -> Compiled:
-    """Compile PRELUDE and `source`. Every kernel must be free of spills, scratch and flat accesses, without warnings."""
+    """Compile PRELUDE and `source` without warnings to kernels free of spills, scratch and flat accesses."""
     result = compile_device(PRELUDE + source, load_target(target), compiler, include_dirs=[include_dir()])
     assert result.hsaco is not None and result.asm is not None
     assert not result.warnings, result.warnings

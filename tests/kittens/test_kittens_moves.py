@@ -1,4 +1,4 @@
-"""Loads and stores between global memory, LDS and registers: every element type, layout and base tile shape, by numbers."""
+"""Loads and stores between global memory, LDS and registers, by numbers, and the bank conflicts they have."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import Build
-from kittens_support import BF16, ELEMENTS, FLOAT, HALF, Element, lds_accesses, numbers, run, tensor
+from kittens_support import BF16, ELEMENTS, FLOAT, HALF, Build, Element, lds_accesses, numbers, run, tensor
 
 from tkgen.emulate import Buffer, Scalar
 from tkgen.kittens.layout import conflict_ways, element_offset, tile_bytes
@@ -54,7 +53,9 @@ KERNEL({_name("shared_store", layout, shape)}, 64, dynamic<{T}> in, dynamic<{T}>
 @pytest.mark.parametrize("way", ["global", "shared_load", "shared_store"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
+@pytest.mark.parametrize(
+    ("target", "element"), [("gfx942", BF16), ("gfx942", HALF), ("gfx942", FLOAT), ("gfx90a", BF16)], ids=str
+)
 def test_a_tile_goes_round_unchanged(
     build: Build, target: str, element: Element, layout: str, shape: str, way: str
 ) -> None:
@@ -71,7 +72,7 @@ def test_a_tile_goes_round_unchanged(
 
 
 def _ways(mnemonic: str, addresses: list[int | None]) -> int:
-    """Conflicts of an executed instruction. The two parts of ds_read2/ds_write2 lie a multiple of 8 bytes apart in all lanes."""
+    """Conflicts of an executed instruction; of the two parts of ds_read2 and ds_write2, which are alike."""
     plain = mnemonic.replace("2st64", "").replace("2_b", "_b").replace("_d16_hi", "").replace("_d16", "")
     return conflict_ways(plain, addresses)  # type: ignore[arg-type]
 
@@ -142,7 +143,7 @@ KERNEL({_name("write", cols, width, layout)}, 64, dynamic<{T}> in, dynamic<{T}> 
 
 @pytest.mark.parametrize(("cols", "width", "column"), SUBTILES)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
+@pytest.mark.parametrize("element", [BF16, FLOAT], ids=str)
 def test_a_subtile_is_the_right_rectangle(
     build: Build, element: Element, layout: str, cols: int, width: int, column: int
 ) -> None:
@@ -175,7 +176,8 @@ KERNEL({_name("group", waves, rows, cols)}, {waves * 64}, dynamic<{T}> in, dynam
     group<{waves}>::store(out, s, {{0, 0, 1, 0}});
 }}
 KERNEL({_name("offsets", waves, rows, cols)}, {waves * 64}, uint32_t *out) {{
-    for (int i = threadIdx.x; i < {rows * cols}; i += {waves * 64}) out[i] = st<{T}, {rows}, {cols}>::idx(0u, {{i / {cols}, i % {cols}}});
+    for (int i = threadIdx.x; i < {rows * cols}; i += {waves * 64})
+        out[i] = st<{T}, {rows}, {cols}>::idx(0u, {{i / {cols}, i % {cols}}});
 }}"""
         for waves in GROUPS
         for rows, cols in GROUP_TILES
@@ -247,7 +249,9 @@ KERNEL(half_to_bf16, 64, dynamic<half> in, dynamic<bf16> out) {
 """
 
 
-@pytest.mark.parametrize("kernel", ["narrow_shared", "narrow_global", "narrow_copy", "narrow_to_shared", "half_to_bf16"])
+@pytest.mark.parametrize(
+    "kernel", ["narrow_shared", "narrow_global", "narrow_copy", "narrow_to_shared", "half_to_bf16"]
+)
 def test_conversion_rounds_to_nearest_even(build: Build, target: str, kernel: str) -> None:
     rng = np.random.default_rng(1)
     values = (rng.standard_normal((16, 32)) * 100).astype(np.float32)

@@ -172,8 +172,10 @@ __device__ __forceinline__ void store_shared(const GL &dst, const ST &src, const
 
 /* ---------- by one wave ---------- */
 
+// `assume_aligned` is part of the surface; tiles here always take the path that it asks for.
+
 /// The shared tile dst = the tile of src at idx, by one wave; complete on return, for this wave.
-template <int axis, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+template <int axis, bool assume_aligned = false, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
 __device__ __forceinline__ void load(ST &dst, const GL &src, const COORD &idx) {
     detail::load_shared<axis, WARP_THREADS>(dst, src, idx, laneid());
 }
@@ -182,7 +184,7 @@ __device__ __forceinline__ void load(ST &dst, const GL &src, const COORD &idx) {
     detail::load_shared<2, WARP_THREADS>(dst, src, idx, laneid());
 }
 /// The tile of dst at idx = the shared tile src, by one wave.
-template <int axis, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+template <int axis, bool assume_aligned = false, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
 __device__ __forceinline__ void store(const GL &dst, const ST &src, const COORD &idx) {
     detail::store_shared<axis, WARP_THREADS>(dst, src, idx, laneid());
 }
@@ -204,7 +206,7 @@ template <int N_WARPS> struct group {
 
     /// The shared tile dst = the tile of src at idx, by the whole group. Each wave returns when its own part is in LDS; other waves
     /// see the tile after a barrier.
-    template <int axis, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+    template <int axis, bool assume_aligned = false, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
     __device__ static __forceinline__ void load(ST &dst, const GL &src, const COORD &idx) {
         detail::load_shared<axis, GROUP_THREADS>(dst, src, idx, laneid());
     }
@@ -213,7 +215,7 @@ template <int N_WARPS> struct group {
         detail::load_shared<2, GROUP_THREADS>(dst, src, idx, laneid());
     }
     /// The tile of dst at idx = the shared tile src, by the whole group.
-    template <int axis, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+    template <int axis, bool assume_aligned = false, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
     __device__ static __forceinline__ void store(const GL &dst, const ST &src, const COORD &idx) {
         detail::store_shared<axis, GROUP_THREADS>(dst, src, idx, laneid());
     }
