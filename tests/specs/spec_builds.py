@@ -121,19 +121,18 @@ def targets_of(name: str) -> list[str]:
 
 
 class Builds:
-    """Every spec for every target, compiled once; the first use of a target starts all of its compilations."""
+    """Every spec for gfx942, compiled once; the first use starts all of the compilations."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(2)
-        self._futures: dict[tuple[str, str], Future[Built]] = {}
+        self._futures: dict[str, Future[Built]] = {}
         self._alone = "PYTEST_XDIST_WORKER" not in os.environ
 
-    def get(self, name: str, target: str = "gfx942") -> Built:
-        wanted = [n for n in NAMES if target in targets_of(n)] if self._alone else [name]
-        for each in wanted:
-            if (each, target) not in self._futures:
-                self._futures[each, target] = self._pool.submit(compiled, SPECS / f"{each}.tk", target)
-        return self._futures[name, target].result()
+    def get(self, name: str) -> Built:
+        for each in NAMES if self._alone else [name]:
+            if each not in self._futures:
+                self._futures[each] = self._pool.submit(compiled, SPECS / f"{each}.tk")
+        return self._futures[name].result()
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
