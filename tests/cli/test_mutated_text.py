@@ -1,4 +1,4 @@
-"""Mutated spec texts go through the whole front end - parsing, resolving, scheduling, checks - and end in diagnostics."""
+"""Mutated spec texts go through the whole front end and end in diagnostics, never in a traceback."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_a_killed_build_leaves_no_half_file_and_the_next_one_succeeds(tmp_path: 
         time.sleep(0.15 * (number + 1))
         build.send_signal(signal.SIGKILL)
         build.wait()
-        finished = [p for p in (tmp_path / "out").glob("one_wave.*")]
+        finished = list((tmp_path / "out").glob("one_wave.*"))
         assert all(p.stat().st_size > 1000 for p in finished)
     assert start(tmp_path / "out", tmp_path / "cache").wait(120) == 0
     whole(tmp_path / "out")
