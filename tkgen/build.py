@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,8 @@ from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_
 from tkgen.toolchain.metadata import Resources, read_resources
 
 if TYPE_CHECKING:
+    import torch
+
     from tkgen.api import Spec
 
 EMITS = ("cpp", "asm", "hsaco", "module", "harness", "report")
@@ -101,6 +103,22 @@ class Build:
         if errors:
             raise SpecError(errors)
         return self
+
+    def run(self, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor:
+        """The kernel's output for input tensors in the spec's order; on the emulator for CPU tensors.
+
+        Raises:
+            ValueError: types, shapes or sizes that the kernel cannot do.
+        """
+        from tkgen.operator import run
+
+        return run(self, tensors, scalars)
+
+    def operator(self) -> Callable[..., torch.Tensor]:
+        """The kernel as a torch operator, `torch.ops.tkgen.NAME`, usable under `torch.compile`."""
+        from tkgen.operator import register
+
+        return register(self)
 
     def write(self, directory: Path, emit: Collection[str] = DEFAULT_EMITS) -> dict[str, Path]:
         """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths."""
