@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from tkgen.diagnostics import Diagnostic, Edit, Severity
@@ -39,9 +40,10 @@ class Occurrence:
         return self.declares == "kernel", self.name
 
 
-def occurrences(file: Outline) -> list[Occurrence]:
-    """All names of a file that a declaration gives a meaning."""
-    return [o for s in file.statements if s.node is not None for o in _in_item(s.node)]
+@lru_cache(maxsize=256)
+def occurrences(file: Outline) -> tuple[Occurrence, ...]:
+    """All names of a file that a declaration gives a meaning, in the order of the text."""
+    return tuple(o for s in file.statements if s.node is not None for o in _in_item(s.node))
 
 
 def occurrence_at(file: Outline, offset: int) -> Occurrence | None:
@@ -109,17 +111,17 @@ def _refuse_taken(project: Project, files: list[Outline], key: tuple[bool, str])
     """Raises RenameError where the new name already means something in a spec that holds one of the files."""
     touched = {identity(f.file.name) for f in files}
     closures = [c for c in project.specs if any(identity(o.file.name) in touched for o in c)]
-    for f in (*files, *(o for c in closures for o in c)):
-        for other in occurrences(f):
-            if other.key == key and not key[0]:
-                raise RenameError(f"`{key[1]}` already has a meaning, see {Path(f.file.name).name}:{other.span.line}")
+    taken = [o for f in (*files, *(o for c in closures for o in c)) for o in occurrences(f) if o.key == key]
+    if taken and not key[0]:
+        place = max(taken, key=lambda o: bool(o.declares)).span
+        raise RenameError(f"`{key[1]}` already has a meaning, see {Path(place.file.name).name}:{place.line}")
 
 
 def _refuse_broken(project: Project, files: list[Outline], edits: list[Edit], new: str) -> None:
     """Raises RenameError where the edited files have errors that they did not have, or read the name differently."""
     texts: dict[Path, str] = {}
     for f in files:
-        mine = [e for e in edits if e.span.file is f.file]
+        mine = [e for e in edits if e.span.file == f.file]
         after = SourceFile(f.file.name, edited(f.file.text, mine))
         texts[identity(f.file.name)] = after.text
         if sum(o.name == new for o in occurrences(outline(after))) < len(mine):

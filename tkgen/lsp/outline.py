@@ -58,7 +58,7 @@ class Statement:
         return self.pieces[-1].end if self.node is not None else self.end
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outline:
     """The statements of `file` in order."""
 
@@ -82,8 +82,9 @@ class Outline:
         return any(s.inside == "file" and s.pieces and s.pieces[0].type == "KERNEL" for s in self.statements)
 
 
+@lru_cache(maxsize=256)
 def outline(file: SourceFile) -> Outline:
-    """The outline of any text."""
+    """The outline of any text. Remembered, because editors ask many questions about one text."""
     found: list[Statement] = []
     headers: list[tuple[str, int]] = []  # the open bodies: their kind and their header's index
     for raw in raw_statements(file, []):

@@ -99,6 +99,11 @@ class TkServer(LanguageServer):
             if other == uri or any(identity(o.file.name) == me for o in project.closure(file)[1:]):
                 self._start(other, self.options.debounce if delay is None else delay)
 
+    def restart(self) -> None:
+        """Analyse every buffer again: something that they depend on may have changed."""
+        for uri in self.workspace.text_documents:
+            self._start(uri, self.options.debounce)
+
     def _start(self, uri: str, delay: float) -> None:
         if uri in self._tasks:
             self._tasks[uri].cancel()
@@ -158,8 +163,7 @@ class TkServer(LanguageServer):
             task.cancel()
         self.analyses.pop(uri, None)
         self._send(self._published.pop(uri, {}).keys() | {uri})
-        for other in self.workspace.text_documents:
-            self._start(other, self.options.debounce)
+        self.restart()
 
     def _send(self, where: set[str]) -> None:
         for uri in sorted(where):
@@ -216,8 +220,7 @@ def _closed(ls: TkServer, params: lsp.DidCloseTextDocumentParams) -> None:
 
 def _analyse_all(ls: TkServer, params: object = None) -> None:
     """A file was saved or changed on disk, or the settings did."""
-    for uri in ls.workspace.text_documents:
-        ls.changed(uri)
+    ls.restart()
 
 
 async def _hover(ls: TkServer, params: lsp.HoverParams) -> lsp.Hover | None:
@@ -304,11 +307,13 @@ async def _code_actions(ls: TkServer, params: lsp.CodeActionParams) -> list[lsp.
         kind, edit = lsp.CodeActionKind.SourceFixAll, places.workspace_edit(everything)
         actions.append(lsp.CodeAction("Apply all fixes of tkgen", kind=kind, edit=edit))
     wanted = params.context.only
-    return [a for a in actions if not wanted or any(f"{a.kind}.".startswith(f"{k}.") for k in map(_text, wanted))]
+    return [
+        a for a in actions if not wanted or any(f"{_text(a.kind)}.".startswith(f"{k}.") for k in map(_text, wanted))
+    ]
 
 
-def _text(kind: lsp.CodeActionKind | str) -> str:
-    return kind.value if isinstance(kind, lsp.CodeActionKind) else kind
+def _text(kind: lsp.CodeActionKind | str | None) -> str:
+    return kind.value if isinstance(kind, lsp.CodeActionKind) else kind or ""
 
 
 async def _inlay_hints(ls: TkServer, params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
