@@ -47,9 +47,11 @@ def test_every_number_of_the_file_reaches_the_target(name: str) -> None:
     """A key that nobody reads is a fact that nobody checks: sections have exactly the fields of the dataclass."""
     data = raw(name)
     target = load_target(name)
-    scalars = [f for f in dataclasses.fields(target) if f.name not in ("mfmas", "products", "sources")]
+    scalars = [f for f in dataclasses.fields(target) if f.name not in ("mfmas", "products", "timing", "sources")]
     in_file = sum(len(data[s]) for s in ("compute", "registers", "lds", "cache"))
     assert in_file + 4 == len(scalars)
+    timing = {f.name for f in dataclasses.fields(target.timing)} if target.timing else set()
+    assert timing == set(data.get("timing", ()))
     assert target.sources["lds.banks"] == data["lds"]["banks"]["source"]
     with pytest.raises(dataclasses.FrozenInstanceError):
         target.lds_banks = 1  # type: ignore[misc]
@@ -146,3 +148,15 @@ def test_unknown_targets_get_a_suggestion(name: str, hint: str) -> None:
 def test_unknown_product_lists_the_known() -> None:
     with pytest.raises(UnknownTargetError, match="MI300X, MI325X"):
         load_target("gfx942").product_named("MI999")
+
+
+def test_sustained_clocks_are_published_ones_or_none() -> None:
+    gfx942 = load_target("gfx942")
+    assert gfx942.product_named("MI325X").sustained("bf16") == (840.8, 1447)
+    assert gfx942.product_named("MI300X").sustained("f16") == (654, 1115)
+    assert gfx942.product.sustained("f32") is None
+    assert load_target("gfx950").product.sustained("bf16") is None
+    # What is sustained at a clock is at most what that clock can do.
+    for product in gfx942.products:
+        tflops, mhz = product.sustained("bf16") or (0.0, 1)
+        assert 0.9 < tflops / (product.peak_tflops * mhz / product.clock_mhz) < 0.96

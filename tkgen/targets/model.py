@@ -49,11 +49,45 @@ class Product:
     peak_tflops: float
     hbm_tbps: float
     hbm_gib: int
+    bf16_sustained_tflops: float | None = None
+    bf16_sustained_mhz: int | None = None
+    f16_sustained_tflops: float | None = None
+    f16_sustained_mhz: int | None = None
 
     @property
     def cus_per_xcd(self) -> int:
         """Compute units of one XCD."""
         return self.compute_units // self.xcds
+
+    def sustained(self, dtype: str) -> tuple[float, int] | None:
+        """TFLOP/s and engine clock in MHz that the power limit leaves to dense matrix work; None where not published."""
+        known = {
+            "bf16": (self.bf16_sustained_tflops, self.bf16_sustained_mhz),
+            "f16": (self.f16_sustained_tflops, self.f16_sustained_mhz),
+        }
+        tflops, mhz = known.get(dtype, (None, None))
+        return None if tflops is None or mhz is None else (tflops, mhz)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What prediction needs beyond sizes and peak rates: cycles of the engine clock, nanoseconds, bytes per clock."""
+
+    issue_cycles: int
+    valu_cycles: int
+    transcendental_cycles: int
+    branch_cycles: int
+    mfma_result_wait_states: int
+    lds_latency_cycles: int
+    l1_bytes_per_clock: int
+    l2_bytes_per_clock: int
+    llc_tbps: float
+    hbm_efficiency: float
+    l2_latency_ns: float
+    llc_latency_ns: float
+    hbm_latency_ns: float
+    launch_us: float
+    power_exponent: float
 
 
 @dataclass(frozen=True)
@@ -102,6 +136,7 @@ class Target:
     llc_bytes: int
     mfmas: tuple[Mfma, ...]
     products: tuple[Product, ...]
+    timing: Timing | None
     sources: Mapping[str, str] = field(repr=False, compare=False)
 
     @property
@@ -249,6 +284,7 @@ def _target(data: dict[str, Any]) -> Target:
             Product(name=p["name"], **{key: fact["value"] for key, fact in p.items() if key != "name"})
             for p in data["product"]
         ),
+        timing=Timing(**{key: fact["value"] for key, fact in data["timing"].items()}) if "timing" in data else None,
         sources=MappingProxyType(dict(_sources(data))),
     )
 

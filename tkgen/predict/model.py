@@ -1,0 +1,343 @@
+"""Predicted time of a kernel on a device: the CU's timing, the grid's traffic and the clock put together.
+
+>>> p = predict(tkgen.load("specs/ping_pong.tk").build(), product="MI325X")
+>>> p.tflops, p.limiter, p.what_if[0]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tkgen.predict.cache import Traffic, traffic
+from tkgen.predict.clock import Clock, engine_clock
+from tkgen.predict.stream import WaveStream, block_streams
+from tkgen.predict.timing import Cause, CuTiming, Machine, Memory, simulate
+from tkgen.predict.workload import PredictError, Workload
+from tkgen.targets import Target
+from tkgen.targets.model import Product
+
+if TYPE_CHECKING:
+    from tkgen.build import Build
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of the memory hierarchy: bytes it delivered and the share of requests it could serve itself."""
+
+    name: str
+    bytes: int
+    hit_rate: float
+    tbps: float
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What one change would bring: the predicted time with it, and how many times faster that is."""
+
+    change: str
+    resource: str
+    seconds: float
+    speedup: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The time of one launch and where it goes. Cycles are of the engine clock, per SIMD, over the whole launch.
+
+    `lost_cycles` adds up with `matrix_cycles` to `cycles`. `seconds` includes `launch_seconds`. `clock_limit` says whether
+    power ("power") holds the clock below its peak.
+    """
+
+    kernel: str
+    target: str
+    product: str
+    sizes: tuple[int, int, int]
+    seconds: float
+    tflops: float
+    share_of_peak: float
+    limiter: str
+    clock_mhz: float
+    clock_limit: str
+    launch_seconds: float
+    cycles: float
+    matrix_cycles: float
+    lost_cycles: Mapping[str, float]
+    cycles_per_step: float
+    matrix_cycles_per_step: float
+    lost_per_step: Mapping[str, float]
+    levels: tuple[Level, ...]
+    rounds: int
+    blocks: int
+    blocks_per_cu: int
+    what_if: tuple[WhatIf, ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+_CHANGES: Final = {
+    "MFMA": "matrix instructions that take no time",
+    "LDS": "an LDS without latency and bank conflicts",
+    "issue": "no instructions but multiplies, loads, LDS accesses and barriers to issue",
+    "barriers": "waves that need not meet",
+    "L2": "global memory without latency, at any rate",
+    "LLC": "every access found in L2",
+    "HBM": "every access found in the last-level cache",
+    "tail": "a last round of blocks as full as the others",
+    "launch": "no launch overhead",
+    "clock": "the peak engine clock",
+}
+_LIMITERS: Final = ("MFMA", "LDS", "issue", "barriers", "L2", "LLC", "HBM", "tail")
+
+
+def predict(
+    build: Build, sizes: Mapping[str, int] | None = None, product: str | None = None, *, what_if: bool = True
+) -> Prediction:
+    """Predict the time of `build` on a product of its target (the first of the target's file without a name).
+
+    `sizes` gives the dynamic dimensions. Raises PredictError where the target has no timing data or the code no shape that
+    can be extrapolated, ValueError for sizes the kernel cannot do, UnknownTargetError for an unknown product.
+    """
+    target = build.spec.target
+    return predict_workload(Workload.of(build, sizes), target, product, what_if=what_if)
+
+
+def predict_workload(workload: Workload, target: Target, product: str | None = None, *, what_if: bool = True) -> Prediction:
+    """Predict any compiled matrix product, however it was made. See `predict`."""
+    if target.timing is None:
+        raise PredictError(f"there is no timing data for {target.name}")
+    if workload.occupancy.blocks_per_cu == 0:
+        raise PredictError(f"no block of {workload.name} fits on a compute unit")
+    device = target.product_named(product) if product else target.product
+    return _Model(workload, target, device, block_streams(workload, target)).prediction(what_if)
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """One evaluation of the model."""
+
+    seconds: float
+    clock: Clock
+    cycles: float
+    full: CuTiming
+    rounds: tuple[CuTiming, ...]
+
+
+class _Model:
+    """The model of one workload on one device."""
+
+    def __init__(self, workload: Workload, target: Target, product: Product, streams: Sequence[WaveStream]):
+        assert target.timing is not None
+        self.workload, self.target, self.product, self.streams = workload, target, product, streams
+        self.timing = target.timing
+        self.traffic = traffic(workload, target, product)
+        self.matrix_cycles = sum(self._matrix_cycles(s) for s in streams) / target.simds_per_cu
+
+    def _matrix_cycles(self, s: WaveStream) -> float:
+        parts = ((s.prologue, 1), (s.body, s.passes), (s.epilogue, 1))
+        return sum(n * sum(i.cycles for i in part if i.flops) for part, n in parts)
+
+    # ------------------------------------------------------------ one evaluation
+
+    def estimate(self, free: frozenset[str] = frozenset()) -> _Estimate:
+        """Time with the resources in `free` costing nothing; the clock settles with the utilisation it leaves."""
+        clock = Clock(self.product.clock_mhz, "peak")
+        result = self._at(clock, free)
+        for _ in range(4):
+            if "clock" in free:
+                break
+            busy = self.matrix_cycles * len(self.workload.tiles) / (self.product.compute_units * result.seconds * clock.mhz * 1e6)
+            settled = engine_clock(self.target, self.product, self.workload.dtype, min(busy, 1.0))
+            if abs(settled.mhz - clock.mhz) < 2:
+                clock = settled
+                break
+            clock = Clock((clock.mhz + settled.mhz) / 2 if clock.limit == "power" else settled.mhz, settled.limit)
+            result = self._at(clock, free)
+        return replace(result, clock=clock)
+
+    def _at(self, clock: Clock, free: frozenset[str]) -> _Estimate:
+        machine = Machine.of(self.target, self._memory(clock, free), self._machine_free(free))
+        by_count = {n: simulate(self.streams, n, machine) for n in sorted(set(self.traffic.residents))}
+        rounds = tuple(by_count[n] for n in self.traffic.residents)
+        full = by_count[max(by_count)]
+        cycles = sum(r.cycles for r in rounds)
+        if "tail" in free:
+            cycles = full.cycles * len(self.workload.tiles) / (full.blocks * self.product.compute_units)
+            cycles = max(cycles, by_count[max(by_count)].cycles / full.blocks if len(rounds) > 1 else 0.0)
+        launch = 0.0 if "launch" in free else self.timing.launch_us * 1e-6
+        return _Estimate(launch + cycles / (clock.mhz * 1e6), clock, cycles, full, rounds)
+
+    def _machine_free(self, free: frozenset[str]) -> frozenset[str]:
+        return (free & {"MFMA", "LDS", "issue", "barriers"}) | ({"memory"} if "L2" in free else set())
+
+    def _memory(self, clock: Clock, free: frozenset[str]) -> Memory:
+        """Latency and rates of one CU's share, in cycles of this clock."""
+        t, flow, hertz = self.timing, self.traffic, clock.mhz * 1e6
+        beyond_l2 = 0.0 if "LLC" in free else flow.llc_bytes / flow.l2_bytes
+        beyond_llc = 0.0 if "HBM" in free or not beyond_l2 else flow.hbm_bytes / flow.l2_bytes
+        latency = t.l2_latency_ns * 1e-9 * self.product.clock_mhz * 1e6
+        if "LLC" not in free:
+            latency += flow.from_llc * (t.llc_latency_ns - t.l2_latency_ns) * 1e-9 * hertz
+            if "HBM" not in free:
+                latency += flow.from_hbm * (t.hbm_latency_ns - t.llc_latency_ns) * 1e-9 * hertz
+        llc_share = t.llc_tbps * 1e12 / hertz / flow.active_cus
+        hbm_share = self.product.hbm_tbps * t.hbm_efficiency * 1e12 / hertz / flow.active_cus
+        rates = [t.l1_bytes_per_clock, t.l2_bytes_per_clock / flow.active_cus_per_xcd]
+        if beyond_l2:
+            rates.append(llc_share / beyond_l2)
+        if beyond_llc:
+            rates.append(hbm_share / beyond_llc)
+        fits = self.target.llc_bytes >= self._footprint()
+        return Memory(latency, min(rates), min(t.l1_bytes_per_clock, llc_share if fits else hbm_share))
+
+    def _footprint(self) -> int:
+        w = self.workload
+        return (w.m * w.k + w.n * w.k) * w.element_bytes + w.m * w.n * w.output_bytes
+
+    # ------------------------------------------------------------ the answer
+
+    def prediction(self, what_if: bool) -> Prediction:
+        """Everything there is to say."""
+        base = self.estimate()
+        changes = self._what_if(base) if what_if else ()
+        w, hertz = self.workload, base.clock.mhz * 1e6
+        cycles = base.seconds * hertz
+        matrix = self.matrix_cycles * len(w.tiles) / self.product.compute_units
+        lost = self._lost(base, cycles, matrix)
+        return Prediction(
+            kernel=w.name,
+            target=self.target.name,
+            product=self.product.name,
+            sizes=(w.m, w.n, w.k),
+            seconds=base.seconds,
+            tflops=w.flops / base.seconds / 1e12,
+            share_of_peak=w.flops / base.seconds / 1e12 / self.target.peak_tflops(w.dtype, self.product),
+            limiter=self._limiter(changes, lost, matrix),
+            clock_mhz=base.clock.mhz,
+            clock_limit=base.clock.limit,
+            launch_seconds=self.timing.launch_us * 1e-6,
+            cycles=cycles,
+            matrix_cycles=matrix,
+            lost_cycles=lost,
+            **self._per_step(base.full),
+            levels=self._levels(base.seconds),
+            rounds=len(self.traffic.residents),
+            blocks=len(w.tiles),
+            blocks_per_cu=w.occupancy.blocks_per_cu,
+            what_if=changes,
+            notes=self._notes(base.clock),
+        )
+
+    def _what_if(self, base: _Estimate) -> tuple[WhatIf, ...]:
+        found = []
+        for resource, change in _CHANGES.items():
+            if resource == "clock" and base.clock.limit != "power":
+                continue
+            seconds = min(self.estimate(frozenset({resource})).seconds, base.seconds)
+            found.append(WhatIf(change, resource, seconds, base.seconds / seconds))
+        return tuple(sorted(found, key=lambda x: -x.speedup))
+
+    def _limiter(self, changes: Sequence[WhatIf], lost: Mapping[str, float], matrix: float) -> str:
+        """The resource whose absence would help most; without what-ifs the largest part of the time."""
+        ranked = [x.resource for x in changes if x.resource in _LIMITERS]
+        if ranked:
+            return ranked[0]
+        parts = {"MFMA": matrix, **{k: v for k, v in lost.items() if k in _LIMITERS}}
+        return max(parts, key=parts.__getitem__)
+
+    def _memory_shares(self) -> dict[str, float]:
+        """How much of the memory latency each level adds."""
+        t, flow = self.timing, self.traffic
+        parts = {
+            "L2": t.l2_latency_ns,
+            "LLC": flow.from_llc * (t.llc_latency_ns - t.l2_latency_ns),
+            "HBM": flow.from_hbm * (t.hbm_latency_ns - t.llc_latency_ns),
+        }
+        total = sum(parts.values())
+        return {name: part / total for name, part in parts.items()}
+
+    def _by_resource(self, lost: Mapping[Cause, float]) -> dict[str, float]:
+        out = {c.value: lost[c] for c in (Cause.LDS, Cause.ISSUE, Cause.BARRIERS)}
+        return out | {name: share * lost[Cause.MEMORY] for name, share in self._memory_shares().items()}
+
+    def _lost(self, base: _Estimate, cycles: float, matrix: float) -> dict[str, float]:
+        """Cycles in which a matrix unit of the average CU does nothing, by cause."""
+        cus, tiles = self.product.compute_units, len(self.workload.tiles)
+        passes = max(s.passes for s in self.streams)
+        lost = dict.fromkeys(("LDS", "issue", "barriers", "L2", "LLC", "HBM"), 0.0)
+        worked = tiles / (base.full.blocks * cus)  # rounds that a CU is full, on average
+        for name, per_pass in self._by_resource(base.full.lost).items():
+            lost[name] += per_pass * passes * worked
+        lost["launch"] = self.timing.launch_us * 1e-6 * base.clock.mhz * 1e6
+        steady = sum(lost.values()) + matrix
+        fill = max(base.full.cycles * worked + lost["launch"] - steady, 0.0)
+        lost["fill and drain"] = fill
+        lost["tail"] = max(cycles - steady - fill, 0.0)
+        return lost
+
+    def _per_step(self, cu: CuTiming) -> dict[str, Any]:
+        """The steady loop of a full CU, per K-step of one of its blocks."""
+        passes = max(s.passes for s in self.streams)
+        steps = max(self.workload.steps / passes, 1.0) if passes else 1.0
+        per_pass = max(round(steps), 1)
+        return {
+            "cycles_per_step": cu.pass_cycles / per_pass / cu.blocks,
+            "matrix_cycles_per_step": cu.busy / per_pass / cu.blocks,
+            "lost_per_step": {k: v / per_pass / cu.blocks for k, v in self._by_resource(cu.lost).items()},
+        }
+
+    def _levels(self, seconds: float) -> tuple[Level, ...]:
+        flow = self.traffic
+
+        def level(name: str, amount: int, hit: float) -> Level:
+            return Level(name, amount, hit, amount / seconds / 1e12)
+
+        return (
+            level("L2", flow.l2_bytes, flow.l2_hit_rate),
+            level("LLC", flow.llc_bytes, flow.llc_hit_rate),
+            level("HBM", flow.hbm_bytes + flow.written_bytes, 1.0),
+        )
+
+    def _notes(self, clock: Clock) -> tuple[str, ...]:
+        notes = []
+        if clock.limit == "unknown":
+            notes.append(f"no sustained clock is published for {self.product.name} and {self.workload.dtype}: the peak clock is used")
+        if self.workload.repeats > 1:
+            notes.append("a persistent grid: every tile is charged a block's start and end")
+        return tuple(notes)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two predictions: `speedup` is how many times faster `b` is than `a`, `saved_cycles` what it loses less, by cause."""
+
+    a: Prediction
+    b: Prediction
+    speedup: float
+    saved_cycles: Mapping[str, float]
+
+
+def compare(a: Prediction, b: Prediction) -> Comparison:
+    """`b` beside `a`."""
+    names = [*a.lost_cycles, *(n for n in b.lost_cycles if n not in a.lost_cycles)]
+    saved = {n: a.lost_cycles.get(n, 0.0) - b.lost_cycles.get(n, 0.0) for n in names}
+    return Comparison(a, b, a.seconds / b.seconds, saved)
+
+
+def to_json(result: Prediction | Comparison) -> dict[str, Any]:
+    """Plain data for `json.dumps`, every number finite."""
+    data: dict[str, Any] = asdict(result)
+    _check_finite(data)
+    return data
+
+
+def _check_finite(node: Any) -> None:
+    if isinstance(node, dict):
+        for child in node.values():
+            _check_finite(child)
+    elif isinstance(node, list | tuple):
+        for child in node:
+            _check_finite(child)
+    elif isinstance(node, float) and not math.isfinite(node):
+        raise PredictError("a predicted number is not finite")

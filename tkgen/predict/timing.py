@@ -1,0 +1,405 @@
+"""One compute unit running its resident blocks, instruction by instruction.
+
+Every cycle one of the four SIMDs is considered, in turn, so that each has a slot every fourth cycle. In a slot at most one
+instruction of each kind (vector or matrix, scalar, LDS, vector memory, branch) issues, each from another wave, in the order
+of priority and age; waits, barriers and priorities need no slot of a unit (ROCm Compute Profiler documentation, scheduler).
+Waves issue in order. Units:
+
+- the matrix unit of a SIMD is busy for the cycles of the instruction; a result may be read by others some slots later;
+- the LDS of the CU serves accesses one after another, each for the cycles its bank conflicts cost;
+- the vector memory path takes 16 lanes or 64 bytes a cycle; data comes back in order, after the latency of the level that
+  has it, at the rate of the narrowest level (`Memory`);
+- counters: `s_waitcnt` waits for the completion times of the wave's own accesses; a barrier for all waves of the block.
+
+The matrix unit is the resource the kernel is for, so every gap in its work is a loss, and it is charged to what the wave that
+ends the gap was waiting for; time at a barrier is charged to what the wave that came last was waiting for.
+
+>>> simulate(streams, blocks=1, machine=Machine.of(target, memory)).pass_cycles
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from tkgen.predict.stream import Instruction, Unit, WaveStream
+from tkgen.targets import Target
+
+
+class Cause(Enum):
+    """Why a matrix unit stands still."""
+
+    LDS = "LDS"
+    ISSUE = "issue"
+    BARRIERS = "barriers"
+    MEMORY = "memory"
+    MATRIX = "MFMA"  # only while waiting: the pipe is busy for another wave
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Global memory as one CU sees it: latency in cycles, bytes per cycle for reads and for writes."""
+
+    latency: float
+    read_rate: float
+    write_rate: float
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The numbers of one CU, in cycles. `free` names the resources that cost nothing (what-if)."""
+
+    simds: int
+    issue: int
+    branch: int
+    lds_latency: int
+    result_slots: int
+    memory: Memory
+    scalar_latency: float
+    free: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, target: Target, memory: Memory, free: frozenset[str] = frozenset()) -> Machine:
+        """The CU of `target`. The target must have timing data."""
+        t = target.timing
+        assert t is not None
+        return cls(
+            simds=target.simds_per_cu,
+            issue=t.issue_cycles,
+            branch=t.branch_cycles,
+            lds_latency=t.lds_latency_cycles,
+            result_slots=t.mfma_result_wait_states + 1,
+            memory=memory,
+            scalar_latency=memory.latency,
+            free=free,
+        )
+
+
+@dataclass(frozen=True)
+class CuTiming:
+    """`blocks` blocks resident on one CU: cycles of the whole, of a pass of the loop, and what the matrix units lost.
+
+    `lost` has the cycles per pass and SIMD in which the matrix unit stood still, by cause; `busy` those it worked.
+    """
+
+    blocks: int
+    cycles: float
+    fill_cycles: float
+    pass_cycles: float
+    busy: float
+    lost: dict[Cause, float] = field(repr=False)
+    lds_busy: float = 0.0
+
+
+WARM_PASSES: Final = 3
+MEASURED_PASSES: Final = 4
+_FAR: Final = float("inf")
+
+
+def simulate(streams: Sequence[WaveStream], blocks: int, machine: Machine) -> CuTiming:
+    """Run `blocks` copies of a block together for some passes of the loop, and extend that to all of them."""
+    most = max(s.passes for s in streams)
+    passes = min(most, WARM_PASSES + MEASURED_PASSES + 1)
+    cu = _Cu(streams, blocks, machine, passes, most)
+    cu.run()
+    return cu.result()
+
+
+class _Wave:
+    """The state of one wave."""
+
+    __slots__ = ("age", "block", "code", "last_lgkm", "last_vector", "lgkm", "log", "marks", "pc", "priority", "ready",
+                 "results", "simd", "vector")  # fmt: skip
+
+    def __init__(self, age: int, block: int, simd: int, code: list[Instruction], marks: dict[int, int]):
+        self.age, self.block, self.simd, self.code, self.marks = age, block, simd, code, marks
+        self.pc = 0
+        self.priority = 0
+        self.ready = 0.0
+        self.vector: list[float] = []
+        self.lgkm: list[float] = []
+        self.last_vector = self.last_lgkm = 0.0
+        self.results: dict[int, float] = {}
+        self.log: deque[tuple[float, float, Cause]] = deque(maxlen=48)
+
+
+class _Cu:
+    """One run of the model."""
+
+    def __init__(self, streams: Sequence[WaveStream], blocks: int, machine: Machine, passes: int, most: int):
+        self.streams, self.blocks, self.machine, self.passes, self.most = streams, blocks, machine, passes, most
+        self.free = machine.free
+        self.waves = [self._wave(s, b, i, len(streams)) for b in range(blocks) for i, s in enumerate(streams)]
+        self.by_simd: list[list[_Wave]] = [[] for _ in range(machine.simds)]
+        for wave in self.waves:
+            self.by_simd[wave.simd].append(wave)
+        self.matrix_free = [0.0] * machine.simds
+        self.lds_free = self.address_free = self.return_free = self.write_free = 0.0
+        self.lds_work = 0.0
+        self.at_barrier: list[list[tuple[_Wave, float]]] = [[] for _ in range(blocks)]
+        self.alive = [len(streams)] * blocks
+        self.headers: list[list[float]] = [[0.0] * (passes + 1) for _ in self.waves]
+        self.lost: list[tuple[float, float, Cause]] = []
+        self.worked: list[tuple[float, float]] = []
+        self.end = 0.0
+
+    def _wave(self, s: WaveStream, block: int, index: int, count: int) -> _Wave:
+        # Streams may make different numbers of passes (a producer's loop runs ahead): all are cut by the same number.
+        own = max(s.passes - (self.most - self.passes), 0)
+        code = [*s.prologue]
+        marks = {}
+        for i in range(own):
+            marks[len(code)] = i
+            code += s.body
+        marks[len(code)] = own
+        code += s.epilogue
+        return _Wave(block * count + index, block, (block * count + index) % self.machine.simds, code, marks)
+
+    # ------------------------------------------------------------ the clock
+
+    def run(self) -> None:
+        """Slot after slot until every wave has ended."""
+        simds = range(self.machine.simds)
+        self.next = [float(s) for s in simds]
+        while True:
+            simd = min(simds, key=self.next.__getitem__)
+            now = self.next[simd]
+            if now == _FAR:
+                break
+            self._slot(simd, now)
+            self._schedule(simd, now + self.machine.issue)
+        waiting = [w for block in self.at_barrier for w in block]
+        assert not waiting, "waves are left at a barrier"
+
+    def _schedule(self, simd: int, earliest: float) -> None:
+        ready = min((w.ready for w in self.by_simd[simd]), default=_FAR)
+        if ready == _FAR:
+            self.next[simd] = _FAR
+            return
+        at = int(ready if ready > earliest else earliest)
+        if at < ready:
+            at += 1
+        self.next[simd] = float(at + (simd - at) % self.machine.issue)
+
+    def _slot(self, simd: int, now: float) -> None:
+        """One issue slot of a SIMD: at most one instruction per wave and kind."""
+        used = 0
+        for wave in self.by_simd[simd]:
+            if wave.ready > now:
+                continue
+            unit = wave.code[wave.pc].unit
+            kind = _KIND[unit]
+            if used & kind:
+                wave.log.append((now, now + self.machine.issue, Cause.ISSUE))
+                wave.ready = now + self.machine.issue
+            elif self._issue(wave, unit, now):
+                used |= kind
+
+    # ------------------------------------------------------------ instructions
+
+    def _issue(self, wave: _Wave, unit: Unit, now: float) -> bool:
+        """Try to issue the wave's next instruction; False (and a later `ready`) where it cannot yet."""
+        x = wave.code[wave.pc]
+        if unit is Unit.MFMA:
+            return self._multiply(wave, x, now)
+        if x.reads and not self._results_ready(wave, x, now):
+            return False
+        mark = wave.marks.get(wave.pc)
+        if mark is not None:
+            self.headers[wave.age][mark] = now
+        wave.ready = now + (0 if unit in _LIGHT and "issue" in self.free else x.cycles if unit is Unit.VALU else self.machine.issue)
+        wave.pc += 1
+        if unit is Unit.LDS:
+            self._lds(wave, x, now)
+        elif unit is Unit.VMEM:
+            self._memory(wave, x, now)
+        elif unit is Unit.FLAT:
+            self._lds(wave, x, now)
+            wave.vector.append(max(wave.lgkm[-1], wave.vector[-1] if wave.vector else 0.0))
+        elif unit is Unit.SMEM:
+            wave.lgkm.append(now + ("memory" not in self.free) * self.machine.scalar_latency)
+        elif unit is Unit.WAIT:
+            self._wait(wave, x, now)
+        elif unit is Unit.BARRIER:
+            self._barrier(wave, now)
+        elif unit is Unit.PRIORITY:
+            wave.priority = x.value
+            self.by_simd[wave.simd].sort(key=lambda w: (-w.priority, w.age))
+        elif unit is Unit.NOP:
+            wave.ready = now + self.machine.issue * (x.value + 1)
+        elif unit is Unit.BRANCH:
+            wave.ready = now + self.machine.branch
+        elif unit is Unit.END:
+            self._end(wave, now)
+        if wave.pc == len(wave.code) and unit is not Unit.END:
+            self._end(wave, now)
+        return True
+
+    def _results_ready(self, wave: _Wave, x: Instruction, now: float) -> bool:
+        ready = max(wave.results.get(r, 0.0) for r in x.reads)
+        if ready <= now:
+            return True
+        wave.log.append((now, ready, Cause.ISSUE))
+        wave.ready = ready
+        return False
+
+    def _multiply(self, wave: _Wave, x: Instruction, now: float) -> bool:
+        simd = wave.simd
+        idle_since = self.matrix_free[simd]
+        if idle_since > now:
+            wave.log.append((now, idle_since, Cause.MATRIX))
+            wave.ready = idle_since
+            return False
+        if x.reads and not self._results_ready(wave, x, now):
+            return False
+        mark = wave.marks.get(wave.pc)
+        if mark is not None:
+            self.headers[wave.age][mark] = now
+        if idle_since < now:
+            self._charge(wave, idle_since, now)
+        cycles = 0 if "MFMA" in self.free else x.cycles
+        self.matrix_free[simd] = now + cycles
+        self.worked.append((now, now + cycles))
+        if x.writes:
+            done = now + cycles + self.machine.issue * self.machine.result_slots
+            for r in x.writes:
+                wave.results[r] = done
+        wave.ready = now + self.machine.issue
+        wave.pc += 1
+        return True
+
+    def _lds(self, wave: _Wave, x: Instruction, now: float) -> None:
+        cycles = 0 if "LDS" in self.free else x.lds_cycles
+        start = max(now, self.lds_free)
+        self.lds_free = start + cycles
+        self.lds_work += cycles
+        done = self.lds_free + (0 if "LDS" in self.free else self.machine.lds_latency)
+        wave.last_lgkm = max(wave.last_lgkm, done)
+        wave.lgkm.append(wave.last_lgkm)
+
+    def _memory(self, wave: _Wave, x: Instruction, now: float) -> None:
+        memory = self.machine.memory
+        if "memory" in self.free:
+            done = now
+        else:
+            start = max(now, self.address_free)
+            self.address_free = start + x.cycles
+            if x.is_store:
+                self.write_free = max(self.write_free, start) + x.bytes / memory.write_rate
+                done = self.write_free + memory.latency
+            else:
+                # Whole pieces come back, also where a part of them is asked for.
+                moved = max(x.bytes, 64 * x.pieces)
+                self.return_free = max(self.return_free, start + memory.latency) + moved / memory.read_rate
+                done = self.return_free
+        wave.last_vector = max(wave.last_vector, done)
+        wave.vector.append(wave.last_vector)
+
+    def _wait(self, wave: _Wave, x: Instruction, now: float) -> None:
+        """Completion times are known, so the wave sleeps until the last of them."""
+        until, cause = now, Cause.ISSUE
+        for limit, times, reason in ((x.lgkm, wave.lgkm, Cause.LDS), (x.vector, wave.vector, Cause.MEMORY)):
+            if limit is None or len(times) <= limit:
+                continue
+            done = max(times[: len(times) - limit])
+            if done > until:
+                until, cause = done, reason
+            del times[: len(times) - limit]
+        if until > wave.ready:
+            wave.log.append((now, until, cause))
+            wave.ready = until
+
+    def _barrier(self, wave: _Wave, now: float) -> None:
+        if "barriers" in self.free:
+            return
+        waiting = self.at_barrier[wave.block]
+        if len(waiting) + 1 < self.alive[wave.block]:
+            waiting.append((wave, now))
+            wave.ready = _FAR
+            return
+        self._release(wave.block, wave, now)
+
+    def _release(self, block: int, last: _Wave | None, now: float) -> None:
+        """All have met: waves go on, and their waiting is charged to what kept the last one."""
+        waiting, self.at_barrier[block] = self.at_barrier[block], []
+        for wave, since in waiting:
+            wave.ready = now + self.machine.issue
+            for start, end, cause in [*last.log] if last else []:
+                begin, stop = max(start, since), min(end, now)
+                if stop > begin:
+                    wave.log.append((begin, stop, Cause.BARRIERS if cause is Cause.MATRIX else cause))
+            wave.log.append((now, wave.ready, Cause.BARRIERS))
+        for simd in {w.simd for w, _ in waiting}:
+            self._schedule(simd, now + 1)
+
+    def _end(self, wave: _Wave, now: float) -> None:
+        wave.ready = _FAR
+        wave.pc = len(wave.code) - 1
+        drained = max((now + self.machine.issue, *wave.vector))
+        self.end = max(self.end, drained)
+        self.alive[wave.block] -= 1
+        waiting = self.at_barrier[wave.block]
+        if waiting and len(waiting) == self.alive[wave.block]:
+            self._release(wave.block, None, now)
+
+    # ------------------------------------------------------------ the account
+
+    def _charge(self, wave: _Wave, start: float, now: float) -> None:
+        """Charge the gap in which a matrix unit stood still to what this wave was waiting for in it."""
+        left = now - start
+        covered = start
+        for begin, end, cause in sorted(wave.log, key=_start):
+            begin, end = max(begin, covered), min(end, now)
+            if end > begin and cause is not Cause.MATRIX:
+                self.lost.append((begin, end, cause))
+                left -= end - begin
+                covered = end
+        if left > 0:
+            self.lost.append((now - left, now, Cause.ISSUE))
+
+    def result(self) -> CuTiming:
+        """Cycles of the whole, with the passes that were not simulated at the rate of the last ones."""
+        simds = self.machine.simds
+        starts = [max(h[i] for h in self.headers) for i in range(self.passes)]
+        first = min(WARM_PASSES, self.passes - 2)
+        if first >= 0:
+            begin, stop, count = starts[first], starts[-1], self.passes - 1 - first
+        else:  # a loop of one pass or none: all of it is the pass
+            begin, stop, count = 0.0, self.end, max(self.passes, 1)
+        per_pass = (stop - begin) / count
+        lost = dict.fromkeys((Cause.LDS, Cause.ISSUE, Cause.BARRIERS, Cause.MEMORY), 0.0)
+        for a, b, cause in self.lost:
+            overlap = min(b, stop) - max(a, begin)
+            if overlap > 0:
+                lost[cause] += overlap / simds / count
+        busy = sum(max(min(b, stop) - max(a, begin), 0.0) for a, b in self.worked) / simds / count
+        rest = per_pass - busy - sum(lost.values())
+        lost[Cause.ISSUE] += max(rest, 0.0)
+        cycles = self.end + per_pass * (self.most - self.passes)
+        fill = self.end - per_pass * self.passes
+        return CuTiming(self.blocks, cycles, fill, per_pass if self.passes else 0.0, busy, lost, self.lds_work)
+
+
+def _start(entry: tuple[float, float, Cause]) -> float:
+    return entry[0]
+
+
+_KIND: Final = {
+    Unit.VALU: 1,
+    Unit.MFMA: 1,
+    Unit.SALU: 2,
+    Unit.SMEM: 2,
+    Unit.LDS: 4,
+    Unit.VMEM: 8,
+    Unit.FLAT: 12,
+    Unit.BRANCH: 16,
+    Unit.WAIT: 0,
+    Unit.BARRIER: 0,
+    Unit.PRIORITY: 0,
+    Unit.NOP: 0,
+    Unit.END: 0,
+}
+_LIGHT: Final = frozenset((Unit.VALU, Unit.SALU, Unit.SMEM, Unit.LDS, Unit.VMEM, Unit.FLAT, Unit.WAIT, Unit.PRIORITY, Unit.NOP))

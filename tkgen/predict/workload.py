@@ -1,0 +1,115 @@
+"""What a prediction is about: a compiled kernel, the sizes it runs on and the order of its blocks.
+
+>>> workload = Workload.of(tkgen.load("specs/ping_pong.tk").build(), {"M": 4096, "N": 4096, "K": 4096})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tkgen.emulate import Arg
+from tkgen.remap import RemapCall, compose
+from tkgen.targets.model import Occupancy
+
+if TYPE_CHECKING:
+    from tkgen.build import Build
+
+
+class PredictError(Exception):
+    """One sentence for the user: why this kernel cannot be predicted."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A matrix product C[m, n] of `element_bytes` operands over `k`, computed by blocks of `block` elements.
+
+    `tiles` gives the (row, column) of the block tile that each linear block index computes; `repeats` how many tiles
+    a block computes one after another (more than 1 for persistent grids). `arguments` makes the kernel's arguments.
+    """
+
+    name: str
+    hsaco: bytes = field(repr=False)
+    kernel: str
+    waves: int
+    grid: tuple[int, int, int]
+    dynamic_lds: int
+    occupancy: Occupancy
+    m: int
+    n: int
+    k: int
+    block: tuple[int, int, int]
+    dtype: str
+    element_bytes: int
+    output_bytes: int
+    tiles: Sequence[tuple[int, int]] = field(repr=False)
+    repeats: int
+    arguments: Callable[[], Sequence[Arg]] = field(repr=False)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of the product."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def flops_per_block(self) -> int:
+        """Matrix operations of one block tile, whole K-steps."""
+        rows, cols, step = self.block
+        return 2 * rows * cols * (-(-self.k // step) * step)
+
+    @property
+    def steps(self) -> int:
+        """K-steps of one tile."""
+        return -(-self.k // self.block[2])
+
+    @classmethod
+    def of(cls, build: Build, sizes: Mapping[str, int] | None = None) -> Workload:
+        """The workload of a build; `sizes` for its dynamic dimensions. ValueError for a size it cannot do."""
+        import torch
+
+        from tkgen import run
+
+        program = build.spec.program
+        extents = run.sizes(program, sizes)
+        shape = build.spec.plan.shape
+        run.check_sizes(program, shape.unroll, shape.tail_iterations, extents)
+        m, n, k = (extents[d.name] for d in (program.m, program.n, program.k))
+        grid = run.grid(program, extents)
+        rows, cols = -(-m // program.block[0]), -(-n // program.block[1])
+
+        def arguments() -> Sequence[Arg]:
+            # Zero pages that are never written cost nothing; only the block's own panels are touched.
+            tensors = {
+                t.name: torch.from_numpy(
+                    np.zeros([extents[d.name] for d in t.dims], np.float32 if t.dtype.bytes == 4 else np.uint16)
+                )
+                for t in run._arguments(program)
+            }
+            return [run.arguments(program, tensors, extents, run.scalar_values(program, _ones(program)))]
+
+        def _ones(spec: object) -> dict[str, float]:
+            return {s.name: 1.0 for s in program.scalars if s.default is None}
+
+        blocks = grid[0]
+        return cls(
+            name=build.spec.name,
+            hsaco=build.hsaco,
+            kernel=build.resources.kernel,
+            waves=program.waves,
+            grid=grid,
+            dynamic_lds=build.lds_bytes - build.resources.lds_static_bytes,
+            occupancy=build.occupancy,
+            m=m,
+            n=n,
+            k=k,
+            block=program.block,
+            dtype=program.a.tensor.dtype.spelling,
+            element_bytes=program.a.tensor.dtype.bytes,
+            output_bytes=program.accumulator.tensor.dtype.bytes,
+            tiles=compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap]).order(rows, cols),
+            repeats=-(-rows * cols // blocks),
+            arguments=arguments,
+        )
