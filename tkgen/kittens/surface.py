@@ -215,10 +215,10 @@ _BUILTINS = _names(
     __builtin_amdgcn_iglp_opt: the compiler interleaves loads and matrix instructions
     __builtin_amdgcn_readfirstlane: the first active lane's value, as a scalar
     __builtin_amdgcn_readlane: one lane's value, as a scalar
-    __builtin_amdgcn_workitem_id_x, __builtin_amdgcn_workitem_id_y, __builtin_amdgcn_workitem_id_z: the thread's
-    coordinates
-    __builtin_amdgcn_workgroup_id_x, __builtin_amdgcn_workgroup_id_y, __builtin_amdgcn_workgroup_id_z: the block's
-    coordinates
+    __builtin_amdgcn_workitem_id_x, __builtin_amdgcn_workitem_id_y,
+    __builtin_amdgcn_workitem_id_z: the thread's coordinates
+    __builtin_amdgcn_workgroup_id_x, __builtin_amdgcn_workgroup_id_y,
+    __builtin_amdgcn_workgroup_id_z: the block's coordinates
     __builtin_amdgcn_workgroup_size_x, __builtin_amdgcn_workgroup_size_y,
     __builtin_amdgcn_workgroup_size_z: the block's extents
     __builtin_amdgcn_implicitarg_ptr: the implicit kernel arguments
@@ -242,8 +242,8 @@ _BUILTINS = _names(
     __builtin_convertvector: convert each element
     __builtin_elementwise_max, __builtin_elementwise_min, __builtin_elementwise_abs,
     __builtin_elementwise_fma: element by element
-    __builtin_fabsf, __builtin_copysignf, __builtin_fminf, __builtin_fmaxf, __builtin_fmaf, __builtin_inff: float
-    functions
+    __builtin_fabsf, __builtin_copysignf, __builtin_fminf, __builtin_fmaxf, __builtin_fmaf,
+    __builtin_inff: float functions
     __ATOMIC_RELEASE, __ATOMIC_ACQUIRE, __ATOMIC_ACQ_REL, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED: memory orders
     __attribute__, ext_vector_type, address_space, always_inline: attributes: vectors of n elements, LDS (3), inlining
     __amdgpu_buffer_rsrc_t: a buffer descriptor

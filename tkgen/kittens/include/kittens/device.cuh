@@ -175,7 +175,7 @@ template <typename T> __device__ __forceinline__ void lds_write(lds_byte *addres
  */
 template <typename T> __device__ __forceinline__ lds_byte *lds_pointer(T *object, uint32_t offset, uint32_t uniform_offset = 0) {
     const uint32_t low = __builtin_amdgcn_perm(offset, offset, 0x0c0c0100u), high = __builtin_amdgcn_perm(offset, offset, 0x03020c0cu);
-    return (lds_byte *)((uint32_t)(lds_byte *)object + low + high + uniform_offset);
+    return (lds_byte *)(uintptr_t)((uint32_t)(uintptr_t)(lds_byte *)object + low + high + uniform_offset);
 }
 
 /// Every LDS write of this wave is visible to a wave that passes the next barrier.
