@@ -463,6 +463,63 @@ def test(
     raise typer.Exit(WRONG if any(r.failure for r in results) else OK)
 
 
+@app.command()
+def sanitize(
+    file: Annotated[Path, typer.Argument(help="A code object, a C++ source (.cpp, .hip, .cu), or a spec (.tk).")],
+    grid: Annotated[str, typer.Option(help="Blocks to launch: X, X,Y or X,Y,Z.")] = "",
+    block: Annotated[str, typer.Option(help="Threads of a block: X, X,Y or X,Y,Z.")] = "",
+    lds: Annotated[int | None, typer.Option(min=0, help="Dynamic LDS of a block, in bytes.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="The kernel, where there are several.")] = None,
+    arg: Annotated[
+        list[str] | None, typer.Option(help="An argument, in order: `bf16[256,192]=randn`, `i32=7`, `{...}`, `gl(...)`.")
+    ] = None,
+    args_from: Annotated[str, typer.Option(help="FILE.py:FUNCTION that returns the arguments.")] = "",
+    schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try.")] = 5,
+    blocks: Annotated[str, typer.Option(help="Run these linear block ids alone: 0,3,8..11.")] = "",
+    budget: Annotated[int, typer.Option(min=1, help="Instructions a block may take before it counts as endless.")] = 50_000_000,
+    kittens: Annotated[Path | None, typer.Option(help="Compile against a real ThunderKittens checkout instead.")] = None,
+    target: Target = None,
+    define: Annotated[
+        list[str] | None, typer.Option("-D", "--define", metavar="NAME[=VALUE]", help="A macro, or a spec's size.")
+    ] = None,
+    include: Annotated[
+        list[Path] | None, typer.Option("-I", "--include-root", help="Folders of headers, or that `include` may reach.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
+    how: Annotated[Format, typer.Option("--format", help="How to print what is found.")] = Format.TEXT,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks.")] = 1,
+    cxx: Cxx = None,
+) -> None:
+    """Run any gfx9 kernel under the race referee: races, waits, bounds, barriers, half-loaded tiles."""
+    from tkgen import sanitize as referee
+    from tkgen.emulate import EmulateError, native
+
+    try:
+        native.core()
+    except EmulateError as error:
+        _fail(str(error), TOOLCHAIN)
+    macros = dict(word.partition("=")[::2] for value in define or () for word in value.split())
+    request = referee.Request(
+        file, grid, block, lds, kernel, arg or (), args_from, target, macros, include or (), kittens, cxx, seed
+    )  # fmt: skip
+    try:
+        with _reported():
+            subject, launch = referee.prepare(request)
+            verdict = referee.sanitize(
+                subject, launch, schedules=schedules, blocks=referee.block_ids(blocks), budget=budget, workers=jobs
+            )
+    except (referee.ArgumentError, EmulateError) as error:
+        _fail(str(error), USAGE)
+    _show(verdict.diagnostics, how)
+    if how is Format.TEXT:
+        errors = sum(d.severity.value == "error" for d in verdict.diagnostics)
+        _say(
+            f"{file}: {errors or 'no'} finding{'s' if errors != 1 else ''} in {verdict.blocks} blocks on {verdict.schedules} "
+            f"schedules, {verdict.instructions} instructions"
+        )
+    raise typer.Exit(OK if verdict.clean else WRONG)
+
+
 # ---------------------------------------------------------------- the project
 
 

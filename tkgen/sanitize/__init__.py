@@ -1,0 +1,38 @@
+"""`tkgen sanitize`: any gfx9 kernel - a code object, a C++ source, a spec - run under the race referee, without a GPU.
+
+    subject = from_source(Path("gemm.cpp"), "gfx942")
+    arguments = parse(["{gl(bf16[256,192]=randn), gl(bf16[192,256]=randn), gl(f32[256,256]=nan:out)}"])
+    verdict = sanitize(subject, Launch((2, 2, 1), (256, 1, 1), arguments, lds_bytes=32768))
+    print(render_text(verdict.diagnostics))
+
+`subject` loads and compiles, `arguments` reads what to pass, `referee` runs the schedules, `report` turns findings into
+diagnostics, `places` finds the C++ line behind an instruction.
+"""
+
+from tkgen.sanitize.arguments import ArgumentError, Arguments, Output, from_file, parse
+from tkgen.sanitize.places import Places
+from tkgen.sanitize.request import Request, block_ids, prepare
+from tkgen.sanitize.referee import DEFAULT_BUDGET, Verdict, sanitize
+from tkgen.sanitize.subject import SOURCES, Launch, Subject, from_code_object, from_source, from_spec, is_code_object
+
+__all__ = [
+    "DEFAULT_BUDGET",
+    "SOURCES",
+    "ArgumentError",
+    "Arguments",
+    "Launch",
+    "Output",
+    "Places",
+    "Request",
+    "Subject",
+    "Verdict",
+    "block_ids",
+    "from_code_object",
+    "from_file",
+    "from_source",
+    "from_spec",
+    "is_code_object",
+    "parse",
+    "prepare",
+    "sanitize",
+]

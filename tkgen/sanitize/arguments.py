@@ -1,0 +1,325 @@
+"""Kernel arguments in a line of text each, for `--arg`:
+
+    bf16[256,192]=randn          a buffer and what is in it
+    C:f32[256,256]=nan:out       named C in findings; every byte must be written
+    B:bf16[192,256]=randn:in     a store into it is a finding
+    i32=7                        a number
+    {bf16[256,192]=randn, i64=1} a struct passed by value
+    gl(bf16[256,192]=randn)      a ThunderKittens tensor with four run-time extents: pointer, then b, d, r, c as size_t
+    gl(bf16[256,192]=randn, rc)  one whose rows and columns alone are known at run time
+
+or as a Python function in a file of the user's, for `--args-from`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tkgen.emulate import Arg, Buffer, Outcome, Scalar, Struct
+
+Check = Callable[[Outcome, Sequence[Arg]], str]
+"""What is wrong with the numbers a launch left, in words; empty where they are right."""
+
+# Elements as numpy stores them; bf16 as its bits.
+_ELEMENTS: Final[dict[str, Any]] = {
+    "bf16": np.uint16, "f16": np.float16, "f32": np.float32, "f64": np.float64,
+    "i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16,
+    "i32": np.int32, "u32": np.uint32, "i64": np.int64, "u64": np.uint64,
+}  # fmt: skip
+_FILLS: Final = ("randn", "rand", "zeros", "ones", "nan", "arange")
+_ROLES: Final = ("in", "out", "inout")
+_MAX_BYTES: Final = 1 << 32  # of all buffers of a launch
+
+
+class ArgumentError(ValueError):
+    """An argument that cannot be understood or made; the message says where and what may stand there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Output(Buffer):
+    """A buffer of which the kernel must write every byte."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Makes the arguments of one launch afresh, the same each time; `check` judges what the launch left in them."""
+
+    make: Callable[[], Sequence[Arg]]
+    check: Check | None = None
+
+
+def parse(texts: Iterable[str], seed: int = 0) -> Arguments:
+    """The arguments that `texts` describe. Raises ArgumentError."""
+    described = list(texts)
+    makers = [_Parser(text).whole() for text in described]
+    total = sum(maker.size for maker in makers)
+    if total > _MAX_BYTES:
+        raise ArgumentError(f"the buffers take {total} bytes; the emulator is for small sizes, {_MAX_BYTES} bytes at most")
+
+    def make() -> Sequence[Arg]:
+        generator = np.random.default_rng(seed)
+        return [maker.make(generator) for maker in makers]
+
+    make()  # what numpy refuses, it refuses here
+    return Arguments(make)
+
+
+# ---------------------------------------------------------------- the language
+
+
+@dataclass(frozen=True)
+class _Maker:
+    make: Callable[[np.random.Generator], Arg]
+    size: int  # bytes of buffers
+    extents: tuple[int, ...] = field(default=())
+
+
+_TOKEN: Final = re.compile(r"\s*(0x[0-9a-fA-F]+|-?\d+\.?\d*(?:[eE][+-]?\d+)?|-?(?:inf|nan)\b|[A-Za-z_]\w*|\S)")
+
+
+class _Parser:
+    """One argument's text, read token by token."""
+
+    def __init__(self, text: str):
+        self.text = text
+        self.tokens = [(m[1], m.start(1)) for m in _TOKEN.finditer(text)]
+        self.at = 0
+
+    def whole(self) -> _Maker:
+        maker = self.argument()
+        if self.at < len(self.tokens):
+            raise self.error("the end")
+        return maker
+
+    # ------------------------------------------------------------ tokens
+
+    def peek(self, ahead: int = 0) -> str:
+        at = self.at + ahead
+        return self.tokens[at][0] if at < len(self.tokens) else ""
+
+    def take(self) -> str:
+        token = self.peek()
+        self.at += 1
+        return token
+
+    def expect(self, token: str) -> None:
+        if self.peek() != token:
+            raise self.error(f"`{token}`")
+        self.at += 1
+
+    def accept(self, token: str) -> bool:
+        if self.peek() == token:
+            self.at += 1
+            return True
+        return False
+
+    def error(self, expected: str) -> ArgumentError:
+        column = self.tokens[self.at][1] + 1 if self.at < len(self.tokens) else len(self.text) + 1
+        found = f"`{self.peek()}`" if self.peek() else "its end"
+        return ArgumentError(f"argument `{self.text}`, column {column}: expected {expected}, found {found}")
+
+    # ------------------------------------------------------------ rules
+
+    def argument(self) -> _Maker:
+        if self.peek() == "{":
+            return self.struct()
+        if self.peek() == "gl" and self.peek(1) == "(":
+            return self.tensor()
+        name = ""
+        if self.peek(1) == ":" and self.peek() not in _ELEMENTS:
+            name = self.take()
+            self.expect(":")
+            if not re.fullmatch(r"[A-Za-z_]\w*", name):
+                self.at -= 2
+                raise self.error("a name")
+        kind = self.peek()
+        if kind not in _ELEMENTS:
+            raise self.error(f"a type ({', '.join(_ELEMENTS)}), `{{` or `gl(`")
+        self.at += 1
+        return self.buffer(kind, name) if self.peek() == "[" else self.scalar(kind)
+
+    def struct(self) -> _Maker:
+        self.expect("{")
+        members = [self.argument()]
+        while self.accept(","):
+            members.append(self.argument())
+        self.expect("}")
+        return _Maker(lambda g: Struct([m.make(g) for m in members]), sum(m.size for m in members))
+
+    def tensor(self) -> _Maker:
+        self.expect("gl")
+        self.expect("(")
+        data = self.argument()
+        if not 1 <= len(data.extents) <= 4:
+            raise self.error("a buffer of 1 to 4 extents before this")
+        axes = "bdrc"
+        if self.accept(","):
+            axes = self.peek()
+            if not axes or not re.fullmatch("b?d?r?c?", axes):
+                raise self.error("run-time extents, some of b, d, r, c in this order")
+            self.at += 1
+        self.expect(")")
+        extents = dict(zip("bdrc", (1,) * (4 - len(data.extents)) + data.extents, strict=True))
+        return _Maker(lambda g: Struct([data.make(g), *(Scalar("u64", extents[a]) for a in axes)]), data.size)
+
+    def scalar(self, kind: str) -> _Maker:
+        value: int | float = 0
+        if self.accept("="):
+            value = self.number()
+        if kind == "bf16":
+            bits = int(to_bf16(np.array([value], dtype=np.float32))[0])
+            return _Maker(lambda g: Scalar("u16", bits), 0)
+        if not kind.startswith("f"):
+            limits = np.iinfo(_ELEMENTS[kind])
+            if value != value or value in (float("inf"), -float("inf")) or value != int(value):
+                raise ArgumentError(f"argument `{self.text}`: {kind} holds whole numbers")
+            value = int(value)
+            if not limits.min <= value <= limits.max:
+                raise ArgumentError(f"argument `{self.text}`: {value} does not fit {kind}")
+        return _Maker(lambda g: Scalar(kind, value), 0)
+
+    def number(self) -> int | float:
+        token = self.peek()
+        try:
+            value = int(token, 0) if re.fullmatch(r"-?\d+|0x[0-9a-fA-F]+", token) else float(token)
+        except ValueError:
+            raise self.error("a number") from None
+        self.at += 1
+        return value
+
+    def buffer(self, kind: str, name: str) -> _Maker:
+        extents = self.extents()
+        count = 1
+        for extent in extents:
+            count *= extent
+        size = count * np.dtype(_ELEMENTS[kind]).itemsize
+        fill: str | float = "zeros"
+        if self.accept("="):
+            fill = self.take() if self.peek() in _FILLS else self.number()
+        role = "inout"
+        if self.accept(":"):
+            role = self.peek()
+            if role not in _ROLES:
+                raise self.error(f"one of {', '.join(_ROLES)}")
+            self.at += 1
+        if size > _MAX_BYTES:
+            raise ArgumentError(f"argument `{self.text}`: {size} bytes; a launch may have {_MAX_BYTES} bytes of buffers")
+
+        def make(generator: np.random.Generator) -> Arg:
+            data = filled(kind, count, fill, generator).reshape(extents)
+            return Output(data, name) if role == "out" else Buffer(data, name, writable=role != "in")
+
+        return _Maker(make, size, tuple(extents))
+
+    def extents(self) -> list[int]:
+        self.expect("[")
+        found = []
+        while True:
+            if not re.fullmatch(r"\d{1,12}", self.peek()):
+                raise self.error("an extent")
+            found.append(int(self.take()))
+            if self.accept("]"):
+                return found
+            self.expect(",")
+
+
+def filled(kind: str, count: int, fill: str | float, generator: np.random.Generator) -> npt.NDArray[Any]:
+    """`count` elements: random ones in -2 .. 2 for integers, NaN as the largest number there."""
+    whole = not (kind.startswith("f") or kind == "bf16")
+    values: npt.NDArray[Any]
+    if fill == "arange":
+        values = np.arange(count)
+    elif fill == "zeros" or not count:
+        values = np.zeros(count)
+    elif fill == "ones":
+        values = np.ones(count)
+    elif fill in ("randn", "rand") and whole:
+        values = generator.integers(0 if kind.startswith("u") else -2, 3, count)
+    elif fill == "randn":
+        values = generator.standard_normal(count, dtype=np.float32)
+    elif fill == "rand":
+        values = generator.random(count, dtype=np.float32)
+    elif fill == "nan" or fill != fill:
+        values = np.full(count, np.iinfo(_ELEMENTS[kind]).max if whole else np.nan)
+    else:
+        values = np.full(count, fill)
+    if kind == "bf16":
+        return to_bf16(values.astype(np.float32))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(_ELEMENTS[kind])
+
+
+def to_bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
+    """The bits of bf16 numbers, rounded to nearest even; NaN stays NaN."""
+    bits = values.view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(values), 0x7FC0, rounded).astype(np.uint16)
+
+
+# ---------------------------------------------------------------- arguments by a Python function
+
+
+def from_file(place: str) -> Arguments:
+    """The arguments that a function returns, `place` being `FILE.py:FUNCTION` (or FILE.py, for its `arguments`).
+
+    The function takes nothing and returns a list of `tkgen.emulate` arguments; it is called once for each launch. Where the file has
+    a function `check(outcome, arguments)`, that judges the numbers: it returns what is wrong, or nothing, or asserts.
+    """
+    file, _, name = place.partition(":")
+    module = _module(Path(file))
+    make = getattr(module, name or "arguments", None)
+    if not callable(make):
+        raise ArgumentError(f"{file} has no function {name or 'arguments'}")
+    check = getattr(module, "check", None)
+
+    def made() -> Sequence[Arg]:
+        args = _called(make, place)
+        if not isinstance(args, list | tuple) or not all(hasattr(a, "__dataclass_fields__") for a in args):
+            raise ArgumentError(f"{place} must return a list of Buffer, Scalar, Struct or Bytes of tkgen.emulate")
+        return list(args)
+
+    made()
+    return Arguments(made, _checker(check, file) if callable(check) else None)
+
+
+def _module(file: Path) -> object:
+    if not file.is_file():
+        raise ArgumentError(f"no file {file}")
+    spec = importlib.util.spec_from_file_location(f"tkgen_arguments_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise ArgumentError(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    _called(lambda: spec.loader.exec_module(module), str(file))  # type: ignore[union-attr]
+    return module
+
+
+def _called(function: Callable[[], Any], what: str) -> Any:
+    """The user's own code: whatever it raises becomes a message."""
+    try:
+        return function()
+    except Exception as error:
+        raise ArgumentError(f"{what} failed: {type(error).__name__}: {error}") from error
+
+
+def _checker(check: Callable[..., Any], file: str) -> Check:
+    takes_arguments = len(inspect.signature(check).parameters) > 1
+
+    def judge(outcome: Outcome, args: Sequence[Arg]) -> str:
+        try:
+            result = check(outcome, args) if takes_arguments else check(outcome)
+        except AssertionError as error:
+            return str(error) or f"an assertion of {file} failed"
+        except Exception as error:
+            raise ArgumentError(f"check of {file} failed: {type(error).__name__}: {error}") from error
+        return result if isinstance(result, str) else "" if result in (None, True) else f"check of {file} says {result!r}"
+
+    return judge

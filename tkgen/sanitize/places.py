@@ -1,0 +1,108 @@
+"""From an address in a code object to C++ lines: the instruction's own, and every call that was inlined around it.
+
+Line tables alone name the innermost line, which for tile libraries is always deep in a header. DWARF's inlined subroutines
+(DWARF 5, section 3.3.8.2), which clang writes even with `-gline-tables-only`, lead from there to the kernel's own line.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from elftools.common.exceptions import DWARFError, ELFError
+from elftools.elf.elffile import ELFFile
+
+from tkgen.emulate import CodeObject
+from tkgen.toolchain.compiler import Location
+
+
+@dataclass(frozen=True)
+class _Call:
+    """An inlined call: addresses `begin`..`end`, how many calls stand around it, and the place of the call."""
+
+    begin: int
+    end: int
+    depth: int
+    place: Location
+
+
+class Places:
+    """The places of one code object; empty where it has no debug information, or broken one."""
+
+    def __init__(self, code: CodeObject):
+        self._code = code
+        try:
+            self._calls = list(_calls(code.elf))
+        except (ELFError, DWARFError, struct.error, KeyError, ValueError, IndexError, AttributeError, TypeError, AssertionError):
+            self._calls = []
+
+    def frames(self, address: int) -> tuple[Location, ...]:
+        """Innermost first: the line of the instruction, then the line of each call around it. Empty where unknown."""
+        line = self._code.line(address)
+        if line is None:
+            return ()
+        around = sorted((c for c in self._calls if c.begin <= address < c.end), key=lambda c: -c.depth)
+        return (Location(*line), *(c.place for c in around))
+
+    def own(self, address: int) -> Location | None:
+        """The innermost line in the file that the kernel itself stands in, which is nobody's header."""
+        frames = self.frames(address)
+        return next((f for f in frames if f.file == frames[-1].file), None)
+
+
+def _calls(elf: bytes) -> Iterator[_Call]:
+    file = ELFFile(io.BytesIO(elf))
+    if not file.has_dwarf_info():
+        return
+    dwarf = file.get_dwarf_info(relocate_dwarf_sections=False)
+    for unit in dwarf.iter_CUs():
+        program = dwarf.line_program_for_CU(unit)
+        if program is not None:
+            yield from _calls_in(dwarf, unit, unit.get_top_DIE(), _names(program), 0)
+
+
+def _calls_in(dwarf: Any, unit: Any, die: Any, names: dict[int, str], depth: int) -> Iterator[_Call]:
+    for child in die.iter_children():
+        if child.tag == "DW_TAG_inlined_subroutine":
+            at = child.attributes
+            if "DW_AT_call_file" in at and "DW_AT_call_line" in at:
+                column = at["DW_AT_call_column"].value if "DW_AT_call_column" in at else 0
+                name = names.get(at["DW_AT_call_file"].value, "?")
+                place = Location(name, at["DW_AT_call_line"].value, column)
+                for begin, end in _ranges(dwarf, unit, child):
+                    yield _Call(begin, end, depth, place)
+        if child.has_children:
+            yield from _calls_in(dwarf, unit, child, names, depth + 1)
+
+
+def _ranges(dwarf: Any, unit: Any, die: Any) -> Iterator[tuple[int, int]]:
+    at = die.attributes
+    if "DW_AT_ranges" in at:
+        base = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
+        start = base.value if base else 0
+        for entry in dwarf.range_lists().get_range_list_at_offset(at["DW_AT_ranges"].value, unit):
+            if hasattr(entry, "base_address"):
+                start = entry.base_address
+            else:
+                offset = 0 if getattr(entry, "is_absolute", False) else start
+                yield entry.begin_offset + offset, entry.end_offset + offset
+    elif "DW_AT_low_pc" in at and "DW_AT_high_pc" in at:
+        low, high = at["DW_AT_low_pc"].value, at["DW_AT_high_pc"]
+        yield low, high.value if high.form == "DW_FORM_addr" else low + high.value
+
+
+def _names(program: Any) -> dict[int, str]:
+    """File names by their number, spelled as `CodeObject.line` spells them."""
+    first = 0 if program["version"] >= 5 else 1
+    folders = program["include_directory"]
+    names = {}
+    for number, entry in enumerate(program["file_entry"], first):
+        name = entry.name.decode("utf-8", "replace")
+        at = entry.dir_index - first
+        folder = folders[at].decode("utf-8", "replace") if 0 <= at < len(folders) else ""
+        bare = name.startswith("/") or (program["version"] >= 5 and entry.dir_index == 0) or not folder
+        names[number] = name if bare else f"{folder}/{name}"
+    return names

@@ -1,0 +1,102 @@
+"""Run a kernel on several schedules under the referee and say what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tkgen.diagnostics import Diagnostic, Severity
+from tkgen.emulate import launch as emulate
+from tkgen.run import interleavings
+from tkgen.sanitize.report import Seen, diagnostics, in_order, unwritten
+from tkgen.sanitize.subject import Launch, Subject
+from tkgen.toolchain.compiler import ToolchainError
+from tkgen.toolchain.metadata import read_resources
+
+DEFAULT_BUDGET = 50_000_000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found, and how hard was looked: schedules run, blocks of each, instructions of all together."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    schedules: int
+    blocks: int
+    instructions: int
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing worse than a warning was found."""
+        return not any(d.severity is Severity.ERROR for d in self.diagnostics)
+
+
+def sanitize(
+    subject: Subject,
+    launch: Launch,
+    *,
+    schedules: int = 5,
+    blocks: Sequence[int] | None = None,
+    budget: int = DEFAULT_BUDGET,
+    workers: int = 1,
+    progress: Callable[[str], None] | None = None,
+) -> Verdict:
+    """Run the kernel on `schedules` interleavings of its waves, each with fresh arguments; stops where it did not end.
+
+    `blocks` restricts the run to these linear block ids, and with it the search for unwritten output is off, as are the
+    arguments' own checks. `budget` bounds the instructions of a block. `progress` is told each schedule before it runs.
+    Raises EmulateError where the launch cannot start, ArgumentError where the user's functions fail.
+    """
+    seen: list[Seen] = []
+    rest: dict[str, Diagnostic] = {}
+    instructions = done = 0
+    for order in interleavings(schedules):
+        if progress is not None:
+            progress(str(order))
+        args = launch.arguments.make()
+        outcome = emulate(
+            subject.code,
+            args=args,
+            grid=launch.grid,
+            block=launch.block,
+            kernel=launch.kernel,
+            lds_bytes=launch.lds_bytes,
+            blocks=blocks,
+            policy=order.policy,
+            seed=order.seed,
+            watch=True,
+            poison=True,
+            budget=budget,
+            workers=workers,
+        )
+        done += 1
+        instructions += outcome.instructions
+        seen += [Seen(str(order), finding, outcome) for finding in outcome.findings]
+        if not outcome.completed:
+            break
+        if blocks is None:
+            found = unwritten(outcome, args)
+            wrong = launch.arguments.check(outcome, args) if launch.arguments.check is not None else ""
+            if wrong:
+                found.append(Diagnostic("E712", f"the numbers are wrong: {wrong}", notes=(f"on the schedule `{order}`",)))
+            for diagnostic in found:
+                rest.setdefault(diagnostic.code + diagnostic.message.split(":")[0], diagnostic)
+    found = [*diagnostics(subject, seen, done), *rest.values(), *_scratch(subject, launch)]
+    total = launch.grid[0] * launch.grid[1] * launch.grid[2] if blocks is None else len(blocks)
+    return Verdict(tuple(in_order(found)), done, total, instructions)
+
+
+def _scratch(subject: Subject, launch: Launch) -> list[Diagnostic]:
+    """A warning where the kernel keeps registers in memory."""
+    name = subject.code.kernel(launch.kernel).name
+    try:
+        resources = read_resources(subject.code.elf)[name]
+    except (ToolchainError, KeyError):
+        return []  # metadata of another make: the run does not depend on it
+    if resources.clean:
+        return []
+    spills = resources.vgpr_spills + resources.sgpr_spills
+    what = f"{spills} registers spilled, {resources.scratch_bytes} bytes of scratch per lane"
+    note = "scratch is global memory: each access costs hundreds of cycles"
+    bounds = f"compiled for blocks of up to {resources.max_workgroup} threads: __launch_bounds__ says how many there are"
+    return [Diagnostic("W701", f"{name} keeps registers in memory: {what}", notes=(note, bounds))]

@@ -1,0 +1,303 @@
+"""From what the referee saw to diagnostics: findings of one cause become one, told in the terms of who writes kernels.
+
+A load of one tile is dozens of instructions, and each may race with dozens of others, on every schedule. What the reader wants to know is
+which two statements those are, so findings are grouped by code, statements and buffer; the earliest one is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.emulate import Access, Finding, Kind, Outcome, Space
+from tkgen.emulate.arguments import buffers
+from tkgen.sanitize.arguments import Arg, Output
+from tkgen.sanitize.subject import Subject
+from tkgen.source import SourceFile, Span
+from tkgen.toolchain.compiler import Location
+
+_CODES: Final = {
+    Kind.BARRIER_COUNT: "E704",
+    Kind.DEADLOCK: "E704",
+    Kind.BUDGET: "E710",
+    Kind.UNKNOWN_INSTRUCTION: "E711",
+    Kind.UNSUPPORTED: "E711",
+    Kind.BAD_JUMP: "E711",
+    Kind.TRAP: "E711",
+    Kind.ILLEGAL_OPERAND: "E711",
+    Kind.LDS_OUT_OF_BOUNDS: "E703",
+    Kind.GLOBAL_OUT_OF_BOUNDS: "E703",
+    Kind.READ_ONLY_WRITE: "E703",
+    Kind.SCRATCH_OUT_OF_BOUNDS: "E703",
+    Kind.UNINITIALISED_LDS: "E702",
+    Kind.RACE: "E701",
+    Kind.BLOCK_RACE: "E701",
+    Kind.READ_BEFORE_WAIT: "E705",
+    Kind.OVERWRITE_BEFORE_WAIT: "E705",
+    Kind.UNINITIALISED_REGISTER: "E708",
+    Kind.MISALIGNED: "E709",
+}
+# What stops the kernel, then what makes it read or write wrong bytes, then what follows from those.
+_ORDER: Final = ("E711", "E704", "E710", "E703", "E702", "E701", "E705", "E708", "E706", "E707", "E709", "E712", "W701")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A finding, the schedule it was seen on, and the launch it comes from."""
+
+    schedule: str
+    finding: Finding
+    outcome: Outcome
+
+
+def diagnostics(subject: Subject, seen: Sequence[Seen], schedules: int) -> list[Diagnostic]:
+    """One diagnostic for each cause, the most important first."""
+    groups: dict[tuple[object, ...], list[Seen]] = {}
+    for each in seen:
+        groups.setdefault(_key(subject, each), []).append(each)
+    found = [_Group(subject, members, schedules).diagnostic() for members in groups.values()]
+    return in_order(found)
+
+
+def in_order(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """The most important first; those of one code as they were found."""
+    return sorted(found, key=lambda d: _ORDER.index(d.code))
+
+
+def code_of(finding: Finding) -> str:
+    """The diagnostic code of a finding."""
+    both_write = finding.second is not None and finding.first.access == finding.second.access == "writes"
+    if finding.kind in (Kind.RACE, Kind.BLOCK_RACE) and finding.space is Space.GLOBAL and both_write:
+        return "E706"
+    return _CODES[finding.kind]
+
+
+def statement(subject: Subject, access: Access) -> Location | None:
+    """The line of the kernel's own file behind an instruction; for a spec the line of the generated kernel."""
+    if subject.spec is not None:
+        frames = subject.places.frames(access.address)
+        return frames[-1] if frames else None
+    return subject.places.own(access.address)
+
+
+def _key(subject: Subject, seen: Seen) -> tuple[object, ...]:
+    finding = seen.finding
+    places: list[object] = []
+    for access in (finding.first, finding.second):
+        if access is not None:
+            place = statement(subject, access)
+            line = place.line if place is not None else access.address
+            if place is not None and subject.spec_line is not None:
+                line = subject.spec_line(place.line)
+            places.append((place.file if place else "", line, access.access))
+    ordered = sorted(places, key=str) if finding.kind in (Kind.RACE, Kind.BLOCK_RACE) else places
+    return (code_of(finding), finding.kind, *ordered, finding.space, finding.buffer)
+
+
+class _Group:
+    """All sightings of one cause; `shown` is the earliest, by iteration and by schedule."""
+
+    def __init__(self, subject: Subject, members: list[Seen], schedules: int):
+        self.subject = subject
+        self.members = members
+        self.schedules = schedules
+        earliest = min(members, key=lambda m: (m.finding.block, _iteration(m.finding)))
+        self.shown, self.outcome = earliest.finding, earliest.outcome
+
+    def diagnostic(self) -> Diagnostic:
+        shown = self.shown
+        message, fix = self.words()
+        primary = self.label(shown.first)
+        second = self.label(shown.second) if shown.second is not None else None
+        secondary = (second,) if second is not None and (primary is None or second.span != primary.span) else ()
+        notes = [self.party(a) for a in (shown.first, shown.second) if a is not None]
+        return Diagnostic(code_of(shown), message, primary, secondary, (*notes, self.where()), Fix(fix) if fix else None)
+
+    # ------------------------------------------------------------ parts
+
+    def label(self, access: Access) -> Label | None:
+        place = statement(self.subject, access)
+        text = f"wave {access.wave} {access.access} here" if self.shown.space in (Space.LDS, Space.GLOBAL) else f"wave {access.wave}"
+        if place is None:
+            return Label(_listing(self.subject, self.outcome, access), text)
+        return Label(span_of(self.subject, place), text)
+
+    def party(self, access: Access) -> str:
+        text = f"wave {access.wave}: `{access.text}` at 0x{access.address:x}, iteration {access.instance}"
+        text += f", after {access.epoch} barrier{'s' if access.epoch != 1 else ''}"
+        if self.shown.kind in (Kind.RACE,) and access.done is not None and access.done != access.epoch:
+            text += f", complete after {access.done}"
+        place = statement(self.subject, access)
+        frames = self.subject.places.frames(access.address)
+        if self.subject.spec is not None and place is not None:
+            text += f" ({place.file}:{place.line})"
+        elif len(frames) > 1 and place is not None and frames[0] != place:
+            text += f" (in {frames[0].file}:{frames[0].line})"
+        return text
+
+    def where(self) -> str:
+        shown = self.shown
+        parts = []
+        if shown.space is Space.LDS:
+            parts.append(f"LDS bytes {shown.offset}..{shown.offset + max(shown.size, 1) - 1}")
+        elif shown.space is Space.GLOBAL and shown.buffer:
+            parts.append(f"byte {shown.offset} of {shown.buffer}")
+        parts.append(f"block {shown.block[0]},{shown.block[1]},{shown.block[2]}")
+        seen = len({m.schedule for m in self.members})
+        parts.append(f"seen on {seen} of {self.schedules} schedules")
+        pairs = len({(m.finding.first.address, m.finding.second and m.finding.second.address) for m in self.members})
+        if pairs > 1:
+            parts.append(f"{pairs} {'pairs of instructions' if shown.second else 'instructions'} like this")
+        return ", ".join(parts)
+
+    # ------------------------------------------------------------ words
+
+    def words(self) -> tuple[str, str]:
+        """The message, and what to do."""
+        shown = self.shown
+        first, second = shown.first, shown.second
+        match shown.kind:
+            case Kind.RACE if shown.space is Space.LDS and second is not None:
+                return self.lds_race(first, second)
+            case Kind.RACE if second is not None:
+                if code_of(shown) == "E706":
+                    return (
+                        f"waves {second.wave} and {first.wave} both write byte {shown.offset} of {shown.buffer}",
+                        "give each wave its own part of the output: coordinates are in units of the tile stored",
+                    )
+                return (
+                    f"wave {first.wave} {first.access} byte {shown.offset} of {shown.buffer}, which wave {second.wave} "
+                    f"{second.access} with no barrier between",
+                    "",
+                )
+            case Kind.BLOCK_RACE if second is not None:
+                if code_of(shown) == "E706":
+                    return (
+                        f"two blocks write byte {shown.offset} of {shown.buffer}",
+                        "every output tile belongs to one block: coordinates are in units of the tile stored",
+                    )
+                return f"two blocks touch byte {shown.offset} of {shown.buffer}, and nothing orders blocks", ""
+            case Kind.UNINITIALISED_LDS:
+                return (
+                    f"wave {first.wave} reads bytes of LDS that no wave ever wrote",
+                    "is all of the tile loaded? A collective group<N>::load must run on all N waves of its group",
+                )
+            case Kind.LDS_OUT_OF_BOUNDS:
+                return shown.message, "check --lds, the tile's extents and subtile indices, which count subtiles"
+            case Kind.GLOBAL_OUT_OF_BOUNDS:
+                return shown.message, "tile coordinates are in units of the tile moved, not of elements"
+            case Kind.READ_ONLY_WRITE:
+                return shown.message, ""
+            case Kind.BARRIER_COUNT | Kind.DEADLOCK:
+                return shown.message, "let all waves pass the same barriers: none inside the branch of one role alone"
+            case Kind.READ_BEFORE_WAIT | Kind.OVERWRITE_BEFORE_WAIT:
+                return shown.message, "wait first: s_waitcnt vmcnt(0) for global loads, lgkmcnt(0) for LDS"
+            case Kind.UNINITIALISED_REGISTER:
+                return shown.message, "is the accumulator zeroed, all of it?"
+            case _:
+                return shown.message, ""
+
+    def lds_race(self, first: Access, second: Access) -> tuple[str, str]:
+        """`second` came earlier in the run, which says nothing; program order says which was meant to."""
+        if second.epoch < first.epoch:
+            late = "write" if second.access != "reads" else "read"
+            return (
+                f"wave {second.wave} passes the barrier before its {late} of LDS is complete, and wave {first.wave} "
+                f"{first.access} the same bytes after it",
+                f"wait for the {late} before the barrier: s_waitcnt {'vmcnt' if 'load' in second.text else 'lgkmcnt'}(0)",
+            )
+        if "reads" not in (first.access, second.access):
+            return (
+                f"waves {second.wave} and {first.wave} both write the same bytes of LDS, no barrier between",
+                "let one wave, or one group of waves, load each part of a tile",
+            )
+        read, write = (first, second) if first.access == "reads" else (second, first)
+        order = self.order(read, write)
+        if order < 0:
+            return (
+                f"wave {read.wave} may still read bytes of LDS that wave {write.wave} overwrites: no barrier between",
+                "put a barrier after the last read of the tile, before it is loaded again, or alternate between two buffers",
+            )
+        if order > 0:
+            return (
+                f"wave {read.wave} may read bytes of LDS before wave {write.wave} has written them: no barrier between",
+                "put a barrier between the load of the tile and the reads of it",
+            )
+        return (
+            f"wave {read.wave} reads bytes of LDS while wave {write.wave} writes them: no barrier orders the two",
+            "put a barrier between them, on all waves",
+        )
+
+    def order(self, read: Access, write: Access) -> int:
+        """Below 0 where one wave would read first, above where it would write first, 0 where the code does not say.
+
+        In one loop the order is by iteration, then by address; before or after a loop by address. Code of different roles
+        has no order.
+        """
+        counts = [int(self.outcome.counts[(a.address - self.outcome.code.text[0]) // 4]) for a in (read, write)]
+        if counts[0] == counts[1]:
+            return -1 if (read.instance, read.address) < (write.instance, write.address) else 1
+        waves = len(self.outcome.barriers)
+        if waves in counts:
+            return -1 if read.address < write.address else 1
+        return 0
+
+
+def unwritten(outcome: Outcome, args: Sequence[Arg]) -> list[Diagnostic]:
+    """A diagnostic for each output that has bytes which no wave wrote."""
+    found = []
+    for number, buffer in enumerate(buffers(args)):
+        if isinstance(buffer, Output):
+            gaps = outcome.unwritten(buffer)
+            if gaps:
+                size, missing = len(buffer.bytes()), sum(end - begin for begin, end in gaps)
+                name = buffer.name or f"buffer {number}"
+                more = f" and {len(gaps) - 3} more ranges" if len(gaps) > 3 else ""
+                ranges = ", ".join(f"{begin}..{end - 1}" for begin, end in gaps[:3]) + more
+                found.append(
+                    Diagnostic(
+                        "E707",
+                        f"{missing} of {size} bytes of {name} are never written",
+                        notes=(f"bytes {ranges}",),
+                        fix=Fix("check the grid, and that the waves' tiles cover the block's"),
+                    )
+                )
+    return found
+
+
+def span_of(subject: Subject, place: Location) -> Span:
+    """The text of a line, without the blanks around it; of the spec where there is one."""
+    file, number = subject.source(place), place.line
+    if subject.spec is not None and subject.spec_line is not None:
+        line = subject.spec_line(place.line)
+        if line:
+            file, number = subject.spec, line
+    return _line_span(file, number)
+
+
+def _line_span(file: SourceFile, number: int) -> Span:
+    number = min(max(number, 1), len(file.line_starts))
+    start, line = file.line_starts[number - 1], file.line(number)
+    code = line.split(" //")[0].rstrip() or line.rstrip()
+    lead = len(code) - len(code.lstrip())
+    return Span(file, start + lead, start + max(len(code), lead))
+
+
+def _listing(subject: Subject, outcome: Outcome, access: Access) -> Span:
+    """Without debug information, the disassembly stands in for the source: a line of it."""
+    program, base = outcome.program, outcome.code.text[0]
+    starts = [int(i) for i in program.starts()]
+    at = (access.address - base) // 4
+    line = int(np.searchsorted(starts, at)) + 1
+    near = range(max(line - 20, 1), min(line + 20, len(starts)) + 1)
+    text = {n: f"{base + 4 * starts[n - 1]:#x}: {program.text(starts[n - 1])}" for n in near}
+    return _line_span(SourceFile(subject.name, "\n".join(text.get(n, "") for n in range(1, near[-1] + 1))), line)
+
+
+def _iteration(finding: Finding) -> tuple[int, int]:
+    second = finding.second.instance if finding.second is not None else 0
+    return finding.first.instance + second, finding.first.wave

@@ -1,0 +1,126 @@
+"""The options of `tkgen sanitize` as a subject and its launch: what the kind of file needs, and what is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tkgen.sanitize.arguments import ArgumentError, Arguments, from_file, parse
+from tkgen.sanitize.subject import SOURCES, Dim, Launch, Subject, from_code_object, from_source, from_spec, is_code_object
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for; empty where an option was not given."""
+
+    path: Path
+    grid: str = ""
+    block: str = ""
+    lds_bytes: int | None = None
+    kernel: str | None = None
+    arguments: Sequence[str] = ()
+    arguments_from: str = ""
+    target: str | None = None
+    defines: Mapping[str, str] | None = None
+    include_dirs: Sequence[Path] = ()
+    kittens: Path | None = None
+    cxx: str | None = None
+    seed: int = 0
+
+
+def prepare(request: Request) -> tuple[Subject, Launch]:
+    """Read or compile the file and make its launch.
+
+    Raises ArgumentError for options that are missing or wrong, SpecError, ToolchainError, EmulateError and OSError for
+    files that are.
+    """
+    path = request.path
+    if path.suffix == ".tk":
+        return _spec(request)
+    code = is_code_object(path)
+    if not code and path.suffix not in SOURCES:
+        raise ArgumentError(f"{path} is no code object of an AMD GPU, and its name ends neither in .tk nor in {', '.join(SOURCES)}")
+    given = _arguments(request)  # before the compiler is called
+    grid, block = _extents("--grid", request.grid), _extents("--block", request.block)
+    if code:
+        subject = from_code_object(path)
+        if request.target is not None and request.target != subject.code.target:
+            raise ArgumentError(f"{path} is compiled for {subject.code.target}, not for {request.target}")
+    else:
+        subject = from_source(
+            path,
+            request.target or "gfx942",
+            kittens=request.kittens,
+            include_dirs=request.include_dirs,
+            defines=request.defines,
+            cxx=request.cxx,
+        )
+    kernel = subject.code.kernel(request.kernel)
+    wanted = kernel.explicit_arguments
+    if given is None and wanted:
+        listed = ", ".join(f"{a.name} ({a.size} bytes{' by value' if a.kind == 'by_value' else ''})" for a in wanted)
+        raise ArgumentError(f"{kernel.name} takes arguments: {listed}; give each with --arg, or all with --args-from")
+    return subject, Launch(grid, block, given or Arguments(list), request.lds_bytes or 0, kernel.name)
+
+
+def _spec(request: Request) -> tuple[Subject, Launch]:
+    if request.arguments or request.arguments_from or request.kernel:
+        raise ArgumentError("a spec knows its kernel and makes its own arguments: leave out --arg, --args-from and --kernel")
+    numbers: dict[str, int | None] = {}
+    for name, value in (request.defines or {}).items():
+        if value != "dynamic" and not re.fullmatch(r"\d{1,12}", value):
+            raise ArgumentError(f"-D {name}={value}: a spec's dimensions and parameters are whole numbers or `dynamic`")
+        numbers[name] = None if value == "dynamic" else int(value)
+    try:
+        subject, launch = from_spec(
+            request.path,
+            request.target,
+            kittens=request.kittens,
+            include_roots=request.include_dirs,
+            defines=numbers,
+            cxx=request.cxx,
+            seed=request.seed,
+        )
+    except ValueError as error:
+        raise ArgumentError(str(error)) from error
+    if request.grid:
+        launch = replace(launch, grid=_extents("--grid", request.grid))
+    if request.block:
+        launch = replace(launch, block=_extents("--block", request.block))
+    if request.lds_bytes is not None:
+        launch = replace(launch, lds_bytes=request.lds_bytes)
+    return subject, launch
+
+
+def _arguments(request: Request) -> Arguments | None:
+    if request.arguments and request.arguments_from:
+        raise ArgumentError("--arg and --args-from exclude each other")
+    if request.arguments_from:
+        return from_file(request.arguments_from)
+    return parse(request.arguments, request.seed) if request.arguments else None
+
+
+def _extents(option: str, text: str) -> Dim:
+    """`X`, `X,Y` or `X,Y,Z`, also with x between."""
+    if not text:
+        raise ArgumentError(f"{option} is missing: X, X,Y or X,Y,Z ({'blocks' if option == '--grid' else 'threads of a block'})")
+    if not re.fullmatch(r"\d{1,10}([,x]\d{1,10}){0,2}", text):
+        raise ArgumentError(f"{option} {text}: it is X, X,Y or X,Y,Z")
+    numbers = [int(n) for n in re.split("[,x]", text)]
+    x, y, z = numbers + [1] * (3 - len(numbers))
+    return x, y, z
+
+
+def block_ids(text: str) -> list[int] | None:
+    """Linear block ids: `0,3,8..11`; None for all. Raises ArgumentError."""
+    if not text:
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,9})(?:\.\.(\d{1,9}))?", part)
+        if match is None or int(match[2] or match[1]) - int(match[1]) not in range(1 << 20):
+            raise ArgumentError(f"--blocks {text}: it is a list of linear block ids, such as 0,3,8..11")
+        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return list(dict.fromkeys(found))

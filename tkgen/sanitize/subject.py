@@ -1,0 +1,179 @@
+"""What is put under the referee: a code object, a C++ source compiled for it, or a spec with all that it knows of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from tkgen import kittens as headers
+from tkgen.emulate import Arg, Buffer, CodeObject, Outcome, Struct
+from tkgen.emulate import load as load_code
+from tkgen.sanitize.arguments import Arguments, Output
+from tkgen.sanitize.places import Places
+from tkgen.source import SourceFile
+from tkgen.targets import load_target
+from tkgen.toolchain.compile import compile_device
+from tkgen.toolchain.compiler import Location
+from tkgen.toolchain.discover import find_compiler
+from tkgen.toolchain.hip import find_hip
+
+Dim = tuple[int, int, int]
+
+SOURCES: Final = (".cpp", ".hip", ".cu", ".cc", ".cxx", ".c++")
+_CODE: Final = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
+_MAX_SOURCE: Final = 1 << 24
+# Functions of HIP's headers and the host side, for sources compiled with the embedded tile library.
+STAND_INS: Final = Path(__file__).parent / "include"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How to run a kernel: blocks, threads, dynamic LDS in bytes, and what to pass."""
+
+    grid: Dim
+    block: Dim
+    arguments: Arguments
+    lds_bytes: int = 0
+    kernel: str | None = None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A code object and how to speak of it. `files` holds sources by the names that its debug information gives them.
+
+    `spec_line` turns a line of the generated source into one of `spec`; both are None where there is no spec.
+    """
+
+    name: str
+    code: CodeObject
+    files: Mapping[str, SourceFile] = field(repr=False, default_factory=dict)
+    folder: Path = Path()
+    spec: SourceFile | None = field(repr=False, default=None)
+    spec_line: Callable[[int], int] | None = field(repr=False, default=None)
+
+    @cached_property
+    def places(self) -> Places:
+        """Its debug information."""
+        return Places(self.code)
+
+    def source(self, place: Location) -> SourceFile:
+        """The file that a place stands in; one of blank lines where it cannot be read."""
+        found = self.files.get(place.file)
+        if found is None:
+            path = Path(place.file)
+            tried = [path] if path.is_absolute() else [path, self.folder / path]
+            text = next((t for t in map(_text, tried) if t), None)
+            found = SourceFile(place.file, text if text is not None else "\n" * (place.line - 1))
+        return found
+
+
+def is_code_object(path: Path) -> bool:
+    """Whether the file at `path` begins as an ELF file or an offload bundle does. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(32).startswith(_CODE)
+
+
+def from_code_object(path: Path) -> Subject:
+    """The code object in a file. Raises EmulateError."""
+    return Subject(str(path), load_code(path), folder=path.parent)
+
+
+def from_source(
+    path: Path,
+    target: str,
+    *,
+    kittens: Path | None = None,
+    include_dirs: Sequence[Path] = (),
+    defines: Mapping[str, str] | None = None,
+    cxx: str | None = None,
+) -> Subject:
+    """A C++ file compiled for its device side, with the embedded headers or those of a ThunderKittens checkout.
+
+    Headers are also looked for beside the file. Raises ToolchainError, UnknownTargetError, OSError.
+    """
+    text = path.read_bytes().decode("utf-8", "replace")
+    gpu = load_target(target)
+    folders = [path.parent.resolve(), *include_dirs]
+    opening = ""
+    if kittens is None:
+        folders += [STAND_INS, headers.include_dir()]
+        opening = '#include "host.cuh"\n'
+    result = compile_device(
+        f'{opening}#line 1 "{path.name}"\n{text}',
+        gpu,
+        find_compiler(gpu, cxx),
+        include_dirs=folders,
+        defines=defines,
+        kittens=kittens,
+        hip=find_hip() if kittens else None,
+        source_name=path.name,
+        outputs=("hsaco",),
+    )
+    assert result.hsaco is not None
+    return Subject(str(path), load_code(result.hsaco), {path.name: SourceFile(str(path), text)}, path.parent)
+
+
+def from_spec(
+    path: Path,
+    target: str | None,
+    *,
+    kittens: Path | None = None,
+    include_roots: Sequence[Path] = (),
+    defines: Mapping[str, int | None] | None = None,
+    cxx: str | None = None,
+    seed: int = 0,
+) -> tuple[Subject, Launch]:
+    """A spec, built, and its launch with random inputs at the spec's sizes; `defines` also sizes dynamic dimensions.
+
+    Raises SpecError, ToolchainError, UnknownTargetError, OSError, and ValueError for sizes the kernel cannot do.
+    """
+    from tkgen.api import load
+    from tkgen.run import TORCH, arguments, check_sizes, compare, grid, random_inputs, reference, scalar_values, sizes
+
+    given = dict(defines or {})
+    dynamic = {d.name for d in load(path, None, target, include_roots).program.dims if d.size is None}
+    extents = {name: size for name, size in given.items() if name in dynamic and size is not None}
+    spec = load(path, {n: v for n, v in given.items() if n not in extents}, target, include_roots).check()
+    program = spec.program
+    shape = sizes(program, extents)
+    check_sizes(program, spec.plan.shape.unroll, spec.plan.shape.tail_iterations, shape)
+    scalars = scalar_values(program)
+    build = spec.build(cxx=cxx, kittens=kittens)
+    inputs = random_inputs(program, shape, seed)
+    out = program.accumulator.tensor
+    fixed = {n: t for n, t in inputs.items() if n != out.name}
+
+    def make() -> Sequence[Arg]:
+        import torch
+
+        blank = torch.full([shape[d.name] for d in out.dims], float("nan"), dtype=TORCH[out.dtype])
+        result = inputs[out.name].clone() if out.name in inputs else blank
+        packed = arguments(program, fixed | {out.name: result}, shape, scalars)
+        fields = [Output(f.data, f.name) if isinstance(f, Buffer) and f.name == out.name else f for f in packed.fields]
+        return [Struct(fields)]
+
+    def check(outcome: Outcome, args: Sequence[Arg]) -> str:
+        (packed,) = args
+        assert isinstance(packed, Struct)
+        (result,) = (f.data for f in packed.fields if isinstance(f, Output))
+        c = compare(result, *reference(program, inputs, scalars))
+        return "" if c.right else f"{c.wrong} of {c.elements} elements are wrong, {c.nan} NaN, largest error {c.max_error:.3g}"
+
+    file = SourceFile(str(path), path.read_bytes().decode("utf-8", "replace"))
+    generated = SourceFile(f"{spec.name}.cpp", spec.source.text)
+    subject = Subject(str(path), load_code(build.hsaco), {generated.name: generated}, path.parent, file, spec.source.spec_line)
+    dynamic_lds = build.lds_bytes - build.resources.lds_static_bytes
+    launch = Launch(grid(program, shape), (program.threads, 1, 1), Arguments(make, check), dynamic_lds, build.resources.kernel)
+    return subject, launch
+
+
+def _text(path: Path) -> str | None:
+    try:
+        if path.is_file() and path.stat().st_size <= _MAX_SOURCE:
+            return path.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        pass
+    return None
