@@ -15,8 +15,8 @@ CHARACTER = 6.7  # width of a character of the 11 px monospace text
 class Canvas:
     """Collects SVG elements; every attribute and text is escaped on its way in."""
 
-    def __init__(self, width: float, height: float, title: str, name: str):
-        self.width, self.height, self.title, self.name = width, height, title, name
+    def __init__(self, width: float, height: float, title: str):
+        self.width, self.height, self.title = width, height, title
         self.parts: list[str] = []
 
     def add(self, tag: str, text: str | None = None, tip: str = "", **attributes: Attribute) -> None:
@@ -52,16 +52,6 @@ class Canvas:
         """End the innermost group."""
         self.parts.append("</g>")
 
-    def hatch(self) -> str:
-        """The fill of a diagonal hatching, defined in this picture."""
-        name = f"hatch-{self.name}"
-        if not any(name in p for p in self.parts):
-            self.parts.append(
-                f'<defs><pattern id="{safe(name)}" width="6" height="6" patternUnits="userSpaceOnUse" '
-                'patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="6" class="hatch"/></pattern></defs>'
-            )
-        return f"url(#{name})"
-
     def svg(self) -> str:
         """The picture."""
         size = f'width="{number(self.width)}" height="{number(self.height)}"'
@@ -95,9 +85,16 @@ def style(name: str) -> str:
     return (resources.files("tkgen.report") / "templates" / name).read_text(encoding="utf-8")
 
 
+HATCH = (
+    '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<line x1="0" y1="0" x2="0" y2="6" class="hatch"/></pattern></defs>'
+)
+"""The fill of class `hatched`, to be defined once in a document."""
+
+
 def standalone(picture: str) -> str:
     """A picture as a file of its own: it follows the viewer's light or dark preference and has a background."""
     dark = f"@media (prefers-color-scheme: dark) {{ {style('pictures-dark.css')} }}"
     sheet = f"<style>{style('pictures.css')}{dark} .pic {{ background: var(--panel); }}</style>"
     head, _, rest = picture.partition(">")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}>{sheet}{rest}\n'
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}>{sheet}{HATCH}{rest}\n'

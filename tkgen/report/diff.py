@@ -245,9 +245,7 @@ def render_diff_html(change: Diff) -> str:
 def mix_picture(change: Diff) -> str:
     """Both sides' instructions per K-step as pairs of bars."""
     rows = change.mix
-    c = Canvas(
-        640, 16 + max(len(rows), 1) * 34, f"Instructions per K-step, {change.before} and {change.after}", "diff-mix"
-    )
+    c = Canvas(640, 16 + max(len(rows), 1) * 34, f"Instructions per K-step, {change.before} and {change.after}")
     most = max((max(m.before, m.after) for m in rows), default=1) or 1
     for i, m in enumerate(rows):
         y = 8 + i * 34

@@ -16,6 +16,7 @@ from typing import Any
 from tkgen import __version__
 from tkgen.api import Spec
 from tkgen.build import Build
+from tkgen.checks.registers import estimate
 from tkgen.diagnostics.machine import to_json as diagnostic_json
 from tkgen.diagnostics.model import Diagnostic
 from tkgen.report.figures import Figure, MixEntry, figures, mix
@@ -104,7 +105,7 @@ def facts(
     program, target, plan = spec.program, spec.target, spec.plan
     report = build.report() if build else {}
     allotted = None
-    blocks_per_cu = 1
+    blocks_per_cu = estimate(plan, target).blocks_per_cu
     if build:
         r = build.resources
         allotted, blocks_per_cu = max(r.total_vgpr, r.vgpr + r.agpr), build.occupancy.blocks_per_cu

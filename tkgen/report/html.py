@@ -22,7 +22,7 @@ from tkgen.api import Spec
 from tkgen.build import Build
 from tkgen.diagnostics.text import escape
 from tkgen.report import svg
-from tkgen.report.canvas import style
+from tkgen.report.canvas import HATCH, style
 from tkgen.report.facts import Facts, facts, to_json
 from tkgen.report.figures import Figure
 from tkgen.report.texts import IsaLine
@@ -70,6 +70,7 @@ def render_html(kernels: Sequence[Facts]) -> str:
             pictures=[{name: Markup(text) for name, text in svg.pictures(f).items()} for f in kernels],
             beside=_beside(kernels),
             css=Markup(style_sheet()),
+            hatch=Markup(HATCH),
             data=embedded_json([to_json(f) for f in kernels]),
             script=script,
             policy=_policy(script),

@@ -25,7 +25,7 @@ def pipeline(facts: Facts) -> str:
     for lane in pipe.lanes:
         tops.append(y)
         y += main + ARCS + (len(lane.waves) - 1) * (THIN + 2) + 26
-    c = Canvas(starts[-1] + 24, y + 22, f"Pipeline of {facts.kernel}", "pipeline")
+    c = Canvas(starts[-1] + 24, y + 22, f"Pipeline of {facts.kernel}")
     for epoch in range(pipe.epochs):
         if epoch % 2:
             c.rect(starts[epoch], 26, starts[epoch + 1] - starts[epoch], y - 26, "bed")
@@ -136,7 +136,7 @@ def _block(
         else:
             c.text(x + width / 2, top + 19, _short(op), "mid mono")
             if op.cycles is not None:
-                c.text(x + width / 2, top + 33, f"{op.cycles:g} cy", "mid tiny muted")
+                c.text(x + width / 2, top + 33, f"{op.cycles:g} cy", "mid tiny")
         for y in thin:
             c.rect(x, y, width, THIN, f"k-{op.action}", tip, rx=2, style="stroke-width:.6")
         if op.action in ("fetch", "copy") and op.done is not None and op.done > op.epoch:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tkgen.ir.types import Operand, Program
+from tkgen.checks.shared_memory import read_ways, write_ways
+from tkgen.ir.types import Operand, Program, Via
 from tkgen.kittens import layout
 from tkgen.targets import Target
 
@@ -72,7 +73,7 @@ def lds_map(program: Program, target: Target) -> LdsMap:
         used=offset,
         buffers=tuple(buffers),
         swizzles=tuple(_swizzle(o, target) for o in program.operands),
-        accesses=tuple(a for o in program.operands for a in _accesses(o)),
+        accesses=tuple(a for o in program.operands for a in _accesses(program, o)),
     )
 
 
@@ -87,15 +88,9 @@ def _swizzle(operand: Operand, target: Target) -> Swizzle:
     return Swizzle(operand.name, size, offsets, target.lds_banks, target.lds_bank_bytes)
 
 
-def _accesses(operand: Operand) -> Iterator[Access]:
-    rows, cols = operand.lds_shape
-    size = operand.tensor.dtype.bytes
-    kind: layout.Layout = "col" if operand.contraction_first else "row"
-    worst: dict[layout.Instruction, int] = {}
-    for base_row in range(rows // 16):
-        for base_col in range(cols // 16):
-            instruction = layout.fragment_instruction(size, cols, kind, base_col)
-            addresses = layout.fragment_addresses(size, rows, cols, kind, base_row, base_col)
-            worst[instruction] = max(worst.get(instruction, 1), layout.conflict_ways(instruction, addresses))
-    for instruction, ways in sorted(worst.items()):
-        yield Access(f"read {operand.name}", instruction, ways)
+def _accesses(program: Program, operand: Operand) -> Iterator[Access]:
+    instruction, ways = read_ways(operand)
+    yield Access(f"read {operand.name}", instruction, ways)
+    if operand.via is not Via.DIRECT:
+        instruction, ways = write_ways(program, operand)
+        yield Access(f"write {operand.name}", instruction, ways)

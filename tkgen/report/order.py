@@ -10,7 +10,7 @@ from tkgen.remap.measure import panels_per_window
 from tkgen.targets import Target
 
 ASSUMED_TILES = 32  # rows and columns of the grid that is drawn when a size is known only at run time
-MAX_TILES = 1 << 14  # larger grids are cut to their first rows and columns in the picture; figures use all of them
+MAX_TILES = 1 << 14  # larger grids are not drawn; the figures stay exact
 
 
 @dataclass(frozen=True)

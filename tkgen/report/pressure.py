@@ -1,8 +1,7 @@
 """Registers over the program: the tiles each role holds at every operation, against what the kernel reserves.
 
 CDNA allots registers per kernel: every wave gets what the neediest needs (CDNA3 ISA guide, register allocation). What a
-role's tiles never fill is listed as unused; the compiler also needs registers for addresses and temporaries, which
-are part of the allotment but not of the tiles.
+role never needs is listed as unused; `tkgen.checks.registers` estimates the need, tiles and addresses.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tkgen.checks.registers import estimate, pieces, waves_per_simd
 from tkgen.ir.ops import Action
 from tkgen.ir.types import WAVE_LANES, Program
 from tkgen.report.lanes import EPILOGUE, NEXT, lane_events
@@ -18,7 +18,7 @@ from tkgen.schedule.epochs import Event
 from tkgen.targets import Target
 
 REGISTER_BYTES = 4 * WAVE_LANES  # one VGPR of a wave
-REGISTERS_PER_LOAD = 4  # a staged global load moves 16 bytes per lane
+REGISTERS_PER_PIECE = 4  # of 16 bytes per lane
 CONTROL = frozenset({Action.BARRIER, Action.WAIT, Action.PRIORITY, Action.FENCE})
 
 Tile = tuple[str, str, int, int, int]  # (sort, operand, fragment, step, slice)
@@ -44,13 +44,14 @@ class Point:
 
 @dataclass(frozen=True)
 class RoleRegisters:
-    """One role: its tiles over the program, the most at once, and the registers it reserves without a tile in them."""
+    """One role: its tiles over the program, the most at once, what it `needs` with addresses, what it never uses."""
 
     role: str
     waves: tuple[int, ...]
     multiplies: bool
     points: tuple[Point, ...]
     peak: int
+    needs: int
     unused: int
 
 
@@ -58,7 +59,7 @@ class RoleRegisters:
 class Pressure:
     """Registers of a block's waves, per lane.
 
-    `allotted` is what every wave gets: measured where `measured`, else an estimate (the neediest role's peak).
+    `allotted` is what every wave gets: measured where `measured`, else the estimate of the register check.
     `budget` is the most a wave may have at the occupancy that the launch bounds promise, `waves_per_simd`.
     `wasted_bytes` is the part of the register file that roles which do not multiply reserve and never fill, per
     block; `note` says so in words.
@@ -75,34 +76,48 @@ class Pressure:
 
 def pressure(plan: Plan, target: Target, allotted: int | None) -> Pressure:
     """The registers of `plan`; `allotted` is the compiled kernel's number per lane, None before compilation."""
-    program = plan.program
-    per_simd = program.occupancy or -(-program.waves // target.simds_per_cu)
-    granule = target.register_granule
-    budget = min(target.registers_per_lane // per_simd // granule * granule, target.max_vgprs + target.max_agprs)
+    program, predicted = plan.program, estimate(plan, target)
     points: dict[str, tuple[Point, ...]] = {}
     for wave in plan.waves:  # waves of other phases do the same later
         points.setdefault(wave.role, tuple(_points(program, lane_events(plan, wave))))
     peaks = {role: max((p.total for p in found), default=0) for role, found in points.items()}
-    measured = allotted is not None
-    reserved = -(-(max(peaks.values()) if allotted is None else allotted) // granule) * granule
+    needs = {r.role: r.live for r in predicted.roles}
+    reserved = predicted.allotted if allotted is None else target.allotted_registers(allotted)
     roles = tuple(
         RoleRegisters(
-            r.name, tuple(r.waves), r.multiplies, points[r.name], peaks[r.name], max(reserved - peaks[r.name], 0)
+            r.name,
+            tuple(r.waves),
+            r.multiplies,
+            points[r.name],
+            peaks[r.name],
+            needs[r.name],
+            max(reserved - needs[r.name], 0),
         )
         for r in program.roles
     )
     idle = [r for r in roles if not r.multiplies]
     wasted = sum(r.unused * len(r.waves) for r in idle) * REGISTER_BYTES
-    return Pressure(roles, reserved, measured, budget, per_simd, wasted, _note(idle, reserved, wasted))
+    return Pressure(
+        roles,
+        reserved,
+        allotted is not None,
+        predicted.budget,
+        waves_per_simd(program),
+        wasted,
+        _note(idle, reserved, wasted),
+    )
 
 
 def _note(idle: list[RoleRegisters], reserved: int, wasted: int) -> str:
     if not idle:
         return "Every wave multiplies, so none reserves registers on another role's account."
-    parts = [f"{len(r.waves)} {r.role} wave{'s' * (len(r.waves) > 1)} keep at most {r.peak} in tiles" for r in idle]
+    parts = [
+        f"{len(r.waves)} {r.role} wave{'s need' if len(r.waves) > 1 else ' needs'} about {r.needs} of the {reserved}"
+        for r in idle
+    ]
     return (
-        f"Registers are allotted per kernel, not per role: {' and '.join(parts)}, of {reserved} that each wave "
-        f"reserves. That leaves {wasted // 1024} KiB of the register file unused per block."
+        f"Registers are allotted per kernel, not per role: {' and '.join(parts)} that each wave reserves. "
+        f"{wasted // 1024} KiB of the register file are unused per block."
     )
 
 
@@ -151,6 +166,6 @@ def _registers(program: Program, sort: str, operand: str) -> int:
         return acc.registers // (acc.fragments[0] * acc.fragments[1])
     if sort == "staging":
         load = next(o for o in program.operands if o.name == operand)
-        chunks = next((r for r in program.roles if load.name in r.loads), program.compute).group
-        return -(-load.lds_bytes // (16 * WAVE_LANES * chunks)) * REGISTERS_PER_LOAD
+        role = next((r for r in program.roles if load.name in r.loads), program.compute)
+        return pieces(load, role) * REGISTERS_PER_PIECE
     return program.operand(operand).registers_per_tile

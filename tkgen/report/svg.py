@@ -51,9 +51,7 @@ def ownership(facts: Facts) -> str:
     rows, cols = own.grid
     depth = 150.0
     left, top = 24 + depth + 18, 30 + depth + 18
-    c = Canvas(
-        left + cols * unit + 20, top + rows * unit + 42, f"Who owns what in a block of {facts.kernel}", "ownership"
-    )
+    c = Canvas(left + cols * unit + 20, top + rows * unit + 42, f"Who owns what in a block of {facts.kernel}")
     _operand(c, own.a, 24, top, depth, rows * unit, along_rows=True)
     _operand(c, own.b, left, 30, cols * unit, depth, along_rows=False)
     for f in own.fragments:
@@ -62,11 +60,11 @@ def ownership(facts: Facts) -> str:
         c.open(data_wave=f.wave, class_="own")
         c.rect(x + 1, y + 1, unit - 2, unit - 2, wave_class(f.wave), tip, rx=3)
         if f.wave >= WAVE_COLOURS:
-            c.rect(x + 1, y + 1, unit - 2, unit - 2, "used", rx=3, style=f"fill:{c.hatch()};pointer-events:none")
+            c.rect(x + 1, y + 1, unit - 2, unit - 2, "hatched", rx=3)
         name = f"wave {f.wave}" if unit > 60 else f"w{f.wave}"
         c.text(x + unit / 2, y + unit / 2 + (-1 if unit > 40 else 4), name, f"mid {'strong' if unit > 40 else 'small'}")
         if unit > 40:
-            c.text(x + unit / 2, y + unit / 2 + 13, f"({f.i}, {f.j})", "mid small muted")
+            c.text(x + unit / 2, y + unit / 2 + 13, f"({f.i}, {f.j})", "mid small")
         c.close()
     height, width = own.block
     size = f"{own.output}: {height} x {width}, tiles of {own.tile[0]} x {own.tile[1]}"
@@ -116,7 +114,7 @@ def _subtile(
         sx, sy, sw, sh = (x + 2 + i * strip, y + 2, strip, h - 4) if rows else (x + 2, y + 2 + i * strip, w - 4, strip)
         c.rect(sx, sy, sw, sh, wave_class(wave), tip, style="stroke-width:.6")
         if wave >= WAVE_COLOURS:
-            c.rect(sx, sy, sw, sh, "used", style=f"fill:{c.hatch()};pointer-events:none")
+            c.rect(sx, sy, sw, sh, "hatched")
         if sw > 15 and sh > 11:
             c.text(sx + sw / 2, sy + sh / 2 + 3.5, str(wave), "mid tiny")
         c.close()
@@ -137,7 +135,7 @@ def dataflow(facts: Facts) -> str:
     flow = facts.flow
     width = 48 + flow.layers * NODE_W + (flow.layers - 1) * GAP_X
     height = 84 + flow.rows * (NODE_H + GAP_Y)
-    c = Canvas(width, height, f"Dataflow graph of {facts.kernel}", "dataflow")
+    c = Canvas(width, height, f"Dataflow graph of {facts.kernel}")
     place = {n.position: (24 + n.layer * (NODE_W + GAP_X), 30 + n.row * (NODE_H + GAP_Y)) for n in flow.nodes}
     for edge in flow.edges:
         _flow_edge(c, edge, place)
@@ -156,7 +154,7 @@ def _flow_node(c: Canvas, node: FlowNode, at: tuple[float, float]) -> None:
     c.open(class_="node", data_node=node.position, data_line=node.line or None)
     c.rect(x, y, NODE_W, NODE_H, f"k-{node.action}", f"operation {node.position}: {node.text}", rx=6)
     c.text(x + NODE_W / 2, y + 18, node.text, "mid mono", **_fit(node.text, NODE_W - 14))
-    c.text(x + NODE_W / 2, y + 33, f"{role} {waves}", "mid tiny muted")
+    c.text(x + NODE_W / 2, y + 33, f"{role} {waves}", "mid tiny")
     c.close()
 
 
@@ -215,7 +213,7 @@ def registers(facts: Facts) -> str:
     width, height, left = 760.0, 190.0, 56.0
     most = max(found.allotted, *(r.peak for r in found.roles))
     top_value = found.budget if found.budget <= 2.4 * most else most * 1.25
-    c = Canvas(width + left + 130, len(found.roles) * (height + 62) + 34, f"Registers of {facts.kernel}", "registers")
+    c = Canvas(width + left + 130, len(found.roles) * (height + 62) + 34, f"Registers of {facts.kernel}")
     y = 8.0
     for role in found.roles:
         _role_registers(c, facts, role, left, y + 26, width, height, top_value)
@@ -225,7 +223,7 @@ def registers(facts: Facts) -> str:
         c.rect(x, y, 12, 12, f"{class_} used")
         c.text(x + 17, y + 10, name, "small muted")
         x += 44 + len(name) * 6.2
-    c.rect(x, y, 12, 12, "used", style=f"fill:{c.hatch()}")
+    c.rect(x, y, 12, 12, "hatched")
     c.text(x + 17, y + 10, "reserved, in no tile", "small muted")
     return c.svg()
 
@@ -244,7 +242,7 @@ def _role_registers(
         c.text(x - 6, y + height - value * scale + 4, str(value), "end tiny muted")
     step = width / max(len(role.points), 1)
     reserved = y + height - found.allotted * scale
-    c.rect(x, reserved, width, found.allotted * scale, "used", style=f"fill:{c.hatch()}")
+    c.rect(x, reserved, width, found.allotted * scale, "hatched")
     base = [0.0] * len(role.points)
     for key, class_, _ in REGISTER_PARTS:
         values = [float(getattr(p, key)) for p in role.points]
@@ -273,7 +271,7 @@ def _role_registers(
 def _register_remark(role: RoleRegisters, allotted: int) -> str:
     if role.peak > allotted:
         return f"tiles of {role.peak} in program order, packed into {allotted}"
-    return f"at most {role.peak} in tiles, {role.unused} of {allotted} in none"
+    return f"at most {role.peak} in tiles, needs about {role.needs} of {allotted}"
 
 
 def _area(values: Sequence[float], base: Sequence[float], x: float, floor: float, step: float, scale: float) -> str:
@@ -309,7 +307,7 @@ def lds(facts: Facts) -> str:
     """The buffers of the block's LDS, to scale."""
     found = facts.lds
     x, y, width, height = 24.0, 30.0, 760.0, 54.0
-    c = Canvas(x * 2 + width, 124, f"LDS of {facts.kernel}", "lds")
+    c = Canvas(x * 2 + width, 124, f"LDS of {facts.kernel}")
     scale = width / max(found.capacity, found.used)
     names = list(dict.fromkeys(b.name for b in found.buffers))
     c.rect(x, y, width, height, "bed free")
@@ -338,7 +336,7 @@ def swizzle(facts: Facts) -> str:
     cell_w, cell_h, gap = 26.0, 17.0, 56.0
     widths = [len(s.offsets[0]) * cell_w for s in found]
     rows = max(len(s.offsets) for s in found)
-    c = Canvas(44 + sum(widths) + gap * len(found), 56 + rows * cell_h, f"LDS swizzle of {facts.kernel}", "swizzle")
+    c = Canvas(44 + sum(widths) + gap * len(found), 56 + rows * cell_h, f"LDS swizzle of {facts.kernel}")
     x = 44.0
     for s, width in zip(found, widths, strict=True):
         c.text(x, 14, f"{s.name}: first bank of 4 neighbouring elements", "small muted")
@@ -367,7 +365,7 @@ def order(facts: Facts) -> str:
     side = 330.0
     unit = min(side / max(found.rows, found.cols), 34.0)
     width, height = found.cols * unit, found.rows * unit
-    c = Canvas(2 * max(width, 230) + 84, height + 84, f"Block order of {facts.kernel}", "order")
+    c = Canvas(2 * max(width, 230) + 84, height + 84, f"Block order of {facts.kernel}")
     if not found.sequence:
         c.text(24, 24, f"{found.rows} x {found.cols} tiles: too many to draw", "small muted")
         return c.svg()
@@ -426,7 +424,7 @@ def _cells(
 def mix(facts: Facts) -> str:
     """The instructions of one pass of the main loop by sort."""
     entries = facts.mix
-    c = Canvas(700, 24 + max(len(entries), 1) * 24, f"Instruction mix of {facts.kernel}", "mix")
+    c = Canvas(700, 24 + max(len(entries), 1) * 24, f"Instruction mix of {facts.kernel}")
     if not entries:
         c.text(
             8, 22, "No loop multiplies: the K-steps are unrolled." if facts.compiled else "Not compiled.", "small muted"

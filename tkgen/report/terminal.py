@@ -219,7 +219,9 @@ def _registers(found: Pressure, plain: bool) -> ConsoleRenderable:
     )
     parts: list[ConsoleRenderable] = [shown(head), shown(found.note, "dim")]
     for role in found.roles:
-        parts.append(shown(f"{role.role} waves {spread(role.waves)}: at most {role.peak} in tiles"))
+        parts.append(
+            shown(f"{role.role} waves {spread(role.waves)}: at most {role.peak} in tiles, needs about {role.needs}")
+        )
         table = plain_table(plain, "operation", ">VGPRs", "", "")
         for point in role.points:
             style = OP_STYLES.get(point.action, "")

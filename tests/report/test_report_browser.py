@@ -1,0 +1,222 @@
+"""The HTML report in headless Chromium: it renders, asks for nothing, and its links, keys and pictures work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_report_html import hostile
+
+from tkgen.report import Facts, render_html
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory, eight_wave_facts: Facts, ping_pong: Facts) -> str:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(render_html([eight_wave_facts, ping_pong]), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def page(browser: Any, report: str) -> Any:
+    browser.set_window_size(1280, 900)
+    browser.get(report)
+    browser.execute_script("try { localStorage.clear() } catch {}; delete document.documentElement.dataset.theme")
+    return browser
+
+
+def find(page: Any, selector: str) -> Any:
+    return page.find_element("css selector", selector)
+
+
+def count(page: Any, selector: str) -> int:
+    return len(page.find_elements("css selector", selector))
+
+
+def hover(page: Any, selector: str) -> None:
+    page.execute_script(
+        "const e = document.querySelector(arguments[0]); e.scrollIntoView({block: 'center', behavior: 'instant'});"
+        "e.dispatchEvent(new MouseEvent('mouseover', {bubbles: true}));"
+        "e.dispatchEvent(new MouseEvent('mouseenter', {bubbles: false}))",
+        selector,
+    )
+
+
+def keys(page: Any, selector: str, *names: str) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    find(page, selector).send_keys(*(getattr(Keys, n, n) for n in names))
+
+
+def accumulate(found: Facts) -> int:
+    return next(i for i, line in enumerate(found.texts.spec, 1) if line.strip().startswith("accumulate"))
+
+
+def test_it_renders_without_errors_or_requests(page: Any) -> None:
+    assert page.title == "tkgen report: eight_wave, ping_pong"
+    assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert page.get_log("browser") == []
+    sent = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
+    requests = [m["params"] for m in sent if m["method"] == "Network.requestWillBeSent"]
+    urls = [r["request"]["url"] for r in requests if r["documentURL"].startswith("file:")]  # not the browser's own page
+    assert urls and all(url.startswith(("file:", "data:")) for url in urls)
+    for picture in ("ownership", "pipeline", "dataflow", "registers", "lds", "swizzle", "order", "mix"):
+        size = find(page, f"#k0 [data-picture={picture}] svg").size
+        assert size["width"] > 100 and size["height"] > 60, picture
+
+
+def test_pointing_at_a_spec_line_lights_up_its_code(page: Any, eight_wave_facts: Facts) -> None:
+    line = accumulate(eight_wave_facts)
+    hover(page, f"#k0-spec-{line}")
+    assert count(page, "#k0 [data-pane=cpp] .hit") == sum(c.spec == line for c in eight_wave_facts.texts.cpp)
+    mfma = sum(i.kind == "mfma" for i in eight_wave_facts.texts.isa)
+    assert count(page, "#k0 [data-pane=isa] .hit[data-kind=mfma]") == mfma
+    assert f"{mfma} mfma" in find(page, "#k0 .status").text
+    seen = page.execute_script(
+        "const p = document.querySelector('#k0 [data-pane=isa]'), r = p.querySelector('.hit');"
+        "return r.offsetTop >= p.scrollTop && r.offsetTop < p.scrollTop + p.clientHeight"
+    )
+    assert seen  # the other column scrolled to the first instruction
+    hover(page, "#k0-spec-1")
+    assert count(page, "#k0 [data-pane=isa] .hit") == 0
+
+
+def test_an_instruction_leads_back_to_its_lines(page: Any, eight_wave_facts: Facts) -> None:
+    index = next(i for i, line in enumerate(eight_wave_facts.texts.isa) if line.kind == "mfma")
+    hover(page, f"#k0-isa-{index}")
+    hits = page.find_elements("css selector", "#k0 [data-pane=spec] .hit")
+    assert [h.get_attribute("data-n") for h in hits] == [str(accumulate(eight_wave_facts))]
+    cpp = page.find_elements("css selector", "#k0 [data-pane=cpp] .hit")
+    assert [int(c.get_attribute("data-n")) for c in cpp] == [eight_wave_facts.texts.isa[index].cpp]
+
+
+def test_a_click_holds_and_escape_lets_go(page: Any, eight_wave_facts: Facts) -> None:
+    line = accumulate(eight_wave_facts)
+    page.execute_script("document.querySelector(arguments[0]).click()", f"#k0-spec-{line}")
+    hover(page, "#k0-spec-1")
+    assert find(page, "#k0 [data-pane=spec] .hit").get_attribute("data-n") == str(line)
+    keys(page, "#k0 [data-pane=spec]", "ESCAPE")
+    assert count(page, "#k0 .row.hit") == 0
+
+
+def test_lines_by_keyboard(page: Any, eight_wave_facts: Facts) -> None:
+    keys(page, "#k0 [data-pane=spec]", *["ARROW_DOWN"] * accumulate(eight_wave_facts))
+    active = find(page, "#k0 [data-pane=spec]").get_attribute("aria-activedescendant")
+    assert active == f"k0-spec-{accumulate(eight_wave_facts)}"
+    assert count(page, "#k0 [data-pane=isa] .hit[data-kind=mfma]") > 0
+    keys(page, "#k0 [data-pane=spec]", "ENTER")
+    assert count(page, "#k0 .panes.held") == 1
+
+
+def test_the_main_loop_alone(page: Any, eight_wave_facts: Facts) -> None:
+    page.execute_script("document.querySelector('#k0 .loop-only').click()")
+    shown = page.execute_script(
+        "return [...document.querySelectorAll('#k0 [data-pane=isa] .row')].filter(r => r.offsetParent).length"
+    )
+    assert shown == sum(line.loop for line in eight_wave_facts.texts.isa)
+
+
+def test_one_kernel_at_a_time(page: Any) -> None:
+    assert find(page, "#k0").is_displayed() and not find(page, "#k1").is_displayed()
+    keys(page, "#tab-0", "ARROW_RIGHT")
+    assert find(page, "#k1").is_displayed() and not find(page, "#k0").is_displayed()
+    assert page.switch_to.active_element.get_attribute("id") == "tab-1"
+    page.execute_script("location.hash = '#k0-order'")
+    page.execute_async_script("setTimeout(arguments[0], 50)")
+    assert find(page, "#k0").is_displayed()
+
+
+def test_light_and_dark(page: Any) -> None:
+    def background() -> str:
+        return str(page.execute_script("return getComputedStyle(document.body).backgroundColor"))
+
+    before = background()
+    find(page, ".theme").click()
+    after = background()
+    assert before != after
+    page.refresh()
+    assert background() == after  # remembered
+    find(page, ".theme").click()
+    assert background() == before
+
+
+def test_one_waves_tiles(page: Any) -> None:
+    page.execute_script("document.querySelector('#k0 .waves button[data-wave=\"3\"]').click()")
+    lit = page.find_elements("css selector", "#k0 [data-picture=ownership] .own.lit")
+    assert lit and {g.get_attribute("data-wave") for g in lit} == {"3"}
+
+
+def test_an_operation_shows_its_dependencies(page: Any, eight_wave_facts: Facts) -> None:
+    node = next(n.position for n in eight_wave_facts.flow.nodes if n.text == "load A[k+1]")
+    hover(page, f"#k0 [data-picture=pipeline] [data-node='{node}']")
+    rows = page.find_elements("css selector", "#k0 .links tr.hit")
+    assert {(r.get_attribute("data-source"), r.get_attribute("data-target")) for r in rows} == {
+        (str(link.source), str(link.target))
+        for link in eight_wave_facts.pipeline.links
+        if node in (link.source, link.target)
+    }
+    assert count(page, "#k0 [data-picture=pipeline] .link.lit") == len(rows)
+    assert count(page, "#k0 [data-picture=dataflow] .node.lit") == 2
+
+
+def test_an_operation_leads_to_its_line(page: Any, eight_wave_facts: Facts) -> None:
+    selector = f"#k0 [data-picture=pipeline] [data-line='{accumulate(eight_wave_facts)}']"
+    page.execute_script(
+        "document.querySelector(arguments[0]).dispatchEvent(new MouseEvent('click', {bubbles: true}))", selector
+    )
+    assert find(page, "#k0 [data-pane=spec] .hit").get_attribute("data-n") == str(accumulate(eight_wave_facts))
+
+
+def test_the_graph_zooms_and_moves(page: Any) -> None:
+    def box() -> list[float]:
+        return [float(v) for v in find(page, "#k0 .zoom svg").get_dom_attribute("viewBox").split()]
+
+    whole = box()
+    page.execute_script(
+        "const b = document.querySelector('#k0 .zoom'); b.scrollIntoView({block: 'center', behavior: 'instant'});"
+        "const r = b.getBoundingClientRect();"
+        "const at = {deltaY: -100, clientX: r.x + 50, clientY: r.y + 50, cancelable: true};"
+        "b.dispatchEvent(new WheelEvent('wheel', at))"
+    )
+    near = box()
+    assert near[2] < whole[2] and near[3] < whole[3]
+    from selenium.webdriver import ActionChains
+
+    ActionChains(page).drag_and_drop_by_offset(find(page, "#k0 .zoom"), 60, 0).perform()
+    assert box()[0] < near[0]
+    keys(page, "#k0 .zoom", "0")
+    assert box() == whole
+    find(page, "#k0 [data-zoom=in]").click()
+    assert box()[2] < whole[2]
+
+
+def test_tiles_in_flight(page: Any, eight_wave_facts: Facts) -> None:
+    def outline() -> str:
+        return str(find(page, "#k0 [data-picture=order] .window").get_attribute("d"))
+
+    first = outline()
+    assert first
+    page.execute_script(
+        "const s = document.querySelector('#k0 .time'); s.value = s.max; s.dispatchEvent(new Event('input'))"
+    )
+    assert outline() != first
+    assert find(page, "#k0 output").text.endswith(f"of {len(eight_wave_facts.order.sequence)}")
+
+
+@pytest.mark.parametrize("width", [1280, 600])
+def test_nothing_sticks_out(page: Any, width: int) -> None:
+    page.set_window_size(width, 900)
+    assert (
+        page.execute_script("return document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    )
+
+
+def test_hostile_names_run_nothing(browser: Any, tmp_path: Path, eight_wave_facts: Facts) -> None:
+    path = tmp_path / "hostile.html"
+    path.write_text(render_html([hostile(eight_wave_facts)]), encoding="utf-8")
+    browser.get(path.as_uri())
+    assert browser.execute_script("return window.hacked") is None
+    assert browser.execute_script("return document.scripts.length") == 2
+    assert browser.get_log("browser") == []

@@ -1,0 +1,95 @@
+"""Comparisons: of two variants, of a build with the report of an earlier one, of a build with itself."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_specs import SPECS, spec_of
+from rich.console import Console
+
+from tkgen.api import load
+from tkgen.build import Build
+from tkgen.report import diff, render_diff
+from tkgen.report.diff import Diff
+
+
+def printed(change: Diff) -> str:
+    out = io.StringIO()
+    render_diff(change, Console(file=out, width=140))
+    return out.getvalue()
+
+
+@pytest.fixture
+def report(eight_wave: Build) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(json.dumps(eight_wave.report()))
+    return loaded
+
+
+def test_one_word_of_the_spec() -> None:
+    change = diff(spec_of("single_buffer"), spec_of("double_buffer"))
+    spec = next(t for t in change.texts if t.name == "spec")
+    assert ("-", "  shared A, B buffers 1") in spec.lines and ("+", "  shared A, B buffers 2") in spec.lines
+    schedule = next(t for t in change.texts if t.name == "schedule")
+    assert ("+", "    load A[k + 1]") in schedule.lines
+    cpp = next(t for t in change.texts if t.name == "C++")
+    assert any(mark == "+" and "A_s)[2]" in line for mark, line in cpp.lines)
+
+
+def test_a_build_and_itself(eight_wave: Build) -> None:
+    change = diff(eight_wave, eight_wave)
+    assert change.same
+    assert printed(change) == "eight_wave -> eight_wave (new)\nnothing changed\n"
+
+
+def test_figures_are_judged(eight_wave: Build, report: dict[str, Any]) -> None:
+    report["resources"]["vgpr"] -= 4
+    report["resources"]["scratch_bytes"] += 16
+    report["occupancy"]["waves_per_simd"] += 1
+    report["main_loop"]["valu"] += 12
+    change = diff(report, eight_wave)
+    said = {c.key: (c.difference, c.judgement) for c in change.figures if c.judgement != "same"}
+    assert said == {
+        "resources.vgpr": ("+4", "worse"),
+        "resources.scratch_bytes": ("-16 B", "better"),
+        "occupancy.waves_per_simd": ("-1", "changed"),
+    }
+    valu = next(m for m in change.mix if m.label == "VALU")
+    assert valu.before - valu.after == 6  # per K-step; a pass makes two
+    assert not any(t.known for t in change.texts)
+    text = printed(change)
+    assert "worse" in text and "better" in text
+
+
+def test_a_figure_on_one_side_only(eight_wave: Build, report: dict[str, Any]) -> None:
+    del report["resources"]["sgpr"]
+    change = next(c for c in diff(report, eight_wave).figures if c.key == "resources.sgpr")
+    assert (change.before, change.judgement) == (None, "changed")
+
+
+def test_report_files(eight_wave: Build, report: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report))
+    assert diff(path, eight_wave).same
+    for broken in ("", "[]", "{}", "\ufffd{"):
+        path.write_text(broken)
+        with pytest.raises(ValueError, match="is no report"):
+            diff(path, eight_wave)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="is no report"):
+        diff(path, eight_wave)
+    with pytest.raises(OSError):
+        diff(tmp_path / "missing.json", eight_wave)
+
+
+def test_moved_line_numbers_are_no_change(tmp_path: Path) -> None:
+    text = (SPECS / "four_wave.tk").read_text()
+    path = tmp_path / "four_wave.tk"
+    path.write_text(text.replace("\nkernel", "\n\n\nkernel"))
+    change = diff(spec_of("four_wave"), load(path))
+    assert [bool(t.lines) for t in change.texts] == [True, False, False]
+    path.write_text(text.replace("step 32", "step 64"))
+    assert all(t.lines for t in diff(spec_of("four_wave"), load(path)).texts if t.name != "schedule")

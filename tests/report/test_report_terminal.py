@@ -1,0 +1,81 @@
+"""The report in the terminal: complete, coloured on a terminal, plain elsewhere, safe with hostile names."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from report_specs import spec_of
+from rich.console import Console
+
+from tkgen.build import Build
+from tkgen.report import Facts, Prediction, render_terminal
+from tkgen.report.figures import Figure
+from tkgen.report.terminal import bar, print_facts
+
+
+def printed(found: Facts, width: int = 120, terminal: bool = False) -> str:
+    out = io.StringIO()
+    print_facts(found, Console(file=out, width=width, force_terminal=terminal))
+    return out.getvalue()
+
+
+def test_every_part_is_there(eight_wave: Build) -> None:
+    out = io.StringIO()
+    render_terminal(eight_wave, Console(file=out, width=120))
+    text = out.getvalue()
+    for title in ("eight_wave for gfx942", "Who owns what", "Pipeline", "Dependencies", "Registers", "LDS", "Block order",
+                  "One pass of the main loop", "Figures"):  # fmt: skip
+        assert f"\n{title}\n" in text
+    assert "w3 0,1" in text
+    assert f"VGPRs per lane {eight_wave.resources.vgpr:>19}".split() in [line.split() for line in text.splitlines()]
+
+
+def test_plain_text_is_ascii_and_has_no_escapes(eight_wave_facts: Facts) -> None:
+    text = printed(replace(eight_wave_facts, problem=replace(eight_wave_facts.problem, product="C = A B")))
+    assert text.isascii() and "\x1b" not in text
+    assert "#" * 10 in text
+
+
+def test_a_terminal_gets_colours(eight_wave_facts: Facts) -> None:
+    text = printed(eight_wave_facts, terminal=True)
+    assert "\x1b[" in text and "█" in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_lines_fit(eight_wave_facts: Facts, width: int) -> None:
+    assert max(map(len, printed(eight_wave_facts, width).splitlines())) <= width
+
+
+def test_lanes_of_a_phase_shift(ping_pong: Facts) -> None:
+    text = printed(ping_pong, 200)
+    assert "waves 4..7 phase 1" in text
+    assert "fetch A[k + 1]*" in text  # the next pass, on the waves that run ahead
+
+
+def test_uncompiled_specs_have_no_figures() -> None:
+    out = io.StringIO()
+    render_terminal(spec_of("producer_consumer_4p4c"), Console(file=out, width=120))
+    text = out.getvalue()
+    assert "(estimated)" in text and "\nFigures\n" not in text
+    assert "4 producer waves need about" in text
+
+
+def test_predictions_and_previous_figures(eight_wave_facts: Facts) -> None:
+    before = tuple(replace(f, value=f.value + 4) for f in eight_wave_facts.figures if f.key == "resources.vgpr")
+    figure = Figure("cycles", "cycles per K-step", 512, "", -1, "Predicted")
+    text = printed(replace(eight_wave_facts, previous=before, prediction=Prediction("a model", (figure,))))
+    assert "previous build" in text and str(int(before[0].value)) in text
+    assert "Predicted by a model" in text and "512" in text
+
+
+def test_names_are_no_markup_and_no_control_sequences(eight_wave_facts: Facts) -> None:
+    text = printed(replace(eight_wave_facts, kernel="[red]x[/red]\x1b[2J"))
+    assert "[red]x[/red]\\x1b[2J for gfx942" in text
+
+
+def test_bars_grow_with_the_value() -> None:
+    assert bar(0, 10, True) == "" and bar(1, 10**6, True) == "#"
+    assert len(bar(5, 10, True)) == 16 and len(bar(10, 10, True)) == 32
+    assert bar(10, 10, False) == "█" * 32
