@@ -130,7 +130,7 @@ def register(build: Build) -> Callable[..., torch.Tensor]:
     previous = _libraries.pop(qualified, None)
     if previous is not None:
         previous._destroy()
-    library = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
+    library = torch.library.Library(NAMESPACE, "FRAGMENT")
     library.define(f"{program.name}({', '.join(parameters)}) -> Tensor")
     library.impl(program.name, compute, "CompositeExplicitAutograd")
     torch.library.register_fake(qualified, fake, lib=library)
