@@ -235,13 +235,13 @@ HOST = {
 }
 TYPE = (
     r"(?:int|float|bool|char|auto|void|uint32_t|uint64_t|size_t|dim3|T|F|GL|ST|RT|chunk|half_chunk|hipError_t|globals|"
-    r"col_vec|row_vec|typename|shared_allocator|alignment_dummy|uint16_t|(?:gl|rt|st|rt_\w+|st_\w+)<[^;(){}=]*?>(?:::\w+)?)"
+    r"int2|col_vec|row_vec|typename|shared_allocator|alignment_dummy|uint16_t|(?:gl|rt|st|rt_\w+|st_\w+)<[^;(){}=]*?>(?:::\w+)?)"
 )
 
 
 def defined_in(text: str) -> set[str]:
     """Names that generated code declares: variables, parameters, functions, types, template parameters."""
-    names = set(re.findall(rf"\b{TYPE}\s*(?:const)?\s*[&*(]*\s*(\w+)", text))
+    names = set(re.findall(rf"\b{TYPE}(?!\w)\s*(?:const)?\s*[&*(]*\s*(\w+)", text))
     names |= set(re.findall(r"\b(?:namespace|struct|using) (\w+)", text))
     names |= set(re.findall(r"ducks::\w+::all (\w+)", text))
     for line in re.findall(r"\b(?:const|constexpr) (?:int|float|auto) ([^;]*);", text):
