@@ -96,8 +96,9 @@ def _ping_pong_obstacle(program: Program) -> str:
         return f"it wants 8 waves, two to a SIMD, not {program.waves}"
     if program.block[0] * program.block[1] < PING_PONG_TILE:
         return f"a {program.block[0]} x {program.block[1]} block is too small to fill its clusters"
-    if program.accumulator.fragments[0] % 2 and program.a.slices % 2:
-        return "the multiplies do not split into an even number of clusters"
+    if not _parts(program)[1]:
+        rows, cols = program.accumulator.fragments
+        return f"a wave's {rows} x {cols} fragments do not split in halves"
     return _staged_alone(program)
 
 
@@ -115,34 +116,46 @@ def _simple(program: Program, reason: str) -> Preset:
 
 
 def _ping_pong(program: Program, reason: str) -> Preset:
-    """Memory and multiply clusters in turn; the fetch in the first that reads nothing, the write in the last."""
+    """Memory and multiply clusters in turn; the fetch in the first that reads nothing, the write in the last.
+
+    The multiplies of a slice are one cluster or two halves. The last slice's are always two: the write stands between
+    them, a cluster behind the last reads of the waves that run late.
+    """
     slices = program.a.slices
-    rows = range(program.accumulator.fragments[0])
-    parts = (
-        [tuple(rows)]
-        if slices >= 4 or len(rows) % 2
-        else [tuple(rows[: len(rows) // 2]), tuple(rows[len(rows) // 2 :])]
-    )
-    multiplies = [(part, t) for t in range(slices) for part in parts]
+    whole, halves = _parts(program)
+    multiplies = [(part, t) for t in range(slices) for part in (halves if slices < 4 or t == slices - 1 else [whole])]
     span = program.accumulator.span
     ops: list[Op] = []
-    for number, (part, t) in enumerate(multiplies):
-        memory = [*_reads(program, t)] if part is parts[0] else []
+    for number, ((rows, cols), t) in enumerate(multiplies):
+        memory = [] if (rows, cols) == halves[1] else [*_reads(program, t)]
         if memory:
             memory.append(Op(Action.WAIT, counter="lds", count=0, span=span))
-        if number == (1 if len(parts) > 1 else 0):
+        if number == (1 if slices < 4 else 0):
             memory += _moves(program, Action.FETCH)
         if number == len(multiplies) - 1:
             memory += [Op(Action.WAIT, counter="vm", count=0, span=span), *_moves(program, Action.WRITE),
                        Op(Action.WAIT, counter="lds", count=0, span=span)]  # fmt: skip
         ops += _cluster(memory)
-        multiply = Op(
-            Action.MULTIPLY, rows=part, cols=tuple(range(program.accumulator.fragments[1])), slices=(t,), span=span
-        )
+        multiply = Op(Action.MULTIPLY, rows=rows, cols=cols, slices=(t,), span=span)
         ops += _cluster([Op(Action.PRIORITY, count=1, span=span), multiply, Op(Action.PRIORITY, count=0, span=span)])
     half = program.waves // 2
     late = PhaseShift(half, program.waves - 1, 1, span)
     return Preset("ping_pong", tuple(ops), True, (late,), reason)
+
+
+_Part = tuple[tuple[int, ...], tuple[int, ...]]  # fragment rows and columns
+
+
+def _parts(program: Program) -> tuple[_Part, tuple[_Part, ...]]:
+    """All fragments of a wave, and two halves of them: by rows, else by columns; no halves where both are odd."""
+    rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
+    if len(rows) % 2 == 0:
+        middle = len(rows) // 2
+        return (rows, cols), ((rows[:middle], cols), (rows[middle:], cols))
+    if len(cols) % 2 == 0:
+        middle = len(cols) // 2
+        return (rows, cols), ((rows, cols[:middle]), (rows, cols[middle:]))
+    return (rows, cols), ()
 
 
 def _cluster(ops: list[Op]) -> list[Op]:
