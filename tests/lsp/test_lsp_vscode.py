@@ -108,6 +108,8 @@ def test_the_manifest_says_what_is_so() -> None:
 
 def npm(folder: Path, *command: str) -> None:
     ran = subprocess.run(["npm", *command], cwd=folder, capture_output=True, text=True, timeout=300)
+    if any(code in ran.stderr for code in ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT", "ENETUNREACH")):
+        pytest.skip("the package registry cannot be reached")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

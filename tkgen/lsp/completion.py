@@ -67,7 +67,7 @@ def complete(project: Project, file: SourceFile, offset: int) -> list[Completion
 def _here(project: Project, file: SourceFile, text: str, statement: Statement, start: int) -> Iterator[Completion]:
     if statement.start == start:
         allowed = {"schedule": LINES, "file": ("kernel", *STATEMENTS)}.get(statement.inside, STATEMENTS)
-        yield from (_keyword(word, word) for word in allowed)
+        yield from (_keyword(word, word) for word in allowed if (word, statement.inside) != ("role", "role"))
         return
     before, accepted = _accepted(text[statement.start : start], start_symbol(statement.inside, statement.word))
     if "NAME" in accepted:

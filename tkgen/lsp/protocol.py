@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from lsprotocol import types as lsp
@@ -61,6 +62,12 @@ TOKEN_TYPES = sorted(set(_COLOURS.values()))
 LEGEND = lsp.SemanticTokensLegend(TOKEN_TYPES, ["declaration", "readonly"])
 
 
+@lru_cache(maxsize=64)
+def _positions(text: str, encoding: str) -> Positions:
+    """Remembered with its line starts, because every range of an answer asks for them."""
+    return Positions(text, encoding)
+
+
 @dataclass(frozen=True)
 class Places:
     """Spans as ranges and locations; `open_uris` are the client's own URIs of open files, by real path."""
@@ -70,7 +77,7 @@ class Places:
 
     def positions(self, file: SourceFile) -> Positions:
         """The positions of a file's text."""
-        return Positions(file.text, self.encoding)
+        return _positions(file.text, self.encoding)
 
     def uri(self, file: SourceFile) -> str:
         """The URI of a file, as the client spells it where it has it open."""

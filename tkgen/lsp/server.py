@@ -76,7 +76,8 @@ class TkServer(LanguageServer):
     def project(self) -> Project:
         """All open buffers, and the folders around them."""
         files = [self.file(uri) for uri in self.workspace.text_documents]
-        folders = tuple(f for f in map(uris.to_fs_path, self.workspace.folders) if f)
+        roots = list(self.workspace.folders) or [self.workspace.root_uri or ""]
+        folders = tuple(f for f in map(uris.to_fs_path, roots) if f)
         return Project({identity(f.name): f for f in files}, folders, self.options.include_roots)
 
     def places(self) -> Places:
