@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import types
 import typing
 from collections import Counter
@@ -17,7 +18,7 @@ from tkgen.api import load
 from tkgen.build import Build
 from tkgen.remap import RemapCall, compose
 from tkgen.remap.measure import panels_per_window
-from tkgen.report import Facts, Prediction, facts, to_json
+from tkgen.report import Facts, Prediction, facts, pictures, to_json
 from tkgen.report.figures import figures, mix
 
 
@@ -53,7 +54,13 @@ def test_json_has_the_shape_of_the_facts(eight_wave_facts: Facts, ping_pong: Fac
     assert not conforms(round_trip(replace(ping_pong, kernel=3)), Facts)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("path", sorted(SPECS.glob("*.tk")), ids=lambda p: p.stem)
+EVERY = sorted(SPECS.glob("*.tk"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, id=p.stem, marks=() if i % 4 == 0 else pytest.mark.slow) for i, p in enumerate(EVERY)],
+)
 def test_every_spec_has_facts(path: Path) -> None:
     found = facts(load(path))
     own = found.ownership
@@ -64,6 +71,8 @@ def test_every_spec_has_facts(path: Path) -> None:
     if found.order.sequence:
         assert sorted(found.order.sequence) == list(range(found.order.rows * found.order.cols))
     assert all(link.covered != "nothing" for link in found.pipeline.links)
+    drawn = set(re.findall(r'data-link="(\d+)"', pictures(found)["pipeline"]))
+    assert drawn == {str(i) for i in range(len(found.pipeline.links))}
 
 
 @pytest.mark.parametrize("k", [64, 128, 192, 256, None])

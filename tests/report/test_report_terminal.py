@@ -17,7 +17,8 @@ from tkgen.report.terminal import bar, print_facts
 
 def printed(found: Facts, width: int = 120, terminal: bool = False) -> str:
     out = io.StringIO()
-    print_facts(found, Console(file=out, width=width, force_terminal=terminal))
+    console = Console(file=out, width=width, force_terminal=terminal, color_system="auto", _environ={"TERM": "xterm"})
+    print_facts(found, console)
     return out.getvalue()
 
 
@@ -25,8 +26,8 @@ def test_every_part_is_there(eight_wave: Build) -> None:
     out = io.StringIO()
     render_terminal(eight_wave, Console(file=out, width=120))
     text = out.getvalue()
-    for title in ("eight_wave for gfx942", "Who owns what", "Pipeline", "Dependencies", "Registers", "LDS", "Block order",
-                  "One pass of the main loop", "Figures"):  # fmt: skip
+    titles = ("eight_wave for gfx942", "Who owns what", "Pipeline", "Dependencies", "Registers", "LDS", "Block order")
+    for title in (*titles, "One pass of the main loop", "Figures"):
         assert f"\n{title}\n" in text
     assert "w3 0,1" in text
     assert f"VGPRs per lane {eight_wave.resources.vgpr:>19}".split() in [line.split() for line in text.splitlines()]

@@ -40,6 +40,18 @@ SECTIONS = (
     ("figures", "Figures"),
 )
 
+KEY = (
+    ("k k-load", "global load"),
+    ("k k-write", "LDS write"),
+    ("k k-read", "LDS read"),
+    ("k k-multiply", "MFMA"),
+    ("k k-wait", "wait"),
+    ("k k-zero", "zero, store"),
+    ("line raw", "read after write"),
+    ("line war", "write after read"),
+    ("line waw", "write after write"),
+)
+
 
 def write_report(
     builds: Sequence[Build | Spec], path: Path, previous: Mapping[str, Mapping[str, Any]] | None = None
@@ -66,6 +78,7 @@ def render_html(kernels: Sequence[Facts]) -> str:
             title=f"tkgen report: {', '.join(f.kernel for f in kernels)}",
             kernels=kernels,
             sections=SECTIONS,
+            key=KEY,
             headline=[_headline(f) for f in kernels],
             pictures=[{name: Markup(text) for name, text in svg.pictures(f).items()} for f in kernels],
             beside=_beside(kernels),

@@ -15,6 +15,7 @@ from tkgen.schedule import Plan
 from tkgen.schedule.epochs import Event, trace
 
 PROLOGUE, STEADY, NEXT, EPILOGUE = "prologue", "steady", "next", "epilogue"
+SHORT_STEP = 2  # up to so many barriers the K-step after the pass is shown too, for what depends on it
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ def pipeline(plan: Plan, cycles: Mapping[str, float] | None = None) -> Pipeline:
     last = max((e.begin for d in drafts for _, e, segment in d if segment in (PROLOGUE, STEADY)), default=0)
     if not shown:
         last = max((e.begin for d in drafts for _, e, _ in d), default=0)
+    elif plan.barriers_per_step <= SHORT_STEP and (shape.passes is None or shape.passes > 1):
+        last += plan.barriers_per_step
     lanes = []
     for wave, draft in zip(plan.waves, drafts, strict=True):
         ops = []

@@ -175,7 +175,7 @@ def _arc(
         knee1 = knee2 = y1 + bend
     else:
         up = y2 < y1
-        y2 = y2 + 3 if up else y[3] - 2
+        y1, y2 = (x[3] - 4, y2 + 3) if up else (y1, y[3] - 2)
         knee1 = knee2 = (y1 + y2) / 2
     points = ((x1, knee1), (x2, knee2), (x2, y2))
     d = f"M{number(x1)} {number(y1 + 2)}C{' '.join(f'{number(a)} {number(b)}' for a, b in points)}"

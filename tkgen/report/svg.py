@@ -210,7 +210,7 @@ REGISTER_PARTS = (
 def registers(facts: Facts) -> str:
     """The tiles that each role holds at every operation, against what every wave reserves and what it may."""
     found = facts.pressure
-    width, height, left = 760.0, 190.0, 56.0
+    width, height, left = 690.0, 190.0, 56.0
     most = max(found.allotted, *(r.peak for r in found.roles))
     top_value = found.budget if found.budget <= 2.4 * most else most * 1.25
     c = Canvas(width + left + 130, len(found.roles) * (height + 62) + 34, f"Registers of {facts.kernel}")
@@ -319,7 +319,7 @@ def lds(facts: Facts) -> str:
         c.rect(left + 1, y, size - 2, height, f"{class_} frame used", tip, rx=3)
         if size > 36:
             c.text(left + size / 2, y + 23, f"{buffer.name}[{buffer.index}]", "mid strong")
-        if size > 84:
+        if size > 120:
             c.text(left + size / 2, y + 40, f"{shape}, {buffer.bytes / 1024:g} KiB", "mid tiny")
     for value in range(0, found.capacity + 1, max(found.capacity // 8, 1)):
         c.line(x + value * scale, y + height, x + value * scale, y + height + 5, "axis")
