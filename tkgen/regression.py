@@ -94,7 +94,8 @@ def size_cases(spec: Spec) -> list[dict[str, int]]:
     m, n, k = program.m.name, program.n.name, program.k.name
     unroll = spec.plan.shape.unroll if program.k.size is None else program.unroll or 1
     least = max(spec.plan.shape.tail_iterations if program.k.size is None else 1, 1)
-    counts = sorted({-(-max(c, least) // unroll) * unroll for c in (1, 2, 3, 5, 8)})
+    parts = program.grid.count if program.grid.name == "split_k" else 1
+    counts = sorted({-(-max(c, least) // unroll) * unroll * parts for c in (1, 2, 3, 5, 8)})
     cases = [{m: bm, n: bn, k: c * bk} for c in counts]
     cases.append({m: 2 * bm, n: 3 * bn, k: counts[min(2, len(counts) - 1)] * bk})
     if program.tail == "clamped":

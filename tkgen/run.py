@@ -189,12 +189,12 @@ def _arguments(program: Program) -> list[Tensor]:
 
 def grid(program: Program, extents: Mapping[str, int]) -> tuple[int, int, int]:
     """Blocks to launch."""
-    if program.grid.name == "persistent":
+    if program.grid.name in ("persistent", "stream_k"):
         return program.grid.count, 1, 1
     rows, cols = (
         -(-extents[d.name] // size) for d, size in zip((program.m, program.n), program.block[:2], strict=True)
     )
-    return rows * cols, 1, 1
+    return rows * cols * (program.grid.count if program.grid.name == "split_k" else 1), 1, 1
 
 
 def check_sizes(program: Program, unroll: int, tail_iterations: int, extents: Mapping[str, int]) -> None:
@@ -225,7 +225,8 @@ def emulate(
     shape = build.spec.plan.shape
     check_sizes(program, shape.unroll, shape.tail_iterations, extents)
     out = program.accumulator.tensor
-    result = torch.full([extents[d.name] for d in out.dims], float("nan"), dtype=TORCH[out.dtype])
+    start = 0.0 if program.adds_to_output else float("nan")
+    result = torch.full([extents[d.name] for d in out.dims], start, dtype=TORCH[out.dtype])
     tensors = {name: t.contiguous() for name, t in inputs.items()}
     tensors[out.name] = tensors[out.name].clone() if out.name in tensors else result
     outcome = launch(

@@ -18,7 +18,7 @@ from itertools import product
 
 from tkgen.checks.words import count_text, statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
-from tkgen.ir.types import Dim, Program, RemapStage, Tensor
+from tkgen.ir.types import DType, Dim, Program, RemapStage, Tensor
 from tkgen.remap import MAX_TILES, RemapCall, problems
 from tkgen.schedule import Plan
 from tkgen.source import Span
@@ -41,10 +41,50 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
         *_tail(program),
         *_extents(program),
         *_grid(program, target),
+        *_parts(plan),
     ]
 
 
 # ---------------------------------------------------------------- remaps and grids
+
+
+def _parts(plan: Plan) -> Iterator[Diagnostic]:
+    """Blocks that add to one output tile: what they add must be sums, and the K-steps must divide among them."""
+    program, grid = plan.program, plan.program.grid
+    at = grid.span
+    if not program.adds_to_output or at is None:
+        return
+
+    def error(message: str, other: Label, fix: str) -> Diagnostic:
+        return Diagnostic(
+            "E608", message, Label(grid.span, f"blocks add to tiles of `{out.name}`"), (other,), (), Fix(fix)
+        )  # type: ignore[arg-type]
+
+    out, k = program.accumulator.tensor, program.k
+    if program.tile_steps is None:
+        yield error(f"`{grid.name}` needs a size of {k.name} that is known at build time", Label(k.span, "dynamic"),
+                    f"give {k.name} a size")  # fmt: skip
+        return
+    if out.dtype is not DType.F32:
+        yield error(f"`{grid.name}` adds to {out.dtype.spelling} elements; the hardware adds f32", Label(out.span),
+                    f"make `{out.name}` f32")  # fmt: skip
+    for step in program.epilogue:
+        if step.function != "scale":
+            yield error(f"`{step.function}` would be applied to every block's part of a sum", Label(step.span),
+                        f"leave `{step.function}` to another kernel; `scale` may stand")  # fmt: skip
+    if grid.name == "split_k" and program.tile_steps % grid.count:
+        yield error(
+            f"{program.tile_steps} K-steps do not divide among {grid.count} blocks",
+            Label(k.span, f"{k.size} = {program.tile_steps} x {program.block[2]}"),
+            f"use a divisor of {program.tile_steps}",
+        )
+    if grid.name == "stream_k" and (plan.shape.depth > 1 or plan.shape.unroll > 1):
+        yield error(
+            "a run of `stream_k` may be one K-step long, and this schedule needs "
+            f"{plan.shape.depth} before its loop and {plan.shape.unroll} a pass",
+            Label(program.a.span, "the depth comes from these buffers"),
+            "use at most two LDS buffers and one register buffer",
+        )
 
 
 def _remap(program: Program) -> Iterator[Diagnostic]:

@@ -40,7 +40,7 @@ from tkgen.syntax import ast
 S = TypeVar("S")
 
 EPILOGUES = ("scale", "add", "bias", "relu", "gelu", "gelu_tanh", "silu")
-GRIDS = ("linear", "persistent")
+GRIDS = ("linear", "persistent", "split_k", "stream_k")
 TAILS = ("masked", "clamped")
 ALLOWANCES = ("spills", "slow_reads", "low_occupancy")
 MAX_WAVES = 16  # 1024 threads of a work-group (AMDGPU backend limit, LLVM AMDGPUUsage)

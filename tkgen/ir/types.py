@@ -232,7 +232,12 @@ class RemapStage:
 
 @dataclass(frozen=True)
 class GridKind:
-    """How output tiles are dealt to blocks: `linear` (one each) or `persistent` with a number of blocks."""
+    """How the work is dealt to blocks.
+
+    `linear`: an output tile each. `persistent`: `count` blocks, each taking every count-th tile. `split_k`: `count` blocks
+    to a tile, each summing a part of the K-steps. `stream_k`: `count` blocks, each an equal run of K-steps of tiles laid
+    end to end (Osama et al., "Stream-K", PPoPP 2023). The last two add their sums to the output atomically.
+    """
 
     name: str
     count: int
@@ -329,9 +334,21 @@ class Program:
         return next(r for r in self.roles if r.multiplies)
 
     @property
-    def steps(self) -> int | None:
+    def tile_steps(self) -> int | None:
         """K-steps of one output tile, rounded up under a tail clause; None when K is dynamic."""
         return None if self.k.size is None else -(-self.k.size // self.block[2])
+
+    @property
+    def steps(self) -> int | None:
+        """K-steps that a block sums at a stretch; None where only run time knows."""
+        if self.tile_steps is None or self.grid.name == "stream_k":
+            return None
+        return self.tile_steps // self.grid.count if self.grid.name == "split_k" else self.tile_steps
+
+    @property
+    def adds_to_output(self) -> bool:
+        """Whether several blocks add to an output tile, which must then be zero before the launch."""
+        return self.grid.name in ("split_k", "stream_k")
 
     @property
     def product(self) -> str:

@@ -77,7 +77,7 @@ class _Lowering:
 
     @property
     def steps(self) -> str:
-        return "steps" if self.program.k.size is None else "K_STEPS"
+        return "steps" if self.program.steps is None else "K_STEPS"
 
     # ------------------------------------------------------------ the file
 
@@ -86,7 +86,8 @@ class _Lowering:
         scopes = tuple(self.scope(role) for role in p.roles)
         remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
         rows, cols = self.extent("GRID_ROWS", 0), self.extent("GRID_COLS", 1)
-        placed = remap.cpp("tile" if self.persistent else "block_id", rows, cols, indent="")
+        index = "tile" if p.grid.name in ("persistent", "stream_k") else "block_id"
+        placed = remap.cpp(index, rows, cols, indent="")
         shared = tuple(
             SharedTile(
                 self.shared(o),
@@ -109,8 +110,9 @@ class _Lowering:
             grid_rows=grid_rows,
             grid_cols=grid_cols,
             sizes=tuple(self.sizes()),
-            grid=f"{p.grid.count}" if self.persistent else f"{self.host(grid_rows)} * {self.host(grid_cols)}",
-            persistent=self.persistent,
+            grid=self.blocks(self.host(grid_rows), self.host(grid_cols)),
+            grid_kind=p.grid.name,
+            zeroed=cpp_name(p.accumulator.tensor.name) if p.adds_to_output else "",
             waves_per_simd=p.occupancy or -(-p.waves // 4),
             shared=shared,
             shared_bytes=shared_bytes,
@@ -127,9 +129,12 @@ class _Lowering:
             checks=tuple(self.checks()),
         )
 
-    @property
-    def persistent(self) -> bool:
-        return self.program.grid.name == "persistent"
+    def blocks(self, rows: str, cols: str) -> str:
+        """The number of blocks to launch."""
+        grid = self.program.grid
+        if grid.name in ("persistent", "stream_k"):
+            return str(grid.count)
+        return f"{rows} * {cols} * K_PARTS" if grid.name == "split_k" else f"{rows} * {cols}"
 
     def extent(self, constant: str, axis: int) -> str | NamedInt:
         size = (self.program.m, self.program.n)[axis].size
@@ -191,13 +196,17 @@ class _Lowering:
         def ceil(dim: str, block: str) -> str:
             return f"({dim} + {block} - 1) / {block}" if p.tail else f"{dim} / {block}"
 
+        if p.grid.name == "split_k":
+            result.append(Constant("K_PARTS", str(p.grid.count), "blocks that share an output tile"))
         for name, dim, block in (
             ("GRID_ROWS", p.m, "BLOCK_ROWS"),
             ("GRID_COLS", p.n, "BLOCK_COLS"),
             ("K_STEPS", p.k, "K_STEP"),
         ):
             if dim.size is not None:
-                result.append(Constant(name, ceil(self.dim(dim.name), block)))
+                part = " / K_PARTS" if name == "K_STEPS" and p.grid.name == "split_k" else ""
+                size = ceil(self.dim(dim.name), block)
+                result.append(Constant(name, f"({size}){part}" if part else size, "of a part" if part else ""))
         result.append(Constant("THREADS", f"{p.waves} * WARP_THREADS", f"{p.waves} waves"))
         return result
 
@@ -371,6 +380,8 @@ class _Lowering:
         operand = p.operand(op.operand)
         tile = ("tile_row", "tile_col")[operand is p.b]
         step = self.step(placed.step)
+        if p.adds_to_output:
+            step = "k_first" if step == "0" else f"k_first + {step}"
         coordinate = (step, tile) if operand.contraction_first else (tile, step)
         args: dict[str, object] = {
             "group": role.group,
@@ -448,7 +459,9 @@ class _Lowering:
             )
             if step.function in ("relu", "gelu", "gelu_tanh", "silu"):
                 self.helpers.add(step.function)
-        if p.tail:
+        if p.adds_to_output:
+            self.helpers.add("atomic_store")
+        elif p.tail:
             self.helpers.add("masked_store")
             if any(s.function == "add" for s in p.epilogue):
                 self.helpers.add("masked_add")
@@ -459,7 +472,7 @@ class _Lowering:
             "row": coordinate[0],
             "col": coordinate[1],
             "epilogue": steps,
-            "masked": p.tail is not None,
+            "how": "add" if p.adds_to_output else "masked" if p.tail else "whole",
         }
         return Statement("store", args, loops, p.spans["store"].line)
 

@@ -128,7 +128,8 @@ class KernelModel:
     grid_cols: str
     sizes: tuple[tuple[str, str], ...]  # (name, expression) of extents known only at run time
     grid: str
-    persistent: bool
+    grid_kind: str  # as in a spec: linear, persistent, split_k, stream_k
+    zeroed: str  # the output that must be zero before the launch, where blocks add to it
     waves_per_simd: int
     shared: tuple[SharedTile, ...]
     shared_bytes: int

@@ -46,7 +46,7 @@ class Plan:
     @property
     def tiles_to_prove(self) -> int:
         """Output tiles to unroll: two where a block goes on to another tile, so that their meeting is proven."""
-        return 2 if self.program.grid.name == "persistent" else 1
+        return 2 if self.program.grid.name in ("persistent", "stream_k") else 1
 
     @property
     def passes_to_prove(self) -> tuple[int, ...]:
