@@ -372,6 +372,14 @@ CONSTRUCTS = {
     "    cluster fetch A[k+1] B[k+1] read A B wait lds 0\n    cluster multiply\n"
     "    cluster barrier\n    cluster write A[k+1] B[k+1] wait lds 0 barrier barrier\n",
     "ping_pong": gemm(shared=STAGED, waves="  waves 2 x 4\n", block="256 x 256 step 64") + "  schedule ping_pong\n",
+    "ping_pong of slices": gemm(
+        "  registers A, B slice 16\n", shared=STAGED, waves="  waves 2 x 4\n", block="256 x 256 step 64", tile="32 x 32"
+    )
+    + "  schedule ping_pong\n",
+    "ping_pong halved by columns": gemm(
+        "  registers A, B slice 32\n", shared=STAGED, waves="  waves 8 x 1\n", block="256 x 256 step 64", tile="32 x 32"
+    )
+    + "  schedule ping_pong\n",
     "interleave": gemm(shared=STAGED, block="128 x 128 step 64") + "  schedule interleave\n",
 }  # fmt: skip
 
