@@ -84,6 +84,12 @@ def test_dynamic_sizes_and_persistent_grids() -> None:
     assert any("as many passes as K needs" in line for line in lines)
 
 
+def test_blocks_that_share_a_tile() -> None:
+    found = analyze(Request(SourceFile("/a.tk", SPEC.replace("waves 2", "grid split_k(4)\n  waves 2"))))
+    lines = [f for s in outline(found.file).statements for f in facts.of_statement(s.node, found)]
+    assert any("4 blocks of 256 threads each = 2,048 blocks, their sums added in memory" in line for line in lines)
+
+
 def test_a_broken_spec_has_words_but_no_values() -> None:
     text = SPEC.replace("store C", "stroe C")
     found = analyze(Request(SourceFile("/a.tk", text)))

@@ -173,9 +173,13 @@ def _of_launch(p: Program) -> list[str]:
         return [f"{p.threads} threads per block"]
     rows, cols = -(-p.m.size // p.block[0]), -(-p.n.size // p.block[1])
     tiles = f"{rows} x {cols} = {rows * cols:,} output tiles"
-    if p.grid.name == "persistent":
-        each = rows * cols / p.grid.count
-        return [f"{tiles}, {p.grid.count:,} blocks of {p.threads} threads, {each:.1f} tiles each"]
+    match p.grid.name:
+        case "persistent" | "stream_k":
+            each = rows * cols / p.grid.count
+            return [f"{tiles}, {p.grid.count:,} blocks of {p.threads} threads, {each:.1f} tiles each"]
+        case "split_k":
+            parts = f"{p.grid.count} blocks of {p.threads} threads each"
+            return [f"{tiles}, {parts} = {rows * cols * p.grid.count:,} blocks, their sums added in memory"]
     return [f"{tiles}, one block of {p.threads} threads each"]
 
 

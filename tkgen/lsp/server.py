@@ -7,6 +7,7 @@ Everything else is read from the text at once.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -76,9 +77,10 @@ class TkServer(LanguageServer):
     def project(self) -> Project:
         """All open buffers, and the folders around them."""
         files = [self.file(uri) for uri in self.workspace.text_documents]
-        roots = list(self.workspace.folders) or [self.workspace.root_uri or ""]
-        folders = tuple(f for f in map(uris.to_fs_path, roots) if f)
-        return Project({identity(f.name): f for f in files}, folders, self.options.include_roots)
+        opened = list(self.workspace.folders) or [self.workspace.root_uri or ""]
+        folders = tuple(f for f in map(uris.to_fs_path, opened) if f)
+        roots = tuple(os.path.join(*folders[:1], root) for root in self.options.include_roots)
+        return Project({identity(f.name): f for f in files}, folders, roots)
 
     def places(self) -> Places:
         """How this client counts positions and spells URIs."""
@@ -114,7 +116,7 @@ class TkServer(LanguageServer):
         await asyncio.sleep(delay)
         file = self.file(uri)
         project = self.project()
-        request = Request(file, project.texts, self.options.include_roots, self.options.target)
+        request = Request(file, project.texts, project.include_roots, self.options.target)
         trouble: list[lsp.Diagnostic] = []
         try:
             found = await asyncio.get_running_loop().run_in_executor(self._thread, self.worker.analyze, request)
