@@ -218,7 +218,7 @@ def test_block_order_and_reuse(eight_wave_facts: Facts) -> None:
     found = eight_wave_facts.order
     remap = compose([RemapCall("xcd", {"chunk": 16}, (8,)), RemapCall("group", {"rows": 4})])
     assert found.sequence[:3] == tuple(r * 64 + c for r, c in remap.order(64, 64)[:3])
-    assert [found.xcd(t) for t in range(9)] == [0, 1, 2, 3, 4, 5, 6, 7, 0]
+    assert found.xcd[:9] == (0, 1, 2, 3, 4, 5, 6, 7, 0)
     panels = panels_per_window(remap, 64, 64, found.window, 8)
     assert found.reuse[0].panels == pytest.approx(panels, abs=0.01)
     assert [r.name for r in found.reuse][1] == "row_major"
@@ -226,8 +226,20 @@ def test_block_order_and_reuse(eight_wave_facts: Facts) -> None:
 
 def test_persistent_blocks_keep_their_xcd() -> None:
     found = facts(spec_of("persistent")).order
-    assert found.persistent and found.blocks == 304
-    assert found.xcd(304) == found.xcd(0)
+    assert (found.grid, found.blocks) == ("persistent", 304)
+    assert found.xcd[304] == found.xcd[0]
+
+
+@pytest.mark.parametrize(("grid", "blocks"), [("split_k(2)", 2 * 64 * 64), ("stream_k(304)", 304)])
+def test_blocks_that_share_a_tile(grid: str, blocks: int, tmp_path: Path) -> None:
+    path = tmp_path / "shared.tk"
+    path.write_text((SPECS / "single_buffer.tk").read_text().replace("  waves", f"  grid {grid}\n  waves"))
+    found = facts(load(path)).order
+    assert found.blocks == blocks
+    assert sorted(found.sequence) == list(range(64 * 64))
+    if grid.startswith("stream"):  # 128 K-steps a tile, runs of 1725: tile 14 is the first that begins in block 1
+        assert dict(zip(found.sequence, found.xcd, strict=True))[14] == 1
+        assert found.sequence[0] == 0
 
 
 def test_an_unknown_size_is_drawn_as_an_example() -> None:

@@ -39,6 +39,11 @@ def page(eight_wave_facts: Facts, ping_pong: Facts) -> str:
     return render_html([eight_wave_facts, ping_pong])
 
 
+@pytest.fixture(scope="module")
+def tree(page: str) -> Any:
+    return parsed(page)
+
+
 def hostile(found: Facts) -> Facts:
     """The facts with an attack in every name and text."""
     texts = found.texts
@@ -60,23 +65,20 @@ def hostile(found: Facts) -> Facts:
     )
 
 
-def test_the_page_is_valid_html(page: str) -> None:
-    tree = parsed(page)
+def test_the_page_is_valid_html(tree: Any) -> None:
     ids = [e.get("id") for e in tree.iter() if e.get("id")]
     assert len(ids) == len(set(ids))
     for reference in ("aria-labelledby", "aria-controls"):
         assert {e.get(reference) for e in tree.iter() if e.get(reference)} <= set(ids)
 
 
-def test_sections_and_their_links(page: str) -> None:
-    tree = parsed(page)
+def test_sections_and_their_links(tree: Any) -> None:
     sections = {e.get("id") for e in tree.iter("section")}
     assert sections == {f"k{k}-{name}" for k in (0, 1) for name, _ in SECTIONS}
     assert {a.get("href") for a in tree.iter("a")} == {f"#{s}" for s in sections} | {"#main"}
 
 
-def test_the_page_asks_for_nothing(page: str) -> None:
-    tree = parsed(page)
+def test_the_page_asks_for_nothing(page: str, tree: Any) -> None:
     for element in tree.iter():
         for attribute in ("src", "href", "action", "srcset", "poster", "data"):
             value = element.get(attribute)
@@ -85,8 +87,7 @@ def test_the_page_asks_for_nothing(page: str) -> None:
     assert set(re.findall(r"url\(([^)]*)\)", page)) == {"#hatch"}
 
 
-def test_only_its_own_script_may_run(page: str) -> None:
-    tree = parsed(page)
+def test_only_its_own_script_may_run(tree: Any) -> None:
     policy = next(e.get("content") for e in tree.iter("meta") if e.get("http-equiv") == "Content-Security-Policy")
     scripts = [e for e in tree.iter("script") if e.get("type") != "application/json"]
     assert len(scripts) == 1
@@ -94,8 +95,8 @@ def test_only_its_own_script_may_run(page: str) -> None:
     assert f"script-src 'sha256-{digest}'" in policy and policy.startswith("default-src 'none'")
 
 
-def test_embedded_facts_are_the_facts(page: str, eight_wave_facts: Facts, ping_pong: Facts) -> None:
-    data = next(e.text for e in parsed(page).iter("script") if e.get("type") == "application/json")
+def test_embedded_facts_are_the_facts(tree: Any, eight_wave_facts: Facts, ping_pong: Facts) -> None:
+    data = next(e.text for e in tree.iter("script") if e.get("type") == "application/json")
     assert json.loads(data) == json.loads(json.dumps([to_json(eight_wave_facts), to_json(ping_pong)]))
 
 
@@ -105,7 +106,7 @@ def test_embedded_json_cannot_end_its_element() -> None:
     assert json.loads(text) == {"a": "</script><!-- <script> ]]> & \u2028"}
 
 
-def test_hostile_texts_stay_text(eight_wave_facts: Facts, page: str) -> None:
+def test_hostile_texts_stay_text(eight_wave_facts: Facts) -> None:
     text = render_html([hostile(eight_wave_facts)])
     tree = parsed(text)
     assert len(list(tree.iter("script"))) == 2
@@ -124,8 +125,8 @@ def test_a_hostile_spec_file(tmp_path: Path) -> None:
     assert "<script>alert(1)<&.tk" in {e.text for e in tree.iter("h3")}
 
 
-def test_lines_carry_their_links(page: str, eight_wave_facts: Facts) -> None:
-    rows = [e for e in parsed(page).iter("div") if (e.get("id") or "").startswith("k0-isa-")]
+def test_lines_carry_their_links(tree: Any, eight_wave_facts: Facts) -> None:
+    rows = [e for e in tree.iter("div") if (e.get("id") or "").startswith("k0-isa-")]
     assert len(rows) == len(eight_wave_facts.texts.isa)
     for row, line in zip(rows, eight_wave_facts.texts.isa, strict=True):
         assert int(row.get("data-cpp") or 0) == line.cpp

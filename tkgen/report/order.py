@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from tkgen.ir.types import Program
 from tkgen.remap import Remap, RemapCall, compose
-from tkgen.remap.measure import panels_per_window
+from tkgen.remap.measure import panels
 from tkgen.targets import Target
 
 ASSUMED_TILES = 32  # rows and columns of the grid that is drawn when a size is known only at run time
-MAX_TILES = 1 << 14  # larger grids are not drawn; the figures stay exact
+MAX_TILES = 1 << 14  # larger grids are not drawn
 
 
 @dataclass(frozen=True)
@@ -27,28 +27,25 @@ class Reuse:
 
 @dataclass(frozen=True)
 class BlockOrder:
-    """`sequence[t]` is the tile (row * cols + col) that is computed t-th; tile t runs on XCD (t mod blocks) mod `xcds`.
+    """`sequence[t]` is the tile (row * cols + col) that begins t-th, on XCD `xcd[t]`; empty where the grid is huge.
 
     `concurrent` tiles run at a time on the whole device, `window` of them on one XCD. `assumed` says that a size is
-    dynamic and the grid an example. `blocks` is the number of blocks launched.
+    dynamic and the grid an example. `blocks` are launched, as the `grid` clause says.
     """
 
     remap: str
+    grid: str
     rows: int
     cols: int
     assumed: bool
-    persistent: bool
     blocks: int
     xcds: int
     concurrent: int
     window: int
     product: str
     sequence: tuple[int, ...]
+    xcd: tuple[int, ...]
     reuse: tuple[Reuse, ...]
-
-    def xcd(self, turn: int) -> int:
-        """The XCD that computes the tile of `turn`: blocks are dealt round robin by linear id."""
-        return turn % self.blocks % self.xcds
 
 
 def block_order(program: Program, target: Target, blocks_per_cu: int) -> BlockOrder:
@@ -57,34 +54,68 @@ def block_order(program: Program, target: Target, blocks_per_cu: int) -> BlockOr
     m, n = program.m.size, program.n.size
     rows = ASSUMED_TILES if m is None else -(-m // program.block[0])
     cols = ASSUMED_TILES if n is None else -(-n // program.block[1])
-    product = target.product
-    persistent = program.grid.name == "persistent"
-    blocks = min(program.grid.count, rows * cols) if persistent else rows * cols
-    concurrent = min(product.compute_units * max(blocks_per_cu, 1), blocks)
+    product, blocks = target.product, _blocks(program, rows * cols)
+    concurrent = min(product.compute_units * max(blocks_per_cu, 1), blocks, rows * cols)
     window = max(concurrent // product.xcds, 1)
-    sequence = tuple(row * cols + col for row, col in remap.order(rows, cols)) if rows * cols <= MAX_TILES else ()
-    reuse = [_reuse(str(remap), remap, rows, cols, window, product.xcds)]
+    dealt = _dealt(program, rows * cols, blocks, product.xcds)
+    order = remap.order(rows, cols)
+    drawn = dealt if rows * cols <= MAX_TILES else []
     plain = compose([])
-    if str(plain) != str(remap):
-        reuse.append(_reuse(str(plain), plain, rows, cols, window, product.xcds))
+    reuse = [_reuse(r, rows, cols, dealt, window) for r in (remap, plain) if r is remap or str(plain) != str(remap)]
     return BlockOrder(
         remap=str(remap),
+        grid=program.grid.name,
         rows=rows,
         cols=cols,
         assumed=m is None or n is None,
-        persistent=persistent,
         blocks=blocks,
         xcds=product.xcds,
         concurrent=concurrent,
         window=window,
         product=product.name,
-        sequence=sequence,
+        sequence=tuple(order[index][0] * cols + order[index][1] for index, _ in drawn),
+        xcd=tuple(xcd for _, xcd in drawn),
         reuse=tuple(r for r in reuse if r is not None),
     )
 
 
-def _reuse(name: str, remap: Remap, rows: int, cols: int, window: int, xcds: int) -> Reuse | None:
-    if window > rows * cols // xcds:
-        return None  # fewer tiles than one XCD holds: nothing to measure
-    panels = panels_per_window(remap, rows, cols, window, xcds)
-    return Reuse(name, round(panels, 2), round(2 * window / panels, 2))
+def _blocks(program: Program, tiles: int) -> int:
+    """Blocks of the launch."""
+    match program.grid.name:
+        case "persistent":
+            return min(program.grid.count, tiles)
+        case "split_k":
+            return tiles * program.grid.count
+        case "stream_k":
+            return program.grid.count
+    return tiles
+
+
+def _dealt(program: Program, tiles: int, blocks: int, xcds: int) -> list[tuple[int, int]]:
+    """(linear index, XCD) of every tile in the order in which they begin; blocks go to XCDs round robin.
+
+    A tile whose K is split counts where its first part runs.
+    """
+    if program.grid.name != "stream_k":
+        return [(index, index % blocks % xcds) for index in range(tiles)]
+    steps = ASSUMED_TILES if program.k.size is None else -(-program.k.size // program.block[2])
+    run = -(-tiles * steps // blocks)  # K-steps of a block
+    begins = sorted((index * steps % run, index) for index in range(tiles))
+    return [(index, index * steps // run % xcds) for _, index in begins]
+
+
+def _reuse(remap: Remap, rows: int, cols: int, dealt: list[tuple[int, int]], window: int) -> Reuse | None:
+    """Panels of full windows of each XCD's tiles, on average; None where no XCD gets as many tiles."""
+    order = remap.order(rows, cols)
+    on_xcd: dict[int, list[tuple[int, int]]] = {}
+    for index, xcd in dealt:
+        on_xcd.setdefault(xcd, []).append(order[index])
+    counts = [
+        panels(tiles[start : start + window])
+        for tiles in on_xcd.values()
+        for start in range(0, len(tiles) - window + 1, window)
+    ]
+    if not counts:
+        return None
+    mean = sum(counts) / len(counts)
+    return Reuse(str(remap), round(mean, 2), round(2 * window / mean, 2))

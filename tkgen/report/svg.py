@@ -372,7 +372,7 @@ def order(facts: Facts) -> str:
     lefts = (24.0, 24.0 + max(width, 230) + 36)
     _cells(c, found, lefts[0], unit, [t * len(TIME_COLOURS) // len(found.sequence) for t in range(len(found.sequence))],
            [{"fill": colour} for colour in TIME_COLOURS])  # fmt: skip
-    _cells(c, found, lefts[1], unit, [found.xcd(t) for t in range(len(found.sequence))],
+    _cells(c, found, lefts[1], unit, found.xcd,
            [{"class_": f"x{i % 8}"} for i in range(found.xcds)])  # fmt: skip
     c.text(lefts[0], 18, "by time", "strong")
     c.text(lefts[1], 18, f"by XCD, {found.product}", "strong")

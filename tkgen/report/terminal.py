@@ -271,7 +271,7 @@ def _order(found: BlockOrder, plain: bool) -> ConsoleRenderable:
             line = Text()
             for col in range(cols):
                 turn = turns[row * found.cols + col]
-                line.append(f"{turn:>{width}} ", WAVE_STYLES[found.xcd(turn) % len(WAVE_STYLES)])
+                line.append(f"{turn:>{width}} ", WAVE_STYLES[found.xcd[turn] % len(WAVE_STYLES)])
             parts.append(line)
         if (rows, cols) != (found.rows, found.cols):
             parts.append(shown(f"the first {rows} x {cols} tiles; number: turn, colour: XCD", "dim"))
