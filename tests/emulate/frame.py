@@ -48,7 +48,7 @@ k:
   .amdhsa_dx10_clamp 1
   .amdhsa_float_denorm_mode_32 3
   .amdhsa_float_denorm_mode_16_64 3
-  .amdhsa_enable_private_segment {int(bool(scratch))}
+{f"  .amdhsa_enable_private_segment {int(bool(scratch))}" if target != "gfx90a" else ""}
 .end_amdhsa_kernel
 .amdgpu_metadata
 ---

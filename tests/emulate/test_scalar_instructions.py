@@ -65,8 +65,9 @@ def check(assemble, jobs: list[tuple[str, object, str, int]]) -> None:
                 v |= {"S1": pcode.B(16, immediate), "S0": pcode.B(64, int(row[6]))}
                 if name in ("s_movk_i32", "s_cmovk_i32", "s_addk_i32", "s_mulk_i32"):
                     v["S0"] = pcode.B(16, immediate)
-            e = pcode.run(PCODE[op], **v)
             bits = OPERANDS[op].get("sdst", (0, 64))[1]
+            v["D0"] = pcode.B(bits, pcode.raw(v["D0"], bits))
+            e = pcode.run(PCODE[op], **v)
             mask = (1 << bits) - 1
             destination = int(got[0]) | int(got[1]) << 32
             checks = {"D0": (destination & mask, pcode.raw(e["D0"], 64) & mask)}
