@@ -53,16 +53,28 @@ using half_chunk = uint32_t __attribute__((ext_vector_type(2)));
 /// Chunks of a tile that each of N threads stages.
 template <int N, ducks::st::all ST> constexpr int CHUNKS = (ST::rows * ST::cols * int(sizeof(typename ST::dtype)) + 16 * N - 1) / (16 * N);
 
+/// The element at which chunk number `at` of a tile starts. 32 neighbours take 8 rows x 64 bytes: what they write to LDS
+/// together then meets in no bank, and they read whole halves of cache lines.
+template <ducks::st::all ST> __device__ inline int2 chunk_at(int at) {
+    constexpr int elements = 16 / sizeof(typename ST::dtype), per_row = ST::cols / elements;
+    if constexpr (per_row % 4 == 0) {
+        constexpr int across = per_row / 4;
+        return int2{at / 32 / across * 8 + at / 4 % 8, (at / 32 % across * 4 + at % 4) * elements};
+    } else {
+        return int2{at / per_row, at % per_row * elements};
+    }
+}
+
 /// Global memory -> registers by N threads together, 16 bytes a thread at a time; waits for nothing.
 template <int N, ducks::st::all ST, ducks::gl::all GL>
 __device__ inline void fetch(const ST &, chunk (&stage)[CHUNKS<N, ST>], const GL &src, int tile_row, int tile_col) {
-    constexpr int size = sizeof(typename ST::dtype), elements = 16 / size, per_row = ST::cols / elements;
+    constexpr int size = sizeof(typename ST::dtype), elements = 16 / size;
     const int pitch = src.cols(), first_row = tile_row * ST::rows, first_col = tile_col * ST::cols;
     const auto tensor = buffer_at(src, 0);
     const int origin = (first_row * pitch + first_col) * size;
 #pragma unroll
     for (int i = 0; i < CHUNKS<N, ST>; ++i) {
-        const int at = i * N + int(threadIdx.x) % N, row = at / per_row, col = at % per_row * elements;
+        const auto [row, col] = chunk_at<ST>(i * N + int(threadIdx.x) % N);
         const int offset = (row * pitch + col) * size;
         const int left = row < ST::rows && first_row + row < int(src.rows()) ? pitch - first_col - col : 0;  // in the row
         if (pitch % elements == 0) {
@@ -83,20 +95,21 @@ __device__ inline void fetch(const ST &, chunk (&stage)[CHUNKS<N, ST>], const GL
 
 /// Registers -> LDS: what `fetch` brought. The same half of two chunks in turn, which the compiler joins to one write.
 template <int N, ducks::st::all ST> __device__ inline void write(ST &dst, const chunk (&stage)[CHUNKS<N, ST>]) {
-    constexpr int elements = 16 / sizeof(typename ST::dtype), per_row = ST::cols / elements, chunks = CHUNKS<N, ST>;
+    constexpr int elements = 16 / sizeof(typename ST::dtype), chunks = CHUNKS<N, ST>;
     const auto *tile = (__attribute__((address_space(3))) const char *)&dst.data[0];
     const uint32_t base = (uint32_t)(uintptr_t)tile;
 #pragma unroll
     for (int i = 0; i < 2 * chunks; ++i) {
         const int pair = i / 4 * 2, c = pair + 1 < chunks ? pair + i % 2 : pair, part = pair + 1 < chunks ? i / 2 % 2 : i % 2;
-        const int at = c * N + int(threadIdx.x) % N, row = at / per_row, col = at % per_row * elements + part * elements / 2;
-        if (chunks * N > ST::rows * per_row && row >= ST::rows) continue;
-        auto *to = (__attribute__((address_space(3))) half_chunk *)(uintptr_t)dst.idx(base, {row, col});
+        const auto [row, col] = chunk_at<ST>(c * N + int(threadIdx.x) % N);
+        if (chunks * N * elements > ST::rows * ST::cols && row >= ST::rows) continue;
+        const int half = part * elements / 2;
+        auto *to = (__attribute__((address_space(3))) half_chunk *)(uintptr_t)dst.idx(base, {row, col + half});
         *to = part ? stage[c].zw : stage[c].xy;
     }
 }
 
-/// Global memory -> LDS by N threads together, zeros outside the tensor; complete on return.
+/// Global memory -> LDS by N threads together, zeros past its end; complete on return.
 template <int N, ducks::st::all ST, ducks::gl::all GL> __device__ inline void load_masked(ST &dst, const GL &src, int tile_row, int tile_col) {
     chunk stage[CHUNKS<N, ST>];
     fetch<N>(dst, stage, src, tile_row, tile_col);
