@@ -44,6 +44,7 @@ __device__ inline void barrier() {
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
+
 /// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight.
 __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
@@ -72,7 +73,6 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
             group<4>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k + 1});  // spec:11
             barrier();
         }
-
     } else {  // consumer: waves 4..11, spec:16
         const int wave_row = (wave - 4) / 4;
         const int wave_col = (wave - 4) % 4;
@@ -95,7 +95,6 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
         load(B_r[0][0], subtile_inplace<32, 32>(B_s[1], {wave_col, 0}));  // spec:11
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:17
         store(g.C, C_acc[0][0], {0, 0, tile_row * 2 + wave_row, tile_col * 4 + wave_col});  // spec:18
-
     }
 }
 

@@ -44,6 +44,7 @@ __device__ inline void barrier() {
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
+
 /// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight.
 __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
@@ -72,7 +73,6 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
             group<8>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k + 1});  // spec:11
             barrier();
         }
-
     } else {  // consumer: waves 8..11, spec:16
         const int wave_row = (wave - 8) / 2;
         const int wave_col = (wave - 8) % 2;
@@ -119,7 +119,6 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
             #pragma unroll
             for (int j = 0; j < 2; ++j)
                 store(g.C, C_acc[i][j], {0, 0, tile_row * 4 + wave_row * 2 + i, tile_col * 4 + wave_col * 2 + j});  // spec:18
-
     }
 }
 
