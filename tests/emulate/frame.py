@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tkgen.emulate import Buffer, launch
+from tkgen.emulate import Buffer, Outcome, launch
 
 ROWS_IN, ROWS_OUT = 9, 9
 _BYTES = 64 * 4
@@ -141,3 +141,11 @@ def run_scalar(assemble, instructions: Sequence[str], inputs: np.ndarray, target
     outcome = launch(path, grid=(1, 1, 1), block=(64, 1, 1), args=[Buffer(np.ascontiguousarray(inputs)), Buffer(out)])
     assert outcome.completed and not outcome.findings, [str(f) for f in outcome.findings]
     return out
+
+
+def run_body(assemble, body: str, inputs: np.ndarray, out: np.ndarray, target: str = "gfx942", threads: int = 64, **options) -> Outcome:
+    """Run assembly with `inputs` at s[8:9] and `out` at s[10:11]; `lds`, `scratch` and `vgprs` go to the kernel's frame."""
+    frame = {k: options.pop(k) for k in ("lds", "scratch", "vgprs") if k in options}
+    path = assemble(kernel(body, target, threads=threads, **frame), target)
+    args = [Buffer(np.ascontiguousarray(inputs), "in"), Buffer(out, "out")]
+    return launch(path, grid=(1, 1, 1), block=(threads, 1, 1), args=args, **options)

@@ -96,8 +96,10 @@ def _operands(op: Any, name: str) -> list[str]:
                 return _with_offset(shown, 0, [f"offset{i}:{offset >> 8 * i & 255}" for i in (0, 1)])
             return _with_offset(shown, offset)
         case Encoding.FLAT | Encoding.GLOBAL | Encoding.SCRATCH:
-            scalar = bool(op["flags"] & Flag.SADDR)
-            address = operand(src[0], 1 if scalar or op["encoding"] == Encoding.SCRATCH else 2)
+            scalar, scratch = bool(op["flags"] & Flag.SADDR), op["encoding"] == Encoding.SCRATCH
+            address = operand(src[0], 1 if scalar or scratch else 2)
+            if scratch and not op["flags"] & Flag.OFFEN:
+                address = "off"
             base = [operand(src[2], 2)] if scalar else [] if op["encoding"] == Encoding.FLAT else ["off"]
             is_load = "load" in name
             shown = [operand(dst, width), address] if is_load else [address, operand(src[1], width)]

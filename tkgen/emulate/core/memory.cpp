@@ -199,10 +199,12 @@ void flat_addresses(Wave& w, const Op& op, MemoryOp& m) {
   }
 }
 
+// From CDNA3 on the SVE bit says whether the vector address counts; before, it did where there was no scalar one.
+bool scratch_takes_vector(const Op& op, uint32_t target) { return target == GFX90A ? !(op.flags & F_SADDR) : op.flags & F_OFFEN; }
+
 void scratch_addresses(Wave& w, const Op& op, MemoryOp& m) {
   const bool scalar_base = op.flags & F_SADDR;
-  // CDNA3's SVE bit adds the vector address to the scalar one; without a scalar address the vector one always counts.
-  const bool vector_address = !scalar_base || op.flags & F_OFFEN;
+  const bool vector_address = scratch_takes_vector(op, w.engine->launch.target);
   const uint32_t* v = w.v[op.src[0] - 256];
   const uint32_t base = scalar_base ? w.s[op.src[2]] : 0;
   for (int l = 0; l < LANES; ++l) {
@@ -943,7 +945,6 @@ void drain(Wave& w) {
 
 // Which registers a memory instruction reads: addresses, data, descriptors. False if they cannot exist.
 bool describe_memory(const Op& op, const Info& info, uint32_t target, Use& use) {
-  (void)target;
   const uint8_t address = Use::ADDRESS;
   switch (op.encoding) {
     case ENC_SMEM:
@@ -966,7 +967,7 @@ bool describe_memory(const Op& op, const Info& info, uint32_t target, Use& use) 
     }
     case ENC_SCRATCH:
       if (op.flags & F_SADDR) use.add(op.src[2], 1, address);
-      if (!(op.flags & F_SADDR) || op.flags & F_OFFEN) use.add(op.src[0], 1, address);
+      if (scratch_takes_vector(op, target)) use.add(op.src[0], 1, address);
       if (info.src[1]) use.add(op.src[1], info.src[1], 0);
       break;
     default:
