@@ -184,8 +184,8 @@ def build(
     specs: Specs,
     target: Target = None,
     emit: Annotated[
-        str, typer.Option(help="Comma list of cpp, asm, hsaco, module, harness, report.")
-    ] = "cpp,asm,hsaco,report",
+        str, typer.Option(help="Comma list of cpp, asm, hsaco, module, harness, report, html.")
+    ] = "cpp,asm,hsaco,report,html",
     define: Defines = None,
     out: Out = Path("out"),
     jobs: Jobs = 1,
@@ -396,6 +396,126 @@ def explain(code: Annotated[str, typer.Argument(help="A diagnostic's code, such 
         _fail(str(error), USAGE)
 
 
+# ---------------------------------------------------------------- what people look at
+
+
+@app.command()
+def report(
+    specs: Specs,
+    target: Target = None,
+    define: Defines = None,
+    out: Annotated[Path, typer.Option("-o", "--out", help="The HTML file to write.")] = Path("report.html"),
+    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    cxx: Cxx = None,
+    as_json: Json = False,
+    roots: Roots = None,
+) -> None:
+    """Write one HTML file on specs: source and machine code side by side, who owns what, the pipeline, registers, LDS."""
+    from rich.console import Console
+
+    from tkgen.report import facts, render_terminal, to_json, write_report
+
+    with _reported():
+        builds = [_load(path, define, target, roots).build(cxx=cxx) for path in _spec_files(specs)]
+        write_report(builds, out)
+    if as_json:
+        _say(json.dumps([to_json(facts(b)) for b in builds], indent=2))
+    else:
+        for built in builds:
+            render_terminal(built, Console())
+        _say(f"wrote {out}")
+    if open_it:
+        import webbrowser
+
+        webbrowser.open(out.resolve().as_uri())
+
+
+@app.command("diff")
+def compare(
+    before: Annotated[Path, typer.Argument(help="A spec, or the report.json of an earlier build.")],
+    after: Annotated[Path, typer.Argument(help="A spec, or a report.json.")],
+    target: Target = None,
+    define: Defines = None,
+    html: Annotated[Path | None, typer.Option(help="Also write the comparison as HTML.")] = None,
+    cxx: Cxx = None,
+    as_json: Json = False,
+    roots: Roots = None,
+) -> None:
+    """Show what changed between two specs or builds: spec, schedule, source, instructions, figures."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from tkgen.report import diff, render_diff, render_diff_html
+    from tkgen.toolchain.files import write_atomic
+
+    with _reported():
+        sides = [
+            path if path.suffix == ".json" else _load(path, define, target, roots).build(cxx=cxx)
+            for path in (before, after)
+        ]
+        try:
+            change = diff(*sides)
+        except ValueError as error:
+            _fail(str(error), USAGE)
+        if html is not None:
+            write_atomic(html, render_diff_html(change))
+    if as_json:
+        _say(json.dumps(asdict(change), indent=2, default=str))
+    else:
+        render_diff(change, Console())
+
+
+@app.command()
+def watch(
+    spec: OneSpec,
+    target: Target = None,
+    define: Defines = None,
+    out: Out = Path("out"),
+    once: Annotated[bool, typer.Option("--once", help="Handle the spec as it is and stop.")] = False,
+    cxx: Cxx = None,
+    roots: Roots = None,
+) -> None:
+    """Check, build and run a spec on the emulator each time it, or a file it includes, is saved."""
+    import time
+
+    from tkgen import launching
+    from tkgen.syntax.parser import parse_path
+
+    def cycle() -> None:
+        with _reported():
+            built = _load(spec, define, target, roots).build(cxx=cxx, log=out / f"{spec.stem}.log")
+            built.write(out)
+            _show(built.diagnostics)
+            _say(_build_line(built))
+            small = launching.smallest(spec, _defines(define), target, roots or ())
+            for row in launching.run_spec(spec, small, target, roots or (), "emulator", 0, 1, 1, cxx):
+                _say(row.to_text())
+
+    def stamp() -> tuple[object, ...]:
+        try:
+            files = {spec, *launching.included(parse_path(spec, roots or ()))}
+        except Exception:
+            files = {spec}
+        return tuple((f, f.stat().st_mtime_ns, f.stat().st_size) for f in sorted(files) if f.exists())
+
+    seen: tuple[object, ...] | None = None
+    while True:
+        now = stamp()
+        if now != seen:
+            seen = now
+            _say(f"--- {spec}")
+            try:
+                cycle()
+            except typer.Exit as stop:
+                if once:
+                    raise
+                _say(f"(exit code {stop.exit_code}; waiting for the next save)")
+        if once:
+            return
+        time.sleep(0.3)
+
+
 # ---------------------------------------------------------------- running
 
 
@@ -471,13 +591,18 @@ def sanitize(
     lds: Annotated[int | None, typer.Option(min=0, help="Dynamic LDS of a block, in bytes.")] = None,
     kernel: Annotated[str | None, typer.Option(help="The kernel, where there are several.")] = None,
     arg: Annotated[
-        list[str] | None, typer.Option(help="An argument, in order: `bf16[256,192]=randn`, `i32=7`, `{...}`, `gl(...)`.")
+        list[str] | None,
+        typer.Option(help="An argument, in order: `bf16[256,192]=randn`, `i32=7`, `{...}`."),
     ] = None,
     args_from: Annotated[str, typer.Option(help="FILE.py:FUNCTION that returns the arguments.")] = "",
     schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try.")] = 5,
     blocks: Annotated[str, typer.Option(help="Run these linear block ids alone: 0,3,8..11.")] = "",
-    budget: Annotated[int, typer.Option(min=1, help="Instructions a block may take before it counts as endless.")] = 50_000_000,
-    kittens: Annotated[Path | None, typer.Option(help="Compile against a real ThunderKittens checkout instead.")] = None,
+    budget: Annotated[
+        int, typer.Option(min=1, help="Instructions of a block until it counts as endless.")
+    ] = 50_000_000,
+    kittens: Annotated[
+        Path | None, typer.Option(help="Compile against a real ThunderKittens checkout instead.")
+    ] = None,
     target: Target = None,
     define: Annotated[
         list[str] | None, typer.Option("-D", "--define", metavar="NAME[=VALUE]", help="A macro, or a spec's size.")
@@ -513,10 +638,9 @@ def sanitize(
     _show(verdict.diagnostics, how)
     if how is Format.TEXT:
         errors = sum(d.severity.value == "error" for d in verdict.diagnostics)
-        _say(
-            f"{file}: {errors or 'no'} finding{'s' if errors != 1 else ''} in {verdict.blocks} blocks on {verdict.schedules} "
-            f"schedules, {verdict.instructions} instructions"
-        )
+        found = f"{errors or 'no'} finding{'s' if errors != 1 else ''}"
+        ran = f"{verdict.blocks} blocks on {verdict.schedules} schedules, {verdict.instructions} instructions"
+        _say(f"{file}: {found} in {ran}")
     raise typer.Exit(OK if verdict.clean else WRONG)
 
 
@@ -624,6 +748,22 @@ def regen(
                 path.unlink()
         _say(f"{'differs' if check_only else 'wrote' if path in wanted else 'removed'} {path}")
     raise typer.Exit(WRONG if check_only and changed else OK)
+
+
+@app.command()
+def lsp(
+    tcp: Annotated[
+        bool, typer.Option("--tcp", help="Listen on a port instead of speaking over standard input.")
+    ] = False,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 2087,
+) -> None:
+    """Start the language server that editors talk to."""
+    try:
+        from tkgen.lsp.server import main as serve
+    except ImportError:
+        _fail("the language server needs pygls: pip install 'tkgen[lsp]'", TOOLCHAIN)
+    serve(tcp=tcp, host=host, port=port)
 
 
 @app.callback(invoke_without_command=True)

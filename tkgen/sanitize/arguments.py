@@ -63,7 +63,7 @@ def parse(texts: Iterable[str], seed: int = 0) -> Arguments:
     makers = [_Parser(text).whole() for text in described]
     total = sum(maker.size for maker in makers)
     if total > _MAX_BYTES:
-        raise ArgumentError(f"the buffers take {total} bytes; the emulator is for small sizes, {_MAX_BYTES} bytes at most")
+        raise ArgumentError(f"the buffers take {total} bytes; a launch may have {_MAX_BYTES}")
 
     def make() -> Sequence[Arg]:
         generator = np.random.default_rng(seed)
@@ -212,7 +212,7 @@ class _Parser:
                 raise self.error(f"one of {', '.join(_ROLES)}")
             self.at += 1
         if size > _MAX_BYTES:
-            raise ArgumentError(f"argument `{self.text}`: {size} bytes; a launch may have {_MAX_BYTES} bytes of buffers")
+            raise ArgumentError(f"argument `{self.text}`: {size} bytes; a launch may have {_MAX_BYTES}")
 
         def make(generator: np.random.Generator) -> Arg:
             data = filled(kind, count, fill, generator).reshape(extents)
@@ -271,8 +271,9 @@ def to_bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
 def from_file(place: str) -> Arguments:
     """The arguments that a function returns, `place` being `FILE.py:FUNCTION` (or FILE.py, for its `arguments`).
 
-    The function takes nothing and returns a list of `tkgen.emulate` arguments; it is called once for each launch. Where the file has
-    a function `check(outcome, arguments)`, that judges the numbers: it returns what is wrong, or nothing, or asserts.
+    The function takes nothing and returns a list of `tkgen.emulate` arguments; it is called once for each launch. Where
+    the file has a function `check(outcome, arguments)`, that judges the numbers: it returns what is wrong, or nothing,
+    or asserts.
     """
     file, _, name = place.partition(":")
     module = _module(Path(file))
@@ -320,6 +321,8 @@ def _checker(check: Callable[..., Any], file: str) -> Check:
             return str(error) or f"an assertion of {file} failed"
         except Exception as error:
             raise ArgumentError(f"check of {file} failed: {type(error).__name__}: {error}") from error
-        return result if isinstance(result, str) else "" if result in (None, True) else f"check of {file} says {result!r}"
+        if isinstance(result, str):
+            return result
+        return "" if result is None or result is True else f"check of {file} says {result!r}"
 
     return judge

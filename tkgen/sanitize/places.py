@@ -1,7 +1,8 @@
 """From an address in a code object to C++ lines: the instruction's own, and every call that was inlined around it.
 
-Line tables alone name the innermost line, which for tile libraries is always deep in a header. DWARF's inlined subroutines
-(DWARF 5, section 3.3.8.2), which clang writes even with `-gline-tables-only`, lead from there to the kernel's own line.
+Line tables alone name the innermost line, which for tile libraries is always deep in a header. DWARF's inlined
+subroutines (DWARF 5, section 3.3.8.2), which clang writes even with `-gline-tables-only`, lead from there to the
+kernel's own line.
 """
 
 from __future__ import annotations
@@ -10,13 +11,25 @@ import io
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from elftools.common.exceptions import DWARFError, ELFError
 from elftools.elf.elffile import ELFFile
 
 from tkgen.emulate import CodeObject
 from tkgen.toolchain.compiler import Location
+
+# What pyelftools runs into where debug information is damaged: that costs the lines, nothing else.
+_BROKEN: Final = (
+    ELFError,
+    DWARFError,
+    struct.error,
+    LookupError,
+    ValueError,
+    AttributeError,
+    TypeError,
+    AssertionError,
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +49,7 @@ class Places:
         self._code = code
         try:
             self._calls = list(_calls(code.elf))
-        except (ELFError, DWARFError, struct.error, KeyError, ValueError, IndexError, AttributeError, TypeError, AssertionError):
+        except _BROKEN:
             self._calls = []
 
     def frames(self, address: int) -> tuple[Location, ...]:

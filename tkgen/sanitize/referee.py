@@ -44,8 +44,10 @@ def sanitize(
     """Run the kernel on `schedules` interleavings of its waves, each with fresh arguments; stops where it did not end.
 
     `blocks` restricts the run to these linear block ids, and with it the search for unwritten output is off, as are the
-    arguments' own checks. `budget` bounds the instructions of a block. `progress` is told each schedule before it runs.
-    Raises EmulateError where the launch cannot start, ArgumentError where the user's functions fail.
+    arguments' own checks. A value used before its wait is reported, and then taken to be there, so that one missing
+    wait does not end in a thousand wrong addresses. `budget` bounds the instructions of a block. `progress` is told each
+    schedule before it runs. Raises EmulateError where the launch cannot start, ArgumentError where the user's functions
+    fail.
     """
     seen: list[Seen] = []
     rest: dict[str, Diagnostic] = {}
@@ -65,7 +67,6 @@ def sanitize(
             policy=order.policy,
             seed=order.seed,
             watch=True,
-            poison=True,
             budget=budget,
             workers=workers,
         )
@@ -78,7 +79,9 @@ def sanitize(
             found = unwritten(outcome, args)
             wrong = launch.arguments.check(outcome, args) if launch.arguments.check is not None else ""
             if wrong:
-                found.append(Diagnostic("E712", f"the numbers are wrong: {wrong}", notes=(f"on the schedule `{order}`",)))
+                note = f"on the schedule `{order}`"
+                found.append(Diagnostic("E712", f"the numbers are wrong: {wrong}", notes=(note,)))
+                )
             for diagnostic in found:
                 rest.setdefault(diagnostic.code + diagnostic.message.split(":")[0], diagnostic)
     found = [*diagnostics(subject, seen, done), *rest.values(), *_scratch(subject, launch)]
@@ -98,5 +101,5 @@ def _scratch(subject: Subject, launch: Launch) -> list[Diagnostic]:
     spills = resources.vgpr_spills + resources.sgpr_spills
     what = f"{spills} registers spilled, {resources.scratch_bytes} bytes of scratch per lane"
     note = "scratch is global memory: each access costs hundreds of cycles"
-    bounds = f"compiled for blocks of up to {resources.max_workgroup} threads: __launch_bounds__ says how many there are"
+    bounds = f"compiled for blocks of up to {resources.max_workgroup} threads; `__launch_bounds__` says how many"
     return [Diagnostic("W701", f"{name} keeps registers in memory: {what}", notes=(note, bounds))]

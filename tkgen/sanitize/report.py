@@ -1,7 +1,8 @@
 """From what the referee saw to diagnostics: findings of one cause become one, told in the terms of who writes kernels.
 
-A load of one tile is dozens of instructions, and each may race with dozens of others, on every schedule. What the reader wants to know is
-which two statements those are, so findings are grouped by code, statements and buffer; the earliest one is shown.
+A load of one tile is dozens of instructions, and each may race with dozens of others, on every schedule. What the
+reader wants to know is which two statements those are, so findings are grouped by code, statements and buffer; the
+earliest one is shown.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from tkgen.diagnostics import Diagnostic, Fix, Label
-from tkgen.emulate import Access, Finding, Kind, Outcome, Space
+from tkgen.emulate import Access, Arg, Finding, Kind, Outcome, Space
 from tkgen.emulate.arguments import buffers
-from tkgen.sanitize.arguments import Arg, Output
+from tkgen.sanitize.arguments import Output
 from tkgen.sanitize.subject import Subject
 from tkgen.source import SourceFile, Span
 from tkgen.toolchain.compiler import Location
@@ -86,6 +87,9 @@ def statement(subject: Subject, access: Access) -> Location | None:
 
 def _key(subject: Subject, seen: Seen) -> tuple[object, ...]:
     finding = seen.finding
+    if code_of(finding) == "E705" and finding.space in (Space.VGPR, Space.SGPR):
+        place = statement(subject, finding.first)
+        return ("E705", place.line if place else finding.first.address)
     places: list[object] = []
     for access in (finding.first, finding.second):
         if access is not None:
@@ -115,13 +119,19 @@ class _Group:
         second = self.label(shown.second) if shown.second is not None else None
         secondary = (second,) if second is not None and (primary is None or second.span != primary.span) else ()
         notes = [self.party(a) for a in (shown.first, shown.second) if a is not None]
-        return Diagnostic(code_of(shown), message, primary, secondary, (*notes, self.where()), Fix(fix) if fix else None)
+        return Diagnostic(
+            code_of(shown), message, primary, secondary, (*notes, self.where()), Fix(fix) if fix else None
+        )
 
     # ------------------------------------------------------------ parts
 
     def label(self, access: Access) -> Label | None:
         place = statement(self.subject, access)
-        text = f"wave {access.wave} {access.access} here" if self.shown.space in (Space.LDS, Space.GLOBAL) else f"wave {access.wave}"
+        text = (
+            f"wave {access.wave} {access.access} here"
+            if self.shown.space in (Space.LDS, Space.GLOBAL)
+            else f"wave {access.wave}"
+        )
         if place is None:
             return Label(_listing(self.subject, self.outcome, access), text)
         return Label(span_of(self.subject, place), text)
@@ -135,8 +145,11 @@ class _Group:
         frames = self.subject.places.frames(access.address)
         if self.subject.spec is not None and place is not None:
             text += f" ({place.file}:{place.line})"
-        elif len(frames) > 1 and place is not None and frames[0] != place:
+        elif place is not None and frames[0] != place:
             text += f" (in {frames[0].file}:{frames[0].line})"
+        callers = [] if self.subject.spec is not None or place is None else frames[frames.index(place) + 1 :]
+        if callers:
+            text += ", called from " + ", ".join(f"{f.file}:{f.line}" for f in callers)
         return text
 
     def where(self) -> str:
@@ -204,11 +217,12 @@ class _Group:
     def lds_race(self, first: Access, second: Access) -> tuple[str, str]:
         """`second` came earlier in the run, which says nothing; program order says which was meant to."""
         if second.epoch < first.epoch:
+            counter = "vmcnt" if "load" in second.text else "lgkmcnt"
             late = "write" if second.access != "reads" else "read"
             return (
                 f"wave {second.wave} passes the barrier before its {late} of LDS is complete, and wave {first.wave} "
                 f"{first.access} the same bytes after it",
-                f"wait for the {late} before the barrier: s_waitcnt {'vmcnt' if 'load' in second.text else 'lgkmcnt'}(0)",
+                f"wait for the {late} before the barrier: s_waitcnt {counter}(0)",
             )
         if "reads" not in (first.access, second.access):
             return (
@@ -220,7 +234,7 @@ class _Group:
         if order < 0:
             return (
                 f"wave {read.wave} may still read bytes of LDS that wave {write.wave} overwrites: no barrier between",
-                "put a barrier after the last read of the tile, before it is loaded again, or alternate between two buffers",
+                "put a barrier after the last read of the tile, before the next load, or alternate between two buffers",
             )
         if order > 0:
             return (
@@ -235,8 +249,8 @@ class _Group:
     def order(self, read: Access, write: Access) -> int:
         """Below 0 where one wave would read first, above where it would write first, 0 where the code does not say.
 
-        In one loop the order is by iteration, then by address; before or after a loop by address. Code of different roles
-        has no order.
+        In one loop the order is by iteration, then by address; before or after a loop by address. Code of different
+        roles has no order.
         """
         counts = [int(self.outcome.counts[(a.address - self.outcome.code.text[0]) // 4]) for a in (read, write)]
         if counts[0] == counts[1]:

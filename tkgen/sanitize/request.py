@@ -8,7 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tkgen.sanitize.arguments import ArgumentError, Arguments, from_file, parse
-from tkgen.sanitize.subject import SOURCES, Dim, Launch, Subject, from_code_object, from_source, from_spec, is_code_object
+from tkgen.sanitize.subject import (
+    SOURCES,
+    Dim,
+    Launch,
+    Subject,
+    from_code_object,
+    from_source,
+    from_spec,
+    is_code_object,
+)
+
+_UNITS = {"--grid": "the blocks to launch", "--block": "the threads of a block"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +52,7 @@ def prepare(request: Request) -> tuple[Subject, Launch]:
         return _spec(request)
     code = is_code_object(path)
     if not code and path.suffix not in SOURCES:
-        raise ArgumentError(f"{path} is no code object of an AMD GPU, and its name ends neither in .tk nor in {', '.join(SOURCES)}")
+        raise ArgumentError(f"{path} is no ELF file, and its name does not end in .tk, {', '.join(SOURCES)}")
     given = _arguments(request)  # before the compiler is called
     grid, block = _extents("--grid", request.grid), _extents("--block", request.block)
     if code:
@@ -67,7 +78,7 @@ def prepare(request: Request) -> tuple[Subject, Launch]:
 
 def _spec(request: Request) -> tuple[Subject, Launch]:
     if request.arguments or request.arguments_from or request.kernel:
-        raise ArgumentError("a spec knows its kernel and makes its own arguments: leave out --arg, --args-from and --kernel")
+        raise ArgumentError("a spec makes its own arguments: leave out --arg, --args-from and --kernel")
     numbers: dict[str, int | None] = {}
     for name, value in (request.defines or {}).items():
         if value != "dynamic" and not re.fullmatch(r"\d{1,12}", value):
@@ -105,7 +116,7 @@ def _arguments(request: Request) -> Arguments | None:
 def _extents(option: str, text: str) -> Dim:
     """`X`, `X,Y` or `X,Y,Z`, also with x between."""
     if not text:
-        raise ArgumentError(f"{option} is missing: X, X,Y or X,Y,Z ({'blocks' if option == '--grid' else 'threads of a block'})")
+        raise ArgumentError(f"{option} is missing, {_UNITS[option]}: X, X,Y or X,Y,Z")
     if not re.fullmatch(r"\d{1,10}([,x]\d{1,10}){0,2}", text):
         raise ArgumentError(f"{option} {text}: it is X, X,Y or X,Y,Z")
     numbers = [int(n) for n in re.split("[,x]", text)]

@@ -1,4 +1,4 @@
-"""What is put under the referee: a code object, a C++ source compiled for it, or a spec with all that it knows of itself."""
+"""What is put under the referee: a code object, a C++ source that gets compiled, or a spec that knows its own launch."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def from_source(
         kittens=kittens,
         hip=find_hip() if kittens else None,
         source_name=path.name,
-        outputs=("hsaco",),
+        outputs=["hsaco"],
     )
     assert result.hsaco is not None
     return Subject(str(path), load_code(result.hsaco), {path.name: SourceFile(str(path), text)}, path.parent)
@@ -160,14 +160,20 @@ def from_spec(
         assert isinstance(packed, Struct)
         (result,) = (f.data for f in packed.fields if isinstance(f, Output))
         c = compare(result, *reference(program, inputs, scalars))
-        return "" if c.right else f"{c.wrong} of {c.elements} elements are wrong, {c.nan} NaN, largest error {c.max_error:.3g}"
+        if c.right:
+            return ""
+        return f"{c.wrong} of {c.elements} elements are wrong, {c.nan} NaN, largest error {c.max_error:.3g}"
 
-    file = SourceFile(str(path), path.read_bytes().decode("utf-8", "replace"))
+    own = SourceFile(str(path), path.read_bytes().decode("utf-8", "replace"))
     generated = SourceFile(f"{spec.name}.cpp", spec.source.text)
-    subject = Subject(str(path), load_code(build.hsaco), {generated.name: generated}, path.parent, file, spec.source.spec_line)
-    dynamic_lds = build.lds_bytes - build.resources.lds_static_bytes
-    launch = Launch(grid(program, shape), (program.threads, 1, 1), Arguments(make, check), dynamic_lds, build.resources.kernel)
-    return subject, launch
+    code = load_code(build.hsaco)
+    return Subject(str(path), code, {generated.name: generated}, path.parent, own, spec.source.spec_line), Launch(
+        grid(program, shape),
+        (program.threads, 1, 1),
+        Arguments(make, check),
+        build.lds_bytes - build.resources.lds_static_bytes,
+        build.resources.kernel,
+    )
 
 
 def _text(path: Path) -> str | None:
