@@ -45,8 +45,8 @@ def sanitize(
 
     `blocks` restricts the run to these linear block ids, and with it the search for unwritten output is off, as are the
     arguments' own checks. A value used before its wait is reported, and then taken to be there, so that one missing
-    wait does not end in a thousand wrong addresses. `budget` bounds the instructions of a block. `progress` is told each
-    schedule before it runs. Raises EmulateError where the launch cannot start, ArgumentError where the user's functions
+    wait does not end in a thousand wrong addresses. `budget` bounds the instructions of a block. `progress` is told
+    each schedule before it runs. Raises EmulateError where the launch cannot start, ArgumentError where the user's functions
     fail.
     """
     seen: list[Seen] = []
@@ -81,7 +81,6 @@ def sanitize(
             if wrong:
                 note = f"on the schedule `{order}`"
                 found.append(Diagnostic("E712", f"the numbers are wrong: {wrong}", notes=(note,)))
-                )
             for diagnostic in found:
                 rest.setdefault(diagnostic.code + diagnostic.message.split(":")[0], diagnostic)
     found = [*diagnostics(subject, seen, done), *rest.values(), *_scratch(subject, launch)]

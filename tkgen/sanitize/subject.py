@@ -1,4 +1,4 @@
-"""What is put under the referee: a code object, a C++ source that gets compiled, or a spec that knows its own launch."""
+"""What is put under the referee: a code object, a C++ source to compile, or a spec that knows its own launch."""
 
 from __future__ import annotations
 
