@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tkgen import __version__, checks
 from tkgen import kittens as headers
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tkgen.api import Spec
 
-EMITS = ("cpp", "asm", "hsaco", "module", "harness", "report")
+EMITS = ("cpp", "asm", "hsaco", "module", "harness", "report", "html")
 DEFAULT_EMITS = ("cpp", "asm", "hsaco", "report")
 
 
@@ -129,11 +129,13 @@ class Build:
             "hsaco": (f"{name}.hsaco", self.hsaco),
             "report": (f"{name}.json", json.dumps(self.report(), indent=2) + "\n"),
         }
-        written = {}
-        for kind in emit:
-            if kind in files:
-                written[kind] = directory / files[kind][0]
-                write_atomic(written[kind], files[kind][1])
+        written: dict[str, Path] = {}
+        if "html" in emit:
+            from tkgen.report import write_report
+
+            written["html"] = directory / f"{name}.html"
+            before = _previous(directory / f"{name}.json")
+            write_report([self], written["html"], {name: before} if before else None)
         if "harness" in emit:
             for kind, suffix, text in (
                 ("harness", "_check.py", harness_python(spec.plan, spec.target.name)),
@@ -141,6 +143,10 @@ class Build:
             ):
                 written[kind] = directory / f"{name}{suffix}"
                 write_atomic(written[kind], text)
+        for kind in emit:
+            if kind in files:
+                written[kind] = directory / files[kind][0]
+                write_atomic(written[kind], files[kind][1])
         if "module" in emit:
             from tkgen.toolchain.module import build_module
 
@@ -155,6 +161,15 @@ class Build:
                 log=directory / f"{name}.log",
             )
         return written
+
+
+def _previous(path: Path) -> dict[str, Any] | None:
+    """The report of the build before this one, where there is a readable one."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and "resources" in found else None
 
 
 def other_per_mfma(mix: InstructionMix) -> float:

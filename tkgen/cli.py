@@ -185,7 +185,7 @@ def build(
     target: Target = None,
     emit: Annotated[
         str, typer.Option(help="Comma list of cpp, asm, hsaco, module, harness, report, html.")
-    ] = "cpp,asm,hsaco,report,html",
+    ] = "cpp,asm,hsaco,report",
     define: Defines = None,
     out: Out = Path("out"),
     jobs: Jobs = 1,
@@ -410,7 +410,7 @@ def report(
     as_json: Json = False,
     roots: Roots = None,
 ) -> None:
-    """Write one HTML file on specs: source and machine code side by side, who owns what, the pipeline, registers, LDS."""
+    """Write one HTML file: source and machine code side by side, who owns what, the pipeline, registers, LDS."""
     from rich.console import Console
 
     from tkgen.report import facts, render_terminal, to_json, write_report

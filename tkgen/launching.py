@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tkgen.api import Spec, load
+from tkgen.regression import size_cases
 from tkgen.run import TORCH, Comparison, compare, interleavings, random_inputs, reference, scalar_values, sizes
 from tkgen.run import run as emulate_once
+from tkgen.syntax import ast
 from tkgen.toolchain.compiler import ToolchainError
 
 
@@ -50,6 +52,24 @@ class Row:
             parts.append(f"{self.instructions} instructions")
             parts.append("nothing found" if not self.findings else f"{len(self.findings)} FINDINGS")
         return "\n".join([", ".join(parts), *(f"  {f}" for f in self.findings)])
+
+
+def smallest(
+    path: Path, defines: Mapping[str, int | None], target: str | None, roots: Sequence[Path]
+) -> dict[str, int | None]:
+    """`defines`, with the smallest sizes worth running for the dimensions of the product they leave alone."""
+    spec = load(path, defines, target, roots)
+    return {**size_cases(spec)[2], **{n: v for n, v in defines.items() if v is not None}}
+
+
+def included(kernel: ast.Kernel) -> set[Path]:
+    """The files that a spec includes."""
+
+    def files(body: Sequence[ast.Statement]) -> set[Path]:
+        found = {Path(s.span.file.name) for s in body if not isinstance(s, ast.Include)}
+        return found.union(*(files(s.body) for s in body if isinstance(s, ast.Include | ast.Role)))
+
+    return files(kernel.body)
 
 
 def run_spec(

@@ -197,3 +197,33 @@ def test_a_process_prints_no_traceback_for_noise(tmp_path: Path) -> None:
     noise.write_bytes(bytes(range(256)) * 100)
     done = subprocess.run([sys.executable, "-m", "tkgen", "check", str(noise)], capture_output=True, text=True)
     assert done.returncode == 1 and "Traceback" not in done.stderr and "E100" in done.stderr
+
+
+def test_report_and_diff(tmp_path: Path) -> None:
+    page = tmp_path / "r.html"
+    single, double = (str(ROOT / "specs" / f"{n}_buffer.tk") for n in ("single", "double"))
+    result = tkgen("report", single, "-o", str(page))
+    assert result.exit_code == 0 and "single_buffer" in result.output
+    assert "<!doctype html>" in page.read_text().lower()
+    changed = tkgen("diff", single, double)
+    assert changed.exit_code == 0 and "barriers per K-step" in changed.output and "buffers 2" in changed.output
+    built = tkgen("build", single, "-o", str(tmp_path), "--emit", "report,html")
+    assert built.exit_code == 0 and (tmp_path / "single_buffer.html").exists()
+    report = str(tmp_path / "single_buffer.json")
+    assert json.loads(tkgen("diff", report, double, "--json").stdout)
+    assert tkgen("diff", str(page), double).exit_code != 0
+
+
+def test_watch_once_builds_and_runs(tmp_path: Path) -> None:
+    result = tkgen("watch", str(ROOT / "specs" / "one_wave.tk"), "--once", "-o", str(tmp_path))
+    assert result.exit_code == 0 and "0 spills" in result.output and "nothing found" in result.output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [("buffers 1", "buffers 4096", "E501"), ("block 128 x 128", "block 8192 x 8192", "E403")],
+)
+def test_absurd_sizes_are_refused_before_anything_is_scheduled(spec: Path, old: str, new: str, code: str) -> None:
+    spec.write_text(spec.read_text().replace(old, new))
+    result = tkgen("check", str(spec))
+    assert result.exit_code == 1 and code in result.output

@@ -43,6 +43,8 @@ EPILOGUES = ("scale", "add", "bias", "relu", "gelu", "gelu_tanh", "silu")
 GRIDS = ("linear", "persistent", "split_k", "stream_k")
 TAILS = ("masked", "clamped")
 ALLOWANCES = ("spills", "slow_reads", "low_occupancy")
+MOST_LDS = 160 * 1024  # bytes of LDS that any target gives a block (gfx950)
+MOST_REGISTERS = 512  # VGPRs and AGPRs of one wave, on every CDNA target
 MAX_WAVES = 16  # 1024 threads of a work-group (AMDGPU backend limit, LLVM AMDGPUUsage)
 
 
@@ -520,7 +522,17 @@ class _Resolver:
                 fix="`interleaved` or `blocked`",
             )  # fmt: skip
         interleaved = at.arrangement is not None and at.arrangement.id == "interleaved"
-        return Accumulator(output, dtype, tile, (fragments[0], fragments[1]), interleaved, mfma, at.span)
+        result = Accumulator(output, dtype, tile, (fragments[0], fragments[1]), interleaved, mfma, at.span)
+        if result.registers > MOST_REGISTERS:
+            raise self.error(
+                "E403",
+                f"the sums of one wave need {result.registers} registers of each lane; a wave has {MOST_REGISTERS}",
+                at.span,
+                f"{fragments[0]} x {fragments[1]} fragments of {tile[0]} x {tile[1]}",
+                secondary=(Label(compute.span, f"{compute.shape[0]} x {compute.shape[1]} waves"),),
+                fix="use more waves, or a smaller block",
+            )
+        return result
 
     def operands(
         self,
@@ -546,6 +558,15 @@ class _Resolver:
                     )  # fmt: skip
                 via = Via(shared.via.id)
             buffers = self.positive(shared.buffers, "buffers") if shared.buffers else 1
+            if buffers * block[axis] * block[2] * tensor.dtype.bytes > MOST_LDS:
+                need = buffers * block[axis] * block[2] * tensor.dtype.bytes
+                raise self.error(
+                    "E501",
+                    f"{buffers} buffers of {block[axis]} x {block[2]} {tensor.dtype.spelling} are "
+                    f"{need} bytes of LDS; no GPU has more than {MOST_LDS}",
+                    shared.span,
+                    fix="make the block or the K-step smaller, or use fewer buffers",
+                )
             slice_at = registers.slice if registers else None
             slice_ = self.positive(slice_at, "the slice") if slice_at else block[2]
             register_buffers = self.positive(registers.buffers, "buffers") if registers and registers.buffers else 1
