@@ -1,0 +1,294 @@
+"""MFMA: layouts with exact integers against numpy, arithmetic bit for bit against a model in exact rationals."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tests.emulate import frame
+from tkgen.emulate import native
+
+torch = pytest.importorskip("torch")
+GFX950 = {"f32_16x16x32_f16", "f32_32x32x16_f16", "f32_16x16x32_bf16", "f32_32x32x16_bf16", "i32_16x16x64_i8", "i32_32x32x32_i8"}
+GFX90A = {"i32_32x32x8_i8", "i32_16x16x16_i8", "f32_32x32x2_2b_bf16", "f32_16x16x2_4b_bf16", "f32_4x4x2_16b_bf16", "f32_32x32x4_bf16", "f32_16x16x8_bf16"}
+LLVM_NAMES = {  # gfx90a's own spelling
+    "f32_32x32x2_2b_bf16": "f32_32x32x2bf16", "f32_16x16x2_4b_bf16": "f32_16x16x2bf16", "f32_4x4x2_16b_bf16": "f32_4x4x2bf16",
+    "f32_32x32x4_bf16": "f32_32x32x4bf16", "f32_16x16x8_bf16": "f32_16x16x8bf16", "i32_32x32x8_i8": "i32_32x32x8i8",
+    "i32_16x16x16_i8": "i32_16x16x16i8", "f32_16x16x16_bf16": "f32_16x16x16bf16_1k", "f32_32x32x8_bf16": "f32_32x32x8bf16_1k",
+}  # fmt: skip
+
+
+class Mfma:
+    """Shape and types of v_mfma_<d>_<M>x<N>x<K>[_<blocks>b]_<a>[_<b>]."""
+
+    def __init__(self, name: str):
+        m = re.fullmatch(r"v_mfma_(\w+?)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_(\w+)", name)
+        self.name = name.removeprefix("v_mfma_")
+        self.m, self.n, self.k = (int(m[i]) for i in (2, 3, 4))
+        self.blocks = int(m[5] or 1)
+        kinds = m[6].split("_")
+        self.a, self.b = kinds[0], kinds[-1]
+        self.per_lane = self.m * self.k * self.blocks // 64
+        self.target = "gfx950" if self.name in GFX950 else "gfx90a" if self.name in GFX90A else "gfx942"
+
+    def lane(self, i: int, k: int, block: int) -> tuple[int, int]:
+        """Lane and element of A(i, k); B(k, j) alike."""
+        return i + self.m * (block + self.blocks * (k // self.per_lane)), k % self.per_lane
+
+    def place(self, i: int, j: int, block: int) -> tuple[int, int]:
+        """Lane and register (element, for f64) of D(i, j)."""
+        if self.a == "f64":
+            return (j + 16 * (i % 4), i // 4) if self.m == 16 else (j + 4 * block + 16 * i, 0)
+        if self.m == 32:
+            return j + 32 * (i // 4 % 2), 16 * block + 4 * (i // 8) + i % 4
+        if self.m == 16:
+            return j + 16 * (i // 4), 4 * block + i % 4
+        return j + 4 * block, i
+
+
+NAMES = sorted(n for n in native.operations() if n.startswith("v_mfma") and "f8f6f4" not in n)
+BITS = {"f64": 64, "f32": 32, "xf32": 32, "f16": 16, "bf16": 16, "i8": 8, "fp8": 8, "bf8": 8}
+
+
+def encode(kind: str, x: np.ndarray, target: str) -> np.ndarray:
+    """Numbers as unsigned integers of the format's width."""
+    t = torch.from_numpy(np.ascontiguousarray(x).astype(np.float64))
+    eight = {"fp8": torch.float8_e4m3fnuz, "bf8": torch.float8_e5m2fnuz} if target != "gfx950" else {"fp8": torch.float8_e4m3fn, "bf8": torch.float8_e5m2}
+    match kind:
+        case "f64":
+            return x.astype(np.float64).view(np.uint64)
+        case "f32" | "xf32":
+            return x.astype(np.float32).view(np.uint32)
+        case "f16":
+            return x.astype(np.float16).view(np.uint16)
+        case "bf16":
+            return t.float().bfloat16().view(torch.int16).numpy().view(np.uint16)
+        case "i8":
+            return x.astype(np.int8).view(np.uint8)
+    return t.float().to(eight[kind]).view(torch.uint8).numpy()
+
+
+def pack(op: Mfma, kind: str, codes: np.ndarray) -> np.ndarray:
+    """[blocks, size, K] of codes -> [registers, 64] of u32."""
+    bits = BITS[kind]
+    lanes = np.zeros((64, op.per_lane), dtype={8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}[bits])
+    for block in range(op.blocks):
+        for i in range(op.m):
+            for k in range(op.k):
+                lane, e = op.lane(i, k, block)
+                lanes[lane, e] = codes[block, i, k]
+    raw = lanes.view(np.uint8).reshape(64, -1)
+    raw = np.pad(raw, ((0, 0), (0, -raw.shape[1] % 4)))
+    return np.ascontiguousarray(raw).view(np.uint32).T
+
+
+def spread(op: Mfma, c: np.ndarray) -> np.ndarray:
+    """[blocks, M, N] of f32/i32/f64 -> [registers, 64]."""
+    words = c.dtype.itemsize // 4
+    count = op.m * op.n * op.blocks // 64
+    out = np.zeros((count * words, 64), dtype=np.uint32)
+    for block in range(op.blocks):
+        for i in range(op.m):
+            for j in range(op.n):
+                lane, r = op.place(i, j, block)
+                out[r * words : (r + 1) * words, lane] = np.frombuffer(c[block, i, j].tobytes(), dtype=np.uint32)
+    return out
+
+
+def execute(assemble, op: Mfma, a: np.ndarray, b: np.ndarray, c: np.ndarray, options: str = "", accumulators: bool = False, target: str | None = None) -> np.ndarray:
+    """Registers of D for packed A, B and spread C."""
+    target = target or op.target
+    inputs = np.concatenate([a, b, c])
+
+    def registers(file: str, first: int, count: int) -> str:
+        return f"{file}[{first}:{first + count - 1}]" if count > 1 else f"{file}{first}"
+
+    names = [f"v{10 + i}" for i in range(len(a))] + [f"v{20 + i}" for i in range(len(b))] + [f"v{32 + i}" for i in range(len(c))]
+    body = "".join(f"  global_load_dword {r}, v1, s[8:9]\n  s_add_u32 s8, s8, 256\n  s_addc_u32 s9, s9, 0\n" for r in names)
+    body += "  s_waitcnt vmcnt(0)\n"
+    file = "a" if accumulators else "v"
+    if accumulators:
+        body += "".join(f"  v_accvgpr_write_b32 a{32 + i}, v{32 + i}\n" for i in range(len(c)))
+    name = LLVM_NAMES.get(op.name, op.name) if target == "gfx90a" else op.name
+    body += f"  v_mfma_{name} {registers(file, 64, len(c))}, {registers('v', 10, len(a))}, {registers('v', 20, len(b))}, {registers(file, 32, len(c))} {options}\n"
+    body += "  s_nop 15\n  s_nop 15\n"
+    if accumulators:
+        body += "".join(f"  v_accvgpr_read_b32 v{64 + i}, a{64 + i}\n" for i in range(len(c)))
+    body += "".join(f"  global_store_dword v1, v{64 + i}, s[10:11]\n  s_add_u32 s10, s10, 256\n  s_addc_u32 s11, s11, 0\n" for i in range(len(c)))
+    out = np.zeros((len(c), 64), dtype=np.uint32)
+    outcome = frame.run_body(assemble, body, inputs, out, target, watch=True)
+    assert outcome.completed and [str(f) for f in outcome.findings] == []
+    return out
+
+
+def random_case(op: Mfma, seed: int = 1):
+    rng = np.random.default_rng(seed)
+    dtype = np.float64 if op.a == "f64" else np.int32 if op.a == "i8" else np.float32
+    limit = 4 if op.a in ("fp8", "bf8") or op.b in ("fp8", "bf8") else 8
+    a, b = (rng.integers(-limit, limit + 1, (op.blocks, op.m, op.k)).astype(np.float64) for _ in range(2))
+    c = rng.integers(-50, 50, (op.blocks, op.m, op.n)).astype(dtype)
+    return a, b, c
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_layout(assemble, name):
+    op = Mfma(name)
+    a, b, c = random_case(op)
+    got = execute(
+        assemble, op, pack(op, op.a, encode(op.a, a, op.target)), pack(op, op.b, encode(op.b, b, op.target)), spread(op, c), accumulators=True
+    )  # fmt: skip
+    want = (a @ b.transpose(0, 2, 1) + c).astype(c.dtype)
+    np.testing.assert_array_equal(got, spread(op, want))
+
+
+def test_broadcast_of_blocks_and_lanes(assemble):
+    """CBSZ/ABID give one block of A to several; BLGP chooses lanes of B."""
+    op = Mfma("v_mfma_f32_16x16x4_4b_f16")
+    a, b, c = random_case(op)
+    packed_a, packed_b = pack(op, "f16", encode("f16", a, "gfx942")), pack(op, "f16", encode("f16", b, "gfx942"))
+    got = execute(assemble, op, packed_a, packed_b, spread(op, c), "cbsz:2 abid:1")
+    np.testing.assert_array_equal(got, spread(op, (a[[1, 1, 1, 1]] @ b.transpose(0, 2, 1) + c).astype(np.float32)))
+    got = execute(assemble, op, packed_a, packed_b, spread(op, c), "blgp:1")
+    np.testing.assert_array_equal(got, spread(op, (a @ b[[0, 1, 0, 1]].transpose(0, 2, 1) + c).astype(np.float32)))
+    got = execute(assemble, op, packed_a, packed_b, spread(op, c), "blgp:6")
+    np.testing.assert_array_equal(got, spread(op, (a @ b[[2, 2, 2, 2]].transpose(0, 2, 1) + c).astype(np.float32)))
+
+
+def test_f64_negation(assemble):
+    op = Mfma("v_mfma_f64_16x16x4_f64")
+    a, b, c = random_case(op)
+    got = execute(assemble, op, pack(op, "f64", encode("f64", a, "")), pack(op, "f64", encode("f64", b, "")), spread(op, c), "neg:[1,0,1]")
+    np.testing.assert_array_equal(got, spread(op, -a @ b.transpose(0, 2, 1) - c))
+
+
+# Arithmetic: the model of arXiv 2511.10909 in exact rationals, independent of the core's.
+
+
+def exponent(x: Fraction, least: int) -> int:
+    if x == 0:
+        return least
+    n, d = abs(x.numerator), x.denominator
+    e = n.bit_length() - d.bit_length()
+    return max(e - (Fraction(2) ** e > abs(x)), least)
+
+
+def cut(x: Fraction, unit: int, down: bool) -> Fraction:
+    q = x / Fraction(2) ** unit
+    return (math.floor(q) if down else math.trunc(q)) * Fraction(2) ** unit
+
+
+def to_f32(x: Fraction) -> Fraction:
+    if x == 0:
+        return x
+    unit = max(exponent(x, -126), -126) - 23
+    return round(x / Fraction(2) ** unit) * Fraction(2) ** unit
+
+
+def cdna3(a: list[Fraction], b: list[Fraction], c: Fraction, group: int, least: int) -> Fraction:
+    for at in range(0, len(a), group):
+        terms = list(zip(a[at : at + group], b[at : at + group], strict=True))
+        exponents = [-126 if x * y == 0 else exponent(x, least) + exponent(y, least) for x, y in terms]
+        top = max(exponents)
+        total = sum(cut(x * y, top - 24, False) for x, y in terms)
+        e = max(top, exponent(c, -126))
+        c = to_f32(cut(total, e - 31, True) + cut(c, e - 24, True))
+    return c
+
+
+def cdna2(a: list[Fraction], b: list[Fraction], c: Fraction, group: int) -> Fraction:
+    for at in range(0, len(a), group):
+        p = [to_f32(x * y) for x, y in zip(a[at : at + group], b[at : at + group], strict=True)]
+        while len(p) > 1:
+            p = [to_f32(x + y) for x, y in zip(p[::2], p[1::2], strict=True)]
+        c = to_f32(c + p[0])
+    return c
+
+
+def cdna3_fp8(a: list[Fraction], b: list[Fraction], c: Fraction, least: tuple[int, int]) -> Fraction:
+    for at in range(0, len(a), 16):
+        parts = []
+        for odd in (0, 1):
+            terms = list(zip(a[at + odd : at + 16 : 2], b[at + odd : at + 16 : 2], strict=True))
+            top = max(-126 if x * y == 0 else exponent(x, least[0]) + exponent(y, least[1]) for x, y in terms)
+            parts.append((sum(cut(x * y, top - 24, False) for x, y in terms), top))
+        top = max(t for _, t in parts)
+        total = sum(cut(s, top - 24, True) for s, _ in parts)
+        e = max(top, exponent(c, -126))
+        far = exponent(c, -126) < e - 25
+        c = to_f32(cut(total, e - 31, True) + (0 if far else cut(c, e - 24, True)))
+    return c
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("v_mfma_f32_16x16x16_f16", "gfx942"),
+        ("v_mfma_f32_16x16x16_bf16", "gfx942"),
+        ("v_mfma_f32_32x32x8_bf16", "gfx942"),
+        ("v_mfma_f32_4x4x4_16b_f16", "gfx942"),
+        ("v_mfma_f32_16x16x16_bf16", "gfx90a"),
+        ("v_mfma_f32_16x16x8_bf16", "gfx90a"),
+        ("v_mfma_f32_16x16x32_fp8_bf8", "gfx942"),
+        ("v_mfma_f32_16x16x4_f32", "gfx942"),
+        ("v_mfma_f32_16x16x8_xf32", "gfx942"),
+    ],
+)
+def test_arithmetic(assemble, name, target):
+    op = Mfma(name)
+    rng = np.random.default_rng(8)
+    scale = 2.0 ** rng.integers(-6, 6, (op.blocks, op.m, op.k))
+    a = rng.standard_normal((op.blocks, op.m, op.k)) * scale
+    b = rng.standard_normal((op.blocks, op.m, op.k)) * scale[..., ::-1]
+    c = (rng.standard_normal((op.blocks, op.m, op.n)) * 2.0 ** rng.integers(-20, 10, (op.blocks, op.m, op.n))).astype(np.float32)
+    codes_a, codes_b = encode(op.a, a, target), encode(op.b, b, target)
+    got = execute(assemble, op, pack(op, op.a, codes_a), pack(op, op.b, codes_b), spread(op, c), target=target)
+
+    def exact(kind: str, codes: np.ndarray) -> np.ndarray:
+        if kind in ("f32", "xf32"):
+            values = (codes & np.uint32(0xFFFFE000) if kind == "xf32" else codes).astype(np.uint32).view(np.float32)
+        elif kind == "f16":
+            values = codes.view(np.float16)
+        elif kind == "bf16":
+            values = (codes.astype(np.uint32) << 16).view(np.float32)
+        else:
+            values = torch.from_numpy(codes).view({"fp8": torch.float8_e4m3fnuz, "bf8": torch.float8_e5m2fnuz}[kind]).float().numpy()
+        return np.vectorize(Fraction, otypes=[object])(values.astype(np.float64))
+
+    xa, xb = exact(op.a, codes_a), exact(op.b, codes_b)
+    least = {"f16": -14, "fp8": -7, "bf8": -15}
+    want = np.zeros_like(c)
+    picks = [(block, i, j) for block in range(op.blocks) for i in range(0, op.m, 3) for j in range(0, op.n, 3)][:120]
+    registers = got.view(np.float32)
+    for block, i, j in picks:
+        row, column, start = list(xa[block, i]), list(xb[block, j]), Fraction(float(c[block, i, j]))
+        if op.a == "f32":
+            x = start
+            for p, q in zip(row, column, strict=True):
+                x = to_f32(x + p * q)
+        elif op.a in ("fp8", "bf8"):
+            x = cdna3_fp8(row, column, start, (least[op.a], least[op.b]))
+        elif target == "gfx90a":
+            x = cdna2(row, column, start, 2 if name.endswith("8_bf16") else 4)
+        else:
+            x = cdna3(row, column, start, min(op.k, 4 if op.a == "xf32" else 8), least.get(op.a, -126))
+        lane, r = op.place(i, j, block)
+        want[block, i, j] = float(x)
+        assert registers[r, lane] == np.float32(float(x)), (block, i, j)
+
+
+def test_not_a_number_and_infinity(assemble):
+    op = Mfma("v_mfma_f32_16x16x16_f16")
+    a, b, c = random_case(op)
+    a[0, 3, 5], a[0, 4, 1], b[0, 7, 2] = math.inf, -math.inf, math.nan
+    b[0, :, 1] = np.abs(b[0, :, 1]) + 1
+    b[0, :, 5] = np.abs(b[0, :, 5]) + 1
+    got = execute(assemble, op, pack(op, "f16", encode("f16", a, "")), pack(op, "f16", encode("f16", b, "")), spread(op, c)).view(np.float32)
+    for j in range(16):
+        lane, r = op.place(3, j, 0)
+        assert math.isnan(got[r, lane]) if j == 7 else got[r, lane] == math.inf
+        lane, r = op.place(4, j, 0)
+        assert math.isnan(got[r, lane]) if j == 7 else got[r, lane] == -math.inf
