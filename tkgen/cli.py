@@ -345,26 +345,27 @@ def fmt(
     check_only: Annotated[
         bool, typer.Option("--check", help="Change nothing; exit 1 where a file would change.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Format specs: canonical spacing, every comment kept."""
     from tkgen.syntax.format import format_source
     from tkgen.syntax.loader import read_source
     from tkgen.toolchain.files import write_atomic
 
-    code = OK
+    changed = []
     for path in _spec_files(specs):
         with _reported():
             file = read_source(path)
             text = format_source(file)
-            if text == file.text:
-                continue
-            if check_only:
-                _say(f"would reformat {path}")
-                code = WRONG
-            else:
-                write_atomic(path, text)
-                _say(f"reformatted {path}")
-    raise typer.Exit(code)
+            if text != file.text:
+                changed.append(str(path))
+                if not check_only:
+                    write_atomic(path, text)
+                if not as_json:
+                    _say(f"{'would reformat' if check_only else 'reformatted'} {path}")
+    if as_json:
+        _say(json.dumps({"changed": changed, "written": not check_only}))
+    raise typer.Exit(WRONG if check_only and changed else OK)
 
 
 @app.command()
@@ -373,25 +374,30 @@ def graph(
     how: Annotated[GraphFormat, typer.Option("--format")] = GraphFormat.TEXT,
     define: Defines = None,
     roots: Roots = None,
+    as_json: Json = False,
 ) -> None:
     """Print a spec's dataflow graph: operations, dependencies, the barrier that covers each."""
     from tkgen.ir import graph as dataflow
 
     with _reported():
         found = _load(spec, define, None, roots).plan.graph
-    if how is GraphFormat.JSON:
+    if as_json or how is GraphFormat.JSON:
         _say(json.dumps(dataflow.to_json(found), indent=2))
     else:
         _say((dataflow.to_dot if how is GraphFormat.DOT else dataflow.to_text)(found).rstrip("\n"))
 
 
 @app.command()
-def explain(code: Annotated[str, typer.Argument(help="A diagnostic's code, such as E301.")]) -> None:
+def explain(
+    code: Annotated[str, typer.Argument(help="A diagnostic's code, such as E301.")], as_json: Json = False
+) -> None:
     """Explain a diagnostic: what it means, an example that fails, the same one mended."""
-    from tkgen.diagnostics.explain import UnknownCode, explain_text
+    from dataclasses import asdict
+
+    from tkgen.diagnostics.explain import UnknownCode, explain_text, page
 
     try:
-        _say(explain_text(code).rstrip("\n"))
+        _say(json.dumps(asdict(page(code)), indent=2) if as_json else explain_text(code).rstrip("\n"))
     except UnknownCode as error:
         _fail(str(error), USAGE)
 
@@ -699,29 +705,69 @@ def specs(as_json: Json = False) -> None:
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="The new kernel's name; the file is NAME.tk.")],
+    name: Annotated[str | None, typer.Argument(help="The new kernel's name; the file is NAME.tk.")] = None,
     source: Annotated[
-        str, typer.Option("--from", help="A spec to start from: a file, or a name `tkgen specs` lists.")
-    ] = "four_wave",
+        str | None, typer.Option("--from", help="Start from this spec: a file, or a name `tkgen specs` lists.")
+    ] = None,
+    layout: Annotated[str | None, typer.Option(help="AB, ABt, AtB or AtBt.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="bf16, f16 or f32.")] = None,
+    size: Annotated[str | None, typer.Option(help="M x N x K.")] = None,
+    block: Annotated[str | None, typer.Option(help="Rows x columns x K-step of a block.")] = None,
+    waves: Annotated[str | None, typer.Option(help="Wave rows x wave columns.")] = None,
+    buffers: Annotated[int | None, typer.Option(min=1, help="LDS buffers per operand.")] = None,
     out: Out = Path("."),
+    as_json: Json = False,
 ) -> None:
-    """Start a new spec from an existing one."""
+    """Start a new spec: from an existing one, from options, or by answering questions on a terminal."""
+    from tkgen import starting
     from tkgen.lower.names import IDENTIFIER
     from tkgen.syntax.loader import read_source
     from tkgen.syntax.parser import parse_path
     from tkgen.toolchain.files import write_atomic
 
+    asking = name is None and sys.stdin.isatty()
+    if name is None and not asking:
+        raise typer.BadParameter("give the kernel a NAME")
+
+    def answer(given: object, question: str, default: object) -> str:
+        if given is not None or not asking:
+            return str(default if given is None else given)
+        return str(typer.prompt(question, default=default))
+
+    name = name if name is not None else str(typer.prompt("kernel name"))
     if not IDENTIFIER.match(name):
         raise typer.BadParameter(f"`{name}` cannot name a kernel: letters, digits and _ only")
-    path = Path(source) if Path(source).suffix == ".tk" else bundled_specs() / f"{source}.tk"
     destination = out / f"{name}.tk"
     if destination.exists():
         _fail(f"{destination} is there already", USAGE)
+    if source is not None:
+        path = Path(source) if Path(source).suffix == ".tk" else bundled_specs() / f"{source}.tk"
+        with _reported():
+            span = parse_path(path).name.span
+            text = read_source(path).text
+        text = text[: span.start] + name + text[span.end :]
+    else:
+        usual = starting.Answers(name)
+        try:
+            text = starting.spec_text(
+                starting.Answers(
+                    name,
+                    answer(layout, f"layout of the product ({', '.join(starting.LAYOUTS)})", usual.layout),
+                    answer(dtype, "element type", usual.dtype),
+                    answer(size, "M x N x K", usual.size),
+                    answer(block, "block: rows x columns x K-step", usual.block),
+                    answer(waves, "waves: rows x columns", usual.waves),
+                    int(answer(buffers, "LDS buffers", usual.buffers)),
+                )
+            )
+        except ValueError as error:
+            _fail(str(error), USAGE)
     with _reported():
-        span = parse_path(path).name.span
-        text = read_source(path).text
-        write_atomic(destination, text[: span.start] + name + text[span.end :])
-    _say(f"wrote {destination}; next: tkgen build {destination}")
+        write_atomic(destination, text)
+    if as_json:
+        _say(json.dumps({"written": str(destination)}))
+    else:
+        _say(f"wrote {destination}; next: tkgen check {destination}")
 
 
 @app.command()
@@ -729,6 +775,7 @@ def regen(
     directory: Annotated[Path, typer.Option(help="Where the specs are.")] = Path("specs"),
     out: Out = Path("generated"),
     check_only: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 where a file differs.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Rewrite generated/TARGET/*.cpp from the specs."""
     from tkgen.toolchain.files import write_atomic
@@ -746,7 +793,10 @@ def regen(
                 write_atomic(path, wanted[path])
             else:
                 path.unlink()
-        _say(f"{'differs' if check_only else 'wrote' if path in wanted else 'removed'} {path}")
+        if not as_json:
+            _say(f"{'differs' if check_only else 'wrote' if path in wanted else 'removed'} {path}")
+    if as_json:
+        _say(json.dumps({"changed": [str(p) for p in changed], "written": not check_only}))
     raise typer.Exit(WRONG if check_only and changed else OK)
 
 

@@ -227,3 +227,61 @@ def test_absurd_sizes_are_refused_before_anything_is_scheduled(spec: Path, old: 
     spec.write_text(spec.read_text().replace(old, new))
     result = tkgen("check", str(spec))
     assert result.exit_code == 1 and code in result.output
+
+
+@pytest.mark.parametrize("layout", ["AB", "ABt", "AtB", "AtBt"])
+def test_new_from_options_makes_a_spec_that_builds(tmp_path: Path, layout: str) -> None:
+    result = tkgen("new", "mine", "--layout", layout, "--dtype", "f16", "--size", "256 x 256 x 128", "--waves", "4 x 2",
+                   "-o", str(tmp_path), "--json")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    path = json.loads(result.stdout)["written"]
+    assert tkgen("fmt", "--check", path).exit_code == 0
+    assert tkgen("run", path).exit_code == 0
+
+
+@pytest.mark.parametrize("wrong", [("--layout", "BA"), ("--block", "128"), ("--waves", "two"), ("--dtype", "int8")])
+def test_new_refuses_answers_of_the_wrong_form(tmp_path: Path, wrong: tuple[str, str]) -> None:
+    result = tkgen("new", "mine", *wrong, "-o", str(tmp_path))
+    assert result.exit_code == 2 and wrong[1] in result.output and not list(tmp_path.iterdir())
+
+
+def test_new_asks_on_a_terminal(tmp_path: Path) -> None:
+    import pty
+    import select
+
+    pid, terminal = pty.fork()
+    if pid == 0:
+        import os
+
+        os.chdir(tmp_path)
+        os.execv(sys.executable, [sys.executable, "-m", "tkgen", "new"])
+    import os
+
+    answers, seen = [b"asked\n", b"ABt\n", b"\n", b"\n", b"64 x 64 x 32\n", b"1 x 1\n", b"1\n"], b""
+    while select.select([terminal], [], [], 20)[0]:
+        try:
+            chunk = os.read(terminal, 4096)
+        except OSError:
+            break
+        seen += chunk
+        if answers and seen.rstrip().endswith(b":"):
+            os.write(terminal, answers.pop(0))
+            seen = b""
+    os.waitpid(pid, 0)
+    text = (tmp_path / "asked.tk").read_text()
+    assert "block 64 x 64 step 32" in text and "waves 1 x 1" in text and "buffers 1" in text
+
+
+def test_every_command_takes_json_or_a_machine_format() -> None:
+    import typer.main
+
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for name, command in commands.items():
+        options = {o for p in command.params for o in p.opts}
+        assert name in ("lsp", "watch") or options & {"--json", "--format"}, name
+
+
+def test_json_of_the_small_commands(spec: Path) -> None:
+    assert json.loads(tkgen("fmt", "--json", str(spec)).stdout)["written"] is True
+    assert json.loads(tkgen("explain", "E301", "--json").stdout)["code"] == "E301"
+    assert json.loads(tkgen("graph", str(spec), "--json").stdout)["kernel"] == "eight_wave"
