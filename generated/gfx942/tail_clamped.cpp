@@ -74,7 +74,8 @@ __device__ inline void fetch(const ST &, chunk (&stage)[CHUNKS<N, ST>], const GL
     const int origin = (first_row * pitch + first_col) * size;
 #pragma unroll
     for (int i = 0; i < CHUNKS<N, ST>; ++i) {
-        const auto [row, col] = chunk_at<ST>(i * N + int(threadIdx.x) % N);
+        const int2 at = chunk_at<ST>(i * N + int(threadIdx.x) % N);
+        const int row = at.x, col = at.y;
         // Past the tensor's end its last rows and columns stand again; what is made of them is not stored.
         const int from_row = min(row, int(src.rows()) - 1 - first_row), from_col = min(col, pitch - elements - first_col);
         stage[i] = __builtin_amdgcn_raw_buffer_load_b128(tensor, (from_row * pitch + from_col) * size, origin, 0);
@@ -89,10 +90,10 @@ template <int N, ducks::st::all ST> __device__ inline void write(ST &dst, const 
 #pragma unroll
     for (int i = 0; i < 2 * chunks; ++i) {
         const int pair = i / 4 * 2, c = pair + 1 < chunks ? pair + i % 2 : pair, part = pair + 1 < chunks ? i / 2 % 2 : i % 2;
-        const auto [row, col] = chunk_at<ST>(c * N + int(threadIdx.x) % N);
-        if (chunks * N * elements > ST::rows * ST::cols && row >= ST::rows) continue;
+        const int2 at = chunk_at<ST>(c * N + int(threadIdx.x) % N);
+        if (chunks * N * elements > ST::rows * ST::cols && at.x >= ST::rows) continue;
         const int half = part * elements / 2;
-        auto *to = (__attribute__((address_space(3))) half_chunk *)(uintptr_t)dst.idx(base, {row, col + half});
+        auto *to = (__attribute__((address_space(3))) half_chunk *)(uintptr_t)dst.idx(base, {at.x, at.y + half});
         *to = part ? stage[c].zw : stage[c].xy;
     }
 }
