@@ -182,9 +182,8 @@ def kernarg(kernel: Kernel, args: Sequence[Arg], layout: Layout, geometry: Geome
     expected = kernel.explicit_arguments
     if kernel.arguments and len(args) != len(expected):
         raise EmulateError(f"{kernel.name} takes {len(expected)} arguments ({_listed(expected)}), {len(args)} were given")
-    size = max([kernel.descriptor.kernarg_bytes, int(kernel.metadata.get(".kernarg_segment_size", 0))])
-    out = bytearray(size)
-    if not kernel.arguments:
+    out = bytearray(kernel.kernarg_bytes)
+    if not kernel.arguments:  # no metadata: in order, as C lays them out
         packed = layout.encode(Struct(list(args)))
         out[: len(packed)] = packed
         return bytes(out)

@@ -34,6 +34,20 @@ _R_RELATIVE64: Final = 13
 # Where the image stands in the guest's address space; instruction addresses stay those of the ELF in all reports.
 LOAD_BASE: Final = 0x7000_0000_0000
 _MAX_IMAGE: Final = 1 << 28
+_MAX_KERNARG: Final = 1 << 16
+# What the readers of ELF, DWARF and msgpack raise on broken input.
+_BROKEN: Final = (
+    ELFError,
+    struct.error,
+    LookupError,
+    ValueError,
+    ArithmeticError,
+    AttributeError,
+    TypeError,
+    AssertionError,
+    MemoryError,
+    RecursionError,
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,9 @@ class Kernel:
     entry: int
     descriptor: Descriptor
     arguments: tuple[Argument, ...]
+    kernarg_bytes: int
+    most_threads: int
+    dynamic_stack: bool
     metadata: dict[str, Any] = field(repr=False)
 
     @property
@@ -144,7 +161,7 @@ def load(source: Path | str | bytes | CodeObject) -> CodeObject:
             raise EmulateError(f"cannot read {name}: {error.strerror}") from error
     try:
         return _parse(_unbundle(data, name), name)
-    except (ELFError, struct.error, KeyError, ValueError, IndexError, AttributeError, TypeError) as error:
+    except _BROKEN as error:
         raise EmulateError(f"{name} is not a usable AMDGPU code object: {error}") from error
 
 
@@ -246,10 +263,22 @@ def _kernel(metadata: dict[str, Any], image: bytes, symbols: dict[str, int]) -> 
     address = symbols[metadata[".symbol"]]
     descriptor = Descriptor.parse(image[address : address + 64])
     arguments = tuple(
-        Argument(a.get(".name", f"#{i}"), a[".offset"], a[".size"], a[".value_kind"])
+        Argument(str(a.get(".name", f"#{i}")), int(a[".offset"]), int(a[".size"]), str(a[".value_kind"]))
         for i, a in enumerate(metadata.get(".args", ()))
     )
-    return Kernel(metadata[".name"], address + descriptor.entry_offset, descriptor, arguments, metadata)
+    kernarg = max(descriptor.kernarg_bytes, int(metadata.get(".kernarg_segment_size", 0)))
+    if any(a.offset < 0 or a.size < 0 or a.offset + a.size > kernarg for a in arguments) or kernarg > _MAX_KERNARG:
+        raise ValueError("an argument lies outside of the kernarg segment")
+    return Kernel(
+        str(metadata[".name"]),
+        address + descriptor.entry_offset,
+        descriptor,
+        arguments,
+        kernarg,
+        int(metadata.get(".max_flat_workgroup_size", 1024)),
+        bool(descriptor.properties & 1 << 11 or metadata.get(".uses_dynamic_stack")),
+        metadata,
+    )
 
 
 def _line_table(elf: bytes) -> tuple[list[int], list[tuple[str, int] | None]]:
@@ -264,7 +293,7 @@ def _line_table(elf: bytes) -> tuple[list[int], list[tuple[str, int] | None]]:
             program = dwarf.line_program_for_CU(unit)
             if program is not None:
                 rows += _line_rows(program)
-    except (ELFError, struct.error, KeyError, ValueError, IndexError, AttributeError, TypeError, AssertionError):
+    except _BROKEN:
         return [], []  # broken debug information costs the line numbers, nothing else
     # At one address the last row of the table holds; an end of sequence gives way to the next function's start.
     table: dict[int, tuple[str, int] | None] = {}

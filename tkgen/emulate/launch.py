@@ -245,7 +245,7 @@ class _Setup:
 
     def _check(self, grid: Dim, block: Dim, dynamic_lds: int) -> None:
         threads = block[0] * block[1] * block[2]
-        limit = int(self.kernel.metadata.get(".max_flat_workgroup_size", 1024))
+        limit = self.kernel.most_threads
         if any(n < 1 for n in (*grid, *block)) or any(n >= 1 << 31 for n in grid):
             raise EmulateError(f"grid {grid} and block {block} must be positive")
         if threads > min(limit, 1024):
@@ -265,7 +265,7 @@ class _Setup:
 
     def _scratch(self) -> int:
         size = self.kernel.descriptor.private_bytes
-        if self.kernel.descriptor.properties & 1 << 11 or self.kernel.metadata.get(".uses_dynamic_stack"):
+        if self.kernel.dynamic_stack:
             size += _DYNAMIC_STACK
         if size > _MAX_SCRATCH:
             raise EmulateError(f"{self.kernel.name} wants {size} bytes of scratch per lane; the emulator gives {_MAX_SCRATCH}")
