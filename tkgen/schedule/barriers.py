@@ -16,11 +16,14 @@ from tkgen.ir.graph import Dependency
 
 
 def arcs(dependencies: Iterable[Dependency], length: int) -> set[tuple[int, int]]:
-    """The arcs (first gap, number of gaps) of the dependencies that cross waves; full circles keep `length` gaps."""
+    """The arcs (first gap, number of gaps) of the dependencies that cross waves; full circles keep `length` gaps.
+
+    A written order may overwrite a tile before it is read. No barrier mends that, so it has no arc; the checks name it.
+    """
     result = set()
     for d in dependencies:
-        if d.crosses_waves:
-            gaps = d.target + d.distance * length - d.source
+        gaps = d.target + d.distance * length - d.source
+        if d.crosses_waves and gaps > 0:
             result.add(((d.source + 1) % length, min(gaps, length)))
     return result
 

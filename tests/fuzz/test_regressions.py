@@ -1,0 +1,39 @@
+"""Specs that once broke tkgen, found by benchmarks/fuzz.py and cut down; each states what must become of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tkgen.api import load
+from tkgen.diagnostics import SpecError
+
+HEAD = """kernel found
+  dims M = 64, N = 64, K = 96
+  global A : bf16[M, K]
+  global B : bf16[N, K]
+  global C : f32[M, N]
+  block 64 x 64 step 32
+  waves 2 x 2
+"""
+BODY = "  accumulate C : f32 tile 32 x 32\n  store C\n"
+
+REJECTED = {
+    # The next step overwrites the one buffer before this step is read: no barrier could order that.
+    "overwritten before it is read": (
+        HEAD + "  shared A, B\n" + BODY + "  schedule barriers auto\n    cluster load A[k+1] B[k+1]  read A B\n"
+        "    cluster multiply\n",
+        {"E302"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REJECTED)
+def test_is_rejected_with_diagnostics(name: str, tmp_path: Path) -> None:
+    text, codes = REJECTED[name]
+    path = tmp_path / "found.tk"
+    path.write_text(text)
+    with pytest.raises(SpecError) as caught:
+        load(path).check()
+    assert {d.code for d in caught.value.diagnostics if d.code[0] == "E"} == codes
