@@ -17,13 +17,15 @@ template <typename T, int n> using vec = T __attribute__((ext_vector_type(n)));
 using u32x2 = vec<uint32_t, 2>;
 using u32x4 = vec<uint32_t, 4>;
 
-/// Element type conversion; narrowing rounds to nearest even (gfx942 and gfx90a have no bf16 conversion; the compiler's expansion keeps a NaN a NaN).
-/// Between the two 2-byte types it goes through float, which is exact one way and has no instruction of its own either way.
+/// Element type conversion; narrowing rounds to nearest even (gfx942 and gfx90a have no bf16 conversion; the compiler's
+/// expansion keeps a NaN a NaN). Between the two 2-byte types it goes through float, which is exact one way and has no
+/// instruction of its own either way.
 template <typename To, typename From> __host__ __device__ __forceinline__ To convert(const From &value) {
     if constexpr (__is_same(To, From)) return value;
     else return To(float(value));
 }
-template <typename To, typename From, int n> __device__ __forceinline__ vec<To, n> convert_vector(const vec<From, n> &value) {
+template <typename To, typename From, int n>
+__device__ __forceinline__ vec<To, n> convert_vector(const vec<From, n> &value) {
     if constexpr (__is_same(To, From)) return value;
     else return __builtin_convertvector(__builtin_convertvector(value, vec<float, n>), vec<To, n>);
 }
@@ -33,12 +35,36 @@ namespace base_types {
 
 /// packing<T>: the unpacked element, the pair, and how many elements T holds.
 template <typename T> struct packing;
-template <> struct packing<bf16> { using unpacked_type = bf16; using packed_type = bf16_2; static constexpr int num() { return 1; } };
-template <> struct packing<bf16_2> { using unpacked_type = bf16; using packed_type = bf16_2; static constexpr int num() { return 2; } };
-template <> struct packing<half> { using unpacked_type = half; using packed_type = half_2; static constexpr int num() { return 1; } };
-template <> struct packing<half_2> { using unpacked_type = half; using packed_type = half_2; static constexpr int num() { return 2; } };
-template <> struct packing<float> { using unpacked_type = float; using packed_type = float2; static constexpr int num() { return 1; } };
-template <> struct packing<float2> { using unpacked_type = float; using packed_type = float2; static constexpr int num() { return 2; } };
+template <> struct packing<bf16> {
+    using unpacked_type = bf16;
+    using packed_type = bf16_2;
+    static constexpr int num() { return 1; }
+};
+template <> struct packing<bf16_2> {
+    using unpacked_type = bf16;
+    using packed_type = bf16_2;
+    static constexpr int num() { return 2; }
+};
+template <> struct packing<half> {
+    using unpacked_type = half;
+    using packed_type = half_2;
+    static constexpr int num() { return 1; }
+};
+template <> struct packing<half_2> {
+    using unpacked_type = half;
+    using packed_type = half_2;
+    static constexpr int num() { return 2; }
+};
+template <> struct packing<float> {
+    using unpacked_type = float;
+    using packed_type = float2;
+    static constexpr int num() { return 1; }
+};
+template <> struct packing<float2> {
+    using unpacked_type = float;
+    using packed_type = float2;
+    static constexpr int num() { return 2; }
+};
 
 /// convertor<T, U>::convert: U to T, elements or pairs.
 template <typename T, typename U> struct convertor {
@@ -63,11 +89,21 @@ template <typename T> concept T2 = __is_same(T, bf16_2) || __is_same(T, half_2) 
 namespace detail {
 
 /// The type an operation computes in: bf16 widens to float (there is no bf16 arithmetic), half and float stay.
-template <typename T> struct arithmetic { using type = T; };
-template <> struct arithmetic<bf16> { using type = float; };
-template <> struct arithmetic<bf16_2> { using type = vec<float, 2>; };
-template <> struct arithmetic<half_2> { using type = vec<half, 2>; };
-template <> struct arithmetic<float2> { using type = vec<float, 2>; };
+template <typename T> struct arithmetic {
+    using type = T;
+};
+template <> struct arithmetic<bf16> {
+    using type = float;
+};
+template <> struct arithmetic<bf16_2> {
+    using type = vec<float, 2>;
+};
+template <> struct arithmetic<half_2> {
+    using type = vec<half, 2>;
+};
+template <> struct arithmetic<float2> {
+    using type = vec<float, 2>;
+};
 
 template <typename T> __device__ __forceinline__ typename arithmetic<T>::type widen(const T &value) {
     using type = typename arithmetic<T>::type;
@@ -106,27 +142,95 @@ constexpr float LN_2 = 0.69314718055994530942f;
 /// kernels may add their own.
 namespace base_ops {
 
-struct zero { template <typename T> __device__ static __forceinline__ T op(const T &) { return T{}; } };
-struct one { template <typename T> __device__ static __forceinline__ T op(const T &) { return detail::apply_float<T>([](float) { return 1.0f; }, T{}); } };
-struct pos_infty { template <typename T> __device__ static __forceinline__ T op(const T &) { return detail::apply_float<T>([](float) { return __builtin_inff(); }, T{}); } };
-struct neg_infty { template <typename T> __device__ static __forceinline__ T op(const T &) { return detail::apply_float<T>([](float) { return -__builtin_inff(); }, T{}); } };
+struct zero {
+    template <typename T> __device__ static __forceinline__ T op(const T &) { return T{}; }
+};
+struct one {
+    template <typename T> __device__ static __forceinline__ T op(const T &) {
+        return detail::apply_float<T>([](float) { return 1.0f; }, T{});
+    }
+};
+struct pos_infty {
+    template <typename T> __device__ static __forceinline__ T op(const T &) {
+        return detail::apply_float<T>([](float) { return __builtin_inff(); }, T{});
+    }
+};
+struct neg_infty {
+    template <typename T> __device__ static __forceinline__ T op(const T &) {
+        return detail::apply_float<T>([](float) { return -__builtin_inff(); }, T{});
+    }
+};
 
-struct exp { template <typename T> __device__ static __forceinline__ T op(const T &x) { return detail::apply_float([](float v) { return __builtin_amdgcn_exp2f(v * detail::LOG2_E); }, x); } };
-struct exp2 { template <typename T> __device__ static __forceinline__ T op(const T &x) { return detail::apply_float([](float v) { return __builtin_amdgcn_exp2f(v); }, x); } };
-struct log { template <typename T> __device__ static __forceinline__ T op(const T &x) { return detail::apply_float([](float v) { return __builtin_amdgcn_logf(v) * detail::LN_2; }, x); } };
-struct log2 { template <typename T> __device__ static __forceinline__ T op(const T &x) { return detail::apply_float([](float v) { return __builtin_amdgcn_logf(v); }, x); } };
-struct abs { template <typename T> __device__ static __forceinline__ T op(const T &x) { return detail::apply([](auto v) { return __builtin_elementwise_abs(v); }, x); } };
-struct relu { template <typename T> __device__ static __forceinline__ T op(const T &x) { return detail::apply([](auto v) { return __builtin_elementwise_max(v, decltype(v){}); }, x); } };
-struct copy { template <typename T> __device__ static __forceinline__ T op(const T &x) { return x; } };
-struct copy1 { template <typename T> __device__ static __forceinline__ T op(const T &a, const T &) { return a; } };
-struct copy2 { template <typename T> __device__ static __forceinline__ T op(const T &, const T &b) { return b; } };
+struct exp {
+    template <typename T> __device__ static __forceinline__ T op(const T &x) {
+        return detail::apply_float([](float v) { return __builtin_amdgcn_exp2f(v * detail::LOG2_E); }, x);
+    }
+};
+struct exp2 {
+    template <typename T> __device__ static __forceinline__ T op(const T &x) {
+        return detail::apply_float([](float v) { return __builtin_amdgcn_exp2f(v); }, x);
+    }
+};
+struct log {
+    template <typename T> __device__ static __forceinline__ T op(const T &x) {
+        return detail::apply_float([](float v) { return __builtin_amdgcn_logf(v) * detail::LN_2; }, x);
+    }
+};
+struct log2 {
+    template <typename T> __device__ static __forceinline__ T op(const T &x) {
+        return detail::apply_float([](float v) { return __builtin_amdgcn_logf(v); }, x);
+    }
+};
+struct abs {
+    template <typename T> __device__ static __forceinline__ T op(const T &x) {
+        return detail::apply([](auto v) { return __builtin_elementwise_abs(v); }, x);
+    }
+};
+struct relu {
+    template <typename T> __device__ static __forceinline__ T op(const T &x) {
+        return detail::apply([](auto v) { return __builtin_elementwise_max(v, decltype(v){}); }, x);
+    }
+};
+struct copy {
+    template <typename T> __device__ static __forceinline__ T op(const T &x) { return x; }
+};
+struct copy1 {
+    template <typename T> __device__ static __forceinline__ T op(const T &a, const T &) { return a; }
+};
+struct copy2 {
+    template <typename T> __device__ static __forceinline__ T op(const T &, const T &b) { return b; }
+};
 
-struct sum { template <typename T> __device__ static __forceinline__ T op(const T &a, const T &b) { return detail::apply([](auto x, auto y) { return x + y; }, a, b); } };
-struct sub { template <typename T> __device__ static __forceinline__ T op(const T &a, const T &b) { return detail::apply([](auto x, auto y) { return x - y; }, a, b); } };
-struct mul { template <typename T> __device__ static __forceinline__ T op(const T &a, const T &b) { return detail::apply([](auto x, auto y) { return x * y; }, a, b); } };
-struct div { template <typename T> __device__ static __forceinline__ T op(const T &a, const T &b) { return detail::apply([](auto x, auto y) { return x / y; }, a, b); } };
-struct max { template <typename T> __device__ static __forceinline__ T op(const T &a, const T &b) { return detail::apply([](auto x, auto y) { return __builtin_elementwise_max(x, y); }, a, b); } };
-struct min { template <typename T> __device__ static __forceinline__ T op(const T &a, const T &b) { return detail::apply([](auto x, auto y) { return __builtin_elementwise_min(x, y); }, a, b); } };
+struct sum {
+    template <typename T> __device__ static __forceinline__ T op(const T &a, const T &b) {
+        return detail::apply([](auto x, auto y) { return x + y; }, a, b);
+    }
+};
+struct sub {
+    template <typename T> __device__ static __forceinline__ T op(const T &a, const T &b) {
+        return detail::apply([](auto x, auto y) { return x - y; }, a, b);
+    }
+};
+struct mul {
+    template <typename T> __device__ static __forceinline__ T op(const T &a, const T &b) {
+        return detail::apply([](auto x, auto y) { return x * y; }, a, b);
+    }
+};
+struct div {
+    template <typename T> __device__ static __forceinline__ T op(const T &a, const T &b) {
+        return detail::apply([](auto x, auto y) { return x / y; }, a, b);
+    }
+};
+struct max {
+    template <typename T> __device__ static __forceinline__ T op(const T &a, const T &b) {
+        return detail::apply([](auto x, auto y) { return __builtin_elementwise_max(x, y); }, a, b);
+    }
+};
+struct min {
+    template <typename T> __device__ static __forceinline__ T op(const T &a, const T &b) {
+        return detail::apply([](auto x, auto y) { return __builtin_elementwise_min(x, y); }, a, b);
+    }
+};
 
 } // namespace base_ops
 } // namespace kittens

@@ -1,5 +1,6 @@
 /**
- * What the other files need of the language: HIP's own, or, with KITTENS_DEVICE_ONLY, the same names from clang builtins.
+ * What the other files need of the language: HIP's own, or, with KITTENS_DEVICE_ONLY, the same names from clang
+ * builtins.
  */
 #pragma once
 
@@ -21,10 +22,10 @@
 
 // __launch_bounds__(threads) and __launch_bounds__(threads, waves per SIMD), with the meaning HIP gives them.
 #define KITTENS_LAUNCH_BOUNDS_1(threads) __attribute__((amdgpu_flat_work_group_size(1, threads)))
-#define KITTENS_LAUNCH_BOUNDS_2(threads, waves) \
+#define KITTENS_LAUNCH_BOUNDS_2(threads, waves)                                                                        \
     __attribute__((amdgpu_flat_work_group_size(1, threads), amdgpu_waves_per_eu(waves)))
 #define KITTENS_LAUNCH_BOUNDS_PICK(_1, _2, NAME, ...) NAME
-#define __launch_bounds__(...) \
+#define __launch_bounds__(...)                                                                                         \
     KITTENS_LAUNCH_BOUNDS_PICK(__VA_ARGS__, KITTENS_LAUNCH_BOUNDS_2, KITTENS_LAUNCH_BOUNDS_1, )(__VA_ARGS__)
 
 using int8_t = signed char;
@@ -146,8 +147,12 @@ struct default_type {};
 
 namespace detail {
 
-template <bool condition, typename A, typename B> struct conditional { using type = A; };
-template <typename A, typename B> struct conditional<false, A, B> { using type = B; };
+template <bool condition, typename A, typename B> struct conditional {
+    using type = A;
+};
+template <typename A, typename B> struct conditional<false, A, B> {
+    using type = B;
+};
 template <bool condition, typename A, typename B> using conditional_t = typename conditional<condition, A, B>::type;
 template <typename A, typename B> concept same_as = __is_same(A, B);
 
@@ -162,19 +167,26 @@ template <typename To, typename From> __device__ __forceinline__ To bits(const F
 // ds_* instructions, folds constant offsets into them and counts lgkmcnt exactly.
 using lds_byte = __attribute__((address_space(3))) char;
 
-template <typename T> __device__ __forceinline__ T lds_read(const lds_byte *address) { return *(const __attribute__((address_space(3))) T *)address; }
-template <typename T> __device__ __forceinline__ void lds_write(lds_byte *address, T value) { *(__attribute__((address_space(3))) T *)address = value; }
+template <typename T> __device__ __forceinline__ T lds_read(const lds_byte *address) {
+    return *(const __attribute__((address_space(3))) T *)address;
+}
+template <typename T> __device__ __forceinline__ void lds_write(lds_byte *address, T value) {
+    *(__attribute__((address_space(3))) T *)address = value;
+}
 
 /**
  * `offset` bytes into an object in LDS, where `offset` is the lane's own part of an address.
  *
- * Left alone, the compiler takes such sums apart and adds their terms anew at every access in a loop. Two measures keep the whole in one register: the
- * sum is of integers, so that what a loop leaves alone is hoisted out of it; and the offset enters as two halves of unknown origin, because an address of two
- * terms only would be sunk back into the loop, as if LDS instructions could add two registers. The constants that select a fragment are to be added
- * to the returned pointer: they become the instructions' offsets.
+ * Left alone, the compiler takes such sums apart and adds their terms anew at every access in a loop. Two measures keep
+ * the whole in one register: the sum is of integers, so that what a loop leaves alone is hoisted out of it; and the
+ * offset enters as two halves of unknown origin, because an address of two terms only would be sunk back into the loop,
+ * as if LDS instructions could add two registers. The constants that select a fragment are to be added to the returned
+ * pointer: they become the instructions' offsets.
  */
-template <typename T> __device__ __forceinline__ lds_byte *lds_pointer(T *object, uint32_t offset, uint32_t uniform_offset = 0) {
-    const uint32_t low = __builtin_amdgcn_perm(offset, offset, 0x0c0c0100u), high = __builtin_amdgcn_perm(offset, offset, 0x03020c0cu);
+template <typename T>
+__device__ __forceinline__ lds_byte *lds_pointer(T *object, uint32_t offset, uint32_t uniform_offset = 0) {
+    const uint32_t low = __builtin_amdgcn_perm(offset, offset, 0x0c0c0100u),
+                   high = __builtin_amdgcn_perm(offset, offset, 0x03020c0cu);
     return (lds_byte *)(uintptr_t)((uint32_t)(uintptr_t)(lds_byte *)object + low + high + uniform_offset);
 }
 

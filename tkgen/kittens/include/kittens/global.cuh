@@ -14,8 +14,9 @@ struct identifier {};
 } // namespace ducks::coord
 
 /**
- * Where in a tensor: {b, d, r, c}, leading ones may be left out. coord<TILE> counts rows and columns in tiles, coord<VECTOR>
- * columns in vectors, coord<> in elements. A wave (or a whole group, for its collectives) passes one value.
+ * Where in a tensor: {b, d, r, c}, leading ones may be left out. coord<TILE> counts rows and columns in tiles,
+ * coord<VECTOR> columns in vectors, coord<> in elements. A wave (or a whole group, for its collectives) passes one
+ * value.
  */
 template <typename UNIT = ducks::default_type> struct coord {
     using identifier = ducks::coord::identifier;
@@ -31,14 +32,16 @@ template <typename UNIT = ducks::default_type> struct coord {
 };
 
 namespace ducks::coord {
-template <typename T> concept all = requires { typename T::identifier; } && __is_same(typename T::identifier, identifier);
+template <typename T>
+concept all = requires { typename T::identifier; } && __is_same(typename T::identifier, identifier);
 } // namespace ducks::coord
 
 /* ---------- tensors ---------- */
 
 namespace ducks::gl {
 struct identifier {};
-template <typename T> concept all = requires { typename T::identifier; } && __is_same(typename T::identifier, identifier);
+template <typename T>
+concept all = requires { typename T::identifier; } && __is_same(typename T::identifier, identifier);
 
 /// One extent. A compile-time extent is an empty type, a different one per axis, so that none of them takes storage.
 template <int axis, int extent> struct dim {
@@ -57,8 +60,8 @@ template <int axis> struct dim<axis, -1> {
 /**
  * A row-major tensor {batch, depth, rows, cols} in global memory; an extent of -1 is known at run time.
  *
- * Layout, also as part of a kernel argument: the 8-byte pointer, then one 8-byte integer per run-time extent in the order
- * b, d, r, c. Compile-time extents occupy nothing: gl<bf16, 1, 1, 128, 64> is its pointer alone.
+ * Layout, also as part of a kernel argument: the 8-byte pointer, then one 8-byte integer per run-time extent in the
+ * order b, d, r, c. Compile-time extents occupy nothing: gl<bf16, 1, 1, 128, 64> is its pointer alone.
  */
 template <typename T_, int b, int d, int r, int c> struct gl {
     using identifier = ducks::gl::identifier;
@@ -107,9 +110,10 @@ template <typename T_, int b, int d, int r, int c> struct gl {
 
 namespace detail {
 
-// Buffer instructions check each dword against the descriptor's range: a load outside reads 0, a store outside is dropped.
-// The range check counts voffset, the instruction's offset and soffset (CDNA3 ISA, "Range checking": out of range if
-// offset >= num_records - soffset for a raw buffer). An offset of OUTSIDE is beyond every range used here.
+// Buffer instructions check each dword against the descriptor's range: a load outside reads 0, a store outside is
+// dropped. The range check counts voffset, the instruction's offset and soffset (for a raw buffer: out of range if
+// offset >= num_records - soffset, saturating; so measured on CDNA in ROCm/rocm-systems pull request 10928, so used by
+// LLVM in llvm-project pull request 207796). An offset of OUTSIDE is beyond every range used here.
 constexpr uint32_t OUTSIDE = 0x80000000u;
 constexpr uint32_t LARGEST_RANGE = 0x7fffff00u;
 // Third dword of a raw buffer descriptor on gfx9: DATA_FORMAT = 32 (CDNA3 ISA, "Buffer resource descriptor").
@@ -117,16 +121,20 @@ constexpr int RAW_BUFFER_FLAGS = 0x00020000;
 
 using buffer = __amdgpu_buffer_rsrc_t;
 
-template <typename T> __device__ __forceinline__ T buffer_read(buffer resource, uint32_t voffset, uint32_t soffset = 0) {
+template <typename T>
+__device__ __forceinline__ T buffer_read(buffer resource, uint32_t voffset, uint32_t soffset = 0) {
     if constexpr (sizeof(T) == 2) return bits<T>(__builtin_amdgcn_raw_buffer_load_b16(resource, voffset, soffset, 0));
-    else if constexpr (sizeof(T) == 4) return bits<T>(__builtin_amdgcn_raw_buffer_load_b32(resource, voffset, soffset, 0));
-    else if constexpr (sizeof(T) == 8) return bits<T>(__builtin_amdgcn_raw_buffer_load_b64(resource, voffset, soffset, 0));
+    else if constexpr (sizeof(T) == 4)
+        return bits<T>(__builtin_amdgcn_raw_buffer_load_b32(resource, voffset, soffset, 0));
+    else if constexpr (sizeof(T) == 8)
+        return bits<T>(__builtin_amdgcn_raw_buffer_load_b64(resource, voffset, soffset, 0));
     else return bits<T>(__builtin_amdgcn_raw_buffer_load_b128(resource, voffset, soffset, 0));
 }
 
-/// Stores wider than 8 bytes must leave soffset 0: with an SGPR there gfx940-family hardware needs a wait state before the data
-/// registers are overwritten, which clang adds only from 23 on (llvm-project pull request 197267).
-template <typename T> __device__ __forceinline__ void buffer_write(buffer resource, T value, uint32_t voffset, uint32_t soffset = 0) {
+/// Stores wider than 8 bytes must leave soffset 0: with an SGPR there gfx940-family hardware needs a wait state before
+/// the data registers are overwritten, which clang adds only from 23 on (llvm-project pull request 197267).
+template <typename T>
+__device__ __forceinline__ void buffer_write(buffer resource, T value, uint32_t voffset, uint32_t soffset = 0) {
     if constexpr (sizeof(T) == 2) {
         __builtin_amdgcn_raw_buffer_store_b16(bits<uint16_t>(value), resource, voffset, soffset, 0);
     } else if constexpr (sizeof(T) == 4) {
@@ -141,13 +149,14 @@ template <typename T> __device__ __forceinline__ void buffer_write(buffer resour
 /**
  * The tile `rows` x `cols` of a tensor at a coordinate in tiles, rows running along `axis`, as a buffer.
  *
- * An element (i, j) of the tile is at voffset = i * row_bytes + j * sizeof(T), soffset = origin. Rows past the end of the matrix
- * fall out of the buffer's range. Columns past its end must be sent OUTSIDE by `column()`; where the extents show at compile time
- * that no tile overhangs, that costs nothing. Where one may, a row must be a multiple of 16 bytes long, so that no 16-byte access straddles its end.
+ * An element (i, j) of the tile is at voffset = i * row_bytes + j * sizeof(T), soffset = origin. Rows past the end of
+ * the matrix fall out of the buffer's range. Columns past its end must be sent OUTSIDE by `column()`; where the extents
+ * show at compile time that no tile overhangs, that costs nothing. Where one may, a row must be a multiple of 16 bytes
+ * long, so that no 16-byte access straddles its end.
  *
- * The descriptor is 64-bit base plus 32-bit range. For extents known at compile time and planes below 2 GiB it spans the whole
- * (b, d) plane and the tile's position is the 32-bit origin: the descriptor stays the same through a loop over tiles. Otherwise
- * the base is the first row of the tile, so tensors may be larger than 4 GiB.
+ * The descriptor is 64-bit base plus 32-bit range. For extents known at compile time and planes below 2 GiB it spans
+ * the whole (b, d) plane and the tile's position is the 32-bit origin: the descriptor stays the same through a loop
+ * over tiles. Otherwise the base is the first row of the tile, so tensors may be larger than 4 GiB.
  */
 template <int axis, int rows, int cols, typename GL> struct tile_window {
     using T = typename GL::dtype;
@@ -171,7 +180,8 @@ template <int axis, int rows, int cols, typename GL> struct tile_window {
         valid_column_bytes = (int(tensor.template shape<3>()) - first_col) * size;
 
         const int first_row = (axis == 0 ? at.b : axis == 1 ? at.d : at.r) * row_unit;
-        uint64_t base = (axis == 0 ? 0 : at.b * tensor.template stride<0>()) + (axis == 1 ? 0 : at.d * tensor.template stride<1>()) +
+        uint64_t base = (axis == 0 ? 0 : at.b * tensor.template stride<0>()) +
+                        (axis == 1 ? 0 : at.d * tensor.template stride<1>()) +
                         (axis == 2 ? 0 : at.r * tensor.template stride<2>());
         uint32_t range;
         if constexpr (plane_fits) {
@@ -180,7 +190,10 @@ template <int axis, int rows, int cols, typename GL> struct tile_window {
         } else {
             base += uint64_t(first_row) * tensor.template stride<axis>();
             const int rows_left = int(tensor.template shape<axis>()) - first_row;
-            const uint64_t bytes = rows_left > 0 ? (uint64_t(rows_left - 1) * tensor.template stride<axis>() + tensor.template shape<3>()) * size : 0;
+            const uint64_t bytes =
+                rows_left > 0
+                    ? (uint64_t(rows_left - 1) * tensor.template stride<axis>() + tensor.template shape<3>()) * size
+                    : 0;
             range = bytes < LARGEST_RANGE ? uint32_t(bytes) : LARGEST_RANGE;
             origin = uint32_t(first_col * size);
         }

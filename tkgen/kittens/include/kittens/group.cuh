@@ -12,10 +12,10 @@ namespace detail {
 /**
  * How N threads divide a tile in 16-byte pieces between global memory and LDS.
  *
- * 32 lanes take a block of 8 rows x 64 bytes: each four lanes one row's 64 consecutive bytes. Neighbouring blocks go along the row first,
- * so that the loads of one wave cover whole cache lines. In LDS the block is four lines of a panel, and every group of 8 or 16
- * neighbouring lanes writes to distinct banks. `pass` k of a thread is a whole number of blocks from its pass 0, so its
- * addresses differ by uniform amounts: constants in LDS, scalars in global memory.
+ * 32 lanes take a block of 8 rows x 64 bytes: each four lanes one row's 64 consecutive bytes. Neighbouring blocks go
+ * along the row first, so that the loads of one wave cover whole cache lines. In LDS the block is four lines of a
+ * panel, and every group of 8 or 16 neighbouring lanes writes to distinct banks. `pass` k of a thread is a whole number
+ * of blocks from its pass 0, so its addresses differ by uniform amounts: constants in LDS, scalars in global memory.
  */
 template <typename ST, int threads> struct panel_pieces {
     using T = typename ST::dtype;
@@ -26,7 +26,8 @@ template <typename ST, int threads> struct panel_pieces {
     static constexpr int passes = (blocks + blocks_per_pass - 1) / blocks_per_pass;
     static constexpr bool exact = blocks % blocks_per_pass == 0;
     static constexpr bool along_rows = panels == 0 || blocks_per_pass % panels == 0; // a pass covers whole rows
-    static constexpr bool along_columns = !along_rows && panels % blocks_per_pass == 0; // a row takes several whole passes
+    static constexpr bool along_columns =
+        !along_rows && panels % blocks_per_pass == 0; // a row takes several whole passes
 
     int row, panel, piece, block;
 
@@ -55,12 +56,15 @@ template <typename ST, int threads> struct panel_pieces {
     }
     __device__ __forceinline__ bool active(int pass) const { return exact || pass * blocks_per_pass + block < blocks; }
 
-    __device__ __forceinline__ int column_bytes(int pass) const { return panel * 64 + piece * 16 + panel_step(pass) * 64; }
+    __device__ __forceinline__ int column_bytes(int pass) const {
+        return panel * 64 + piece * 16 + panel_step(pass) * 64;
+    }
 
     /// Where part 0 or 1 of a piece goes: 4 elements, or (floats) all of it.
     __device__ __forceinline__ lds_byte *position(const ST &tile, int pass, int part) const {
         const uint32_t column = (panel * 64 + piece * 16) / sizeof(T) + part * 4;
-        return lds_pointer(tile.data, positions::in_panel(row, column)) + (row_step(pass) * positions::row_bytes + panel_step(pass) * positions::panel_bytes);
+        return lds_pointer(tile.data, positions::in_panel(row, column)) +
+               (row_step(pass) * positions::row_bytes + panel_step(pass) * positions::panel_bytes);
     }
 };
 
@@ -80,7 +84,8 @@ template <typename ST, int threads> struct half_panel_pieces {
     __device__ __forceinline__ bool active(int pass) const { return exact || row + row_step(pass) < ST::rows; }
     __device__ __forceinline__ int column_bytes(int) const { return positions::panels * 64 + piece * 16; }
     __device__ __forceinline__ lds_byte *position(const ST &tile, int pass, int part) const {
-        return lds_pointer(tile.data, positions::in_half_panel(row, 8 * piece + 4 * part)) + row_step(pass) * positions::half_row_bytes;
+        return lds_pointer(tile.data, positions::in_half_panel(row, 8 * piece + 4 * part)) +
+               row_step(pass) * positions::half_row_bytes;
     }
 };
 
@@ -88,13 +93,17 @@ template <typename ST, int threads> struct half_panel_pieces {
 template <typename PIECES, typename ST> struct piece_mover {
     static constexpr int passes = PIECES::passes;
 
-    template <typename WINDOW> __device__ static __forceinline__ u32x4 fetch(const PIECES &at, const WINDOW &window, int pass) {
-        const uint32_t voffset = window.column(at.row * window.row_bytes + at.column_bytes(pass), at.column_bytes(pass));
-        return buffer_read<u32x4>(window.resource, at.active(pass) ? voffset : OUTSIDE, window.origin + at.row_step(pass) * window.row_bytes);
+    template <typename WINDOW>
+    __device__ static __forceinline__ u32x4 fetch(const PIECES &at, const WINDOW &window, int pass) {
+        const uint32_t voffset =
+            window.column(at.row * window.row_bytes + at.column_bytes(pass), at.column_bytes(pass));
+        return buffer_read<u32x4>(window.resource, at.active(pass) ? voffset : OUTSIDE,
+                                  window.origin + at.row_step(pass) * window.row_bytes);
     }
     /// Writes part 0 or 1 of a piece: 2-byte elements go to two chunks, 8 bytes each; floats in one part of 16 bytes.
     static constexpr int parts = sizeof(typename ST::dtype) == 4 ? 1 : 2;
-    template <int part> __device__ static __forceinline__ void place(const PIECES &at, const ST &tile, int pass, const u32x4 &value) {
+    template <int part>
+    __device__ static __forceinline__ void place(const PIECES &at, const ST &tile, int pass, const u32x4 &value) {
         if (!at.active(pass) || part >= parts) return;
         if constexpr (parts == 1) lds_write<u32x4>(at.position(tile, pass, 0), value);
         else if constexpr (part == 0) lds_write<u32x2>(at.position(tile, pass, 0), value.lo);
@@ -110,8 +119,10 @@ template <typename PIECES, typename ST> struct piece_mover {
             return value;
         }
     }
-    template <typename WINDOW> __device__ static __forceinline__ void send(const PIECES &at, const WINDOW &window, int pass, const u32x4 &value) {
-        const uint32_t voffset = window.column(at.row * window.row_bytes + at.column_bytes(pass), at.column_bytes(pass));
+    template <typename WINDOW>
+    __device__ static __forceinline__ void send(const PIECES &at, const WINDOW &window, int pass, const u32x4 &value) {
+        const uint32_t voffset =
+            window.column(at.row * window.row_bytes + at.column_bytes(pass), at.column_bytes(pass));
         buffer_write(window.resource, value, voffset, window.origin + at.row_step(pass) * window.row_bytes);
     }
 };
@@ -124,14 +135,14 @@ __device__ __forceinline__ void stage(const ST &tile, const WINDOW &window, int 
     using mover = piece_mover<PIECES, ST>;
     const PIECES at(thread);
     constexpr int in_flight = PIECES::passes < PIECES_IN_FLIGHT ? PIECES::passes : PIECES_IN_FLIGHT;
-    #pragma unroll
+#pragma unroll
     for (int first = 0; first < PIECES::passes; first += in_flight) {
         u32x4 pieces[in_flight];
-        #pragma unroll
+#pragma unroll
         for (int p = 0; p < in_flight; p++)
             if (first + p < PIECES::passes) pieces[p] = mover::fetch(at, window, first + p);
-        // Two passes at a time: the same part of both, so that the compiler can merge them into one ds_write2st64_b64.
-        #pragma unroll
+// Two passes at a time: the same part of both, so that the compiler can merge them into one ds_write2st64_b64.
+#pragma unroll
         for (int p = 0; p < in_flight; p += 2) {
             const bool here = first + p < PIECES::passes, next = p + 1 < in_flight && first + p + 1 < PIECES::passes;
             if (here) mover::template place<0>(at, tile, first + p, pieces[p]);
@@ -146,14 +157,15 @@ template <typename PIECES, typename ST, typename WINDOW>
 __device__ __forceinline__ void unstage(const ST &tile, const WINDOW &window, int thread) {
     using mover = piece_mover<PIECES, ST>;
     const PIECES at(thread);
-    #pragma unroll
+#pragma unroll
     for (int pass = 0; pass < PIECES::passes; pass++)
         if (at.active(pass)) mover::send(at, window, pass, mover::take(at, tile, pass));
 }
 
 template <int axis, int threads, typename ST, typename GL, typename COORD>
 __device__ __forceinline__ void load_shared(ST &dst, const GL &src, const COORD &idx, int thread) {
-    static_assert(__is_same(typename ST::dtype, typename GL::dtype), "shared tile and tensor must have the same element type");
+    static_assert(__is_same(typename ST::dtype, typename GL::dtype),
+                  "shared tile and tensor must have the same element type");
     const tile_window<axis, ST::rows, ST::cols, GL> window(src, idx);
     if constexpr (ST::positions::panels > 0) stage<panel_pieces<ST, threads>>(dst, window, thread);
     if constexpr (ST::positions::half_panel) stage<half_panel_pieces<ST, threads>>(dst, window, thread);
@@ -162,7 +174,8 @@ __device__ __forceinline__ void load_shared(ST &dst, const GL &src, const COORD 
 
 template <int axis, int threads, typename ST, typename GL, typename COORD>
 __device__ __forceinline__ void store_shared(const GL &dst, const ST &src, const COORD &idx, int thread) {
-    static_assert(__is_same(typename ST::dtype, typename GL::dtype), "shared tile and tensor must have the same element type");
+    static_assert(__is_same(typename ST::dtype, typename GL::dtype),
+                  "shared tile and tensor must have the same element type");
     const tile_window<axis, ST::rows, ST::cols, GL> window(dst, idx);
     if constexpr (ST::positions::panels > 0) unstage<panel_pieces<ST, threads>>(src, window, thread);
     if constexpr (ST::positions::half_panel) unstage<half_panel_pieces<ST, threads>>(src, window, thread);
@@ -175,7 +188,8 @@ __device__ __forceinline__ void store_shared(const GL &dst, const ST &src, const
 // `assume_aligned` is part of the surface; tiles here always take the path that it asks for.
 
 /// The shared tile dst = the tile of src at idx, by one wave; complete on return, for this wave.
-template <int axis, bool assume_aligned = false, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+template <int axis, bool assume_aligned = false, ducks::st::all ST, ducks::gl::all GL,
+          ducks::coord::all COORD = coord<ST>>
 __device__ __forceinline__ void load(ST &dst, const GL &src, const COORD &idx) {
     detail::load_shared<axis, WARP_THREADS>(dst, src, idx, laneid());
 }
@@ -184,7 +198,8 @@ __device__ __forceinline__ void load(ST &dst, const GL &src, const COORD &idx) {
     detail::load_shared<2, WARP_THREADS>(dst, src, idx, laneid());
 }
 /// The tile of dst at idx = the shared tile src, by one wave.
-template <int axis, bool assume_aligned = false, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+template <int axis, bool assume_aligned = false, ducks::st::all ST, ducks::gl::all GL,
+          ducks::coord::all COORD = coord<ST>>
 __device__ __forceinline__ void store(const GL &dst, const ST &src, const COORD &idx) {
     detail::store_shared<axis, WARP_THREADS>(dst, src, idx, laneid());
 }
@@ -204,9 +219,10 @@ template <int N_WARPS> struct group {
     __device__ static __forceinline__ int warpid() { return kittens::warpid() % N_WARPS; }
     __device__ static __forceinline__ int groupid() { return kittens::warpid() / N_WARPS; }
 
-    /// The shared tile dst = the tile of src at idx, by the whole group. Each wave returns when its own part is in LDS; other waves
-    /// see the tile after a barrier.
-    template <int axis, bool assume_aligned = false, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+    /// The shared tile dst = the tile of src at idx, by the whole group. Each wave returns when its own part is in LDS;
+    /// other waves see the tile after a barrier.
+    template <int axis, bool assume_aligned = false, ducks::st::all ST, ducks::gl::all GL,
+              ducks::coord::all COORD = coord<ST>>
     __device__ static __forceinline__ void load(ST &dst, const GL &src, const COORD &idx) {
         detail::load_shared<axis, GROUP_THREADS>(dst, src, idx, laneid());
     }
@@ -215,7 +231,8 @@ template <int N_WARPS> struct group {
         detail::load_shared<2, GROUP_THREADS>(dst, src, idx, laneid());
     }
     /// The tile of dst at idx = the shared tile src, by the whole group.
-    template <int axis, bool assume_aligned = false, ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
+    template <int axis, bool assume_aligned = false, ducks::st::all ST, ducks::gl::all GL,
+              ducks::coord::all COORD = coord<ST>>
     __device__ static __forceinline__ void store(const GL &dst, const ST &src, const COORD &idx) {
         detail::store_shared<axis, GROUP_THREADS>(dst, src, idx, laneid());
     }

@@ -11,38 +11,31 @@ namespace kittens {
 
 /// dst = op(src), pair by pair.
 template <typename op, ducks::rt::all T> __device__ __forceinline__ void unary_map(T &dst, const T &src) {
-    #pragma unroll
-    for (int i = 0; i < T::height; i++)
-        #pragma unroll
-        for (int j = 0; j < T::width; j++)
-            #pragma unroll
-            for (int k = 0; k < T::packed_per_tile; k++) dst.tiles[i][j].data[k] = op::template op<typename T::dtype>(src.tiles[i][j].data[k]);
+    detail::for_each_pair<T>([&](int i, int j, int k) {
+        dst.tiles[i][j].data[k] = op::template op<typename T::dtype>(src.tiles[i][j].data[k]);
+    });
 }
 /// dst = op(lhs, rhs), pair by pair.
 template <typename op, ducks::rt::all T> __device__ __forceinline__ void bin_map(T &dst, const T &lhs, const T &rhs) {
-    #pragma unroll
-    for (int i = 0; i < T::height; i++)
-        #pragma unroll
-        for (int j = 0; j < T::width; j++)
-            #pragma unroll
-            for (int k = 0; k < T::packed_per_tile; k++)
-                dst.tiles[i][j].data[k] = op::template op<typename T::dtype>(lhs.tiles[i][j].data[k], rhs.tiles[i][j].data[k]);
+    detail::for_each_pair<T>([&](int i, int j, int k) {
+        dst.tiles[i][j].data[k] = op::template op<typename T::dtype>(lhs.tiles[i][j].data[k], rhs.tiles[i][j].data[k]);
+    });
 }
 /// dst = op(src, value), the same value everywhere.
-template <typename op, ducks::rt::all T> __device__ __forceinline__ void bin_map(T &dst, const T &src, const typename T::T &value) {
+template <typename op, ducks::rt::all T>
+__device__ __forceinline__ void bin_map(T &dst, const T &src, const typename T::T &value) {
     const auto both = detail::bits<typename T::dtype>(detail::vec<typename T::T, 2>{value, value});
-    #pragma unroll
-    for (int i = 0; i < T::height; i++)
-        #pragma unroll
-        for (int j = 0; j < T::width; j++)
-            #pragma unroll
-            for (int k = 0; k < T::packed_per_tile; k++) dst.tiles[i][j].data[k] = op::template op<typename T::dtype>(src.tiles[i][j].data[k], both);
+    detail::for_each_pair<T>([&](int i, int j, int k) {
+        dst.tiles[i][j].data[k] = op::template op<typename T::dtype>(src.tiles[i][j].data[k], both);
+    });
 }
 
 namespace detail {
 
-/// The pair of vector values that belongs to packed pair k of base tile (i, j): the vector runs along the rows (by_row) or the columns.
-template <bool by_row, typename T, typename V> __device__ __forceinline__ typename T::dtype vector_pair(const V &v, int i, int j, int k) {
+/// The pair of vector values that belongs to packed pair k of base tile (i, j): the vector runs along the rows (by_row)
+/// or the columns.
+template <bool by_row, typename T, typename V>
+__device__ __forceinline__ typename T::dtype vector_pair(const V &v, int i, int j, int k) {
     static_assert(__is_same(typename V::T, typename T::T), "tile and vector must have the same element type");
     const int o = by_row ? i : j;
     static_assert(__is_same(typename V::shape, typename T::shape), "tile and vector must have the same shape");
@@ -55,57 +48,56 @@ template <typename T, typename V> constexpr bool one_per_column = __is_same(V, t
 } // namespace detail
 
 /// dst(r, c) = op(src(r, c), values(r)).
-template <typename op, ducks::rt::all T, ducks::rv::all V> __device__ __forceinline__ void row_map(T &dst, const T &src, const V &values) {
+template <typename op, ducks::rt::all T, ducks::rv::all V>
+__device__ __forceinline__ void row_map(T &dst, const T &src, const V &values) {
     static_assert(detail::one_per_row<T, V>, "row maps take the tile's col_vec: one value per row");
-    #pragma unroll
-    for (int i = 0; i < T::height; i++)
-        #pragma unroll
-        for (int j = 0; j < T::width; j++)
-            #pragma unroll
-            for (int k = 0; k < T::packed_per_tile; k++)
-                dst.tiles[i][j].data[k] = op::template op<typename T::dtype>(src.tiles[i][j].data[k], detail::vector_pair<true, T>(values, i, j, k));
+    detail::for_each_pair<T>([&](int i, int j, int k) {
+        dst.tiles[i][j].data[k] =
+            op::template op<typename T::dtype>(src.tiles[i][j].data[k], detail::vector_pair<true, T>(values, i, j, k));
+    });
 }
 /// dst(r, c) = op(src(r, c), values(c)).
-template <typename op, ducks::rt::all T, ducks::rv::all V> __device__ __forceinline__ void col_map(T &dst, const T &src, const V &values) {
+template <typename op, ducks::rt::all T, ducks::rv::all V>
+__device__ __forceinline__ void col_map(T &dst, const T &src, const V &values) {
     static_assert(detail::one_per_column<T, V>, "column maps take the tile's row_vec: one value per column");
-    #pragma unroll
-    for (int i = 0; i < T::height; i++)
-        #pragma unroll
-        for (int j = 0; j < T::width; j++)
-            #pragma unroll
-            for (int k = 0; k < T::packed_per_tile; k++)
-                dst.tiles[i][j].data[k] = op::template op<typename T::dtype>(src.tiles[i][j].data[k], detail::vector_pair<false, T>(values, i, j, k));
+    detail::for_each_pair<T>([&](int i, int j, int k) {
+        dst.tiles[i][j].data[k] =
+            op::template op<typename T::dtype>(src.tiles[i][j].data[k], detail::vector_pair<false, T>(values, i, j, k));
+    });
 }
 
 /* ---------- element-wise, vectors ---------- */
 
 template <typename op, ducks::rv::all V> __device__ __forceinline__ void unary_op(V &dst, const V &src) {
-    #pragma unroll
+#pragma unroll
     for (int o = 0; o < V::outer_dim; o++)
-        #pragma unroll
+#pragma unroll
         for (int k = 0; k < V::inner_dim; k++) dst.data[o][k] = op::template op<typename V::dtype>(src.data[o][k]);
 }
 template <typename op, ducks::rv::all V> __device__ __forceinline__ void bin_op(V &dst, const V &lhs, const V &rhs) {
-    #pragma unroll
+#pragma unroll
     for (int o = 0; o < V::outer_dim; o++)
-        #pragma unroll
-        for (int k = 0; k < V::inner_dim; k++) dst.data[o][k] = op::template op<typename V::dtype>(lhs.data[o][k], rhs.data[o][k]);
+#pragma unroll
+        for (int k = 0; k < V::inner_dim; k++)
+            dst.data[o][k] = op::template op<typename V::dtype>(lhs.data[o][k], rhs.data[o][k]);
 }
-template <typename op, ducks::rv::all V> __device__ __forceinline__ void bin_op(V &dst, const V &src, const typename V::T &value) {
+template <typename op, ducks::rv::all V>
+__device__ __forceinline__ void bin_op(V &dst, const V &src, const typename V::T &value) {
     typename V::dtype filled;
     if constexpr (V::is_align) filled = detail::bits<typename V::dtype>(detail::vec<typename V::T, 2>{value, value});
     else filled = value;
-    #pragma unroll
+#pragma unroll
     for (int o = 0; o < V::outer_dim; o++)
-        #pragma unroll
-        for (int k = 0; k < V::inner_dim; k++) dst.data[o][k] = op::template op<typename V::dtype>(src.data[o][k], filled);
+#pragma unroll
+        for (int k = 0; k < V::inner_dim; k++)
+            dst.data[o][k] = op::template op<typename V::dtype>(src.data[o][k], filled);
 }
 
 /* ---------- the named operations ---------- */
 
 // Fills: zero(x), one(x), pos_infty(x), neg_infty(x).
 #define KITTENS_FILL(name)                                                                                             \
-    template <ducks::rt::all T> __device__ __forceinline__ void name(T &dst) { unary_map<base_ops::name>(dst, dst); } \
+    template <ducks::rt::all T> __device__ __forceinline__ void name(T &dst) { unary_map<base_ops::name>(dst, dst); }  \
     template <ducks::rv::all V> __device__ __forceinline__ void name(V &dst) { unary_op<base_ops::name>(dst, dst); }
 KITTENS_FILL(zero)
 KITTENS_FILL(one)
@@ -114,9 +106,13 @@ KITTENS_FILL(neg_infty)
 #undef KITTENS_FILL
 
 // Functions of one argument: exp(dst, src), ...
-#define KITTENS_UNARY(name)                                                                                                         \
-    template <ducks::rt::all T> __device__ __forceinline__ void name(T &dst, const T &src) { unary_map<base_ops::name>(dst, src); } \
-    template <ducks::rv::all V> __device__ __forceinline__ void name(V &dst, const V &src) { unary_op<base_ops::name>(dst, src); }
+#define KITTENS_UNARY(name)                                                                                            \
+    template <ducks::rt::all T> __device__ __forceinline__ void name(T &dst, const T &src) {                           \
+        unary_map<base_ops::name>(dst, src);                                                                           \
+    }                                                                                                                  \
+    template <ducks::rv::all V> __device__ __forceinline__ void name(V &dst, const V &src) {                           \
+        unary_op<base_ops::name>(dst, src);                                                                            \
+    }
 KITTENS_UNARY(exp)
 KITTENS_UNARY(exp2)
 KITTENS_UNARY(log)
@@ -126,12 +122,12 @@ KITTENS_UNARY(relu)
 #undef KITTENS_UNARY
 
 // Functions of two arguments: add(dst, lhs, rhs), ...; rhs is a tile (a vector) like lhs, or one value.
-#define KITTENS_BINARY(name, operation)                                                                            \
+#define KITTENS_BINARY(name, operation)                                                                                \
     template <ducks::rt::all T, typename U> __device__ __forceinline__ void name(T &dst, const T &lhs, const U &rhs) { \
-        bin_map<base_ops::operation>(dst, lhs, rhs);                                                               \
-    }                                                                                                              \
+        bin_map<base_ops::operation>(dst, lhs, rhs);                                                                   \
+    }                                                                                                                  \
     template <ducks::rv::all V, typename U> __device__ __forceinline__ void name(V &dst, const V &lhs, const U &rhs) { \
-        bin_op<base_ops::operation>(dst, lhs, rhs);                                                                \
+        bin_op<base_ops::operation>(dst, lhs, rhs);                                                                    \
     }
 KITTENS_BINARY(add, sum)
 KITTENS_BINARY(sub, sub)
@@ -142,12 +138,14 @@ KITTENS_BINARY(min, min)
 #undef KITTENS_BINARY
 
 // One value per row: add_row(dst, src, col_vec), ...; one per column: add_col(dst, src, row_vec), ...
-#define KITTENS_ROW_COL(name, operation)                                                                                        \
-    template <ducks::rt::all T, ducks::rv::all V> __device__ __forceinline__ void name##_row(T &dst, const T &src, const V &values) { \
-        row_map<base_ops::operation>(dst, src, values);                                                                         \
-    }                                                                                                                           \
-    template <ducks::rt::all T, ducks::rv::all V> __device__ __forceinline__ void name##_col(T &dst, const T &src, const V &values) { \
-        col_map<base_ops::operation>(dst, src, values);                                                                         \
+#define KITTENS_ROW_COL(name, operation)                                                                               \
+    template <ducks::rt::all T, ducks::rv::all V>                                                                      \
+    __device__ __forceinline__ void name##_row(T &dst, const T &src, const V &values) {                                \
+        row_map<base_ops::operation>(dst, src, values);                                                                \
+    }                                                                                                                  \
+    template <ducks::rt::all T, ducks::rv::all V>                                                                      \
+    __device__ __forceinline__ void name##_col(T &dst, const T &src, const V &values) {                                \
+        col_map<base_ops::operation>(dst, src, values);                                                                \
     }
 KITTENS_ROW_COL(add, sum)
 KITTENS_ROW_COL(sub, sub)
@@ -156,42 +154,47 @@ KITTENS_ROW_COL(div, div)
 #undef KITTENS_ROW_COL
 
 /// dst(r, c) = values(r).
-template <ducks::rt::all T, ducks::rv::all V> __device__ __forceinline__ void broadcast_row(T &dst, const V &values) { row_map<base_ops::copy2>(dst, dst, values); }
+template <ducks::rt::all T, ducks::rv::all V> __device__ __forceinline__ void broadcast_row(T &dst, const V &values) {
+    row_map<base_ops::copy2>(dst, dst, values);
+}
 /// dst(r, c) = values(c).
-template <ducks::rt::all T, ducks::rv::all V> __device__ __forceinline__ void broadcast_col(T &dst, const V &values) { col_map<base_ops::copy2>(dst, dst, values); }
+template <ducks::rt::all T, ducks::rv::all V> __device__ __forceinline__ void broadcast_col(T &dst, const V &values) {
+    col_map<base_ops::copy2>(dst, dst, values);
+}
 
 /* ---------- copies ---------- */
 
 /// dst = src, converting the element type; equal shapes and layouts.
 template <typename T, typename U, int rows, int cols, ducks::rt_layout::all layout, ducks::rt_shape::all shape>
-__device__ __forceinline__ void copy(rt<T, rows, cols, layout, shape> &dst, const rt<U, rows, cols, layout, shape> &src) {
-    #pragma unroll
-    for (int i = 0; i < dst.height; i++)
-        #pragma unroll
-        for (int j = 0; j < dst.width; j++) {
-            dst.tiles[i][j].set_all(detail::convert_vector<T>(src.tiles[i][j].get_all()));
-        }
+__device__ __forceinline__ void copy(rt<T, rows, cols, layout, shape> &dst,
+                                     const rt<U, rows, cols, layout, shape> &src) {
+    detail::for_each_base<rt<T, rows, cols, layout, shape>>(
+        [&](int i, int j) { dst.tiles[i][j].set_all(detail::convert_vector<T>(src.tiles[i][j].get_all())); });
 }
 /// dst = value everywhere.
-template <ducks::rt::all T> __device__ __forceinline__ void copy(T &dst, const typename T::T &value) { bin_map<base_ops::copy2>(dst, dst, value); }
+template <ducks::rt::all T> __device__ __forceinline__ void copy(T &dst, const typename T::T &value) {
+    bin_map<base_ops::copy2>(dst, dst, value);
+}
 
 namespace detail {
 
 /// The value that lane `lane` holds.
 template <typename T> __device__ __forceinline__ T from_lane(const T &value, int lane) {
-    if constexpr (sizeof(T) == 2) return bits<T>(uint16_t(__builtin_amdgcn_ds_bpermute(lane * 4, int(bits<uint16_t>(value)))));
+    if constexpr (sizeof(T) == 2)
+        return bits<T>(uint16_t(__builtin_amdgcn_ds_bpermute(lane * 4, int(bits<uint16_t>(value)))));
     else return bits<T>(__builtin_amdgcn_ds_bpermute(lane * 4, bits<int>(value)));
 }
 
-/// The same base tile in the other layout: element (x, y) moves from lane x + 16 (y / 4), element y % 4 to lane y + 16 (x / 4), element x % 4.
+/// The same base tile in the other layout: element (x, y) moves from lane x + 16 (y / 4), element y % 4 to lane y + 16
+/// (x / 4), element x % 4.
 template <typename T> __device__ __forceinline__ vec<T, 4> swap_quad(const vec<T, 4> &value) {
     const int lane = laneid(), x = lane & 15, y = 4 * (lane >> 4);
     vec<T, 4> result;
-    #pragma unroll
+#pragma unroll
     for (int e = 0; e < 4; e++) {
         const int source = (y + e) + 16 * (x >> 2);
         T candidates[4];
-        #pragma unroll
+#pragma unroll
         for (int s = 0; s < 4; s++) candidates[s] = from_lane(T(value[s]), source);
         const T low = x & 1 ? candidates[1] : candidates[0], high = x & 1 ? candidates[3] : candidates[2];
         result[e] = x & 2 ? high : low;
@@ -203,20 +206,17 @@ template <typename T> __device__ __forceinline__ vec<T, 4> swap_quad(const vec<T
 
 /// dst = src in the other layout.
 template <typename T, int rows, int cols, ducks::rt_layout::all layout>
-__device__ __forceinline__ void swap_layout(rt<T, rows, cols, typename ducks::rt_layout::transpose<layout>::type> &dst, const rt<T, rows, cols, layout> &src) {
-    #pragma unroll
-    for (int i = 0; i < src.height; i++)
-        #pragma unroll
-        for (int j = 0; j < src.width; j++) dst.tiles[i][j].set(detail::swap_quad<T>(src.tiles[i][j].get()));
+__device__ __forceinline__ void swap_layout(rt<T, rows, cols, typename ducks::rt_layout::transpose<layout>::type> &dst,
+                                            const rt<T, rows, cols, layout> &src) {
+    detail::for_each_base<rt<T, rows, cols, layout>>(
+        [&](int i, int j) { dst.tiles[i][j].set(detail::swap_quad<T>(src.tiles[i][j].get())); });
 }
 
 /// dst = src transposed, in the same layout.
 template <typename T, int rows, int cols, ducks::rt_layout::all layout>
 __device__ __forceinline__ void transpose_sep(rt<T, cols, rows, layout> &dst, const rt<T, rows, cols, layout> &src) {
-    #pragma unroll
-    for (int i = 0; i < src.height; i++)
-        #pragma unroll
-        for (int j = 0; j < src.width; j++) dst.tiles[j][i].set(detail::swap_quad<T>(src.tiles[i][j].get()));
+    detail::for_each_base<rt<T, rows, cols, layout>>(
+        [&](int i, int j) { dst.tiles[j][i].set(detail::swap_quad<T>(src.tiles[i][j].get())); });
 }
 
 /* ---------- reductions ---------- */
@@ -228,7 +228,8 @@ template <int step> __device__ __forceinline__ float rotate16(float value) {
     return bits<float>(__builtin_amdgcn_update_dpp(0, bits<int>(value), 0x120 + step, 0xf, 0xf, false));
 }
 
-/// Combines the values of the lanes that own parts of the same line (row layout: row) of base tiles; all of them get the result.
+/// Combines the values of the lanes that own parts of the same line (row layout: row) of base tiles; all of them get
+/// the result.
 template <typename op, typename SHAPE> __device__ __forceinline__ float along_line(float value) {
     if constexpr (SHAPE::side == 16) value = op::template op<float>(value, from_lane(value, laneid() ^ 16));
     return op::template op<float>(value, from_lane(value, laneid() ^ 32));
@@ -244,25 +245,27 @@ template <typename op, typename SHAPE> __device__ __forceinline__ float across_l
 }
 
 /// One value per row (by_row) or per column of `src`, combined with `start` if given. Computes in float.
-template <typename op, bool by_row, typename V, typename T> __device__ __forceinline__ void reduce_tile(V &result, const T &src, const V *start) {
+template <typename op, bool by_row, typename V, typename T>
+__device__ __forceinline__ void reduce_tile(V &result, const T &src, const V *start) {
     static_assert(__is_same(typename V::T, typename T::T), "tile and vector must have the same element type");
     using element = typename T::T;
     using shape = typename T::shape;
     constexpr int kept = by_row ? T::height : T::width, folded = by_row ? T::width : T::height;
     const auto combine = [](float a, float b) { return op::template op<float>(a, b); };
-    #pragma unroll
+#pragma unroll
     for (int o = 0; o < kept; o++) {
         float sums[4 * shape::quads]; // element by element over the base tiles
-        #pragma unroll
+#pragma unroll
         for (int f = 0; f < folded; f++) {
             const auto values = src.tiles[by_row ? o : f][by_row ? f : o].get_all();
-            #pragma unroll
-            for (int e = 0; e < 4 * shape::quads; e++) sums[e] = f == 0 ? float(values[e]) : combine(sums[e], float(values[e]));
+#pragma unroll
+            for (int e = 0; e < 4 * shape::quads; e++)
+                sums[e] = f == 0 ? float(values[e]) : combine(sums[e], float(values[e]));
         }
         if constexpr (V::is_align) { // a lane's elements belong to different results
             vec<element, 4 * shape::quads> totals, first;
             if (start) __builtin_memcpy(&first, start->data[o], sizeof(first));
-            #pragma unroll
+#pragma unroll
             for (int e = 0; e < 4 * shape::quads; e++) {
                 const float total = across_lines<op, shape>(sums[e]);
                 totals[e] = element(start ? combine(float(first[e]), total) : total);
@@ -270,7 +273,7 @@ template <typename op, bool by_row, typename V, typename T> __device__ __forcein
             __builtin_memcpy(result.data[o], &totals, sizeof(totals));
         } else { // to the same one
             float total = sums[0];
-            #pragma unroll
+#pragma unroll
             for (int e = 1; e < 4 * shape::quads; e++) total = combine(total, sums[e]);
             total = along_line<op, shape>(total);
             result.data[o][0] = element(start ? combine(float(start->data[o][0]), total) : total);
@@ -280,25 +283,32 @@ template <typename op, bool by_row, typename V, typename T> __device__ __forcein
 
 } // namespace detail
 
-// row_sum(col_vec, tile): one value per row; col_sum(row_vec, tile): one per column. A third argument is combined in as well.
-#define KITTENS_REDUCTION(name, operation)                                                                                              \
-    template <ducks::rv::all V, ducks::rt::all T> __device__ __forceinline__ void row_##name(V &result, const T &src) {                \
-        static_assert(detail::one_per_row<T, V>, "row reductions give the tile's col_vec: one value per row");                        \
-        detail::reduce_tile<base_ops::operation, true>(result, src, static_cast<const V *>(nullptr));                                  \
-    }                                                                                                                                   \
-    template <ducks::rv::all V, ducks::rt::all T> __device__ __forceinline__ void row_##name(V &result, const T &src, const V &start) { \
-        static_assert(detail::one_per_row<T, V>, "row reductions give the tile's col_vec: one value per row");                        \
-        const V copied = start;                                                                                                         \
-        detail::reduce_tile<base_ops::operation, true>(result, src, &copied);                                                          \
-    }                                                                                                                                   \
-    template <ducks::rv::all V, ducks::rt::all T> __device__ __forceinline__ void col_##name(V &result, const T &src) {                \
-        static_assert(detail::one_per_column<T, V>, "column reductions give the tile's row_vec: one value per column");               \
-        detail::reduce_tile<base_ops::operation, false>(result, src, static_cast<const V *>(nullptr));                                 \
-    }                                                                                                                                   \
-    template <ducks::rv::all V, ducks::rt::all T> __device__ __forceinline__ void col_##name(V &result, const T &src, const V &start) { \
-        static_assert(detail::one_per_column<T, V>, "column reductions give the tile's row_vec: one value per column");               \
-        const V copied = start;                                                                                                         \
-        detail::reduce_tile<base_ops::operation, false>(result, src, &copied);                                                         \
+// row_sum(col_vec, tile): one value per row; col_sum(row_vec, tile): one per column. A third argument is combined in as
+// well.
+#define KITTENS_REDUCTION(name, operation)                                                                             \
+    template <ducks::rv::all V, ducks::rt::all T>                                                                      \
+    __device__ __forceinline__ void row_##name(V &result, const T &src) {                                              \
+        static_assert(detail::one_per_row<T, V>, "row reductions give the tile's col_vec: one value per row");         \
+        detail::reduce_tile<base_ops::operation, true>(result, src, static_cast<const V *>(nullptr));                  \
+    }                                                                                                                  \
+    template <ducks::rv::all V, ducks::rt::all T>                                                                      \
+    __device__ __forceinline__ void row_##name(V &result, const T &src, const V &start) {                              \
+        static_assert(detail::one_per_row<T, V>, "row reductions give the tile's col_vec: one value per row");         \
+        const V copied = start;                                                                                        \
+        detail::reduce_tile<base_ops::operation, true>(result, src, &copied);                                          \
+    }                                                                                                                  \
+    template <ducks::rv::all V, ducks::rt::all T>                                                                      \
+    __device__ __forceinline__ void col_##name(V &result, const T &src) {                                              \
+        static_assert(detail::one_per_column<T, V>,                                                                    \
+                      "column reductions give the tile's row_vec: one value per column");                              \
+        detail::reduce_tile<base_ops::operation, false>(result, src, static_cast<const V *>(nullptr));                 \
+    }                                                                                                                  \
+    template <ducks::rv::all V, ducks::rt::all T>                                                                      \
+    __device__ __forceinline__ void col_##name(V &result, const T &src, const V &start) {                              \
+        static_assert(detail::one_per_column<T, V>,                                                                    \
+                      "column reductions give the tile's row_vec: one value per column");                              \
+        const V copied = start;                                                                                        \
+        detail::reduce_tile<base_ops::operation, false>(result, src, &copied);                                         \
     }
 KITTENS_REDUCTION(sum, sum)
 KITTENS_REDUCTION(prod, mul)

@@ -1,26 +1,31 @@
 /**
  * Tiles and vectors in LDS.
  *
- * How a tile lies in LDS. LDS has 32 banks of 4 bytes, 128 bytes per cycle; a wide access is served in groups of lanes that
- * move 128 bytes together: ds_read_b64 and ds_write_b64 in groups of 16 lanes, ds_write_b128 in groups of 8 neighbours, ds_read_b128 in the
- * groups {0-3, 20-23}, {4-7, 16-19}, {8-11, 28-31}, {12-15, 24-27} and the same plus 32 (ROCm documentation, Composable Kernel,
- * "Understanding AMD GPU LDS and Bank Conflicts"). Narrow ones take 32 lanes at a time. Each group must touch every bank once.
+ * How a tile lies in LDS. LDS has 32 banks of 4 bytes, 128 bytes per cycle; an access is served in groups of lanes that
+ * move at most 128 bytes together: ds_write_b128 in groups of 8 neighbours, ds_read_b128 in the groups {0-3, 20-23},
+ * {4-7, 16-19}, {8-11, 28-31}, {12-15, 24-27} and the same plus 32 (ROCm documentation, Composable Kernel,
+ * "Understanding AMD GPU LDS and Bank Conflicts"); 8 bytes per lane in quarters of the wave, 4 and less in halves (AMD
+ * OpenCL optimisation guide, "Local Memory (LDS) Optimization"). No two lanes of a group may meet in a bank, unless in
+ * the same 4 bytes.
  *
- * Columns are cut into panels of 64 bytes: 16 floats, or 32 elements of 2 bytes. A panel holds its rows one after the other, two to a
- * 128-byte line of eight 16-byte chunks. Row r's chunk q (0..3) stands at chunk (4 (r % 2) + q) ^ spread(line), with
- * spread(line) = {0, 1, 6, 7}[line % 4]. A fixed q over 8 rows, and 4 chunks over rows r and r + 4, then fill a line's banks exactly once,
- * which covers every group above; and because a row offset that is a multiple of 8, or a step to another panel, leaves the exclusive-or alone,
- * each lane has one address and reaches all fragments of a tile through the instruction's constant offset: offset(r + 8 i, c) = offset(r, c) + 512 i.
+ * Columns are cut into panels of 64 bytes: 16 floats, or 32 elements of 2 bytes. A panel holds its rows one after the
+ * other, two to a 128-byte line of eight 16-byte chunks. Row r's chunk q (0..3) stands at chunk (4 (r % 2) + q) ^
+ * spread(line), with spread(line) = {0, 1, 6, 7}[line % 4]. A fixed q over 8 rows, and 4 chunks over rows r and r + 4,
+ * then fill a line's banks exactly once, which covers every group above; and because a row offset that is a multiple of
+ * 8, or a step to another panel, leaves the exclusive-or alone, each lane has one address and reaches all fragments of
+ * a tile through the instruction's constant offset: offset(r + 8 i, c) = offset(r, c) + 512 i.
  *
- * (Two accesses do meet in banks, two lanes each: writing a register tile to a subtile whose width is an odd multiple of 16 columns of 2-byte elements,
- * which fills halves of chunks; and moving 32x32 base tiles of floats in col layout, whose lanes span two panels.)
+ * (Two accesses do meet in banks, two lanes each: writing a register tile to a subtile whose width is an odd multiple
+ * of 16 columns of 2-byte elements, which fills halves of chunks; and moving 32x32 base tiles of floats in col layout,
+ * whose lanes span two panels.)
  *
- * A chunk of 2-byte elements holds columns 4q..4q+3 *and* 16+4q..16+4q+3 of its panel: what one lane owns of two neighbouring
- * base tiles. So one ds_read_b128 feeds two base tiles while their register layout stays the documented one.
+ * A chunk of 2-byte elements holds columns 4q..4q+3 *and* 16+4q..16+4q+3 of its panel: what one lane owns of two
+ * neighbouring base tiles. So one ds_read_b128 feeds two base tiles while their register layout stays the documented
+ * one.
  *
- * If the width in bytes is an odd multiple of 32 (2-byte elements, an odd number of base tiles), the last 16 columns form a
- * half panel: 32 bytes per row, four rows to a line of sixteen 8-byte units; row r's unit q stands at unit
- * (4 (r % 4) + q) ^ 5 (r / 4 % 4). It is read with ds_read_b64.
+ * If the width in bytes is an odd multiple of 32 (2-byte elements, an odd number of base tiles), the last 16 columns
+ * form a half panel: 32 bytes per row, four rows to a line of sixteen 8-byte units; row r's unit q stands at unit (4 (r
+ * % 4) + q) ^ 5 (r / 4 % 4). It is read with ds_read_b64.
  */
 #pragma once
 
@@ -30,11 +35,13 @@ namespace kittens {
 
 namespace ducks::st {
 struct identifier {};
-template <typename T> concept all = requires { typename T::identifier; } && __is_same(typename T::identifier, identifier);
+template <typename T>
+concept all = requires { typename T::identifier; } && __is_same(typename T::identifier, identifier);
 } // namespace ducks::st
 namespace ducks::sv {
 struct identifier {};
-template <typename T> concept all = requires { typename T::identifier; } && __is_same(typename T::identifier, identifier);
+template <typename T>
+concept all = requires { typename T::identifier; } && __is_same(typename T::identifier, identifier);
 } // namespace ducks::sv
 
 namespace detail {
@@ -97,8 +104,12 @@ template <typename T_, int rows_, int cols_> struct alignas(16) st {
     dtype data[rows * cols];
 
     /// Where element {row, column} lies, given where the tile begins: a pointer, or an LDS byte address.
-    __device__ static __forceinline__ T *idx(T *ptr, int2 at) { return (T *)((char *)ptr + positions::offset(at.x, at.y)); }
-    __device__ static __forceinline__ uint32_t idx(uint32_t ptr, int2 at) { return ptr + positions::offset(at.x, at.y); }
+    __device__ static __forceinline__ T *idx(T *ptr, int2 at) {
+        return (T *)((char *)ptr + positions::offset(at.x, at.y));
+    }
+    __device__ static __forceinline__ uint32_t idx(uint32_t ptr, int2 at) {
+        return ptr + positions::offset(at.x, at.y);
+    }
 
     __device__ __forceinline__ dtype &operator[](const int2 &at) { return *idx(data, at); }
     __device__ __forceinline__ const dtype &operator[](const int2 &at) const { return *idx(const_cast<T *>(data), at); }
@@ -109,7 +120,8 @@ template <typename T_, int rows_, int cols_> struct alignas(16) st {
 
     using col_vec = sv<dtype, rows_>;
     using row_vec = sv<dtype, cols_>;
-    template <int subtile_rows, int subtile_cols> using subtile = st_subtile<st<T, rows, cols>, subtile_rows, subtile_cols>;
+    template <int subtile_rows, int subtile_cols>
+    using subtile = st_subtile<st<T, rows, cols>, subtile_rows, subtile_cols>;
 };
 
 /// A rectangle of a shared tile; made by subtile_inplace, used like a tile.
@@ -121,8 +133,10 @@ template <typename ST_, int subtile_rows, int subtile_cols> struct st_subtile {
     using dtype = T;
 
     static constexpr int rows = subtile_rows, cols = subtile_cols;
-    static_assert(rows > 0 && rows % TILE_DIM == 0 && rows <= ST::rows, "rows of a subtile: a multiple of 16, within the tile");
-    static_assert(cols > 0 && cols % TILE_DIM == 0 && cols <= ST::cols, "columns of a subtile: a multiple of 16, within the tile");
+    static_assert(rows > 0 && rows % TILE_DIM == 0 && rows <= ST::rows,
+                  "rows of a subtile: a multiple of 16, within the tile");
+    static_assert(cols > 0 && cols % TILE_DIM == 0 && cols <= ST::cols,
+                  "columns of a subtile: a multiple of 16, within the tile");
     static constexpr int height = rows / TILE_DIM, width = cols / TILE_DIM;
     static constexpr int num_elements = rows * cols;
     static constexpr int underlying_rows = ST::underlying_rows, underlying_cols = ST::underlying_cols;
@@ -133,14 +147,18 @@ template <typename ST_, int subtile_rows, int subtile_cols> struct st_subtile {
     dtype *data;
     int row_offset, col_offset;
 
-    __device__ __forceinline__ st_subtile(ST &tile, int2 at) : data(tile.data), row_offset(at.x * rows), col_offset(at.y * cols) {}
+    __device__ __forceinline__ st_subtile(ST &tile, int2 at)
+        : data(tile.data), row_offset(at.x * rows), col_offset(at.y * cols) {}
 
-    __device__ __forceinline__ T *idx(T *ptr, int2 at) const { return ST::idx(ptr, int2{at.x + row_offset, at.y + col_offset}); }
-    __device__ __forceinline__ uint32_t idx(uint32_t ptr, int2 at) const { return ST::idx(ptr, int2{at.x + row_offset, at.y + col_offset}); }
+    __device__ __forceinline__ T *idx(T *ptr, int2 at) const {
+        return ST::idx(ptr, int2{at.x + row_offset, at.y + col_offset});
+    }
+    __device__ __forceinline__ uint32_t idx(uint32_t ptr, int2 at) const {
+        return ST::idx(ptr, int2{at.x + row_offset, at.y + col_offset});
+    }
 
     __device__ __forceinline__ dtype &operator[](const int2 &at) { return *idx(data, at); }
     __device__ __forceinline__ const dtype &operator[](const int2 &at) const { return *idx(data, at); }
-
 
     using col_vec = sv<dtype, subtile_rows>;
     using row_vec = sv<dtype, subtile_cols>;
@@ -189,14 +207,23 @@ template <int default_alignment = 16> struct shared_allocator {
 
     __device__ __forceinline__ shared_allocator(int *start) : ptr(start), start_(start) {}
 
-    template <typename A, size_t... dims> __device__ __forceinline__ auto &allocate() { return take<default_alignment, A, dims...>(); }
-    template <int alignment, typename A, size_t... dims> __device__ __forceinline__ auto &allocate() { return take<alignment, A, dims...>(); }
+    template <typename A, size_t... dims> __device__ __forceinline__ auto &allocate() {
+        return take<default_alignment, A, dims...>();
+    }
+    template <int alignment, typename A, size_t... dims> __device__ __forceinline__ auto &allocate() {
+        return take<alignment, A, dims...>();
+    }
 
   private:
-    template <typename A, size_t... dims> struct array { using type = A; };
-    template <typename A, size_t first, size_t... rest> struct array<A, first, rest...> { using type = typename array<A, rest...>::type[first]; };
+    template <typename A, size_t... dims> struct array {
+        using type = A;
+    };
+    template <typename A, size_t first, size_t... rest> struct array<A, first, rest...> {
+        using type = typename array<A, rest...>::type[first];
+    };
 
-    template <int alignment, typename A, size_t... dims> __device__ __forceinline__ typename array<A, dims...>::type &take() {
+    template <int alignment, typename A, size_t... dims>
+    __device__ __forceinline__ typename array<A, dims...>::type &take() {
         using object = typename array<A, dims...>::type;
         if constexpr (alignment > 1) {
             // Offsets, not addresses, are rounded: they are constants after inlining.

@@ -6,7 +6,8 @@
  *         py::bind_function<dispatch>(m, "dispatch", &globals::a, &globals::b, &globals::c);
  *     }
  *
- * Each Python argument becomes one member of the argument struct: a torch tensor a gl, anything else by pybind11's own conversion.
+ * Each Python argument becomes one member of the argument struct: a torch tensor a gl, anything else by pybind11's own
+ * conversion.
  */
 #pragma once
 
@@ -34,7 +35,8 @@ inline void check_hip(hipError_t error, const char *what) {
 
 /// The gl of a contiguous torch tensor on the GPU, of at most four dimensions; missing leading ones are 1.
 template <ducks::gl::all GL> GL tensor_to_gl(const pybind11::object &tensor) {
-    require(pybind11::hasattr(tensor, "data_ptr") && pybind11::hasattr(tensor, "is_contiguous"), "expected a torch.Tensor");
+    require(pybind11::hasattr(tensor, "data_ptr") && pybind11::hasattr(tensor, "is_contiguous"),
+            "expected a torch.Tensor");
     require(tensor.attr("is_contiguous")().cast<bool>(), "the tensor must be contiguous");
     const auto device = tensor.attr("device").attr("type").cast<std::string>();
     require(device == "cuda" || device == "hip", "the tensor must be on the GPU, not on '" + device + "'");
@@ -49,7 +51,8 @@ template <ducks::gl::all GL> GL tensor_to_gl(const pybind11::object &tensor) {
     constexpr std::array<const char *, 4> names = {"batch", "depth", "rows", "columns"};
     for (int axis = 0; axis < 4; axis++) {
         require(fixed[axis] < 0 || extents[axis] == size_t(fixed[axis]),
-                std::string("the kernel is compiled for ") + std::to_string(fixed[axis]) + " " + names[axis] + ", the tensor has " + std::to_string(extents[axis]));
+                std::string("the kernel is compiled for ") + std::to_string(fixed[axis]) + " " + names[axis] +
+                    ", the tensor has " + std::to_string(extents[axis]));
     }
     auto *data = reinterpret_cast<typename GL::dtype *>(tensor.attr("data_ptr")().cast<uintptr_t>());
     return GL(data, extents[0], extents[1], extents[2], extents[3]);
@@ -61,7 +64,9 @@ template <typename T> T from_object(const pybind11::object &object) {
 }
 
 template <typename> struct member_of;
-template <typename MEMBER, typename STRUCT> struct member_of<MEMBER STRUCT::*> { using type = MEMBER; };
+template <typename MEMBER, typename STRUCT> struct member_of<MEMBER STRUCT::*> {
+    using type = MEMBER;
+};
 template <typename> using object_for = pybind11::object;
 
 template <typename GLOBALS> size_t shared_bytes(GLOBALS &globals) {
@@ -78,7 +83,8 @@ template <auto kernel, typename GLOBALS> void bind_kernel(auto &m, const char *n
     m.def(name, [](detail::object_for<decltype(members)>... arguments) {
         GLOBALS globals{detail::from_object<typename detail::member_of<decltype(members)>::type>(arguments)...};
         const size_t shared = detail::shared_bytes(globals);
-        detail::check_hip(hipFuncSetAttribute(reinterpret_cast<const void *>(kernel), hipFuncAttributeMaxDynamicSharedMemorySize, int(shared)),
+        detail::check_hip(hipFuncSetAttribute(reinterpret_cast<const void *>(kernel),
+                                              hipFuncAttributeMaxDynamicSharedMemorySize, int(shared)),
                           "hipFuncSetAttribute");
         kernel<<<globals.grid(), globals.block(), shared>>>(globals);
         detail::check_hip(hipGetLastError(), "kernel launch");
