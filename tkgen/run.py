@@ -204,7 +204,7 @@ def check_sizes(program: Program, unroll: int, tail_iterations: int, extents: Ma
             raise ValueError(f"{program.name}: {dim.name} must be a multiple of {multiple}")
     if program.k.size is None:
         k, step = extents[program.k.name], program.block[2]
-        if (program.tail is None and k % (step * unroll)) or -(-k // step) % unroll:
+        if (program.tail != "masked" and k % (step * unroll)) or -(-k // step) % unroll:
             raise ValueError(f"{program.name}: {program.k.name} must be a multiple of {step * unroll}")
         if -(-k // step) < tail_iterations:
             raise ValueError(f"{program.name}: {program.k.name} must make at least {tail_iterations} steps of {step}")
