@@ -1,0 +1,148 @@
+"""Small random wave programs: 2 to 4 waves, up to 8 operations in all, two iterations."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
+from tkgen.ir.resolve import resolve
+from tkgen.ir.types import Operand, Program, Role, Via
+from tkgen.source import SourceFile
+from tkgen.syntax.parser import parse
+
+PASSES = 2
+VIAS = tuple(via.value for via in Via)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program and what its waves execute."""
+
+    program: Program
+    waves: tuple[WaveProgram, ...]
+
+
+@cache
+def program(loading: int, multiplying: int, buffers: tuple[int, int], vias: tuple[str, str]) -> Program:
+    """A kernel of one fragment per wave; `loading` waves in a role of their own, or none."""
+    rows = 16 * multiplying
+    if loading:
+        waves = f"""  role loaders waves 0..{loading - 1}
+    load A, B
+  role workers waves {loading}..{loading + multiplying - 1} as {multiplying} x 1
+    accumulate C : f32 tile 16 x 16
+    store C"""
+    else:
+        waves = f"  waves {multiplying} x 1\n  accumulate C : f32 tile 16 x 16\n  store C"
+    text = f"""kernel small
+  dims M = {rows}, N = 16, K = {16 * PASSES}
+  global A : bf16[M, K]
+  global B : bf16[N, K]
+  global C : f32[M, N]
+  block {rows} x 16 step 16
+{waves}
+  shared A buffers {buffers[0]} via {vias[0]}
+  shared B buffers {buffers[1]} via {vias[1]}
+"""
+    return resolve(parse(SourceFile("small.tk", text)))
+
+
+def case(seed: int) -> Case:
+    """The random case of that number."""
+    rng = random.Random(seed)
+    loading, multiplying = rng.choice([(0, 2), (0, 2), (0, 3), (0, 4), (1, 1), (1, 1), (1, 2), (2, 1), (2, 2)])
+    buffers = rng.choice([1, 1, 2, 2, 3]), rng.choice([1, 2])
+    made = program(loading, multiplying, buffers, (rng.choice(VIAS), rng.choice(VIAS)))
+    waves = loading + multiplying
+    room = {2: 8, 3: 5, 4: 4}[waves]
+    # Most cases follow a pattern that can be right, so that both verdicts occur.
+    make = _patterned if rng.random() < 0.8 else _scattered
+    bodies = make(rng, made, room)
+    return Case(made, tuple(_split(rng, made, bodies)))
+
+
+def _scattered(rng: random.Random, made: Program, room: int) -> dict[str, list[Op]]:
+    share = max(1, room // len(made.roles))
+    return {role.name: [_any(rng, made, role) for _ in range(share)] for role in made.roles}
+
+
+def _any(rng: random.Random, made: Program, role: Role) -> Op:
+    kinds = ["barrier", "wait", "fence"]
+    if role.loads:
+        kinds += ["move"] * 3
+    if role.multiplies:
+        kinds += ["read"] * 2 + ["multiply"]
+    match rng.choice(kinds):
+        case "barrier":
+            return Op(Action.BARRIER)
+        case "wait":
+            return Op(Action.WAIT, counter=rng.choice(["lds", "vm"]), count=rng.choice([0, 0, 1]))
+        case "read":
+            return _read(rng.choice(made.operands), made, rng.choice([0, 0, 1]))
+        case "multiply":
+            return _multiply()
+        case "fence":
+            return Op(Action.FENCE)
+    operand = made.operand(rng.choice(role.loads))
+    return Op(rng.choice(_actions(operand)), operand.name, rng.choice([0, 1, 1, 2]))
+
+
+def _patterned(rng: random.Random, made: Program, room: int) -> dict[str, list[Op]]:
+    """Loads, reads and a multiply in a sensible order, with barriers and waits here and there."""
+    operands = made.operands if room >= 6 and rng.random() < 0.4 else (rng.choice(made.operands),)
+    bodies: dict[str, list[Op]] = {}
+    ahead = {o.name: rng.choice([0, o.buffers - 1, 1]) for o in operands}
+    meetings = rng.choice([1, 2, 2])
+    for role in made.roles:
+        ops: list[Op] = []
+        for o in (o for o in operands if o.name in role.loads):
+            ops += [Op(action, o.name, ahead[o.name]) for action in _actions(o)]
+        if role.multiplies:
+            reads = [_read(o, made, 0) for o in operands]
+            ops = [*ops, *reads] if rng.random() < 0.7 else [*reads, *ops]
+            if rng.random() < 0.6:
+                ops += [_multiply(), *([Op(Action.FENCE)] if rng.random() < 0.8 else [])]
+        for _ in range(meetings + (rng.random() < 0.05)):
+            at = rng.randint(0, len(ops))
+            ops.insert(at, Op(Action.BARRIER))
+            if rng.random() < 0.6:
+                counter = "vm" if any(o.via is Via.DIRECT for o in operands) and rng.random() < 0.6 else "lds"
+                ops.insert(at, Op(Action.WAIT, counter=counter, count=rng.choice([0, 0, 0, 1])))
+        bodies[role.name] = ops[:room]
+    return bodies
+
+
+def _actions(operand: Operand) -> list[Action]:
+    return {
+        Via.COLLECTIVE: [Action.LOAD],
+        Via.REGISTERS: [Action.FETCH, Action.WRITE],
+        Via.DIRECT: [Action.COPY],
+    }[operand.via]
+
+
+def _read(operand: Operand, made: Program, offset: int) -> Op:
+    is_a = operand is made.a
+    return Op(Action.READ, operand.name, offset, (0,) if is_a else (), () if is_a else (0,), (0,))
+
+
+def _multiply() -> Op:
+    return Op(Action.MULTIPLY, rows=(0,), cols=(0,), slices=(0,))
+
+
+def _split(rng: random.Random, made: Program, bodies: dict[str, list[Op]]) -> list[WaveProgram]:
+    """Wave programs: what runs ahead is done once before the loop; sometimes a part of a role runs a barrier late."""
+    result = []
+    for role in made.roles:
+        ops = bodies[role.name]
+        before = [op for op in ops if op.offset > 0 or op.action is Action.BARRIER]
+        first: Sequence[Op] = before if any(op.offset for body in bodies.values() for op in body) else ()
+        prologue = tuple(Placed(op, Step("zero", max(op.offset - 1, 0))) for op in first)
+        body = tuple(Placed(op, Step("k", op.offset)) for op in ops)
+        groups = [(0, tuple(role.waves))]
+        if len(role.waves) > 1 and rng.random() < 0.15:
+            groups = [(0, tuple(role.waves[:1])), (1, tuple(role.waves[1:]))]
+        result += [WaveProgram(role.name, waves, phase, prologue, body, ()) for phase, waves in groups]
+    return result

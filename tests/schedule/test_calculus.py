@@ -1,0 +1,56 @@
+"""The barrier calculus against brute force: the same verdicts as trying every interleaving."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from interleavings import Verdict, explore
+from random_programs import PASSES, case
+
+from tkgen.schedule.epochs import conflicts
+
+DATA = ("RAW", "WAR", "WAW", "unwritten")
+
+
+def calculated(seed: int) -> Verdict:
+    made = case(seed)
+    found = conflicts(made.program, made.waves, PASSES, 1, PASSES)
+    return Verdict(frozenset(c.operand for c in found if c.kind in DATA), any(c.kind == "barriers" for c in found))
+
+
+def compare(seeds: range) -> dict[str, int]:
+    counts = {"right": 0, "racing": 0, "deadlock": 0}
+    for seed in seeds:
+        made, mine = case(seed), calculated(seed)
+        truth = explore(made.program, made.waves, PASSES, 1, PASSES)
+        assert mine.deadlock == truth.deadlock, f"seed {seed}"
+        if truth.deadlock:
+            counts["deadlock"] += 1
+            continue
+        assert mine.racing == truth.racing, f"seed {seed}: {mine.racing} is not {truth.racing}"
+        counts["racing" if truth.racing else "right"] += 1
+    return counts
+
+
+def test_the_calculus_agrees_with_every_interleaving() -> None:
+    counts = compare(range(1500))
+    assert min(counts.values()) > 40, counts  # all verdicts occur
+
+
+def test_completing_as_late_as_possible_is_the_worst() -> None:
+    for seed in range(60):
+        made = case(seed)
+        if sum(len(p.waves) for p in made.waves) == 2:
+            late, ever = (explore(made.program, made.waves, PASSES, 1, PASSES, late=late) for late in (True, False))
+            assert late == ever, f"seed {seed}"
+
+
+@pytest.mark.slow
+def test_the_calculus_agrees_with_every_interleaving_of_20000_programs() -> None:
+    counts = compare(range(1500, 20_000))
+    assert min(counts.values()) > 400, counts
