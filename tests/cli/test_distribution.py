@@ -1,4 +1,4 @@
-"""A wheel holds everything: grammar, headers, templates, specs, pages; it works from any folder in a fresh environment."""
+"""A wheel holds grammar, headers, templates, specs and pages, and works from any folder in a fresh environment."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def test_the_wheel_holds_everything_and_no_more(built: Path) -> None:
 
 def test_the_sdist_holds_the_sources(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
-    names = {n.split("/", 1)[1] for n in tarfile.open(sdist).getnames() if "/" in n}
+    with tarfile.open(sdist) as archive:
+        names = {n.split("/", 1)[1] for n in archive.getnames() if "/" in n}
     assert {"grammar/tk.lark", "specs/eight_wave.tk", "pyproject.toml", "README.md", "LICENSE"} <= names
 
 
