@@ -56,6 +56,7 @@ class Draft:
     unroll: int = 1
     steps: int = 3
     roles: bool = False
+    grid: str = ""
 
     @property
     def fragments(self) -> tuple[int, int]:
@@ -84,7 +85,9 @@ def _shapes(d: Draft) -> None:
     """Types, waves, tiles, block and step, small enough to run and mostly small enough to fit."""
     rng = d.rng
     d.dtype, d.bytes = rng.choice([("bf16", 2), ("bf16", 2), ("bf16", 2), ("f16", 2), ("f16", 2), ("f32", 4)])
-    d.waves = rng.choice([(1, 1), (1, 2), (2, 1), (2, 2), (2, 2), (4, 1), (1, 4), (4, 2), (4, 2), (2, 4), (8, 1), (3, 1)])
+    d.waves = rng.choice(
+        [(1, 1), (1, 2), (2, 1), (2, 2), (2, 2), (4, 1), (1, 4), (4, 2), (4, 2), (2, 4), (8, 1), (3, 1)]
+    )
     for _ in range(100):
         d.tile = (rng.choice([16, 32, 32, 48, 64]), rng.choice([16, 32, 32, 48, 64]))
         fragments = (rng.choice([1, 1, 2, 2, 3]), rng.choice([1, 1, 2, 2, 4]))
@@ -105,6 +108,7 @@ def _shapes(d: Draft) -> None:
     d.unroll = rng.choice([1, 1, 1, 1, 2, 3])
     d.steps = rng.choice([1, 2, 3, 4, 5, 6])
     d.roles = d.chance(0.35)
+    d.grid = rng.choice(["persistent", "split_k", "stream_k"]) if d.chance(0.25) else ""
 
 
 def _data(d: Draft) -> tuple[list[str], dict[str, int], list[str]]:
@@ -115,7 +119,7 @@ def _data(d: Draft) -> tuple[list[str], dict[str, int], list[str]]:
     sizes["K"] = d.block[2] * d.steps * (d.unroll if d.chance(0.9) else 1)
     lines = []
     if ragged:
-        chunk = 16 // d.bytes
+        chunk = rng.choice([16 // d.bytes, 16 // d.bytes, 1])
         for name in sizes:
             if d.chance(0.7):
                 sizes[name] = max(sizes[name] - chunk * rng.randint(1, 6), chunk)
@@ -124,7 +128,7 @@ def _data(d: Draft) -> tuple[list[str], dict[str, int], list[str]]:
     extents = {name: sizes[name] for name in dynamic}
     named = ", ".join(f"{n} = {'dynamic' if n in dynamic else s}" for n, s in sizes.items())
     a, b = rng.choice(["M, K", "M, K", "K, M"]), rng.choice(["N, K", "N, K", "K, N"])
-    out = rng.choice(["f32", "f32", "f32", "bf16", "f16"])
+    out = rng.choice(["f32", "f32", "f32", "bf16", "f16"]) if d.grid not in ("split_k", "stream_k") else "f32"
     other = d.dtype if d.chance(0.98) else rng.choice(["bf16", "f16", "f32"])
     tensors = [f"global A : {d.dtype}[{a}]", f"global B : {other}[{b}]", f"global C : {out}[M, N]"]
     steps, extra = _epilogue(d)
@@ -137,7 +141,7 @@ def _data(d: Draft) -> tuple[list[str], dict[str, int], list[str]]:
 def _epilogue(d: Draft) -> tuple[list[str], list[str]]:
     """Steps, and the tensors and scalars that they need."""
     rng, steps, extra = d.rng, [], []
-    if d.chance(0.6):
+    if d.chance(0.6) or d.grid in ("split_k", "stream_k"):
         return [], []
     kinds = rng.sample(["scale", "add", "bias", rng.choice(EPILOGUES)], rng.randint(1, 3))
     for kind in kinds:
@@ -165,8 +169,8 @@ def _mapping(d: Draft) -> list[str]:
         if d.chance(0.5):
             stages.insert(0, rng.choice(["xcd(8)", "xcd(8, chunk = 2)", "xcd(2, chunk = 3)"]))
         lines.append(f"remap {' | '.join(stages)}")
-    if d.chance(0.12):
-        lines.append(f"grid persistent({rng.choice([1, 2, 3, 5])})")
+    if d.grid:
+        lines.append(f"grid {d.grid}({rng.choice([1, 2, 2, 3, 5])})")
     if d.unroll > 1:
         lines.append(f"unroll {d.unroll}")
     return [f"  {line}" for line in lines]
@@ -190,8 +194,8 @@ def _work(d: Draft, epilogue: list[str]) -> list[str]:
         return [f"  {shared}", *_roles(d, compute)]
     count = prod(d.waves)
     load = []
-    if d.chance(0.15):
-        load = [f"load A, B by {rng.choice([n for n in (1, 2, 4, 8) if n <= count])} waves"]
+    if d.chance(0.1):
+        load = [f"load A, B by {rng.choice([count, *(n for n in (1, 2, 4) if n <= count and d.chance(0.2))])} waves"]
     waves = f"waves {d.waves[0]} x {d.waves[1]}"
     return [*(f"  {line}" for line in [waves, shared, *load, *compute]), *_schedule(d, "  ", "AB", True)]
 
@@ -210,7 +214,7 @@ def _roles(d: Draft, compute: list[str]) -> list[str]:
     shares = [("AB", producers)] if not split else [("A", producers // 2), ("B", producers - producers // 2)]
     made = []
     for number, (operands, count) in enumerate(shares):
-        group = rng.choice([0, 0, 0, *(n for n in (1, 2, 4, 8) if n <= count)])
+        group = rng.choice([0, 0, 0, count, *(n for n in (1, 2, 4, 8) if n <= count and d.chance(0.15))])
         by = f" by {group} waves" if group else ""
         made.append(f"  role producer{number or ''} waves {span(at, count)}")
         made.append(f"    load {', '.join(operands)}{by}")
@@ -229,7 +233,8 @@ def _schedule(d: Draft, indent: str, operands: str, whole: bool) -> list[str]:
     if d.chance(0.5):
         return []
     if d.chance(0.45):
-        return [f"{indent}schedule {rng.choice(['auto', 'simple', 'ping_pong', 'ping_pong', 'interleave', 'interleave'])}"]
+        fitting = {8: ["ping_pong"] * 4, 4: ["interleave"] * 4}.get(prod(d.waves), [])
+        return [f"{indent}schedule {rng.choice(['auto', 'auto', 'simple', *fitting, 'ping_pong', 'interleave'])}"]
     automatic = d.chance(0.5)
     header = " barriers auto waits auto" if automatic else rng.choice(["", "", " waits auto", " barriers auto"])
     lines = [f"{indent}schedule{header}"]
@@ -306,8 +311,9 @@ def attempt(seed: int, schedules: int = 4, text: str | None = None) -> Result:
         made = Sample(seed, text, made.extents)
     try:
         verdict, detail, instructions = _judge(made, schedules)
-    except Exception:
-        verdict, detail, instructions = "FAILED", traceback.format_exc(limit=-4), 0
+    except Exception as error:
+        places = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)[-3:]]
+        verdict, detail, instructions = "FAILED", f"{type(error).__name__}: {error} ({', '.join(places)})", 0
     return Result(seed, verdict, detail, time.perf_counter() - start, instructions)
 
 
