@@ -39,6 +39,39 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return SHARED_BYTES; }
 };
 
+constexpr int RAW_BUFFER = 0x00020000;  // word 3 of a buffer descriptor: 32-bit raw data (CDNA3 ISA guide, table 44)
+constexpr int OUTSIDE = -1;             // an offset past every buffer: loads give zero, stores are dropped
+
+/// The buffer from element `origin` of a tensor to its end.
+template <ducks::gl::all GL> __device__ inline auto buffer_at(const GL &tensor, uint64_t origin) {
+    const uint64_t bytes = (uint64_t(tensor.rows()) * tensor.cols() - origin) * sizeof(typename GL::dtype);
+    return __builtin_amdgcn_make_buffer_rsrc(tensor.raw_ptr + origin, 0, bytes < 0xfffffffc ? bytes : 0xfffffffc, RAW_BUFFER);
+}
+
+/// An element of a vector in global memory, 0 past its end. (The vector loads of ThunderKittens-HIP deal elements to 32 lanes.)
+template <ducks::gl::all GL> __device__ inline float element(const GL &vector, int index) {
+    using T = typename GL::dtype;
+    if constexpr (sizeof(T) == 4)
+        return __builtin_bit_cast(float, __builtin_amdgcn_raw_buffer_load_b32(buffer_at(vector, 0), index * 4, 0, 0));
+    else
+        return base_types::convertor<float, T>::convert(__builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b16(buffer_at(vector, 0), index * 2, 0, 0)));
+}
+
+/// tile(row, col) += bias(col). A lane owns parts of one column of a base tile.
+template <ducks::rt::all RT, ducks::gl::all GL> __device__ inline void add_to_columns(RT &tile, const GL &bias, int tile_col) {
+#pragma unroll
+    for (int j = 0; j < RT::width; ++j) {
+        const float value = element(bias, tile_col * RT::cols + RT::tile_size_col * j + laneid() % RT::tile_size_col);
+#pragma unroll
+        for (int i = 0; i < RT::height; ++i)
+#pragma unroll
+            for (int k = 0; k < RT::packed_per_tile; ++k) {
+                auto &pair = tile.tiles[i][j].data[k];
+                pair = {pair.x + value, pair.y + value};
+            }
+    }
+}
+
 /// `f` of every element of a register tile.
 template <ducks::rt::all RT, typename F> __device__ inline void apply(RT &tile, F f) {
 #pragma unroll
@@ -121,9 +154,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         mma_ABt(Y_acc[0][j], X_r[0][0], W_r[0][j], Y_acc[0][j]);  // spec:15
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        typename rt_fl<32, 32, ducks::rt_layout::col>::row_vec bias_0;  // spec:17
-        load(bias_0, g.bias, {0, 0, 0, tile_col * 4 + wave_col * 2 + j});
-        add_col(Y_acc[0][j], Y_acc[0][j], bias_0);
+        add_to_columns(Y_acc[0][j], g.bias, tile_col * 4 + wave_col * 2 + j);  // spec:17
         apply(Y_acc[0][j], [](float x) { return gelu(x); });
         store(g.Y, Y_acc[0][j], {0, 0, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j});
     }

@@ -26,6 +26,9 @@ from tkgen.schedule import Plan
 # s_waitcnt immediate of gfx9 (LLVM AMDGPUUsage; CDNA3 ISA guide, SOPP): vmcnt in bits 3:0 and 15:14, expcnt 6:4,
 # lgkmcnt 11:8; all ones means "do not wait".
 EXPCNT_NONE, VMCNT_NONE, LGKMCNT_NONE = 7, 63, 15
+BUFFERED = frozenset(
+    {"staging", "masked_store", "atomic_store", "bias"}
+)  # helpers that address memory through a buffer
 DEFAULT_DYNAMIC_LDS = 64 * 1024  # above this HIP wants hipFuncSetAttribute (hipFuncAttributeMaxDynamicSharedMemorySize)
 
 
@@ -121,7 +124,7 @@ class _Lowering:
             remap_line=p.spans["remap"].line if "remap" in p.spans else 0,
             tile_row=placed.row,
             tile_col=placed.col,
-            helpers=frozenset(self.helpers),
+            helpers=frozenset(self.helpers | ({"buffer"} if self.helpers & BUFFERED else set())),
             tail=p.tail,
             wide=any(self.may_be_wide(o.tensor) for o in p.operands),
             shape=self.shape,
@@ -459,6 +462,8 @@ class _Lowering:
             )
             if step.function in ("relu", "gelu", "gelu_tanh", "silu"):
                 self.helpers.add(step.function)
+            elif step.function == "bias":
+                self.helpers |= {"bias", "add_to_rows" if along_rows else "add_to_columns"}
         if p.adds_to_output:
             self.helpers.add("atomic_store")
         elif p.tail:

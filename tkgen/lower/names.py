@@ -21,7 +21,8 @@ WORDS = """
 
     linux unix main g al wave wave_row wave_col tile tile_row tile_col block_id k steps grid block grid_rows grid_cols
     dynamic_shared_memory stream globals kernel dispatch check detail common chunk half_chunk fetch apply barrier
-    lds_barrier silu gelu gelu_tanh exponential
+    lds_barrier buffer_at element add_to_rows add_to_columns for_each_inside rows_from store_masked load_masked
+    store_add silu gelu gelu_tanh exponential
 
     tensor brain fail require parse repeats warmup check_and_time
 
@@ -51,6 +52,6 @@ def cpp_name(name: str) -> str:
 
 
 def comment_text(text: str) -> str:
-    """`text` safe inside a `//` comment: printable, on one line, without a trigraph or a backslash that continues it."""
+    """`text` safe inside a `//` comment: printable, on one line, no trigraph, no backslash that continues it."""
     clean = "".join(c if c.isprintable() else "?" for c in text)
     return re.sub(r"\?(?=\?)", "? ", clean).rstrip("\\ ")
