@@ -2,8 +2,9 @@
 
 The state of a block is how far each wave has got and how many instructions of each of its counters are complete. A
 wave goes on by issuing its next operation, any of its outstanding instructions may complete (in the order of its
-counter), and waves that all stand at a barrier pass it together. An access is wrong if it can be issued while one that must come
-before it is not complete. States that differ only by which of several waves with one program is where count as one.
+counter), and waves that all stand at a barrier pass it together. An access is wrong if it can be issued while one that
+must come before it is not complete. States that differ only by which of several waves with one program is where count
+as one.
 """
 
 from __future__ import annotations
