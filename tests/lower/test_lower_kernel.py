@@ -243,6 +243,7 @@ def defined_in(text: str) -> set[str]:
     """Names that generated code declares: variables, parameters, functions, types, template parameters."""
     names = set(re.findall(rf"\b{TYPE}(?!\w)\s*(?:const)?\s*[&*(]*\s*(\w+)", text))
     names |= set(re.findall(r"\b(?:namespace|struct|using) (\w+)", text))
+    names |= set(re.findall(r"\bint \w+ = [^;()]*, (\w+);", text))
     names |= set(re.findall(r"ducks::\w+::all (\w+)", text))
     for line in re.findall(r"\b(?:const|constexpr) (?:int|float|auto) ([^;]*);", text):
         names |= set(re.findall(r"(?:^|, )(\w+) =", line))
