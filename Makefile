@@ -11,7 +11,7 @@ run: $(VENV)/.ready toolchain
 	$(BIN)/tkgen run specs/eight_wave.tk -D "M=256 N=256 K=192"
 
 test: $(VENV)/.ready-dev toolchain
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
@@ -26,7 +26,8 @@ $(VENV)/.ready: pyproject.toml
 	touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready
-	$(BIN)/pip install -q -e '.[emulate,toolchain,lsp,dev]'
+	$(BIN)/pip install -q -e '.[emulate,toolchain,lsp,module,dev]'
+	$(BIN)/pip install -q --no-deps triton==3.9.0
 	touch $@
 
 # A compiler with an AMDGPU backend: kept if one is there, else Debian's clang where we may install it, else a wheel.

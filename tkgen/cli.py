@@ -522,6 +522,53 @@ def watch(
         time.sleep(0.3)
 
 
+@app.command()
+def predict(
+    spec: OneSpec,
+    target: Target = None,
+    define: Defines = None,
+    product: Annotated[
+        str | None, typer.Option(help="The GPU, such as MI300X or MI325X; else the target's first.")
+    ] = None,
+    compare: Annotated[Path | None, typer.Option(help="Another spec to compare with.")] = None,
+    compare_define: Annotated[
+        list[str] | None, typer.Option("--compare-D", metavar="NAME=VALUE", help="Its -D values; else the same.")
+    ] = None,
+    cxx: Cxx = None,
+    as_json: Json = False,
+    roots: Roots = None,
+) -> None:
+    """Predict how long a kernel takes on a GPU, what limits it, and what would change that."""
+    from rich.console import Console
+
+    from tkgen import predict as model
+
+    def one(path: Path, values: Sequence[str] | None) -> model.Prediction:
+        from tkgen.launching import split_defines
+
+        static, extents = split_defines(path, _defines(values), target, roots or ())
+        built = load(path, static, target, roots or ()).build(cxx=cxx).check()
+        return model.predict(built, extents, product)
+
+    from tkgen.api import load
+
+    with _reported():
+        try:
+            first = one(spec, define)
+            second = None
+            if compare is not None or compare_define:
+                second = one(compare or spec, compare_define or define)
+        except model.PredictError as error:
+            _fail(str(error), USAGE)
+    both = None if second is None else model.compare(first, second)
+    if as_json:
+        _say(json.dumps(model.to_json(first if both is None else both), indent=2))
+    elif both is None:
+        model.render_terminal(first, Console())
+    else:
+        model.render_comparison(both, Console())
+
+
 # ---------------------------------------------------------------- running
 
 

@@ -72,6 +72,15 @@ def included(kernel: ast.Kernel) -> set[Path]:
     return files(kernel.body)
 
 
+def split_defines(
+    path: Path, defines: Mapping[str, int | None], target: str | None, roots: Sequence[Path]
+) -> tuple[dict[str, int | None], dict[str, int]]:
+    """`-D` values that are known at build time, and the sizes of dynamic dimensions that are given at launch."""
+    dynamic = {d.name for d in load(path, None, target, roots).program.dims if d.size is None}
+    extents = {n: v for n, v in defines.items() if n in dynamic and v is not None}
+    return {n: v for n, v in defines.items() if n not in extents}, extents
+
+
 def run_spec(
     path: Path,
     defines: Mapping[str, int | None],
@@ -89,9 +98,8 @@ def run_spec(
         SpecError: the spec is wrong, or its sizes are.
         ToolchainError: nothing here compiles it, or there is no GPU to run it on.
     """
-    dynamic = {d.name for d in load(path, None, target, roots).program.dims if d.size is None}
-    extents = {n: v for n, v in defines.items() if n in dynamic and v is not None}
-    spec = load(path, {n: v for n, v in defines.items() if n not in extents}, target, roots).check()
+    static, extents = split_defines(path, defines, target, roots)
+    spec = load(path, static, target, roots).check()
     if device == "gpu":
         return [_on_gpu(spec, extents, seed, cxx)]
     build = spec.build(cxx=cxx).check()

@@ -103,3 +103,15 @@ def test_the_plugin_makes_a_test_of_everything_tried(pytester: pytest.Pytester) 
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     outcomes = result.parseoutcomes()
     assert outcomes.get("failed", 0) == 0 and outcomes["passed"] >= 7
+
+
+def test_predict_says_what_limits_and_compares() -> None:
+    result = tkgen("predict", str(SPECS / "eight_wave.tk"), "-D", "M=1024 N=1024 K=1024", "--json")
+    assert result.exit_code == 0, result.output
+    prediction = json.loads(result.stdout)
+    assert prediction["seconds"] > 0 and prediction["limiter"] and 0 < prediction["share_of_peak"] < 1
+    both = tkgen(
+        "predict", str(SPECS / "eight_wave.tk"), "-D", "M=1024 N=1024 K=1024", "--compare-D", "M=2048 N=1024 K=1024"
+    )
+    assert both.exit_code == 0 and "TFLOP/s" in both.output
+    assert tkgen("predict", str(SPECS / "eight_wave.tk"), "--product", "H100").exit_code == 2
