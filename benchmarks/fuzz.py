@@ -1,11 +1,11 @@
-"""Differential fuzzing: random specs over the whole language, each accepted one built, emulated and compared with torch.
+"""Differential fuzzing: random specs over the whole language; each accepted one is built, emulated, compared with torch.
 
     python benchmarks/fuzz.py --seed 0 --count 300 -j 2     a table, and the seed of every failure
     python benchmarks/fuzz.py --seed 1234 --show            one seed again: its spec, and what becomes of it
 
-A spec is a function of its seed alone. What the checks refuse must come with diagnostics; what they accept must compile,
-give the right numbers on several interleavings of the waves, and leave the race referee nothing to say. Anything else,
-an exception above all, is a failure of tkgen.
+A spec is a function of its seed alone. What the checks refuse must come with diagnostics; what they accept must
+compile, give the right numbers on several interleavings of the waves, and leave the race referee nothing to say.
+Anything else, an exception above all, is a failure of tkgen.
 """
 
 from __future__ import annotations
@@ -303,21 +303,20 @@ class Result:
     instructions: int = 0
 
 
-def attempt(seed: int, schedules: int = 4, text: str | None = None) -> Result:
+def attempt(seed: int, schedules: int = 4) -> Result:
     """Check the spec of a seed and, if it is accepted, build, emulate and compare it. Never raises."""
     start = time.perf_counter()
     made = sample(seed)
-    if text is not None:
-        made = Sample(seed, text, made.extents)
     try:
-        verdict, detail, instructions = _judge(made, schedules)
+        verdict, detail, instructions = judge(made, schedules)
     except Exception as error:
         places = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)[-3:]]
         verdict, detail, instructions = "FAILED", f"{type(error).__name__}: {error} ({', '.join(places)})", 0
     return Result(seed, verdict, detail, time.perf_counter() - start, instructions)
 
 
-def _judge(made: Sample, schedules: int) -> tuple[str, str, int]:
+def judge(made: Sample, schedules: int) -> tuple[str, str, int]:
+    """The verdict on a spec, its detail, and the instructions emulated; what tkgen should not raise passes through."""
     from tkgen.api import load
     from tkgen.diagnostics import Severity, SpecError
     from tkgen.run import check_sizes, interleavings, run, sizes

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import fuzz
 
 from tkgen.api import load
 from tkgen.diagnostics import SpecError
@@ -37,3 +42,21 @@ def test_is_rejected_with_diagnostics(name: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         load(path).check()
     assert {d.code for d in caught.value.diagnostics if d.code[0] == "E"} == codes
+
+
+STREAM_K = HEAD.replace("M = 64", "M = dynamic") + "  grid stream_k(5)\n  shared A, B\n" + BODY
+ACCEPTED = {
+    "stream_k over a number of tiles known at launch": (STREAM_K, {"M": 128}),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_is_right(name: str) -> None:
+    text, extents = ACCEPTED[name]
+    assert fuzz.judge(fuzz.Sample(1, text, extents), 2)[:2] == ("accepted", "")
+
+
+def test_clamped_tails_do_not_cover_a_ragged_sum() -> None:
+    text = HEAD.replace("K = 96", "K = dynamic") + "  tail clamped\n  shared A, B\n" + BODY
+    verdict, why, _ = fuzz.judge(fuzz.Sample(1, text, {"K": 40}), 1)
+    assert verdict == "rejected" and "K must be a multiple of 32" in why
