@@ -68,6 +68,7 @@ def device_flags(target: Target, options: Options) -> tuple[str, ...]:
         flags.append("-gline-tables-only")
     if options.kittens is None:
         flags += ["-nogpuinc", "-nogpulib", "-nostdinc", "-nostdinc++", "-DKITTENS_DEVICE_ONLY"]
+        flags.append(f"-D{target.kittens_define}")
     else:
         flags += kittens_flags(options.kittens, target)
     flags += [f"-I{directory}" for directory in options.include_dirs]

@@ -67,8 +67,7 @@ def module_command(
     """The command that builds out.so of in.cpp in the current folder; a compiler without a HIP is told of one."""
     flags = ["-x", "hip", f"--offload-arch={target.name}", "-std=c++20", "-O3", "-shared", "-fPIC"]
     flags += ["-fvisibility=hidden", "-fno-color-diagnostics", "-fuse-cuid=none"]
-    if kittens is not None:
-        flags += kittens_flags(kittens, target)
+    flags += [f"-D{target.kittens_define}"] if kittens is None else kittens_flags(kittens, target)
     flags += [f"-I{directory}" for directory in include_dirs]
     flags += [f"-D{name}={value}" if value else f"-D{name}" for name, value in defines.items()]
     flags += python_flags()

@@ -1,5 +1,5 @@
 /**
- * Embedded tile library: the ThunderKittens-HIP surface (dialect of July 2025) for gfx942 and gfx90a.
+ * Embedded tile library: the ThunderKittens-HIP surface (dialect of July 2025) for gfx942, gfx90a and gfx950.
  *
  * One file emitted for this surface compiles against these headers or against a real checkout.
  *
@@ -11,6 +11,7 @@
  *   move.cuh        load and store between the three
  *   maps.cuh        zero, copy, element-wise, row and column maps, reductions
  *   mma.cuh         mma_AB, mma_ABt, mma_AtB, mma_AtBt
+ *   hk.cuh          gfx950 (KITTENS_CDNA4): tiles of HipKittens, direct loads to LDS, wide matrix instructions
  *   group.cuh       group<N>: loads and stores by N waves together
  *
  * With KITTENS_DEVICE_ONLY nothing is included: a code object needs no HIP headers, no device library and no
@@ -26,4 +27,7 @@
 #include "kittens/move.cuh"
 #include "kittens/maps.cuh"
 #include "kittens/mma.cuh"
+#ifdef KITTENS_CDNA4
+#include "kittens/hk.cuh"
+#endif
 #include "kittens/group.cuh"

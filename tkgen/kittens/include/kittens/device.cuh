@@ -131,7 +131,11 @@ namespace kittens {
 constexpr int WARP_THREADS = 64;
 constexpr int WARPGROUP_THREADS = 256;
 constexpr int WARPGROUP_WARPS = 4;
-constexpr int MAX_SHARED_MEMORY = 65536; // LDS bytes of one block, gfx90a and gfx942 (CDNA2 and CDNA3 ISA)
+#ifdef KITTENS_CDNA4
+constexpr int MAX_SHARED_MEMORY = 163840; // LDS bytes of one block, gfx950 (CDNA4 ISA)
+#else
+constexpr int MAX_SHARED_MEMORY = 65536; // gfx90a and gfx942 (CDNA2 and CDNA3 ISA)
+#endif
 constexpr int TILE_DIM = 16;             // rows and columns of a base tile
 
 /// The wave's number in its block, as a scalar: branches on it stay uniform.

@@ -167,7 +167,9 @@ template <int axis, int rows, int cols, typename GL> struct tile_window {
     static_assert(GL::__c__ < 0 || columns_divide || GL::__c__ * size % 16 == 0,
                   "where tiles overhang a row's end, the row must be a multiple of 16 bytes");
 
-    buffer resource;
+    buffer resource; // from `start` on, `range` bytes
+    T *start;
+    uint32_t range;
     uint32_t origin;
     uint32_t row_bytes;
     int valid_column_bytes; // of one row, from the tile's first column on; may be negative
@@ -183,7 +185,6 @@ template <int axis, int rows, int cols, typename GL> struct tile_window {
         uint64_t base = (axis == 0 ? 0 : at.b * tensor.template stride<0>()) +
                         (axis == 1 ? 0 : at.d * tensor.template stride<1>()) +
                         (axis == 2 ? 0 : at.r * tensor.template stride<2>());
-        uint32_t range;
         if constexpr (plane_fits) {
             range = uint32_t(GL::__r__) * uint32_t(GL::__c__) * size;
             origin = uint32_t(first_row) * row_bytes + uint32_t(first_col * size);
@@ -197,7 +198,8 @@ template <int axis, int rows, int cols, typename GL> struct tile_window {
             range = bytes < LARGEST_RANGE ? uint32_t(bytes) : LARGEST_RANGE;
             origin = uint32_t(first_col * size);
         }
-        resource = __builtin_amdgcn_make_buffer_rsrc(tensor.raw_ptr + base, 0, range, RAW_BUFFER_FLAGS);
+        start = tensor.raw_ptr + base;
+        resource = __builtin_amdgcn_make_buffer_rsrc(start, 0, range, RAW_BUFFER_FLAGS);
     }
 
     /// `voffset`, or OUTSIDE if the tile's byte column `column_bytes` lies past the end of the row.

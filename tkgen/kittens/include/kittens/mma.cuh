@@ -12,6 +12,8 @@
  * fp32 operands use 16x16x4 (32x32x2), whose lane l supplies the one k = l / 16 (l / 32): the issue for the e-th
  * element of a quad takes each lane's own e-th element, k = 4 (l / 16) + e, of both operands, and the issues for e =
  * 0..3 cover the quads' sixteen (eight) k.
+ *
+ * gfx950 has instructions twice as deep, 16x16x32 and 32x32x16, whose lanes own eight k: two quads of a and the same two of b (CDNA4 ISA).
  */
 #pragma once
 
@@ -43,12 +45,51 @@ __device__ __forceinline__ auto mfma(const vec<T, 4> &a, const vec<T, 4> &b, aut
     }
 }
 
+#ifdef KITTENS_CDNA4
+/// acc += a * b, one 16x16x32 or 32x32x16 instruction: lane l holds row (column) l % side of a (b), k = 8 (l / side)..+7, or any
+/// other eight k that are the same for a and b.
+template <int side, typename T> __device__ __forceinline__ auto mfma_wide(const vec<T, 8> &a, const vec<T, 8> &b, auto acc) {
+    if constexpr (__is_same(T, bf16)) {
+        if constexpr (side == 16) return __builtin_amdgcn_mfma_f32_16x16x32_bf16(a, b, acc, 0, 0, 0);
+        else return __builtin_amdgcn_mfma_f32_32x32x16_bf16(a, b, acc, 0, 0, 0);
+    } else {
+        if constexpr (side == 16) return __builtin_amdgcn_mfma_f32_16x16x32_f16(a, b, acc, 0, 0, 0);
+        else return __builtin_amdgcn_mfma_f32_32x32x16_f16(a, b, acc, 0, 0, 0);
+    }
+}
+template <typename T> __device__ __forceinline__ vec<T, 8> joined(const vec<T, 4> &first, const vec<T, 4> &second) {
+    return __builtin_shufflevector(first, second, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+
+/// The quads that A and B hold, two at a time.
+template <int depth, typename D, typename C, typename A, typename B>
+__device__ __forceinline__ void multiply_pairs(D &d, const C &c, A a_at, B b_at) {
+    using shape = typename D::shape;
+    #pragma unroll
+    for (int n = 0; n < depth * shape::quads; n += 2) {
+        const int k = n / shape::quads, m = n % shape::quads, next_k = (n + 1) / shape::quads, next_m = (n + 1) % shape::quads;
+        #pragma unroll
+        for (int i = 0; i < D::height; i++)
+            #pragma unroll
+            for (int j = 0; j < D::width; j++) {
+                const auto acc = n == 0 ? c.tiles[i][j].get_all() : d.tiles[i][j].get_all();
+                const auto a = joined(a_at(i, k).get(m), a_at(i, next_k).get(next_m));
+                const auto b = joined(b_at(k, j).get(m), b_at(next_k, j).get(next_m));
+                d.tiles[i][j].set_all(mfma_wide<shape::side>(a, b, acc));
+            }
+    }
+}
+#endif
+
 /// d(i, j) = c(i, j) + sum over k of a_at(i, k) * b_at(k, j), base tile by base tile. k is outermost: consecutive
 /// matrix instructions are independent, none waits for its predecessor's result.
 template <int depth, typename D, typename C, typename A, typename B>
 __device__ __forceinline__ void multiply(D &d, const C &c, A a_at, B b_at) {
     using shape = typename D::shape;
     static_assert(D::rows == C::rows && D::cols == C::cols, "accumulators must have the same shape");
+#ifdef KITTENS_CDNA4
+    if constexpr (sizeof(typename decltype(a_at(0, 0))::T) == 2 && depth * shape::quads % 2 == 0) return multiply_pairs<depth>(d, c, a_at, b_at);
+#endif
 #pragma unroll
     for (int k = 0; k < depth; k++)
 #pragma unroll

@@ -48,6 +48,7 @@ namespace detail {
 
 /// Byte positions inside an LDS tile of `rows` x `cols` elements T, as described at the top of this file.
 template <typename T, int rows, int cols> struct swizzle {
+    static constexpr bool direct = false; // a 16-byte chunk is not 16 bytes of a tensor
     static constexpr int size = sizeof(T);
     static_assert(size == 2 || size == 4);
     static constexpr int panel_cols = 64 / size;
@@ -81,11 +82,18 @@ template <typename T, int rows, int cols> struct swizzle {
 
 } // namespace detail
 
+/// How a shared tile lies in LDS: its last template argument. `panels`, described above, is the default.
+namespace ducks::st_shape {
+struct panels {
+    template <typename T, int rows, int cols> using positions = kittens::detail::swizzle<T, rows, cols>;
+};
+} // namespace ducks::st_shape
+
 template <typename ST, int subtile_rows, int subtile_cols> struct st_subtile;
 template <typename T_, size_t length_> struct sv;
 
 /// A tile of `rows_` x `cols_` elements in LDS, rows * cols * sizeof(T) bytes, swizzled.
-template <typename T_, int rows_, int cols_> struct alignas(16) st {
+template <typename T_, int rows_, int cols_, typename shape_ = ducks::st_shape::panels> struct alignas(16) st {
     using identifier = ducks::st::identifier;
     using T = typename base_types::packing<T_>::unpacked_type;
     using T2 = typename base_types::packing<T_>::packed_type;
@@ -99,7 +107,8 @@ template <typename T_, int rows_, int cols_> struct alignas(16) st {
     static constexpr int underlying_rows = rows, underlying_cols = cols;
     static constexpr int underlying_height = height, underlying_width = width;
     static constexpr int underlying_num_elements = num_elements;
-    using positions = detail::swizzle<T, rows, cols>;
+    using shape = shape_;
+    using positions = typename shape::template positions<T, rows, cols>;
 
     dtype data[rows * cols];
 
@@ -121,7 +130,7 @@ template <typename T_, int rows_, int cols_> struct alignas(16) st {
     using col_vec = sv<dtype, rows_>;
     using row_vec = sv<dtype, cols_>;
     template <int subtile_rows, int subtile_cols>
-    using subtile = st_subtile<st<T, rows, cols>, subtile_rows, subtile_cols>;
+    using subtile = st_subtile<st<T, rows, cols, shape>, subtile_rows, subtile_cols>;
 };
 
 /// A rectangle of a shared tile; made by subtile_inplace, used like a tile.
@@ -170,9 +179,9 @@ __device__ __forceinline__ st_subtile<ST, subtile_rows, subtile_cols> subtile_in
     return st_subtile<ST, subtile_rows, subtile_cols>(tile, at);
 }
 
-template <int rows, int cols> using st_bf = st<bf16, rows, cols>;
-template <int rows, int cols> using st_hf = st<half, rows, cols>;
-template <int rows, int cols> using st_fl = st<float, rows, cols>;
+template <int rows, int cols, typename shape = ducks::st_shape::panels> using st_bf = st<bf16, rows, cols, shape>;
+template <int rows, int cols, typename shape = ducks::st_shape::panels> using st_hf = st<half, rows, cols, shape>;
+template <int rows, int cols, typename shape = ducks::st_shape::panels> using st_fl = st<float, rows, cols, shape>;
 
 /// A vector in LDS.
 template <typename T_, size_t length_> struct alignas(16) sv {
