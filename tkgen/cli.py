@@ -697,6 +697,87 @@ def sanitize(
     raise typer.Exit(OK if verdict.clean else WRONG)
 
 
+@app.command()
+def tune(
+    specs: Specs,
+    target: Target = None,
+    define: Defines = None,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option("--range", metavar="NAME=64,128", help="Values of a parameter, in place of a `tune` clause."),
+    ] = None,
+    sizes: Annotated[
+        list[str] | None, typer.Option("--sizes", metavar="M=..,N=..", help="The problem to tune for.")
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Candidates to compile; fewer than there are: Optuna picks.")] = 64,
+    best: Annotated[int, typer.Option(min=1, help="Fastest candidates to verify on the emulator.")] = 3,
+    product: Annotated[str | None, typer.Option(help="The device to predict for, such as MI325X.")] = None,
+    device: Annotated[str, typer.Option(help="`gpu` also times the verified ones.")] = "emulator",
+    executor: Annotated[str, typer.Option(help="`process`, or `ray` for a cluster.")] = "process",
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Candidates evaluated side by side.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the trials in the output folder.")] = False,
+    out: Out = Path("tune"),
+    as_json: Json = False,
+    cxx: Cxx = None,
+    roots: Roots = None,
+) -> None:
+    """Search parameters and variants for the fastest kernel; write it as a spec. Several specs compete."""
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from tkgen import tune as tuner
+
+    request = tuner.Request(
+        tuple(_spec_files(specs)), _defines(define), _ranges(ranges), _sizes(sizes), target, product,
+        tuple(roots or ()), trials, best, jobs, executor, device, out, resume, cxx, seed,
+    )  # fmt: skip
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def show(step: tuner.Progress) -> None:
+            if step.stage not in tasks:
+                tasks[step.stage] = bar.add_task(step.stage)
+            bar.update(tasks[step.stage], completed=step.done, total=step.total)
+
+        with _reported():
+            try:
+                outcome = tuner.tune(request, show)
+            except tuner.MissingPackage as error:
+                _fail(str(error), TOOLCHAIN)
+            except tuner.NothingFits as error:
+                _fail(str(error), WRONG)
+            except tuner.TuneError as error:
+                _fail(str(error), USAGE)
+    if as_json:
+        _say(json.dumps(outcome.to_json(), indent=2))
+    else:
+        tuner.render_terminal(outcome, Console())
+
+
+def _ranges(values: Sequence[str] | None) -> dict[str, list[int]]:
+    """`NAME=64,128` options as lists of values."""
+    found: dict[str, list[int]] = {}
+    for word in (w for value in values or () for w in value.split()):
+        name, _, listed = word.partition("=")
+        numbers = listed.split(",")
+        if name in found:
+            raise typer.BadParameter(f"--range {name} is given twice")
+        if not name or not all(n.isdecimal() and n.isascii() and len(n) <= 12 for n in numbers):
+            raise typer.BadParameter(f"--range takes NAME=NUMBER,NUMBER,..., not `{word}`")
+        found[name] = [int(n) for n in numbers]
+    return found
+
+
+def _sizes(values: Sequence[str] | None) -> dict[str, int]:
+    """`M=4096,N=4096` options as a mapping; every size is a number."""
+    words = [w for value in values or () for w in value.replace(",", " ").split()]
+    found = {name: size for name, size in _defines(words).items() if size is not None}
+    if len(found) < len(words):
+        raise typer.BadParameter("--sizes takes NAME=NUMBER,..., each name once")
+    return found
+
+
 # ---------------------------------------------------------------- the project
 
 

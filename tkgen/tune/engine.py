@@ -1,0 +1,278 @@
+"""A whole search: space, search, verification, timing, and the outputs in a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tkgen import __version__
+from tkgen.api import DEFAULT_TARGET
+from tkgen.diagnostics import SpecError
+from tkgen.ir.resolve import flatten
+from tkgen.syntax import ast
+from tkgen.syntax.parser import parse_path
+from tkgen.targets import load_target
+from tkgen.toolchain.compiler import ToolchainError
+from tkgen.toolchain.discover import find_compiler
+from tkgen.toolchain.files import write_atomic
+from tkgen.tune import evaluate
+from tkgen.tune.errors import NothingFits, TuneError
+from tkgen.tune.evaluate import Setting
+from tkgen.tune.executor import EXECUTORS, executor
+from tkgen.tune.journal import Journal
+from tkgen.tune.plot import pareto_svg
+from tkgen.tune.search import Session, exhaustive, sampled
+from tkgen.tune.space import Space
+from tkgen.tune.trial import Status, Trial
+from tkgen.tune.winner import winner_text
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to search and how.
+
+    `sizes` sets dimensions, static or dynamic; `defines` are `-D` values, `ranges` replace `tune` clauses. At most
+    `trials` candidates are compiled, the `best` fastest verified; `directory` gets the journal, the Pareto plots, the
+    trials and the winner.
+    """
+
+    specs: tuple[Path, ...]
+    defines: Mapping[str, int | None] = field(default_factory=dict)
+    ranges: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    target: str | None = None
+    product: str | None = None
+    include_roots: tuple[Path, ...] = ()
+    trials: int = 64
+    best: int = 3
+    jobs: int = 1
+    executor: str = "process"
+    device: str = "emulator"
+    directory: Path | None = None
+    resume: bool = False
+    cxx: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One step of a search: `done` of `total` (candidates, then verifications) and the trial that ended."""
+
+    stage: str
+    done: int
+    total: int
+    trial: Trial
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result: all trials, fastest first, and the winner with its spec's text."""
+
+    trials: tuple[Trial, ...]
+    winner: Trial
+    winner_spec: str
+    space_size: int
+    searched: str
+    rejected: Mapping[str, int]
+    files: Mapping[str, Path]
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data."""
+        return {
+            "winner": self.winner.to_json(),
+            "space": self.space_size,
+            "search": self.searched,
+            "rejected": dict(self.rejected),
+            "trials": [t.to_json() for t in self.trials],
+            "files": {k: str(v) for k, v in self.files.items()},
+        }
+
+
+def tune(request: Request, progress: Callable[[Progress], None] = lambda _: None) -> Outcome:
+    """Search for the fastest candidate of `request`.
+
+    Raises:
+        SpecError: a spec cannot be parsed, or no candidate of any spec passes the checks.
+        TuneError: the request is wrong; MissingPackage: it needs Optuna or Ray; NothingFits: nothing is left.
+        ToolchainError: nothing here compiles for the target, or there is no GPU where one is asked for.
+        UnknownTargetError: no such target or product.
+    """
+    _validate(request)
+    fixed = {**request.defines, **request.sizes}
+    space = Space.of(request.specs, request.ranges, fixed, request.include_roots)
+    setting = _setting(request, space)
+    journal = Journal(request.directory, _identity(request, space), request.resume)
+    whole = space.size <= request.trials
+    with executor(request.executor, request.jobs) as pool:
+        steps = Steps(progress, "candidates", space.size if whole else request.trials)
+        session = Session(setting, pool, request.jobs, journal, request.best, steps)
+        try:
+            if whole:
+                exhaustive(session, space)
+            else:
+                sampled(session, space, request.trials, request.seed)
+            _verified(session, Steps(progress, "verified", request.best))
+            if request.device == "gpu":
+                _timed(session, Steps(progress, "timed", request.best))
+        except BrokenExecutor:
+            raise TuneError(
+                "a worker process died; the trials so far are kept, and --resume goes on with them"
+            ) from None
+    return _outcome(request, space, session, "exhaustive" if whole else "optuna")
+
+
+@dataclass
+class Steps:
+    """Counts the trials of a stage for whoever shows progress."""
+
+    progress: Callable[[Progress], None]
+    stage: str
+    total: int
+    done: int = 0
+
+    def __call__(self, trial: Trial) -> None:
+        """Count `trial` and report it."""
+        self.done += 1
+        self.progress(Progress(self.stage, min(self.done, self.total), self.total, trial))
+
+
+def _validate(request: Request) -> None:
+    if request.executor not in EXECUTORS:
+        raise TuneError(f"--executor {request.executor}: it is {' or '.join(EXECUTORS)}")
+    if request.device not in ("emulator", "gpu"):
+        raise TuneError(f"--device {request.device}: it is `emulator` or `gpu`")
+    both = set(request.sizes) & set(request.defines)
+    if both:
+        raise TuneError(f"`{min(both)}` is given by -D and by --sizes; leave one out")
+    if request.resume and request.directory is None:
+        raise TuneError("--resume needs the folder of the search, -o DIR")
+    if request.device == "gpu":
+        import torch
+
+        if not torch.cuda.is_available() or torch.version.hip is None:
+            raise ToolchainError("no AMD GPU here that torch can use; without `--device gpu` prediction decides")
+
+
+def _setting(request: Request, space: Space) -> Setting:
+    """The shared part of all candidates; a compiler is found now, not by every worker in turn."""
+    fixed: dict[str, dict[str, int | None]] = {}
+    dynamic: dict[str, int] = {}
+    for variant in space.variants:
+        kernel = parse_path(variant.path, request.include_roots)
+        _check_target(kernel, request)
+        dims = _dynamic(kernel, request.defines)
+        mine: dict[str, int | None] = {n: v for n, v in request.defines.items() if n in variant.names}
+        mine |= {n: v for n, v in request.sizes.items() if n in variant.names - dims}
+        fixed[str(variant.path)] = mine
+        dynamic |= {n: v for n, v in request.sizes.items() if n in dims}
+        missing = [n for n in sorted(dims) if n not in request.sizes]
+        if missing:
+            raise TuneError(f"{variant.path}: {missing[0]} is dynamic; say what to tune for: --sizes {missing[0]}=...")
+    return Setting(fixed, dynamic, request.target, request.product, request.include_roots, request.cxx)
+
+
+def _check_target(kernel: ast.Kernel, request: Request) -> None:
+    """Raises UnknownTargetError or ToolchainError where a spec's target cannot be compiled for."""
+    named = [name.id for s in flatten(kernel.body) if isinstance(s, ast.Targets) for name in s.names]
+    target = load_target(request.target or (named[0] if named else DEFAULT_TARGET))
+    if request.product:
+        target.product_named(request.product)
+    find_compiler(target, request.cxx)
+
+
+def _dynamic(kernel: ast.Kernel, defines: Mapping[str, int | None]) -> set[str]:
+    """Dimensions of a spec that stay dynamic under `-D`."""
+    bindings = [b for s in flatten(kernel.body) if isinstance(s, ast.Dims) for b in s.bindings]
+    return {
+        b.name.id for b in bindings if (defines.get(b.name.id) is None if b.name.id in defines else b.value is None)
+    }
+
+
+def _identity(request: Request, space: Space) -> dict[str, object]:
+    """What decides the trials: two searches with the same may share a journal."""
+    from tkgen.launching import included
+
+    texts = {}
+    for variant in space.variants:
+        files = sorted({variant.path, *included(parse_path(variant.path, request.include_roots))})
+        texts[str(variant.path)] = hashlib.sha256(b"\0".join(f.read_bytes() for f in files)).hexdigest()
+    return {
+        "version": __version__,
+        "specs": texts,
+        "defines": dict(request.defines),
+        "sizes": dict(request.sizes),
+        "ranges": {n: list(v) for n, v in request.ranges.items()},
+        "target": request.target,
+        "product": request.product,
+        "cxx": request.cxx,
+    }
+
+
+def _verified(session: Session, told: Callable[[Trial], None]) -> None:
+    """Verify the fastest until `best` of them are right."""
+    session.told = told
+    while True:
+        wanted = [t for t in session.predicted if t.verified is not False][: session.best]
+        missing = [t for t in wanted if t.verified is None]
+        if not missing:
+            return
+        for future in [session.pool.submit(evaluate.verify, session.setting, t) for t in missing]:
+            session.keep(future.result())
+
+
+def _timed(session: Session, told: Callable[[Trial], None]) -> None:
+    """Time the verified ones, one after another: they share the GPU."""
+    session.told = told
+    for trial in [t for t in session.predicted if t.verified and t.gpu_seconds is None]:
+        session.keep(evaluate.time_on_gpu(session.setting, trial))
+
+
+def _outcome(request: Request, space: Space, session: Session, searched: str) -> Outcome:
+    trials = session.journal.trials.values()
+    ranked = sorted(trials, key=lambda t: (t.rank, t.status, t.candidate))
+    measured = [t for t in ranked if t.gpu_seconds is not None and t.verified]
+    right = measured or [t for t in ranked if t.verified]
+    if not right:
+        raise _nothing(session, ranked)
+    winner = right[0]
+    spec = session.setting.load(winner.candidate)
+    sizes = {d.name: d.size or session.setting.sizes[d.name] for d in (spec.program.m, spec.program.n, spec.program.k)}
+    product = spec.target.product_named(request.product) if request.product else spec.target.product
+    text = winner_text(spec, winner, spec.build(cxx=request.cxx), sizes, product.name)
+    rejected = Counter(t.code for t in ranked if t.status is Status.REJECTED)
+    outcome = Outcome(tuple(ranked), winner, text, space.size, searched, dict(rejected.most_common()), {})
+    return replace(outcome, files=_write(outcome, request.directory)) if request.directory else outcome
+
+
+def _nothing(session: Session, trials: Sequence[Trial]) -> Exception:
+    """Why no candidate is left."""
+    wrong = [t for t in trials if t.verified is False]
+    if wrong:
+        return NothingFits(f"no candidate computes the right numbers; {wrong[0].candidate}: {wrong[0].message}")
+    failed = [t for t in trials if t.status is Status.FAILED]
+    if failed:
+        return NothingFits(f"no candidate could be predicted; {failed[0].candidate}: {failed[0].message}")
+    try:
+        session.setting.load(trials[0].candidate).check().build(cxx=session.setting.cxx).check()
+    except SpecError as error:
+        return error
+    return NothingFits("there is no candidate")
+
+
+def _write(outcome: Outcome, directory: Path) -> dict[str, Path]:
+    texts = {
+        "winner": ("winner.tk", outcome.winner_spec),
+        "registers": ("pareto_registers.svg", pareto_svg(outcome.trials, "registers")),
+        "lds": ("pareto_lds.svg", pareto_svg(outcome.trials, "lds_bytes")),
+        "report": ("tune.json", json.dumps(outcome.to_json(), indent=2) + "\n"),
+    }
+    files = {"trials": directory / "trials.jsonl"}
+    for kind, (name, text) in texts.items():
+        files[kind] = directory / name
+        write_atomic(files[kind], text)
+    return files

@@ -1,0 +1,135 @@
+"""One candidate: checked, compiled and predicted, verified on the emulator, timed. Runs in worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tkgen.api import Spec, load
+from tkgen.build import Build
+from tkgen.diagnostics import Severity, SpecError
+from tkgen.ir.types import Program
+from tkgen.targets.model import Product, Target
+from tkgen.toolchain.compiler import ToolchainError
+from tkgen.tune.space import Candidate
+from tkgen.tune.trial import Status, Trial
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all candidates share: how to build, `-D` values per spec (`fixed`), and `sizes` of dynamic dimensions."""
+
+    fixed: Mapping[str, Mapping[str, int | None]]
+    sizes: Mapping[str, int]
+    target: str | None
+    product: str | None
+    include_roots: tuple[Path, ...]
+    cxx: str | None
+
+    def load(self, candidate: Candidate, sizes: Mapping[str, int] | None = None) -> Spec:
+        """The candidate's spec, for other `sizes` where given. Raises as `api.load` does."""
+        defines: dict[str, int | None] = {**self.fixed[candidate.spec], **dict(candidate.values), **(sizes or {})}
+        return load(candidate.spec, defines, self.target, self.include_roots)
+
+
+def check(setting: Setting, candidate: Candidate) -> Trial:
+    """Resolve, schedule and prove `candidate`: REJECTED with its first error, or BOUNDED from below, not compiled."""
+    try:
+        spec = setting.load(candidate).check()
+    except SpecError as error:
+        return _rejected(candidate, error)
+    product = spec.target.product_named(setting.product) if setting.product else spec.target.product
+    bound = lower_bound(spec.program, spec.target, product, setting.sizes)
+    return Trial(candidate, Status.BOUNDED, bound_seconds=bound)
+
+
+def _rejected(candidate: Candidate, error: SpecError) -> Trial:
+    first = next((d for d in error.diagnostics if d.severity is Severity.ERROR), error.diagnostics[0])
+    return Trial(candidate, Status.REJECTED, first.code, first.message)
+
+
+def lower_bound(program: Program, target: Target, product: Product, sizes: Mapping[str, int]) -> float:
+    """Seconds that no kernel of this grid can beat: the matrix units of the busiest compute unit at the peak clock.
+
+    A compute unit gets at least the blocks divided by the compute units, rounded up; `persistent` and `stream_k` grids
+    hand out tiles and K-steps instead.
+    """
+    m, n, k = (d.size if d.size is not None else sizes[d.name] for d in (program.m, program.n, program.k))
+    rows, cols, _ = program.block
+    parts = program.grid.count if program.grid.name == "split_k" else 1
+    tiles = -(-m // rows) * -(-n // cols) * parts
+    share = tiles / product.compute_units
+    busiest = share if program.grid.name == "stream_k" else float(-(-tiles // product.compute_units))
+    rates = [i.flops_per_cycle for i in target.mfma_shapes(program.a.tensor.dtype.spelling)]
+    return busiest * 2 * rows * cols * (k / parts) / (max(rates) * target.simds_per_cu * product.clock_mhz * 1e6)
+
+
+def measure(setting: Setting, candidate: Candidate) -> Trial:
+    """Check, compile and predict `candidate`."""
+    from tkgen.predict import PredictError, predict
+
+    found = check(setting, candidate)
+    if found.status is Status.REJECTED:
+        return found
+    try:
+        build = setting.load(candidate).build(cxx=setting.cxx).check()
+        prediction = predict(build, setting.sizes, setting.product, what_if=False)
+    except SpecError as error:
+        return _rejected(candidate, error)
+    except (ToolchainError, PredictError, ValueError) as error:
+        return replace(found, status=Status.FAILED, message=str(error))
+    return replace(
+        found,
+        status=Status.PREDICTED,
+        seconds=prediction.seconds,
+        tflops=prediction.tflops,
+        limiter=prediction.limiter,
+        registers=registers(build),
+        lds_bytes=build.lds_bytes,
+        waves_per_simd=build.occupancy.waves_per_simd,
+    )
+
+
+def registers(build: Build) -> int:
+    """Registers per lane that one wave is allotted, VGPR and AGPR together."""
+    return build.spec.target.allotted_registers(build.resources.vgpr, build.resources.agpr)
+
+
+def verify(setting: Setting, trial: Trial) -> Trial:
+    """Run the candidate at a small size, under three orders of the waves: right numbers, and nothing found."""
+    from tkgen.regression import size_cases
+    from tkgen.run import interleavings, run
+
+    try:
+        whole = setting.load(trial.candidate)
+        small = size_cases(whole)[2]
+        static = {d.name: small[d.name] for d in whole.program.dims if d.size is not None and d.name in small}
+        build = setting.load(trial.candidate, static).build(cxx=setting.cxx).check()
+        for order in interleavings(3):
+            tried = run(build, extents=small, order=order)
+            if not tried.ok:
+                wrong = f"{tried.comparison.wrong + tried.comparison.nan} elements wrong"
+                what = "; ".join(str(f) for f in tried.outcome.findings) or wrong
+                return replace(trial, verified=False, message=f"{order}: {what}")
+    except (SpecError, ToolchainError, ValueError) as error:
+        return replace(trial, verified=False, message=str(error))
+    return replace(trial, verified=True)
+
+
+def time_on_gpu(setting: Setting, trial: Trial) -> Trial:
+    """Launch the candidate on the GPU at the sizes of the request; median of 20 launches.
+
+    Raises:
+        ToolchainError: there is no GPU here, or its module cannot be built.
+    """
+    from tkgen.launching import run_spec
+
+    candidate = trial.candidate
+    defines = {**setting.fixed[candidate.spec], **dict(candidate.values), **setting.sizes}
+    row = run_spec(
+        Path(candidate.spec), defines, setting.target, setting.include_roots, "gpu", 0, 1, 1, setting.cxx
+    )[0]  # fmt: skip
+    if not row.comparison.right or row.milliseconds is None:
+        return replace(trial, verified=False, message="wrong numbers on the GPU")
+    return replace(trial, gpu_seconds=row.milliseconds * 1e-3)
