@@ -1,0 +1,108 @@
+"""How strong the checks are: mutants of every spec's schedule, the checks' verdict, and the emulator's.
+
+    python benchmarks/mutation.py [SPEC...] [--every N] [--orders N] [--list] [--jobs N]
+
+A mutant that the checks accept and the emulator finds wrong is a defect of the checks. One that they reject and that is
+right in every order of the waves that was tried is a false alarm; `--list` names both. `--every 10` takes a tenth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tkgen.diagnostics import SpecError
+from tkgen.run import interleavings
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "checks"))
+from mutants import mutants
+from referee import Referee, rejected, small
+
+SPECS = Path(__file__).parent.parent / "specs"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One mutant: the codes with which the checks reject it, and what the emulator finds wrong."""
+
+    spec: str
+    kind: str
+    what: str
+    codes: tuple[str, ...]
+    fault: str
+
+    @property
+    def sort(self) -> str:
+        """`caught`, `escaped`, `false alarm` or `harmless`."""
+        if self.codes:
+            return "caught" if self.fault else "false alarm"
+        return "escaped" if self.fault else "harmless"
+
+
+def trials(path: Path, every: int, orders: int) -> list[Trial]:
+    """All mutants of a spec, or each `every`-th, tried."""
+    return list(_trials(path, every, orders))
+
+
+def _trials(path: Path, every: int, orders: int) -> Iterator[Trial]:
+    try:
+        spec = small(path)
+    except SpecError as error:
+        print(f"{path.stem}: {error}", file=sys.stderr)
+        return
+    referee = Referee(spec, interleavings(orders))
+    changed = (mutant for mutant in mutants(spec.plan) if referee.changes(mutant.plan))
+    for number, mutant in enumerate(changed):
+        if number % every == 0:
+            yield Trial(path.stem, mutant.kind, mutant.what, rejected(spec, mutant.plan), referee.fault(mutant.plan))
+
+
+def table(found: list[Trial], by: str) -> Table:
+    """Counts of the trials by spec or by kind."""
+    result = Table(title=f"mutants by {by}")
+    result.add_column(by)
+    for name in ("mutants", "rejected", "accepted", "escaped", "false alarms"):
+        result.add_column(name, justify="right")
+    names = sorted({getattr(t, by) for t in found})
+    for name in [*names, "all"]:
+        group = [t for t in found if name == "all" or getattr(t, by) == name]
+        sorts = Counter(t.sort for t in group)
+        rejections = sorts["caught"] + sorts["false alarm"]
+        numbers = (len(group), rejections, len(group) - rejections, sorts["escaped"], sorts["false alarm"])
+        result.add_row(name, *map(str, numbers), end_section=name == names[-1])
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("specs", nargs="*", type=Path, default=sorted(SPECS.glob("*.tk")))
+    parser.add_argument("--every", type=int, default=1, help="try every N-th mutant of a spec")
+    parser.add_argument("--orders", type=int, default=3, help="orders of the waves to try")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--list", action="store_true", help="name what escaped and the false alarms")
+    args = parser.parse_args()
+    with ProcessPoolExecutor(args.jobs) as pool:
+        tried = pool.map(trials, args.specs, [args.every] * len(args.specs), [args.orders] * len(args.specs))
+        found = [t for group in tried for t in group]
+    console = Console()
+    for sort in ("escaped", "false alarm") if args.list else ():
+        for t in (t for t in found if t.sort == sort):
+            codes = f" [{', '.join(t.codes)}]" if t.codes else ""
+            console.print(f"{sort}: {t.spec}: {t.kind}: {t.what}{codes} {t.fault}", markup=False, soft_wrap=True)
+    console.print(table(found, "spec"))
+    console.print(table(found, "kind"))
+    alarms = sum(t.sort == "false alarm" for t in found)
+    console.print(f"{len(found)} mutants, {sum(t.sort == 'escaped' for t in found)} escaped, "
+                  f"{alarms} false alarms ({100 * alarms / max(len(found), 1):.1f} %)")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

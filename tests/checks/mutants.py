@@ -1,0 +1,284 @@
+"""Mutants of a plan: one thing about its schedule changed, as a slip of the pen would.
+
+    for mutant in mutants(plan):
+        mutant.kind, mutant.what, mutant.plan
+
+Every mutant can be lowered and run, so that an emulator can say whether it is right. A change is made alike in the
+programs of all waves of a role; barriers are changed in all roles, or, as kinds of their own, in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tkgen.ir.ops import LOADS, Action, Op, Placed, Step, WaveProgram
+from tkgen.ir.types import Program
+from tkgen.schedule import Plan
+
+SEGMENTS = ("prologue", "body", "epilogue")
+DATA = LOADS | {Action.READ, Action.MULTIPLY}
+
+Edit = Callable[[tuple[Placed, ...]], tuple[Placed, ...] | None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`kind` as the benchmark counts them, `what` in words; `plan` is the mutated one."""
+
+    kind: str
+    what: str
+    plan: Plan
+
+
+def mutants(plan: Plan) -> Iterator[Mutant]:
+    """All mutants of `plan`, in a fixed order; plans that come out unchanged are left out."""
+    for made in _all(plan):
+        if made.plan.waves != plan.waves or made.plan.program != plan.program:
+            yield made
+
+
+def _all(plan: Plan) -> Iterator[Mutant]:
+    for make in (_barriers, _waits, _slots, _orders, _steps, _fragments, _missing, _zeros, _stores, _phases):
+        yield from make(plan)
+    yield from _collectives(plan)
+    yield from _accumulators(plan)
+
+
+# ---------------------------------------------------------------- how a change is made
+
+
+def _edited(plan: Plan, segment: str, edit: Edit, role: str | None = None) -> Plan | None:
+    """`plan` with `edit` done in a segment of every wave's program, or one role's; None where it cannot be."""
+    waves: list[WaveProgram] = []
+    for wave in plan.waves:
+        if role is None or wave.role == role:
+            changed = edit(getattr(wave, segment))
+            if changed is None:
+                return None
+            wave = replace(wave, **{segment: changed})
+        waves.append(wave)
+    return replace(plan, waves=tuple(waves))
+
+
+def _made(kind: str, what: str, plan: Plan | None) -> Iterator[Mutant]:
+    if plan is not None:
+        yield Mutant(kind, what, plan)
+
+
+def _each(plan: Plan, wanted: Callable[[Op], bool]) -> Iterator[tuple[str, str, int, Placed]]:
+    """(role, segment, position, operation) of every operation that is wanted, once for each role."""
+    seen: set[str] = set()
+    for wave in plan.waves:
+        if wave.role not in seen:
+            seen.add(wave.role)
+            for segment in SEGMENTS:
+                for i, placed in enumerate(getattr(wave, segment)):
+                    if wanted(placed.op):
+                        yield wave.role, segment, i, placed
+
+
+def _with(position: int, *new: Placed) -> Edit:
+    """Puts `new` in place of the operation at `position`."""
+    return lambda ops: (*ops[:position], *new, *ops[position + 1 :])
+
+
+def _nth(action: Action, n: int, ops: Sequence[Placed]) -> int | None:
+    found = [i for i, p in enumerate(ops) if p.op.action is action]
+    return found[n] if n < len(found) else None
+
+
+# ---------------------------------------------------------------- barriers and waits
+
+
+def _barriers(plan: Plan) -> Iterator[Mutant]:
+    for segment in SEGMENTS:
+        count = max(sum(p.op.action is Action.BARRIER for p in getattr(w, segment)) for w in plan.waves)
+        for n in range(count):
+
+            def dropped(ops: tuple[Placed, ...], n: int = n) -> tuple[Placed, ...] | None:
+                at = _nth(Action.BARRIER, n, ops)
+                return None if at is None else _with(at)(ops)
+
+            def doubled(ops: tuple[Placed, ...], n: int = n) -> tuple[Placed, ...] | None:
+                at = _nth(Action.BARRIER, n, ops)
+                return None if at is None else _with(at, ops[at], ops[at])(ops)
+
+            where = f"barrier {n} of the {segment}"
+            yield from _made("drop barrier", where, _edited(plan, segment, dropped))
+            yield from _made("duplicate barrier", where, _edited(plan, segment, doubled))
+            for direction in (-1, 1):
+
+                def moved(ops: tuple[Placed, ...], n: int = n, direction: int = direction) -> tuple[Placed, ...] | None:
+                    at = _nth(Action.BARRIER, n, ops)
+                    return None if at is None else _moved(ops, at, direction)
+
+                way = "up" if direction < 0 else "down"
+                yield from _made("move barrier", f"{where} {way}", _edited(plan, segment, moved))
+            for role in {w.role for w in plan.waves} if len(plan.program.roles) > 1 else ():
+                yield from _made("barrier in one role", f"drop {where}, {role}", _edited(plan, segment, dropped, role))
+                yield from _made(
+                    "barrier in one role", f"double {where}, {role}", _edited(plan, segment, doubled, role)
+                )
+
+
+def _moved(ops: tuple[Placed, ...], at: int, direction: int) -> tuple[Placed, ...] | None:
+    """An operation moved past the next one that touches data, alone."""
+    to = at + direction
+    while 0 <= to < len(ops) and ops[to].op.action not in DATA:
+        to += direction
+    if not 0 <= to < len(ops):
+        return None
+    rest = [*ops[:at], *ops[at + 1 :]]
+    rest.insert(to, ops[at])
+    return tuple(rest)
+
+
+def _waits(plan: Plan) -> Iterator[Mutant]:
+    for role, segment, i, placed in _each(plan, lambda op: op.action is Action.WAIT):
+        where = f"`{placed.op}` at {i} of the {segment}, {role}"
+        yield from _made("drop wait", where, _edited(plan, segment, _with(i), role))
+        yield from _made("duplicate wait", where, _edited(plan, segment, _with(i, placed, placed), role))
+        weaker = replace(placed, op=replace(placed.op, count=placed.op.count + 4))
+        yield from _made("weaken wait", where, _edited(plan, segment, _with(i, weaker), role))
+        other = replace(placed, op=replace(placed.op, counter="vm" if placed.op.counter == "lds" else "lds"))
+        yield from _made("wait on the other counter", where, _edited(plan, segment, _with(i, other), role))
+        for direction in (-1, 1):
+            way = "up" if direction < 0 else "down"
+            yield from _made(
+                "move wait",
+                f"{where} {way}",
+                _edited(plan, segment, lambda ops, i=i, d=direction: _moved(ops, i, d), role),  # type: ignore[misc]
+            )
+    for role, segment, i, _ in _each(plan, lambda op: op.action is Action.FENCE):
+        yield from _made("drop fence", f"fence at {i} of the {segment}, {role}", _edited(plan, segment, _with(i), role))
+
+
+# ---------------------------------------------------------------- operations on data
+
+
+def _slots(plan: Plan) -> Iterator[Mutant]:
+    for role, segment, i, placed in _each(plan, lambda op: op.writes_lds or op.action is Action.READ):
+        if plan.program.operand(placed.op.operand).buffers > 1:
+            shifted = replace(placed, op=replace(placed.op, slot_shift=1))
+            where = f"`{placed}` of the {segment}, {role}"
+            yield from _made("shift slot", where, _edited(plan, segment, _with(i, shifted), role))
+
+
+def _orders(plan: Plan) -> Iterator[Mutant]:
+    """Neighbouring operations on data the other way round."""
+    for role, segment, i, placed in _each(plan, lambda op: op.action in DATA):
+
+        def swapped(ops: tuple[Placed, ...], i: int = i) -> tuple[Placed, ...] | None:
+            other = next((j for j in range(i + 1, len(ops)) if ops[j].op.action in DATA), None)
+            if other is None:
+                return None
+            return (*ops[:i], ops[other], *ops[i + 1 : other], ops[i], *ops[other + 1 :])
+
+        where = f"`{placed}` with the next in the {segment}, {role}"
+        yield from _made("swap order", where, _edited(plan, segment, swapped, role))
+
+
+def _steps(plan: Plan) -> Iterator[Mutant]:
+    """An operation on the K-step before or after."""
+    for role, segment, i, placed in _each(plan, lambda op: op.action in LOADS or op.action is Action.READ):
+        for by in (-1, 1):
+            step = Step(placed.step.base, placed.step.offset + by)
+            if (step.base, step.offset < 0) == ("zero", True) or (step.base == "end" and step.offset >= 0):
+                continue  # no such step, so nothing could be emitted for it
+            changed = replace(placed, step=step)
+            where = f"`{placed}` of the {segment} by {by:+d}, {role}"
+            yield from _made("shift step", where, _edited(plan, segment, _with(i, changed), role))
+
+
+def _fragments(plan: Plan) -> Iterator[Mutant]:
+    """Fragments or slices left out, or another in their place."""
+    for role, segment, i, placed in _each(plan, lambda op: op.action in (Action.READ, Action.MULTIPLY)):
+        for name in ("rows", "cols", "slices"):
+            values = getattr(placed.op, name)
+            where = f"{name} of `{placed}` of the {segment}, {role}"
+            if len(values) > 1:
+                fewer = replace(placed, op=replace(placed.op, **{name: values[:-1]}))
+                yield from _made("leave out fragment", where, _edited(plan, segment, _with(i, fewer), role))
+        extents = {"rows": plan.program.accumulator.fragments[0], "cols": plan.program.accumulator.fragments[1]}
+        for name, count in {**extents, "slices": plan.program.a.slices}.items():
+            values = getattr(placed.op, name)
+            if len(values) == 1 and count > 1:
+                other = replace(placed, op=replace(placed.op, **{name: ((values[0] + 1) % count,)}))
+                where = f"{name} of `{placed}` of the {segment}, {role}"
+                yield from _made("permute coordinate", where, _edited(plan, segment, _with(i, other), role))
+
+
+def _missing(plan: Plan) -> Iterator[Mutant]:
+    for role, segment, i, placed in _each(plan, lambda op: op.action in DATA):
+        where = f"`{placed}` of the {segment}, {role}"
+        yield from _made(f"drop {placed.op.action.value}", where, _edited(plan, segment, _with(i), role))
+        yield from _made(
+            f"duplicate {placed.op.action.value}", where, _edited(plan, segment, _with(i, placed, placed), role)
+        )
+
+
+def _zeros(plan: Plan) -> Iterator[Mutant]:
+    for role, segment, i, placed in _each(plan, lambda op: op.action is Action.ZERO):
+        yield from _made("skip zero", "all", _edited(plan, segment, _with(i), role))
+        for name in ("rows", "cols"):
+            values = getattr(placed.op, name)
+            if len(values) > 1:
+                fewer = replace(placed, op=replace(placed.op, **{name: values[:-1]}))
+                yield from _made("skip zero", f"the last of the {name}", _edited(plan, segment, _with(i, fewer), role))
+
+
+def _stores(plan: Plan) -> Iterator[Mutant]:
+    for role, segment, i, placed in _each(plan, lambda op: op.action is Action.STORE):
+        yield from _made("drop store", "all", _edited(plan, segment, _with(i), role))
+        yield from _made("duplicate store", "all", _edited(plan, segment, _with(i, placed, placed), role))
+        for name in ("rows", "cols"):
+            values = getattr(placed.op, name)
+            if len(values) > 1:
+                fewer = replace(placed, op=replace(placed.op, **{name: values[:-1]}))
+                yield from _made("drop store", f"the last of the {name}", _edited(plan, segment, _with(i, fewer), role))
+
+
+def _phases(plan: Plan) -> Iterator[Mutant]:
+    """Some waves a barrier earlier or later than they should be."""
+    for n, wave in enumerate(plan.waves):
+        for by in (-1, 1):
+            phase = wave.phase + by
+            if phase >= 0 and len(plan.waves) > 1:
+                waves = (*plan.waves[:n], replace(wave, phase=phase), *plan.waves[n + 1 :])
+                yield from _made(
+                    "change phase", f"{wave.role} {wave.waves[0]}.. to {phase}", replace(plan, waves=waves)
+                )
+    if len(plan.waves) == 1 and len(plan.waves[0].waves) > 1:
+        wave, half = plan.waves[0], len(plan.waves[0].waves) // 2
+        early, late = replace(wave, waves=wave.waves[:half]), replace(wave, waves=wave.waves[half:], phase=1)
+        yield from _made("change phase", "half of the waves a barrier late", replace(plan, waves=(early, late)))
+
+
+# ---------------------------------------------------------------- roles and fragments
+
+
+def _collectives(plan: Plan) -> Iterator[Mutant]:
+    program = plan.program
+    for n, role in enumerate(program.roles):
+        for kind, group in (("shrink collective", role.group // 2), ("grow collective", role.group * 2)):
+            if role.loads and 0 < group <= 16:
+                roles = (*program.roles[:n], replace(role, group=group), *program.roles[n + 1 :])
+                yield from _made(kind, f"{role.name} to {group}", _reprogrammed(plan, replace(program, roles=roles)))
+
+
+def _accumulators(plan: Plan) -> Iterator[Mutant]:
+    """Other fragments of the output, or in another place."""
+    program = plan.program
+    acc = program.accumulator
+    flipped = replace(acc, interleaved=not acc.interleaved)
+    yield from _made("permute coordinate", "interleaved", _reprogrammed(plan, replace(program, accumulator=flipped)))
+    role = program.compute
+    assert role.shape is not None
+    if role.shape[0] != role.shape[1]:
+        turned = tuple(replace(r, shape=(role.shape[1], role.shape[0])) if r is role else r for r in program.roles)
+        yield from _made("permute coordinate", "wave grid", _reprogrammed(plan, replace(program, roles=turned)))
+
+
+def _reprogrammed(plan: Plan, program: Program) -> Plan:
+    return replace(plan, program=program)
