@@ -31,6 +31,12 @@ REJECTED = {
         "    cluster multiply\n",
         {"E302"},
     ),
+    # Fewer K-steps than blocks that share them: no step is ever done, so no barrier is ever met.
+    "more parts than steps": (
+        HEAD + "  grid split_k(5)\n  shared A, B\n" + BODY + "  schedule\n    cluster load A B\n"
+        "    cluster read A B  multiply\n",
+        {"E608"},
+    ),
 }
 
 

@@ -433,7 +433,8 @@ def _redundant_barriers(plan: Plan) -> Iterator[Diagnostic]:
     candidates = [
         n
         for n in range(min(map(_barriers, plan.bodies)))
-        if all(op.span and not covers[id(op)].alone for op in _nth(plan, n))
+        # A barrier that no K-step reaches is no subject: something else is wrong.
+        if all(op.span and id(op) in covers and not covers[id(op)].alone for op in _nth(plan, n))
     ]
     budget = PROOFS
     removed: list[int] = []
