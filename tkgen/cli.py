@@ -953,10 +953,23 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
         raise typer.Exit(OK)
 
 
+# Packages that only some commands need, and the extra that brings them.
+EXTRAS = {"torch": "emulate", "numpy": "emulate", "tinygrad": "emulate", "pygls": "lsp", "lsprotocol": "lsp",
+          "optuna": "tune", "pybind11": "module"}  # fmt: skip
+
+
 def main() -> None:
     """The console entry point: whatever goes wrong, a message and an exit code, never a traceback."""
     try:
         app()
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package not in EXTRAS:
+            raise
+        _complain(
+            f"error: this command needs {package}, which is not installed: pip install 'tkgen[{EXTRAS[package]}]'"
+        )
+        sys.exit(TOOLCHAIN)
     except KeyboardInterrupt:
         _complain("interrupted")
         sys.exit(130)

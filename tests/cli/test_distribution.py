@@ -69,3 +69,7 @@ def test_a_fresh_environment_builds_a_bundled_spec_from_any_folder(built: Path, 
         )
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
     assert (elsewhere / "out" / "mine.hsaco").read_bytes()[:4] == b"\x7fELF"
+    done = subprocess.run(
+        [python, "-m", "tkgen", "run", "mine.tk"], cwd=elsewhere, capture_output=True, text=True, env=environ
+    )
+    assert done.returncode == 3 and "pip install 'tkgen[emulate]'" in done.stderr and "Traceback" not in done.stderr
