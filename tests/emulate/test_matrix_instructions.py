@@ -292,3 +292,65 @@ def test_not_a_number_and_infinity(assemble):
         assert math.isnan(got[r, lane]) if j == 7 else got[r, lane] == math.inf
         lane, r = op.place(4, j, 0)
         assert math.isnan(got[r, lane]) if j == 7 else got[r, lane] == -math.inf
+
+
+FORMATS = {"fp8": (0, 8, 4, 3), "bf8": (1, 8, 5, 2), "fp6": (2, 6, 2, 3), "bf6": (3, 6, 3, 2), "fp4": (4, 4, 2, 1)}  # code, bits, e, m
+
+
+def small_value(code: np.ndarray, e: int, m: int) -> np.ndarray:
+    """The OCP formats' values; NaN and infinity codes are not used here."""
+    bias = (1 << (e - 1)) - 1
+    exponent, mantissa = code >> m & ((1 << e) - 1), code & ((1 << m) - 1)
+    size = np.where(exponent == 0, mantissa * 2.0 ** (1 - bias - m), (mantissa + (1 << m)) * 2.0 ** (exponent - bias - m))
+    return np.where(code >> (e + m) & 1, -size, size)
+
+
+@pytest.mark.parametrize("m", [16, 32])
+@pytest.mark.parametrize(("kind_a", "kind_b"), [("fp8", "fp8"), ("bf8", "fp4"), ("fp6", "bf6"), ("fp4", "fp4")])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_formats_and_scales_of_gfx950(assemble, m, kind_a, kind_b, scaled):
+    k = 128 if m == 16 else 64
+    rng = np.random.default_rng(12)
+
+    def operand(kind: str) -> tuple[np.ndarray, np.ndarray]:
+        """Registers [8, 64] and values [m, k]."""
+        _, bits, e, mantissa = FORMATS[kind]
+        codes = rng.integers(0, 1 << bits, (m, k))
+        if bits == 8:
+            codes &= ~(1 << (e + mantissa - 1))  # keep exponents small and clear of the NaNs
+        groups = 64 // m
+        lanes = np.zeros((64, 32), dtype=np.int64)
+        for x in range(k):
+            if bits == 8:  # two runs of sixteen, half of K apart
+                lane, element = x // 16 % groups, x % 16 + 16 * (x // (16 * groups))
+            else:
+                lane, element = x // 32, x % 32
+            lanes[lane * m : (lane + 1) * m, element] = codes[:, x]
+        bit_rows = (lanes[:, :, None] >> np.arange(bits) & 1).reshape(64, -1).astype(np.uint8)
+        packed = np.packbits(bit_rows, axis=1, bitorder="little")
+        packed = np.pad(packed, ((0, 0), (0, 32 - packed.shape[1])))
+        return np.ascontiguousarray(packed).view(np.uint32).T, small_value(codes, e, mantissa)
+
+    (a, va), (b, vb) = operand(kind_a), operand(kind_b)
+    scales = rng.integers(120, 134, (2, 64, 4), dtype=np.int64)
+    c = rng.integers(-50, 50, (1, m, m)).astype(np.float32)
+    op = Mfma(f"v_mfma_f32_{m}x{m}x{k}_f8f6f4")
+    inputs = np.concatenate([a, b, spread(op, c), np.ascontiguousarray(scales.astype(np.uint8)).view(np.uint32)[..., 0]])
+    registers = [f"v{10 + i}" for i in range(8)] + [f"v{20 + i}" for i in range(8)] + [f"v{32 + i}" for i in range(m * m // 64)] + ["v50", "v51"]
+    body = "".join(f"  global_load_dword {r}, v1, s[8:9]\n  s_add_u32 s8, s8, 256\n  s_addc_u32 s9, s9, 0\n" for r in registers)
+    rows = {"fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4}
+    last = 31 + m * m // 64
+    name = "v_mfma_scale_f32" if scaled else "v_mfma_f32"
+    sources = f"v[10:{9 + rows[kind_a]}], v[20:{19 + rows[kind_b]}], v[32:{last}]"
+    scale = ", v50, v51 op_sel:[1,0] op_sel_hi:[0,1]" if scaled else ""  # byte 1 for A, byte 2 for B
+    body += f"  s_waitcnt vmcnt(0)\n  {name}_{m}x{m}x{k}_f8f6f4 v[64:{last + 32}], {sources}{scale} cbsz:{FORMATS[kind_a][0]} blgp:{FORMATS[kind_b][0]}\n  s_nop 15\n"
+    body += "".join(f"  global_store_dword v1, v{64 + i}, s[10:11]\n  s_add_u32 s10, s10, 256\n  s_addc_u32 s11, s11, 0\n" for i in range(m * m // 64))
+    out = np.zeros((m * m // 64, 64), dtype=np.uint32)
+    outcome = frame.run_body(assemble, body, inputs, out, "gfx950", watch=True)
+    assert outcome.completed and [str(f) for f in outcome.findings] == []
+    if scaled:
+        for values, chosen in ((va, scales[0, :, 1]), (vb, scales[1, :, 2])):
+            for x in range(k):
+                values[:, x] *= 2.0 ** (chosen[np.arange(m) + m * (x // 32)] - 127)
+    want = (va @ vb.T)[None] + c
+    np.testing.assert_allclose(out.view(np.float32), spread(op, want.astype(np.float32)).view(np.float32), rtol=3e-6, atol=1e-5 * np.abs(va).max() * np.abs(vb).max())

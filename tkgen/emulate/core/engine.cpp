@@ -41,10 +41,18 @@ bool is_vector_alu(const Op& op) { return op.encoding >= ENC_VOP1 && op.encoding
 
 // The registers of an instruction that is no memory access. False if an operand cannot exist.
 bool describe(const Op& op, const Info& info, Use& use) {
+  // v_mfma_*_f8f6f4: the formats say how many registers A and B take.
+  constexpr uint8_t FORMAT_REGISTERS[8] = {8, 8, 6, 6, 4, 8, 8, 8};
+  const bool formats = op.encoding == ENC_MFMA && std::strstr(info.name, "f8f6f4");
   for (int i = 0; i < 3; ++i) {
     if (!info.src[i]) continue;
     if (!legal_source(op.src[i])) return false;
-    use.add(op.src[i], info.src[i], 0);
+    use.add(op.src[i], formats && i < 2 ? FORMAT_REGISTERS[(i ? op.blgp : op.cbsz) & 7] : info.src[i], 0);
+  }
+  for (int i = 0; i < 2 && op.flags & F_SCALED; ++i) {
+    const uint16_t scale = op.control >> 9 * i & 511;
+    if (!formats || !legal_source(scale)) return false;
+    use.add(scale, 1, 0);
   }
   if (info.flags & READS_DST) use.add(op.dst, info.dst, 0);
   if (info.dst) use.add(op.dst, info.dst, Use::WRITES);
@@ -91,7 +99,7 @@ void Engine::load() {
     Use use;
     use.info_flags = info->flags;
     const bool good = info->flags & MEMORY ? describe_memory(op, *info, launch.target, use) : describe(op, *info, use);
-    handlers_[i] = !good || !legal(use) ? illegal_instruction : op.flags & (F_GDS | F_SCALED) ? unsupported_instruction : info->run;
+    handlers_[i] = !good || !legal(use) ? illegal_instruction : op.flags & F_GDS ? unsupported_instruction : info->run;
     uses_[i] = use;
   }
 }

@@ -12,12 +12,17 @@
 //   CDNA3: groups of 8 k (4 for xf32): products are cut toward zero 24 bits below the largest exponent of the group and
 //     added exactly; that sum, cut 31 bits below the larger of its and C's exponent, and C, cut at 24 bits (both toward
 //     minus infinity), are added and rounded once. fp8: groups of 16 k, even and odd k cut and summed apart first.
-// CDNA4 has not been measured; it is taken to compute as CDNA3 does.
+// CDNA4 has not been measured; it is taken to compute as CDNA3 does, and its f8f6f4 forms as CDNA3's fp8 ones.
+//
+// f8f6f4 (CDNA4; layouts after "Matrix Core Programming on AMD CDNA3 and CDNA4", AMD ROCm blogs): CBSZ and BLGP name the
+// formats of A and B. A lane holds 32 values: in fp8 and bf8 two runs of 16 k, half of K apart, in the narrower formats 32
+// consecutive k. The scaled form multiplies each 32 consecutive k of a row by a power of two, 2^(code - 127), that stands in
+// the scale register of lane i + M (k / 32), in the byte that op_sel names.
 #include "lanes.h"
 
 namespace {
 
-enum class Type : uint8_t { F32, XF32, F16, BF16, I8, F64, FP8, BF8 };
+enum class Type : uint8_t { F32, XF32, F16, BF16, I8, F64, FP8, BF8, FP6, BF6, FP4 };
 
 struct Shape {
   int m, n, k, blocks;
@@ -30,6 +35,8 @@ int width_of(Type t) {  // bits per value
     case Type::F64: return 64;
     case Type::F32: case Type::XF32: return 32;
     case Type::F16: case Type::BF16: return 16;
+    case Type::FP6: case Type::BF6: return 6;
+    case Type::FP4: return 4;
     default: return 8;
   }
 }
@@ -53,6 +60,9 @@ float decode(const Wave& w, Type t, uint32_t x) {
     case Type::BF16: return bfloat_to_float(x & 0xffff);
     case Type::FP8: return ocp ? small_to_float<4, 3, false>(x) : small_to_float<4, 3, true>(x);
     case Type::BF8: return ocp ? small_to_float<5, 2, false>(x) : small_to_float<5, 2, true>(x);
+    case Type::FP6: return tiny_to_float<2, 3>(x);
+    case Type::BF6: return tiny_to_float<3, 2>(x);
+    case Type::FP4: return tiny_to_float<2, 1>(x);
     default: return 0;
   }
 }
@@ -63,6 +73,8 @@ int smallest_exponent(const Wave& w, Type t) {
     case Type::F16: return -14;
     case Type::FP8: return ocp ? -6 : -7;
     case Type::BF8: return ocp ? -14 : -15;
+    case Type::FP6: case Type::FP4: return 0;
+    case Type::BF6: return -2;
     default: return -126;
   }
 }
@@ -294,6 +306,55 @@ void multiply_f64(Wave& w, const Op& op, const Shape& s) {
   for (int r = 0; r < 2 * count; ++r) std::memcpy(w.v[op.dst - 256 + r], d[r], sizeof d[r]);
 }
 
+// --- f8f6f4 -------------------------------------------------------------------------------------------------------
+
+constexpr Type FORMATS[] = {Type::FP8, Type::BF8, Type::FP6, Type::BF6, Type::FP4};
+
+uint32_t packed_value(const Lanes* rows, int width, int lane, int element) {
+  const int bit = width * element;
+  uint64_t pair = rows[bit / 32].lo[lane];
+  if (bit % 32 + width > 32) pair |= uint64_t(rows[bit / 32 + 1].lo[lane]) << 32;
+  return uint32_t(pair >> bit % 32) & ((1u << width) - 1);
+}
+
+void gather_scaled(Wave& w, const Op& op, const Shape& s, int i, Type type, Operand& out) {
+  const int width = width_of(type), groups = LANES / s.m;
+  const int smallest = smallest_exponent(w, type);
+  Lanes rows[8], scale;
+  fetch_rows(w, op, i, width, rows);
+  const bool scaled = op.flags & F_SCALED;
+  if (scaled) fetch_code(w, op, uint16_t(op.control >> 9 * i & 511), Kind::B32, scale);
+  const int byte = (op.opsel >> i & 1) | (op.opsel >> (2 + i) & 1) << 1;
+  for (int k = 0; k < s.k; ++k)
+    for (int x = 0; x < s.m; ++x) {
+      const int group = width == 8 ? k / 16 % groups : k / 32, element = width == 8 ? k % 16 + 16 * (k / (16 * groups)) : k % 32;
+      const float f = decode(w, type, packed_value(rows, width, x + s.m * group, element));
+      const uint32_t code = scaled ? scale.lo[x + s.m * (k / 32)] >> 8 * byte & 255 : 127;
+      const double factor = code == 255 ? std::numeric_limits<double>::quiet_NaN() : power(int(code) - 127);
+      out.value[k][x] = double(f) * factor;
+      out.exponent[k][x] = int16_t(f == 0 ? ZERO_EXPONENT : exponent_of(f, smallest) + int(code) - 127);
+    }
+}
+
+void multiply_f8f6f4(Wave& w, const Op& op, const Shape& s) {
+  if (op.cbsz > 4 || op.blgp > 4) return w.engine->fatal(UNSUPPORTED, w);
+  Operand a, b;
+  Lanes c_rows[16];
+  const int count = accumulators(s);
+  fetch_rows(w, op, 2, count, c_rows);
+  gather_scaled(w, op, s, 0, FORMATS[op.cbsz], a);
+  gather_scaled(w, op, s, 1, FORMATS[op.blgp], b);
+  alignas(64) uint32_t d[16][LANES];
+  for (int i = 0; i < s.m; ++i) {
+    float c[MAX_MN];
+    int lane, r;
+    for (int j = 0; j < s.n; ++j) place(s, 0, i, j, lane, r), c[j] = bits<float>(c_rows[r].lo[lane]);
+    row_fp8(s, a, b, i, c);
+    for (int j = 0; j < s.n; ++j) place(s, 0, i, j, lane, r), d[r][lane] = bits<uint32_t>(c[j]);
+  }
+  for (int r = 0; r < count; ++r) std::memcpy(w.v[op.dst - 256 + r], d[r], sizeof d[r]);
+}
+
 constexpr uint8_t rows_in(int m, int k, int blocks, int width) {
   const int n = m * k * blocks * width / (LANES * 32);
   return uint8_t(n ? n : 1);
@@ -329,6 +390,8 @@ const Info TABLE[] = {
     MI(v_mfma_i32_16x16x32_i8, 16, 32, 1), MI(v_mfma_i32_32x32x32_i8, 32, 32, 1), MI(v_mfma_i32_16x16x64_i8, 16, 64, 1),
     MFMA(v_mfma_f64_16x16x4_f64, multiply_f64, 16, 4, 1, F64, F64, 64, 2, false),
     MFMA(v_mfma_f64_4x4x4_4b_f64, multiply_f64, 4, 4, 4, F64, F64, 64, 2, false),
+    MFMA(v_mfma_f32_16x16x128_f8f6f4, multiply_f8f6f4, 16, 128, 1, FP8, FP8, 8, 1, false),
+    MFMA(v_mfma_f32_32x32x64_f8f6f4, multiply_f8f6f4, 32, 64, 1, FP8, FP8, 8, 1, false),
     M8(v_mfma_f32_16x16x32_bf8_bf8, 16, 32, BF8, BF8), M8(v_mfma_f32_16x16x32_bf8_fp8, 16, 32, BF8, FP8),
     M8(v_mfma_f32_16x16x32_fp8_bf8, 16, 32, FP8, BF8), M8(v_mfma_f32_16x16x32_fp8_fp8, 16, 32, FP8, FP8),
     M8(v_mfma_f32_32x32x16_bf8_bf8, 32, 16, BF8, BF8), M8(v_mfma_f32_32x32x16_bf8_fp8, 32, 16, BF8, FP8),

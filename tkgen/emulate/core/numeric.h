@@ -98,6 +98,16 @@ inline float small_to_float(uint32_t x) {
   return sign * std::ldexp(float(mantissa | 1 << M), int(exponent) - bias - M);
 }
 
+// The OCP formats without infinities and NaNs: e2m3, e3m2, e2m1.
+template <int E, int M>
+inline float tiny_to_float(uint32_t x) {
+  constexpr int bias = (1 << (E - 1)) - 1;
+  const uint32_t mantissa = x & ((1 << M) - 1), exponent = x >> M & ((1 << E) - 1);
+  const float sign = x >> (E + M) & 1 ? -1.f : 1.f;
+  if (exponent == 0) return sign * std::ldexp(float(mantissa), 1 - bias - M);
+  return sign * std::ldexp(float(mantissa | 1 << M), int(exponent) - bias - M);
+}
+
 // Overflow saturates when `saturate`; otherwise it gives infinity or NaN.
 template <int E, int M, bool FNUZ>
 inline uint32_t float_to_small(float f, bool saturate) {
