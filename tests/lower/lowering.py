@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from tkgen.ir.resolve import resolve
 from tkgen.kittens import include_dir
 from tkgen.lower import lower
 from tkgen.schedule import Plan, plan
 from tkgen.source import SourceFile
-from tkgen.syntax.parser import parse
+from tkgen.syntax.parser import parse, parse_path
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import CompileResult, compile_device
 from tkgen.toolchain.discover import find_compiler
+
+SPECS = Path(__file__).parents[2] / "specs"
+NAMES = sorted(path.stem for path in SPECS.glob("*.tk"))
+
+
+def spec_plan(name: str, defines: Mapping[str, int | None] | None = None) -> Plan:
+    """One of the specs, resolved and scheduled."""
+    return plan(resolve(parse_path(SPECS / f"{name}.tk", [SPECS]), defines))
+
+
+def target_of(schedule: Plan) -> str:
+    """The first target that a spec names."""
+    return next(iter(schedule.program.targets), "gfx942")
 
 
 def planned(text: str, defines: Mapping[str, int | None] | None = None) -> Plan:

@@ -11,20 +11,16 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from lowering import gemm, planned
+from lowering import NAMES, gemm, planned, spec_plan, target_of
 
-from tkgen.ir.resolve import resolve
 from tkgen.kittens import include_dir
 from tkgen.lower import harness_cpp, harness_python, lower
-from tkgen.schedule import Plan, plan
-from tkgen.syntax.parser import parse_path
+from tkgen.schedule import Plan
 
 torch = pytest.importorskip("torch")
 
-SPECS = Path(__file__).parents[2] / "specs"
 STUB = Path(__file__).parent / "hip_stub"
 CLANG = next((c for c in ("clang++-22", "clang++-21", "clang++-20", "clang++-19", "clang++") if shutil.which(c)), None)
-NAMES = sorted(p.stem for p in SPECS.glob("*.tk"))
 SCALED = gemm(
     "  scalar alpha : f32\n  scalar beta : f32 = 0.0\n  global D : f32[M, N]\n  global v : f32[M]\n"
     "  epilogue scale(alpha) | add(D, beta) | bias(v) | gelu_tanh\n",
@@ -36,11 +32,6 @@ HOSTILE = (
     "  block 128 x 128 step 32\n  waves 2 x 2\n  shared argparse, class buffers 1\n"
     "  accumulate sys : f32 tile 32 x 32\n  epilogue scale(seed)\n  store sys\n"
 )
-
-
-def spec_plan(name: str, defines: dict[str, int | None] | None = None) -> Plan:
-    path = SPECS / f"{name}.tk"
-    return plan(resolve(parse_path(path, [SPECS]), defines))
 
 
 def script(text: str) -> ModuleType:
@@ -58,7 +49,8 @@ def script(text: str) -> ModuleType:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_script_compiles(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}_check.py"
-    path.write_text(harness_python(spec_plan(name), "gfx942"))
+    schedule = spec_plan(name)
+    path.write_text(harness_python(schedule, target_of(schedule)))
     py_compile.compile(str(path), doraise=True)
 
 

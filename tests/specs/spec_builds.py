@@ -104,8 +104,10 @@ def planned(path: Path, defines: Mapping[str, int | None] | None = None) -> Plan
     return plan(resolve(parse_path(path, [path.parent]), defines))
 
 
-def compiled(path: Path, target: str = "gfx942", defines: Mapping[str, int | None] | None = None) -> Built:
+def compiled(path: Path, target: str | None = None, defines: Mapping[str, int | None] | None = None) -> Built:
+    """The spec at `path` for `target`, or for the first that it names."""
     schedule = planned(path, defines)
+    target = target or next(iter(schedule.program.targets), "gfx942")
     gpu = load_target(target)
     text = lower(schedule, target, str(path)).text
     result = compile_device(text, gpu, find_compiler(gpu), include_dirs=[include_dir()], source_name=f"{path.stem}.cpp")
@@ -113,15 +115,8 @@ def compiled(path: Path, target: str = "gfx942", defines: Mapping[str, int | Non
     return Built(schedule, text, result.asm, result.hsaco, result.warnings)
 
 
-def targets_of(name: str) -> list[str]:
-    """The targets of the `tk` dialect that a spec is for."""
-    known = ["gfx942", "gfx90a"]
-    wanted = re.search(r"^ +target (.*)$", (SPECS / f"{name}.tk").read_text(), re.MULTILINE)
-    return [t for t in known if wanted is None or t in wanted[1]]
-
-
 class Builds:
-    """Every spec for gfx942, compiled once; the first use starts all of the compilations."""
+    """Every spec for the first of its targets, compiled once; the first use starts all of the compilations."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(2)
