@@ -53,7 +53,21 @@ def render(model: KernelModel) -> Source:
     env = environment()
     scopes = [_scope(s) for s in model.scopes]
     block = env.get_template("block.jinja").render(m=model, scopes=scopes).rstrip("\n")
-    helpers = env.get_template("helpers.jinja").render(
+    helpers = _helpers(model) if model.helpers else ""
+    text = env.get_template("kernel.cpp.jinja").render(
+        m=model,
+        block=block,
+        helpers=f"\n{helpers.strip()}\n" if helpers else "",
+        needs_wave=bool(re.search(r"\bwave\b", block)),
+        members=[*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"],
+    )
+    text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
+    return Source(text, tuple(_spec_line(line) for line in text.split("\n")))
+
+
+def _helpers(model: KernelModel) -> str:
+    """The device functions that the kernel calls beside those of the headers."""
+    return environment().get_template("helpers.jinja").render(
         helpers=model.helpers,
         activations=model.helpers & ACTIVATIONS,
         exponential=model.helpers & (ACTIVATIONS - {"relu"}),
@@ -62,15 +76,6 @@ def render(model: KernelModel) -> Source:
         wide=model.wide,
         shape=model.shape,
     )
-    text = env.get_template("kernel.cpp.jinja").render(
-        m=model,
-        block=block,
-        helpers=f"\n{helpers.strip()}\n" if helpers.strip() else "",
-        needs_wave=bool(re.search(r"\bwave\b", block)),
-        members=[*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"],
-    )
-    text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
-    return Source(text, tuple(_spec_line(line) for line in text.split("\n")))
 
 
 def _spec_line(line: str) -> int:
