@@ -692,8 +692,7 @@ def sanitize(
     if how is Format.TEXT:
         errors = sum(d.severity.value == "error" for d in verdict.diagnostics)
         found = f"{errors or 'no'} finding{'s' if errors != 1 else ''}"
-        ran = f"{verdict.blocks} blocks on {verdict.schedules} schedules, {verdict.instructions} instructions"
-        _say(f"{file}: {found} in {ran}")
+        _say(f"{file}: {found}; {verdict.effort}")
     raise typer.Exit(OK if verdict.clean else WRONG)
 
 

@@ -10,7 +10,8 @@
     ```
 
 Behind `fails` and `passes` may stand the command line the example needs (`target=gfx950`, `-D M=100`), `fragment` for
-statements without a kernel, and `escaped` where the text is written with `\\x00`-style bytes that no page can hold.
+statements without a kernel, and `escaped` where the text is written with `\\x00`-style bytes that no page can hold. What
+`tkgen sanitize` finds has ```cpp examples, with the options of the launch behind `fails` and `passes`.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ class UnknownCode(LookupError):
 
 @dataclass(frozen=True)
 class Example:
-    """A spec in a page; `options` are the words behind `fails` or `passes`."""
+    """A spec in a page, or a `cpp` kernel; `options` are the words behind `fails` or `passes`."""
 
     text: str
     options: tuple[str, ...] = ()
+    language: str = "tk"
 
     @property
     def data(self) -> bytes:
@@ -75,8 +77,8 @@ def parse_page(code: str, markdown: str) -> Page:
     head = re.match(rf"# {code}: (.+)\n", markdown)
     if head is None:
         raise ValueError(f"the page of {code} must start with `# {code}: title`")
-    blocks = re.findall(r"^```tk (fails|passes)([^\n]*)\n(.*?)^```$", markdown, re.MULTILINE | re.DOTALL)
-    examples = [(kind, Example(text, tuple(options.split()))) for kind, options, text in blocks]
+    blocks = re.findall(r"^```(tk|cpp) (fails|passes)([^\n]*)\n(.*?)^```$", markdown, re.MULTILINE | re.DOTALL)
+    examples = [(kind, Example(text, tuple(options.split()), language)) for language, kind, options, text in blocks]
     prose = markdown[head.end() :].split("```", 1)[0].strip()
     return Page(
         code,
@@ -93,7 +95,7 @@ def explain_text(code: str) -> str:
     out: list[str] = []
     inside = False
     for line in page(code).markdown.splitlines():
-        fence = re.fullmatch(r"```(?:tk (fails|passes)(.*))?(?:text)?", line)
+        fence = re.fullmatch(r"```(?:(?:tk|cpp) (fails|passes)(.*))?(?:text)?", line)
         if fence:
             inside = not inside
             if fence[1]:
@@ -117,7 +119,7 @@ def book() -> str:
         *(f"| [{p.code}](#{_anchor(f'{p.code}: {p.title}')}) | {p.title} |" for p in pages),
     ]
     for p in pages:
-        text = re.sub(r"^```tk (fails|passes)[^\n]*$", r"\1:\n\n```", p.markdown, flags=re.MULTILINE)
+        text = re.sub(r"^```(?:tk|(cpp)) (fails|passes)[^\n]*$", r"\2:\n\n```\1", p.markdown, flags=re.MULTILINE)
         text = text.replace("fails:\n", "Wrong:\n").replace("passes:\n", "Right:\n")
         lines += ["", f"#{text.strip()}"]
     return "\n".join(lines) + "\n"

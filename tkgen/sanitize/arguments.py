@@ -17,14 +17,14 @@ import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from tkgen.emulate import Arg, Buffer, Outcome, Scalar, Struct
+from tkgen.emulate import Arg, Buffer, Kernel, Outcome, Scalar, Struct
 
 Check = Callable[[Outcome, Sequence[Arg]], str]
 """What is wrong with the numbers a launch left, in words; empty where they are right."""
@@ -263,6 +263,23 @@ def to_bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
     bits = values.view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16
     return np.where(np.isnan(values), 0x7FC0, rounded).astype(np.uint16)
+
+
+def named(args: Sequence[Arg], kernel: Kernel) -> list[Arg]:
+    """The same arguments, their buffers named after the kernel's parameters where they have no name of their own."""
+
+    def name(arg: Arg, given: str) -> Arg:
+        if isinstance(arg, Buffer) and not arg.name:
+            return replace(arg, name=given)
+        if isinstance(arg, Struct):
+            return replace(arg, fields=[name(f, f"member {i + 1} of {given}") for i, f in enumerate(arg.fields)])
+        return arg
+
+    def parameter(i: int) -> str:
+        known = kernel.explicit_arguments[i].name if i < len(kernel.explicit_arguments) else "#"
+        return f"argument {i + 1}" if known.startswith("#") else known.removesuffix(".coerce")
+
+    return [name(arg, parameter(i)) for i, arg in enumerate(args)]
 
 
 # ---------------------------------------------------------------- arguments by a Python function

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tkgen.diagnostics import Diagnostic, Severity
 from tkgen.emulate import launch as emulate
 from tkgen.run import interleavings
-from tkgen.sanitize.report import Seen, diagnostics, in_order, unwritten
+from tkgen.sanitize.arguments import named
+from tkgen.sanitize.report import Seen, diagnostics, in_order, is_spill, unwritten
 from tkgen.sanitize.subject import Launch, Subject
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.toolchain.metadata import read_resources
@@ -24,6 +25,13 @@ class Verdict:
     schedules: int
     blocks: int
     instructions: int
+
+    @property
+    def effort(self) -> str:
+        """How hard was looked, in words."""
+        blocks = f"{self.blocks} block{'s' if self.blocks != 1 else ''}"
+        schedules = f"{self.schedules} schedule{'s' if self.schedules != 1 else ''}"
+        return f"{blocks}, {schedules}, {self.instructions} instructions"
 
     @property
     def clean(self) -> bool:
@@ -46,16 +54,17 @@ def sanitize(
     `blocks` restricts the run to these linear block ids, and with it the search for unwritten output is off, as are the
     arguments' own checks. A value used before its wait is reported, and then taken to be there, so that one missing
     wait does not end in a thousand wrong addresses. `budget` bounds the instructions of a block. `progress` is told
-    each schedule before it runs. Raises EmulateError where the launch cannot start, ArgumentError where the user's functions
-    fail.
+    each schedule before it runs. Raises EmulateError where the launch cannot start, ArgumentError where the user's
+    functions fail.
     """
     seen: list[Seen] = []
     rest: dict[str, Diagnostic] = {}
     instructions = done = 0
+    kernel = subject.code.kernel(launch.kernel)
     for order in interleavings(schedules):
         if progress is not None:
             progress(str(order))
-        args = launch.arguments.make()
+        args = named(launch.arguments.make(), kernel)
         outcome = emulate(
             subject.code,
             args=args,
@@ -72,7 +81,7 @@ def sanitize(
         )
         done += 1
         instructions += outcome.instructions
-        seen += [Seen(str(order), finding, outcome) for finding in outcome.findings]
+        seen += [Seen(str(order), finding, outcome) for finding in outcome.findings if not is_spill(finding)]
         if not outcome.completed:
             break
         if blocks is None:

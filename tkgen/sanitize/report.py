@@ -42,6 +42,17 @@ _CODES: Final = {
     Kind.UNINITIALISED_REGISTER: "E708",
     Kind.MISALIGNED: "E709",
 }
+# Findings about bytes of LDS, global memory or scratch, not about a register or the flow of control.
+_ACCESSES: Final = (
+    Kind.RACE,
+    Kind.BLOCK_RACE,
+    Kind.UNINITIALISED_LDS,
+    Kind.LDS_OUT_OF_BOUNDS,
+    Kind.GLOBAL_OUT_OF_BOUNDS,
+    Kind.READ_ONLY_WRITE,
+    Kind.SCRATCH_OUT_OF_BOUNDS,
+    Kind.MISALIGNED,
+)
 # What stops the kernel, then what makes it read or write wrong bytes, then what follows from those.
 _ORDER: Final = ("E711", "E704", "E710", "E703", "E702", "E701", "E705", "E708", "E706", "E707", "E709", "E712", "W701")
 
@@ -67,6 +78,11 @@ def diagnostics(subject: Subject, seen: Sequence[Seen], schedules: int) -> list[
 def in_order(found: Iterable[Diagnostic]) -> list[Diagnostic]:
     """The most important first; those of one code as they were found."""
     return sorted(found, key=lambda d: _ORDER.index(d.code))
+
+
+def is_spill(finding: Finding) -> bool:
+    """A store of an unwritten register to scratch: compilers spill pairs of which they need one half. No defect."""
+    return finding.kind is Kind.UNINITIALISED_REGISTER and finding.first.text.startswith("scratch_store")
 
 
 def code_of(finding: Finding) -> str:
@@ -127,11 +143,13 @@ class _Group:
 
     def label(self, access: Access) -> Label | None:
         place = statement(self.subject, access)
-        text = (
-            f"wave {access.wave} {access.access} here"
-            if self.shown.space in (Space.LDS, Space.GLOBAL)
-            else f"wave {access.wave}"
-        )
+        text = f"wave {access.wave}"
+        if access.text == "s_barrier":
+            text += " waits here"
+        elif access.text == "s_endpgm":
+            text += " ends here"
+        elif self.shown.kind in _ACCESSES:
+            text += f" {access.access} here"
         if place is None:
             return Label(_listing(self.subject, self.outcome, access), text)
         return Label(span_of(self.subject, place), text)
@@ -139,7 +157,7 @@ class _Group:
     def party(self, access: Access) -> str:
         text = f"wave {access.wave}: `{access.text}` at 0x{access.address:x}, iteration {access.instance}"
         text += f", after {access.epoch} barrier{'s' if access.epoch != 1 else ''}"
-        if self.shown.kind in (Kind.RACE,) and access.done is not None and access.done != access.epoch:
+        if self.shown.kind is Kind.RACE and access.done is not None and access.done != access.epoch:
             text += f", complete after {access.done}"
         place = statement(self.subject, access)
         frames = self.subject.places.frames(access.address)
@@ -155,9 +173,9 @@ class _Group:
     def where(self) -> str:
         shown = self.shown
         parts = []
-        if shown.space is Space.LDS:
+        if shown.kind in _ACCESSES and shown.space is Space.LDS:
             parts.append(f"LDS bytes {shown.offset}..{shown.offset + max(shown.size, 1) - 1}")
-        elif shown.space is Space.GLOBAL and shown.buffer:
+        elif shown.kind in _ACCESSES and shown.buffer:
             parts.append(f"byte {shown.offset} of {shown.buffer}")
         parts.append(f"block {shown.block[0]},{shown.block[1]},{shown.block[2]}")
         seen = len({m.schedule for m in self.members})

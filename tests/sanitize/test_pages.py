@@ -1,0 +1,82 @@
+"""The kernels of the pages E7xx and W701: the wrong one is found out with its code alone, the right one is clean.
+
+The text of what is found is exactly the file in golden/; `python tests/sanitize/test_pages.py` writes those anew.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tkgen.cli import app
+from tkgen.diagnostics.explain import Example, codes, page
+
+CODES = [code for code in codes() if page(code).fails[0].language == "cpp"]
+GOLDEN = Path(__file__).parent / "golden"
+# The one page whose kernel needs to be told what is right.
+TWOS = """
+import numpy as np
+from tkgen.emulate import Buffer
+def arguments():
+    return [Buffer(np.ones(64, np.float32)), Buffer(np.zeros(64, np.float32), "out")]
+def check(outcome, arguments):
+    return "" if (arguments[1].data == 2).all() else "out is not 2 everywhere"
+"""
+
+
+def sanitize(example: Example, folder: Path) -> Result:
+    """The command on an example of a page, with the options that stand there."""
+    source = folder / "kernel.cpp"
+    source.write_text(example.text)
+    options = list(example.options)
+    if options[0] == "twos":
+        (folder / "twos.py").write_text(TWOS)
+        options = ["--args-from", str(folder / "twos.py"), *shlex.split("--grid 1 --block 64")]
+    return CliRunner().invoke(app, ["sanitize", str(source), "--schedules", "3", *options])
+
+
+def shown(result: Result, folder: Path) -> str:
+    """The output without what another version of the compiler may choose: registers, addresses, instruction counts."""
+    text = result.output.replace(f"{folder}/", "")
+    text = re.sub(r"`(\w+)[^`]*` at\s+0x[0-9a-f]+", r"`\1` at ADDRESS", text)
+    return re.sub(r"\d+ instructions$", "N instructions", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_wrong_kernel_is_found_out(code: str, tmp_path: Path) -> None:
+    result = sanitize(page(code).fails[0], tmp_path)
+    found = {
+        line[line.index("[") + 1 : line.index("]")]
+        for line in result.output.splitlines()
+        if line[:5] in ("error", "warni")
+    }
+    assert found == {code}, result.output
+    assert result.exit_code == (1 if code[0] == "E" else 0)
+    assert shown(result, tmp_path) == (GOLDEN / f"{code}.txt").read_text(), "run tests/sanitize/test_pages.py to bless"
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_mended_kernel_is_clean(code: str, tmp_path: Path) -> None:
+    result = sanitize(page(code).passes[0], tmp_path)
+    assert result.exit_code == 0 and ": no findings; " in result.output, result.output
+
+
+def test_every_code_has_a_page() -> None:
+    assert [code for code in codes() if code[1] == "7"] == [*(f"E{n}" for n in range(701, 713)), "W701"]
+
+
+def bless() -> None:
+    for code in CODES:
+        with TemporaryDirectory() as folder:
+            result = sanitize(page(code).fails[0], Path(folder))
+            (GOLDEN / f"{code}.txt").write_text(shown(result, Path(folder)))
+
+
+if __name__ == "__main__":
+    sys.exit(bless())
