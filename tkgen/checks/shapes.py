@@ -1,7 +1,8 @@
 """Shapes and types (E2xx, W2xx): the hardware of the target has the instructions that the spec asks for.
 
-Rule. Operands go to LDS the way `via` says, by operations of that way, where the target can. A spec is built for
-targets it names. Tiles are multiples of 16, and every target has 16 x 16 matrix instructions for each type.
+Rule. Operands go to LDS the way `via` says, by operations of that way, where the target can and their tiles fit. A
+spec is built for targets it names. Tiles are multiples of 16, and every target has 16 x 16 matrix instructions for each
+type.
 
 Proof idea. Lookups in the target's data; the program's sizes were checked when it was resolved.
 
@@ -27,6 +28,8 @@ OPERATIONS = {
     Via.DIRECT: {Action.COPY},
 }
 DIRECT_BYTES = 16  # a chunk of the swizzled tile; narrower direct loads would tear it
+WIDE_PRODUCTS = 512  # side x depth of the wide matrix instructions, 16 x 16 x 32 and 32 x 32 x 16
+BOX = (16, 32)  # rows and columns that one direct load of a wave brings
 
 
 def check(plan: Plan, target: Target) -> list[Diagnostic]:
@@ -35,6 +38,7 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
     return [
         *_targets(program, target),
         *_direct(program, target),
+        *_direct_tiles(program, target),
         *_operations(plan),
         *_slow_reads(program),
         *_slow_products(program, target),
@@ -83,6 +87,44 @@ def _direct(program: Program, target: Target) -> Iterator[Diagnostic]:
         )
 
 
+def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
+    """Direct loads bring boxes of 16 rows x 32 columns of 2-byte elements; the waves of a group share them evenly."""
+    if not program.direct or max(target.direct_load_bytes, default=0) < DIRECT_BYTES:
+        return
+    line = next(o for o in program.operands if o.via is Via.DIRECT).span
+    depth = WIDE_PRODUCTS // program.accumulator.mfma[0]
+    for operand in program.operands:
+        rows, cols = operand.lds_shape
+        problem, way = "", ""
+        if operand.tensor.dtype.bytes != 2:
+            problem = f"its elements are {operand.tensor.dtype.spelling}, and its tiles hold elements of 2 bytes"
+            way = "use bf16 or f16 operands, or another way to LDS"
+        elif cols % BOX[1] or rows % BOX[0]:
+            problem = f"its tile of {rows} x {cols} is not cut evenly into boxes of {BOX[0]} x {BOX[1]}"
+            way = f"use a tile of whole boxes: {-(-rows // BOX[0]) * BOX[0]} x {-(-cols // BOX[1]) * BOX[1]}"
+        elif operand.slice % depth:
+            problem = f"its slices of {operand.slice} are not whole matrix instructions, which are {depth} deep"
+            way = f"use `slice {depth}`"
+        else:
+            group = next(r for r in program.roles if operand.name in r.loads).group
+            boxes = rows * cols // (BOX[0] * BOX[1])
+            if boxes % group:
+                problem = f"{group} waves cannot share the {boxes} boxes of its tile evenly"
+                way = "load with a number of waves that divides it (`load ... by N waves`)"
+        if problem:
+            yield Diagnostic("E221", f"`{operand.name}` cannot be loaded directly: {problem}", Label(operand.span),
+                             (), (), Fix(way))  # fmt: skip
+    if program.tail:
+        yield Diagnostic(
+            "E221",
+            f"`tail {program.tail}` and direct loads",
+            Label(line, "`via direct`"),
+            (Label(statement(program, "tail")),),
+            ("a direct load cannot leave out the elements past the end of a row",),
+            Fix("use `via registers`, or sizes that are multiples of the block"),
+        )
+
+
 def _operations(plan: Plan) -> Iterator[Diagnostic]:
     """A written schedule moves each operand the way its `shared` line says; a line at odds with it is one finding."""
     seen: set[Span] = set()
@@ -104,8 +146,8 @@ def _operations(plan: Plan) -> Iterator[Diagnostic]:
 
 
 def _slow_reads(program: Program) -> Iterator[Diagnostic]:
-    """Operands whose register tiles are read from LDS an element at a time."""
-    if "slow_reads" in program.allow:
+    """Operands whose register tiles are read from LDS an element at a time; behind direct loads, reads transpose."""
+    if "slow_reads" in program.allow or program.direct:
         return
     for operand in program.operands:
         if operand.register_layout == "col" and operand.tensor.dtype.bytes == 2:

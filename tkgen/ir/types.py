@@ -356,6 +356,11 @@ class Program:
         return ("At" if self.a.contraction_first else "A") + ("B" if self.b.contraction_first else "Bt")
 
     @property
+    def direct(self) -> bool:
+        """Whether any operand goes straight from global memory to LDS."""
+        return any(o.via is Via.DIRECT for o in self.operands)
+
+    @property
     def dynamic(self) -> bool:
         """Whether any of M, N, K is known only at run time."""
         return None in (self.m.size, self.n.size, self.k.size)

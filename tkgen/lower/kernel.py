@@ -6,6 +6,7 @@ from pathlib import PurePath
 
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
 from tkgen.ir.types import BASE_TILE, Operand, Role, Tensor, Via
+from tkgen.lower.dialects import dialect, direct_loads
 from tkgen.lower.model import (
     Check,
     Constant,
@@ -47,6 +48,7 @@ def kernel_model(plan: Plan, target: str, spec: str = "") -> KernelModel:
 class _Lowering:
     def __init__(self, plan: Plan, target: str, spec: str):
         self.plan, self.program, self.target, self.spec = plan, plan.program, target, spec
+        self.dialect = dialect(plan.program, target)
         self.helpers: set[str] = set()
 
     # ------------------------------------------------------------ names
@@ -62,6 +64,9 @@ class _Lowering:
 
     def stage(self, operand: Operand) -> str:
         return f"{cpp_name(operand.name)}_stage"
+
+    def offsets(self, operand: Operand) -> str:
+        return f"{cpp_name(operand.name)}_offsets"
 
     @property
     def accumulator(self) -> str:
@@ -94,7 +99,7 @@ class _Lowering:
         shared = tuple(
             SharedTile(
                 self.shared(o),
-                f"st_{o.tensor.dtype.suffix}<{self.lds(o)[0]}, {self.lds(o)[1]}>",
+                f"st_{o.tensor.dtype.suffix}<{self.lds(o)[0]}, {self.lds(o)[1]}{self.dialect.shared_shape}>",
                 o.buffers,
                 o.span.line,
             )
@@ -286,6 +291,11 @@ class _Lowering:
                 threads = role.group * 64
                 chunks = -(-operand.lds_bytes // (16 * threads))
                 registers.append(RegisterTile(self.stage(operand), "chunk", (chunks,), operand.span.line))
+        direct = p.operands if self.dialect.direct else ()
+        prefilled = [o for o in direct if o.name in role.loads and o.via is not Via.REGISTERS]
+        for operand in prefilled:
+            count = direct_loads(operand, role) + 1
+            registers.append(RegisterTile(self.offsets(operand), "uint32_t", (count,), operand.span.line))
         before, after = self.phases(programs)
         s = plan.shape
         bound = self.steps if not s.tail_iterations else f"{self.steps} - {s.tail_iterations}"
@@ -299,7 +309,7 @@ class _Lowering:
             constants=tuple(constants),
             registers=tuple(registers),
             before=before,
-            prologue=self.statements(role, wave, wave.prologue),
+            prologue=(*(self.prefill(role, o) for o in prefilled), *self.statements(role, wave, wave.prologue)),
             body=self.statements(role, wave, wave.body),
             unroll=s.unroll,
             loop_bound=bound,
@@ -316,15 +326,8 @@ class _Lowering:
         return before, after
 
     def register_tile(self, o: Operand) -> RegisterTile:
-        rows, cols = o.register_shape
-        suffix = o.tensor.dtype.suffix
-        layout = f", ducks::rt_layout::{o.register_layout}" if o.register_layout == "col" or self.shape else ""
-        return RegisterTile(
-            self.registers(o),
-            f"rt_{suffix}<{rows}, {cols}{layout}{self.shape}>",
-            (o.register_buffers, o.fragments),
-            o.span.line,
-        )
+        kind = self.dialect.register_type(o, self.program.accumulator.mfma[0])
+        return RegisterTile(self.registers(o), kind, (o.register_buffers, o.fragments), o.span.line)
 
     # ------------------------------------------------------------ statements
 
@@ -347,7 +350,7 @@ class _Lowering:
 
     def barrier(self, waited: bool, line: int) -> Statement:
         uniform = len(self.program.roles) == 1 and len(self.plan.waves) == 1
-        if waited and uniform:
+        if waited and uniform and not self.program.direct:
             return Statement("syncthreads", {}, line=line)
         self.helpers.add("lds_barrier" if waited else "barrier")
         return Statement("lds_barrier" if waited else "barrier", {}, line=line)
@@ -378,6 +381,12 @@ class _Lowering:
             case _:
                 return [self.move(role, placed)]
 
+    def prefill(self, role: Role, operand: Operand) -> Statement:
+        shared = self.shared(operand) + ("[0]" if operand.buffers > 1 else "")
+        tensor = f"g.{cpp_name(operand.name)}"
+        args = {"group": role.group, "shared": shared, "tensor": tensor, "offsets": self.offsets(operand)}
+        return Statement("prefill", args, line=operand.span.line)
+
     def move(self, role: Role, placed: Placed) -> Statement:
         op, p = placed.op, self.program
         operand = p.operand(op.operand)
@@ -393,11 +402,13 @@ class _Lowering:
             "row": coordinate[0],
             "col": coordinate[1],
             "stage": self.stage(operand),
+            "offsets": self.offsets(operand),
             "masked": p.tail is not None,
         }
-        if op.action is not Action.LOAD or p.tail is not None:
+        if op.action in (Action.FETCH, Action.WRITE) or p.tail is not None:
             self.helpers.add("staging")
-        return Statement(op.action.value, args, line=operand.span.line if op.span is None else op.span.line)
+        kind = "copy_and_wait" if self.dialect.direct and op.action is Action.LOAD else op.action.value
+        return Statement(kind, args, line=operand.span.line if op.span is None else op.span.line)
 
     def read(self, placed: Placed) -> list[Statement]:
         op, p = placed.op, self.program

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import lcm
+from typing import Any
 
 import networkx as nx
 
@@ -14,12 +15,13 @@ from tkgen.ir.ops import Action, Body, Op, Placed, WaveProgram
 from tkgen.ir.types import Program
 from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
-from tkgen.schedule.epochs import Conflict, Cover, conflicts, covers, passes_to_prove
+from tkgen.schedule.epochs import Conflict, Purposes, conflicts, passes_to_prove, purposes
 from tkgen.schedule.pipeline import Shape, clip, shape
 from tkgen.schedule.presets import preset
 from tkgen.schedule.templates import iteration as template
 
 SEGMENTS = ("prologue", "body", "epilogue")
+MOST_OUTSTANDING = 62  # vmcnt has six bits, and all ones means "do not wait" (CDNA3 and CDNA4 ISA, S_WAITCNT)
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,11 @@ class Plan:
                 return found
         return []
 
-    def covers(self) -> dict[int, Cover]:
-        """What each barrier orders, by the `id` of its operation."""
+    def purposes(self) -> Purposes:
+        """What each barrier and wait is for."""
         passes = self.passes_to_prove[0]
         steps = self.shape.steps(passes)
-        return covers(self.program, self.waves, passes, self.shape.unroll, steps, self.tiles_to_prove)
+        return purposes(self.program, self.waves, passes, self.shape.unroll, steps, self.tiles_to_prove)
 
     def with_bodies(self, bodies: tuple[Body, ...]) -> Plan:
         """The same program with other iterations, one for each role, clipped anew and nothing trimmed."""
@@ -131,7 +133,7 @@ def plan(program: Program) -> Plan:
     graph = dataflow.build(program, sequence)
     form = shape(program, bodies)
     waves = _clipped(program, bodies, form)
-    result = _tidy(_trimmed(Plan(program, graph, bodies, form, waves, written is None, chosen)))
+    result = _tidy(_trimmed(_counted(Plan(program, graph, bodies, form, waves, written is None, chosen))))
     _cover(result)
     return result
 
@@ -172,12 +174,13 @@ def _with_barriers(program: Program, sequence: list[tuple[str, Op]]) -> tuple[Bo
 
 
 def _with_waits(program: Program, ops: tuple[Op, ...]) -> Iterator[Op]:
-    """A full wait before every barrier, for each counter the role uses; `_trimmed` removes what orders nothing."""
+    """A full wait before every barrier, for each counter the role uses; `_trimmed` removes what orders nothing, and
+    `_counted` lets what it can stay in flight."""
     counters = []
-    if any(op.action in (Action.READ, Action.WRITE) for op in ops):
-        counters.append("lds")
     if any(op.action is Action.COPY for op in ops):
         counters.append("vm")
+    if any(op.action in (Action.READ, Action.WRITE) for op in ops):
+        counters.append("lds")
     for op in ops:
         if op.action is Action.BARRIER:
             yield from (Op(Action.WAIT, counter=c, automatic=True) for c in counters)
@@ -187,16 +190,18 @@ def _with_waits(program: Program, ops: tuple[Op, ...]) -> Iterator[Op]:
 def _trimmed(plan: Plan) -> Plan:
     """Without the barriers of prologue and epilogue, and the waits, that order nothing.
 
-    Where all waves run the same code every barrier keeps its wait: the pair is a plain `__syncthreads()`.
+    Where all waves run the same code every barrier keeps its LDS wait: the pair is a plain `__syncthreads()`.
     """
     if plan.conflicts():
         return plan  # the checks will say what is wrong; nothing to minimise
     uniform = plan.automatic and len(plan.waves) == 1
     for segment in SEGMENTS:
         for action in (Action.BARRIER, Action.WAIT):
-            if (segment == "body" and action is Action.BARRIER) or (uniform and action is Action.WAIT):
+            if segment == "body" and action is Action.BARRIER:
                 continue  # the body's barriers are already a minimum
             for ordinal in reversed(range(_count(plan, segment, action))):
+                if uniform and action is Action.WAIT and _counter(plan, segment, ordinal) == "lds":
+                    continue
                 candidate = _without(plan, segment, action, ordinal)
                 if not candidate.conflicts():
                     plan = candidate
@@ -209,6 +214,51 @@ def _automatic(action: Action) -> Callable[[Placed], bool]:
 
 def _count(plan: Plan, segment: str, action: Action) -> int:
     return max(sum(map(_automatic(action), getattr(w, segment))) for w in plan.waves)
+
+
+def _counter(plan: Plan, segment: str, ordinal: int) -> str:
+    """The counter of the n-th automatic wait of `segment`, where all waves run the same code."""
+    waits = [p.op for p in getattr(plan.waves[0], segment) if _automatic(Action.WAIT)(p)]
+    return str(waits[ordinal].counter)
+
+
+def _counted(plan: Plan) -> Plan:
+    """With every automatic wait for direct loads raised to the most that may still be in flight.
+
+    A wait for n is weaker the larger n is, so the largest n that leaves no conflict is found by bisection. In program
+    order: of two waits that would do, the later one stays. (Before trimming: a wait of the epilogue that the loop's
+    full wait makes needless is what the loop's counted one relies on.)
+    """
+    waits = [
+        (number, segment, at)
+        for number, wave in enumerate(plan.waves)
+        for segment in SEGMENTS
+        for at, placed in enumerate(getattr(wave, segment))
+        if _automatic(Action.WAIT)(placed) and placed.op.counter == "vm"
+    ]
+    if not waits or plan.conflicts():
+        return plan
+    for where in waits:
+        right, wrong = 0, MOST_OUTSTANDING + 1
+        while wrong - right > 1:
+            middle = (right + wrong) // 2
+            if _waiting_for(plan, where, middle).conflicts():
+                wrong = middle
+            else:
+                right = middle
+        plan = _waiting_for(plan, where, right)
+    return plan
+
+
+def _waiting_for(plan: Plan, where: tuple[int, str, int], count: int) -> Plan:
+    """`plan` with the wait at (wave program, segment, position) for at most `count` outstanding operations."""
+    number, segment, at = where
+    ops: list[Placed] = list(getattr(plan.waves[number], segment))
+    ops[at] = replace(ops[at], op=replace(ops[at].op, count=count))
+    waves = list(plan.waves)
+    changed: dict[str, Any] = {segment: tuple(ops)}
+    waves[number] = replace(waves[number], **changed)
+    return replace(plan, waves=tuple(waves))
 
 
 def _without(plan: Plan, segment: str, action: Action, ordinal: int) -> Plan:

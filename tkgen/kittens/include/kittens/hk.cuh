@@ -203,7 +203,7 @@ __device__ __forceinline__ void load(RT &dst, const ST &src) {
             uint32_t at;
             if constexpr (RT::is_row) at = positions::offset(lane % RT::side, 16 * b + lane / RT::side * 8);
             else at = positions::offset(lane / RT::side * 8 + 4 * h + lane % 16 / 4, 16 * b + 16 * group + lane % 4 * 4);
-            base[b][h] = detail::lds_pointer(src.data, at, uniform);
+            base[b][h] = detail::lds_pointer(src.data, at) + uniform;
         }
     #pragma unroll
     for (int i = 0; i < RT::height; i++)

@@ -1,0 +1,54 @@
+"""The dialects of generated C++: which tile types it uses and how a tile comes to LDS.
+
+- `tk`, ThunderKittens-HIP of July 2025: tiles of 16 x 16 (or 32 x 32) base tiles; collective loads wait for themselves.
+- `hk`, HipKittens of November 2025, for targets that load straight to LDS: shared tiles of shape st_16x32, operands as
+  the wide matrix instructions take them, loads in flight that the schedule waits for. It is spoken where a spec says
+  `via direct`; the headers of those targets offer the surface of `tk` too, with the wide instructions inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tkgen.ir.types import BASE_TILE, Operand, Program, Role
+from tkgen.targets import load_target
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """`shared_shape` ends the type of a shared tile; `direct` says that loads are in flight on return."""
+
+    name: str
+    shared_shape: str
+    direct: bool
+
+    def register_type(self, operand: Operand, side: int) -> str:
+        """The C++ type of a register tile of `operand`, for matrix instructions of `side` x `side`."""
+        rows, cols = operand.register_shape
+        name, layout = f"rt_{operand.tensor.dtype.suffix}", operand.register_layout
+        if not self.direct:
+            shape = f", ducks::rt_shape::rt_{side}x{side}" if side != BASE_TILE else ""
+            stated = f", ducks::rt_layout::{layout}" if layout == "col" or shape else ""
+            return f"{name}<{rows}, {cols}{stated}{shape}>"
+        depth = wide_depth(side)
+        base = (side, depth) if layout == "row" else (depth, side)
+        return f"{name}<{rows}, {cols}, {layout}_l, rt_{base[0]}x{base[1]}_s>"
+
+
+TK = Dialect("tk", "", False)
+HK = Dialect("hk", ", st_16x32_s", True)
+
+
+def dialect(program: Program, target: str) -> Dialect:
+    """The dialect of the C++ of `program` for the target of that name."""
+    return HK if program.direct and "hk" in load_target(target).dialects else TK
+
+
+def wide_depth(side: int) -> int:
+    """K of the wide matrix instruction of `side` x `side`: 16 x 16 x 32 or 32 x 32 x 16 (CDNA4 ISA)."""
+    return 512 // side
+
+
+def direct_loads(operand: Operand, role: Role) -> int:
+    """Direct loads of 16 bytes a lane with which each wave of a group of `role` brings its part of a tile."""
+    return operand.lds_bytes // (16 * 64 * role.group)
