@@ -211,7 +211,7 @@ def test_programs_compile(name: str, tmp_path: Path) -> None:
 
 @needs_clang
 def test_programs_with_hostile_names_compile(tmp_path: Path) -> None:
-    for text, name in ((HOSTILE, "torch"), (SCALED, "gemm"), (HOSTILE.replace("kernel torch", "kernel time"), "time_")):
+    for text, name in ((HOSTILE, "torch"), (SCALED, "gemm"), (HOSTILE.replace("kernel torch", "kernel int"), "int")):
         write_program(tmp_path, planned(text), name)
         host_compile(tmp_path, f"{name}_check.cpp", "-fsyntax-only", "-DFAKE_DEVICES=1")
 

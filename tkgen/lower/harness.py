@@ -86,7 +86,8 @@ def _render(template: str, plan: Plan, target: str) -> str:
         environment()
         .get_template(template)
         .render(
-            name=model.name,
+            name=model.module,
+        space=model.name,
             target=target,
             sizes=sizes,
             dynamic=[s for s in sizes if s.size is None],

@@ -109,6 +109,7 @@ class _Lowering:
         grid_rows, grid_cols = (e.name if isinstance(e, NamedInt) else e for e in (rows, cols))
         return KernelModel(
             name=cpp_name(p.name),
+            module=p.name,
             header=tuple(comment_text(line) for line in p.header.rstrip("\n").split("\n") if p.header),
             spec=comment_text(PurePath(self.spec).name),
             target=self.target,

@@ -115,9 +115,10 @@ class Check:
 
 @dataclass(frozen=True)
 class KernelModel:
-    """A whole generated file."""
+    """A whole generated file: namespace `name`, Python module `module`, which is the spec's own name for the kernel."""
 
     name: str
+    module: str
     header: tuple[str, ...]
     spec: str
     target: str
