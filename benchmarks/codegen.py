@@ -32,9 +32,10 @@ kernel gemm_{rows}_{cols}
   block {rows} x {cols} step {step}
   waves {waves}
   shared A, B via registers
+  registers A, B slice 32
   accumulate C : f32 tile 32 x 32
   store C
-
+  schedule auto
 """
 
 

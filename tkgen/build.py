@@ -90,6 +90,7 @@ class Build:
             "resources": asdict(self.resources),
             "lds_bytes": self.lds_bytes,
             "occupancy": asdict(self.occupancy),
+            "schedule": spec.plan.chosen,
             "barriers_per_step": spec.plan.barriers_per_step,
             "steps_per_pass": spec.plan.shape.unroll,
             "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},
