@@ -78,6 +78,7 @@ class Facts:
     product: str
     compiler: str
     compiled: bool
+    schedule: str  # which schedule, and why it was chosen
     problem: Problem
     texts: Texts
     ownership: Ownership
@@ -119,6 +120,7 @@ def facts(
         product=target.product.name,
         compiler=f"{build.compiler.kind.value} {build.compiler.version}" if build else "",
         compiled=build is not None,
+        schedule=plan.chosen,
         problem=_problem(spec),
         texts=texts(spec.kernel, spec.source, spec.name, function, main_loop(function) if function else None),
         ownership=ownership(program),

@@ -52,7 +52,7 @@ def _sections(found: Facts, plain: bool) -> Iterator[tuple[str, ConsoleRenderabl
     if found.findings:
         yield "Diagnostics", _lines(f"{d.severity} {d.code}: {d.message}" for d in found.findings)
     yield "Who owns what", _ownership(found.ownership, plain)
-    yield "Pipeline", _pipeline(found.pipeline, plain)
+    yield "Pipeline", _pipeline(found.pipeline, found.schedule, plain)
     yield "Dependencies", _links(found.pipeline, plain)
     yield "Registers", _registers(found.pressure, plain)
     yield "LDS", _lds(found, plain)
@@ -153,7 +153,7 @@ def _ownership(own: Ownership, plain: bool) -> ConsoleRenderable:
     )
 
 
-def _pipeline(pipe: Pipeline, plain: bool) -> ConsoleRenderable:
+def _pipeline(pipe: Pipeline, schedule: str, plain: bool) -> ConsoleRenderable:
     """A column per lane, a row per epoch; a barrier ends each epoch."""
     table = plain_table(plain, "epoch", *(_lane_name(lane) for lane in pipe.lanes))
     for epoch in range(pipe.epochs):
@@ -163,6 +163,7 @@ def _pipeline(pipe: Pipeline, plain: bool) -> ConsoleRenderable:
     steps, barriers = count(pipe.steps_per_pass, "K-step"), count(pipe.barriers_per_step, "barrier")
     return Group(
         shown(f"{trips} of {steps}, {barriers} per K-step; `|` is a barrier, * the next pass", "dim"),
+        shown(f"schedule {schedule}", "dim"),
         table,
     )
 
