@@ -251,6 +251,24 @@ _BUILTINS = _names(
     """,
 )
 
+# HipKittens (November 2025), for the dialect `hk`; what it shares with ThunderKittens is above.
+_HIPKITTENS = [
+    *_names(
+        "type",
+        """
+        row_l, col_l: ducks::rt_layout::row and col
+        rt_16x32_s, rt_32x16_s: base tiles of the wide matrix instructions, as operands
+        st_16x32_s: shared tiles whose base tiles a direct load fills in one go
+        """,
+    ),
+    *_names(
+        "function",
+        """
+        prefill_swizzled_offsets: where in its tensor each lane's part of a shared tile lies, once for all loads of it
+        """,
+    ),
+]
+
 _CPP = _names(
     "c++",
     """
@@ -261,5 +279,5 @@ _CPP = _names(
     """,
 )
 
-surface: Mapping[str, Name] = {name.name: name for name in [*_CPP, *_BUILTINS, *_HIP, *_KITTENS]}
+surface: Mapping[str, Name] = {name.name: name for name in [*_CPP, *_BUILTINS, *_HIP, *_HIPKITTENS, *_KITTENS]}
 """Name -> what it is. Where C++ or HIP and ThunderKittens share a name (`max`), the entry is ThunderKittens'."""
