@@ -119,7 +119,7 @@ def _check_names(
             raise TuneError(f"--range {name}: {wrong[0]} is no size; values are positive and fit 31 bits")
     for name in fixed:
         if name not in names:
-            raise TuneError(f"-D {name} sets nothing in these specs{suggestion(name, names)}")
+            raise TuneError(f"`{name}` has a value, but is nothing in these specs{suggestion(name, names)}")
 
 
 def _clauses(kernel: ast.Kernel, parameters: Sequence[str]) -> dict[str, tuple[int, ...]]:
