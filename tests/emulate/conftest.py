@@ -47,7 +47,9 @@ def _compile(source: bytes, name: str, directory: Path, arguments: list[str], cw
     if not made.exists():
         text = directory / f"{key}{Path(name).suffix}"
         text.write_bytes(source)
-        done = subprocess.run([*command, *arguments, f"-I{cwd}", str(text), "-o", str(made)], capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, *arguments, f"-I{cwd}", str(text), "-o", str(made)], capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stderr
     return made
 
@@ -69,7 +71,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def assemble(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """assemble(text, target="gfx942") makes a code object of one assembly file (see asm.py for the frame of a kernel)."""
+    """assemble(text, target="gfx942") makes a code object of one assembly file; see frame.py for the frame."""
     directory = tmp_path_factory.mktemp("asm")
 
     def run(text: str, target: str = "gfx942") -> Path:

@@ -1,7 +1,7 @@
 """Assembly kernels around single instructions: inputs from one buffer, results into another.
 
-A vector case gets eight rows of 64 dwords (v10..v15, v20, v21) and VCC, and leaves v20..v23, v10, s[30:31] and VCC in eight
-rows. A scalar case gets eight dwords (s[20:27]) and leaves s[30:31], s20, SCC and EXEC.
+A vector case gets eight rows of 64 dwords (v10..v15, v20, v21) and VCC, and leaves v20, v21, v10, s[30:31] and VCC in
+seven rows. A scalar case gets eight dwords (s[20:27]) and leaves s[30:31], s20, SCC and EXEC.
 """
 
 from __future__ import annotations
@@ -16,8 +16,17 @@ ROWS_IN, ROWS_OUT = 9, 9
 _BYTES = 64 * 4
 
 
-def kernel(body: str, target: str = "gfx942", *, lds: int = 0, scratch: int = 0, vgprs: int = 128, threads: int = 64, ieee: int = 1) -> str:
-    """The text of a code object with one kernel `k` of two pointer arguments in s[8:9] and s[10:11]; lane * 4 is in v1."""
+def kernel(
+    body: str,
+    target: str = "gfx942",
+    *,
+    lds: int = 0,
+    scratch: int = 0,
+    vgprs: int = 128,
+    threads: int = 64,
+    ieee: int = 1,
+) -> str:
+    """One kernel `k` as assembly: its two pointer arguments are in s[8:9] and s[10:11], lane * 4 is in v1."""
     return f"""
 .amdgcn_target "amdgcn-amd-amdhsa--{target}"
 .text
@@ -135,7 +144,7 @@ def scalar_case(instruction: str) -> str:
 
 
 def run_scalar(assemble, instructions: Sequence[str], inputs: np.ndarray, target: str = "gfx942") -> np.ndarray:
-    """`inputs` is [cases, 8] of u32 for s20..s27 (s26, s27 also the old s30, s31; SCC is s25 == 0); the result [cases, 8]."""
+    """`inputs` is [cases, 8] of u32 for s20..s27 (s[26:27] also the old s[30:31]; SCC is s25 == 0), as is the result."""
     path = assemble(kernel("  v_mov_b32 v2, 0\n" + "".join(scalar_case(i) for i in instructions), target), target)
     out = np.zeros((len(instructions), 8), dtype=np.uint32)
     outcome = launch(path, grid=(1, 1, 1), block=(64, 1, 1), args=[Buffer(np.ascontiguousarray(inputs)), Buffer(out)])
@@ -143,8 +152,10 @@ def run_scalar(assemble, instructions: Sequence[str], inputs: np.ndarray, target
     return out
 
 
-def run_body(assemble, body: str, inputs: np.ndarray, out: np.ndarray, target: str = "gfx942", threads: int = 64, **options) -> Outcome:
-    """Run assembly with `inputs` at s[8:9] and `out` at s[10:11]; `lds`, `scratch` and `vgprs` go to the kernel's frame."""
+def run_body(
+    assemble, body: str, inputs: np.ndarray, out: np.ndarray, target: str = "gfx942", threads: int = 64, **options
+) -> Outcome:
+    """Run assembly with `inputs` at s[8:9] and `out` at s[10:11]; `lds`, `scratch`, `vgprs` go to the frame."""
     frame = {k: options.pop(k) for k in ("lds", "scratch", "vgprs") if k in options}
     path = assemble(kernel(body, target, threads=threads, **frame), target)
     args = [Buffer(np.ascontiguousarray(inputs), "in"), Buffer(out, "out")]

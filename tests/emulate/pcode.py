@@ -1,7 +1,7 @@
 """An interpreter for AMD's instruction pseudocode, the oracle of the instruction tests.
 
-The texts are those that tinygrad takes from AMD's ISA document (`tinygrad.runtime.autogen.amd.cdna.str_pcode`). Integers
-are unbounded until they are assigned or cast; floats carry their width and are rounded after every operation.
+The texts are those that tinygrad takes from AMD's ISA document (`tinygrad.runtime.autogen.amd.cdna.str_pcode`).
+Integers are unbounded until they are assigned or cast; floats carry their width and are rounded after every operation.
 """
 
 from __future__ import annotations
@@ -81,7 +81,12 @@ def rounded(x: float, width: int) -> F:
     if width == 64 or math.isnan(x) or math.isinf(x):
         return F(width, x)
     try:
-        return F(width, struct.unpack("<f", struct.pack("<f", x))[0] if width == 32 else struct.unpack("<e", struct.pack("<e", x))[0])
+        return F(
+            width,
+            struct.unpack("<f", struct.pack("<f", x))[0]
+            if width == 32
+            else struct.unpack("<e", struct.pack("<e", x))[0],
+        )
     except OverflowError:
         return F(width, math.copysign(math.inf, x))
 
@@ -106,7 +111,12 @@ def fma(a: F, b: F, c: F) -> F:
     w = a.width
     if not all(math.isfinite(v.value) for v in (a, b, c)):
         try:
-            return F(w, a.value * b.value + c.value if math.isfinite(c.value) or not math.isfinite(a.value * b.value) else c.value)
+            return F(
+                w,
+                a.value * b.value + c.value
+                if math.isfinite(c.value) or not math.isfinite(a.value * b.value)
+                else c.value,
+            )
         except OverflowError:
             return F(w, c.value)
     product_zero = a.value * b.value if a.value == 0 or b.value == 0 else 1.0
@@ -175,7 +185,7 @@ class Parser:
         while at < len(text):
             m = TOKEN.match(text, at)
             if not m:
-                raise SyntaxError(f"pseudocode: {text[at:at + 30]!r}")
+                raise SyntaxError(f"pseudocode: {text[at : at + 30]!r}")
             self.tokens.append((m.lastgroup, m.group(m.lastgroup)))
             at = m.end()
         self.i = 0
@@ -342,7 +352,9 @@ class Parser:
             else:
                 break
         op = self.next()[1]
-        if name == "EXEC" and path[-1][0] == "slice":  # v_cmpx: EXEC.u64[laneId] = D0.u64[laneId] = ...; the tests look at D0
+        if (
+            name == "EXEC" and path[-1][0] == "slice"
+        ):  # v_cmpx: EXEC.u64[laneId] = D0.u64[laneId] = ...; the tests look at D0
             return self.assignment()
         value = self.expression()
         if op in ("+=", "-="):
@@ -409,7 +421,19 @@ class Parser:
 
     # Expressions --------------------------------------------------------------
 
-    PRECEDENCE = (("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!=", "<>"), ("<", ">", "<=", ">="), ("<<", ">>"), ("+", "-"), ("*", "/", "%"), ("**",))
+    PRECEDENCE = (
+        ("||",),
+        ("&&",),
+        ("|",),
+        ("^",),
+        ("&",),
+        ("==", "!=", "<>"),
+        ("<", ">", "<=", ">="),
+        ("<<", ">>"),
+        ("+", "-"),
+        ("*", "/", "%"),
+        ("**",),
+    )
 
     def expression(self) -> Expr:
         condition = self.level(0)
@@ -700,7 +724,7 @@ def binary(op: str, a: Value, b: Value) -> Value:
 def float_binary(op: str, a: Value, b: Value) -> Value:
     if op == "**":
         try:
-            return rounded(math.ldexp(1.0, number(b)) if a.value == 2 else a.value ** number(b), 64 if a.width == 64 else 64)
+            return F(64, math.ldexp(1.0, number(b)) if a.value == 2 else a.value ** number(b))
         except OverflowError:
             return F(64, math.inf)
     w = max(x.width for x in (a, b) if isinstance(x, F))
@@ -870,77 +894,81 @@ def bfloat(x: F) -> B:
     return B(16, bits + 0x7FFF + (bits >> 16 & 1) >> 16)
 
 
-FUNCTIONS: dict[str, Callable[..., Value]] = {
-    "fma": fma,
-    "abs": lambda x: F(x.width, abs(x.value)) if isinstance(x, F) else abs(number(x)),
-    "floor": whole(math.floor),
-    "trunc": whole(math.trunc),
-    "fract": lambda x: F(x.width, x.value - math.floor(x.value) if math.isfinite(x.value) else math.nan),
-    "isEven": lambda x: math.isfinite(x.value) and math.fmod(x.value, 2) == 0,
-    "sqrt": maybe(root),
-    "sin": maybe(math.sin),
-    "cos": maybe(math.cos),
-    "log2": maybe(log2),
-    "pow": power,
-    "ldexp": ldexp,
-    "exponent": exponent,
-    "mantissa": mantissa,
-    "sign": lambda x: int(math.copysign(1, x.value) < 0),
-    "isNAN": lambda x: math.isnan(x.value),
-    "isSignalNAN": is_signalling,
-    "isQuietNAN": lambda x: math.isnan(x.value),
-    "cvtToQuietNAN": lambda x: x,
-    "signext": signext,
-    "signext_from_bit": signext_from_bit,
-    "f32_to_i32": to_int(-(1 << 31), (1 << 31) - 1),
-    "f32_to_u32": to_int(0, (1 << 32) - 1),
-    "f64_to_i32": to_int(-(1 << 31), (1 << 31) - 1),
-    "f64_to_u32": to_int(0, (1 << 32) - 1),
-    "f16_to_i16": to_int(-(1 << 15), (1 << 15) - 1),
-    "f16_to_u16": to_int(0, (1 << 16) - 1),
-    "f32_to_u8": lambda x: to_int(0, 255)(F(64, float(round(x.value)) if math.isfinite(x.value) else x.value)),
-    "u32_to_u16": lambda x: min(number(x), 65535),
-    "i32_to_i16": lambda x: max(-32768, min(32767, number(x))),
-    "i32_to_f32": lambda x: exactly(Fraction(number(x)), 32),
-    "u32_to_f32": lambda x: exactly(Fraction(number(x)), 32),
-    "i32_to_f64": lambda x: F(64, float(number(x))),
-    "u32_to_f64": lambda x: F(64, float(number(x))),
-    "u16_to_f16": lambda x: exactly(Fraction(number(x)), 16),
-    "i16_to_f16": lambda x: exactly(Fraction(number(x)), 16),
-    "f32_to_f16": lambda x: rounded(x.value, 16),
-    "f16_to_f32": lambda x: F(32, x.value),
-    "f64_to_f32": lambda x: rounded(x.value, 32),
-    "f32_to_f64": lambda x: F(64, x.value),
-    "bf16_to_f32": lambda x: x,
-    "f32_to_bf16": bfloat,
-    "f32_to_snorm": normal(32767, -1.0),
-    "f32_to_unorm": normal(65535, 0.0),
-    "f16_to_snorm": normal(32767, -1.0),
-    "f16_to_unorm": normal(65535, 0.0),
-    "v_min_f32": minimum,
-    "v_max_f32": maximum,
-    "v_min_f16": minimum,
-    "v_max_f16": maximum,
-    "v_min3_f32": lambda a, b, c: minimum(minimum(a, b), c),
-    "v_max3_f32": lambda a, b, c: maximum(maximum(a, b), c),
-    "v_min3_f16": lambda a, b, c: minimum(minimum(a, b), c),
-    "v_max3_f16": lambda a, b, c: maximum(maximum(a, b), c),
-    "v_minimum_f32": strict(minimum),
-    "v_maximum_f32": strict(maximum),
-    "v_minimum3_f16": strict(minimum),
-    "v_maximum3_f16": strict(maximum),
-    "v_sad_u8": sad,
-    "v_msad_u8": masked_sad,
-} | {
-    f"v_{what}{n}_{t}": (lambda f: lambda *xs: f(number(x) for x in xs))(f)
-    for what, f in (("min", min), ("max", max))
-    for n in ("", "3")
-    for t in ("i32", "u32", "i16", "u16")
-} | {
-    f"{s}{n}_to_{s}32": lambda x: number(x)
-    for s in "iu"
-    for n in (4, 8, 16)
-}
+def of_integers(f: Callable[..., int]) -> Callable[..., int]:
+    return lambda *xs: f(number(x) for x in xs)
+
+
+FUNCTIONS: dict[str, Callable[..., Value]] = (
+    {
+        "fma": fma,
+        "abs": lambda x: F(x.width, abs(x.value)) if isinstance(x, F) else abs(number(x)),
+        "floor": whole(math.floor),
+        "trunc": whole(math.trunc),
+        "fract": lambda x: F(x.width, x.value - math.floor(x.value) if math.isfinite(x.value) else math.nan),
+        "isEven": lambda x: math.isfinite(x.value) and math.fmod(x.value, 2) == 0,
+        "sqrt": maybe(root),
+        "sin": maybe(math.sin),
+        "cos": maybe(math.cos),
+        "log2": maybe(log2),
+        "pow": power,
+        "ldexp": ldexp,
+        "exponent": exponent,
+        "mantissa": mantissa,
+        "sign": lambda x: int(math.copysign(1, x.value) < 0),
+        "isNAN": lambda x: math.isnan(x.value),
+        "isSignalNAN": is_signalling,
+        "isQuietNAN": lambda x: math.isnan(x.value),
+        "cvtToQuietNAN": lambda x: x,
+        "signext": signext,
+        "signext_from_bit": signext_from_bit,
+        "f32_to_i32": to_int(-(1 << 31), (1 << 31) - 1),
+        "f32_to_u32": to_int(0, (1 << 32) - 1),
+        "f64_to_i32": to_int(-(1 << 31), (1 << 31) - 1),
+        "f64_to_u32": to_int(0, (1 << 32) - 1),
+        "f16_to_i16": to_int(-(1 << 15), (1 << 15) - 1),
+        "f16_to_u16": to_int(0, (1 << 16) - 1),
+        "f32_to_u8": lambda x: to_int(0, 255)(F(64, float(round(x.value)) if math.isfinite(x.value) else x.value)),
+        "u32_to_u16": lambda x: min(number(x), 65535),
+        "i32_to_i16": lambda x: max(-32768, min(32767, number(x))),
+        "i32_to_f32": lambda x: exactly(Fraction(number(x)), 32),
+        "u32_to_f32": lambda x: exactly(Fraction(number(x)), 32),
+        "i32_to_f64": lambda x: F(64, float(number(x))),
+        "u32_to_f64": lambda x: F(64, float(number(x))),
+        "u16_to_f16": lambda x: exactly(Fraction(number(x)), 16),
+        "i16_to_f16": lambda x: exactly(Fraction(number(x)), 16),
+        "f32_to_f16": lambda x: rounded(x.value, 16),
+        "f16_to_f32": lambda x: F(32, x.value),
+        "f64_to_f32": lambda x: rounded(x.value, 32),
+        "f32_to_f64": lambda x: F(64, x.value),
+        "bf16_to_f32": lambda x: x,
+        "f32_to_bf16": bfloat,
+        "f32_to_snorm": normal(32767, -1.0),
+        "f32_to_unorm": normal(65535, 0.0),
+        "f16_to_snorm": normal(32767, -1.0),
+        "f16_to_unorm": normal(65535, 0.0),
+        "v_min_f32": minimum,
+        "v_max_f32": maximum,
+        "v_min_f16": minimum,
+        "v_max_f16": maximum,
+        "v_min3_f32": lambda a, b, c: minimum(minimum(a, b), c),
+        "v_max3_f32": lambda a, b, c: maximum(maximum(a, b), c),
+        "v_min3_f16": lambda a, b, c: minimum(minimum(a, b), c),
+        "v_max3_f16": lambda a, b, c: maximum(maximum(a, b), c),
+        "v_minimum_f32": strict(minimum),
+        "v_maximum_f32": strict(maximum),
+        "v_minimum3_f16": strict(minimum),
+        "v_maximum3_f16": strict(maximum),
+        "v_sad_u8": sad,
+        "v_msad_u8": masked_sad,
+    }
+    | {
+        f"v_{what}{n}_{t}": of_integers(f)
+        for what, f in (("min", min), ("max", max))
+        for n in ("", "3")
+        for t in ("i32", "u32", "i16", "u16")
+    }
+    | {f"{s}{n}_to_{s}32": lambda x: number(x) for s in "iu" for n in (4, 8, 16)}
+)
 
 
 @cache

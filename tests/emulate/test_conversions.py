@@ -58,7 +58,12 @@ def test_floats_to_eight_bits_and_back(assemble, target):
 
     codes = np.arange(256, dtype=np.uint32).reshape(64, 4)
     packed = codes[:, 0] | codes[:, 1] << 8 | codes[:, 2] << 16 | codes[:, 3] << 24
-    texts = ["v_cvt_f32_fp8 v20, v10", "v_cvt_f32_bf8 v20, v10", "v_cvt_pk_f32_fp8 v[20:21], v10", "v_cvt_pk_f32_bf8 v[20:21], v10"]
+    texts = [
+        "v_cvt_f32_fp8 v20, v10",
+        "v_cvt_f32_bf8 v20, v10",
+        "v_cvt_pk_f32_fp8 v[20:21], v10",
+        "v_cvt_pk_f32_bf8 v[20:21], v10",
+    ]
     if target == "gfx942":
         texts += ["v_cvt_f32_fp8_sdwa v20, v10 src0_sel:BYTE_3", "v_cvt_pk_f32_fp8_sdwa v[20:21], v10 src0_sel:WORD_1"]
     out = frame.run_vector(assemble, texts, inputs_of(packed, cases=len(texts)), target).view(np.float32)
@@ -86,7 +91,9 @@ def test_halves_toward_zero(assemble):
         half = code.astype(np.uint16).view(np.float16).astype(np.float64)
         assert (np.abs(half) <= np.abs(x)).all()
         with np.errstate(over="ignore"):
-            up = np.nextafter(half.astype(np.float16), np.float16(np.inf) * np.sign(x).astype(np.float16)).astype(np.float64)
+            up = np.nextafter(half.astype(np.float16), np.float16(np.inf) * np.sign(x).astype(np.float16)).astype(
+                np.float64
+            )
         finite = (np.abs(x) < 65504) & (x != 0)
         assert (np.abs(up)[finite] > np.abs(x)[finite]).all()
         assert (np.signbit(half) == np.signbit(x)).all()
@@ -95,7 +102,12 @@ def test_halves_toward_zero(assemble):
 def test_stochastic_rounding_is_between_the_neighbours(assemble):
     a = np.full(64, 1.0 + 2.0**-12, dtype=np.float32)
     random = np.random.default_rng(0).integers(0, 1 << 32, 64, dtype=np.uint32)
-    out = frame.run_vector(assemble, ["v_cvt_sr_fp8_f32 v20, v10, v12", "v_cvt_sr_bf16_f32 v20, v10, v12"], inputs_of(a, random, cases=2), "gfx950")
+    out = frame.run_vector(
+        assemble,
+        ["v_cvt_sr_fp8_f32 v20, v10, v12", "v_cvt_sr_bf16_f32 v20, v10, v12"],
+        inputs_of(a, random, cases=2),
+        "gfx950",
+    )
     eight = torch.from_numpy((out[0, 0] & 255).astype(np.uint8)).view(torch.float8_e4m3fn).float().numpy()
     assert set(eight.tolist()) <= {1.0, 1.125}
     sixteen = (out[1, 0] << 16).view(np.float32)
@@ -186,7 +198,10 @@ def test_packed_floats_pick_registers(assemble):
     inputs = np.zeros((2, frame.ROWS_IN, 64), dtype=np.uint32)
     for row, x in zip((0, 1, 2, 3), (a, b, c, d), strict=True):
         inputs[:, row] = x.view(np.uint32)
-    texts = ["v_pk_add_f32 v[20:21], v[10:11], v[12:13] op_sel:[0,1] op_sel_hi:[0,0]", "v_pk_mul_f32 v[20:21], v[10:11], 2.0 op_sel_hi:[1,0]"]
+    texts = [
+        "v_pk_add_f32 v[20:21], v[10:11], v[12:13] op_sel:[0,1] op_sel_hi:[0,0]",
+        "v_pk_mul_f32 v[20:21], v[10:11], 2.0 op_sel_hi:[1,0]",
+    ]
     out = frame.run_vector(assemble, texts, inputs).view(np.float32)
     np.testing.assert_array_equal(out[0, 0], a + d)
     np.testing.assert_array_equal(out[0, 1], a + c)
@@ -198,7 +213,11 @@ def test_subnormals_are_flushed_when_mode_says_so(assemble):
     tiny = np.full(64, 2.0**-130, dtype=np.float32)
     one = np.full(64, 1.0, dtype=np.float32)
     flush = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\n{}\ns_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 3"
-    texts = ["v_mul_f32 v20, v10, v12", flush.format("v_mul_f32 v20, v10, v12"), "s_getreg_b32 s30, hwreg(HW_REG_MODE, 4, 4)"]
+    texts = [
+        "v_mul_f32 v20, v10, v12",
+        flush.format("v_mul_f32 v20, v10, v12"),
+        "s_getreg_b32 s30, hwreg(HW_REG_MODE, 4, 4)",
+    ]
     out = frame.run_vector(assemble, texts, inputs_of(tiny, one, cases=3))
     assert (out[0, 0].view(np.float32) == tiny).all()
     assert (out[1, 0] == 0).all()
@@ -209,7 +228,12 @@ def test_bit_operations_of_three_operands(assemble):
     rng = np.random.default_rng(9)
     x, y, z = (rng.integers(0, 1 << 32, 64, dtype=np.uint32) for _ in range(3))
     tables = [0x96, 0xE8, 0x1B, 0xCA]
-    out = frame.run_vector(assemble, [f"v_bitop3_b32 v20, v10, v12, v14 bitop3:0x{t:x}" for t in tables], inputs_of(x, y, z, cases=4), "gfx950")
+    out = frame.run_vector(
+        assemble,
+        [f"v_bitop3_b32 v20, v10, v12, v14 bitop3:0x{t:x}" for t in tables],
+        inputs_of(x, y, z, cases=4),
+        "gfx950",
+    )
     for i, t in enumerate(tables):
         want = np.zeros(64, dtype=np.uint32)
         for bit in range(32):
@@ -231,7 +255,9 @@ def test_division_is_correctly_rounded(build, kind):
     b[:8] = [1, 2, 3, 1, 0, 3, 2, 0.5]
     out = np.zeros(512, dtype=dtype)
     path = build("arithmetic.cpp")
-    outcome = launch(path, kernel=f"divide_{kind}", grid=(2, 1, 1), block=(256, 1, 1), args=[Buffer(a), Buffer(b), Buffer(out)])
+    outcome = launch(
+        path, kernel=f"divide_{kind}", grid=(2, 1, 1), block=(256, 1, 1), args=[Buffer(a), Buffer(b), Buffer(out)]
+    )
     assert outcome.completed
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(out, a / b)

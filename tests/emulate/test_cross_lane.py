@@ -40,7 +40,8 @@ MASKS = [(0xF, 0xF, 0), (0xF, 0xF, 1), (0x5, 0xF, 1), (0xF, 0x6, 0)]
 def test_dpp(assemble, target):
     jobs = [(text, source, mask) for text, source in DPP.items() for mask in MASKS]
     texts = [
-        f"v_mov_b32_dpp v20, v10 {t} row_mask:0x{r:x} bank_mask:0x{b:x}{' bound_ctrl:0' if bc else ''}" for t, _, (r, b, bc) in jobs
+        f"v_mov_b32_dpp v20, v10 {t} row_mask:0x{r:x} bank_mask:0x{b:x}{' bound_ctrl:0' if bc else ''}"
+        for t, _, (r, b, bc) in jobs
     ]
     inputs = data(len(jobs))
     out = frame.run_vector(assemble, texts, inputs, target)
@@ -62,13 +63,27 @@ def test_dpp_on_an_operation_and_inactive_lanes(assemble):
     np.testing.assert_array_equal(out[0, 0], np.where(exec_mask, added, inputs[0, 6]))
 
 
-SELECTS = {"BYTE_0": (0, 8), "BYTE_1": (8, 8), "BYTE_2": (16, 8), "BYTE_3": (24, 8), "WORD_0": (0, 16), "WORD_1": (16, 16), "DWORD": (0, 32)}
+SELECTS = {
+    "BYTE_0": (0, 8),
+    "BYTE_1": (8, 8),
+    "BYTE_2": (16, 8),
+    "BYTE_3": (24, 8),
+    "WORD_0": (0, 16),
+    "WORD_1": (16, 16),
+    "DWORD": (0, 32),
+}
 
 
 def test_sdwa(assemble):
-    jobs = [(d, u, a, b) for d in SELECTS for u in ("PAD", "SEXT", "PRESERVE") for a, b in (("BYTE_3", "WORD_1"), ("DWORD", "BYTE_1"))]
+    jobs = [
+        (d, u, a, b)
+        for d in SELECTS
+        for u in ("PAD", "SEXT", "PRESERVE")
+        for a, b in (("BYTE_3", "WORD_1"), ("DWORD", "BYTE_1"))
+    ]
     texts = [
-        f"v_add_u32_sdwa v20, v10, sext(v12) dst_sel:{d} dst_unused:UNUSED_{u} src0_sel:{a} src1_sel:{b}" for d, u, a, b in jobs
+        f"v_add_u32_sdwa v20, v10, sext(v12) dst_sel:{d} dst_unused:UNUSED_{u} src0_sel:{a} src1_sel:{b}"
+        for d, u, a, b in jobs
     ]
     inputs = data(len(jobs))
     out = frame.run_vector(assemble, texts, inputs, "gfx90a")
@@ -157,7 +172,7 @@ def test_lds_permutations(assemble):
         "ds_permute_b32 v20, v12, v10\ns_waitcnt lgkmcnt(0)",
         "ds_swizzle_b32 v20, v10 offset:swizzle(SWAP,16)\ns_waitcnt lgkmcnt(0)",
         "ds_swizzle_b32 v20, v10 offset:swizzle(QUAD_PERM, 3, 2, 1, 0)\ns_waitcnt lgkmcnt(0)",
-        "ds_swizzle_b32 v20, v10 offset:swizzle(BITMASK_PERM, \"01pi0\")\ns_waitcnt lgkmcnt(0)",
+        'ds_swizzle_b32 v20, v10 offset:swizzle(BITMASK_PERM, "01pi0")\ns_waitcnt lgkmcnt(0)',
         "ds_swizzle_b32 v20, v10 offset:swizzle(ROTATE, 0, 5)\ns_waitcnt lgkmcnt(0)",
         "s_mov_b64 exec, 0xffff\nds_bpermute_b32 v20, v12, v10\ns_waitcnt lgkmcnt(0)",
     ]

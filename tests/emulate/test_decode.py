@@ -11,7 +11,10 @@ import pytest
 from tkgen.emulate import EmulateError, load, native
 from tkgen.emulate.decode import Encoding, decode
 
-OBJDUMP = next((p for n in ("llvm-objdump-22", "llvm-objdump-21", "llvm-objdump-20", "llvm-objdump") if (p := shutil.which(n))), None)
+OBJDUMP = next(
+    (p for n in ("llvm-objdump-22", "llvm-objdump-21", "llvm-objdump-20", "llvm-objdump") if (p := shutil.which(n))),
+    None,
+)
 needs_objdump = pytest.mark.skipif(OBJDUMP is None, reason="no llvm-objdump to compare with: install llvm-22")
 
 
@@ -44,14 +47,33 @@ def samples() -> list[list[int]]:
     """One instruction per opcode number of every encoding, with operands that exist."""
     out: list[list[int]] = []
     for n in range(256):
-        out += [[0xBE800000 | 4 << 16 | n << 8 | 6], [0x7E000000 | 4 << 17 | n << 9 | 262], [0x7C000000 | n << 17 | 8 << 9 | 262]]
-        out += [[0xD8000000 | n << 17, 4 << 24 | 6 | 8 << 8 | 10 << 16], [0xD8000000 | n << 17, 4 << 24 | 6], [0xC0000000 | n << 18 | 1 << 17 | 8 << 6 | 2, 16]]
+        out += [
+            [0xBE800000 | 4 << 16 | n << 8 | 6],
+            [0x7E000000 | 4 << 17 | n << 9 | 262],
+            [0x7C000000 | n << 17 | 8 << 9 | 262],
+        ]
+        out += [
+            [0xD8000000 | n << 17, 4 << 24 | 6 | 8 << 8 | 10 << 16],
+            [0xD8000000 | n << 17, 4 << 24 | 6],
+            [0xC0000000 | n << 18 | 1 << 17 | 8 << 6 | 2, 16],
+        ]
     for n in range(128):
-        out += [[0xBF000000 | n << 16 | 8 << 8 | 6], [0xBF800000 | n << 16 | 1], [0xE0000000 | n << 18 | 1 << 12, 6 | 8 << 8 | 2 << 16 | 4 << 24]]
-        out += [[0xD3800000 | n << 16 | 4 | 0x4000, 262 | 264 << 9 | 266 << 18 | 0x18000000], [0xD3800000 | n << 16 | 4, 288 | 320 << 9 | 260 << 18]]
+        out += [
+            [0xBF000000 | n << 16 | 8 << 8 | 6],
+            [0xBF800000 | n << 16 | 1],
+            [0xE0000000 | n << 18 | 1 << 12, 6 | 8 << 8 | 2 << 16 | 4 << 24],
+        ]
+        out += [
+            [0xD3800000 | n << 16 | 4 | 0x4000, 262 | 264 << 9 | 266 << 18 | 0x18000000],
+            [0xD3800000 | n << 16 | 4, 288 | 320 << 9 | 260 << 18],
+        ]
         for segment in (0, 1, 2):
             base = 0xDC000000 | n << 18 | segment << 14
-            out += [[base, 4 << 24 | 6 | 8 << 8 | 127 << 16], [base, 6 | 8 << 8 | 127 << 16], [base, 4 << 24 | 6 | 127 << 16]]
+            out += [
+                [base, 4 << 24 | 6 | 8 << 8 | 127 << 16],
+                [base, 6 | 8 << 8 | 127 << 16],
+                [base, 4 << 24 | 6 | 127 << 16],
+            ]
     for n in range(96):
         out.append([0x80000000 | n << 23 | 4 << 16 | 8 << 8 | 6])
     for n in range(32):
@@ -112,6 +134,9 @@ def test_text_names_operands(build):
     code = load(build("gemm.cpp"))
     program = decode(code.code, code.target)
     lines = [program.text(i) for i in program.starts()]
-    assert any(re.fullmatch(r"v_mfma_f32_16x16x16_bf16 [va]\[\d+:\d+\], v\[\d+:\d+\], v\[\d+:\d+\], [va]\[\d+:\d+\]", x) for x in lines)
+    assert any(
+        re.fullmatch(r"v_mfma_f32_16x16x16_bf16 [va]\[\d+:\d+\], v\[\d+:\d+\], v\[\d+:\d+\], [va]\[\d+:\d+\]", x)
+        for x in lines
+    )
     assert any(re.fullmatch(r"s_waitcnt (vmcnt\(\d+\) ?)?(lgkmcnt\(\d+\))?", x) for x in lines)
     assert any(x.startswith("ds_read") for x in lines) and any(x.startswith("global_store_dword ") for x in lines)

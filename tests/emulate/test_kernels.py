@@ -35,7 +35,9 @@ def test_gemm(build, target, grid, k):
 
 def run(build, kernel: str, *args, target: str = "gfx942", blocks: int = 2, **options):
     path = build("arithmetic.cpp", target)
-    outcome = launch(path, kernel=kernel, grid=(blocks, 1, 1), block=(256, 1, 1), args=list(args), watch=True, **options)
+    outcome = launch(
+        path, kernel=kernel, grid=(blocks, 1, 1), block=(256, 1, 1), args=list(args), watch=True, **options
+    )
     assert outcome.completed and [str(f) for f in outcome.findings] == []
     return outcome
 

@@ -16,7 +16,15 @@ def test_struct_by_value_with_pointers(build):
     arguments = Struct([Scalar("i8", 7), inner, Scalar("f64", 0.5), Buffer(out, "out"), Scalar("i16", -2)])
     for policy in Policy:
         out[:] = 0
-        outcome = launch(build("structs.cpp"), kernel="scale", grid=(1, 1, 1), block=(256, 1, 1), args=[arguments], policy=policy, watch=True)
+        outcome = launch(
+            build("structs.cpp"),
+            kernel="scale",
+            grid=(1, 1, 1),
+            block=(256, 1, 1),
+            args=[arguments],
+            policy=policy,
+            watch=True,
+        )
         assert outcome.findings == ()
         np.testing.assert_array_equal(out, a * 3 * 0.5 + 7 - 2)
 
@@ -25,7 +33,9 @@ def test_raw_bytes_are_a_struct_too(build):
     out = np.zeros(256, dtype=np.float32)
     buffer = Buffer(out)
     arguments = [Struct([Bytes(bytes(range(16)), 4), buffer])]
-    outcome = launch(build("structs.cpp"), kernel="copy_bytes", grid=(1, 1, 1), block=(16, 1, 1), args=arguments, watch=True)
+    outcome = launch(
+        build("structs.cpp"), kernel="copy_bytes", grid=(1, 1, 1), block=(16, 1, 1), args=arguments, watch=True
+    )
     assert outcome.completed
     assert out[:16].tolist() == list(range(16))
 
@@ -33,7 +43,9 @@ def test_raw_bytes_are_a_struct_too(build):
 def test_implicit_arguments_and_ids(build):
     """Grid, block and thread numbers as HIP's implicit arguments and registers give them."""
     out = np.zeros((2 * 3 * 2, 8 * 4 * 2, 8), dtype=np.int32)
-    outcome = launch(build("structs.cpp"), kernel="ids", grid=(2, 3, 2), block=(8, 4, 2), args=[Buffer(out)], watch=True, workers=2)
+    outcome = launch(
+        build("structs.cpp"), kernel="ids", grid=(2, 3, 2), block=(8, 4, 2), args=[Buffer(out)], watch=True, workers=2
+    )
     assert outcome.findings == ()
     block, thread = 0, 0
     for z in range(2):
@@ -51,17 +63,21 @@ def test_implicit_arguments_and_ids(build):
 
 def test_some_blocks_only(build):
     out = np.zeros((12, 64, 8), dtype=np.int32)
-    outcome = launch(build("structs.cpp"), kernel="ids", grid=(2, 3, 2), block=(8, 4, 2), args=[Buffer(out)], blocks=[5, 7])
+    outcome = launch(
+        build("structs.cpp"), kernel="ids", grid=(2, 3, 2), block=(8, 4, 2), args=[Buffer(out)], blocks=[5, 7]
+    )
     assert len(outcome.barriers) == 2
     assert {b for b in range(12) if out[b].any()} == {5, 7}
-    with pytest.raises(EmulateError, match="blocks 0..11"):
+    with pytest.raises(EmulateError, match=r"blocks 0\.\.11"):
         launch(build("structs.cpp"), kernel="ids", grid=(2, 3, 2), block=(8, 4, 2), args=[Buffer(out)], blocks=[12])
 
 
 def test_partial_last_wave(build):
     out = np.zeros(100, dtype=np.float32)
     arguments = [Struct([Bytes(bytes(16), 4), Buffer(out)])]
-    outcome = launch(build("structs.cpp"), kernel="copy_bytes", grid=(1, 1, 1), block=(10, 1, 1), args=arguments, watch=True)
+    outcome = launch(
+        build("structs.cpp"), kernel="copy_bytes", grid=(1, 1, 1), block=(10, 1, 1), args=arguments, watch=True
+    )
     assert outcome.findings == ()
 
 
@@ -141,12 +157,19 @@ def test_torch_tensors_are_written_in_place(build):
     torch = pytest.importorskip("torch")
     a, b = torch.ones(64, 32, dtype=torch.bfloat16), torch.ones(64, 32, dtype=torch.bfloat16)
     c = torch.zeros(64, 64)
-    launch(build("gemm.cpp"), grid=(1, 1, 1), block=(256, 1, 1), args=[Buffer(a), Buffer(b), Buffer(c), Scalar("i32", 64), Scalar("i32", 32)])
+    launch(
+        build("gemm.cpp"),
+        grid=(1, 1, 1),
+        block=(256, 1, 1),
+        args=[Buffer(a), Buffer(b), Buffer(c), Scalar("i32", 64), Scalar("i32", 32)],
+    )
     assert (c == 32).all()
 
 
 def test_results_are_the_same_for_any_number_of_workers(assemble):
-    body = "  s_lshl_b32 s20, s2, 8\n  v_mov_b32 v3, s2\n  v_add_u32 v4, s20, v1\n  global_store_dword v4, v3, s[10:11]\n"
+    body = (
+        "  s_lshl_b32 s20, s2, 8\n  v_mov_b32 v3, s2\n  v_add_u32 v4, s20, v1\n  global_store_dword v4, v3, s[10:11]\n"
+    )
     path = assemble(frame.kernel(body))
     for workers in (1, 4):
         out = np.zeros((16, 64), dtype=np.uint32)

@@ -13,13 +13,34 @@ from tests.emulate import frame
 from tkgen.emulate import native
 
 torch = pytest.importorskip("torch")
-GFX950 = {"f32_16x16x32_f16", "f32_32x32x16_f16", "f32_16x16x32_bf16", "f32_32x32x16_bf16", "i32_16x16x64_i8", "i32_32x32x32_i8"}
-GFX90A = {"i32_32x32x8_i8", "i32_16x16x16_i8", "f32_32x32x2_2b_bf16", "f32_16x16x2_4b_bf16", "f32_4x4x2_16b_bf16", "f32_32x32x4_bf16", "f32_16x16x8_bf16"}
+GFX950 = {
+    "f32_16x16x32_f16",
+    "f32_32x32x16_f16",
+    "f32_16x16x32_bf16",
+    "f32_32x32x16_bf16",
+    "i32_16x16x64_i8",
+    "i32_32x32x32_i8",
+}
+GFX90A = {
+    "i32_32x32x8_i8",
+    "i32_16x16x16_i8",
+    "f32_32x32x2_2b_bf16",
+    "f32_16x16x2_4b_bf16",
+    "f32_4x4x2_16b_bf16",
+    "f32_32x32x4_bf16",
+    "f32_16x16x8_bf16",
+}
 LLVM_NAMES = {  # gfx90a's own spelling
-    "f32_32x32x2_2b_bf16": "f32_32x32x2bf16", "f32_16x16x2_4b_bf16": "f32_16x16x2bf16", "f32_4x4x2_16b_bf16": "f32_4x4x2bf16",
-    "f32_32x32x4_bf16": "f32_32x32x4bf16", "f32_16x16x8_bf16": "f32_16x16x8bf16", "i32_32x32x8_i8": "i32_32x32x8i8",
-    "i32_16x16x16_i8": "i32_16x16x16i8", "f32_16x16x16_bf16": "f32_16x16x16bf16_1k", "f32_32x32x8_bf16": "f32_32x32x8bf16_1k",
-}  # fmt: skip
+    "f32_32x32x2_2b_bf16": "f32_32x32x2bf16",
+    "f32_16x16x2_4b_bf16": "f32_16x16x2bf16",
+    "f32_4x4x2_16b_bf16": "f32_4x4x2bf16",
+    "f32_32x32x4_bf16": "f32_32x32x4bf16",
+    "f32_16x16x8_bf16": "f32_16x16x8bf16",
+    "i32_32x32x8_i8": "i32_32x32x8i8",
+    "i32_16x16x16_i8": "i32_16x16x16i8",
+    "f32_16x16x16_bf16": "f32_16x16x16bf16_1k",
+    "f32_32x32x8_bf16": "f32_32x32x8bf16_1k",
+}
 
 
 class Mfma:
@@ -57,7 +78,11 @@ BITS = {"f64": 64, "f32": 32, "xf32": 32, "f16": 16, "bf16": 16, "i8": 8, "fp8":
 def encode(kind: str, x: np.ndarray, target: str) -> np.ndarray:
     """Numbers as unsigned integers of the format's width."""
     t = torch.from_numpy(np.ascontiguousarray(x).astype(np.float64))
-    eight = {"fp8": torch.float8_e4m3fnuz, "bf8": torch.float8_e5m2fnuz} if target != "gfx950" else {"fp8": torch.float8_e4m3fn, "bf8": torch.float8_e5m2}
+    eight = (
+        {"fp8": torch.float8_e4m3fnuz, "bf8": torch.float8_e5m2fnuz}
+        if target != "gfx950"
+        else {"fp8": torch.float8_e4m3fn, "bf8": torch.float8_e5m2}
+    )
     match kind:
         case "f64":
             return x.astype(np.float64).view(np.uint64)
@@ -99,7 +124,16 @@ def spread(op: Mfma, c: np.ndarray) -> np.ndarray:
     return out
 
 
-def execute(assemble, op: Mfma, a: np.ndarray, b: np.ndarray, c: np.ndarray, options: str = "", accumulators: bool = False, target: str | None = None) -> np.ndarray:
+def execute(
+    assemble,
+    op: Mfma,
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray,
+    options: str = "",
+    accumulators: bool = False,
+    target: str | None = None,
+) -> np.ndarray:
     """Registers of D for packed A, B and spread C."""
     target = target or op.target
     inputs = np.concatenate([a, b, c])
@@ -107,18 +141,28 @@ def execute(assemble, op: Mfma, a: np.ndarray, b: np.ndarray, c: np.ndarray, opt
     def registers(file: str, first: int, count: int) -> str:
         return f"{file}[{first}:{first + count - 1}]" if count > 1 else f"{file}{first}"
 
-    names = [f"v{10 + i}" for i in range(len(a))] + [f"v{20 + i}" for i in range(len(b))] + [f"v{32 + i}" for i in range(len(c))]
-    body = "".join(f"  global_load_dword {r}, v1, s[8:9]\n  s_add_u32 s8, s8, 256\n  s_addc_u32 s9, s9, 0\n" for r in names)
+    names = (
+        [f"v{10 + i}" for i in range(len(a))]
+        + [f"v{20 + i}" for i in range(len(b))]
+        + [f"v{32 + i}" for i in range(len(c))]
+    )
+    body = "".join(
+        f"  global_load_dword {r}, v1, s[8:9]\n  s_add_u32 s8, s8, 256\n  s_addc_u32 s9, s9, 0\n" for r in names
+    )
     body += "  s_waitcnt vmcnt(0)\n"
     file = "a" if accumulators else "v"
     if accumulators:
         body += "".join(f"  v_accvgpr_write_b32 a{32 + i}, v{32 + i}\n" for i in range(len(c)))
     name = LLVM_NAMES.get(op.name, op.name) if target == "gfx90a" else op.name
-    body += f"  v_mfma_{name} {registers(file, 64, len(c))}, {registers('v', 10, len(a))}, {registers('v', 20, len(b))}, {registers(file, 32, len(c))} {options}\n"
+    sources = f"{registers('v', 10, len(a))}, {registers('v', 20, len(b))}, {registers(file, 32, len(c))}"
+    body += f"  v_mfma_{name} {registers(file, 64, len(c))}, {sources} {options}\n"
     body += "  s_nop 15\n  s_nop 15\n"
     if accumulators:
         body += "".join(f"  v_accvgpr_read_b32 v{64 + i}, a{64 + i}\n" for i in range(len(c)))
-    body += "".join(f"  global_store_dword v1, v{64 + i}, s[10:11]\n  s_add_u32 s10, s10, 256\n  s_addc_u32 s11, s11, 0\n" for i in range(len(c)))
+    body += "".join(
+        f"  global_store_dword v1, v{64 + i}, s[10:11]\n  s_add_u32 s10, s10, 256\n  s_addc_u32 s11, s11, 0\n"
+        for i in range(len(c))
+    )
     out = np.zeros((len(c), 64), dtype=np.uint32)
     outcome = frame.run_body(assemble, body, inputs, out, target, watch=True)
     assert outcome.completed and [str(f) for f in outcome.findings] == []
@@ -138,9 +182,8 @@ def random_case(op: Mfma, seed: int = 1):
 def test_layout(assemble, name):
     op = Mfma(name)
     a, b, c = random_case(op)
-    got = execute(
-        assemble, op, pack(op, op.a, encode(op.a, a, op.target)), pack(op, op.b, encode(op.b, b, op.target)), spread(op, c), accumulators=True
-    )  # fmt: skip
+    packed = pack(op, op.a, encode(op.a, a, op.target)), pack(op, op.b, encode(op.b, b, op.target))
+    got = execute(assemble, op, *packed, spread(op, c), accumulators=True)
     want = (a @ b.transpose(0, 2, 1) + c).astype(c.dtype)
     np.testing.assert_array_equal(got, spread(op, want))
 
@@ -161,7 +204,14 @@ def test_broadcast_of_blocks_and_lanes(assemble):
 def test_f64_negation(assemble):
     op = Mfma("v_mfma_f64_16x16x4_f64")
     a, b, c = random_case(op)
-    got = execute(assemble, op, pack(op, "f64", encode("f64", a, "")), pack(op, "f64", encode("f64", b, "")), spread(op, c), "neg:[1,0,1]")
+    got = execute(
+        assemble,
+        op,
+        pack(op, "f64", encode("f64", a, "")),
+        pack(op, "f64", encode("f64", b, "")),
+        spread(op, c),
+        "neg:[1,0,1]",
+    )
     np.testing.assert_array_equal(got, spread(op, -a @ b.transpose(0, 2, 1) - c))
 
 
@@ -243,7 +293,9 @@ def test_arithmetic(assemble, name, target):
     scale = 2.0 ** rng.integers(-6, 6, (op.blocks, op.m, op.k))
     a = rng.standard_normal((op.blocks, op.m, op.k)) * scale
     b = rng.standard_normal((op.blocks, op.m, op.k)) * scale[..., ::-1]
-    c = (rng.standard_normal((op.blocks, op.m, op.n)) * 2.0 ** rng.integers(-20, 10, (op.blocks, op.m, op.n))).astype(np.float32)
+    c = (rng.standard_normal((op.blocks, op.m, op.n)) * 2.0 ** rng.integers(-20, 10, (op.blocks, op.m, op.n))).astype(
+        np.float32
+    )
     codes_a, codes_b = encode(op.a, a, target), encode(op.b, b, target)
     got = execute(assemble, op, pack(op, op.a, codes_a), pack(op, op.b, codes_b), spread(op, c), target=target)
 
@@ -255,7 +307,12 @@ def test_arithmetic(assemble, name, target):
         elif kind == "bf16":
             values = (codes.astype(np.uint32) << 16).view(np.float32)
         else:
-            values = torch.from_numpy(codes).view({"fp8": torch.float8_e4m3fnuz, "bf8": torch.float8_e5m2fnuz}[kind]).float().numpy()
+            values = (
+                torch.from_numpy(codes)
+                .view({"fp8": torch.float8_e4m3fnuz, "bf8": torch.float8_e5m2fnuz}[kind])
+                .float()
+                .numpy()
+            )
         return np.vectorize(Fraction, otypes=[object])(values.astype(np.float64))
 
     xa, xb = exact(op.a, codes_a), exact(op.b, codes_b)
@@ -286,7 +343,9 @@ def test_not_a_number_and_infinity(assemble):
     a[0, 3, 5], a[0, 4, 1], b[0, 7, 2] = math.inf, -math.inf, math.nan
     b[0, :, 1] = np.abs(b[0, :, 1]) + 1
     b[0, :, 5] = np.abs(b[0, :, 5]) + 1
-    got = execute(assemble, op, pack(op, "f16", encode("f16", a, "")), pack(op, "f16", encode("f16", b, "")), spread(op, c)).view(np.float32)
+    got = execute(
+        assemble, op, pack(op, "f16", encode("f16", a, "")), pack(op, "f16", encode("f16", b, "")), spread(op, c)
+    ).view(np.float32)
     for j in range(16):
         lane, r = op.place(3, j, 0)
         assert math.isnan(got[r, lane]) if j == 7 else got[r, lane] == math.inf
@@ -294,14 +353,22 @@ def test_not_a_number_and_infinity(assemble):
         assert math.isnan(got[r, lane]) if j == 7 else got[r, lane] == -math.inf
 
 
-FORMATS = {"fp8": (0, 8, 4, 3), "bf8": (1, 8, 5, 2), "fp6": (2, 6, 2, 3), "bf6": (3, 6, 3, 2), "fp4": (4, 4, 2, 1)}  # code, bits, e, m
+FORMATS = {
+    "fp8": (0, 8, 4, 3),
+    "bf8": (1, 8, 5, 2),
+    "fp6": (2, 6, 2, 3),
+    "bf6": (3, 6, 3, 2),
+    "fp4": (4, 4, 2, 1),
+}  # code, bits, e, m
 
 
 def small_value(code: np.ndarray, e: int, m: int) -> np.ndarray:
     """The OCP formats' values; NaN and infinity codes are not used here."""
     bias = (1 << (e - 1)) - 1
     exponent, mantissa = code >> m & ((1 << e) - 1), code & ((1 << m) - 1)
-    size = np.where(exponent == 0, mantissa * 2.0 ** (1 - bias - m), (mantissa + (1 << m)) * 2.0 ** (exponent - bias - m))
+    size = np.where(
+        exponent == 0, mantissa * 2.0 ** (1 - bias - m), (mantissa + (1 << m)) * 2.0 ** (exponent - bias - m)
+    )
     return np.where(code >> (e + m) & 1, -size, size)
 
 
@@ -335,16 +402,29 @@ def test_formats_and_scales_of_gfx950(assemble, m, kind_a, kind_b, scaled):
     scales = rng.integers(120, 134, (2, 64, 4), dtype=np.int64)
     c = rng.integers(-50, 50, (1, m, m)).astype(np.float32)
     op = Mfma(f"v_mfma_f32_{m}x{m}x{k}_f8f6f4")
-    inputs = np.concatenate([a, b, spread(op, c), np.ascontiguousarray(scales.astype(np.uint8)).view(np.uint32)[..., 0]])
-    registers = [f"v{10 + i}" for i in range(8)] + [f"v{20 + i}" for i in range(8)] + [f"v{32 + i}" for i in range(m * m // 64)] + ["v50", "v51"]
-    body = "".join(f"  global_load_dword {r}, v1, s[8:9]\n  s_add_u32 s8, s8, 256\n  s_addc_u32 s9, s9, 0\n" for r in registers)
+    inputs = np.concatenate(
+        [a, b, spread(op, c), np.ascontiguousarray(scales.astype(np.uint8)).view(np.uint32)[..., 0]]
+    )
+    registers = (
+        [f"v{10 + i}" for i in range(8)]
+        + [f"v{20 + i}" for i in range(8)]
+        + [f"v{32 + i}" for i in range(m * m // 64)]
+        + ["v50", "v51"]
+    )
+    body = "".join(
+        f"  global_load_dword {r}, v1, s[8:9]\n  s_add_u32 s8, s8, 256\n  s_addc_u32 s9, s9, 0\n" for r in registers
+    )
     rows = {"fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4}
     last = 31 + m * m // 64
     name = "v_mfma_scale_f32" if scaled else "v_mfma_f32"
     sources = f"v[10:{9 + rows[kind_a]}], v[20:{19 + rows[kind_b]}], v[32:{last}]"
     scale = ", v50, v51 op_sel:[1,0] op_sel_hi:[0,1]" if scaled else ""  # byte 1 for A, byte 2 for B
-    body += f"  s_waitcnt vmcnt(0)\n  {name}_{m}x{m}x{k}_f8f6f4 v[64:{last + 32}], {sources}{scale} cbsz:{FORMATS[kind_a][0]} blgp:{FORMATS[kind_b][0]}\n  s_nop 15\n"
-    body += "".join(f"  global_store_dword v1, v{64 + i}, s[10:11]\n  s_add_u32 s10, s10, 256\n  s_addc_u32 s11, s11, 0\n" for i in range(m * m // 64))
+    formats = f"cbsz:{FORMATS[kind_a][0]} blgp:{FORMATS[kind_b][0]}"
+    body += f"  s_waitcnt vmcnt(0)\n  {name}_{m}x{m}x{k}_f8f6f4 v[64:{last + 32}], {sources}{scale} {formats}\n"
+    body += "".join(
+        f"  global_store_dword v1, v{64 + i}, s[10:11]\n  s_add_u32 s10, s10, 256\n  s_addc_u32 s11, s11, 0\n"
+        for i in range(m * m // 64)
+    )
     out = np.zeros((m * m // 64, 64), dtype=np.uint32)
     outcome = frame.run_body(assemble, body, inputs, out, "gfx950", watch=True)
     assert outcome.completed and [str(f) for f in outcome.findings] == []
@@ -353,4 +433,9 @@ def test_formats_and_scales_of_gfx950(assemble, m, kind_a, kind_b, scaled):
             for x in range(k):
                 values[:, x] *= 2.0 ** (chosen[np.arange(m) + m * (x // 32)] - 127)
     want = (va @ vb.T)[None] + c
-    np.testing.assert_allclose(out.view(np.float32), spread(op, want.astype(np.float32)).view(np.float32), rtol=3e-6, atol=1e-5 * np.abs(va).max() * np.abs(vb).max())
+    np.testing.assert_allclose(
+        out.view(np.float32),
+        spread(op, want.astype(np.float32)).view(np.float32),
+        rtol=3e-6,
+        atol=1e-5 * np.abs(va).max() * np.abs(vb).max(),
+    )

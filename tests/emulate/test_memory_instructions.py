@@ -12,14 +12,19 @@ LANE = np.arange(64)
 RNG = np.random.default_rng(20)
 WORDS = RNG.integers(0, 1 << 32, (8, 64), dtype=np.uint32)  # row r, lane l at byte 256 r + 4 l
 
-LOAD_ROWS = "\n".join(f"  global_load_dword v{10 + r}, v1, s[8:9] offset:{256 * r}" for r in range(8)) + "\n  s_waitcnt vmcnt(0)\n"
+LOAD_ROWS = (
+    "\n".join(f"  global_load_dword v{10 + r}, v1, s[8:9] offset:{256 * r}" for r in range(8))
+    + "\n  s_waitcnt vmcnt(0)\n"
+)
 
 
 def store_rows(*registers: str) -> str:
     return "".join(f"  global_store_dword v1, {r}, s[10:11] offset:{256 * i}\n" for i, r in enumerate(registers))
 
 
-def run(assemble, body: str, *results: str, target: str = "gfx942", inputs: np.ndarray = WORDS, **options) -> np.ndarray:
+def run(
+    assemble, body: str, *results: str, target: str = "gfx942", inputs: np.ndarray = WORDS, **options
+) -> np.ndarray:
     out = np.zeros((max(len(results), 16), 64), dtype=np.uint32)
     options = {"lds": 16384} | options
     outcome = frame.run_body(assemble, LOAD_ROWS + body + store_rows(*results), inputs.copy(), out, target, **options)
@@ -172,7 +177,11 @@ def atomic_inputs(name: str) -> np.ndarray:
     elif "f16" in name:
         kind = np.float16 if "bf16" not in name else np.float32
         values = RNG.standard_normal((8, 64, 2)).astype(kind)
-        inputs[:] = values.view(np.uint32)[..., 0] if kind is np.float16 else (values.view(np.uint32) >> 16)[..., 0] | values.view(np.uint32)[..., 1] & 0xFFFF0000
+        inputs[:] = (
+            values.view(np.uint32)[..., 0]
+            if kind is np.float16
+            else (values.view(np.uint32) >> 16)[..., 0] | values.view(np.uint32)[..., 1] & 0xFFFF0000
+        )
     if "cmp" in name:
         inputs[4:6, ::2] = inputs[0:2, ::2]  # half of the comparisons succeed
     return inputs
@@ -199,7 +208,9 @@ def test_memory_atomics(assemble, space, bits):
             continue  # gfx950 only
         inputs = atomic_inputs(name)
         suffix = "_x2" if bits == 64 else ""
-        data = "v[12:15]" if bits == 64 and name == "cmpswap" else "v[12:13]" if bits == 64 or name == "cmpswap" else "v12"
+        data = (
+            "v[12:15]" if bits == 64 and name == "cmpswap" else "v[12:13]" if bits == 64 or name == "cmpswap" else "v12"
+        )
         result = "v[20:21]" if bits == 64 else "v20"
         move = "" if name != "cmpswap" else "v_mov_b32 v13, v14\n" if bits == 32 else ""
         address = {
@@ -207,7 +218,7 @@ def test_memory_atomics(assemble, space, bits):
             "flat": f"flat_atomic_{name}{suffix} {result}, v[4:5], {data} sc0",
             "buffer": f"buffer_atomic_{name}{suffix} {data}, v3, s[12:15], 0 offen offset:2048 sc0",
         }[space]
-        after = "" if space != "buffer" else f"v_mov_b32 v20, v12\nv_mov_b32 v21, v13\n"
+        after = "" if space != "buffer" else "v_mov_b32 v20, v12\nv_mov_b32 v21, v13\n"
         old = f"v[10:{9 + count}]" if count > 1 else "v10"
         body = f"""
   v_lshlrev_b32 v3, {count - 1}, v1
@@ -234,7 +245,14 @@ def test_memory_atomics(assemble, space, bits):
         check_atomic(f"{space} {name}", bits, function, inputs, out[0:2], out[2:4])
 
 
-LDS_NAMES = {"smin": "min_{i}", "smax": "max_{i}", "umin": "min_{u}", "umax": "max_{u}", "swap": "wrxchg", "cmpswap": "cmpst_{b}"}
+LDS_NAMES = {
+    "smin": "min_{i}",
+    "smax": "max_{i}",
+    "umin": "min_{u}",
+    "umax": "max_{u}",
+    "swap": "wrxchg",
+    "cmpswap": "cmpst_{b}",
+}
 
 
 @pytest.mark.parametrize("bits", [32, 64])
@@ -258,7 +276,13 @@ def test_lds_atomics(assemble, bits):
         elif name in FLOAT_ATOMICS:
             text = f"ds_{name.replace('add_', 'add_rtn_')} v20, v3, v12"
         else:
-            kind = {"s": "i", "u": "u"}[name[0]] if name[1:] in ("min", "max") else "b" if name in ("and", "or", "xor") else "u"
+            kind = (
+                {"s": "i", "u": "u"}[name[0]]
+                if name[1:] in ("min", "max")
+                else "b"
+                if name in ("and", "or", "xor")
+                else "u"
+            )
             base = name[1:] if name[1:] in ("min", "max") else name
             text = f"ds_{base}_rtn_{kind}{bits} {registers(20)}, v3, {registers(12)}"
         bodies.append((name, text))
@@ -333,7 +357,12 @@ def test_loads_and_stores(assemble, space):
     body += op("store_short_d16_hi", "v15", 18) + op("store_dword", "v16", 20) + op("store_dwordx2", "v[16:17]", 24)
     body += "  s_waitcnt vmcnt(0) lgkmcnt(0)\n  v_mov_b32 v28, v10\n  v_mov_b32 v29, v10\n"
     reads = [("load_dwordx4", "v[20:23]", 0), ("load_dwordx2", "v[24:25]", 16), ("load_dwordx3", "v[40:42]", 20)]
-    reads += [("load_ubyte", "v26", 1), ("load_sbyte", "v27", 1), ("load_short_d16", "v28", 2), ("load_short_d16_hi", "v29", 2)]
+    reads += [
+        ("load_ubyte", "v26", 1),
+        ("load_sbyte", "v27", 1),
+        ("load_short_d16", "v28", 2),
+        ("load_short_d16_hi", "v29", 2),
+    ]
     reads += [("load_ushort", "v30", 18), ("load_sshort", "v31", 18), ("load_dword", "v32", 28)]
     body += "".join(op(*r) for r in reads) + "  s_waitcnt vmcnt(0) lgkmcnt(0)\n"
     results = [f"v{n}" for n in (*range(20, 33), 40, 41, 42)]
@@ -355,20 +384,38 @@ def test_loads_and_stores(assemble, space):
     def word(at: int) -> np.ndarray:
         return np.ascontiguousarray(memory[:, at : at + 4]).view(np.uint32)[:, 0]
 
-    byte, short = memory[:, 1].astype(np.int64), np.ascontiguousarray(memory[:, 2:4]).view(np.uint16)[:, 0].astype(np.int64)
+    byte, short = (
+        memory[:, 1].astype(np.int64),
+        np.ascontiguousarray(memory[:, 2:4]).view(np.uint16)[:, 0].astype(np.int64),
+    )
     upper = np.ascontiguousarray(memory[:, 18:20]).view(np.uint16)[:, 0].astype(np.int64)
     old = w[:, 0].astype(np.int64)
-    want = [word(0), word(4), word(8), word(12), word(16), word(20), byte, byte - (byte >> 7 << 8), old & 0xFFFF0000 | short]
+    want = [
+        word(0),
+        word(4),
+        word(8),
+        word(12),
+        word(16),
+        word(20),
+        byte,
+        byte - (byte >> 7 << 8),
+        old & 0xFFFF0000 | short,
+    ]
     want += [old & 0xFFFF | short << 16, upper, upper - (upper >> 15 << 16), word(28), word(20), word(24), word(28)]
     for i, x in enumerate(want):
-        np.testing.assert_array_equal(out[i], (np.asarray(x, dtype=np.int64) & 0xFFFFFFFF).astype(np.uint32), err_msg=f"{space} {results[i]}")
+        np.testing.assert_array_equal(
+            out[i], (np.asarray(x, dtype=np.int64) & 0xFFFFFFFF).astype(np.uint32), err_msg=f"{space} {results[i]}"
+        )
 
 
 def _late_stores(results: list[str]) -> str:
     """Stores to the last sixteen rows of a buffer of 48."""
     head = f"  s_add_u32 s10, s10, {32 * 256}\n  s_addc_u32 s11, s11, 0\n"
-    return head + "".join(f"  global_store_dword v1, {r}, s[10:11] offset:{256 * (i % 8)}\n" + (
-        "  s_add_u32 s10, s10, 2048\n  s_addc_u32 s11, s11, 0\n" if i == 7 else "") for i, r in enumerate(results))
+    return head + "".join(
+        f"  global_store_dword v1, {r}, s[10:11] offset:{256 * (i % 8)}\n"
+        + ("  s_add_u32 s10, s10, 2048\n  s_addc_u32 s11, s11, 0\n" if i == 7 else "")
+        for i, r in enumerate(results)
+    )
 
 
 def test_flat_reaches_lds_and_scratch_through_apertures(assemble):
@@ -437,7 +484,9 @@ def test_structured_and_swizzled_buffers(assemble):
     out = run(assemble, body, "v20", "v21")
     flat = WORDS.reshape(-1)
     at = 16 * LANE + 8
-    np.testing.assert_array_equal(out[0], np.where(at + 4 <= 40, flat[np.minimum(at, 36) // 4], 0))  # not swizzled: bytes
+    np.testing.assert_array_equal(
+        out[0], np.where(at + 4 <= 40, flat[np.minimum(at, 36) // 4], 0)
+    )  # not swizzled: bytes
     swizzled = (LANE // 8 * 16 + 8) * 8 + LANE % 8 * 4
     np.testing.assert_array_equal(out[1], np.where(LANE < 40, flat[np.minimum(swizzled, 2044) // 4], 0))
 
@@ -477,7 +526,9 @@ def test_direct_to_lds(assemble, target):
         np.testing.assert_array_equal(out[2:6].T.reshape(-1), WORDS.reshape(-1)[:256])
 
 
-@pytest.mark.parametrize(("name", "bits"), [("ds_read_b64_tr_b16", 16), ("ds_read_b64_tr_b8", 8), ("ds_read_b64_tr_b4", 4)])
+@pytest.mark.parametrize(
+    ("name", "bits"), [("ds_read_b64_tr_b16", 16), ("ds_read_b64_tr_b8", 8), ("ds_read_b64_tr_b4", 4)]
+)
 def test_transposing_reads(assemble, name, bits):
     """Sixteen lanes read a (64 / bits) x 16 tile, row by row; each receives a column."""
     body = f"""

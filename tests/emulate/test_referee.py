@@ -22,7 +22,13 @@ def run(path, k=96, policy=Policy.BARRIER, seed=0, **options) -> tuple[Outcome, 
     rng = np.random.default_rng(1)
     a, b = (bf16(rng.standard_normal((SIZE, k))) for _ in range(2))
     c = np.full((SIZE, SIZE), np.nan, dtype=np.float32)
-    args = [Buffer(a, "A", writable=False), Buffer(b, "B", writable=False), Buffer(c, "C"), Scalar("i32", SIZE), Scalar("i32", k)]
+    args = [
+        Buffer(a, "A", writable=False),
+        Buffer(b, "B", writable=False),
+        Buffer(c, "C"),
+        Scalar("i32", SIZE),
+        Scalar("i32", k),
+    ]
     options = {"watch": True} | options
     outcome = launch(path, grid=(1, 1, 1), block=(256, 1, 1), args=args, policy=policy, seed=seed, **options)
     error = np.abs(c - widen(a) @ widen(b).T).max()
@@ -154,7 +160,13 @@ def test_direct_to_lds_load_is_complete_at_vmcnt(build):
 @pytest.mark.parametrize("policy", list(Policy))
 def test_deadlock(build, policy):
     data, out = np.ones(64, dtype=np.float32), np.zeros(64, dtype=np.float32)
-    options = {"grid": (1, 1, 1), "block": (128, 1, 1), "args": [Buffer(data), Buffer(out)], "policy": policy, "watch": True}
+    options = {
+        "grid": (1, 1, 1),
+        "block": (128, 1, 1),
+        "args": [Buffer(data), Buffer(out)],
+        "policy": policy,
+        "watch": True,
+    }
     outcome = launch(build("roles.cpp"), budget=300_000, **options)
     assert not outcome.completed
     assert Kind.DEADLOCK in kinds(outcome)

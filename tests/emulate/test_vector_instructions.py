@@ -23,8 +23,34 @@ BY_HAND = re.compile(
 APPROXIMATE = re.compile(r"v_(exp|log|rcp|rsq|sqrt)_|v_dot2")
 SPECIAL = {
     16: [0x0000, 0x8000, 0x3C00, 0xBC00, 0x7C00, 0xFC00, 0x7E00, 0x0001, 0x83FF, 0x7BFF, 0x3800, 0xB800, 0x4248],
-    32: [0, 1 << 31, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00000, 1, 0x807FFFFF, 0x7F7FFFFF, 0x3F000000, 0xC0200000, 0x4F000000],
-    64: [0, 1 << 63, 0x3FF0 << 48, 0xBFF0 << 48, 0x7FF0 << 48, 0xFFF0 << 48, 0x7FF8 << 48, 1, 0x3FE0 << 48, 0xC004 << 48, 0x41E0 << 48],
+    32: [
+        0,
+        1 << 31,
+        0x3F800000,
+        0xBF800000,
+        0x7F800000,
+        0xFF800000,
+        0x7FC00000,
+        1,
+        0x807FFFFF,
+        0x7F7FFFFF,
+        0x3F000000,
+        0xC0200000,
+        0x4F000000,
+    ],
+    64: [
+        0,
+        1 << 63,
+        0x3FF0 << 48,
+        0xBFF0 << 48,
+        0x7FF0 << 48,
+        0xFFF0 << 48,
+        0x7FF8 << 48,
+        1,
+        0x3FE0 << 48,
+        0xC004 << 48,
+        0x41E0 << 48,
+    ],
 }
 INTEGERS = [0, 1, 2, 31, 32, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x00FF00FF, 0x12345678]
 
@@ -159,7 +185,7 @@ def same(name: str, got: int, want: int, bits: int) -> bool:
     result = "f32" if name.startswith("v_dot2") and "_f32_" in name else result
     if name.startswith("v_pk") and "f16" in name:
         return all(same("v_add_f16", got >> s & 0xFFFF, want >> s & 0xFFFF, 16) for s in (0, 16))
-    if name == "v_pk_fma_f32" or name.startswith("v_pk") and name.endswith("f32"):
+    if name == "v_pk_fma_f32" or (name.startswith("v_pk") and name.endswith("f32")):
         return all(same("v_add_f32", got >> s & 0xFFFFFFFF, want >> s & 0xFFFFFFFF, 32) for s in (0, 32))
     if result not in ("f16", "f32", "f64"):
         return False

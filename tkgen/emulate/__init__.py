@@ -11,7 +11,8 @@ from tkgen.emulate.arguments import Arg, Buffer, Bytes, Scalar, Struct
 from tkgen.emulate.code_object import CodeObject, Kernel, load
 from tkgen.emulate.errors import EmulateError
 from tkgen.emulate.findings import Access, Finding, Kind, Space
-from tkgen.emulate.launch import Outcome, Policy, Trace, TraceRequest, Written, launch
+from tkgen.emulate.launch import Policy, TraceRequest, launch
+from tkgen.emulate.outcome import Outcome, Trace, Written
 
 __all__ = [
     "Access",

@@ -1,6 +1,6 @@
 """Kernel arguments: buffers, scalars, structs by value, raw bytes, and the kernarg segment they are laid out in.
 
-    args = [Struct([Buffer(a), Buffer(b), Scalar("i32", 192)]), Buffer(c), Scalar("f32", 1.0)]
+args = [Struct([Buffer(a), Buffer(b), Scalar("i32", 192)]), Buffer(c), Scalar("f32", 1.0)]
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Buffer:
             raise EmulateError(f"buffer {self.name or '?'} is not contiguous")
         if self.writable and not data.flags.writeable:
             raise EmulateError(f"buffer {self.name or '?'} is read-only memory; pass writable=False")
-        return data.reshape(-1).view(np.uint8)
+        flat: npt.NDArray[np.uint8] = data.reshape(-1).view(np.uint8)
+        return flat
 
 
 def _from_torch(tensor: Any) -> npt.NDArray[Any]:
@@ -181,7 +182,9 @@ def kernarg(kernel: Kernel, args: Sequence[Arg], layout: Layout, geometry: Geome
     """The kernarg segment: the arguments at the offsets of the metadata, and the hidden ones."""
     expected = kernel.explicit_arguments
     if kernel.arguments and len(args) != len(expected):
-        raise EmulateError(f"{kernel.name} takes {len(expected)} arguments ({_listed(expected)}), {len(args)} were given")
+        raise EmulateError(
+            f"{kernel.name} takes {len(expected)} arguments ({_listed(expected)}), {len(args)} were given"
+        )
     out = bytearray(kernel.kernarg_bytes)
     if not kernel.arguments:  # no metadata: in order, as C lays them out
         packed = layout.encode(Struct(list(args)))
@@ -194,7 +197,9 @@ def kernarg(kernel: Kernel, args: Sequence[Arg], layout: Layout, geometry: Geome
         if len(data) > place.size:
             raise EmulateError(f"argument {place.name} of {kernel.name} has {place.size} bytes, {len(data)} were given")
         if isinstance(arg, Struct) and len(data) != place.size:
-            raise EmulateError(f"argument {place.name} of {kernel.name} has {place.size} bytes, the struct given {len(data)}")
+            raise EmulateError(
+                f"argument {place.name} of {kernel.name} has {place.size} bytes, the struct given {len(data)}"
+            )
         out[place.offset : place.offset + len(data)] = data
     for place in kernel.arguments:
         value = _hidden(place.kind, geometry)

@@ -191,7 +191,9 @@ def _parse(data: bytes, name: str) -> CodeObject:
         raise EmulateError(f"{name} is an ELF file, but not for AMD GPUs")
     machine = elf["e_flags"] & 0xFF
     if machine not in _MACHINES:
-        raise EmulateError(f"{name} is for another GPU (machine 0x{machine:x}); known are {', '.join(_MACHINES.values())}")
+        raise EmulateError(
+            f"{name} is for another GPU (machine 0x{machine:x}); known are {', '.join(_MACHINES.values())}"
+        )
     if elf["e_type"] != "ET_DYN":
         raise EmulateError(f"{name} is not linked; link it with ld.lld -shared")
     image, segments, text = _load_segments(elf)
@@ -222,7 +224,7 @@ def _load_segments(elf: ELFFile) -> tuple[bytearray, tuple[tuple[int, int, bool]
     return image, tuple(segments), text
 
 
-def _relocate(elf: ELFFile, image: bytearray) -> None:
+def _relocate(elf: Any, image: bytearray) -> None:
     for section in elf.iter_sections():
         if section["sh_type"] != "SHT_RELA" or not section["sh_flags"] & 2:
             continue
@@ -238,7 +240,7 @@ def _relocate(elf: ELFFile, image: bytearray) -> None:
             struct.pack_into("<Q", image, r["r_offset"], value & 0xFFFF_FFFF_FFFF_FFFF)
 
 
-def _symbols(elf: ELFFile) -> dict[str, int]:
+def _symbols(elf: Any) -> dict[str, int]:
     table: dict[str, int] = {}
     for name in (".dynsym", ".symtab"):
         section = elf.get_section_by_name(name)
@@ -247,7 +249,7 @@ def _symbols(elf: ELFFile) -> dict[str, int]:
     return table
 
 
-def _kernels(elf: ELFFile, image: bytes, symbols: dict[str, int]) -> list[Kernel]:
+def _kernels(elf: Any, image: bytes, symbols: dict[str, int]) -> list[Kernel]:
     notes = [s for s in elf.iter_sections() if s["sh_type"] == "SHT_NOTE"]
     for section in notes:
         for note in section.iter_notes():
@@ -311,7 +313,7 @@ def _line_rows(program: Any) -> list[tuple[int, tuple[str, int] | None]]:
 
     def file_name(index: int) -> str:
         entry = files[index - base]
-        name = entry.name.decode("utf-8", "replace")
+        name = str(entry.name.decode("utf-8", "replace"))
         directory = directories[entry.dir_index - base] if 0 <= entry.dir_index - base < len(directories) else b""
         if name.startswith("/") or (program["version"] >= 5 and entry.dir_index == 0) or not directory:
             return name

@@ -225,15 +225,15 @@ class Program:
         """The mnemonic at dword `i`, or its encoding and opcode number when the tables have none."""
         op = self.ops[i]
         if op["opcode"]:
-            return self.names[op["opcode"]]
+            return self.names[int(op["opcode"])]
         word = int.from_bytes(self.code[4 * i : 4 * i + 4], "little")
         return f"unknown {Encoding(op['encoding']).name} instruction 0x{word:08x}"
 
     def text(self, i: int) -> str:
         """One line of assembly for people: mnemonic and operands in LLVM's manner, without every modifier."""
-        from tkgen.emulate.disassemble import text
+        from tkgen.emulate import disassemble
 
-        return text(self, i)
+        return disassemble.text(self, i)
 
 
 def decode(code: bytes, target: str) -> Program:

@@ -89,9 +89,9 @@ def _operands(op: Any, name: str) -> list[str]:
             base = operand(src[0], 4 if "buffer" in name else 2)
             return [operand(dst, width), base, hex(offset)]
         case Encoding.DS:
-            data = [operand(s, width) for s in src[1:]] if "write2" in name else [operand(src[1], width)]
+            values = [operand(s, width) for s in (src[1:] if "write2" in name else src[1:2])]
             shown = [operand(dst, width)] if "read" in name or "rtn" in name or "perm" in name else []
-            shown += [operand(src[0])] + (data if "read" not in name and "swizzle" not in name else [])
+            shown += [operand(src[0])] + (values if "read" not in name and "swizzle" not in name else [])
             if "2" in name.removeprefix("ds_").split("_")[0]:  # ds_read2, ds_write2st64, ...: two offsets
                 return _with_offset(shown, 0, [f"offset{i}:{offset >> 8 * i & 255}" for i in (0, 1)])
             return _with_offset(shown, offset)
@@ -100,15 +100,17 @@ def _operands(op: Any, name: str) -> list[str]:
             address = operand(src[0], 1 if scalar or scratch else 2)
             if scratch and not op["flags"] & Flag.OFFEN:
                 address = "off"
-            base = [operand(src[2], 2)] if scalar else [] if op["encoding"] == Encoding.FLAT else ["off"]
-            is_load = "load" in name
-            shown = [operand(dst, width), address] if is_load else [address, operand(src[1], width)]
-            return _with_offset([*shown, *base], offset)
+            tail = [operand(src[2], 2)] if scalar else [] if op["encoding"] == Encoding.FLAT else ["off"]
+            moved = [operand(dst, width), address] if "load" in name else [address, operand(src[1], width)]
+            return _with_offset([*moved, *tail], offset)
         case Encoding.MUBUF | Encoding.MTBUF:
-            address = operand(src[0]) if op["flags"] & (Flag.OFFEN | Flag.IDXEN) else "off"
-            modifiers = [m for f, m in ((Flag.OFFEN, "offen"), (Flag.IDXEN, "idxen"), (Flag.LDS, "lds")) if op["flags"] & f]
-            shown = [operand(dst, width), address, operand(src[1], 4), operand(src[2])]
-            return _with_offset(shown, offset, modifiers)
+            from_register = op["flags"] & (Flag.OFFEN | Flag.IDXEN)
+            modifiers = [
+                m for f, m in ((Flag.OFFEN, "offen"), (Flag.IDXEN, "idxen"), (Flag.LDS, "lds")) if op["flags"] & f
+            ]
+            register = operand(src[0]) if from_register else "off"
+            listed = [operand(dst, width), register, operand(src[1], 4), operand(src[2])]
+            return _with_offset(listed, offset, modifiers)
         case Encoding.MFMA:
             count = _matrix_registers(name)
             return [operand(dst, count), operand(src[0], 2), operand(src[1], 2), operand(src[2], count)]

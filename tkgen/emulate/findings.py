@@ -27,6 +27,7 @@ class Kind(Enum):
     UNSUPPORTED = "unsupported"
     ILLEGAL_OPERAND = "illegal-operand"
     DEADLOCK = "deadlock"
+    WATCH_LIMIT = "watch-limit"
     BLOCK_RACE = "block-race"
 
 

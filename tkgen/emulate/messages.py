@@ -26,9 +26,13 @@ def describe(
             return _race(first, second, where)
         case Kind.BLOCK_RACE:
             assert second is not None
-            return f"two blocks touch {where}: one {second.access}, another {first.access} it, and nothing orders blocks"
+            return (
+                f"two blocks touch {where}: one {second.access}, another {first.access} it, and nothing orders blocks"
+            )
         case Kind.UNINITIALISED_LDS:
-            return f"lane {lane} of wave {first.wave} reads {size} bytes of LDS, of which byte {offset} was never written"
+            return (
+                f"lane {lane} of wave {first.wave} reads {size} bytes of LDS, of which byte {offset} was never written"
+            )
         case Kind.UNINITIALISED_REGISTER:
             return f"{register} is used in lane {lane}, but nothing ever wrote it"
         case Kind.LDS_OUT_OF_BOUNDS:
@@ -39,7 +43,9 @@ def describe(
         case Kind.READ_ONLY_WRITE:
             return f"lane {lane} writes {where}, which is read-only"
         case Kind.SCRATCH_OUT_OF_BOUNDS:
-            return f"lane {lane} accesses {size} bytes at scratch byte {offset}; there are {record.scratch_bytes} per lane"
+            return (
+                f"lane {lane} accesses {size} bytes at scratch byte {offset}; there are {record.scratch_bytes} per lane"
+            )
         case Kind.MISALIGNED:
             return f"lane {lane} accesses {size} bytes at {where}, which is not aligned"
         case Kind.READ_BEFORE_WAIT | Kind.OVERWRITE_BEFORE_WAIT:
@@ -55,8 +61,8 @@ def describe(
         case Kind.DEADLOCK:
             assert second is not None
             return (
-                f"wave {first.wave} still loops after {record.budget} instructions of the block, while wave {second.wave} "
-                f"waits for it at a barrier: a deadlock"
+                f"wave {first.wave} still loops after {record.budget} instructions of the block, while wave "
+                f"{second.wave} waits for it at a barrier: a deadlock"
             )
         case Kind.UNKNOWN_INSTRUCTION:
             return f"the emulator does not know `{first.text}` at 0x{first.address:x}"
@@ -66,6 +72,8 @@ def describe(
             return f"`{first.text}` at 0x{first.address:x} stops the wave"
         case Kind.UNSUPPORTED:
             return f"the emulator does not support what `{first.text}` at 0x{first.address:x} asks for"
+        case Kind.WATCH_LIMIT:
+            return "the block touches more memory than the referee can watch: run fewer K-steps, or without the referee"
         case Kind.ILLEGAL_OPERAND:
             return f"`{first.text}` at 0x{first.address:x} has an operand that does not exist"
 
@@ -85,4 +93,6 @@ def _before_wait(kind: Kind, second: Access | None, space: Space, register: str,
         verb = "is read" if kind is Kind.READ_BEFORE_WAIT else "is written"
         return f"{where} {verb} while the direct-to-LDS load of epoch {second.epoch} into it is still under way"
     verb = "read" if kind is Kind.READ_BEFORE_WAIT else "overwritten"
-    return f"{register} is {verb} while a load into it is still under way: an s_waitcnt is missing or waits for too little"
+    return (
+        f"{register} is {verb} while a load into it is still under way: an s_waitcnt is missing or waits for too little"
+    )

@@ -192,7 +192,9 @@ def build() -> Path:
             _compile(compiler, Path(name), made)
             os.replace(made, library)
     except OSError as error:
-        raise EmulateError(f"cannot write the emulator's core to {directory}: {error.strerror}; set TKGEN_CACHE") from error
+        raise EmulateError(
+            f"cannot write the emulator's core to {directory}: {error.strerror}; set TKGEN_CACHE"
+        ) from error
     return library
 
 

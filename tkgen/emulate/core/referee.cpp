@@ -110,22 +110,26 @@ void Referee::judge(Wave& w, const Instance& mine, uint32_t other, bool lds, uin
   }
 }
 
-Referee::Cell* Referee::global_cell(uint64_t address) {
+Referee::Cell* Referee::global_cell(Wave& w, uint64_t address) {
   const uint64_t page = address >> PAGE_BITS;
   if (page != last_page_) {
+    if (pages_.size() >= MOST_PAGES && !pages_.count(page)) {
+      engine_.fatal(WATCH_LIMIT, w);
+      return last_cells_ + (address & ((1 << PAGE_BITS) - 1));
+    }
     std::unique_ptr<Page>& p = pages_[page];
     if (!p) p = std::make_unique<Page>();
     last_page_ = page;
-    last_cells_ = p.get();
+    last_cells_ = p->cells;
   }
-  return last_cells_->cells + (address & ((1 << PAGE_BITS) - 1));
+  return last_cells_ + (address & ((1 << PAGE_BITS) - 1));
 }
 
 void Referee::touch(Wave& w, const MemoryOp& m, uint32_t id, bool lds, Access access, uint64_t address, uint32_t size, int lane) {
   (void)m;
   const Instance mine = instances_[id];
   for (uint64_t at = address; at < address + size; ++at) {
-    Cell& c = lds ? lds_[at] : *global_cell(at);
+    Cell& c = lds ? lds_[at] : *global_cell(w, at);
     judge(w, mine, c.write[0], lds, at, size, lane);
     judge(w, mine, c.write[1], lds, at, size, lane);
     uint32_t* mine_last = c.read;
@@ -139,8 +143,30 @@ void Referee::touch(Wave& w, const MemoryOp& m, uint32_t id, bool lds, Access ac
   }
 }
 
+// Drops the instances that no cell names any more.
+void Referee::compact() {
+  std::vector<uint32_t> renamed(instances_.size(), 0);
+  std::vector<Instance> kept(1);
+  const auto keep = [&](Cell& c) {
+    for (uint32_t* ids : {c.read, c.write})
+      for (int i = 0; i < 2; ++i) {
+        if (!ids[i]) continue;
+        if (!renamed[ids[i]]) renamed[ids[i]] = uint32_t(kept.size()), kept.push_back(instances_[ids[i]]);
+        ids[i] = renamed[ids[i]];
+      }
+  };
+  for (Cell& c : lds_) keep(c);
+  for (auto& p : pages_)
+    for (Cell& c : p.second->cells) keep(c);
+  instances_.swap(kept);
+}
+
 void Referee::completed(Wave& w, const MemoryOp& m, bool waited) {
   if (!m.live && !m.dma) return;
+  if (instances_.size() >= compact_at_) {
+    compact();
+    compact_at_ = std::max(MOST_INSTANCES, 2 * instances_.size());
+  }
   const uint32_t done = waited ? w.epoch : NONE;
   const uint32_t id = uint32_t(instances_.size());
   instances_.push_back({w.id, m.index, m.number, m.epoch, done, m.access});
@@ -190,6 +216,7 @@ void Referee::add_intervals(uint64_t page, const Page& cells, int kind) {
       open->end = base + i + 1;
       continue;
     }
+    if (engine_.intervals.size() >= MOST_INTERVALS) return engine_.fatal(WATCH_LIMIT, *engine_.waves[0]);
     const TkRegion* r = engine_.find(base + i, 1);
     engine_.intervals.push_back({r ? r->id : NONE, uint32_t(engine_.block_linear), x.index, access, base + i, base + i + 1});
     open = &engine_.intervals.back();

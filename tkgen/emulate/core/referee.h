@@ -38,13 +38,16 @@ class Referee {
     uint32_t read[2], write[2];  // indices into instances_, 0 for none
   };
   static constexpr int PAGE_BITS = 12;
+  // Bounds on what the referee itself may take: pages of shadow for global memory (64 KiB each) and instances.
+  static constexpr size_t MOST_PAGES = 10240, MOST_INSTANCES = 1 << 22, MOST_INTERVALS = 1 << 22;
   struct Page {
     Cell cells[1 << PAGE_BITS];
   };
 
   void touch(Wave& w, const MemoryOp& m, uint32_t id, bool lds, Access access, uint64_t address, uint32_t size, int lane);
   void judge(Wave& w, const Instance& mine, uint32_t other, bool lds, uint64_t address, uint32_t size, int lane);
-  Cell* global_cell(uint64_t address);
+  Cell* global_cell(Wave& w, uint64_t address);
+  void compact();
   void add_intervals(uint64_t page, const Page& cells, int kind);
 
   Engine& engine_;
@@ -52,5 +55,6 @@ class Referee {
   std::vector<Cell> lds_;
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
   uint64_t last_page_ = ~0ull;
-  Page* last_cells_ = nullptr;
+  Cell* last_cells_ = nullptr;
+  size_t compact_at_ = MOST_INSTANCES;
 };

@@ -1,0 +1,192 @@
+"""What a kernel finds when it starts: guest memory, kernel arguments, user registers; and the core's launch record."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tkgen.emulate import native
+from tkgen.emulate.arguments import Arg, Buffer, Geometry, Layout, buffers, kernarg
+from tkgen.emulate.code_object import LOAD_BASE, CodeObject, Kernel
+from tkgen.emulate.decode import TARGETS, decode
+from tkgen.emulate.errors import EmulateError
+
+Dim = tuple[int, int, int]
+
+# Guest addresses. The code object stands at LOAD_BASE; the apertures are as large as the hardware's, at addresses that
+# no buffer has; buffers are apart by a guard gap, so that running past one never lands in the next.
+_SHARED_BASE: Final = 1 << 48
+_PRIVATE_BASE: Final = 2 << 48
+_SCRATCH_BASE: Final = 0x6000_0000_0000
+_KERNARG_BASE: Final = 0x5000_0000_0000
+_DISPATCH_BASE: Final = 0x5800_0000_0000
+_BUFFER_BASE: Final = 0x1000_0000_0000
+_GUARD: Final = 1 << 20
+_DYNAMIC_STACK: Final = 16384
+_LDS_LIMIT: Final = {"gfx90a": 65536, "gfx942": 65536, "gfx950": 163840}
+_MAX_SCRATCH: Final = 1 << 20  # bytes per lane
+
+
+@dataclass(frozen=True)
+class Region:
+    """Host memory at a guest address; `buffer` is the caller's, or None for the code object and the arguments."""
+
+    base: int
+    data: npt.NDArray[np.uint8]
+    writable: bool
+    buffer: Buffer | None = None
+
+
+class Guest:
+    """One launch, prepared; keeps what its record points to alive."""
+
+    def __init__(self, code: CodeObject, kernel: Kernel, args: Sequence[Arg], grid: Dim, block: Dim, dynamic_lds: int):
+        self.code, self.kernel = code, kernel
+        self.program = decode(code.code, code.target)
+        self._check(grid, block, dynamic_lds)
+        self.record = native.Launch()
+        self.regions: list[Region] = []
+        self.names = (ctypes.c_char_p * len(self.program.names))(*(n.encode() for n in self.program.names))
+        self.scratch = self._scratch()
+        self._place(args, Geometry(grid, block, dynamic_lds, _SHARED_BASE, _PRIVATE_BASE))
+        self._fill(grid, block, dynamic_lds)
+
+    def _check(self, grid: Dim, block: Dim, dynamic_lds: int) -> None:
+        threads = block[0] * block[1] * block[2]
+        limit = self.kernel.most_threads
+        if any(n < 1 for n in (*grid, *block)) or any(n >= 1 << 31 for n in grid):
+            raise EmulateError(f"grid {grid} and block {block} must be positive")
+        if threads > min(limit, 1024):
+            raise EmulateError(f"{self.kernel.name} is compiled for at most {limit} threads per block, not {threads}")
+        if dynamic_lds < 0:
+            raise EmulateError("lds_bytes must not be negative")
+        lds = self.kernel.descriptor.group_bytes + dynamic_lds
+        if lds > _LDS_LIMIT[self.code.target]:
+            raise EmulateError(
+                f"{lds} bytes of LDS, but {self.code.target} has {_LDS_LIMIT[self.code.target]} per block"
+            )
+        if self.kernel.descriptor.properties & 1 << 10:
+            raise EmulateError(f"{self.kernel.name} is compiled for waves of 32, which CDNA does not have")
+        if self.kernel.descriptor.rsrc1 >> 12 & 15:
+            raise EmulateError(f"{self.kernel.name} starts in a rounding mode other than to nearest even")
+        entry = self.kernel.entry - self.code.text[0]
+        if not 0 <= entry < self.code.text[1] or entry % 4:
+            raise EmulateError(f"the entry of {self.kernel.name} is outside of the code")
+
+    def _scratch(self) -> int:
+        size = self.kernel.descriptor.private_bytes
+        if self.kernel.dynamic_stack:
+            size += _DYNAMIC_STACK
+        if size > _MAX_SCRATCH:
+            raise EmulateError(
+                f"{self.kernel.name} wants {size} bytes of scratch per lane; the emulator gives {_MAX_SCRATCH}"
+            )
+        return (size + 15) // 16 * 16
+
+    def _place(self, args: Sequence[Arg], geometry: Geometry) -> None:
+        layout = Layout()
+        at = _BUFFER_BASE
+        for buffer in buffers(args):
+            data = buffer.bytes()
+            layout.addresses[id(buffer)] = at
+            if len(data):
+                self.regions.append(Region(at, data, buffer.writable, buffer))
+            at += (len(data) + 2 * _GUARD - 1) // _GUARD * _GUARD
+        arguments = kernarg(self.kernel, args, layout, geometry)
+        self.arguments = np.frombuffer(arguments + bytes(-len(arguments) % 4), dtype=np.uint8)
+        if len(self.arguments):
+            self.regions.append(Region(_KERNARG_BASE, self.arguments, False))
+        packet = np.frombuffer(self._dispatch_packet(geometry), dtype=np.uint8)
+        self.regions.append(Region(_DISPATCH_BASE, packet, False))
+        image = np.frombuffer(self.code.image, dtype=np.uint8).copy()
+        for address, size, writable in self.code.segments:
+            self.regions.append(Region(LOAD_BASE + address, image[address : address + size], writable))
+        self.regions.sort(key=lambda r: r.base)
+
+    def _dispatch_packet(self, g: Geometry) -> bytes:
+        """hsa_kernel_dispatch_packet_t."""
+        threads = [g.grid[i] * g.block[i] & 0xFFFF_FFFF for i in range(3)]
+        return struct.pack(
+            "<HHHHHHIIIIIQQQQ",
+            0,
+            3,
+            *g.block,
+            0,
+            *threads,
+            self.kernel.descriptor.private_bytes,
+            self.kernel.descriptor.group_bytes + g.dynamic_lds,
+            LOAD_BASE,
+            _KERNARG_BASE,
+            0,
+            0,
+        )
+
+    def _fill(self, grid: Dim, block: Dim, dynamic_lds: int) -> None:
+        r, d = self.record, self.kernel.descriptor
+        ops = self.program.ops
+        r.ops, r.op_count = ops.ctypes.data, len(ops)
+        r.text_base = LOAD_BASE + self.code.text[0]
+        # A kernel with preloaded arguments has a 256-byte prologue for firmware that cannot preload.
+        r.entry = (self.kernel.entry - self.code.text[0] + (256 if d.preload_length else 0)) // 4
+        r.names, r.name_count = self.names, len(self.program.names)
+        self.region_table = (native.Region * len(self.regions))()
+        for i, region in enumerate(self.regions):
+            data = region.data
+            self.region_table[i] = native.Region(region.base, len(data), data.ctypes.data, int(region.writable), i)
+        r.regions, r.region_count = self.region_table, len(self.regions)
+        r.shared_base, r.private_base = _SHARED_BASE, _PRIVATE_BASE
+        r.target = TARGETS.index(self.code.target)
+        r.grid[:], r.block[:] = grid, block
+        r.lds_bytes = d.group_bytes + dynamic_lds
+        r.scratch_bytes = self.scratch
+        registers = self._user_registers()
+        r.user_sgpr_count = len(registers)
+        r.user_sgprs[: len(registers)] = registers
+        r.block_id_enable = d.rsrc2 >> 7 & 7
+        r.block_info_enable = d.rsrc2 >> 10 & 1
+        # gfx90a gets its wave's scratch offset in a register; from gfx942 on the hardware keeps it ("architected flat
+        # scratch").
+        r.scratch_offset_enable = int(self.code.target == "gfx90a" and d.rsrc2 & 1)
+        r.scratch_base = _SCRATCH_BASE if self.code.target == "gfx90a" else 0
+        # MODE: rounding 0..3, subnormals 4..7, DX10 clamp 8, IEEE 9, FP16 overflow 23.
+        r.mode = d.rsrc1 >> 12 & 0xFF | (d.rsrc1 >> 21 & 1) << 8 | (d.rsrc1 >> 23 & 1) << 9 | (d.rsrc1 >> 26 & 1) << 23
+
+    def _user_registers(self) -> list[int]:
+        """The user SGPRs that the descriptor asks for, in its fixed order, then preloaded arguments."""
+        d = self.kernel.descriptor
+
+        def wide(value: int) -> list[int]:
+            return [value & 0xFFFF_FFFF, value >> 32]
+
+        # The scratch descriptor: swizzled by lane, dwords interleaved over 64 lanes.
+        size = self.scratch * 64 & 0xFFFF_FFFF
+        fields = (
+            (0, [*wide(_SCRATCH_BASE | 1 << 63), 0xFFFF_FFFF, 1 << 23 | 3 << 21 | 1 << 19]),
+            (1, wide(_DISPATCH_BASE)),
+            (2, wide(0)),
+            (3, wide(_KERNARG_BASE)),
+            (4, wide(0)),
+            (5, [size, self.scratch]),
+            (6, [self.scratch]),
+        )
+        out = [v for bit, values in fields if d.properties >> bit & 1 for v in values]
+        if d.preload_length:
+            begin = 4 * d.preload_offset
+            data = self.arguments.tobytes()[begin : begin + 4 * d.preload_length]
+            data += bytes(4 * d.preload_length - len(data))
+            out += struct.unpack(f"<{d.preload_length}I", data)
+        count = d.rsrc2 >> 1 & 31
+        if len(out) > 32 or count > 32:
+            raise EmulateError(f"{self.kernel.name} asks for more user registers than there are")
+        return (out + [0] * count)[: max(count, len(out))]
+
+    def region_below(self, address: int) -> Region | None:
+        """The region that holds a guest address, or the nearest one below it."""
+        below = [r for r in self.regions if r.base <= address]
+        return below[-1] if below else None

@@ -1,0 +1,234 @@
+"""What comes back from a launch: counts, traces, what was written, and the findings made of the core's records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tkgen.emulate import native
+from tkgen.emulate.arguments import Buffer
+from tkgen.emulate.code_object import LOAD_BASE, CodeObject, Kernel
+from tkgen.emulate.decode import Program
+from tkgen.emulate.findings import BY_NUMBER, Access, Finding, Kind, Space
+from tkgen.emulate.guest import Dim, Guest, Region
+from tkgen.emulate.messages import describe
+
+
+@dataclass(frozen=True)
+class Trace:
+    """An instruction stream: parallel arrays, one row per instruction executed.
+
+    `index` is the dword index into `program.ops`; `lanes` the row of `addresses` that holds the 64 byte addresses of a
+    memory instruction (LDS offsets for LDS), or -1; inactive lanes hold 2**64 - 1. `exec` is the mask of active lanes.
+    """
+
+    wave: npt.NDArray[np.uint32]
+    index: npt.NDArray[np.uint32]
+    lanes: npt.NDArray[np.int64]
+    exec: npt.NDArray[np.uint64]
+    addresses: npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Written:
+    """Bytes `begin`..`end` of a buffer that one block wrote, and the instruction that did."""
+
+    buffer: Buffer
+    block: int
+    begin: int
+    end: int
+    address: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a launch did. `findings` is empty when nothing is wrong; `completed` is False when it had to stop."""
+
+    findings: tuple[Finding, ...]
+    completed: bool
+    instructions: int
+    barriers: tuple[int, ...]  # per wave of the blocks run, block by block
+    counts: npt.NDArray[np.uint64] = field(repr=False)  # executions per dword of the code
+    program: Program = field(repr=False)
+    code: CodeObject = field(repr=False)
+    kernel: Kernel = field(repr=False)
+    written: tuple[Written, ...] = field(repr=False)
+    trace: Trace | None = field(repr=False)
+
+    @property
+    def opcodes(self) -> Counter[str]:
+        """Executions per mnemonic, counted per wave."""
+        tally: Counter[str] = Counter()
+        for i in np.flatnonzero(self.counts):
+            tally[self.program.mnemonic(int(i))] += int(self.counts[i])
+        return tally
+
+    def address(self, index: int) -> int:
+        """The address in the code object of dword `index` of the code."""
+        return self.code.text[0] + 4 * index
+
+    def unwritten(self, buffer: Buffer) -> list[tuple[int, int]]:
+        """Byte ranges of `buffer` that no block wrote (needs `watch=True`)."""
+        gaps = []
+        at = 0
+        for begin, end in sorted((w.begin, w.end) for w in self.written if w.buffer is buffer):
+            if begin > at:
+                gaps.append((at, begin))
+            at = max(at, end)
+        size = len(buffer.bytes())
+        return gaps + ([(at, size)] if at < size else [])
+
+
+@dataclass
+class Part:
+    """The raw results of one worker."""
+
+    stopped: bool
+    instructions: int
+    counts: npt.NDArray[np.uint64]
+    findings: list[native.RawFinding]
+    barriers: list[int]
+    intervals: npt.NDArray[Any]
+    trace: Trace
+
+
+def collect(guest: Guest, parts: list[Part]) -> Outcome:
+    """The outcome of all workers together."""
+    intervals = np.concatenate([p.intervals for p in parts])
+    found = _Findings(guest)
+    for part in parts:
+        for raw in part.findings:
+            found.add(raw)
+    found.between_blocks(intervals)
+    written = []
+    for row in intervals[intervals["writes"] != 0]:
+        region = guest.regions[row["region"]]
+        if region.buffer is not None:
+            begin, end = int(row["begin"]) - region.base, int(row["end"]) - region.base
+            address = guest.code.text[0] + 4 * int(row["index"])
+            written.append(Written(region.buffer, int(row["block"]), begin, end, address))
+    return Outcome(
+        tuple(found.findings),
+        not any(p.stopped for p in parts),
+        sum(p.instructions for p in parts),
+        tuple(b for p in parts for b in p.barriers),
+        np.sum([p.counts for p in parts], axis=0, dtype=np.uint64),
+        guest.program,
+        guest.code,
+        guest.kernel,
+        tuple(written),
+        parts[0].trace if guest.record.trace_wave != -1 else None,
+    )
+
+
+class _Findings:
+    """Turns the core's records into findings, each pair of instructions once over all workers."""
+
+    def __init__(self, guest: Guest):
+        self.guest = guest
+        self.findings: list[Finding] = []
+        self.seen: set[tuple[int, int, int]] = set()
+
+    def access(self, p: native.Party, access: str | None = None) -> Access:
+        code, program = self.guest.code, self.guest.program
+        index = min(p.index, len(program.ops) - 1)
+        address = code.text[0] + 4 * index
+        line = code.line(address)
+        return Access(
+            p.wave,
+            address,
+            program.text(index),
+            line[0] if line else None,
+            line[1] if line else None,
+            p.instance,
+            p.epoch,
+            None if p.done == 0xFFFF_FFFF else p.done,
+            access or ("reads", "writes", "updates")[min(p.writes, 2)],
+        )
+
+    def add(self, raw: native.RawFinding) -> None:
+        key = (raw.kind, raw.a.index, raw.b.index)
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        space = (Space.LDS, Space.GLOBAL, Space.SCRATCH, Space.VGPR, Space.SGPR)[raw.space]
+        self.make(
+            BY_NUMBER[raw.kind],
+            (raw.block[0], raw.block[1], raw.block[2]),
+            self.access(raw.a),
+            self.access(raw.b) if raw.b.index != 0xFFFF_FFFF else None,
+            space,
+            raw.address,
+            fatal=bool(raw.fatal),
+            size=raw.size,
+            lane=raw.lane,
+            count=raw.count,
+        )
+
+    def make(
+        self,
+        kind: Kind,
+        block: Dim,
+        first: Access,
+        second: Access | None,
+        space: Space,
+        address: int,
+        *,
+        fatal: bool = False,
+        size: int = 0,
+        lane: int = 0,
+        count: int = 1,
+    ) -> None:
+        offset, buffer = address, None
+        if space is Space.GLOBAL:
+            region = self.guest.region_below(address)
+            if region is not None:
+                offset, buffer = address - region.base, self._name(region)
+        message = describe(kind, first, second, space, offset, buffer, size, lane, self.guest.record)
+        self.findings.append(
+            Finding(kind, message, fatal, block, first, second, space, offset, buffer, size, lane, count)
+        )
+
+    def _name(self, region: Region) -> str:
+        if region.buffer is None:
+            return "the code object" if region.base >= LOAD_BASE else "the kernel arguments"
+        given = [r for r in self.guest.regions if r.buffer is not None]
+        return region.buffer.name or f"buffer {given.index(region)}"
+
+    def between_blocks(self, intervals: npt.NDArray[Any]) -> None:
+        """Blocks are never ordered: what one writes, another may not touch but by atomics."""
+        for region in np.unique(intervals["region"][intervals["writes"] != 0]):
+            rows = np.sort(intervals[intervals["region"] == region], order=["begin", "end"])
+            reach: dict[int, Any] = {}  # per kind of access, the interval that reaches furthest
+            for row in rows:
+                for other in reach.values():
+                    plain = row["writes"] == 1 or other["writes"] == 1 or row["writes"] != other["writes"]
+                    conflict = plain and (row["writes"] or other["writes"])
+                    if other["end"] > row["begin"] and other["block"] != row["block"] and conflict:
+                        self._block_race(row, other)
+                furthest = reach.get(int(row["writes"]))
+                if furthest is None or row["end"] > furthest["end"]:
+                    reach[int(row["writes"])] = row
+
+    def _block_race(self, a: Any, b: Any) -> None:
+        key = (Kind.BLOCK_RACE.value.__hash__(), int(a["index"]), int(b["index"]))
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        names = ("reads", "writes", "updates")
+        grid = self.guest.record.grid
+        linear = int(a["block"])
+        block = (linear % grid[0], linear // grid[0] % grid[1], linear // grid[0] // grid[1])
+
+        def party(row: Any) -> Access:
+            return self.access(
+                native.Party(0, int(row["index"]), 0, 0, 0, int(row["writes"])), names[min(int(row["writes"]), 2)]
+            )
+
+        self.make(
+            Kind.BLOCK_RACE, block, party(a), party(b), Space.GLOBAL, int(a["begin"]), size=int(a["end"] - a["begin"])
+        )
