@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from tkgen.diagnostics import Diagnostic, Severity
 from tkgen.emulate import launch as emulate
 from tkgen.run import interleavings
-from tkgen.sanitize.arguments import named
+from tkgen.sanitize.arguments import ArgumentError, named
 from tkgen.sanitize.report import Seen, diagnostics, in_order, is_spill, unwritten
 from tkgen.sanitize.subject import Launch, Subject
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.toolchain.metadata import read_resources
 
 DEFAULT_BUDGET = 50_000_000
+MAX_BLOCKS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ def sanitize(
     each schedule before it runs. Raises EmulateError where the launch cannot start, ArgumentError where the user's
     functions fail.
     """
+    total = launch.grid[0] * launch.grid[1] * launch.grid[2] if blocks is None else len(blocks)
+    if total > MAX_BLOCKS:
+        raise ArgumentError(f"{total} blocks are too many to emulate, {MAX_BLOCKS} at most: smaller sizes, or --blocks")
     seen: list[Seen] = []
     rest: dict[str, Diagnostic] = {}
     instructions = done = 0
@@ -93,7 +97,6 @@ def sanitize(
             for diagnostic in found:
                 rest.setdefault(diagnostic.code + diagnostic.message.split(":")[0], diagnostic)
     found = [*diagnostics(subject, seen, done), *rest.values(), *_scratch(subject, launch)]
-    total = launch.grid[0] * launch.grid[1] * launch.grid[2] if blocks is None else len(blocks)
     return Verdict(tuple(in_order(found)), done, total, instructions)
 
 

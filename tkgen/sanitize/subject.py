@@ -101,8 +101,9 @@ def from_source(
     if kittens is None:
         folders += [STAND_INS, headers.include_dir()]
         opening = '#include "host.cuh"\n'
+    quoted = path.name.replace("\\", "\\\\").replace('"', '\\"')
     result = compile_device(
-        f'{opening}#line 1 "{path.name}"\n{text}',
+        f'{opening}#line 1 "{quoted}"\n{text}',
         gpu,
         find_compiler(gpu, cxx),
         include_dirs=folders,

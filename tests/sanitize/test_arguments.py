@@ -1,0 +1,128 @@
+"""The language of --arg, and Python functions instead of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tkgen.emulate import Buffer, Scalar, Struct
+from tkgen.sanitize import ArgumentError, Output, from_file, parse
+
+
+def one(text: str) -> object:
+    (arg,) = parse([text]).make()
+    return arg
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("i32=7", "i32", 7),
+        ("i32", "i32", 0),
+        ("u64=0x1fffffffff", "u64", 0x1FFFFFFFFF),
+        ("i8=-128", "i8", -128),
+        ("f32=-1.5e3", "f32", -1500.0),
+        ("f64=inf", "f64", float("inf")),
+        ("bf16=1", "u16", 0x3F80),
+    ],
+)
+def test_scalars(text: str, kind: str, value: float) -> None:
+    assert one(text) == Scalar(kind, value)
+
+
+def test_buffers() -> None:
+    a = one("A:bf16[4,8]=randn:in")
+    assert isinstance(a, Buffer) and (a.name, a.writable, a.data.shape, a.data.dtype) == ("A", False, (4, 8), np.uint16)
+    c = one("f32[3]=nan:out")
+    assert isinstance(c, Output) and np.isnan(c.data).all()
+    assert (one("i32[5]=arange").data == np.arange(5)).all()  # type: ignore[attr-defined]
+    assert (one("f16[2]=0.5").data == 0.5).all()  # type: ignore[attr-defined]
+    assert (one("f32[6]").data == 0).all()  # type: ignore[attr-defined]
+    assert set(one("i8[1000]=randn").data) <= {-2, -1, 0, 1, 2}  # type: ignore[attr-defined]
+    assert one("f32[0]=randn").data.size == 0  # type: ignore[attr-defined]
+
+
+def test_inputs_are_the_same_each_time_and_differ_by_seed() -> None:
+    arguments = parse(["f32[64]=randn"])
+    assert (arguments.make()[0].data == arguments.make()[0].data).all()  # type: ignore[union-attr]
+    assert (parse(["f32[64]=randn"], seed=1).make()[0].data != arguments.make()[0].data).any()  # type: ignore[union-attr]
+
+
+def test_structs_and_tensors() -> None:
+    s = one("{bf16[2,3]=randn, i64=1, {f32=2}}")
+    assert isinstance(s, Struct) and isinstance(s.fields[2], Struct)
+    whole = one("gl(bf16[2,3]=randn)")
+    assert isinstance(whole, Struct) and [f.value for f in whole.fields[1:]] == [1, 1, 2, 3]  # type: ignore[union-attr]
+    rows = one("gl(f32[2,3,5], rc)")
+    assert isinstance(rows, Struct) and [f.value for f in rows.fields[1:]] == [3, 5]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "column 1: expected a type"),
+        ("q32=1", "column 1: expected a type"),
+        ("i32=x", "column 5: expected a number, found `x`"),
+        ("i32=1 2", "column 7: expected the end, found `2`"),
+        ("i8=200", "200 does not fit i8"),
+        ("i32=0.5", "i32 holds whole numbers"),
+        ("i32=nan", "i32 holds whole numbers"),
+        ("f32[", "column 5: expected an extent, found its end"),
+        ("f32[3", "expected `,`, found its end"),
+        ("f32[-3]", "expected an extent, found `-3`"),
+        ("f32[3]=gauss", "expected a number, found `gauss`"),
+        ("f32[3]:both", "expected one of in, out, inout"),
+        ("f32[3]=1:out:out", "expected the end"),
+        ("{f32", "expected `}`"),
+        ("gl(i32)", "extents"),
+        ("gl(f32[1,2,3,4,5])", "extents"),
+        ("gl(f32[2], cr)", "some of b, d, r, c in this order"),
+        ("3:f32[2]", "expected a name"),
+        ("f32[999999999999]", "bytes; a launch may have"),
+        ("f32[99999,99999]", "bytes; a launch may have"),
+    ],
+)
+def test_what_cannot_be_understood(text: str, message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        parse([text])
+    assert message in str(caught.value)
+
+
+def test_many_buffers_are_too_much_together() -> None:
+    with pytest.raises(ArgumentError, match="bytes; a launch may have"):
+        parse(["f32[536870912]"] * 3)
+
+
+def test_a_python_function(tmp_path: Path) -> None:
+    path = tmp_path / "made.py"
+    path.write_text(
+        "import numpy as np\nfrom tkgen.emulate import Buffer, Scalar\n"
+        "def inputs():\n    return [Buffer(np.ones(4, np.float32)), Scalar('i32', 3)]\n"
+        "def broken():\n    return 1 / 0\n"
+        "def wrong():\n    return [4]\n"
+        "def check(outcome):\n    assert outcome == 'right', 'outcome is not right'\n"
+    )
+    arguments = from_file(f"{path}:inputs")
+    assert arguments.make()[1] == Scalar("i32", 3)
+    assert arguments.make()[0].data is not arguments.make()[0].data  # type: ignore[union-attr]
+    assert arguments.check is not None
+    assert arguments.check("right", ()) == ""  # type: ignore[arg-type]
+    assert arguments.check("wrong", ()) == "outcome is not right"  # type: ignore[arg-type]
+    for name, message in (
+        ("broken", "ZeroDivisionError"),
+        ("wrong", "must return a list"),
+        ("none", "no function none"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            from_file(f"{path}:{name}")
+
+
+def test_a_file_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="no file"):
+        from_file(str(tmp_path / "nowhere.py"))
+    bad = tmp_path / "bad.py"
+    bad.write_text("def arguments(:\n")
+    with pytest.raises(ArgumentError, match="SyntaxError"):
+        from_file(str(bad))
