@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint setup toolchain regen bless clean
+.PHONY: run test lint docs setup toolchain regen bless clean
 
 run: $(VENV)/.ready toolchain
 	$(BIN)/tkgen build specs/eight_wave.tk -o out
@@ -40,5 +40,10 @@ toolchain: $(VENV)/.ready
 regen: $(VENV)/.ready
 	$(BIN)/tkgen regen
 
+# The documentation site, into site/; any web server, or a browser, shows it without a network.
+docs: $(VENV)/.ready
+	$(BIN)/pip install -q -e '.[docs]'
+	$(BIN)/mkdocs build --strict -q -f docs/site/mkdocs.yml
+
 clean:
-	rm -rf $(VENV) out build dist
+	rm -rf $(VENV) out build dist site

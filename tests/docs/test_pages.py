@@ -10,11 +10,11 @@ import shutil
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-import click
 import pytest
 import typer
-from pages import PAGES, ROOT, blocks, commands, elided, matches, run
+from pages import PAGES, ROOT, blocks, changed, commands, elided, matches, run
 
 from tkgen.cli import app
 
@@ -41,3 +41,77 @@ def test_what_a_page_shows_is_what_happens(page: Path, workplace: Path) -> None:
     else:
         _, wrong = run(page, text)
         assert not wrong, "\n\n".join(wrong)
+
+
+def test_changes_and_elisions() -> None:
+    assert matches(["a", "...", "z ...!"], ["a", "b", "c", "z 12!"])
+    assert not matches(["a", "..."], ["b"])
+    assert matches(["...", "end"], ["end"])
+    assert elided(["a", "...", "c ...", "d"], ["a", "x", "y", "c 1", "e"]) == ["a", "...", "c ...", "e"]
+    assert [c.text for c in commands("$ tkgen a \\\n    b\nout\n$ tkgen c\n")] == ["tkgen a \\\n    b", "tkgen c"]
+    assert commands("$ tkgen a\nout\n")[0].expected == ["out"]
+    assert changed("a\n\nb\nc\n", " a\n-\n-b\n+x\n") == "a\nx\nc\n"
+
+
+def stated() -> Iterator[tuple[str, str]]:
+    """Every `tkgen ...` in the pages with the page: commands of blocks, and inline code."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        lines = [line for block in blocks(text) for line in block.body.replace("\\\n", " ").splitlines()]
+        inline = re.findall(r"`(tkgen [^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+        for line in [*lines, *inline]:
+            command = line.strip().removeprefix("$ ").split("#")[0]
+            if command.startswith("tkgen "):
+                yield page.name, command
+
+
+def test_every_command_named_anywhere_exists_with_its_options() -> None:
+    group = typer.main.get_command(app)
+    known = {name: {o for p in c.params for o in (*p.opts, *p.secondary_opts)} for name, c in group.commands.items()}
+    wrong = []
+    for page, command in stated():
+        name, *words = re.split(r"[\s,|]+", command.removeprefix("tkgen ").strip())
+        if name.startswith("-") or name.isupper():
+            continue
+        options = {word.split("=")[0] for word in words if re.match(r"--?[a-zA-Z]", word)} - {"-h", "--help"}
+        if name not in known or not options <= known[name]:
+            wrong.append(f"{page}: {command}")
+    assert not wrong, "\n".join(wrong)
+
+
+SIGNATURE = re.compile(r"^### `(?P<name>tkgen[\w.]*)(?P<parameters>\(.*\))?`$", re.MULTILINE)
+API = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+
+
+def found(name: str) -> Any:
+    """The object with this dotted name."""
+    thing, path = import_module("tkgen"), "tkgen"
+    for part in name.split(".")[1:]:
+        path = f"{path}.{part}"
+        thing = getattr(thing, part) if hasattr(thing, part) else import_module(path)
+    return thing
+
+
+def parameters(function: object) -> str:
+    """A signature without types."""
+    assert callable(function)
+    signature = inspect.signature(function)
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values() if p.name != "self"]
+    text = str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+    return re.sub(r"<(\w+\.\w+): \d+>", r"\1", text)
+
+
+@pytest.mark.parametrize("match", list(SIGNATURE.finditer(API)), ids=lambda m: m["name"])
+def test_the_api_reference_is_that_of_the_code(match: re.Match[str]) -> None:
+    thing = found(match["name"])
+    assert inspect.getdoc(thing)
+    if match["parameters"]:
+        assert match["parameters"] == parameters(thing)
+    section = API[match.end() :].split("\n##")[0]
+    for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE):
+        for member in re.findall(r"`(\w+)`", row):
+            assert hasattr(thing, member) or member in getattr(thing, "__dataclass_fields__", {}), member
+
+
+def test_the_api_reference_is_found() -> None:
+    assert len(SIGNATURE.findall(API)) >= 15
