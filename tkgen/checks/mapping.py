@@ -18,7 +18,7 @@ from itertools import product
 
 from tkgen.checks.words import count_text, statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
-from tkgen.ir.types import DType, Dim, Program, RemapStage, Tensor
+from tkgen.ir.types import Dim, DType, Program, RemapStage, Tensor
 from tkgen.remap import MAX_TILES, RemapCall, problems
 from tkgen.schedule import Plan
 from tkgen.source import Span
@@ -55,12 +55,12 @@ def _parts(plan: Plan) -> Iterator[Diagnostic]:
     if not program.adds_to_output or at is None:
         return
 
-    def error(message: str, other: Label, fix: str) -> Diagnostic:
-        return Diagnostic(
-            "E608", message, Label(grid.span, f"blocks add to tiles of `{out.name}`"), (other,), (), Fix(fix)
-        )  # type: ignore[arg-type]
-
     out, k = program.accumulator.tensor, program.k
+    line = Label(at, f"blocks add to tiles of `{out.name}`")
+
+    def error(message: str, other: Label, fix: str) -> Diagnostic:
+        return Diagnostic("E608", message, line, (other,), (), Fix(fix))
+
     if program.tile_steps is None:
         yield error(f"`{grid.name}` needs a size of {k.name} that is known at build time", Label(k.span, "dynamic"),
                     f"give {k.name} a size")  # fmt: skip

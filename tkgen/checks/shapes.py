@@ -28,7 +28,6 @@ OPERATIONS = {
     Via.DIRECT: {Action.COPY},
 }
 DIRECT_BYTES = 16  # a chunk of the swizzled tile; narrower direct loads would tear it
-WIDE_PRODUCTS = 512  # side x depth of the wide matrix instructions, 16 x 16 x 32 and 32 x 32 x 16
 BOX = (16, 32)  # rows and columns that one direct load of a wave brings
 
 
@@ -92,7 +91,6 @@ def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
     if not program.direct or max(target.direct_load_bytes, default=0) < DIRECT_BYTES:
         return
     line = next(o for o in program.operands if o.via is Via.DIRECT).span
-    depth = WIDE_PRODUCTS // program.accumulator.mfma[0]
     for operand in program.operands:
         rows, cols = operand.lds_shape
         problem, way = "", ""
@@ -102,9 +100,9 @@ def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
         elif cols % BOX[1] or rows % BOX[0]:
             problem = f"its tile of {rows} x {cols} is not cut evenly into boxes of {BOX[0]} x {BOX[1]}"
             way = f"use a tile of whole boxes: {-(-rows // BOX[0]) * BOX[0]} x {-(-cols // BOX[1]) * BOX[1]}"
-        elif operand.slice % depth:
-            problem = f"its slices of {operand.slice} are not whole matrix instructions, which are {depth} deep"
-            way = f"use `slice {depth}`"
+        elif operand.slice % BOX[1]:
+            problem = f"its slices of {operand.slice} are not whole boxes, which hold {BOX[1]}"
+            way = f"use `slice {BOX[1]}`"
         else:
             group = next(r for r in program.roles if operand.name in r.loads).group
             boxes = rows * cols // (BOX[0] * BOX[1])

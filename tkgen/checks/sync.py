@@ -14,8 +14,9 @@ Source. "Barrier calculus" of the project's design; hardware waits from the AMD 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from typing import TypeVar
 
 from tkgen.checks.repair import RACES, Missing, missing_barriers, missing_wait, never_in_time
 from tkgen.checks.words import count_text, names_text, place, waves_text
@@ -23,12 +24,14 @@ from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.ir.ops import Action, Body, Op
 from tkgen.ir.types import Program, Role
 from tkgen.schedule import Plan
-from tkgen.schedule.epochs import NEVER, Conflict, Event
+from tkgen.schedule.epochs import NEVER, Conflict, Cover, Event
 from tkgen.source import Span
 from tkgen.targets import Target
 
+T = TypeVar("T")
+
 CODES = {"RAW": "E301", "WAR": "E302", "WAW": "E303"}
-PROOFS = 40_000  # events that the search for redundant barriers and waits may trace in all; beyond it stays silent
+PROOFS = 12_000  # events that the searches for redundant barriers and waits may trace each; beyond they stay silent
 
 
 def check(plan: Plan, target: Target) -> list[Diagnostic]:
@@ -425,26 +428,37 @@ def _redundant(plan: Plan) -> list[Diagnostic]:
     """
     if plan.automatic or plan.program.phases:
         return []
-    return [*_redundant_barriers(plan), *_redundant_waits(plan)]
+    whole = plan.with_bodies(plan.bodies)  # with the barriers of prologue and epilogue that were trimmed
+    known = whole.purposes()
+    return [*_redundant_barriers(whole, known.covers), *_redundant_waits(whole, known.completing)]
 
 
-def _redundant_barriers(plan: Plan) -> Iterator[Diagnostic]:
-    covers = plan.with_bodies(plan.bodies).covers()  # with the barriers of prologue and epilogue that were trimmed
+def _together(plan: Plan, candidates: Sequence[T], without: Callable[[Sequence[T]], Plan]) -> list[T]:
+    """Candidates that can all be left out: halves that cannot go whole are halved again, as far as `PROOFS` reaches."""
+    budget = PROOFS
+    gone: list[T] = []
+    pending = [list(candidates)] if candidates else []
+    while pending:
+        group = pending.pop()
+        budget -= _events(plan)
+        if budget < 0:
+            break
+        if not without([*gone, *group]).conflicts():
+            gone += group
+        elif len(group) > 1:
+            half = len(group) // 2
+            pending += [group[half:], group[:half]]
+    return gone
+
+
+def _redundant_barriers(plan: Plan, covers: Mapping[int, Cover]) -> Iterator[Diagnostic]:
     candidates = [
         n
         for n in range(min(map(_barriers, plan.bodies)))
-        # A barrier that no K-step reaches is no subject: something else is wrong.
-        if all(op.span and id(op) in covers and not covers[id(op)].alone for op in _nth(plan, n))
+        if all(op.span and not covers[id(op)].alone for op in _nth(plan, n))
     ]
-    budget = PROOFS
-    removed: list[int] = []
-    for n in candidates:
-        budget -= _events(plan)
-        if budget < 0:
-            return
-        if not plan.with_bodies(_without_barriers(plan, [*removed, n])).conflicts():
-            removed.append(n)
-    for n in removed:
+    removed = _together(plan, candidates, lambda ordinals: plan.with_bodies(_without_barriers(plan, ordinals)))
+    for n in sorted(removed):
         op = _nth(plan, n)[0]
         shared = covers[id(op)].shared
         yield Diagnostic(
@@ -496,28 +510,30 @@ def _without_barriers(plan: Plan, ordinals: Sequence[int]) -> tuple[Body, ...]:
     return tuple(result)
 
 
-def _redundant_waits(plan: Plan) -> Iterator[Diagnostic]:
-    budget = PROOFS
-    for b, body in enumerate(plan.bodies):
-        for op in [op for op in body.ops if op.action is Action.WAIT and not op.automatic]:
-            budget -= _events(plan)
-            if budget < 0:
-                return
-            ops = tuple(o for o in plan.bodies[b].ops if o is not op)
-            bodies = (*plan.bodies[:b], replace(plan.bodies[b], ops=ops), *plan.bodies[b + 1 :])
-            without = plan.with_bodies(bodies)
-            if without.conflicts():
-                continue
-            plan = without
-            span = place(plan.program, op)
-            yield Diagnostic(
-                "W302",
-                "nothing depends on this wait",
-                Label(span),
-                (),
-                ("what it waits for is complete already, or is waited for again before the barrier that orders it",),
-                Fix("remove it", (_deletion(span),)),
-            )
+def _redundant_waits(plan: Plan, completing: Set[int]) -> Iterator[Diagnostic]:
+    """Waits that complete nothing, and those whose work is done in time without them."""
+    waits = [op for body in plan.bodies for op in body.ops if op.action is Action.WAIT and op.span]
+
+    def without(gone: Sequence[Op]) -> Plan:
+        names = {id(op) for op in gone}
+        kept = (replace(b, ops=tuple(op for op in b.ops if id(op) not in names)) for b in plan.bodies)
+        return plan.with_bodies(tuple(kept))
+
+    idle = [op for op in waits if id(op) not in completing]
+    rest = [op for op in waits if id(op) in completing]
+    late = {id(op) for op in _together(plan, rest, lambda gone: without([*idle, *gone]))}
+    for op in waits:
+        if id(op) in completing and id(op) not in late:
+            continue
+        span = place(plan.program, op)
+        note = (
+            "what it waits for is waited for again before the barrier that orders it"
+            if id(op) in late
+            else "everything it could wait for is complete by then"
+        )
+        yield Diagnostic(
+            "W302", "nothing depends on this wait", Label(span), (), (note,), Fix("remove it", (_deletion(span),))
+        )
 
 
 def _events(plan: Plan) -> int:

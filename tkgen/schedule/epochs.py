@@ -324,12 +324,25 @@ class Cover:
     shared: tuple[Op, Op, Op] | None = None
 
 
-def covers(
+@dataclass(frozen=True)
+class Purposes:
+    """What the barriers order, and which waits complete anything, both by the `id` of their operations."""
+
+    covers: dict[int, Cover]
+    completing: frozenset[int]
+
+
+def purposes(
     program: Program, waves: Sequence[WaveProgram], passes: int, unroll: int, steps: int, tiles: int = 1
-) -> dict[int, Cover]:
-    """For each barrier that the waves execute, by the `id` of its operation, what it orders."""
+) -> Purposes:
+    """What each barrier and wait that the waves execute is for."""
     last_phase = max(w.phase for w in waves)
     traces = [trace(program, w, passes, unroll, steps, tiles, last_phase) for w in waves]
+    completing = {id(t[int(e.completed)].op) for t in traces for e in t if e.order < e.completed < NEVER}
+    return Purposes(_covers(program, waves, traces), frozenset(completing))
+
+
+def _covers(program: Program, waves: Sequence[WaveProgram], traces: list[list[Event]]) -> dict[int, Cover]:
     barriers = [[e.op for e in events if e.op.action is Action.BARRIER] for events in traces]
     found = {id(op): Cover() for ops in barriers for op in ops}
     for operand in program.operands:

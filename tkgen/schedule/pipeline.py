@@ -4,16 +4,20 @@ Operations are written for iteration k and touch step k + offset. With depth D =
 -D .. -1 are the prologue (only steps >= 0), 0 .. K-D-1 the steady loop, K-D .. K-1 the epilogue (only steps < K).
 Register slots are static, so the loop handles `unroll` iterations a pass; iterations left over by that are peeled into
 the epilogue whole.
+
+A wait for all but the last n global operations means those n of the steady loop: in prologue and epilogue, where
+operations that do not exist are left out, it leaves as many in flight as are left of the n.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
 
 from tkgen.ir.ops import Action, Body, Op, Placed, Step, WaveProgram
 from tkgen.ir.types import Program
+from tkgen.schedule.epochs import global_instructions
 
 CONTROL = frozenset({Action.BARRIER, Action.WAIT, Action.PRIORITY, Action.FENCE})
 
@@ -61,15 +65,38 @@ def clip(program: Program, body: Body, waves: tuple[int, ...], phase: int, shape
         for op in body.ops:
             step = k + op.offset
             if op.action in CONTROL or (step >= 0 and (steps is None or step < steps)):
-                prologue.append(Placed(op, Step("zero", step)))
+                prologue.append(Placed(_clipped_wait(program, body, op, k, 0, steps), Step("zero", step)))
     passes = [Placed(op, Step("k", i + op.offset)) for i in range(shape.unroll) for op in body.ops]
     epilogue = []
     for i in range(-shape.tail_iterations, 0):
+        first = None if steps is None else -steps
         epilogue += [
-            Placed(op, Step("end", i + op.offset)) for op in body.ops if op.action in CONTROL or i + op.offset < 0
+            Placed(_clipped_wait(program, body, op, i, first, 0), Step("end", i + op.offset))
+            for op in body.ops
+            if op.action in CONTROL or i + op.offset < 0
         ]
     if role.stores:
         epilogue.append(Placed(Op(Action.STORE, **whole), Step("end", 0)))  # type: ignore[arg-type]
     return WaveProgram(
         body.role, waves, phase, tuple(prologue), tuple(passes) if shape.passes != 0 else (), tuple(epilogue)
     )
+
+
+def _clipped_wait(program: Program, body: Body, op: Op, iteration: int, first: int | None, end: int | None) -> Op:
+    """`op`; a wait for global operations leaves only those of its count in flight that touch steps first .. end - 1."""
+    if op.action is not Action.WAIT or op.counter != "vm" or not op.count:
+        return op
+    at = next(i for i, other in enumerate(body.ops) if other is op)
+    issued = [other for other in (*body.ops[at:], *body.ops[:at]) if other.action in (Action.COPY, Action.FETCH)]
+    after = sum(other.action in (Action.COPY, Action.FETCH) for other in body.ops[at:])
+    left, count, passed = op.count, 0, 0
+    while issued and left > 0:
+        position = len(issued) - 1 - passed % len(issued)
+        other = issued[position]
+        step = iteration - passed // len(issued) - (position < after) + other.offset
+        number = min(left, global_instructions(program, other))
+        if (first is None or step >= first) and (end is None or step < end):
+            count += number
+        left -= number
+        passed += 1
+    return replace(op, count=count)
