@@ -455,7 +455,8 @@ def _redundant_barriers(plan: Plan, covers: Mapping[int, Cover]) -> Iterator[Dia
     candidates = [
         n
         for n in range(min(map(_barriers, plan.bodies)))
-        if all(op.span and not covers[id(op)].alone for op in _nth(plan, n))
+        # A barrier that no K-step reaches is no subject: something else is wrong.
+        if all(op.span and id(op) in covers and not covers[id(op)].alone for op in _nth(plan, n))
     ]
     removed = _together(plan, candidates, lambda ordinals: plan.with_bodies(_without_barriers(plan, ordinals)))
     for n in sorted(removed):
