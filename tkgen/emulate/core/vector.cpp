@@ -640,8 +640,9 @@ const Info TABLE[] = {
     V3(v_lshl_add_u64, U64, U64, U32, U64, (a << (b & 7)) + c),
     V3(v_mad_u32_u16, U32, U16, U16, U32, add_clamped<uint32_t>(op, int64_t(a) * b + c)),
     V3(v_mad_i32_i16, I32, I16, I16, I32, add_clamped<int32_t>(op, int64_t(a) * b + c)),
-    SPECIAL(v_mad_u64_u32, multiply_add_64(w, op, false), 2, 1, 1, 2, 0),
-    SPECIAL(v_mad_i64_i32, multiply_add_64(w, op, true), 2, 1, 1, 2, 0),
+    // Where only the low half of the sum is wanted, compilers leave the addend's high half undefined.
+    SPECIAL(v_mad_u64_u32, multiply_add_64(w, op, false), 2, 1, 1, 2, SELECTS),
+    SPECIAL(v_mad_i64_i32, multiply_add_64(w, op, true), 2, 1, 1, 2, SELECTS),
     V2(v_mul_lo_u32, U32, U32, U32, a * b),
     V2(v_mul_hi_u32, U32, U32, U32, uint32_t(uint64_t(a) * b >> 32)),
     V2(v_mul_hi_i32, I32, I32, I32, int32_t(int64_t(a) * b >> 32)),

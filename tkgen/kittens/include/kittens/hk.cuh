@@ -110,20 +110,21 @@ using descriptor = vec<uint32_t, 4>;
 /**
  * `run` loads of 1024 bytes into LDS from `to` on. Assembly, because for its own direct loads the compiler waits before the next LDS read,
  * whatever that reads; that wait is the schedule's matter. vmcnt counts each; nothing here waits. M0 is the LDS address, to be
- * set one wait state before it is used (LLVM GCNHazardRecognizer, checkReadM0Hazards).
+ * set one wait state before it is used (LLVM GCNHazardRecognizer, checkReadM0Hazards). It is not named as changed: the compiler sets
+ * M0 anew before each use of its own, and takes the reserved register in that list for a mistake.
  */
 template <int run> __device__ __forceinline__ void direct_loads(uint32_t to, descriptor from, uint32_t soffset, const uint32_t (&v)[run]) {
 #define KITTENS_DIRECT_LOAD(voffset, at) "\n\tbuffer_load_dwordx4 " voffset ", %1, %2 offen offset:" at " lds"
     if constexpr (run == 1)
         asm volatile("s_mov_b32 m0, %0\n\ts_nop 0" KITTENS_DIRECT_LOAD("%3", "0")
-                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]) : "m0", "memory");
+                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]) : "memory");
     else if constexpr (run == 2)
         asm volatile("s_mov_b32 m0, %0\n\ts_nop 0" KITTENS_DIRECT_LOAD("%3", "0") KITTENS_DIRECT_LOAD("%4", "1024")
-                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]) : "m0", "memory");
+                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]) : "memory");
     else
         asm volatile("s_mov_b32 m0, %0\n\ts_nop 0" KITTENS_DIRECT_LOAD("%3", "0") KITTENS_DIRECT_LOAD("%4", "1024")
                          KITTENS_DIRECT_LOAD("%5", "2048") KITTENS_DIRECT_LOAD("%6", "3072")
-                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]), "v"(v[2]), "v"(v[3]) : "m0", "memory");
+                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]), "v"(v[2]), "v"(v[3]) : "memory");
 #undef KITTENS_DIRECT_LOAD
 }
 
@@ -172,7 +173,7 @@ __device__ __forceinline__ void load_direct(ST &dst, const GL &src, const COORD 
 
 /* ---------- LDS -> registers ---------- */
 
-/// Four elements of each lane's column, transposed within 16 lanes: lane i gets element i % 4 of ... of lanes i / 4 + 4 j, j = 0..3
+/// Sixteen lanes read 8 bytes each, lanes 4 j..4 j + 3 the 16 elements of row j of four; lane i of them gets element i of every row
 /// (CDNA4 ISA, DS_READ_B64_TR_B16).
 template <typename T> __device__ __forceinline__ vec<T, 4> lds_read_transposed(lds_byte *address) {
     using raw = vec<short, 4>;
