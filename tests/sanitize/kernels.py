@@ -1,4 +1,4 @@
-"""A tiled GEMM over the embedded headers, with a macro for each mistake; C = A Bt in 64 x 64 blocks, 4 waves, K-step 64."""
+"""A tiled GEMM over the embedded headers, a macro for each mistake: C = A Bt, 64 x 64 blocks, 4 waves, K-step 64."""
 
 from __future__ import annotations
 

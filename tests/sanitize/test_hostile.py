@@ -83,7 +83,7 @@ def test_without_debug_information_the_instruction_is_shown(hsaco: Path, tmp_pat
         (["--grid", "-1", "--block", "64"], "--grid -1", 2),
         (["--grid", "0", "--block", "64", *ARGS], "must be positive", 2),
         (["--grid", "99999999999", "--block", "64", *ARGS], "--grid 99999999999", 2),
-        (["--grid", "9999999999", "--block", "64", *ARGS], "must be positive", 2),
+        (["--grid", "9999999999", "--block", "64", *ARGS], "blocks are too many", 2),
         (["--grid", "2000000000,2000000000", "--block", "64", *ARGS], "blocks are too many", 2),
         (["--grid", "1", "--block", "4096", *ARGS], "threads per block", 2),
         (PLAIN, "copy takes arguments: ", 2),

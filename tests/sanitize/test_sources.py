@@ -1,4 +1,4 @@
-"""A hand-written ThunderKittens source, host part and all, under the referee: what is found and where it is said to be."""
+"""A hand-written ThunderKittens source, host part and all, under the referee: what is found and where."""
 
 from __future__ import annotations
 

@@ -1,0 +1,65 @@
+"""A fixed sample of benchmarks/fuzz.py, and its whole sweep."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import fuzz
+
+from tkgen.api import load
+from tkgen.diagnostics import SpecError
+from tkgen.syntax.format import format_source
+from tkgen.syntax.loader import read_source
+
+ACCEPTED = 12
+
+
+@pytest.mark.parametrize("seed", list(fuzz.accepted_seeds(9000, ACCEPTED)))
+def test_what_the_checks_accept_is_right_and_free_of_races(seed: int) -> None:
+    result = fuzz.attempt(seed, schedules=3)
+    assert result.verdict == "accepted" or result.detail == "E405", result.detail
+
+
+def test_whatever_is_rejected_is_rejected_with_diagnostics(tmp_path: Path) -> None:
+    """The front end alone, on many: no exception but SpecError, and formatting changes nothing."""
+    accepted = 0
+    for seed in range(20_000, 20_060):
+        path = tmp_path / f"{seed}.tk"
+        path.write_text(fuzz.sample(seed).text)
+        formatted = format_source(read_source(path))
+        try:
+            source = load(path).check().source.text
+        except SpecError as error:
+            assert all(d.message and d.primary for d in error.diagnostics)
+            continue
+        accepted += 1
+        path.write_text(formatted)
+        again = load(path).check().source.text
+        assert again.splitlines()[-1] == source.splitlines()[-1] and len(again) == len(source)
+    assert 20 < accepted < 55  # neither side of the checks is left out
+
+
+def test_a_sample_depends_on_its_seed_alone() -> None:
+    assert fuzz.sample(5) == fuzz.sample(5) and fuzz.sample(5).text != fuzz.sample(6).text
+
+
+def test_the_table_names_the_seeds_of_failures() -> None:
+    made = [
+        fuzz.Result(1, "accepted", "", 1.0),
+        fuzz.Result(2, "rejected", "E301", 1.0),
+        fuzz.Result(3, "FAILED", "x", 1.0),
+    ]
+    text = fuzz.table(made)
+    assert "rejected: E301" in text and text.endswith("--seed N --show): 3")
+
+
+@pytest.mark.slow
+def test_three_hundred_accepted_specs() -> None:
+    results = fuzz.sweep(0, 300, os.cpu_count() or 1, 5)
+    assert not [r for r in results if r.verdict == "FAILED"], fuzz.table(results)
