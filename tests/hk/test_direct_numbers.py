@@ -72,5 +72,5 @@ def test_one_operand_direct_the_other_collective(small: Small) -> None:
             text.replace(
                 "  shared A, B buffers 2 via direct", f"  shared A buffers 2 via direct\n  shared B buffers 2 via {via}"
             )
-        )  # noqa: E501
+        )
         assert right(api.load(path))
