@@ -32,6 +32,23 @@ def run(
     return out
 
 
+def run_many(assemble, bodies: list[str], results: tuple[str, ...], inputs: np.ndarray) -> np.ndarray:
+    """Several bodies in one kernel, each with eight rows of input and sixteen of output."""
+    text = "".join(
+        f"""{LOAD_ROWS}{body}{store_rows(*results)}
+  s_add_u32 s8, s8, 2048
+  s_addc_u32 s9, s9, 0
+  s_add_u32 s10, s10, 4096
+  s_addc_u32 s11, s11, 0
+"""
+        for body in bodies
+    )
+    out = np.zeros((len(bodies), 16, 64), dtype=np.uint32)
+    outcome = frame.run_body(assemble, text, inputs, out, lds=16384)
+    assert outcome.completed and [str(f) for f in outcome.findings] == []
+    return out
+
+
 def rows(bytes_per_lane: np.ndarray) -> np.ndarray:
     """[64, n] bytes -> [n / 4, 64] dwords."""
     return np.ascontiguousarray(bytes_per_lane).view(np.uint32).T
@@ -198,30 +215,19 @@ def check_atomic(name: str, bits: int, function, inputs: np.ndarray, old: np.nda
         assert got_new == function(before, number(2, lane), number(4, lane)), (name, lane)
 
 
-@pytest.mark.parametrize("space", ["global", "flat", "buffer"])
-@pytest.mark.parametrize("bits", [32, 64])
-def test_memory_atomics(assemble, space, bits):
-    table = integer_atomics(bits) | (FLOAT_ATOMICS if bits == 32 else {})
-    count = bits // 32
-    for name, function in table.items():
-        if space == "buffer" and name == "pk_add_bf16":
-            continue  # gfx950 only
-        inputs = atomic_inputs(name)
-        suffix = "_x2" if bits == 64 else ""
-        data = (
-            "v[12:15]" if bits == 64 and name == "cmpswap" else "v[12:13]" if bits == 64 or name == "cmpswap" else "v12"
-        )
-        result = "v[20:21]" if bits == 64 else "v20"
-        move = "" if name != "cmpswap" else "v_mov_b32 v13, v14\n" if bits == 32 else ""
-        address = {
-            "global": f"global_atomic_{name}{suffix} {result}, v3, {data}, s[10:11] offset:2048 sc0",
-            "flat": f"flat_atomic_{name}{suffix} {result}, v[4:5], {data} sc0",
-            "buffer": f"buffer_atomic_{name}{suffix} {data}, v3, s[12:15], 0 offen offset:2048 sc0",
-        }[space]
-        after = "" if space != "buffer" else "v_mov_b32 v20, v12\nv_mov_b32 v21, v13\n"
-        old = f"v[10:{9 + count}]" if count > 1 else "v10"
-        body = f"""
-  v_lshlrev_b32 v3, {count - 1}, v1
+def memory_atomic(space: str, name: str, bits: int) -> str:
+    """One atomic on eight (four) bytes per lane at byte 2048 of the output; the old value in v20, the new one in v22."""
+    wide = bits == 64
+    suffix, result, old, new = ("_x2", "v[20:21]", "v[10:11]", "v[22:23]") if wide else ("", "v20", "v10", "v22")
+    compares = name == "cmpswap"
+    data = "v[12:15]" if wide and compares else "v[12:13]" if wide or compares else "v12"
+    instruction = {
+        "global": f"global_atomic_{name}{suffix} {result}, v3, {data}, s[10:11] offset:2048 sc0",
+        "flat": f"flat_atomic_{name}{suffix} {result}, v[4:5], {data} sc0",
+        "buffer": f"buffer_atomic_{name}{suffix} {data}, v3, s[12:15], 0 offen offset:2048 sc0",
+    }[space]
+    return f"""
+  v_lshlrev_b32 v3, {bits // 32 - 1}, v1
   s_mov_b64 s[12:13], s[10:11]
   s_mov_b32 s14, 0x10000
   s_mov_b32 s15, 0x00020000
@@ -231,28 +237,57 @@ def test_memory_atomics(assemble, space, bits):
   v_add_co_u32 v4, vcc, 0x800, v4
   v_addc_co_u32 v5, vcc, 0, v5, vcc
   global_store_dword{suffix.replace("_", "")} v3, {old}, s[10:11] offset:2048
-  {move}
+  {"v_mov_b32 v13, v14" if compares and not wide else ""}
   s_waitcnt vmcnt(0)
-  {address}
+  {instruction}
   s_waitcnt vmcnt(0) lgkmcnt(0)
-  {after}
-  global_load_dword{suffix.replace("_", "")} {"v[22:23]" if bits == 64 else "v22"}, v3, s[10:11] offset:2048
+  {"" if space != "buffer" else "v_mov_b32 v20, v12"}
+  {"" if space != "buffer" else "v_mov_b32 v21, v13"}
+  global_load_dword{suffix.replace("_", "")} {new}, v3, s[10:11] offset:2048
   s_waitcnt vmcnt(0)
 """
-        if name == "cmpswap" and bits == 32:
-            inputs = inputs.copy()
-        out = run(assemble, body, "v20", "v21", "v22", "v23", inputs=inputs)
-        check_atomic(f"{space} {name}", bits, function, inputs, out[0:2], out[2:4])
 
 
-LDS_NAMES = {
-    "smin": "min_{i}",
-    "smax": "max_{i}",
-    "umin": "min_{u}",
-    "umax": "max_{u}",
-    "swap": "wrxchg",
-    "cmpswap": "cmpst_{b}",
-}
+@pytest.mark.parametrize("space", ["global", "flat", "buffer"])
+@pytest.mark.parametrize("bits", [32, 64])
+def test_memory_atomics(assemble, space, bits):
+    table = integer_atomics(bits) | (FLOAT_ATOMICS if bits == 32 else {})
+    if space == "buffer":
+        table.pop("pk_add_bf16", None)  # gfx950 only
+    inputs = np.stack([atomic_inputs(name) for name in table])
+    bodies = [memory_atomic(space, name, bits) for name in table]
+    out = run_many(assemble, bodies, ("v20", "v21", "v22", "v23"), inputs)
+    for i, (name, function) in enumerate(table.items()):
+        check_atomic(f"{space} {name}", bits, function, inputs[i], out[i, 0:2], out[i, 2:4])
+
+
+def lds_atomic(name: str, bits: int) -> str:
+    """One atomic on LDS; operands as in memory_atomic."""
+
+    def registers(first: int) -> str:
+        return f"v[{first}:{first + 1}]" if bits == 64 else f"v{first}"
+
+    a, b, out = registers(12), registers(14), registers(20)
+    special = {
+        "swap": f"ds_wrxchg_rtn_b{bits} {out}, v3, {a}",
+        "cmpswap": f"ds_cmpst_rtn_b{bits} {out}, v3, {b}, {a}",
+        "mskor": f"ds_mskor_rtn_b{bits} {out}, v3, {a}, {b}",
+    }
+    if name in FLOAT_ATOMICS:
+        text = f"ds_{name.replace('add_', 'add_rtn_')} {out}, v3, {a}"
+    elif name[1:] in ("min", "max"):
+        text = f"ds_{name[1:]}_rtn_{'i' if name[0] == 's' else 'u'}{bits} {out}, v3, {a}"
+    else:
+        kind = "b" if name in ("and", "or", "xor") else "u"
+        text = special.get(name, f"ds_{name}_rtn_{kind}{bits} {out}, v3, {a}")
+    return f"""
+  v_lshlrev_b32 v3, {bits // 32 - 1}, v1
+  ds_write_b{bits} v3, {registers(10)}
+  s_waitcnt lgkmcnt(0)
+  {text}
+  ds_read_b{bits} {registers(22)}, v3
+  s_waitcnt lgkmcnt(0)
+"""
 
 
 @pytest.mark.parametrize("bits", [32, 64])
@@ -260,45 +295,10 @@ def test_lds_atomics(assemble, bits):
     mask = (1 << bits) - 1
     table = integer_atomics(bits) | (FLOAT_ATOMICS if bits == 32 else {})
     table |= {"rsub": lambda o, d, c: (d - o) & mask, "mskor": lambda o, d, c: (o & ~d) & mask | c}
-    count = bits // 32
-
-    def registers(first: int) -> str:
-        return f"v[{first}:{first + 1}]" if count > 1 else f"v{first}"
-
-    bodies, functions = [], []
-    for name, function in table.items():
-        if name == "swap":
-            text = f"ds_wrxchg_rtn_b{bits} {registers(20)}, v3, {registers(12)}"
-        elif name == "cmpswap":
-            text = f"ds_cmpst_rtn_b{bits} {registers(20)}, v3, {registers(14)}, {registers(12)}"
-        elif name == "mskor":
-            text = f"ds_mskor_rtn_b{bits} {registers(20)}, v3, {registers(12)}, {registers(14)}"
-        elif name in FLOAT_ATOMICS:
-            text = f"ds_{name.replace('add_', 'add_rtn_')} v20, v3, v12"
-        else:
-            kind = (
-                {"s": "i", "u": "u"}[name[0]]
-                if name[1:] in ("min", "max")
-                else "b"
-                if name in ("and", "or", "xor")
-                else "u"
-            )
-            base = name[1:] if name[1:] in ("min", "max") else name
-            text = f"ds_{base}_rtn_{kind}{bits} {registers(20)}, v3, {registers(12)}"
-        bodies.append((name, text))
-        functions.append(function)
-    for (name, text), function in zip(bodies, functions, strict=True):
-        inputs = atomic_inputs(name)
-        body = f"""
-  v_lshlrev_b32 v3, {count - 1}, v1
-  ds_write_b{bits} v3, {registers(10)}
-  s_waitcnt lgkmcnt(0)
-  {text}
-  ds_read_b{bits} {registers(22)}, v3
-  s_waitcnt lgkmcnt(0)
-"""
-        out = run(assemble, body, "v20", "v21", "v22", "v23", inputs=inputs, target="gfx942")
-        check_atomic(name, bits, function, inputs, out[0:2], out[2:4])
+    inputs = np.stack([atomic_inputs(name) for name in table])
+    out = run_many(assemble, [lds_atomic(name, bits) for name in table], ("v20", "v21", "v22", "v23"), inputs)
+    for i, (name, function) in enumerate(table.items()):
+        check_atomic(name, bits, function, inputs[i], out[i, 0:2], out[i, 2:4])
 
 
 def test_lanes_that_meet_at_one_address(assemble):
