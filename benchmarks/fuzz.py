@@ -1,4 +1,4 @@
-"""Differential fuzzing: random specs over the whole language; each accepted one is built, emulated, compared with torch.
+"""Differential fuzzing: random specs over the whole language; each accepted one is built, emulated and compared.
 
     python benchmarks/fuzz.py --seed 0 --count 300 -j 2     a table, and the seed of every failure
     python benchmarks/fuzz.py --seed 1234 --show            one seed again: its spec, and what becomes of it
@@ -179,8 +179,9 @@ def _mapping(d: Draft) -> list[str]:
 def _work(d: Draft, epilogue: list[str]) -> list[str]:
     """Waves and roles, LDS, registers, accumulator, schedule."""
     rng = d.rng
-    shared = "shared A, B" + (f" buffers {d.buffers}" if d.buffers > 1 or d.chance(0.5) else "")
-    shared += f" via {d.via}" if d.via else ""
+    shared = [_shared(d, "A, B", d.buffers)]
+    if d.chance(0.15):
+        shared = [_shared(d, "A", d.buffers), _shared(d, "B", max(d.buffers - 1, 1))]
     registers = []
     if d.slice or d.register_buffers > 1:
         text = "registers A, B" + (f" slice {d.slice}" if d.slice else "")
@@ -191,13 +192,18 @@ def _work(d: Draft, epilogue: list[str]) -> list[str]:
     finish = [*([f"epilogue {' | '.join(epilogue)}"] if epilogue else []), "store C"]
     compute = [*registers, accumulate, *finish]
     if d.roles:
-        return [f"  {shared}", *_roles(d, compute)]
+        return [*(f"  {line}" for line in shared), *_roles(d, compute)]
     count = prod(d.waves)
     load = []
     if d.chance(0.1):
         load = [f"load A, B by {rng.choice([count, *(n for n in (1, 2, 4) if n <= count and d.chance(0.2))])} waves"]
     waves = f"waves {d.waves[0]} x {d.waves[1]}"
-    return [*(f"  {line}" for line in [waves, shared, *load, *compute]), *_schedule(d, "  ", "AB", True)]
+    return [*(f"  {line}" for line in [waves, *shared, *load, *compute]), *_schedule(d)]
+
+
+def _shared(d: Draft, operands: str, buffers: int) -> str:
+    text = f"shared {operands}" + (f" buffers {buffers}" if buffers > 1 or d.chance(0.5) else "")
+    return text + (f" via {d.via}" if d.via else "")
 
 
 def _roles(d: Draft, compute: list[str]) -> list[str]:
@@ -211,6 +217,10 @@ def _roles(d: Draft, compute: list[str]) -> list[str]:
         return f"{start}..{start + count - 1}" if count > 1 else f"{start}"
 
     split = producers > 1 and d.chance(0.25)
+    written = d.chance(0.25)
+    header = rng.choice(["", " barriers auto waits auto", " waits auto"])
+    early, late = {"registers": ("fetch", "write"), "direct": ("copy", "")}.get(d.via, ("load", ""))
+    step = "[k+1]" if d.buffers > 1 else ""
     shares = [("AB", producers)] if not split else [("A", producers // 2), ("B", producers - producers // 2)]
     made = []
     for number, (operands, count) in enumerate(shares):
@@ -218,18 +228,33 @@ def _roles(d: Draft, compute: list[str]) -> list[str]:
         by = f" by {group} waves" if group else ""
         made.append(f"  role producer{number or ''} waves {span(at, count)}")
         made.append(f"    load {', '.join(operands)}{by}")
+        if written:
+            moves = " ".join(f"{early} {o}{step}" for o in operands) + (
+                f"  write {' '.join(f'{o}{step}' for o in operands)}" if late else ""
+            )
+            made += [
+                f"    schedule{header}",
+                f"      cluster {moves}",
+                *(["      cluster wait lds 0"] if d.chance(0.2) else []),
+            ]
         at += count
     start = producers if first else 0
     consumer = [f"  role consumer waves {span(start, consumers)} as {d.waves[0]} x {d.waves[1]}"]
     consumer += [f"    {line}" for line in compute]
+    if written:
+        reads = [f"read A(*; {s}) B(*; {s})  wait lds 0  multiply slice {s}" for s in range(d.slices)]
+        consumer.append(f"    schedule{header}")
+        consumer += [f"      {'cluster' if i == 0 or d.chance(0.2) else 'group'} {r}" for i, r in enumerate(reads)]
+        consumer += ["      cluster multiply"] if d.chance(0.05) else []
     return [*made, *consumer] if first else [*consumer, *made]
 
 
 # ---------------------------------------------------------------- written schedules
 
 
-def _schedule(d: Draft, indent: str, operands: str, whole: bool) -> list[str]:
-    rng = d.rng
+def _schedule(d: Draft) -> list[str]:
+    """None, one by name, or one written from `_clusters`, now and then with a mistake."""
+    rng, indent = d.rng, "  "
     if d.chance(0.5):
         return []
     if d.chance(0.45):
