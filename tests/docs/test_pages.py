@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import re
-import shlex
 import shutil
 from collections.abc import Iterator
 from importlib import import_module
@@ -51,6 +51,24 @@ def test_changes_and_elisions() -> None:
     assert [c.text for c in commands("$ tkgen a \\\n    b\nout\n$ tkgen c\n")] == ["tkgen a \\\n    b", "tkgen c"]
     assert commands("$ tkgen a\nout\n")[0].expected == ["out"]
     assert changed("a\n\nb\nc\n", " a\n-\n-b\n+x\n") == "a\nx\nc\n"
+
+
+def snippets() -> list[tuple[str, str]]:
+    """The Python blocks that are not run, with their pages: they need more than a folder of specs."""
+    found = [(page, block) for page in PAGES for block in blocks(page.read_text(encoding="utf-8"))]
+    return [(page.name, b.body) for page, b in found if b.language == "python" and not b.runs]
+
+
+@pytest.mark.parametrize(("page", "code"), snippets(), ids=lambda value: value if value.endswith(".md") else "")
+def test_what_other_python_blocks_import_is_there(page: str, code: str) -> None:
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                import_module(name.name)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module is not None
+            for name in node.names:
+                assert hasattr(import_module(node.module), name.name), f"{page}: {node.module}.{name.name}"
 
 
 def stated() -> Iterator[tuple[str, str]]:
