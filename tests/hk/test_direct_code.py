@@ -11,6 +11,7 @@ from tkgen import api
 from tkgen.build import Build
 from tkgen.ir.ops import Action
 from tkgen.kittens import include_dir
+from tkgen.kittens.layout import box_offset
 from tkgen.schedule.epochs import global_instructions
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device
@@ -136,6 +137,22 @@ constexpr bool one_to_one() {
 }
 static_assert(one_to_one());
 """
+
+
+def test_the_python_twin_of_the_layout() -> None:
+    """Element by element the headers' position and the one that reports draw."""
+    places = [(row, col) for row in range(64) for col in range(0, 128, 4)]
+    table = ", ".join(str(box_offset(64, row, col)) for row, col in places)
+    source = (
+        f'#include "kittens.cuh"\nusing tile = kittens::detail::boxes<kittens::bf16, 64, 128>;\n'
+        f"constexpr unsigned TABLE[] = {{{table}}};\n"
+        "constexpr bool same() {\n"
+        "    for (int i = 0; i < 64 * 32; i++)\n"
+        "        if (tile::offset(i / 32, i % 32 * 4) != TABLE[i]) return false;\n"
+        "    return true;\n}\nstatic_assert(same());\n__global__ void kernel() {}\n"
+    )
+    target = load_target("gfx950")
+    compile_device(source, target, find_compiler(target), include_dirs=[include_dir()], outputs=("asm",))
 
 
 def test_no_read_has_bank_conflicts() -> None:

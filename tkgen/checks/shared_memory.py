@@ -134,7 +134,12 @@ def _alike(facts: dict[str, object]) -> list[list[str]]:
 
 
 def read_ways(operand: Operand) -> tuple[str, int]:
-    """The instruction that reads register tiles of an operand from LDS and its bank conflicts (1: none)."""
+    """The instruction that reads register tiles of an operand from LDS and its bank conflicts (1: none).
+
+    Tiles that direct loads fill have none: `hk.cuh` says why.
+    """
+    if operand.via is Via.DIRECT:
+        return ("ds_read_b128" if operand.register_layout == "row" else "ds_read_b64_tr_b16"), 1
     size = operand.tensor.dtype.bytes
     rows, cols = operand.lds_shape
     kind: layout.Layout = "col" if operand.register_layout == "col" else "row"

@@ -51,6 +51,15 @@ def element_offset(size: int, rows: int, cols: int, row: int, col: int) -> int:
     return start + line * 128 + chunk * 16 + (in_panel // 16) * 8 + element
 
 
+def box_offset(rows: int, row: int, col: int) -> int:
+    """The byte of element (row, col) of a shared tile of shape st_16x32, `rows` high; the twin of `hk.cuh`.
+
+    Boxes of 16 rows x 32 columns of 2-byte elements, 1024 bytes each, those of the same columns one after the other.
+    """
+    chunk = (col // 8 % 4) ^ (0, 2, 3, 1)[row // 4 % 4]
+    return col // 32 * rows * 64 + row * 64 + chunk * 16 + col % 8 * 2
+
+
 def _in_half_panel(size: int, cols: int, col: int) -> bool:
     panel_cols = 64 // size
     return (col // panel_cols + 1) * panel_cols > cols

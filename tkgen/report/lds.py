@@ -82,7 +82,12 @@ def _swizzle(operand: Operand, target: Target) -> Swizzle:
     size = operand.tensor.dtype.bytes
     units = min(cols // UNIT_ELEMENTS, SHOWN_UNITS)
     offsets = tuple(
-        tuple(layout.element_offset(size, rows, cols, row, unit * UNIT_ELEMENTS) for unit in range(units))
+        tuple(
+            layout.box_offset(rows, row, unit * UNIT_ELEMENTS)
+            if operand.via is Via.DIRECT
+            else layout.element_offset(size, rows, cols, row, unit * UNIT_ELEMENTS)
+            for unit in range(units)
+        )
         for row in range(min(rows, SHOWN_ROWS))
     )
     return Swizzle(operand.name, size, offsets, target.lds_banks, target.lds_bank_bytes)
