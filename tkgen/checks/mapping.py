@@ -169,7 +169,7 @@ def _cover(program: Program) -> Iterator[Diagnostic]:
     span = Label(acc.span, f"{acc.fragments[0]} x {acc.fragments[1]} fragments of {acc.tile[0]} x {acc.tile[1]} a wave")
     other = (Label(program.compute.span, "waves"),)
     if outside:
-        yield Diagnostic("E603", f"tile {outside[0]} of the output lies outside the block", span, other)
+        yield Diagnostic("E602", f"tile {outside[0]} of the output lies outside the block", span, other)
     if missing:
         yield Diagnostic("E602", f"no wave computes tile {missing[0]} of the block", span, other)
     if twice:

@@ -1,0 +1,122 @@
+"""Epochs and completion, on traces small enough to check by hand."""
+
+from __future__ import annotations
+
+from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
+from tkgen.ir.resolve import resolve
+from tkgen.ir.types import Program
+from tkgen.schedule.epochs import NEVER, Event, conflicts, trace
+from tkgen.source import SourceFile
+from tkgen.syntax.parser import parse
+
+BARRIER, FENCE = Op(Action.BARRIER), Op(Action.FENCE)
+LOAD, COPY, WRITE, FETCH = (Op(a, "A") for a in (Action.LOAD, Action.COPY, Action.WRITE, Action.FETCH))
+READ = Op(Action.READ, "A", rows=(0,), slices=(0,))
+READ_B = Op(Action.READ, "B", cols=(0,), slices=(0,))
+MULTIPLY = Op(Action.MULTIPLY, rows=(0,), cols=(0,), slices=(0,))
+
+
+def wait(counter: str, count: int = 0) -> Op:
+    return Op(Action.WAIT, counter=counter, count=count)
+
+
+def program(via: str = "collective", waves: int = 2) -> Program:
+    text = f"""kernel small
+  dims M = {16 * waves}, N = 16, K = 32
+  global A : bf16[M, K]
+  global B : bf16[N, K]
+  global C : f32[M, N]
+  block {16 * waves} x 16 step 16
+  waves {waves} x 1
+  shared A, B via {via}
+  accumulate C : f32 tile 16 x 16
+  store C
+"""
+    return resolve(parse(SourceFile("small.tk", text)))
+
+
+def wave(*ops: Op, waves: tuple[int, ...] = (0, 1), phase: int = 0) -> WaveProgram:
+    return WaveProgram("waves", waves, phase, (), tuple(Placed(op, Step("k", op.offset)) for op in ops), ())
+
+
+def traced(*ops: Op, via: str = "collective", passes: int = 1) -> list[Event]:
+    return trace(program(via), wave(*ops), passes, 1, passes, 1, 0)
+
+
+def kinds(*ops: Op, via: str = "collective", passes: int = 2, waves: int = 2) -> set[tuple[str, str]]:
+    programs = [wave(*ops, waves=tuple(range(waves)))]
+    found = conflicts(program(via, waves), programs, passes, 1, passes)
+    return {(c.kind, c.detail) for c in found if c.kind in ("RAW", "WAR", "WAW", "unwritten")}
+
+
+def test_epochs_count_barriers() -> None:
+    events = traced(LOAD, BARRIER, READ, BARRIER, passes=2)
+    assert [e.begin for e in events] == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_a_load_waits_for_itself() -> None:
+    assert traced(LOAD, BARRIER)[0].done == 0
+
+
+def test_a_read_is_complete_when_it_is_waited_for() -> None:
+    assert traced(READ, BARRIER)[0].done == NEVER
+    assert traced(READ, wait("lds"), BARRIER)[0].done == 0
+    assert traced(READ, BARRIER, wait("lds"))[0].done == 1
+    assert traced(READ, wait("vm"), BARRIER)[0].done == NEVER
+
+
+def test_a_multiply_completes_its_reads_only_at_a_fence() -> None:
+    assert traced(READ, MULTIPLY, BARRIER)[0].done == NEVER
+    assert traced(READ, MULTIPLY, FENCE, BARRIER)[0].done == 0
+    assert traced(READ, READ_B, MULTIPLY, BARRIER, FENCE)[0].done == 1
+
+
+def test_counted_waits_leave_the_latest_outstanding() -> None:
+    first, second, *_ = traced(READ, READ_B, wait("lds", 1), BARRIER)
+    assert (first.done, second.done) == (0, NEVER)
+
+
+def test_a_write_completes_its_fetch() -> None:
+    fetch, write, *_ = traced(FETCH, BARRIER, WRITE, wait("lds"), via="registers")[0:3:2]
+    assert fetch.done == 1 and write.done == 1
+
+
+def test_one_buffer_needs_two_barriers() -> None:
+    done = (MULTIPLY, FENCE)
+    assert kinds(LOAD, BARRIER, READ, *done, BARRIER) == set()
+    assert kinds(LOAD, BARRIER, READ, *done) == {("WAR", "")}
+    assert kinds(LOAD, READ, *done, BARRIER) == {("RAW", "")}
+
+
+def test_a_barrier_before_completion_does_not_help() -> None:
+    assert kinds(LOAD, BARRIER, READ, BARRIER, MULTIPLY, FENCE) == {("WAR", "wait")}
+    assert kinds(COPY, BARRIER, READ, MULTIPLY, FENCE, BARRIER, via="direct") == {("RAW", "wait")}
+    assert kinds(COPY, wait("vm"), BARRIER, READ, MULTIPLY, FENCE, BARRIER, via="direct") == set()
+
+
+def test_one_wave_needs_no_barriers_but_waits_for_direct_loads() -> None:
+    assert kinds(LOAD, READ, MULTIPLY, FENCE, waves=1) == set()
+    assert kinds(COPY, READ, MULTIPLY, FENCE, via="direct", waves=1) == {("RAW", "")}
+    assert kinds(COPY, wait("vm"), READ, MULTIPLY, FENCE, via="direct", waves=1) == set()
+    # the copy goes past the queue in which the read may still stand
+    assert kinds(COPY, wait("vm"), READ, via="direct", waves=1) == {("WAR", "")}
+
+
+def test_nobody_loads_what_is_read() -> None:
+    assert ("unwritten", "") in kinds(BARRIER, READ, MULTIPLY, FENCE, BARRIER)
+
+
+def test_phases_meet_one_barrier_apart() -> None:
+    made = program()
+    early = wave(LOAD, BARRIER, READ, MULTIPLY, FENCE, BARRIER, waves=(0,))
+    late = wave(LOAD, BARRIER, READ, MULTIPLY, FENCE, BARRIER, waves=(1,), phase=1)
+    found = conflicts(made, [early, late], 2, 1, 2)
+    assert {c.kind for c in found if c.kind in ("RAW", "WAR", "barriers")} == {"RAW", "WAR"}
+    ahead, behind = (trace(made, w, 2, 1, 2, 1, 1) for w in (early, late))
+    assert [sum(e.op.action is Action.BARRIER for e in events) for events in (ahead, behind)] == [5, 5]
+
+
+def test_barrier_counts_must_agree() -> None:
+    made = program()
+    found = conflicts(made, [wave(LOAD, BARRIER, waves=(0,)), wave(LOAD, waves=(1,))], 2, 1, 2)
+    assert [c.detail for c in found if c.kind == "barriers"] == ["2 0"]
