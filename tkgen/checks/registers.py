@@ -18,8 +18,9 @@ Source. Register file and granule: `tkgen/targets/*.toml` (AMD CDNA3 ISA guide; 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.checks.words import count_text, place, statement, waves_text
@@ -122,33 +123,58 @@ def _live(plan: Plan, role: Role) -> tuple[int, int]:
     program = plan.program
     ops = next(b.ops for b in plan.bodies if b.role == role.name)
     spans = [*_tile_spans(program, ops), *_staging_spans(program, role, ops)]
-    best = (0, 0)
-    for now in range(len(ops)):
-        tiles = sum(size for kind, size, live in spans if kind == "tile" and now in live)
-        staging = sum(size for kind, size, live in spans if kind == "staging" and now in live)
-        best = max(best, (tiles, staging), key=sum)
-    return best
+    tiles = _pressure([s for s in spans if s.kind == "tile"], len(ops))
+    staging = _pressure([s for s in spans if s.kind == "staging"], len(ops))
+    return max(zip(tiles, staging, strict=True), key=sum, default=(0, 0))
 
 
-def _tile_spans(program: Program, ops: tuple[Op, ...]) -> Iterator[tuple[str, int, frozenset[int]]]:
-    """Register tiles of an iteration with the positions at which they are live: from the read to the last multiply."""
+@dataclass(frozen=True)
+class _Live:
+    """Registers of a `kind` live at `length` positions of the iteration from `first` on, around its end."""
+
+    kind: str
+    size: int
+    first: int
+    length: int
+
+
+def _pressure(spans: Iterable[_Live], count: int) -> list[int]:
+    """Registers live at each of `count` positions."""
+    change = [0] * (count + 1)
+    for span in spans:
+        end = span.first + span.length
+        change[span.first] += span.size
+        change[end - count if end > count else end] -= span.size
+        change[0] += span.size if end > count else 0
+    return list(accumulate(change[:count]))
+
+
+def _tile_spans(program: Program, ops: tuple[Op, ...]) -> Iterator[_Live]:
+    """Register tiles of an iteration, live from the read to the last multiply."""
     count = len(ops)
+    last_use: dict[tuple[str, int, int], int] = {}
+    for j, op in enumerate(ops):
+        if op.action is Action.MULTIPLY:
+            for t in op.slices:
+                last_use.update(((program.a.name, i, t), j) for i in op.rows)
+                last_use.update(((program.b.name, i, t), j) for i in op.cols)
     for i, read in enumerate(ops):
         if read.action is not Action.READ:
             continue
-        operand = program.operand(read.operand)
-        is_a = operand is program.a
+        size = program.operand(read.operand).registers_per_tile
         for t in read.slices:
-            uses = [j for j, op in enumerate(ops) if op.action is Action.MULTIPLY and t in op.slices]
             for f in read.rows or read.cols:
-                mine = [j for j in uses if f in (ops[j].rows if is_a else ops[j].cols)]
-                if mine:
-                    last = max(j - i + read.offset * count for j in mine)
-                    live = {(i + d) % count for d in range(max(last, 0) + 1)}
-                    yield "tile", operand.registers_per_tile, frozenset(live)
+                use = last_use.get((read.operand, f, t))
+                if use is not None:
+                    yield _Live("tile", size, i, _length(use - i + read.offset * count, count))
 
 
-def _staging_spans(program: Program, role: Role, ops: tuple[Op, ...]) -> Iterator[tuple[str, int, frozenset[int]]]:
+def _length(distance: int, count: int) -> int:
+    """Positions from an operation to one `distance` further, both counted; at most the whole iteration."""
+    return min(max(distance, 0) + 1, count)
+
+
+def _staging_spans(program: Program, role: Role, ops: tuple[Op, ...]) -> Iterator[_Live]:
     """Staging registers from fetch to write, and the pieces in flight in a run of collective loads."""
     count = len(ops)
     run: list[tuple[int, Op]] = []
@@ -156,8 +182,7 @@ def _staging_spans(program: Program, role: Role, ops: tuple[Op, ...]) -> Iterato
         if op.action is Action.FETCH:
             write = next((j for j, w in enumerate(ops) if w.action is Action.WRITE and w.operand == op.operand), i)
             distance = (write - i) + (op.offset - ops[write].offset) * count
-            live = {(i + d) % count for d in range(max(distance, 0) + 1)}
-            yield "staging", pieces(program.operand(op.operand), role) * 4, frozenset(live)
+            yield _Live("staging", pieces(program.operand(op.operand), role) * 4, i, _length(distance, count))
         if op.action is Action.LOAD:
             run.append((i, op))
         elif run and op.action is not Action.WAIT:
@@ -167,10 +192,11 @@ def _staging_spans(program: Program, role: Role, ops: tuple[Op, ...]) -> Iterato
         yield _in_flight(program, role, run)
 
 
-def _in_flight(program: Program, role: Role, run: list[tuple[int, Op]]) -> tuple[str, int, frozenset[int]]:
+def _in_flight(program: Program, role: Role, run: list[tuple[int, Op]]) -> _Live:
     """Loads one after the other: the compiler starts the next one's global reads before the last one's LDS writes."""
     size = sum(min(pieces(program.operand(op.operand), role), PIECES) for _, op in run)
-    return "staging", 4 * min(size, 2 * PIECES), frozenset(i for i, _ in run)
+    first, last = run[0][0], run[-1][0]
+    return _Live("staging", 4 * min(size, 2 * PIECES), first, last - first + 1)
 
 
 def pieces(operand: Operand, role: Role) -> int:
@@ -182,8 +208,8 @@ def _carried(plan: Plan, role: Role) -> int:
     """Registers that a written schedule holds at the end of an iteration, whatever the compiler does within."""
     ops = next(b.ops for b in plan.bodies if b.role == role.name)
     spans = [*_tile_spans(plan.program, ops), *_staging_spans(plan.program, role, ops)]
-    last = len(ops) - 1
-    return sum(size for _, size, live in spans if last in live and 0 in live)
+    # Around the end: position 0 lies within the span, and so does the one before it.
+    return sum(s.size for s in spans if s.first + s.length > len(ops) or s.length == len(ops))
 
 
 # ---------------------------------------------------------------- findings

@@ -94,11 +94,24 @@ def _dependencies(program: Program, nodes: list[Node]) -> Iterator[Dependency]:
             for w in (w for w in writes if w.op.action is Action.WRITE and w.role == f.role):
                 yield edge(f, w, "RAW", "staging", f.op.offset - w.op.offset)
                 yield edge(w, f, "WAR", "staging", 1 - f.op.offset + w.op.offset)
+        multiplies = _multiplies(program, nodes, operand is program.a)
         for r in reads:
-            for m in (m for m in nodes if m.op.action is Action.MULTIPLY and m.role == r.role):
-                fragments = set(r.op.rows or r.op.cols) & set(m.op.rows if operand is program.a else m.op.cols)
-                if fragments:
-                    yield from _register_edges(program, operand.register_buffers, r, m, edge)
+            # A read fills what multiplies of its slices use, and waits for those that used its registers before.
+            near = {(t - ahead) % program.a.slices for t in r.op.slices for ahead in (0, operand.register_buffers)}
+            keys = ((r.role, f, t) for f in r.op.rows or r.op.cols for t in near)
+            found = {m.position: m for key in keys for m in multiplies.get(key, ())}
+            for position in sorted(found):
+                yield from _register_edges(program, operand.register_buffers, r, found[position], edge)
+
+
+def _multiplies(program: Program, nodes: list[Node], of_a: bool) -> dict[tuple[str, int, int], list[Node]]:
+    """The multiplies by (role, fragment row of A or column of B, slice)."""
+    found: dict[tuple[str, int, int], list[Node]] = {}
+    for m in (n for n in nodes if n.op.action is Action.MULTIPLY):
+        for fragment in m.op.rows if of_a else m.op.cols:
+            for t in m.op.slices:
+                found.setdefault((m.role, fragment, t), []).append(m)
+    return found
 
 
 def _register_edges(program: Program, buffers: int, r: Node, m: Node, edge: object) -> Iterator[Dependency]:

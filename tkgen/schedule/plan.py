@@ -306,7 +306,8 @@ def _cover(plan: Plan) -> None:
         for op in body.ops:
             barriers_before[id(op)] = passed
             passed += op.action is Action.BARRIER
+    per_step = plan.barriers_per_step
     for source, _target, data in plan.graph.edges(data=True):
-        if data["dependency"].crosses_waves and plan.barriers_per_step:
+        if data["dependency"].crosses_waves and per_step:
             node = plan.graph.nodes[source]["node"]
-            data["barrier"] = barriers_before[id(node.op)] % plan.barriers_per_step
+            data["barrier"] = barriers_before[id(node.op)] % per_step
