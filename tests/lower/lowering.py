@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from tkgen.ir.resolve import resolve
 from tkgen.kittens import include_dir
-from tkgen.lower import lower
+from tkgen.lower import Source, lower
 from tkgen.schedule import Plan, plan
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse, parse_path
@@ -21,7 +22,19 @@ NAMES = sorted(path.stem for path in SPECS.glob("*.tk"))
 
 def spec_plan(name: str, defines: Mapping[str, int | None] | None = None) -> Plan:
     """One of the specs, resolved and scheduled."""
-    return plan(resolve(parse_path(SPECS / f"{name}.tk", [SPECS]), defines))
+    return _spec_plan(name, tuple((defines or {}).items()))
+
+
+@cache
+def _spec_plan(name: str, defines: tuple[tuple[str, int | None], ...]) -> Plan:
+    return plan(resolve(parse_path(SPECS / f"{name}.tk", [SPECS]), dict(defines)))
+
+
+@cache
+def spec_source(name: str) -> Source:
+    """What one of the specs lowers to for the first of its targets."""
+    schedule = spec_plan(name)
+    return lower(schedule, target_of(schedule), f"{name}.tk")
 
 
 def target_of(schedule: Plan) -> str:

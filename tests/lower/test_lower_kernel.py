@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from lowering import NAMES, SPECS, compiled, gemm, lowered, planned, spec_plan, target_of
+from lowering import NAMES, SPECS, compiled, gemm, lowered, planned, spec_plan, spec_source
 
 from tkgen.kittens import surface
 from tkgen.lower import lower
@@ -21,11 +21,6 @@ ROLES = """  shared A, B buffers 2
     store C
 """
 PRODUCER_CONSUMER = gemm(waves="", shared="").replace("  accumulate C : f32 tile 32 x 32\n  store C\n", ROLES)
-
-
-def spec_source(name: str) -> str:
-    schedule = spec_plan(name)
-    return lower(schedule, target_of(schedule), f"{name}.tk").text
 
 
 def code(text: str) -> str:
@@ -59,9 +54,8 @@ def check_compiles(text: str, target: str = "gfx942") -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_structure(name: str) -> None:
     """No macros, exact launch bounds and LDS, the spec line of each line, nothing global but one namespace."""
-    schedule = spec_plan(name)
-    source = lower(schedule, target_of(schedule), f"{name}.tk")
-    text, program = source.text, schedule.program
+    source = spec_source(name)
+    text, program = source.text, spec_plan(name).program
     assert "#define" not in text
     assert text.count("{") == text.count("}")
     assert text.endswith("\n") and not text.endswith("\n\n")
@@ -114,7 +108,7 @@ def test_barriers_in_a_branch_are_counted_ones() -> None:
 def test_the_limit_of_dynamic_lds_is_raised_only_where_needed() -> None:
     for name in NAMES:
         lds = sum(o.lds_bytes * o.buffers for o in spec_plan(name).program.operands)
-        assert ("hipFuncSetAttribute" in spec_source(name)) == (lds > 65536), name
+        assert ("hipFuncSetAttribute" in spec_source(name).text) == (lds > 65536), name
 
 
 def test_errors_of_every_hip_call_are_checked_and_the_stream_is_an_argument() -> None:
@@ -250,7 +244,7 @@ def defined_in(text: str) -> set[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_only_functions_that_exist(name: str) -> None:
     """Every identifier is C++, of the table of ThunderKittens' surface, or defined in the file."""
-    text = code(spec_source(name))
+    text = code(spec_source(name).text)
     used = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", re.sub(r"\b0x[0-9a-f]+|\b\d[\w.]*", "", text)))
     unknown = used - CPP_WORDS - HOST - set(surface) - defined_in(text)
     assert unknown == set()

@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from tkgen.ir.resolve import resolve
@@ -101,7 +101,12 @@ class Built:
 
 
 def planned(path: Path, defines: Mapping[str, int | None] | None = None) -> Plan:
-    return plan(resolve(parse_path(path, [path.parent]), defines))
+    return _planned(path, tuple((defines or {}).items()))
+
+
+@cache
+def _planned(path: Path, defines: tuple[tuple[str, int | None], ...]) -> Plan:
+    return plan(resolve(parse_path(path, [path.parent]), dict(defines)))
 
 
 def compiled(path: Path, target: str | None = None, defines: Mapping[str, int | None] | None = None) -> Built:
