@@ -154,6 +154,23 @@ _KITTENS = [
         """,
         addition=True,
     ),
+    # HipKittens' names, for gfx950.
+    *_names(
+        "type",
+        """
+        st_shape, st_16x32, st_16x32_s: shape of the shared tiles that direct loads fill
+        rt_16x32, rt_16x32_s, rt_32x16, rt_32x16_s: shapes of the operands of wide matrix instructions
+        row_l, col_l: register tile layouts: a lane owns part of a row, of a column
+        """,
+        addition=True,
+    ),
+    *_names(
+        "function",
+        """
+        prefill_swizzled_offsets: what a group's direct loads of tiles of one kind need beside the coordinate
+        """,
+        addition=True,
+    ),
 ]
 
 _HIP = [

@@ -82,10 +82,13 @@ def _no_obstacle(program: Program) -> str:
 def _staged_alone(program: Program) -> str:
     if len(program.roles) > 1:
         return "the waves have roles"
-    if any(o.via is not Via.REGISTERS for o in program.operands):
-        return "operands must come `via registers`, so that loads can be in flight across clusters"
-    if any(o.buffers > 1 for o in program.operands):
+    ways, buffers = {o.via for o in program.operands}, {o.buffers for o in program.operands}
+    if ways not in ({Via.REGISTERS}, {Via.DIRECT}):
+        return "operands must come `via registers` or `via direct`, so that loads can be in flight across clusters"
+    if ways == {Via.REGISTERS} and buffers != {1}:
         return "it needs one LDS buffer: the staging registers are the second"
+    if ways == {Via.DIRECT} and buffers != {2}:
+        return "it needs two LDS buffers: one is copied to while the other is read"
     if program.a.register_buffers != 1:
         return "it needs one register buffer a slice: clusters, not buffers, separate reads from multiplies"
     return ""
@@ -116,7 +119,8 @@ def _simple(program: Program, reason: str) -> Preset:
 
 
 def _ping_pong(program: Program, reason: str) -> Preset:
-    """Memory and multiply clusters in turn; the fetch in the first that reads nothing, the write in the last.
+    """Memory and multiply clusters in turn; the fetch in the first that reads nothing, the write in the last. Direct
+    loads are issued where fetches would be, and waited for where writes would be.
 
     The multiplies of a slice are one cluster or two halves. The last slice's are always two: the write stands between
     them, a cluster behind the last reads of the waves that run late.
@@ -131,10 +135,11 @@ def _ping_pong(program: Program, reason: str) -> Preset:
         if memory:
             memory.append(Op(Action.WAIT, counter="lds", count=0, span=span))
         if number == (1 if slices < 4 else 0):
-            memory += _moves(program, Action.FETCH)
+            memory += _moves(program, Action.COPY if program.direct else Action.FETCH)
         if number == len(multiplies) - 1:
-            memory += [Op(Action.WAIT, counter="vm", count=0, span=span), *_moves(program, Action.WRITE),
-                       Op(Action.WAIT, counter="lds", count=0, span=span)]  # fmt: skip
+            memory.append(Op(Action.WAIT, counter="vm", count=0, span=span))
+            if not program.direct:
+                memory += [*_moves(program, Action.WRITE), Op(Action.WAIT, counter="lds", count=0, span=span)]
         ops += _cluster(memory)
         multiply = Op(Action.MULTIPLY, rows=rows, cols=cols, slices=(t,), span=span)
         ops += _cluster([Op(Action.PRIORITY, count=1, span=span), multiply, Op(Action.PRIORITY, count=0, span=span)])
@@ -169,15 +174,17 @@ def _interleave(program: Program, reason: str) -> Preset:
     rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
     fence = Op(Action.FENCE)
     span = program.accumulator.span
+    early = Action.COPY if program.direct else Action.FETCH
     ops: list[Op] = []
     for t in range(a.slices):
         ops += [*_reads(program, t), fence]
         for i in rows:
             if t == 0 and i in (0, len(rows) - 1):
                 ops += [op for o in ((a, b) if len(rows) == 1 else (a,) if i == 0 else (b,))
-                        for op in _moves(program, Action.FETCH) if op.operand == o.name]  # fmt: skip
+                        for op in _moves(program, early) if op.operand == o.name]  # fmt: skip
             ops += [Op(Action.MULTIPLY, rows=(i,), cols=cols, slices=(t,), span=span), fence]
-    ops += _moves(program, Action.WRITE)
+    if not program.direct:
+        ops += _moves(program, Action.WRITE)
     return Preset("interleave", tuple(ops), False, (), reason)
 
 
