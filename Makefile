@@ -43,7 +43,7 @@ regen: $(VENV)/.ready
 # The documentation site, into site/; any web server, or a browser, shows it without a network.
 docs: $(VENV)/.ready
 	$(BIN)/pip install -q -e '.[docs]'
-	$(BIN)/mkdocs build --strict -q -f docs/site/mkdocs.yml
+	$(BIN)/mkdocs build --strict -f docs/site/mkdocs.yml
 
 clean:
 	rm -rf $(VENV) out build dist site

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import typer
+import typer.core
 from pages import PAGES, ROOT, blocks, changed, commands, elided, matches, run
 
 from tkgen.cli import app
@@ -85,6 +86,7 @@ def stated() -> Iterator[tuple[str, str]]:
 
 def test_every_command_named_anywhere_exists_with_its_options() -> None:
     group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
     known = {name: {o for p in c.params for o in (*p.opts, *p.secondary_opts)} for name, c in group.commands.items()}
     wrong = []
     for page, command in stated():
