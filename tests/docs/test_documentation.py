@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import typer
 import typer.core
-from pages import PAGES, ROOT, blocks, changed, commands, elided, matches, run
+from documentation import PAGES, ROOT, blocks, changed, commands, elided, matches, run
 
 from tkgen.cli import app
 
