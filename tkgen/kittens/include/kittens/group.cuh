@@ -235,14 +235,16 @@ template <int N_WARPS> struct group {
         detail::load_shared<2, GROUP_THREADS>(dst, src, idx, laneid());
     }
 #ifdef KITTENS_CDNA4
-    /// What direct loads of tiles like dst need beside the coordinate: one number for each of a lane's loads of a tile, and one more.
+    /// What direct loads of tiles like dst need beside the coordinate: one number for each of a lane's loads of a tile,
+    /// and one more.
     template <int axis = 2, ducks::st::all ST, ducks::gl::all GL>
         requires(ST::positions::direct)
     __device__ static __forceinline__ void prefill_swizzled_offsets(ST &dst, const GL &src, uint32_t *offsets) {
         detail::prefill_direct<axis, GROUP_THREADS>(dst, src, offsets, warpid());
     }
-    /// The shared tile dst = the tile of src at idx, by the whole group, straight from global memory to LDS. In flight on return: a wave's part
-    /// is in LDS when its vmcnt says so, the others' after a barrier that they reach in that state.
+    /// The shared tile dst = the tile of src at idx, by the whole group, straight from global memory to LDS. In flight
+    /// on return: a wave's part is in LDS when its vmcnt says so, the others' after a barrier that they reach in that
+    /// state.
     template <ducks::st::all ST, ducks::gl::all GL, ducks::coord::all COORD = coord<ST>>
         requires(ST::positions::direct)
     __device__ static __forceinline__ void load(ST &dst, const GL &src, const COORD &idx, const uint32_t *offsets) {

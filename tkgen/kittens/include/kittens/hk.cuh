@@ -41,7 +41,8 @@ using rt_32x16_s = ducks::rt_shape::rt_32x16;
 
 namespace ducks::rt {
 struct wide_identifier {};
-template <typename T> concept wide = requires { typename T::identifier; } && __is_same(typename T::identifier, wide_identifier);
+template <typename T>
+concept wide = requires { typename T::identifier; } && __is_same(typename T::identifier, wide_identifier);
 } // namespace ducks::rt
 
 namespace detail {
@@ -49,7 +50,8 @@ namespace detail {
 /// Byte positions inside a tile of `rows` x `cols` 2-byte elements, as described at the top of this file.
 template <typename T, int rows_, int cols_> struct boxes {
     static_assert(sizeof(T) == 2, "tiles of shape st_16x32 hold elements of 2 bytes");
-    static_assert(rows_ % 16 == 0 && cols_ % 32 == 0, "a tile of shape st_16x32 is cut into boxes of 16 rows x 32 columns");
+    static_assert(rows_ % 16 == 0 && cols_ % 32 == 0,
+                  "a tile of shape st_16x32 is cut into boxes of 16 rows x 32 columns");
     static constexpr bool direct = true;
     static constexpr int box_bytes = 1024, row_bytes = 64;
     static constexpr int boxes_down = rows_ / 16, boxes_across = cols_ / 32, count = boxes_down * boxes_across;
@@ -71,8 +73,8 @@ struct st_16x32 {
 } // namespace ducks::st_shape
 using st_16x32_s = ducks::st_shape::st_16x32;
 
-/// An operand of the wide matrix instructions, held by one wave. Row layout: lane l owns of each base tile 8 columns of one row, rows
-/// counted by l % rows, columns by l / rows. Col layout is the transpose.
+/// An operand of the wide matrix instructions, held by one wave. Row layout: lane l owns of each base tile 8 columns of
+/// one row, rows counted by l % rows, columns by l / rows. Col layout is the transpose.
 template <typename T_, int rows_, int cols_, ducks::rt_layout::all layout_, int base_rows, int base_cols>
 struct rt<T_, rows_, cols_, layout_, ducks::rt_shape::wide<base_rows, base_cols>> {
     using identifier = ducks::rt::wide_identifier;
@@ -94,7 +96,8 @@ namespace detail {
 
 /* ---------- global -> LDS ---------- */
 
-/// How the waves of a group divide a tile: each takes `passes` boxes in a row, in runs of at most four that lie below each other.
+/// How the waves of a group divide a tile: each takes `passes` boxes in a row, in runs of at most four that lie below
+/// each other.
 template <typename ST, int threads> struct direct_share {
     using positions = typename ST::positions;
     static constexpr int waves = threads / WARP_THREADS;
@@ -108,12 +111,14 @@ template <typename ST, int threads> struct direct_share {
 using descriptor = vec<uint32_t, 4>;
 
 /**
- * `run` loads of 1024 bytes into LDS from `to` on. Assembly, because for its own direct loads the compiler waits before the next LDS read,
- * whatever that reads; that wait is the schedule's matter. vmcnt counts each; nothing here waits. M0 is the LDS address, to be
- * set one wait state before it is used (LLVM GCNHazardRecognizer, checkReadM0Hazards). It is not named as changed: the compiler sets
- * M0 anew before each use of its own, and takes the reserved register in that list for a mistake.
+ * `run` loads of 1024 bytes into LDS from `to` on. Assembly, because for its own direct loads the compiler waits before
+ * the next LDS read, whatever that reads; that wait is the schedule's matter. vmcnt counts each; nothing here waits. M0
+ * is the LDS address, to be set one wait state before it is used (LLVM GCNHazardRecognizer, checkReadM0Hazards). It is
+ * not named as changed: the compiler sets M0 anew before each use of its own, and takes the reserved register in that
+ * list for a mistake.
  */
-template <int run> __device__ __forceinline__ void direct_loads(uint32_t to, descriptor from, uint32_t soffset, const uint32_t (&v)[run]) {
+template <int run>
+__device__ __forceinline__ void direct_loads(uint32_t to, descriptor from, uint32_t soffset, const uint32_t (&v)[run]) {
 #define KITTENS_DIRECT_LOAD(voffset, at) "\n\tbuffer_load_dwordx4 " voffset ", %1, %2 offen offset:" at " lds"
     if constexpr (run == 1)
         asm volatile("s_mov_b32 m0, %0\n\ts_nop 0" KITTENS_DIRECT_LOAD("%3", "0")
@@ -129,9 +134,9 @@ template <int run> __device__ __forceinline__ void direct_loads(uint32_t to, des
 }
 
 /**
- * What stays the same over all loads of tiles of one kind: where this lane fetches in each pass, and where its wave writes in LDS. The
- * offset of p % run * 1024 bytes that the instruction needs for LDS counts in global memory too: it is taken off here. Registers of
- * their own, so that no loop adds them up again.
+ * What stays the same over all loads of tiles of one kind: where this lane fetches in each pass, and where its wave
+ * writes in LDS. The offset of p % run * 1024 bytes that the instruction needs for LDS counts in global memory too: it
+ * is taken off here. Registers of their own, so that no loop adds them up again.
  */
 template <int axis, int threads, typename ST, typename GL>
 __device__ __forceinline__ void prefill_direct(const ST &, const GL &src, uint32_t *offsets, int wave) {
@@ -142,7 +147,8 @@ __device__ __forceinline__ void prefill_direct(const ST &, const GL &src, uint32
     #pragma unroll
     for (int p = 0; p < share::passes; p++) {
         const uint32_t box = first + p;
-        const uint32_t row = box % positions::boxes_down * 16 + lane / 4, column = box / positions::boxes_down * 64 + chunk * 16;
+        const uint32_t row = box % positions::boxes_down * 16 + lane / 4;
+        const uint32_t column = box / positions::boxes_down * 64 + chunk * 16;
         uint32_t offset = row * window.row_bytes + column - p % share::run * positions::box_bytes;
         asm volatile("" : "+v"(offset));
         offsets[p] = offset;
@@ -156,8 +162,10 @@ __device__ __forceinline__ void load_direct(ST &dst, const GL &src, const COORD 
     using share = direct_share<ST, threads>;
     using positions = typename ST::positions;
     using WINDOW = tile_window<axis, ST::rows, ST::cols, GL>;
-    static_assert(__is_same(typename ST::dtype, typename GL::dtype), "shared tile and tensor must have the same element type");
-    static_assert(WINDOW::columns_divide || GL::__c__ < 0, "direct loads cannot leave out what lies past the end of a row");
+    static_assert(__is_same(typename ST::dtype, typename GL::dtype),
+                  "shared tile and tensor must have the same element type");
+    static_assert(WINDOW::columns_divide || GL::__c__ < 0,
+                  "direct loads cannot leave out what lies past the end of a row");
     const WINDOW window(src, idx);
     const uint64_t base = (uint64_t)window.start;
     const descriptor from = {uint32_t(base), uint32_t(base >> 32) & 0xffff, window.range, RAW_BUFFER_FLAGS};
@@ -173,8 +181,8 @@ __device__ __forceinline__ void load_direct(ST &dst, const GL &src, const COORD 
 
 /* ---------- LDS -> registers ---------- */
 
-/// Sixteen lanes read 8 bytes each, lanes 4 j..4 j + 3 the 16 elements of row j of four; lane i of them gets element i of every row
-/// (CDNA4 ISA, DS_READ_B64_TR_B16).
+/// Sixteen lanes read 8 bytes each, lanes 4 j..4 j + 3 the 16 elements of row j of four; lane i of them gets element i
+/// of every row (CDNA4 ISA, DS_READ_B64_TR_B16).
 template <typename T> __device__ __forceinline__ vec<T, 4> lds_read_transposed(lds_byte *address) {
     using raw = vec<short, 4>;
     return bits<vec<T, 4>>(__builtin_amdgcn_ds_read_tr16_b64_v4i16((__attribute__((address_space(3))) raw *)address));
@@ -182,16 +190,19 @@ template <typename T> __device__ __forceinline__ vec<T, 4> lds_read_transposed(l
 
 } // namespace detail
 
-/// dst = the shared tile src; equal shapes and types. Row layout: one read of 16 bytes a base tile; col layout: two transposing reads.
+/// dst = the shared tile src; equal shapes and types. Row layout: one read of 16 bytes a base tile; col layout: two
+/// transposing reads.
 template <ducks::rt::wide RT, ducks::st::all ST>
     requires(ST::positions::direct)
 __device__ __forceinline__ void load(RT &dst, const ST &src) {
     using T = typename RT::T;
     using positions = typename ST::positions;
-    static_assert(RT::rows == ST::rows && RT::cols == ST::cols, "register tile and shared tile must have the same shape");
+    static_assert(RT::rows == ST::rows && RT::cols == ST::cols,
+                  "register tile and shared tile must have the same shape");
     static_assert(__is_same(T, typename ST::dtype), "register tile and shared tile must have the same element type");
     constexpr int base_rows = RT::shape::rows, base_cols = RT::shape::cols;
-    // Positions of a base tile differ from the first one's by constants, but for the two base tiles of 16 columns in a box.
+    // Positions of a base tile differ from the first one's by constants, but for the two base tiles of 16 columns in a
+    // box.
     constexpr int bases = base_cols == 16 ? 2 : 1, halves = RT::is_row ? 1 : 2;
     const uint32_t lane = laneid(), group = lane / 16 % (RT::side / 16);
     detail::lds_byte *base[bases][halves];
@@ -203,14 +214,17 @@ __device__ __forceinline__ void load(RT &dst, const ST &src) {
         for (int h = 0; h < halves; h++) {
             uint32_t at;
             if constexpr (RT::is_row) at = positions::offset(lane % RT::side, 16 * b + lane / RT::side * 8);
-            else at = positions::offset(lane / RT::side * 8 + 4 * h + lane % 16 / 4, 16 * b + 16 * group + lane % 4 * 4);
+            else
+                at = positions::offset(lane / RT::side * 8 + 4 * h + lane % 16 / 4,
+                                       16 * b + 16 * group + lane % 4 * 4);
             base[b][h] = detail::lds_pointer(src.data, at) + uniform;
         }
     #pragma unroll
     for (int i = 0; i < RT::height; i++)
         #pragma unroll
         for (int j = 0; j < RT::width; j++) {
-            const int column = bases == 2 ? first % 2 + j : 2 * j; // in units of 16, from the box in which the tile begins
+            // In units of 16, from the box in which the tile begins.
+            const int column = bases == 2 ? first % 2 + j : 2 * j;
             const int constant = i * base_rows * positions::row_bytes + column / 2 * positions::column_bytes;
             const int b = bases == 2 ? column % 2 : 0;
             if constexpr (RT::is_row) {
@@ -240,8 +254,9 @@ __device__ __forceinline__ void multiply_wide(D &d, const C &c, A a_at, B b_at) 
 }
 
 template <typename A, typename B, typename D, typename C>
-concept wide_operands = ducks::rt::wide<A> && ducks::rt::wide<B> && ducks::rt::col_layout<D> && ducks::rt::col_layout<C> &&
-                        __is_same(typename D::T, float) && __is_same(typename C::T, float) && __is_same(typename A::T, typename B::T) &&
+concept wide_operands = ducks::rt::wide<A> && ducks::rt::wide<B> && ducks::rt::col_layout<D> &&
+                        ducks::rt::col_layout<C> && __is_same(typename D::T, float) &&
+                        __is_same(typename C::T, float) && __is_same(typename A::T, typename B::T) &&
                         A::side == D::shape::side && B::side == D::shape::side && C::shape::side == D::shape::side;
 
 } // namespace detail
@@ -251,31 +266,42 @@ template <typename D, typename A, typename B, typename C>
     requires(detail::wide_operands<A, B, D, C> && A::is_row && !B::is_row)
 __device__ __forceinline__ void mma_AB(D &d, const A &a, const B &b, const C &c) {
     static_assert(A::rows == D::rows && B::cols == D::cols && A::cols == B::rows, "mma_AB: (M x K) (K x N) -> (M x N)");
-    detail::multiply_wide<A::width>(d, c, [&](int i, int k) { return a.tiles[i][k]; }, [&](int k, int j) { return b.tiles[k][j]; });
+    detail::multiply_wide<A::width>(d, c,
+        [&](int i, int k) { return a.tiles[i][k]; },
+        [&](int k, int j) { return b.tiles[k][j]; });
 }
 
 /// d = a b^T + c: a (M x K) row, b (N x K) row.
 template <typename D, typename A, typename B, typename C>
     requires(detail::wide_operands<A, B, D, C> && A::is_row && B::is_row)
 __device__ __forceinline__ void mma_ABt(D &d, const A &a, const B &b, const C &c) {
-    static_assert(A::rows == D::rows && B::rows == D::cols && A::cols == B::cols, "mma_ABt: (M x K) (N x K)^T -> (M x N)");
-    detail::multiply_wide<A::width>(d, c, [&](int i, int k) { return a.tiles[i][k]; }, [&](int k, int j) { return b.tiles[j][k]; });
+    static_assert(A::rows == D::rows && B::rows == D::cols && A::cols == B::cols,
+                  "mma_ABt: (M x K) (N x K)^T -> (M x N)");
+    detail::multiply_wide<A::width>(d, c,
+        [&](int i, int k) { return a.tiles[i][k]; },
+        [&](int k, int j) { return b.tiles[j][k]; });
 }
 
 /// d = a^T b + c: a (K x M) col, b (K x N) col.
 template <typename D, typename A, typename B, typename C>
     requires(detail::wide_operands<A, B, D, C> && !A::is_row && !B::is_row)
 __device__ __forceinline__ void mma_AtB(D &d, const A &a, const B &b, const C &c) {
-    static_assert(A::cols == D::rows && B::cols == D::cols && A::rows == B::rows, "mma_AtB: (K x M)^T (K x N) -> (M x N)");
-    detail::multiply_wide<A::height>(d, c, [&](int i, int k) { return a.tiles[k][i]; }, [&](int k, int j) { return b.tiles[k][j]; });
+    static_assert(A::cols == D::rows && B::cols == D::cols && A::rows == B::rows,
+                  "mma_AtB: (K x M)^T (K x N) -> (M x N)");
+    detail::multiply_wide<A::height>(d, c,
+        [&](int i, int k) { return a.tiles[k][i]; },
+        [&](int k, int j) { return b.tiles[k][j]; });
 }
 
 /// d = a^T b^T + c: a (K x M) col, b (N x K) row.
 template <typename D, typename A, typename B, typename C>
     requires(detail::wide_operands<A, B, D, C> && !A::is_row && B::is_row)
 __device__ __forceinline__ void mma_AtBt(D &d, const A &a, const B &b, const C &c) {
-    static_assert(A::cols == D::rows && B::rows == D::cols && A::rows == B::cols, "mma_AtBt: (K x M)^T (N x K)^T -> (M x N)");
-    detail::multiply_wide<A::height>(d, c, [&](int i, int k) { return a.tiles[k][i]; }, [&](int k, int j) { return b.tiles[j][k]; });
+    static_assert(A::cols == D::rows && B::rows == D::cols && A::rows == B::cols,
+                  "mma_AtBt: (K x M)^T (N x K)^T -> (M x N)");
+    detail::multiply_wide<A::height>(d, c,
+        [&](int i, int k) { return a.tiles[k][i]; },
+        [&](int k, int j) { return b.tiles[j][k]; });
 }
 
 } // namespace kittens

@@ -13,7 +13,8 @@
  * element of a quad takes each lane's own e-th element, k = 4 (l / 16) + e, of both operands, and the issues for e =
  * 0..3 cover the quads' sixteen (eight) k.
  *
- * gfx950 has instructions twice as deep, 16x16x32 and 32x32x16, whose lanes own eight k: two quads of a and the same two of b (CDNA4 ISA).
+ * gfx950 has instructions twice as deep, 16x16x32 and 32x32x16, whose lanes own eight k: two quads of a and the same
+ * two of b (CDNA4 ISA).
  */
 #pragma once
 
@@ -46,9 +47,10 @@ __device__ __forceinline__ auto mfma(const vec<T, 4> &a, const vec<T, 4> &b, aut
 }
 
 #ifdef KITTENS_CDNA4
-/// acc += a * b, one 16x16x32 or 32x32x16 instruction: lane l holds row (column) l % side of a (b), k = 8 (l / side)..+7, or any
-/// other eight k that are the same for a and b.
-template <int side, typename T> __device__ __forceinline__ auto mfma_wide(const vec<T, 8> &a, const vec<T, 8> &b, auto acc) {
+/// acc += a * b, one 16x16x32 or 32x32x16 instruction: lane l holds row (column) l % side of a (b), k = 8 (l /
+/// side)..+7, or any other eight k that are the same for a and b.
+template <int side, typename T>
+__device__ __forceinline__ auto mfma_wide(const vec<T, 8> &a, const vec<T, 8> &b, auto acc) {
     if constexpr (__is_same(T, bf16)) {
         if constexpr (side == 16) return __builtin_amdgcn_mfma_f32_16x16x32_bf16(a, b, acc, 0, 0, 0);
         else return __builtin_amdgcn_mfma_f32_32x32x16_bf16(a, b, acc, 0, 0, 0);
@@ -67,7 +69,8 @@ __device__ __forceinline__ void multiply_pairs(D &d, const C &c, A a_at, B b_at)
     using shape = typename D::shape;
     #pragma unroll
     for (int n = 0; n < depth * shape::quads; n += 2) {
-        const int k = n / shape::quads, m = n % shape::quads, next_k = (n + 1) / shape::quads, next_m = (n + 1) % shape::quads;
+        const int k = n / shape::quads, m = n % shape::quads;
+        const int next_k = (n + 1) / shape::quads, next_m = (n + 1) % shape::quads;
         #pragma unroll
         for (int i = 0; i < D::height; i++)
             #pragma unroll
@@ -88,7 +91,8 @@ __device__ __forceinline__ void multiply(D &d, const C &c, A a_at, B b_at) {
     using shape = typename D::shape;
     static_assert(D::rows == C::rows && D::cols == C::cols, "accumulators must have the same shape");
 #ifdef KITTENS_CDNA4
-    if constexpr (sizeof(typename decltype(a_at(0, 0))::T) == 2 && depth * shape::quads % 2 == 0) return multiply_pairs<depth>(d, c, a_at, b_at);
+    if constexpr (sizeof(typename decltype(a_at(0, 0))::T) == 2 && depth * shape::quads % 2 == 0)
+        return multiply_pairs<depth>(d, c, a_at, b_at);
 #endif
 #pragma unroll
     for (int k = 0; k < depth; k++)

@@ -40,7 +40,8 @@ template <int side_> struct square {
 };
 using rt_16x16 = square<16>;
 using rt_32x32 = square<32>;
-template <typename T> concept all = __is_same(T, rt_16x16) || __is_same(T, rt_32x32) || requires { T::is_wide; }; // hk.cuh
+template <typename T>
+concept all = __is_same(T, rt_16x16) || __is_same(T, rt_32x32) || requires { T::is_wide; }; // the last: hk.cuh
 } // namespace rt_shape
 
 /// How a vector is spread over the wave. align: as a row-layout tile's columns, lane l owns elements 4 (l / 16)..+3 of
