@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
 from tkgen.ir.resolve import resolve
 from tkgen.ir.types import Program
-from tkgen.schedule.epochs import NEVER, Event, conflicts, trace
+from tkgen.schedule.epochs import NEVER, Event, conflicts, lds_instructions, trace
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse
 
@@ -74,6 +76,14 @@ def test_a_multiply_completes_its_reads_only_at_a_fence() -> None:
 def test_counted_waits_leave_the_latest_outstanding() -> None:
     first, second, *_ = traced(READ, READ_B, wait("lds", 1), BARRIER)
     assert (first.done, second.done) == (0, NEVER)
+
+
+def test_instructions_are_counted_as_if_the_compiler_merged_them() -> None:
+    made = program()
+    assert lds_instructions(made, READ) == 1  # 16 x 16 bf16: 8 bytes a lane
+    wide = replace(made, operands=(replace(made.a, fragment_extent=32, slice=32), made.b))
+    assert lds_instructions(wide, READ) == 2  # 32 bytes a lane
+    assert lds_instructions(wide, replace(READ, rows=(0, 1), slices=(0, 1))) == 8
 
 
 def test_a_write_completes_its_fetch() -> None:

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tkgen.ir.ops import LDS_WRITES, Action, Op, WaveProgram
-from tkgen.ir.types import BASE_TILE, WAVE_LANES, Program
+from tkgen.ir.types import WAVE_LANES, Program
 
 NEVER = math.inf
 
@@ -75,11 +75,15 @@ def passes_to_prove(program: Program, depth: int, unroll: int) -> int:
 
 
 def lds_instructions(program: Program, op: Op) -> int:
-    """LDS instructions one wave issues for `op`: an 8-byte access per base tile (a 16-byte one may halve it)."""
+    """The fewest LDS instructions with which one wave can do `op`: each moves at most 16 bytes a lane.
+
+    Fewest, because a counted wait leaves that many of the *latest* outstanding: counting too many of these would take
+    an earlier operation for complete.
+    """
     operand = program.operand(op.operand)
     if op.action is Action.READ:
-        tiles = (operand.fragment_extent // BASE_TILE) * (operand.slice // BASE_TILE)
-        return tiles * len(op.rows or op.cols) * len(op.slices)
+        elements = operand.fragment_extent * operand.slice * len(op.rows or op.cols) * len(op.slices)
+        return -(-elements * operand.tensor.dtype.bytes // (16 * WAVE_LANES))
     return global_instructions(program, op)
 
 
