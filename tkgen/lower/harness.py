@@ -87,7 +87,7 @@ def _render(template: str, plan: Plan, target: str) -> str:
         .get_template(template)
         .render(
             name=model.module,
-        space=model.name,
+            space=model.name,
             target=target,
             sizes=sizes,
             dynamic=[s for s in sizes if s.size is None],

@@ -67,7 +67,8 @@ def render(model: KernelModel) -> Source:
 
 def _helpers(model: KernelModel) -> str:
     """The device functions that the kernel calls beside those of the headers."""
-    return environment().get_template("helpers.jinja").render(
+    template = environment().get_template("helpers.jinja")
+    return template.render(
         helpers=model.helpers,
         activations=model.helpers & ACTIVATIONS,
         exponential=model.helpers & (ACTIVATIONS - {"relu"}),
