@@ -5,8 +5,8 @@
     p.tflops, p.limiter
 
 `stream` reads the instruction streams of one block off the emulator, `timing` runs them on a model of a compute unit,
-`cache` follows the whole grid through L2, Infinity Cache and HBM, `clock` applies the power limit, `model` puts it together.
-What is modelled and how far it is from measurements: docs/prediction.md.
+`cache` follows the whole grid through L2, Infinity Cache and HBM, `clock` applies the power limit, `model` puts it
+together. What is modelled and how far it is from measurements: docs/prediction.md.
 """
 
 from tkgen.predict.model import (

@@ -1,10 +1,10 @@
 """Where the bytes of a whole grid come from: L2 per XCD, Infinity Cache, HBM.
 
-Blocks are dealt round robin over the XCDs by linear index. Each XCD holds as many as its CUs have room for; these run in lock
-step through K, and make way for the next ones together: a round. In a round the blocks of an XCD read each K-slice of a row or
-column panel once from beyond their L2, whoever comes first, and from L2 otherwise, as long as the slices in flight fit. Over
-rounds a slice is found again where all that was read in between fits: in L2 (the panels of one XCD) or in the last-level cache
-(those of all). First touches come from HBM.
+Blocks are dealt round robin over the XCDs by linear index. Each XCD holds as many as its CUs have room for; these run
+in lock step through K, and make way for the next ones together: a round. In a round the blocks of an XCD read each
+K-slice of a row or column panel once from beyond their L2, whoever comes first, and from L2 otherwise, as long as the
+slices in flight fit. Over rounds a slice is found again where all that was read in between fits: in L2 (the panels of
+one XCD) or in the last-level cache (those of all). First touches come from HBM.
 
 >>> traffic(workload, target, product).l2_hit_rate
 """
@@ -28,8 +28,8 @@ Panel = tuple[str, int]
 class Traffic:
     """Bytes read by the blocks from L2, by L2 from the last-level cache, by that from HBM, and bytes written.
 
-    `residents` lists, per round, the blocks on the busiest CU; `from_hbm` and `from_llc` are the shares of the K-steps in
-    which a block must wait for data of that level.
+    `residents` lists, per round, the blocks on the busiest CU; `from_hbm` and `from_llc` are the shares of the
+    K-steps in which a block must wait for data of that level.
     """
 
     l2_bytes: int
@@ -72,7 +72,9 @@ def traffic(workload: Workload, target: Target, product: Product) -> Traffic:
         for xcd, tiles in enumerate(by_xcd):
             asked = len(tiles) * (size["a"] + size["b"])
             panels = needed[xcd]
-            kept = panels & before[xcd] if _bytes(before[xcd] | panels, size) <= target.l2_bytes_per_xcd else frozenset()
+            kept = (
+                panels & before[xcd] if _bytes(before[xcd] | panels, size) <= target.l2_bytes_per_xcd else frozenset()
+            )
             fresh = _bytes(panels - kept, size)
             in_flight = _IN_FLIGHT * _bytes(panels, size) // workload.steps
             lost = max(1 - target.l2_bytes_per_xcd / in_flight, 0.0) if in_flight else 0.0

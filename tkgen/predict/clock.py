@@ -1,8 +1,8 @@
 """The engine clock: the peak where little of the chip multiplies, what the power limit leaves otherwise.
 
-AMD publishes the clock at which a dense GEMM of high efficiency runs for seconds (`Product.sustained`). Power grows with the
-share of the time in which matrix units work, and with a power of the clock (`Timing.power_exponent`, from two products of the
-same silicon). So at matrix utilisation u, averaged over the chip and the kernel,
+AMD publishes the clock at which a dense GEMM of high efficiency runs for seconds (`Product.sustained`). Power grows
+with the share of the time in which matrix units work, and with a power of the clock (`Timing.power_exponent`, from
+two products of the same silicon). So at matrix utilisation u, averaged over the chip and the kernel,
 
     clock = sustained clock * (u of the published measurement / u) ^ (1 / exponent), at most the peak clock.
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tkgen.predict.cache import Traffic, traffic
+from tkgen.predict.cache import traffic
 from tkgen.predict.clock import Clock, engine_clock
 from tkgen.predict.stream import WaveStream, block_streams
 from tkgen.predict.timing import Cause, CuTiming, Machine, Memory, simulate
@@ -47,8 +47,8 @@ class WhatIf:
 class Prediction:
     """The time of one launch and where it goes. Cycles are of the engine clock, per SIMD, over the whole launch.
 
-    `lost_cycles` adds up with `matrix_cycles` to `cycles`. `seconds` includes `launch_seconds`. `clock_limit` says whether
-    power ("power") holds the clock below its peak.
+    `lost_cycles` adds up with `matrix_cycles` to `cycles`. `seconds` includes `launch_seconds`. `clock_limit` says
+    whether power ("power") holds the clock below its peak.
     """
 
     kernel: str
@@ -79,16 +79,17 @@ class Prediction:
 _CHANGES: Final = {
     "MFMA": "matrix instructions that take no time",
     "LDS": "an LDS without latency and bank conflicts",
-    "issue": "no instructions but multiplies, loads, LDS accesses and barriers to issue",
+    "issue": "no issue slots but for matrix instructions and barriers",
     "barriers": "waves that need not meet",
     "L2": "global memory without latency, at any rate",
     "LLC": "every access found in L2",
     "HBM": "every access found in the last-level cache",
-    "tail": "a last round of blocks as full as the others",
+    "tail": "all CUs busy to the end (smaller blocks, split-K, stream-K)",
+    "fetch": "code in the instruction cache from the start",
     "launch": "no launch overhead",
     "clock": "the peak engine clock",
 }
-_LIMITERS: Final = ("MFMA", "LDS", "issue", "barriers", "L2", "LLC", "HBM", "tail")
+_LIMITERS: Final = ("MFMA", "LDS", "issue", "barriers", "L2", "LLC", "HBM", "fetch", "tail", "launch")
 
 
 def predict(
@@ -96,14 +97,16 @@ def predict(
 ) -> Prediction:
     """Predict the time of `build` on a product of its target (the first of the target's file without a name).
 
-    `sizes` gives the dynamic dimensions. Raises PredictError where the target has no timing data or the code no shape that
-    can be extrapolated, ValueError for sizes the kernel cannot do, UnknownTargetError for an unknown product.
+    `sizes` gives the dynamic dimensions. Raises PredictError where the target has no timing data or the code no shape
+    that can be extrapolated, ValueError for sizes the kernel cannot do, UnknownTargetError for an unknown product.
     """
     target = build.spec.target
     return predict_workload(Workload.of(build, sizes), target, product, what_if=what_if)
 
 
-def predict_workload(workload: Workload, target: Target, product: str | None = None, *, what_if: bool = True) -> Prediction:
+def predict_workload(
+    workload: Workload, target: Target, product: str | None = None, *, what_if: bool = True
+) -> Prediction:
     """Predict any compiled matrix product, however it was made. See `predict`."""
     if target.timing is None:
         raise PredictError(f"there is no timing data for {target.name}")
@@ -115,13 +118,13 @@ def predict_workload(workload: Workload, target: Target, product: str | None = N
 
 @dataclass(frozen=True)
 class _Estimate:
-    """One evaluation of the model."""
+    """One evaluation of the model: `cycles` of all rounds, `cold_cycles` of them waiting for code."""
 
     seconds: float
     clock: Clock
     cycles: float
+    cold_cycles: float
     full: CuTiming
-    rounds: tuple[CuTiming, ...]
 
 
 class _Model:
@@ -140,33 +143,75 @@ class _Model:
 
     # ------------------------------------------------------------ one evaluation
 
-    def estimate(self, free: frozenset[str] = frozenset()) -> _Estimate:
-        """Time with the resources in `free` costing nothing; the clock settles with the utilisation it leaves."""
+    def estimate(self) -> _Estimate:
+        """The time at the clock that settles with the utilisation it leaves."""
         clock = Clock(self.product.clock_mhz, "peak")
-        result = self._at(clock, free)
-        for _ in range(4):
-            if "clock" in free:
+        for _ in range(3):
+            result = self._cycles(clock)
+            settled = self._settled(result.cycles, frozenset())
+            if abs(settled.mhz - clock.mhz) < 0.01 * clock.mhz:
                 break
-            busy = self.matrix_cycles * len(self.workload.tiles) / (self.product.compute_units * result.seconds * clock.mhz * 1e6)
-            settled = engine_clock(self.target, self.product, self.workload.dtype, min(busy, 1.0))
-            if abs(settled.mhz - clock.mhz) < 2:
-                clock = settled
-                break
-            clock = Clock((clock.mhz + settled.mhz) / 2 if clock.limit == "power" else settled.mhz, settled.limit)
-            result = self._at(clock, free)
-        return replace(result, clock=clock)
+            clock = settled
+        return replace(result, clock=settled, seconds=self._seconds(result.cycles, settled, frozenset()))
 
-    def _at(self, clock: Clock, free: frozenset[str]) -> _Estimate:
-        machine = Machine.of(self.target, self._memory(clock, free), self._machine_free(free))
-        by_count = {n: simulate(self.streams, n, machine) for n in sorted(set(self.traffic.residents))}
-        rounds = tuple(by_count[n] for n in self.traffic.residents)
-        full = by_count[max(by_count)]
-        cycles = sum(r.cycles for r in rounds)
-        if "tail" in free:
-            cycles = full.cycles * len(self.workload.tiles) / (full.blocks * self.product.compute_units)
-            cycles = max(cycles, by_count[max(by_count)].cycles / full.blocks if len(rounds) > 1 else 0.0)
+    def _changed(self, base: _Estimate, resource: str) -> float:
+        """Seconds with `resource` costing nothing: cycles as at the base's clock, then the clock that these allow."""
+        free = frozenset({resource})
+        if resource in ("launch", "clock"):
+            cycles = base.cycles
+        elif resource == "fetch":
+            cycles = base.cycles - base.cold_cycles
+        elif resource == "tail":
+            ideal = base.full.cycles * len(self.workload.tiles) / (base.full.blocks * self.product.compute_units)
+            cycles = min(base.cycles, ideal + base.cold_cycles)
+        else:
+            cycles = self._warm(base.clock, free)[0] + base.cold_cycles
+        clock = Clock(self.product.clock_mhz, "peak") if resource == "clock" else self._settled(cycles, free)
+        return self._seconds(cycles, clock, free)
+
+    def _seconds(self, cycles: float, clock: Clock, free: frozenset[str]) -> float:
         launch = 0.0 if "launch" in free else self.timing.launch_us * 1e-6
-        return _Estimate(launch + cycles / (clock.mhz * 1e6), clock, cycles, full, rounds)
+        return launch + cycles / (clock.mhz * 1e6)
+
+    def _settled(self, cycles: float, free: frozenset[str]) -> Clock:
+        """The clock whose utilisation allows just that clock, by bisection: the more clock, the less is allowed."""
+        matrix = 0.0 if "MFMA" in free else self.matrix_cycles * len(self.workload.tiles) / self.product.compute_units
+
+        def allowed(mhz: float) -> Clock:
+            busy = matrix / (self._seconds(cycles, Clock(mhz, ""), free) * mhz * 1e6)
+            return engine_clock(self.target, self.product, self.workload.dtype, min(busy, 1.0))
+
+        low, high = 1.0, float(self.product.clock_mhz)
+        at_peak = allowed(high)
+        if at_peak.limit != "power":
+            return at_peak
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (middle, high) if allowed(middle).mhz > middle else (low, middle)
+        return Clock(low, "power")
+
+    def _cycles(self, clock: Clock) -> _Estimate:
+        """Cycles of all rounds on the busiest CU, without the launch.
+
+        L2 and instruction caches start empty: the first blocks of a CU wait for their code, the next ones do not.
+        """
+        cycles, full = self._warm(clock, frozenset())
+        fetch = self.timing.llc_latency_ns * 1e-3 * clock.mhz
+        count = self.traffic.residents[0]
+        cold = simulate(self.streams, count, Machine.of(self.target, self._memory(clock, frozenset()), fetch))
+        warm = full if count == full.blocks else simulate(self.streams, count, self._machine(clock, frozenset()))
+        if not any(s.passes for s in self.streams) and len(self.traffic.residents) == 1:
+            full = cold  # straight code that runs once: waiting for it is part of its every step
+        return _Estimate(0.0, clock, cycles + cold.cycles - warm.cycles, cold.cycles - warm.cycles, full)
+
+    def _warm(self, clock: Clock, free: frozenset[str]) -> tuple[float, CuTiming]:
+        """The same with all code in the instruction cache, and the timing of a full CU."""
+        machine, counts = self._machine(clock, free), self.traffic.residents
+        by_count = {n: simulate(self.streams, n, machine) for n in sorted(set(counts))}
+        return sum(by_count[n].cycles for n in counts), by_count[max(counts)]
+
+    def _machine(self, clock: Clock, free: frozenset[str]) -> Machine:
+        return Machine.of(self.target, self._memory(clock, free), 0.0, self._machine_free(free))
 
     def _machine_free(self, free: frozenset[str]) -> frozenset[str]:
         return (free & {"MFMA", "LDS", "issue", "barriers"}) | ({"memory"} if "L2" in free else set())
@@ -234,7 +279,7 @@ class _Model:
         for resource, change in _CHANGES.items():
             if resource == "clock" and base.clock.limit != "power":
                 continue
-            seconds = min(self.estimate(frozenset({resource})).seconds, base.seconds)
+            seconds = min(self._changed(base, resource), base.seconds)
             found.append(WhatIf(change, resource, seconds, base.seconds / seconds))
         return tuple(sorted(found, key=lambda x: -x.speedup))
 
@@ -258,17 +303,18 @@ class _Model:
         return {name: part / total for name, part in parts.items()}
 
     def _by_resource(self, lost: Mapping[Cause, float]) -> dict[str, float]:
-        out = {c.value: lost[c] for c in (Cause.LDS, Cause.ISSUE, Cause.BARRIERS)}
+        out = {c.value: lost[c] for c in (Cause.LDS, Cause.ISSUE, Cause.BARRIERS, Cause.FETCH, Cause.ARCHITECTURE)}
         return out | {name: share * lost[Cause.MEMORY] for name, share in self._memory_shares().items()}
 
     def _lost(self, base: _Estimate, cycles: float, matrix: float) -> dict[str, float]:
         """Cycles in which a matrix unit of the average CU does nothing, by cause."""
         cus, tiles = self.product.compute_units, len(self.workload.tiles)
-        passes = max(s.passes for s in self.streams)
-        lost = dict.fromkeys(("LDS", "issue", "barriers", "L2", "LLC", "HBM"), 0.0)
+        passes = max(1, *(s.passes for s in self.streams))
+        lost = dict.fromkeys((*self._by_resource(base.full.lost),), 0.0)
         worked = tiles / (base.full.blocks * cus)  # rounds that a CU is full, on average
         for name, per_pass in self._by_resource(base.full.lost).items():
             lost[name] += per_pass * passes * worked
+        lost["fetch"] += base.cold_cycles if any(s.passes for s in self.streams) else 0.0
         lost["launch"] = self.timing.launch_us * 1e-6 * base.clock.mhz * 1e6
         steady = sum(lost.values()) + matrix
         fill = max(base.full.cycles * worked + lost["launch"] - steady, 0.0)
@@ -278,9 +324,8 @@ class _Model:
 
     def _per_step(self, cu: CuTiming) -> dict[str, Any]:
         """The steady loop of a full CU, per K-step of one of its blocks."""
-        passes = max(s.passes for s in self.streams)
-        steps = max(self.workload.steps / passes, 1.0) if passes else 1.0
-        per_pass = max(round(steps), 1)
+        passes = max(1, *(s.passes for s in self.streams))
+        per_pass = max(round(self.workload.steps / passes), 1)
         return {
             "cycles_per_step": cu.pass_cycles / per_pass / cu.blocks,
             "matrix_cycles_per_step": cu.busy / per_pass / cu.blocks,
@@ -302,7 +347,9 @@ class _Model:
     def _notes(self, clock: Clock) -> tuple[str, ...]:
         notes = []
         if clock.limit == "unknown":
-            notes.append(f"no sustained clock is published for {self.product.name} and {self.workload.dtype}: the peak clock is used")
+            notes.append(
+                f"no sustained clock is published for {self.product.name}, {self.workload.dtype}: this is the peak"
+            )
         if self.workload.repeats > 1:
             notes.append("a persistent grid: every tile is charged a block's start and end")
         return tuple(notes)
@@ -310,7 +357,7 @@ class _Model:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two predictions: `speedup` is how many times faster `b` is than `a`, `saved_cycles` what it loses less, by cause."""
+    """Two predictions: `b` is `speedup` times as fast as `a` and loses `saved_cycles` less, by cause."""
 
     a: Prediction
     b: Prediction

@@ -11,7 +11,9 @@ from tkgen.predict.model import Comparison, Prediction
 def render_terminal(p: Prediction, console: Console) -> None:
     """Print a prediction: the result, where the time goes, memory, and what would change it."""
     m, n, k = p.sizes
-    clock = {"power": "held by power", "peak": "the peak", "unknown": "the peak; none published for sustained work"}[p.clock_limit]
+    clock = {"power": "held by power", "peak": "the peak", "unknown": "the peak; none published for sustained work"}[
+        p.clock_limit
+    ]
     console.print(
         f"[bold]{p.kernel}[/] {m} x {n} x {k} on {p.product}: [bold]{p.tflops:.0f} TFLOP/s[/], {_time(p.seconds)}, "
         f"{p.share_of_peak:.0%} of peak, limited by [bold]{p.limiter}[/]",
@@ -32,7 +34,9 @@ def render_terminal(p: Prediction, console: Console) -> None:
 
 def render_comparison(c: Comparison, console: Console) -> None:
     """Print two predictions side by side."""
-    table = Table(title=f"{c.b.kernel} is {c.speedup:.2f} times as fast as {c.a.kernel}" if c.a.kernel != c.b.kernel else None)
+    table = Table(
+        title=f"{c.b.kernel} is {c.speedup:.2f} times as fast as {c.a.kernel}" if c.a.kernel != c.b.kernel else None
+    )
     table.add_column("")
     for p in (c.a, c.b):
         table.add_column(f"{p.kernel} {'x'.join(map(str, p.sizes))} {p.product}", justify="right")

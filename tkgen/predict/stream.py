@@ -1,8 +1,8 @@
 """The instruction streams of one block, wave by wave, from its machine code and a run on the emulator.
 
 The emulator executes the first passes of the main loop of one block. From its trace come each wave's path (roles and
-phases take different ones), and the addresses of every LDS and memory access: from these the cycles that LDS spends on it
-with its bank conflicts, and the 64-byte pieces of global memory it touches. What lies behind the loop is walked
+phases take different ones), and the addresses of every LDS and memory access: from these the cycles that LDS spends
+on it with its bank conflicts, and the 64-byte pieces of global memory it touches. What lies behind the loop is walked
 statically, so that the cost does not grow with K.
 
 >>> waves = block_streams(workload, target)
@@ -49,15 +49,16 @@ class Unit(IntEnum):
 class Instruction:
     """One executed instruction as the timing model sees it.
 
-    `cycles` is the time of its pipe, `lds_cycles` that of the LDS, `bytes` what it moves from or to global memory in
-    `pieces` of 64 bytes. `vector` and `lgkm` are the counts a wait waits for, None where it does not look. `value` is the
-    priority or the number of idle slots. `reads` and `writes` name the results of matrix instructions: registers whose
-    readers must wait.
+    `cycles` is the time of its pipe, `lds_cycles` that of the LDS banks and `lds_bytes` what it moves from or to LDS;
+    `bytes` is what it moves from or to global memory in `pieces` of 64 bytes. `vector` and `lgkm` are the counts a
+    wait waits for, None where it does not look. `value` is the priority or the number of idle slots. `reads` and
+    `writes` name the results of matrix instructions: registers whose readers must wait.
     """
 
     unit: Unit
     cycles: int = 4
     lds_cycles: int = 0
+    lds_bytes: int = 0
     bytes: int = 0
     pieces: int = 0
     is_store: bool = False
@@ -138,7 +139,7 @@ def _complete(program: Program, path: Sequence[int]) -> bool:
 
 
 def _loop(path: Sequence[int]) -> int | None:
-    """Where the K loop begins: the backward jump taken at least twice whose passes are the longest. None without one."""
+    """Where the K loop begins: of the backward jumps taken at least twice, the one with the longest passes."""
     arrivals: dict[int, list[int]] = {}
     for position in range(1, len(path)):
         if path[position] <= path[position - 1]:
@@ -152,7 +153,11 @@ def _cut(program: Program, path: list[int]) -> tuple[list[int], list[int], list[
     header = _loop(path)
     if header is None:
         return path, [], []
-    at = [p for p in range(len(path)) if path[p] == header and (p == 0 or path[p - 1] >= header or p == path.index(header))]
+    at = [
+        p
+        for p in range(len(path))
+        if path[p] == header and (p == 0 or path[p - 1] >= header or p == path.index(header))
+    ]
     body = path[at[1] : at[2]] if len(at) > 2 else path[at[0] : at[1]]
     if _complete(program, path):
         last = at[-1]
@@ -266,8 +271,14 @@ class _Decoder:
             case Encoding.MFMA:
                 return self._matrix(op, name, i)
             case Encoding.DS:
-                return Instruction(Unit.LDS, lds_cycles=self._lds_cycles(wave, i, name), is_store="write" in name, address=i,
-                                   reads=self._results_read(op, (1, 2)))  # fmt: skip
+                return Instruction(
+                    Unit.LDS,
+                    lds_cycles=self._lds_cycles(wave, i, name),
+                    lds_bytes=self._lds_bytes(wave, i, name),
+                    is_store="write" in name,
+                    reads=self._results_read(op, (1, 2)),
+                    address=i,
+                )
             case Encoding.MUBUF | Encoding.MTBUF | Encoding.GLOBAL | Encoding.FLAT | Encoding.SCRATCH:
                 return self._memory(wave, i, op, name, encoding)
         cycles = self._timing.transcendental_cycles if _TRANSCENDENTAL.match(name) else self._timing.valu_cycles
@@ -284,7 +295,9 @@ class _Decoder:
         value &= 0xFFFF
         if name == "s_waitcnt":
             vector, lgkm = value & 15 | value >> 10 & 48, value >> 8 & 15
-            return Instruction(Unit.WAIT, vector=vector if vector < 63 else None, lgkm=lgkm if lgkm < 15 else None, address=i)
+            return Instruction(
+                Unit.WAIT, vector=vector if vector < 63 else None, lgkm=lgkm if lgkm < 15 else None, address=i
+            )
         if name == "s_nop":
             return Instruction(Unit.NOP, value=value & 15, address=i)
         if name == "s_sleep":
@@ -309,12 +322,22 @@ class _Decoder:
         if accumulator in self.results and accumulator != writes[0]:
             reads += (accumulator,)
         return Instruction(
-            Unit.MFMA, known.cycles if known else round(flops / max(rates)), reads=reads, writes=writes, flops=flops, address=i
+            Unit.MFMA,
+            known.cycles if known else round(flops / max(rates)),
+            reads=reads,
+            writes=writes,
+            flops=flops,
+            address=i,
         )
 
     def _lane_addresses(self, wave: int, i: int) -> npt.NDArray[np.uint64] | None:
         row = self.rows.get((wave, i))
         return None if row is None else self.addresses[row]
+
+    def _lds_bytes(self, wave: int, i: int, name: str) -> int:
+        lanes = self._lane_addresses(wave, i)
+        active = 64 if lanes is None else int((lanes != _INACTIVE).sum())
+        return active * _bytes(name) * (2 if "read2" in name or "write2" in name else 1)
 
     def _lds_cycles(self, wave: int, i: int, name: str) -> int:
         """Cycles the LDS works on it: per group of lanes as many as the busiest bank has words."""
@@ -342,15 +365,25 @@ class _Decoder:
         reads = self._results_read(op, (1,)) if is_store else ()
         if encoding is Encoding.FLAT and active is not None and len(active) and int(active[0]) >> 48 == 1:
             cycles = lds_cycles(f"ds_read_b{8 * max(size, 4)}", lanes, size, self.target)  # type: ignore[arg-type]
-            return Instruction(Unit.FLAT, lds_cycles=cycles, is_store=is_store, reads=reads, address=i)
+            return Instruction(
+                Unit.FLAT, lds_cycles=cycles, lds_bytes=len(active) * size, is_store=is_store, reads=reads, address=i
+            )
         moved = (64 if active is None else len(active)) * size
         pieces = -(-moved // 64)
         if active is not None and len(active):
             first, last = active >> np.uint64(6), (active + np.uint64(size - 1)) >> np.uint64(6)
             pieces = len(np.unique(np.concatenate([first, last])))
         to_lds = bool(op["flags"] & Flag.LDS) or "_lds_" in name
-        return Instruction(Unit.VMEM, max(4, pieces), lds_cycles=max(moved // self.target.lds_write_bytes_per_clock, 1) if to_lds else 0,
-                           bytes=moved, pieces=pieces, is_store=is_store, reads=reads, address=i)  # fmt: skip
+        return Instruction(
+            Unit.VMEM,
+            max(4, pieces),
+            lds_cycles=max(moved // self.target.lds_write_bytes_per_clock, 1) if to_lds else 0,
+            bytes=moved,
+            pieces=pieces,
+            is_store=is_store,
+            reads=reads,
+            address=i,
+        )
 
 
 def _bytes(name: str) -> int:
@@ -365,22 +398,20 @@ def _bytes(name: str) -> int:
 def lds_cycles(kind: str, addresses: npt.NDArray[np.uint64], size: int, target: Target) -> int:
     """Cycles that LDS takes for one access: `addresses` holds 64 bytes addresses, all ones for a lane that is off.
 
-    Lanes are served in groups that fill all banks at most once; lanes that want the same word share it, others that meet
-    in a bank wait for each other. `kind` names the instruction as `kittens.layout.lane_groups` does.
+    Lanes are served in groups that fill all banks at most once; lanes that want the same word share it, others that
+    meet in a bank wait for each other. `kind` names the instruction as `kittens.layout.lane_groups` does.
     """
     groups = lane_groups(kind)  # type: ignore[arg-type]
-    merged = max(target.lds_banks // 32, 1)
-    if merged > 1 and "read" in kind:
-        groups = [sum(groups[i : i + merged], []) for i in range(0, len(groups), merged)]
+    if target.lds_banks > 32 and "read" in kind:  # which lanes CDNA4 serves together is not published: neighbours
+        together = min(target.lds_banks * 4 // max(size, 4), 64)
+        groups = [list(range(first, first + together)) for first in range(0, 64, together)]
     total = 0
     for group in groups:
         lanes = addresses[group]
         lanes = lanes[lanes != _INACTIVE]
         if not len(lanes):
             continue
-        words = np.unique(
-            np.concatenate([lanes // np.uint64(4) + np.uint64(w) for w in range(max(size // 4, 1))])
-        )
+        words = np.unique(np.concatenate([lanes // np.uint64(4) + np.uint64(w) for w in range(max(size // 4, 1))]))
         total += int(np.bincount((words % np.uint64(target.lds_banks)).astype(np.intp)).max())
     return max(total, 1)
 

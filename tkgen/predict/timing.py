@@ -1,18 +1,19 @@
 """One compute unit running its resident blocks, instruction by instruction.
 
-Every cycle one of the four SIMDs is considered, in turn, so that each has a slot every fourth cycle. In a slot at most one
-instruction of each kind (vector or matrix, scalar, LDS, vector memory, branch) issues, each from another wave, in the order
-of priority and age; waits, barriers and priorities need no slot of a unit (ROCm Compute Profiler documentation, scheduler).
-Waves issue in order. Units:
+Every cycle one of the four SIMDs is considered, in turn, so that each has a slot every fourth cycle. In a slot at
+most one instruction of each kind (vector or matrix, scalar, LDS, vector memory, branch) issues, each from another
+wave, in the order of priority and age; waits, barriers and priorities need no slot of a unit (ROCm Compute Profiler
+documentation, scheduler). Waves issue in order. Units:
 
 - the matrix unit of a SIMD is busy for the cycles of the instruction; a result may be read by others some slots later;
-- the LDS of the CU serves accesses one after another, each for the cycles its bank conflicts cost;
-- the vector memory path takes 16 lanes or 64 bytes a cycle; data comes back in order, after the latency of the level that
-  has it, at the rate of the narrowest level (`Memory`);
+- the banks of the LDS serve accesses one after another, each for the cycles its conflicts cost, and the data of each
+  pair of SIMDs goes over a path of its own, half as wide as the banks;
+- the vector memory path takes 16 lanes or 64 bytes a cycle; data comes back in order, after the latency of the level
+  that has it, at the rate of the narrowest level (`Memory`);
 - counters: `s_waitcnt` waits for the completion times of the wave's own accesses; a barrier for all waves of the block.
 
-The matrix unit is the resource the kernel is for, so every gap in its work is a loss, and it is charged to what the wave that
-ends the gap was waiting for; time at a barrier is charged to what the wave that came last was waiting for.
+The matrix unit is the resource the kernel is for, so every gap in its work is a loss, and it is charged to what the
+wave that ends the gap was waiting for; time at a barrier is charged to what the wave that came last was waiting for.
 
 >>> simulate(streams, blocks=1, machine=Machine.of(target, memory)).pass_cycles
 """
@@ -23,6 +24,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from math import ceil
 from typing import Final
 
 from tkgen.predict.stream import Instruction, Unit, WaveStream
@@ -36,6 +38,8 @@ class Cause(Enum):
     ISSUE = "issue"
     BARRIERS = "barriers"
     MEMORY = "memory"
+    FETCH = "fetch"
+    ARCHITECTURE = "architecture"  # what no known kernel gets back
     MATRIX = "MFMA"  # only while waiting: the pipe is busy for another wave
 
 
@@ -56,14 +60,19 @@ class Machine:
     issue: int
     branch: int
     lds_latency: int
+    lds_pair_rate: int
     result_slots: int
+    matrix_efficiency: float
     memory: Memory
-    scalar_latency: float
+    fetch_dwords: int
+    fetch_latency: float
     free: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, target: Target, memory: Memory, free: frozenset[str] = frozenset()) -> Machine:
-        """The CU of `target`. The target must have timing data."""
+    def of(
+        cls, target: Target, memory: Memory, fetch_latency: float = 0.0, free: frozenset[str] = frozenset()
+    ) -> Machine:
+        """The CU of `target`, which must have timing data; `fetch_latency` is 0 where the code is cached."""
         t = target.timing
         assert t is not None
         return cls(
@@ -71,9 +80,12 @@ class Machine:
             issue=t.issue_cycles,
             branch=t.branch_cycles,
             lds_latency=t.lds_latency_cycles,
+            lds_pair_rate=t.lds_pair_bytes_per_clock,
             result_slots=t.mfma_result_wait_states + 1,
+            matrix_efficiency=t.matrix_efficiency,
             memory=memory,
-            scalar_latency=memory.latency,
+            fetch_dwords=t.fetch_line_bytes // 4,
+            fetch_latency=fetch_latency,
             free=free,
         )
 
@@ -82,7 +94,8 @@ class Machine:
 class CuTiming:
     """`blocks` blocks resident on one CU: cycles of the whole, of a pass of the loop, and what the matrix units lost.
 
-    `lost` has the cycles per pass and SIMD in which the matrix unit stood still, by cause; `busy` those it worked.
+    `lost` has the cycles per pass and SIMD in which the matrix unit stood still, by cause; `busy` those it worked. Code
+    without a loop is one pass.
     """
 
     blocks: int
@@ -91,7 +104,6 @@ class CuTiming:
     pass_cycles: float
     busy: float
     lost: dict[Cause, float] = field(repr=False)
-    lds_busy: float = 0.0
 
 
 WARM_PASSES: Final = 3
@@ -111,12 +123,13 @@ def simulate(streams: Sequence[WaveStream], blocks: int, machine: Machine) -> Cu
 class _Wave:
     """The state of one wave."""
 
-    __slots__ = ("age", "block", "code", "last_lgkm", "last_vector", "lgkm", "log", "marks", "pc", "priority", "ready",
-                 "results", "simd", "vector")  # fmt: skip
+    __slots__ = ("age", "block", "code", "last_lgkm", "last_vector", "lgkm", "line", "log", "marks", "pc", "priority",
+                 "ready", "results", "simd", "vector")  # fmt: skip
 
     def __init__(self, age: int, block: int, simd: int, code: list[Instruction], marks: dict[int, int]):
         self.age, self.block, self.simd, self.code, self.marks = age, block, simd, code, marks
         self.pc = 0
+        self.line = -1
         self.priority = 0
         self.ready = 0.0
         self.vector: list[float] = []
@@ -132,13 +145,15 @@ class _Cu:
     def __init__(self, streams: Sequence[WaveStream], blocks: int, machine: Machine, passes: int, most: int):
         self.streams, self.blocks, self.machine, self.passes, self.most = streams, blocks, machine, passes, most
         self.free = machine.free
+        self.costless = _LIGHT if "issue" in machine.free else frozenset()
         self.waves = [self._wave(s, b, i, len(streams)) for b in range(blocks) for i, s in enumerate(streams)]
         self.by_simd: list[list[_Wave]] = [[] for _ in range(machine.simds)]
         for wave in self.waves:
             self.by_simd[wave.simd].append(wave)
+        self.lines: dict[int, float] = {}
         self.matrix_free = [0.0] * machine.simds
+        self.pair_free = [0.0] * (machine.simds // 2)
         self.lds_free = self.address_free = self.return_free = self.write_free = 0.0
-        self.lds_work = 0.0
         self.at_barrier: list[list[tuple[_Wave, float]]] = [[] for _ in range(blocks)]
         self.alive = [len(streams)] * blocks
         self.headers: list[list[float]] = [[0.0] * (passes + 1) for _ in self.waves]
@@ -162,47 +177,50 @@ class _Cu:
 
     def run(self) -> None:
         """Slot after slot until every wave has ended."""
-        simds = range(self.machine.simds)
-        self.next = [float(s) for s in simds]
+        self.next = [float(s) for s in range(self.machine.simds)]
+        upcoming, issue = self.next, self.machine.issue
         while True:
-            simd = min(simds, key=self.next.__getitem__)
-            now = self.next[simd]
+            now = min(upcoming)
             if now == _FAR:
                 break
+            simd = upcoming.index(now)
             self._slot(simd, now)
-            self._schedule(simd, now + self.machine.issue)
-        waiting = [w for block in self.at_barrier for w in block]
-        assert not waiting, "waves are left at a barrier"
+            self._schedule(simd, now + issue)
+        assert not any(self.at_barrier), "waves are left at a barrier"
 
     def _schedule(self, simd: int, earliest: float) -> None:
-        ready = min((w.ready for w in self.by_simd[simd]), default=_FAR)
+        """The SIMD's next slot: the first one in its turn, not before `earliest`, at which a wave is ready."""
+        ready = _FAR
+        for wave in self.by_simd[simd]:
+            if wave.ready < ready:
+                ready = wave.ready
         if ready == _FAR:
             self.next[simd] = _FAR
             return
-        at = int(ready if ready > earliest else earliest)
-        if at < ready:
-            at += 1
+        at = ceil(ready if ready > earliest else earliest)
         self.next[simd] = float(at + (simd - at) % self.machine.issue)
 
     def _slot(self, simd: int, now: float) -> None:
         """One issue slot of a SIMD: at most one instruction per wave and kind."""
         used = 0
-        for wave in self.by_simd[simd]:
-            if wave.ready > now:
-                continue
-            unit = wave.code[wave.pc].unit
-            kind = _KIND[unit]
-            if used & kind:
-                wave.log.append((now, now + self.machine.issue, Cause.ISSUE))
-                wave.ready = now + self.machine.issue
-            elif self._issue(wave, unit, now):
-                used |= kind
+        for wave in tuple(self.by_simd[simd]):
+            while wave.ready <= now:  # once, but for instructions that cost nothing
+                unit = wave.code[wave.pc].unit
+                kind = 0 if unit in self.costless else _KIND[unit]
+                if used & kind:
+                    wave.log.append((now, now + self.machine.issue, Cause.ISSUE))
+                    wave.ready = now + self.machine.issue
+                elif self._issue(wave, unit, now):
+                    used |= kind
 
     # ------------------------------------------------------------ instructions
 
     def _issue(self, wave: _Wave, unit: Unit, now: float) -> bool:
         """Try to issue the wave's next instruction; False (and a later `ready`) where it cannot yet."""
         x = wave.code[wave.pc]
+        line = x.address // self.machine.fetch_dwords
+        if line != wave.line and not self._fetched(wave, line, now):
+            return False
         if unit is Unit.MFMA:
             return self._multiply(wave, x, now)
         if x.reads and not self._results_ready(wave, x, now):
@@ -210,7 +228,7 @@ class _Cu:
         mark = wave.marks.get(wave.pc)
         if mark is not None:
             self.headers[wave.age][mark] = now
-        wave.ready = now + (0 if unit in _LIGHT and "issue" in self.free else x.cycles if unit is Unit.VALU else self.machine.issue)
+        wave.ready = now if unit in self.costless else now + (x.cycles if unit is Unit.VALU else self.machine.issue)
         wave.pc += 1
         if unit is Unit.LDS:
             self._lds(wave, x, now)
@@ -220,7 +238,7 @@ class _Cu:
             self._lds(wave, x, now)
             wave.vector.append(max(wave.lgkm[-1], wave.vector[-1] if wave.vector else 0.0))
         elif unit is Unit.SMEM:
-            wave.lgkm.append(now + ("memory" not in self.free) * self.machine.scalar_latency)
+            wave.lgkm.append(now + ("memory" not in self.free) * self.machine.memory.latency)
         elif unit is Unit.WAIT:
             self._wait(wave, x, now)
         elif unit is Unit.BARRIER:
@@ -229,13 +247,25 @@ class _Cu:
             wave.priority = x.value
             self.by_simd[wave.simd].sort(key=lambda w: (-w.priority, w.age))
         elif unit is Unit.NOP:
-            wave.ready = now + self.machine.issue * (x.value + 1)
+            wave.ready += self.machine.issue * x.value
         elif unit is Unit.BRANCH:
             wave.ready = now + self.machine.branch
         elif unit is Unit.END:
             self._end(wave, now)
         if wave.pc == len(wave.code) and unit is not Unit.END:
             self._end(wave, now)
+        return True
+
+    def _fetched(self, wave: _Wave, line: int, now: float) -> bool:
+        """Whether a line of code is there. Entering a line asks for it and, in time for its end, for the next one."""
+        latency = self.machine.fetch_latency
+        arrival = self.lines.setdefault(line, now + latency)
+        if arrival > now:
+            wave.log.append((now, arrival, Cause.FETCH))
+            wave.ready = arrival
+            return False
+        self.lines.setdefault(line + 1, now + latency)
+        wave.line = line
         return True
 
     def _results_ready(self, wave: _Wave, x: Instruction, now: float) -> bool:
@@ -267,16 +297,22 @@ class _Cu:
             done = now + cycles + self.machine.issue * self.machine.result_slots
             for r in x.writes:
                 wave.results[r] = done
-        wave.ready = now + self.machine.issue
         wave.pc += 1
+        wave.ready = now + self.machine.issue
+        if cycles > self.machine.issue and wave.pc < len(wave.code) and wave.code[wave.pc].unit is Unit.MFMA:
+            wave.log.append((wave.ready, now + cycles, Cause.MATRIX))
+            wave.ready = now + cycles
         return True
 
     def _lds(self, wave: _Wave, x: Instruction, now: float) -> None:
-        cycles = 0 if "LDS" in self.free else x.lds_cycles
-        start = max(now, self.lds_free)
-        self.lds_free = start + cycles
-        self.lds_work += cycles
-        done = self.lds_free + (0 if "LDS" in self.free else self.machine.lds_latency)
+        """Banks serve all SIMDs in turn; the data goes over the path of the wave's pair of SIMDs."""
+        done = now
+        if "LDS" not in self.free:
+            pair = wave.simd // 2
+            self.lds_free = max(now, self.lds_free) + x.lds_cycles
+            transfer = max(x.lds_cycles, x.lds_bytes / self.machine.lds_pair_rate)
+            self.pair_free[pair] = max(now, self.pair_free[pair]) + transfer
+            done = max(self.lds_free, self.pair_free[pair]) + self.machine.lds_latency
         wave.last_lgkm = max(wave.last_lgkm, done)
         wave.lgkm.append(wave.last_lgkm)
 
@@ -293,6 +329,7 @@ class _Cu:
             else:
                 # Whole pieces come back, also where a part of them is asked for.
                 moved = max(x.bytes, 64 * x.pieces)
+                self.lds_free = max(self.lds_free, now) + x.lds_cycles  # of a load straight to LDS
                 self.return_free = max(self.return_free, start + memory.latency) + moved / memory.read_rate
                 done = self.return_free
         wave.last_vector = max(wave.last_vector, done)
@@ -360,6 +397,13 @@ class _Cu:
         if left > 0:
             self.lost.append((now - left, now, Cause.ISSUE))
 
+    def _matrix_floor(self) -> float:
+        """Cycles of a pass that the matrix units need in any case: no kernel is known to keep them busier."""
+        if "MFMA" in self.free or not self.passes:
+            return 0.0
+        cycles = sum(i.cycles for s in self.streams for i in s.body if i.flops)
+        return self.blocks * cycles / self.machine.simds / self.machine.matrix_efficiency
+
     def result(self) -> CuTiming:
         """Cycles of the whole, with the passes that were not simulated at the rate of the last ones."""
         simds = self.machine.simds
@@ -369,18 +413,19 @@ class _Cu:
             begin, stop, count = starts[first], starts[-1], self.passes - 1 - first
         else:  # a loop of one pass or none: all of it is the pass
             begin, stop, count = 0.0, self.end, max(self.passes, 1)
-        per_pass = (stop - begin) / count
-        lost = dict.fromkeys((Cause.LDS, Cause.ISSUE, Cause.BARRIERS, Cause.MEMORY), 0.0)
+        seen = (stop - begin) / count
+        per_pass = max(seen, self._matrix_floor())
+        lost: dict[Cause, float] = {c: 0.0 for c in Cause if c is not Cause.MATRIX}
         for a, b, cause in self.lost:
             overlap = min(b, stop) - max(a, begin)
             if overlap > 0:
                 lost[cause] += overlap / simds / count
         busy = sum(max(min(b, stop) - max(a, begin), 0.0) for a, b in self.worked) / simds / count
-        rest = per_pass - busy - sum(lost.values())
-        lost[Cause.ISSUE] += max(rest, 0.0)
-        cycles = self.end + per_pass * (self.most - self.passes)
-        fill = self.end - per_pass * self.passes
-        return CuTiming(self.blocks, cycles, fill, per_pass if self.passes else 0.0, busy, lost, self.lds_work)
+        lost[Cause.ARCHITECTURE] = per_pass - seen
+        lost[Cause.ISSUE] += max(per_pass - busy - sum(lost.values()), 0.0)
+        fill = self.end - seen * self.passes
+        cycles = fill + per_pass * max(self.most, self.passes) if self.passes else self.end
+        return CuTiming(self.blocks, cycles, fill, per_pass, busy, lost)
 
 
 def _start(entry: tuple[float, float, Cause]) -> float:
@@ -402,4 +447,6 @@ _KIND: Final = {
     Unit.NOP: 0,
     Unit.END: 0,
 }
-_LIGHT: Final = frozenset((Unit.VALU, Unit.SALU, Unit.SMEM, Unit.LDS, Unit.VMEM, Unit.FLAT, Unit.WAIT, Unit.PRIORITY, Unit.NOP))
+_LIGHT: Final = frozenset(
+    (Unit.VALU, Unit.SALU, Unit.SMEM, Unit.LDS, Unit.VMEM, Unit.FLAT, Unit.WAIT, Unit.PRIORITY, Unit.NOP)
+)

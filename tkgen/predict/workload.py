@@ -80,18 +80,17 @@ class Workload:
         grid = run.grid(program, extents)
         rows, cols = -(-m // program.block[0]), -(-n // program.block[1])
 
+        scalars = run.scalar_values(program, {s.name: 1.0 for s in program.scalars if s.default is None})
+
         def arguments() -> Sequence[Arg]:
             # Zero pages that are never written cost nothing; only the block's own panels are touched.
             tensors = {
                 t.name: torch.from_numpy(
                     np.zeros([extents[d.name] for d in t.dims], np.float32 if t.dtype.bytes == 4 else np.uint16)
                 )
-                for t in run._arguments(program)
+                for t in program.tensors
             }
-            return [run.arguments(program, tensors, extents, run.scalar_values(program, _ones(program)))]
-
-        def _ones(spec: object) -> dict[str, float]:
-            return {s.name: 1.0 for s in program.scalars if s.default is None}
+            return [run.arguments(program, tensors, extents, scalars)]
 
         blocks = grid[0]
         return cls(

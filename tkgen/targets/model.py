@@ -60,7 +60,7 @@ class Product:
         return self.compute_units // self.xcds
 
     def sustained(self, dtype: str) -> tuple[float, int] | None:
-        """TFLOP/s and engine clock in MHz that the power limit leaves to dense matrix work; None where not published."""
+        """TFLOP/s and engine clock in MHz that power leaves to dense matrix work; None where not published."""
         known = {
             "bf16": (self.bf16_sustained_tflops, self.bf16_sustained_mhz),
             "f16": (self.f16_sustained_tflops, self.f16_sustained_mhz),
@@ -78,7 +78,9 @@ class Timing:
     transcendental_cycles: int
     branch_cycles: int
     mfma_result_wait_states: int
+    matrix_efficiency: float
     lds_latency_cycles: int
+    lds_pair_bytes_per_clock: int
     l1_bytes_per_clock: int
     l2_bytes_per_clock: int
     llc_tbps: float
@@ -86,6 +88,7 @@ class Timing:
     l2_latency_ns: float
     llc_latency_ns: float
     hbm_latency_ns: float
+    fetch_line_bytes: int
     launch_us: float
     power_exponent: float
 

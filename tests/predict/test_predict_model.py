@@ -1,0 +1,152 @@
+"""Whole predictions: accounts that add up, what-ifs, comparison, output, errors, speed."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from measured_kernels import DEVICE, eight_clusters
+from rich.console import Console
+
+import tkgen
+from tkgen.build import Build
+from tkgen.predict import (
+    PredictError,
+    Prediction,
+    compare,
+    predict,
+    predict_workload,
+    render_comparison,
+    render_terminal,
+    to_json,
+)
+from tkgen.targets import UnknownTargetError, load_target
+
+SPECS = Path(__file__).parents[2] / "specs"
+TARGET = load_target("gfx942")
+
+
+def build(name: str, **defines: int) -> Build:
+    return tkgen.load(SPECS / f"{name}.tk", defines).build()
+
+
+@pytest.fixture(scope="module")
+def large() -> Prediction:
+    return predict_workload(eight_clusters(8192), TARGET, DEVICE)
+
+
+@pytest.fixture(scope="module")
+def small() -> Prediction:
+    return predict_workload(eight_clusters(1024), TARGET, DEVICE)
+
+
+def test_cycles_add_up(large: Prediction, small: Prediction) -> None:
+    for p in (large, small):
+        assert p.matrix_cycles + sum(p.lost_cycles.values()) == pytest.approx(p.cycles, rel=0.01)
+        assert all(c >= 0 for c in p.lost_cycles.values())
+        assert p.matrix_cycles_per_step + sum(p.lost_per_step.values()) == pytest.approx(p.cycles_per_step, rel=0.02)
+        assert p.seconds == pytest.approx(p.cycles / p.clock_mhz / 1e6)
+        assert p.tflops == pytest.approx(2 * p.sizes[0] ** 3 / p.seconds / 1e12)
+        assert p.matrix_cycles / p.cycles * p.clock_mhz / 2100 == pytest.approx(p.share_of_peak, rel=0.01)
+
+
+def test_a_large_size_is_limited_by_multiplying_a_small_one_by_idle_cus(large: Prediction, small: Prediction) -> None:
+    assert (large.limiter, large.clock_limit) == ("MFMA", "power")
+    assert (small.limiter, small.clock_limit) == ("tail", "peak")
+
+
+def test_what_ifs_are_ranked_and_only_help(large: Prediction, small: Prediction) -> None:
+    for p in (large, small):
+        speedups = [w.speedup for w in p.what_if]
+        assert speedups == sorted(speedups, reverse=True) and min(speedups) >= 1
+        assert {"MFMA", "LDS", "issue", "barriers", "L2", "LLC", "HBM", "tail", "fetch", "launch"} <= {
+            w.resource for w in p.what_if
+        }
+    assert next(w for w in small.what_if if w.resource == "launch").speedup > 1.1
+    assert next(w for w in large.what_if if w.resource == "clock").speedup > 1.2
+    assert all(w.resource != "clock" for w in small.what_if)
+
+
+def test_specs_of_every_kind_can_be_predicted() -> None:
+    for name in ("one_wave", "producer_consumer_4p4c", "persistent", "subtiles_16", "fp32", "at_b"):
+        p = predict(build(name), product="MI300X", what_if=False)
+        assert 1 < p.tflops < TARGET.peak_tflops("bf16")
+
+
+def test_dynamic_sizes_are_given() -> None:
+    dynamic = build("dynamic_sizes")
+    dims = {d.name: 2048 for d in dynamic.spec.program.dims if d.size is None}
+    assert dims
+    double = dict.fromkeys(dims, 4096)
+    assert predict(dynamic, double, what_if=False).seconds > predict(dynamic, dims, what_if=False).seconds
+    with pytest.raises(ValueError, match="dynamic"):
+        predict(dynamic)
+
+
+def test_a_larger_block_is_better_where_there_is_work_for_it() -> None:
+    assert predict(build("ping_pong"), what_if=False).tflops > 1.5 * predict(build("subtiles_16"), what_if=False).tflops
+
+
+def test_an_order_without_locality_is_no_faster(large: Prediction) -> None:
+    work = eight_clusters(8192)
+    scattered = list(work.tiles)
+    random.Random(1).shuffle(scattered)
+    p = predict_workload(replace(work, tiles=scattered), TARGET, DEVICE, what_if=False)
+    assert p.levels[0].hit_rate < large.levels[0].hit_rate
+    assert p.seconds >= large.seconds
+
+
+def test_comparison(large: Prediction, small: Prediction) -> None:
+    c = compare(large, small)
+    assert c.speedup == pytest.approx(large.seconds / small.seconds)
+    assert set(c.saved_cycles) == set(large.lost_cycles)
+    assert c.saved_cycles["LDS"] == large.lost_cycles["LDS"] - small.lost_cycles["LDS"]
+    assert c.saved_cycles["architecture"] > 0
+
+
+def test_json_round_trip(large: Prediction, small: Prediction) -> None:
+    data = json.loads(json.dumps(to_json(large)))
+    assert data["tflops"] == large.tflops and data["levels"][0]["name"] == "L2"
+    assert json.loads(json.dumps(to_json(compare(large, small))))["b"]["sizes"] == [1024, 1024, 1024]
+    with pytest.raises(PredictError, match="finite"):
+        to_json(replace(large, seconds=float("inf")))
+
+
+def test_rendering_says_what_matters(large: Prediction, small: Prediction) -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=110)
+    render_terminal(large, console)
+    render_comparison(compare(large, small), console)
+    text = out.getvalue()
+    for part in (
+        "8192 x 8192 x 8192 on MI325X",
+        "TFLOP/s",
+        "limited by MFMA",
+        "held by power",
+        "lost to LDS",
+        "what would change it",
+    ):
+        assert part in text
+    assert "eight_clusters 1024x1024x1024 MI325X" in text.replace("\n", " ") or "1024x1024x1024" in text
+
+
+def test_errors_are_sentences() -> None:
+    with pytest.raises(UnknownTargetError, match="MI300X, MI325X"):
+        predict(build("one_wave"), product="MI999")
+    with pytest.raises(PredictError, match="no timing data for gfx90a"):
+        predict_workload(eight_clusters(1024), load_target("gfx90a"))
+    crowded = replace(eight_clusters(1024), occupancy=TARGET.occupancy(64, 1 << 20, 8))
+    with pytest.raises(PredictError, match="fits on a compute unit"):
+        predict_workload(crowded, TARGET)
+
+
+def test_a_prediction_at_8192_takes_less_than_five_seconds() -> None:
+    work = eight_clusters(8192)
+    start = time.process_time()
+    predict_workload(work, TARGET, DEVICE)
+    assert time.process_time() - start < 5
