@@ -86,6 +86,7 @@ class _Resolver:
     dims: dict[str, Dim] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     scalars: dict[str, ScalarArg] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)  # dimensions and parameters whose value is already reported
 
     # ------------------------------------------------------------ reporting
 
@@ -142,6 +143,8 @@ class _Resolver:
                     raise self.error("E203", f"a size is a whole number, not {value}", expr.span)
                 return value
             case ast.Name(id=name):
+                if name in self.broken:
+                    raise _Stop()
                 if name not in self.values:
                     raise self.error(
                         "E200",
@@ -262,6 +265,7 @@ class _Resolver:
     def binding(self, statement: ast.Dims | ast.Param, binding: ast.Binding) -> None:
         name = binding.name.id
         self.declare(binding.name)
+        self.broken.add(name)
         value: int | None
         if name in self.defines:
             value = self.defines[name]
@@ -272,6 +276,7 @@ class _Resolver:
         if value is None and isinstance(statement, ast.Param):
             raise self.error("E210", f"parameter `{name}` cannot be dynamic", binding.span, "a parameter, not a dim")
         self.values[name] = value
+        self.broken.discard(name)
         if isinstance(statement, ast.Dims):
             self.dims[name] = Dim(name, value, binding.span)
 
@@ -280,6 +285,8 @@ class _Resolver:
         dtype = self.dtype(statement.dtype)
         dims = []
         for extent in statement.shape:
+            if isinstance(extent, ast.Name) and extent.id in self.broken:
+                raise _Stop()
             if not isinstance(extent, ast.Name) or extent.id not in self.dims:
                 shown = extent.span.text
                 raise self.error(
