@@ -10,8 +10,8 @@
     ```
 
 Behind `fails` and `passes` may stand the command line the example needs (`target=gfx950`, `-D M=100`), `fragment` for
-statements without a kernel, and `escaped` where the text is written with `\\x00`-style bytes that no page can hold. What
-`tkgen sanitize` finds has ```cpp examples, with the options of the launch behind `fails` and `passes`.
+statements without a kernel, and `escaped` where the text is written with `\\x00`-style bytes that no page can hold.
+What `tkgen sanitize` finds has ```cpp examples, with the options of the launch behind `fails` and `passes`.
 """
 
 from __future__ import annotations

@@ -234,9 +234,10 @@ class RemapStage:
 class GridKind:
     """How the work is dealt to blocks.
 
-    `linear`: an output tile each. `persistent`: `count` blocks, each taking every count-th tile. `split_k`: `count` blocks
-    to a tile, each summing a part of the K-steps. `stream_k`: `count` blocks, each an equal run of K-steps of tiles laid
-    end to end (Osama et al., "Stream-K", PPoPP 2023). The last two add their sums to the output atomically.
+    `linear`: an output tile each. `persistent`: `count` blocks, each taking every count-th tile. `split_k`: `count`
+    blocks
+    to a tile, each summing a part of the K-steps. `stream_k`: `count` blocks, each an equal run of K-steps of tiles
+    laid end to end (Osama et al., "Stream-K", PPoPP 2023). The last two add their sums to the output atomically.
     """
 
     name: str
