@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import SMALL
+from tunable_specs import SMALL
 
 from tkgen.diagnostics import SpecError
 from tkgen.tune import Candidate, Space, TuneError

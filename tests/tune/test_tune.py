@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from conftest import SMALL
+from tunable_specs import SMALL
 from typer.testing import CliRunner
 
 import tkgen
