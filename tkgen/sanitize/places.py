@@ -11,6 +11,7 @@ import io
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from elftools.common.exceptions import DWARFError, ELFError
@@ -47,18 +48,29 @@ class Places:
 
     def __init__(self, code: CodeObject):
         self._code = code
+        self._known: dict[int, tuple[Location, ...]] = {}
         try:
-            self._calls = list(_calls(code.elf))
+            self._calls, self._merged = list(_calls(code.elf)), _without_line(code.elf)
         except _BROKEN:
-            self._calls = []
+            self._calls, self._merged = [], []
 
     def frames(self, address: int) -> tuple[Location, ...]:
         """Innermost first: the line of the instruction, then the line of each call around it. Empty where unknown."""
+        if address not in self._known:
+            self._known[address] = self._find(address)
+        return self._known[address]
+
+    def _find(self, address: int) -> tuple[Location, ...]:
         line = self._code.line(address)
         if line is None:
             return ()
         around = sorted((c for c in self._calls if c.begin <= address < c.end), key=lambda c: -c.depth)
-        return (Location(*line), *(c.place for c in around))
+        calls = tuple(c.place for c in around)
+        return calls if calls and not self.exact(address) else (Location(*line), *calls)
+
+    def exact(self, address: int) -> bool:
+        """Whether the instruction has a line. One made of several has none; its place is the call around, or nearby."""
+        return not any(begin <= address < end for begin, end in self._merged)
 
     def own(self, address: int) -> Location | None:
         """The innermost line in the file that the kernel itself stands in, which is nobody's header."""
@@ -75,6 +87,20 @@ def _calls(elf: bytes) -> Iterator[_Call]:
         program = dwarf.line_program_for_CU(unit)
         if program is not None:
             yield from _calls_in(dwarf, unit, unit.get_top_DIE(), _names(program), 0)
+
+
+def _without_line(elf: bytes) -> list[tuple[int, int]]:
+    """Address ranges that the line table gives line 0."""
+    file = ELFFile(io.BytesIO(elf))
+    found: list[tuple[int, int]] = []
+    if not file.has_dwarf_info():
+        return found
+    dwarf = file.get_dwarf_info(relocate_dwarf_sections=False)
+    for unit in dwarf.iter_CUs():
+        program = dwarf.line_program_for_CU(unit)
+        states = [e.state for e in program.get_entries() if e.state is not None] if program is not None else []
+        found += [(a.address, b.address) for a, b in pairwise(states) if a.line == 0 and not a.end_sequence]
+    return [(begin, end) for begin, end in found if begin < end]
 
 
 def _calls_in(dwarf: Any, unit: Any, die: Any, names: dict[int, str], depth: int) -> Iterator[_Call]:

@@ -149,10 +149,24 @@ class _Group:
         elif access.text == "s_endpgm":
             text += " ends here"
         elif self.shown.kind in _ACCESSES:
-            text += f" {access.access} here"
+            text += f" {access.access} {'here' if self.exact(access) else 'near here'}"
         if place is None:
             return Label(_listing(self.subject, self.outcome, access), text)
         return Label(span_of(self.subject, place), text)
+
+    def exact(self, access: Access) -> bool:
+        """Whether the line is the access's own.
+
+        Where the compiler joined several instructions the result has none, and the table goes on with the line before:
+        behind a barrier, that of the barrier.
+        """
+        program, code = self.outcome.program, self.outcome.code
+        line, index = code.line(access.address), (access.address - code.text[0]) // 4
+        while index > 0 and code.line(code.text[0] + 4 * (index - 1)) == line:
+            index -= 1
+            if program.mnemonic(index) == "s_barrier":
+                return False
+        return self.subject.places.exact(access.address)
 
     def party(self, access: Access) -> str:
         text = f"wave {access.wave}: `{access.text}` at 0x{access.address:x}, iteration {access.instance}"
