@@ -80,8 +80,9 @@ def test_sizes_are_expressions_and_can_be_set() -> None:
 
 
 def test_a_number_of_waves_is_split_so_that_little_is_read() -> None:
-    assert resolved(waves="waves 4", accumulate="accumulate C : f32 tile 32 x 32").compute.shape == (2, 2)
-    assert resolved(waves="waves 8", block="block 256 x 64 step 32", accumulate="accumulate C : f32 tile 16 x 16"
+    square = {"block": "block 128 x 128 step 32", "accumulate": "accumulate C : f32 tile 32 x 32"}
+    assert resolved(waves="waves 4", **square).compute.shape == (2, 2)
+    assert resolved(waves="waves 8", block="block 256 x 128 step 32", accumulate="accumulate C : f32 tile 16 x 16"
                     ).compute.shape == (4, 2)  # fmt: skip
 
 
@@ -167,6 +168,7 @@ def test_what_cannot_be(lines: dict[str, str], code: str) -> None:
 def test_defines_that_set_nothing() -> None:
     assert codes({"Q": 3}) == ["E210"]
     assert codes({"M": -1}) == ["E210"]
+    assert codes(dims="dims M = 0, N = M * 2, K = 256") == ["E203"]
 
 
 def test_independent_problems_come_together() -> None:
