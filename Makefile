@@ -8,7 +8,8 @@ BIN := $(VENV)/bin
 
 run: $(VENV)/.ready toolchain
 	$(BIN)/tkgen build specs/eight_wave.tk -o out
-	$(BIN)/tkgen run specs/eight_wave.tk -D "M=256 N=256 K=192"
+	$(BIN)/tkgen run specs/eight_wave.tk -D "M=256 N=256 K=192" --schedules 3
+	$(BIN)/tkgen report specs/eight_wave.tk -o out/eight_wave.html
 
 test: $(VENV)/.ready-dev toolchain
 	$(BIN)/python -m pytest -q -n 2
@@ -25,13 +26,13 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/pip install -q -e '.[emulate]'
 	touch $@
 
-$(VENV)/.ready-dev: $(VENV)/.ready
-	$(BIN)/pip install -q -e '.[emulate,toolchain,lsp,module,dev]'
+$(VENV)/.ready-dev: pyproject.toml | $(VENV)/.ready
+	$(BIN)/pip install -q -e '.[emulate,toolchain,lsp,module,docs,dev]'
 	$(BIN)/pip install -q --no-deps triton==3.9.0
 	touch $@
 
 # A compiler with an AMDGPU backend: kept if one is there, else Debian's clang where we may install it, else a wheel.
-toolchain: $(VENV)/.ready
+toolchain: | $(VENV)/.ready
 	@$(BIN)/tkgen doctor >/dev/null 2>&1 || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq clang-22 lld-22 llvm-22 >/dev/null; } || \
 	  $(BIN)/pip install -q 'ziglang==0.17.0'
