@@ -144,7 +144,7 @@ def scalar_case(instruction: str) -> str:
 
 
 def run_scalar(assemble, instructions: Sequence[str], inputs: np.ndarray, target: str = "gfx942") -> np.ndarray:
-    """`inputs` is [cases, 8] of u32 for s20..s27 (s[26:27] also the old s[30:31]; SCC is s25 == 0), as isthe result alike."""
+    """`inputs` is [cases, 8]: s20..s27 (s[26:27] also the old s[30:31]; SCC is s25 == 0); the result alike."""
     path = assemble(kernel("  v_mov_b32 v2, 0\n" + "".join(scalar_case(i) for i in instructions), target), target)
     out = np.zeros((len(instructions), 8), dtype=np.uint32)
     outcome = launch(path, grid=(1, 1, 1), block=(64, 1, 1), args=[Buffer(np.ascontiguousarray(inputs)), Buffer(out)])

@@ -100,9 +100,8 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
     """The outcome of all workers together."""
     intervals = np.concatenate([p.intervals for p in parts])
     found = _Findings(guest)
-    for part in parts:
-        for raw in part.findings:
-            found.add(raw)
+    for raw in _merged([raw for part in parts for raw in part.findings]):
+        found.add(raw)
     found.between_blocks(intervals)
     written = []
     for row in intervals[intervals["writes"] != 0]:
@@ -123,6 +122,16 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
         tuple(written),
         parts[0].trace if guest.record.trace_wave != -1 else None,
     )
+
+
+def _merged(records: list[native.RawFinding]) -> list[native.RawFinding]:
+    """Each pair of instructions once, with the occurrences of all workers."""
+    kept: dict[tuple[int, int, int], native.RawFinding] = {}
+    for raw in records:
+        first = kept.setdefault((raw.kind, raw.a.index, raw.b.index), raw)
+        if first is not raw:
+            first.count += raw.count
+    return list(kept.values())
 
 
 class _Findings:
@@ -151,10 +160,6 @@ class _Findings:
         )
 
     def add(self, raw: native.RawFinding) -> None:
-        key = (raw.kind, raw.a.index, raw.b.index)
-        if key in self.seen:
-            return
-        self.seen.add(key)
         space = (Space.LDS, Space.GLOBAL, Space.SCRATCH, Space.VGPR, Space.SGPR)[raw.space]
         self.make(
             BY_NUMBER[raw.kind],

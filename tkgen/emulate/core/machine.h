@@ -65,6 +65,7 @@ struct MemoryOp {
   Queue queue;
   Access access;
   bool lds, performed, seen_vector, seen_lgkm, undefined_data;
+  uint32_t written = ~0u;  // bits of each result register that the load fills; d16 forms keep a half
   bool dma;                // loads from memory into LDS at lds_base + lane * size
   uint16_t dst, dst_count; // operand code of the result registers; 0 dwords for none
   uint16_t size, parts;    // bytes per lane and part; parts is 2 for ds_read2 and its kin

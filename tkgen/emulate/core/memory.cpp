@@ -41,6 +41,7 @@ MemoryOp& begin(Wave& w, const Op& op, MemoryOp::Perform perform, Queue queue, A
   m->performed = m->seen_vector = m->seen_lgkm = m->undefined_data = m->dma = false;
   m->dst = 256;
   m->dst_count = 0;
+  m->written = ~0u;
   m->size = 0;
   m->parts = 1;
   return *m;
@@ -62,7 +63,10 @@ void poison(Wave& w, const MemoryOp& m) {
     if (m.dst < 256) w.s[m.dst + i] = POISON;
     else
       for (int l = 0; l < LANES; ++l)
-        if (m.exec >> l & 1) w.v[m.dst - 256 + i][l] = POISON;
+        if (m.exec >> l & 1) {
+          uint32_t& r = w.v[m.dst - 256 + i][l];
+          r = (r & ~m.written) | (POISON & m.written);
+        }
   }
 }
 
@@ -299,6 +303,7 @@ bool lane_in_lds(const Wave& w, const MemoryOp& m, int lane) {
 // --- Loads and stores of whole dwords, bytes and halves ------------------------------------------------------------
 
 enum class Part : uint8_t { WHOLE, LOW, HIGH };  // d16 forms fill one half and keep the other
+constexpr uint32_t WRITTEN[] = {0xffffffff, 0xffff, 0xffff0000};
 
 template <class T, Part PART>
 void perform_narrow_load(Wave& w, MemoryOp& m) {
@@ -384,6 +389,7 @@ template <class T, Part PART>
 void load_narrow(Wave& w, const Op& op) {
   if (op.flags & F_LDS) return load_to_lds<T>(w, op, sizeof(T));
   MemoryOp& m = begin(w, op, perform_narrow_load<T, PART>, vector_queue(op), Access::READ);
+  m.written = WRITTEN[int(PART)];
   m.size = sizeof(T);
   m.dst = op.dst;
   m.dst_count = 1;
@@ -505,6 +511,7 @@ void lds_addresses(Wave& w, const Op& op, MemoryOp& m, uint32_t offset) {
 template <class T, Part PART>
 void lds_load_narrow(Wave& w, const Op& op) {
   MemoryOp& m = begin(w, op, perform_narrow_load<T, PART>, Queue::LDS, Access::READ);
+  m.written = WRITTEN[int(PART)];
   m.size = sizeof(T);
   m.dst = op.dst;
   m.dst_count = 1;
