@@ -189,7 +189,10 @@ def build() -> Path:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=directory, prefix="build-") as name:
             made = Path(name) / "core.so"
-            _compile(compiler, Path(name), made)
+            try:
+                _compile(compiler, Path(name), made, native=True)
+            except EmulateError:  # perhaps this compiler does not know its machine
+                _compile(compiler, Path(name), made, native=False)
             os.replace(made, library)
     except OSError as error:
         raise EmulateError(
@@ -198,12 +201,12 @@ def build() -> Path:
     return library
 
 
-def _compile(compiler: list[str], directory: Path, library: Path) -> None:
-    native = ["-march=native"] if platform.machine() in ("x86_64", "AMD64", "aarch64") else []
+def _compile(compiler: list[str], directory: Path, library: Path, native: bool) -> None:
+    flags = [*_FLAGS, *(["-march=native"] if native else [])]
 
     def one(source: Path) -> str:
         made = str(directory / f"{source.stem}.o")
-        _run([*compiler, *_FLAGS, *native, "-c", str(source), "-o", made])
+        _run([*compiler, *flags, "-c", str(source), "-o", made])
         return made
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
