@@ -110,8 +110,10 @@ def workload(
         dtype="bf16",
         element_bytes=2,
         output_bytes=output_bytes,
-        tiles=compose(order).order(rows, cols),
+        pieces=[(row, col, 0) for row, col in compose(order).order(rows, cols)],
+        piece_steps=size // block[2],
         repeats=1,
+        zeroed_bytes=0,
         arguments=arguments,  # type: ignore[arg-type]
     )
 

@@ -32,7 +32,7 @@ def count(stream: WaveStream, unit: Unit) -> int:
 @pytest.mark.parametrize("name", ["eight_wave", "producer_consumer_4p4c", "one_wave", "double_buffer"])
 def test_all_of_the_product_is_in_the_streams(name: str) -> None:
     workload, streams = of_spec(name, M=512, N=512, K=1024)
-    assert sum(s.total("flops") for s in streams) == pytest.approx(workload.flops_per_block)
+    assert sum(s.total("flops") for s in streams) == pytest.approx(workload.flops_per_piece)
     assert len({count(s, Unit.BARRIER) for s in streams}) == 1
 
 
@@ -78,7 +78,7 @@ def test_generic_accesses_to_lds_are_known_as_such() -> None:
 def test_a_short_k_without_a_loop_is_one_stream() -> None:
     workload, streams = of_spec("eight_wave", M=128, N=128, K=64)
     assert {s.passes for s in streams} == {0}
-    assert sum(s.total("flops") for s in streams) == workload.flops_per_block
+    assert sum(s.total("flops") for s in streams) == workload.flops_per_piece
 
 
 @pytest.mark.parametrize(("stride", "cycles"), [(16, 8), (256, 64), (32, 16)])

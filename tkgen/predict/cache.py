@@ -21,7 +21,8 @@ from tkgen.targets.model import Product
 
 _IN_FLIGHT: Final = 2  # K-steps between the first and the last block of an XCD, with the one being prefetched
 
-Panel = tuple[str, int]
+Panel = tuple[str, int, int]  # which operand, its row or column of blocks, where its part of K begins
+Piece = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,13 @@ class Traffic:
 def traffic(workload: Workload, target: Target, product: Product) -> Traffic:
     """The traffic of one launch with empty caches."""
     rounds = _rounds(workload, product)
-    rows, cols, _ = workload.block
-    size = {"a": rows * workload.k * workload.element_bytes, "b": cols * workload.k * workload.element_bytes}
+    rows, cols, step = workload.block
+    depth = min(workload.piece_steps * step, workload.k) * workload.element_bytes
+    size = {"a": rows * depth, "b": cols * depth}
     tile_out = rows * cols * workload.output_bytes
     l2 = llc = hbm = 0
-    waiting_llc = waiting_hbm = blocks = 0
+    waiting_llc = waiting_hbm = 0.0
+    blocks = 0
     history: list[frozenset[Panel]] = []
     before: list[frozenset[Panel]] = [frozenset() for _ in range(product.xcds)]
     written = 0
@@ -76,18 +79,21 @@ def traffic(workload: Workload, target: Target, product: Product) -> Traffic:
                 panels & before[xcd] if _bytes(before[xcd] | panels, size) <= target.l2_bytes_per_xcd else frozenset()
             )
             fresh = _bytes(panels - kept, size)
-            in_flight = _IN_FLIGHT * _bytes(panels, size) // workload.steps
+            in_flight = _IN_FLIGHT * _bytes(panels, size) // workload.piece_steps
             lost = max(1 - target.l2_bytes_per_xcd / in_flight, 0.0) if in_flight else 0.0
             l2 += asked
             llc += fresh + int(lost * (asked - fresh))
-            for row, col in tiles:
-                mine = {("a", row), ("b", col)}
+            for row, col, part in tiles:
+                mine = {("a", row, part), ("b", col, part)}
                 blocks += 1
                 waiting_llc += bool(mine - kept)
                 waiting_hbm += bool(mine - kept - known)
             before[xcd] = panels
         written += tile_out * sum(map(len, by_xcd))
         history.append(everything)
+    whole = (workload.m + workload.n) * workload.k * workload.element_bytes
+    if whole <= target.llc_bytes and hbm > whole:  # parts of K that overlap are read once
+        waiting_hbm, hbm = waiting_hbm * whole / hbm, whole
     cus = product.cus_per_xcd
     residents = tuple(-(-max(map(len, by_xcd)) // cus) for by_xcd in rounds)
     first = rounds[0]
@@ -104,9 +110,9 @@ def traffic(workload: Workload, target: Target, product: Product) -> Traffic:
     )
 
 
-def _rounds(workload: Workload, product: Product) -> list[list[list[tuple[int, int]]]]:
-    """Per round and XCD the tiles that are computed at the same time."""
-    tiles, xcds = workload.tiles, product.xcds
+def _rounds(workload: Workload, product: Product) -> list[list[list[Piece]]]:
+    """Per round and XCD the pieces that are worked on at the same time."""
+    tiles, xcds = workload.pieces, product.xcds
     slots = product.cus_per_xcd * max(workload.occupancy.blocks_per_cu, 1)
     if workload.repeats > 1:  # a persistent grid: tile i, then i + blocks, ...
         launched = workload.grid[0]
@@ -121,12 +127,14 @@ def _rounds(workload: Workload, product: Product) -> list[list[list[tuple[int, i
     return rounds
 
 
-def _panels(tiles: Sequence[tuple[int, int]]) -> frozenset[Panel]:
-    return frozenset(("a", row) for row, _ in tiles) | frozenset(("b", col) for _, col in tiles)
+def _panels(pieces: Sequence[Piece]) -> frozenset[Panel]:
+    return frozenset(("a", row, part) for row, _, part in pieces) | frozenset(
+        ("b", col, part) for _, col, part in pieces
+    )
 
 
 def _bytes(panels: frozenset[Panel], size: dict[str, int]) -> int:
-    return sum(size[side] for side, _ in panels)
+    return sum(size[side] for side, _, _ in panels)
 
 
 def _still_cached(

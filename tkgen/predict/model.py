@@ -80,7 +80,7 @@ _CHANGES: Final = {
     "MFMA": "matrix instructions that take no time",
     "LDS": "an LDS without latency and bank conflicts",
     "issue": "no issue slots but for matrix instructions and barriers",
-    "barriers": "waves that need not meet",
+    "barriers": "waves that wait for no other wave's multiplies",
     "L2": "global memory without latency, at any rate",
     "LLC": "every access found in L2",
     "HBM": "every access found in the last-level cache",
@@ -135,6 +135,10 @@ class _Model:
         self.workload, self.target, self.product, self.streams = workload, target, product, streams
         self.timing = target.timing
         self.traffic = traffic(workload, target, product)
+        self.launch_seconds = self.timing.launch_us * 1e-6
+        if workload.zeroed_bytes:  # clearing the output is a launch of its own
+            rate = product.hbm_tbps * self.timing.hbm_efficiency * 1e12
+            self.launch_seconds += self.timing.launch_us * 1e-6 + workload.zeroed_bytes / rate
         self.matrix_cycles = sum(self._matrix_cycles(s) for s in streams) / target.simds_per_cu
 
     def _matrix_cycles(self, s: WaveStream) -> float:
@@ -161,8 +165,11 @@ class _Model:
             cycles = base.cycles
         elif resource == "fetch":
             cycles = base.cycles - base.cold_cycles
+        elif resource == "barriers":  # what is lost to them alone: without any, waves would read what is not there yet
+            lost = base.full.lost[Cause.BARRIERS] * max(1, *(s.passes for s in self.streams))
+            cycles = base.cycles - lost * len(self.traffic.residents)
         elif resource == "tail":
-            ideal = base.full.cycles * len(self.workload.tiles) / (base.full.blocks * self.product.compute_units)
+            ideal = base.full.cycles * len(self.workload.pieces) / (base.full.blocks * self.product.compute_units)
             cycles = min(base.cycles, ideal + base.cold_cycles)
         else:
             cycles = self._warm(base.clock, free)[0] + base.cold_cycles
@@ -170,12 +177,12 @@ class _Model:
         return self._seconds(cycles, clock, free)
 
     def _seconds(self, cycles: float, clock: Clock, free: frozenset[str]) -> float:
-        launch = 0.0 if "launch" in free else self.timing.launch_us * 1e-6
+        launch = 0.0 if "launch" in free else self.launch_seconds
         return launch + cycles / (clock.mhz * 1e6)
 
     def _settled(self, cycles: float, free: frozenset[str]) -> Clock:
         """The clock whose utilisation allows just that clock, by bisection: the more clock, the less is allowed."""
-        matrix = 0.0 if "MFMA" in free else self.matrix_cycles * len(self.workload.tiles) / self.product.compute_units
+        matrix = 0.0 if "MFMA" in free else self.matrix_cycles * len(self.workload.pieces) / self.product.compute_units
 
         def allowed(mhz: float) -> Clock:
             busy = matrix / (self._seconds(cycles, Clock(mhz, ""), free) * mhz * 1e6)
@@ -214,7 +221,7 @@ class _Model:
         return Machine.of(self.target, self._memory(clock, free), 0.0, self._machine_free(free))
 
     def _machine_free(self, free: frozenset[str]) -> frozenset[str]:
-        return (free & {"MFMA", "LDS", "issue", "barriers"}) | ({"memory"} if "L2" in free else set())
+        return (free & {"MFMA", "LDS", "issue"}) | ({"memory"} if "L2" in free else set())
 
     def _memory(self, clock: Clock, free: frozenset[str]) -> Memory:
         """Latency and rates of one CU's share, in cycles of this clock."""
@@ -248,7 +255,7 @@ class _Model:
         changes = self._what_if(base) if what_if else ()
         w, hertz = self.workload, base.clock.mhz * 1e6
         cycles = base.seconds * hertz
-        matrix = self.matrix_cycles * len(w.tiles) / self.product.compute_units
+        matrix = self.matrix_cycles * len(w.pieces) / self.product.compute_units
         lost = self._lost(base, cycles, matrix)
         return Prediction(
             kernel=w.name,
@@ -261,14 +268,14 @@ class _Model:
             limiter=self._limiter(changes, lost, matrix),
             clock_mhz=base.clock.mhz,
             clock_limit=base.clock.limit,
-            launch_seconds=self.timing.launch_us * 1e-6,
+            launch_seconds=self.launch_seconds,
             cycles=cycles,
             matrix_cycles=matrix,
             lost_cycles=lost,
             **self._per_step(base.full),
             levels=self._levels(base.seconds),
             rounds=len(self.traffic.residents),
-            blocks=len(w.tiles),
+            blocks=len(w.pieces),
             blocks_per_cu=w.occupancy.blocks_per_cu,
             what_if=changes,
             notes=self._notes(base.clock),
@@ -308,14 +315,14 @@ class _Model:
 
     def _lost(self, base: _Estimate, cycles: float, matrix: float) -> dict[str, float]:
         """Cycles in which a matrix unit of the average CU does nothing, by cause."""
-        cus, tiles = self.product.compute_units, len(self.workload.tiles)
+        cus, tiles = self.product.compute_units, len(self.workload.pieces)
         passes = max(1, *(s.passes for s in self.streams))
         lost = dict.fromkeys((*self._by_resource(base.full.lost),), 0.0)
         worked = tiles / (base.full.blocks * cus)  # rounds that a CU is full, on average
         for name, per_pass in self._by_resource(base.full.lost).items():
             lost[name] += per_pass * passes * worked
         lost["fetch"] += base.cold_cycles if any(s.passes for s in self.streams) else 0.0
-        lost["launch"] = self.timing.launch_us * 1e-6 * base.clock.mhz * 1e6
+        lost["launch"] = self.launch_seconds * base.clock.mhz * 1e6
         steady = sum(lost.values()) + matrix
         fill = max(base.full.cycles * worked + lost["launch"] - steady, 0.0)
         lost["fill and drain"] = fill
@@ -325,7 +332,7 @@ class _Model:
     def _per_step(self, cu: CuTiming) -> dict[str, Any]:
         """The steady loop of a full CU, per K-step of one of its blocks."""
         passes = max(1, *(s.passes for s in self.streams))
-        per_pass = max(round(self.workload.steps / passes), 1)
+        per_pass = max(round(self.workload.piece_steps / passes), 1)
         return {
             "cycles_per_step": cu.pass_cycles / per_pass / cu.blocks,
             "matrix_cycles_per_step": cu.busy / per_pass / cu.blocks,

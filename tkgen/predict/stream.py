@@ -196,7 +196,7 @@ def _with_passes(streams: Sequence[WaveStream], workload: Workload) -> tuple[Wav
     multiplying = [s for s in streams if any(i.flops for i in (*s.body, *s.prologue))]
     if not multiplying:
         raise PredictError(f"{workload.name} has no matrix instructions: there is nothing to predict")
-    share = workload.flops_per_block / len(multiplying)
+    share = workload.flops_per_piece / len(multiplying)
     counted: dict[int, int] = {}
     for i, s in enumerate(streams):
         flops = sum(x.flops for x in s.body)
@@ -358,7 +358,7 @@ class _Decoder:
         return self.patterns[key] * (2 if two else 1)
 
     def _memory(self, wave: int, i: int, op: Any, name: str, encoding: Encoding) -> Instruction:
-        is_store = "store" in name
+        is_store = "store" in name or "atomic" in name
         size = _bytes(name)
         lanes = self._lane_addresses(wave, i)
         active = lanes[lanes != _INACTIVE] if lanes is not None else None

@@ -146,6 +146,7 @@ class _Cu:
         self.streams, self.blocks, self.machine, self.passes, self.most = streams, blocks, machine, passes, most
         self.free = machine.free
         self.costless = _LIGHT if "issue" in machine.free else frozenset()
+        self.multiplies = [any(i.flops for i in s.body) for s in streams]
         self.waves = [self._wave(s, b, i, len(streams)) for b in range(blocks) for i, s in enumerate(streams)]
         self.by_simd: list[list[_Wave]] = [[] for _ in range(machine.simds)]
         for wave in self.waves:
@@ -350,8 +351,6 @@ class _Cu:
             wave.ready = until
 
     def _barrier(self, wave: _Wave, now: float) -> None:
-        if "barriers" in self.free:
-            return
         waiting = self.at_barrier[wave.block]
         if len(waiting) + 1 < self.alive[wave.block]:
             waiting.append((wave, now))
@@ -407,10 +406,13 @@ class _Cu:
     def result(self) -> CuTiming:
         """Cycles of the whole, with the passes that were not simulated at the rate of the last ones."""
         simds = self.machine.simds
-        starts = [max(h[i] for h in self.headers) for i in range(self.passes)]
-        first = min(WARM_PASSES, self.passes - 2)
+        # Loaders run ahead and make other numbers of passes: the waves that multiply set the pace.
+        timed = [w for w in self.waves if self.multiplies[w.age % len(self.streams)]] or self.waves
+        common = min(len(w.marks) - 1 for w in timed)
+        starts = [max(self.headers[w.age][i] for w in timed) for i in range(common)]
+        first = min(WARM_PASSES, common - 2)
         if first >= 0:
-            begin, stop, count = starts[first], starts[-1], self.passes - 1 - first
+            begin, stop, count = starts[first], starts[-1], common - 1 - first
         else:  # a loop of one pass or none: all of it is the pass
             begin, stop, count = 0.0, self.end, max(self.passes, 1)
         seen = (stop - begin) / count

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tkgen.emulate import Arg
+from tkgen.ir.types import Program
 from tkgen.remap import RemapCall, compose
 from tkgen.targets.model import Occupancy
 
@@ -27,8 +28,10 @@ class PredictError(Exception):
 class Workload:
     """A matrix product C[m, n] of `element_bytes` operands over `k`, computed by blocks of `block` elements.
 
-    `tiles` gives the (row, column) of the block tile that each linear block index computes; `repeats` how many tiles
-    a block computes one after another (more than 1 for persistent grids). `arguments` makes the kernel's arguments.
+    `pieces` gives, in launch order, the block tile that is worked on and the first K-step of the part of K that is
+    summed (0 where nothing is split), as (row, column, step); `piece_steps` is the length of that part. A block does
+    one piece, or `repeats` of them one after another. `zeroed_bytes` of output are cleared before the launch.
+    `arguments` makes the kernel's arguments.
     """
 
     name: str
@@ -45,8 +48,10 @@ class Workload:
     dtype: str
     element_bytes: int
     output_bytes: int
-    tiles: Sequence[tuple[int, int]] = field(repr=False)
+    pieces: Sequence[tuple[int, int, int]] = field(repr=False)
+    piece_steps: int
     repeats: int
+    zeroed_bytes: int
     arguments: Callable[[], Sequence[Arg]] = field(repr=False)
 
     @property
@@ -55,15 +60,10 @@ class Workload:
         return 2 * self.m * self.n * self.k
 
     @property
-    def flops_per_block(self) -> int:
-        """Matrix operations of one block tile, whole K-steps."""
+    def flops_per_piece(self) -> int:
+        """Matrix operations of one piece, whole K-steps."""
         rows, cols, step = self.block
-        return 2 * rows * cols * (-(-self.k // step) * step)
-
-    @property
-    def steps(self) -> int:
-        """K-steps of one tile."""
-        return -(-self.k // self.block[2])
+        return 2 * rows * cols * step * self.piece_steps
 
     @classmethod
     def of(cls, build: Build, sizes: Mapping[str, int] | None = None) -> Workload:
@@ -92,7 +92,8 @@ class Workload:
             }
             return [run.arguments(program, tensors, extents, scalars)]
 
-        blocks = grid[0]
+        pieces, piece_steps = _pieces(program, rows, cols, -(-k // program.block[2]))
+        output = program.accumulator.tensor.dtype.bytes
         return cls(
             name=build.spec.name,
             hsaco=build.hsaco,
@@ -107,8 +108,25 @@ class Workload:
             block=program.block,
             dtype=program.a.tensor.dtype.spelling,
             element_bytes=program.a.tensor.dtype.bytes,
-            output_bytes=program.accumulator.tensor.dtype.bytes,
-            tiles=compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap]).order(rows, cols),
-            repeats=-(-rows * cols // blocks),
+            output_bytes=output,
+            pieces=pieces,
+            piece_steps=piece_steps,
+            repeats=-(-len(pieces) // grid[0]),
+            zeroed_bytes=m * n * output if program.adds_to_output else 0,
             arguments=arguments,
         )
+
+
+def _pieces(program: Program, rows: int, cols: int, steps: int) -> tuple[list[tuple[int, int, int]], int]:
+    """Every piece of work in launch order, and the K-steps of one."""
+    remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap])
+    tiles = remap.order(rows, cols)
+    count = program.grid.count
+    match program.grid.name:
+        case "split_k":
+            part = steps // count
+            return [(r, c, i * part) for i in range(count) for r, c in tiles], part
+        case "stream_k":  # a run that reaches into the next tile counts for the one it begins in
+            run = -(-len(tiles) * steps // count)
+            return [(*tiles[at // steps], at % steps) for at in range(0, len(tiles) * steps, run)], run
+    return [(r, c, 0) for r, c in tiles], steps
