@@ -224,7 +224,8 @@ def random_program(seed: int, length: int = 120) -> list[int]:
 
 
 @pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx950"])
-def test_random_programs(assemble, target):
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 200), marks=pytest.mark.slow)])
+def test_random_programs(assemble, target, seeds):
     """Most of these stop at an illegal operand; skipping over it, the rest gets its turn."""
     path = assemble(
         frame.kernel("  s_nop 0\n" * 400, target, lds=1024, scratch=64 if target != "gfx90a" else 0, threads=128),
@@ -232,7 +233,7 @@ def test_random_programs(assemble, target):
     )
     base = load(path)
     start = base.kernel().entry
-    for seed in range(40):
+    for seed in seeds:
         words = random_program(seed)
         for _ in range(12):
             image = bytearray(base.image)
@@ -280,7 +281,7 @@ def test_broken_files(assemble):
         with pytest.raises(EmulateError):
             load(bad).kernel()
     rng = random.Random(5)
-    for _ in range(300):
+    for _ in range(100):
         broken = bytearray(data)
         for _ in range(rng.randrange(1, 8)):
             broken[rng.randrange(len(broken) if rng.random() < 0.5 else 1200)] = rng.getrandbits(8)
