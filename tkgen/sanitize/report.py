@@ -110,7 +110,7 @@ def _key(subject: Subject, seen: Seen) -> tuple[object, ...]:
     for access in (finding.first, finding.second):
         if access is not None:
             place = statement(subject, access)
-            line = place.line if place is not None else access.address
+            line = place.line if place is not None else 0 if subject.places else access.address
             if place is not None and subject.spec_line is not None:
                 line = subject.spec_line(place.line)
             places.append((place.file if place else "", line, access.access))
@@ -341,7 +341,9 @@ def _listing(subject: Subject, outcome: Outcome, access: Access) -> Span:
     line = int(np.searchsorted(starts, at)) + 1
     near = range(max(line - 20, 1), min(line + 20, len(starts)) + 1)
     text = {n: f"{base + 4 * starts[n - 1]:#x}: {program.text(starts[n - 1])}" for n in near}
-    return _line_span(SourceFile(subject.name, "\n".join(text.get(n, "") for n in range(1, near[-1] + 1))), line)
+    return _line_span(
+        SourceFile(f"{subject.name}, disassembled", "\n".join(text.get(n, "") for n in range(1, near[-1] + 1))), line
+    )
 
 
 def _iteration(finding: Finding) -> tuple[int, int]:
