@@ -169,6 +169,10 @@ def patched(assemble, words: list[int]) -> CodeObject:
         [0xD3E00000 | 0xF8, 0x1FFFFFFF & ~0x1C000000],  # a matrix instruction that runs past v255
         [0xC0100000 | 127 << 6, 0],  # s_load_dwordx16 into s127..
         [0x7E0202D5],  # an operand code that names nothing
+        [0xD0410000 | 200, 0x100 | 0x101 << 9],  # v_cmp_lt_f32_e64 into a constant
+        [0xD2890000 | 250, 0x100 | 0x80 << 9],  # v_readlane_b32 into a constant
+        [0x7E000500 | 200 << 17],  # v_readfirstlane_b32 into a constant
+        [0x7E00A200 | 4 << 17 | 5],  # v_swap_b32 with a scalar register
     ],
 )
 def test_encodings_with_operands_past_the_end(assemble, words):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgpack
-from elftools.common.exceptions import ELFError
+from elftools.common.exceptions import DWARFError, ELFError
 from elftools.elf.elffile import ELFFile
 
 from tkgen.emulate.errors import EmulateError
@@ -38,6 +38,7 @@ _MAX_KERNARG: Final = 1 << 16
 # What the readers of ELF, DWARF and msgpack raise on broken input.
 _BROKEN: Final = (
     ELFError,
+    DWARFError,
     struct.error,
     LookupError,
     ValueError,

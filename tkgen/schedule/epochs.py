@@ -376,7 +376,9 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
     role = next(r for r in program.roles if r.name == wave.role)
     holds: dict[tuple[str, int, int], tuple[int, int, int]] = {}  # (operand, fragment, slot) -> (tile, step, slice)
     filler: dict[tuple[str, int, int], Event] = {}
-    staged: dict[str, Event | None] = {}
+    staged: dict[str, Event] = {}  # the last fetch of each operand
+    unwritten: set[str] = set()  # operands whose last fetch is not yet in LDS
+    finished: set[tuple[int, int]] = set()  # fragments stored since they were zeroed
     sums: dict[tuple[int, int], set[tuple[int, int]]] = {}
     slices, buffers = program.a.slices, program.a.register_buffers
     all_fragments = {
@@ -388,14 +390,15 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
         match op.action:
             case Action.FETCH:
                 previous = staged.get(op.operand)
-                if previous is not None:
+                if previous and op.operand in unwritten and (previous.tile, previous.step) != (e.tile, e.step):
                     found.append(Conflict("staging", op.operand, previous, e, me, "overwritten"))
                 staged[op.operand] = e
+                unwritten.add(op.operand)
             case Action.WRITE:
                 source = staged.get(op.operand)
                 if source is None or (source.tile, source.step) != (e.tile, e.step):
                     found.append(Conflict("staging", op.operand, source, e, me, "other step"))
-                staged[op.operand] = None
+                unwritten.discard(op.operand)
             case Action.READ:
                 for fragment in op.rows or op.cols:
                     for t in op.slices:
@@ -404,6 +407,7 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
             case Action.ZERO:
                 for f in ((i, j) for i in op.rows for j in op.cols):
                     sums[f] = set()
+                    finished.discard(f)
             case Action.MULTIPLY:
                 for t in op.slices:
                     slot = (e.step * slices + t) % buffers
@@ -413,16 +417,18 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
                                 other = filler.get((name, fragment, slot))
                                 found.append(Conflict("register", name, other, e, me, f"{fragment} {t}"))
                     for f in ((i, j) for i in op.rows for j in op.cols):
-                        if f not in sums:
+                        if f not in sums or f in finished:
                             found.append(Conflict("zero", "", None, e, me, f"{f[0]} {f[1]}"))
                             sums[f] = set()
+                            finished.discard(f)
                         elif (e.step, t) in sums[f]:
                             found.append(Conflict("products", "", None, e, me, f"{f[0]} {f[1]} {e.step} {t} twice"))
                         sums[f].add((e.step, t))
             case Action.STORE:
                 wanted = {(s, t) for s in range(steps) for t in range(slices)}
                 for f in ((i, j) for i in op.rows for j in op.cols):
-                    missing = wanted - sums.pop(f, set())
+                    missing = wanted - sums.get(f, set())
+                    finished.add(f)
                     if missing:
                         s, t = min(missing)
                         found.append(Conflict("products", "", None, e, me, f"{f[0]} {f[1]} {s} {t} missing"))

@@ -50,7 +50,7 @@ def _rejected(candidate: Candidate, error: SpecError) -> Trial:
 
 
 def lower_bound(program: Program, target: Target, product: Product, sizes: Mapping[str, int]) -> float:
-    """Seconds that no kernel of this grid can beat: the matrix units of the busiest compute unit at the peak clock.
+    """Seconds that no kernel of this grid can beat: launching, then the busiest CU's matrix units at the peak clock.
 
     A compute unit gets at least the blocks divided by the compute units, rounded up; `persistent` and `stream_k` grids
     hand out tiles and K-steps instead.
@@ -62,7 +62,10 @@ def lower_bound(program: Program, target: Target, product: Product, sizes: Mappi
     share = tiles / product.compute_units
     busiest = share if program.grid.name == "stream_k" else float(-(-tiles // product.compute_units))
     rates = [i.flops_per_cycle for i in target.mfma_shapes(program.a.tensor.dtype.spelling)]
-    return busiest * 2 * rows * cols * (k / parts) / (max(rates) * target.simds_per_cu * product.clock_mhz * 1e6)
+    launches = 2 if program.adds_to_output else 1  # the output is cleared first where blocks add to it
+    launching = launches * target.timing.launch_us * 1e-6 if target.timing else 0.0
+    rate = max(rates) * target.simds_per_cu * product.clock_mhz * 1e6
+    return launching + busiest * 2 * rows * cols * (k / parts) / rate
 
 
 def measure(setting: Setting, candidate: Candidate) -> Trial:

@@ -54,6 +54,12 @@ bool describe(const Op& op, const Info& info, Use& use) {
     if (!formats || !legal_source(scale)) return false;
     use.add(scale, 1, 0);
   }
+  // Constants cannot be written; eight-bit destination fields can name them.
+  if (info.dst && op.dst >= SCALARS && op.dst < 256) return false;
+  if (info.flags & SWAPS) {
+    if (op.src[0] < 256) return false;
+    use.add(op.src[0], 1, Use::WRITES);
+  }
   if (info.flags & READS_DST) use.add(op.dst, info.dst, 0);
   if (info.dst) use.add(op.dst, info.dst, Use::WRITES);
   if (op.flags & F_SDST) use.add(op.sdst, 2, Use::WRITES);

@@ -23,6 +23,7 @@ enum InfoFlag : uint8_t {
   MEMORY = 2,      // goes through a memory queue
   MATRIX = 4,      // reads and writes all lanes whatever EXEC says
   CROSS_LANE = 8,  // reads or writes lanes that EXEC does not name
+  SWAPS = 32,      // also writes its first source, which must be a vector register
   SELECTS = 16,    // may ignore an undefined source: its result counts as defined
 };
 

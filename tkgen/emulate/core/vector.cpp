@@ -413,9 +413,9 @@ const Info TABLE[] = {
     SPECIAL(v_readfirstlane_b32, read_first_lane(w, op), 1, 1, 0, 0, CROSS_LANE),
     SPECIAL(v_readlane_b32, read_lane(w, op), 1, 1, 1, 0, CROSS_LANE),
     SPECIAL(v_writelane_b32, write_lane(w, op), 1, 1, 1, 0, READS_DST | CROSS_LANE),
-    SPECIAL(v_swap_b32, swap_rows(w, op), 1, 1, 0, 0, READS_DST),
-    SPECIAL(v_permlane16_swap_b32, swap_groups(w, op, 16), 1, 1, 0, 0, READS_DST),
-    SPECIAL(v_permlane32_swap_b32, swap_groups(w, op, 32), 1, 1, 0, 0, READS_DST),
+    SPECIAL(v_swap_b32, swap_rows(w, op), 1, 1, 0, 0, READS_DST | SWAPS),
+    SPECIAL(v_permlane16_swap_b32, swap_groups(w, op, 16), 1, 1, 0, 0, READS_DST | SWAPS),
+    SPECIAL(v_permlane32_swap_b32, swap_groups(w, op, 32), 1, 1, 0, 0, READS_DST | SWAPS),
     SPECIAL(v_cndmask_b32, select_lanes(w, op), 1, 1, 1, 0, SELECTS),
 
     // Conversions
