@@ -47,7 +47,7 @@ def test_mutants_end_in_a_spec_or_in_diagnostics_within_a_second(part: int, tmp_
     for _ in range(MUTANTS // 10):
         text = mutate(rng.choice(SPECS).read_text(), rng)
         path.write_text(text)
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             diagnostics = load(path).diagnostics
         except SpecError as error:
@@ -55,5 +55,5 @@ def test_mutants_end_in_a_spec_or_in_diagnostics_within_a_second(part: int, tmp_
             refused += 1
             assert diagnostics
         render_text(diagnostics)
-        assert time.perf_counter() - start < 1, text
+        assert time.process_time() - start < 1, text
     assert refused > 0

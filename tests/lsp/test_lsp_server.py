@@ -151,7 +151,7 @@ def test_broken_texts_break_nothing(editor: Editor) -> None:
     assert editor.codes(uri) == []
 
 
-HUGE = SPEC.replace("block 128 x 128", "block 1048576 x 1048576")
+HUGE = SPEC + "  schedule\n" + "    group load A B  read A B  multiply\n" * 12_000
 
 
 def test_a_spec_that_would_take_minutes_costs_the_deadline(tmp_path: Path) -> None:

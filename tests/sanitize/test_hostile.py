@@ -129,7 +129,6 @@ def _host_elf(good: bytes) -> bytes:
     return good[:18] + (62).to_bytes(2, "little") + good[20:]  # e_machine = EM_X86_64
 
 
-@pytest.mark.xfail(reason="the emulator's line table lets pyelftools' DWARFError pass", strict=False)
 def test_damaged_code_objects_never_crash(tmp_path: Path, hsaco: Path) -> None:
     good, rng = hsaco.read_bytes(), random.Random(0)
     path = tmp_path / "damaged.hsaco"
