@@ -176,11 +176,11 @@ def patched(assemble, words: list[int]) -> CodeObject:
     ],
 )
 def test_encodings_with_operands_past_the_end(assemble, words):
-    outcome = launch(
-        patched(assemble, words), grid=(1, 1, 1), block=(64, 1, 1), args=[Buffer(WORDS.copy()), Buffer(WORDS.copy())]
-    )
-    assert outcome.findings[0].kind in (Kind.ILLEGAL_OPERAND, Kind.UNKNOWN_INSTRUCTION)
-    assert outcome.findings[0].fatal
+    args = [Buffer(WORDS.copy()), Buffer(WORDS.copy())]
+    for watch in (False, True):
+        outcome = launch(patched(assemble, words), grid=(1, 1, 1), block=(64, 1, 1), args=args, watch=watch)
+        assert outcome.findings[-1].kind in (Kind.ILLEGAL_OPERAND, Kind.UNKNOWN_INSTRUCTION)
+        assert outcome.findings[-1].fatal
 
 
 def test_unknown_instruction_is_named(assemble):

@@ -201,6 +201,16 @@ def test_broadcast_of_blocks_and_lanes(assemble):
     np.testing.assert_array_equal(got, spread(op, (a @ b[[2, 2, 2, 2]].transpose(0, 2, 1) + c).astype(np.float32)))
 
 
+@pytest.mark.parametrize("name", ["v_mfma_f32_16x16x16_f16", "v_mfma_i32_16x16x32_i8"])
+def test_broadcast_of_blocks_that_a_shape_does_not_have(assemble, name):
+    """CBSZ and ABID name the eighth of one block; there is only the first to take."""
+    op = Mfma(name)
+    a, b, c = random_case(op)
+    packed = pack(op, op.a, encode(op.a, a, op.target)), pack(op, op.b, encode(op.b, b, op.target))
+    got = execute(assemble, op, *packed, spread(op, c), "cbsz:3 abid:7")
+    np.testing.assert_array_equal(got, spread(op, (a @ b.transpose(0, 2, 1) + c).astype(c.dtype)))
+
+
 def test_f64_negation(assemble):
     op = Mfma("v_mfma_f64_16x16x4_f64")
     a, b, c = random_case(op)

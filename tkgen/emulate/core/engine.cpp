@@ -105,7 +105,11 @@ void Engine::load() {
     Use use;
     use.info_flags = info->flags;
     const bool good = info->flags & MEMORY ? describe_memory(op, *info, launch.target, use) : describe(op, *info, use);
-    handlers_[i] = !good || !legal(use) ? illegal_instruction : op.flags & F_GDS ? unsupported_instruction : info->run;
+    if (!good || !legal(use)) {
+      handlers_[i] = illegal_instruction;  // and no registers: the referee must not follow operands that do not exist
+      continue;
+    }
+    handlers_[i] = op.flags & F_GDS ? unsupported_instruction : info->run;
     uses_[i] = use;
   }
 }

@@ -95,6 +95,12 @@ int swizzled_lane(int lane, int blgp) {  // BLGP: which lanes of B are read (not
   return lane;
 }
 
+// CBSZ makes groups of 2^CBSZ blocks share the block of A that ABID names; shapes with fewer blocks have no more to choose.
+int block_of_a(const Op& op, const Shape& s, int block) {
+  const int mask = (1 << op.cbsz) - 1;
+  return ((block & ~mask) | (op.abid & mask)) % s.blocks;
+}
+
 uint32_t raw(const Lanes* rows, int width, int lane, int element) {
   const int per_row = 32 / width;
   return rows[element / per_row].lo[lane] >> width * (element % per_row);
@@ -114,7 +120,7 @@ void gather(Wave& w, const Op& op, const Shape& s, int i, int block, Operand& ou
   const int smallest = smallest_exponent(w, type);
   Lanes rows[8];
   fetch_rows(w, op, i, (per_lane * width + 31) / 32, rows);
-  if (i == 0 && op.cbsz) block = (block & ~((1 << op.cbsz) - 1)) | (op.abid & ((1 << op.cbsz) - 1));
+  if (i == 0) block = block_of_a(op, s, block);
   for (int k = 0; k < s.k; ++k)
     for (int x = 0; x < size; ++x) {
       int lane = x + size * (block + s.blocks * (k / per_lane));
@@ -261,8 +267,7 @@ void multiply_i8(Wave& w, const Op& op, const Shape& s) {
   }
   alignas(64) uint32_t d[32][LANES];
   for (int block = 0; block < s.blocks; ++block) {
-    int block_a = block;
-    if (op.cbsz) block_a = (block & ~((1 << op.cbsz) - 1)) | (op.abid & ((1 << op.cbsz) - 1));
+    const int block_a = block_of_a(op, s, block);
     for (int i = 0; i < s.m; ++i)
       for (int j = 0; j < s.n; ++j) {
         int lane, r;
