@@ -48,6 +48,7 @@ __device__ inline void barrier() {
 /// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight.
 __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // lgkmcnt(0): clang 22 loses the fence's own wait at the head of some loops
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }

@@ -115,9 +115,15 @@ static constexpr __device__ kittens::device_only::coordinates<kittens::device_on
 static constexpr __device__ kittens::device_only::coordinates<kittens::device_only::read_block_size> blockDim{};
 static constexpr __device__ kittens::device_only::coordinates<kittens::device_only::read_grid_size> gridDim{};
 
-/// Meeting of all waves of the block. Orders LDS only: global loads stay in flight across it.
+/**
+ * Meeting of all waves of the block. Orders LDS only: global loads stay in flight across it.
+ *
+ * The wait for lgkmcnt(0) (gfx9 encoding) is spelled out: clang 22 takes the fence's own away at the head of a loop that is entered with
+ * no LDS access pending, although one may be when the loop comes round.
+ */
 __device__ __forceinline__ void __syncthreads() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+    __builtin_amdgcn_s_waitcnt(0xc07f);
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }
