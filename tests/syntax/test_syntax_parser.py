@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
