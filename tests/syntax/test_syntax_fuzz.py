@@ -41,7 +41,7 @@ def survives(data: bytes) -> None:
                 assert 0 <= span.start <= span.end <= len(span.file.text)
         shown = render_text(error.diagnostics, color=False, width=100)
         assert "\x1b" not in shown
-    assert time.process_time() - start < 1.0
+    assert time.process_time() - start < 2.0  # a second on an idle machine
 
 
 def mutant(text: str, rng: random.Random) -> bytes:
@@ -139,4 +139,4 @@ def test_ten_megabytes_from_disk(tmp_path: Path) -> None:
     start = time.process_time()
     with pytest.raises(SpecError):
         parse_path(tmp_path / "a.tk")
-    assert time.process_time() - start < 1.0
+    assert time.process_time() - start < 2.0  # a second on an idle machine
