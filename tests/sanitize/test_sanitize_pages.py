@@ -58,7 +58,7 @@ def test_the_wrong_kernel_is_found_out(code: str, tmp_path: Path) -> None:
     }
     assert found == {code}, result.output
     assert result.exit_code == (1 if code[0] == "E" else 0)
-    assert shown(result, tmp_path) == (GOLDEN / f"{code}.txt").read_text(), "run tests/sanitize/test_sanitize_pages.py to bless"
+    assert shown(result, tmp_path) == (GOLDEN / f"{code}.txt").read_text(), "run this file to bless"
 
 
 @pytest.mark.parametrize("code", CODES)
