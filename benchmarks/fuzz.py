@@ -344,7 +344,8 @@ def judge(made: Sample, schedules: int) -> tuple[str, str, int]:
     """The verdict on a spec, its detail, and the instructions emulated; what tkgen should not raise passes through."""
     from tkgen.api import load
     from tkgen.diagnostics import Severity, SpecError
-    from tkgen.run import check_sizes, interleavings, run, sizes
+    from tkgen.emulate import interleavings
+    from tkgen.run import check_sizes, run, sizes
 
     with tempfile.TemporaryDirectory(prefix="tkgen-fuzz-") as folder:
         path = Path(folder) / f"fuzz_{made.seed}.tk"

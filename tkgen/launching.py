@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tkgen.api import Spec, load
+from tkgen.emulate import interleavings
 from tkgen.regression import size_cases
-from tkgen.run import TORCH, Comparison, compare, interleavings, random_inputs, reference, scalar_values, sizes
+from tkgen.run import TORCH, Comparison, compare, random_inputs, reference, scalar_values, sizes
 from tkgen.run import run as emulate_once
 from tkgen.syntax import ast
 from tkgen.toolchain.compiler import ToolchainError

@@ -155,7 +155,8 @@ def _source(spec: Spec, generated: Path) -> str:
 def _numbers(
     path: Path, target: str | None, extents: Mapping[str, int], schedules: int, cxx: str | None, seed: int
 ) -> str:
-    from tkgen.run import interleavings, run
+    from tkgen.emulate import interleavings
+    from tkgen.run import run
 
     whole = load(path, None, target).program
     static: dict[str, int | None] = {

@@ -8,13 +8,15 @@ order in fp32 errs by at most K 2^-24 sum |a b| (Higham, Accuracy and Stability 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
 
-from tkgen.emulate import Buffer, Outcome, Policy, Scalar, Struct, launch
+from tkgen.emulate import Buffer, Outcome, Scalar, Struct, launch
+from tkgen.emulate import Interleaving as Interleaving
+from tkgen.emulate import interleavings as interleavings
 from tkgen.ir.types import DType, Program, Tensor
 
 if TYPE_CHECKING:
@@ -40,25 +42,6 @@ class Comparison:
     def right(self) -> bool:
         """Whether every element is within its bound."""
         return self.wrong == 0 and self.nan == 0
-
-
-@dataclass(frozen=True)
-class Interleaving:
-    """An order of the waves to try: a policy and the seed of its choices."""
-
-    policy: Policy = Policy.BARRIER
-    seed: int = 0
-
-    def __str__(self) -> str:
-        return self.policy.name.lower().replace("_", " ") + (f" {self.seed}" if self.policy is Policy.RANDOM else "")
-
-
-def interleavings(count: int) -> Iterator[Interleaving]:
-    """`count` of them: to the next barrier, round robin, adversarial, then random and adversarial ones by seed."""
-    fixed = [Interleaving(), Interleaving(Policy.ROUND_ROBIN), Interleaving(Policy.ADVERSARIAL)]
-    yield from fixed[:count]
-    for number in range(count - len(fixed)):
-        yield Interleaving((Policy.RANDOM, Policy.ADVERSARIAL)[number % 3 == 2], number + 1)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ def verify(
         AssertionError: numbers are wrong, or the referee found something; the message says what.
     """
     from tkgen.api import load
-    from tkgen.run import interleavings, run
+    from tkgen.emulate import interleavings
+    from tkgen.run import run
 
     base = load(path).program
     static: dict[str, int | None] = {}

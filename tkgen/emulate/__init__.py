@@ -12,6 +12,7 @@ from tkgen.emulate.code_object import CodeObject, Kernel, load
 from tkgen.emulate.errors import EmulateError
 from tkgen.emulate.findings import Access, Finding, Kind, Space
 from tkgen.emulate.launch import Policy, TraceRequest, launch
+from tkgen.emulate.orders import Interleaving, interleavings
 from tkgen.emulate.outcome import Outcome, Trace, Written
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "CodeObject",
     "EmulateError",
     "Finding",
+    "Interleaving",
     "Kernel",
     "Kind",
     "Outcome",
@@ -32,6 +34,7 @@ __all__ = [
     "Trace",
     "TraceRequest",
     "Written",
+    "interleavings",
     "launch",
     "load",
 ]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tkgen.diagnostics import Diagnostic, Severity
+from tkgen.emulate import interleavings
 from tkgen.emulate import launch as emulate
-from tkgen.run import interleavings
 from tkgen.sanitize.arguments import ArgumentError, named
 from tkgen.sanitize.report import Seen, diagnostics, in_order, is_spill, unwritten
 from tkgen.sanitize.subject import Launch, Subject
