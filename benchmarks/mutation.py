@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,9 +89,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--list", action="store_true", help="name what escaped and the false alarms")
     args = parser.parse_args()
+    found: list[Trial] = []
     with ProcessPoolExecutor(args.jobs) as pool:
-        tried = pool.map(trials, args.specs, [args.every] * len(args.specs), [args.orders] * len(args.specs))
-        found = [t for group in tried for t in group]
+        running = {pool.submit(trials, path, args.every, args.orders): path for path in args.specs}
+        for done in as_completed(running):
+            found += done.result()
+            print(f"{running[done].stem}: {len(done.result())} mutants", file=sys.stderr, flush=True)
+    found.sort(key=lambda trial: trial.spec)
     console = Console()
     for sort in ("escaped", "false alarm") if args.list else ():
         for t in (t for t in found if t.sort == sort):

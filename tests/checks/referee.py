@@ -11,13 +11,13 @@ from tkgen.api import Spec
 from tkgen.build import Build
 from tkgen.checks import check
 from tkgen.diagnostics import Severity
-from tkgen.emulate import EmulateError
+from tkgen.emulate import EmulateError, Outcome
 from tkgen.kittens import include_dir
 from tkgen.lower import lower
 from tkgen.run import Interleaving, run
 from tkgen.schedule import Plan, plan
 from tkgen.toolchain.compile import compile_device
-from tkgen.toolchain.compiler import ToolchainError
+from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.metadata import read_resources
 
@@ -51,7 +51,10 @@ class Referee:
         self.spec = spec
         self.orders = tuple(orders)
         self.compiler = find_compiler(spec.target)
+        # Registers that nothing set are undefined, and may happen to hold zero. With this they hold NaN.
+        self.strict = replace(self.compiler, command=(*self.compiler.command, "-ftrivial-auto-var-init=pattern"))
         self.verdicts: dict[str, str] = {}
+        self.stored = self._stored()  # bytes that the unchanged kernel stores
 
     def source(self, mutant: Plan) -> str:
         """The C++ of a plan."""
@@ -69,15 +72,23 @@ class Referee:
         return self.verdicts[source]
 
     def _run(self, mutant: Plan, source: str) -> str:
-        spec = replace(self.spec, plan=mutant, program=mutant.program)
         try:
-            made = compile_device(source, spec.target, self.compiler, include_dirs=[include_dir()])
+            build = self._build(mutant, source, self.compiler)
+            return self._tried(build, self.orders) or self._tried(
+                self._build(mutant, source, self.strict), self.orders[:1]
+            )
         except ToolchainError as error:
             return f"does not compile: {error.message}"
+
+    def _build(self, mutant: Plan, source: str, compiler: Compiler) -> Build:
+        spec = replace(self.spec, plan=mutant, program=mutant.program)
+        made = compile_device(source, spec.target, compiler, include_dirs=[include_dir()])
         assert made.asm is not None and made.hsaco is not None
         resources = next(iter(read_resources(made.hsaco).values()))
-        build = Build(spec, self.compiler, made.asm, made.hsaco, resources, None, made.seconds, False)
-        for order in self.orders:
+        return Build(spec, compiler, made.asm, made.hsaco, resources, None, made.seconds, False)
+
+    def _tried(self, build: Build, orders: Iterable[Interleaving]) -> str:
+        for order in orders:
             try:
                 result = run(build, order=order)
             except EmulateError as error:
@@ -86,4 +97,23 @@ class Referee:
                 return f"{order}: {result.outcome.findings[0].kind.name.lower()}"
             if not result.comparison.right:
                 return f"{order}: {result.comparison.wrong} of {result.comparison.elements} elements are wrong"
+            if (stored := stored_bytes(result.outcome)) > self.stored:
+                return f"{order}: {stored} bytes are stored, the output has {self.stored}"
         return ""
+
+    def _stored(self) -> int:
+        spec = self.spec
+        return stored_bytes(run(self._build(spec.plan, spec.source.text, self.compiler), order=self.orders[0]).outcome)
+
+
+WIDTHS = {"byte": 1, "short": 2, "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16}
+
+
+def stored_bytes(outcome: Outcome) -> int:
+    """Bytes that plain stores to global memory write, with every lane counted."""
+    total = 0
+    for name, count in outcome.opcodes.items():
+        match name.split("_"):
+            case ["global" | "buffer" | "flat", "store", width, *_]:
+                total += 64 * count * WIDTHS[width]
+    return total
