@@ -33,6 +33,17 @@ def test_every_mistake_of_the_hand_written_kernels_is_there() -> None:
     assert wrong == {spec.stem[:3] for spec in corpus.SPECS if spec.stem[0] == "k" and spec.stem[1:3].isdigit()}
 
 
+def test_every_mistake_says_what_to_do() -> None:
+    """A fix, or for bad syntax what was expected in its place."""
+    silent = [
+        f"{spec.stem}: {d.message}"
+        for spec in corpus.SPECS
+        for d in corpus.diagnosed(spec)
+        if not d.fix and not (d.code.startswith("E1") and d.primary and "expected" in d.primary.text + d.message)
+    ]
+    assert not silent
+
+
 FIXABLE = [spec for spec in corpus.SPECS if any(d.fix and d.fix.edits for d in corpus.diagnosed(spec))]
 
 

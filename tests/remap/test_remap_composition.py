@@ -33,13 +33,13 @@ def test_stages_apply_left_to_right():
 @pytest.mark.parametrize(
     ("calls", "message", "call", "parameter", "suggestion"),
     [
-        ([RemapCall("hilbrt")], "there is no remap `hilbrt`; there are `row_major`, ", 0, None, "hilbert"),
+        ([RemapCall("hilbrt")], "there is no remap `hilbrt`", 0, None, "hilbert"),
         ([RemapCall("qqq")], "there is no remap `qqq`", 0, None, None),
         ([GROUPED, CHUNKED], "`xcd` permutes the linear index, so it must stand before `group`", 1, None, None),
         ([GROUPED, RemapCall("row_major")], "`row_major` follows `group`: the index is placed", 1, None, None),
         ([RemapCall("group")], "`rows` of `group` is missing: height of a band in tiles", 0, "rows", None),
         ([RemapCall("group", {"rows": 0})], "`rows` of `group` is 0, it must be from 1 to 65536", 0, "rows", None),
-        ([RemapCall("group", {"row": 4})], "`group` has no parameter `row`; it takes `rows`", 0, "row", "rows"),
+        ([RemapCall("group", {"row": 4})], "`group` has no parameter `row`", 0, "row", "rows"),
         ([RemapCall("group", {"rows": True})], "`rows` of `group` must be a whole number, not True", 0, "rows", None),
         ([RemapCall("xcd", {"n": 8}, (8,))], "`n` of `xcd` is given twice", 0, "n", None),
         ([RemapCall("xcd", {}, (8, 4, 2))], "`xcd` takes `n`, `chunk`, but 3 values are given", 0, None, None),

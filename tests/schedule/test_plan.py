@@ -102,6 +102,18 @@ def test_written_barriers_can_be_left_to_tkgen() -> None:
     assert made.barriers_per_step == 1 and not made.conflicts()
 
 
+def test_a_written_schedule_computes_its_indices() -> None:
+    lines = """  schedule barriers auto waits auto
+    group load A[k+1] B[k+1]
+    group read A({}) B  wait lds {}  multiply
+"""
+    computed = planned(buffers=2, extra="  param LAST = 1\n" + lines.format("0..LAST-1", "min(LAST, 0)"))
+    assert computed.to_text() == planned(buffers=2, extra=lines.format("0..0", "0")).to_text()
+    with pytest.raises(SpecError) as caught:
+        planned(buffers=2, extra=lines.format("0..LAST", "0"))
+    assert [d.code for d in caught.value.diagnostics] == ["E200"]
+
+
 def test_phases_of_a_written_schedule_are_programs_of_their_own() -> None:
     text = """  phase waves 2..3 by 1 cluster
   schedule

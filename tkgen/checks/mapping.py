@@ -90,8 +90,7 @@ def _parts(plan: Plan) -> Iterator[Diagnostic]:
 def _remap(program: Program) -> Iterator[Diagnostic]:
     calls = [RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap]
     for problem in problems(calls):
-        near = f"; did you mean `{problem.suggestion}`?" if problem.suggestion else ""
-        yield Diagnostic("E601", problem.message + near, Label(program.remap[problem.call].span))
+        yield Diagnostic("E601", problem.message, Label(program.remap[problem.call].span), fix=Fix(problem.remedy))
 
 
 def grid(program: Program) -> tuple[int, int] | None:
@@ -168,12 +167,13 @@ def _cover(program: Program) -> Iterator[Diagnostic]:
     twice = sorted(t for t, n in counts.items() if n > 1)
     span = Label(acc.span, f"{acc.fragments[0]} x {acc.fragments[1]} fragments of {acc.tile[0]} x {acc.tile[1]} a wave")
     other = (Label(program.compute.span, "waves"),)
+    fix = Fix("choose waves and fragments whose product is the block")
     if outside:
-        yield Diagnostic("E602", f"tile {outside[0]} of the output lies outside the block", span, other)
+        yield Diagnostic("E602", f"tile {outside[0]} of the output lies outside the block", span, other, (), fix)
     if missing:
-        yield Diagnostic("E602", f"no wave computes tile {missing[0]} of the block", span, other)
+        yield Diagnostic("E602", f"no wave computes tile {missing[0]} of the block", span, other, (), fix)
     if twice:
-        yield Diagnostic("E602", f"{counts[twice[0]]} waves compute tile {twice[0]} of the block", span, other)
+        yield Diagnostic("E602", f"{counts[twice[0]]} waves compute tile {twice[0]} of the block", span, other, (), fix)
 
 
 def _stores(plan: Plan) -> Iterator[Diagnostic]:
@@ -186,6 +186,7 @@ def _stores(plan: Plan) -> Iterator[Diagnostic]:
             f"fragment ({i}, {j}) of the output is {what}",
             Label(statement(plan.program, "store")),
             (Label(plan.program.accumulator.span, "every fragment is stored once"),),
+            fix=Fix("store it once" if int(times) else "store it"),
         )
 
 

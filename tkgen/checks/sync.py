@@ -148,6 +148,7 @@ def _phases(plan: Plan) -> Iterator[Diagnostic]:
                 "E309",
                 f"the phase shifts wave {phase.last}, but the block has {program.waves} waves",
                 Label(phase.span, f"waves are 0..{program.waves - 1}"),
+                fix=Fix(f"shift waves among 0..{program.waves - 1}"),
             )
         elif shifts != {0} and 0 not in shifts:
             yield Diagnostic(

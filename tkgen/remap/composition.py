@@ -21,14 +21,20 @@ _VECTOR_FROM = 1 << 13
 
 
 class RemapError(Exception):
-    """A composition that cannot be: which call (0-based), which of its parameters if one, and a near name if any."""
+    """A composition that cannot be: which call (0-based), which of its parameters if one, and a near name if any.
 
-    def __init__(self, message: str, call: int, parameter: str | None = None, suggestion: str | None = None):
+    `remedy` says what to write instead.
+    """
+
+    def __init__(
+        self, message: str, call: int, remedy: str, *, parameter: str | None = None, suggestion: str | None = None
+    ):
         self.message = message
+        self.remedy = f"did you mean `{suggestion}`?" if suggestion else remedy
         self.call = call
         self.parameter = parameter
         self.suggestion = suggestion
-        super().__init__(message)
+        super().__init__(f"{message}; {self.remedy}")
 
 
 @dataclass(frozen=True)
@@ -181,10 +187,12 @@ def problems(calls: Sequence[RemapCall]) -> list[RemapError]:
         spec = REMAPS.get(call.name)
         if spec is None:
             near = _near(call.name, REMAPS)
-            found.append(RemapError(f"there is no remap `{call.name}`; there are {_listed(REMAPS)}", i, None, near))
+            remedy = f"the remaps are {_listed(REMAPS)}"
+            found.append(RemapError(f"there is no remap `{call.name}`", i, remedy, suggestion=near))
             continue
         if placement is not None:
-            found.append(RemapError(_after_placement(spec, placement), i))
+            remedy = f"write it before `{placement}`" if isinstance(spec, Permutation) else "keep one of the two"
+            found.append(RemapError(_after_placement(spec, placement), i, remedy))
         elif isinstance(spec, Placement):
             placement = call.name
         found.extend(_argument_problems(i, call, spec))
@@ -205,19 +213,24 @@ def _argument_problems(i: int, call: RemapCall, spec: RemapSpec) -> list[RemapEr
     names = [p.name for p in spec.parameters]
     if len(call.positional) > len(names):
         takes = f"takes {_listed(names)}" if names else "takes no arguments"
-        found.append(RemapError(f"`{spec.name}` {takes}, but {len(call.positional)} values are given", i))
+        found.append(
+            RemapError(f"`{spec.name}` {takes}, but {len(call.positional)} values are given", i, "leave some out")
+        )
     by_position = dict(zip(names, call.positional, strict=False))
     for name in call.args:
         if name not in names:
-            takes = f"; it takes {_listed(names)}" if names else ""
-            found.append(RemapError(f"`{spec.name}` has no parameter `{name}`{takes}", i, name, _near(name, names)))
+            remedy = f"it takes {_listed(names)}" if names else "it takes none"
+            message = f"`{spec.name}` has no parameter `{name}`"
+            found.append(RemapError(message, i, remedy, parameter=name, suggestion=_near(name, names)))
         elif name in by_position:
-            found.append(RemapError(f"`{name}` of `{spec.name}` is given twice", i, name))
+            found.append(RemapError(f"`{name}` of `{spec.name}` is given twice", i, "keep one of them", parameter=name))
     given = {**by_position, **call.args}
     for parameter in spec.parameters:
-        message = _value_problem(parameter, given)
-        if message:
-            found.append(RemapError(f"`{parameter.name}` of `{spec.name}` {message}", i, parameter.name))
+        problem = _value_problem(parameter, given)
+        if problem:
+            remedy = f"write `{parameter.name} = N` with {parameter.minimum} to {parameter.maximum} for N"
+            message = f"`{parameter.name}` of `{spec.name}` {problem}"
+            found.append(RemapError(message, i, remedy, parameter=parameter.name))
     return found
 
 

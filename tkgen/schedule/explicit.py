@@ -37,7 +37,12 @@ def bodies(program: Program) -> tuple[tuple[Body, ...], bool, bool] | None:
             if value is not None:
                 if value.id not in ("auto", "manual"):
                     errors.append(
-                        Diagnostic("E216", f"`{option} {value.id}`: it is `auto` or `manual`", Label(value.span))
+                        Diagnostic(
+                            "E216",
+                            f"`{option}` cannot be `{value.id}`",
+                            Label(value.span),
+                            fix=Fix("write `auto` or `manual`"),
+                        )
                     )
                 auto[option] |= value.id == "auto"
         result.append(Body(role.name, tuple(_ops(program, role, block, auto["barriers"], errors))))
@@ -95,16 +100,19 @@ def _op(program: Program, role: Role, item: ast.ScheduleOp) -> Op:
             return Op(Action.BARRIER, span=item.span)
         case ast.Wait(counter=counter, count=count):
             if counter.id not in COUNTERS:
-                raise _error(f"`wait {counter.id}`: the counters are `vm` (global) and `lds`", counter.span)
+                raise _error(f"there is no counter `{counter.id}`", counter.span, "write `vm` (global) or `lds`")
             return Op(Action.WAIT, counter=counter.id, count=_number(count), span=item.span)
         case ast.Priority(level=level):
             value = LEVELS.get(level.id, -1) if isinstance(level, ast.Name) else _number(level)
             if not 0 <= value <= 3:
-                raise _error("a priority is `low`, `high` or 0..3", level.span)
+                raise _error("there is no such priority", level.span, "write `low`, `high` or a number 0..3")
             return Op(Action.PRIORITY, count=value, span=item.span)
         case ast.Multiply(rows=rows, cols=cols, slices=slices):
             if not role.multiplies:
-                raise _error(f"role `{role.name}` has no accumulators to multiply into", item.span, "E401")
+                raise _error(
+                    f"role `{role.name}` has no accumulators to multiply into", item.span,
+                    f"accumulators belong to role `{program.compute.name}`; leave `multiply` to its schedule", "E401",
+                )  # fmt: skip
             shape = program.accumulator.fragments
             return Op(
                 Action.MULTIPLY,
@@ -121,19 +129,30 @@ def _op(program: Program, role: Role, item: ast.ScheduleOp) -> Op:
 def _move(program: Program, role: Role, move: ast.Move) -> Op:
     names = [o.name for o in program.operands]
     if move.name.id not in names:
-        raise _error(f"`{move.name.id}` is no operand of the product ({names[0]}, {names[1]})", move.name.span, "E200")
+        raise _error(
+            f"`{move.name.id}` is no operand of the product", move.name.span,
+            f"the operands are `{names[0]}` and `{names[1]}`", "E200",
+        )  # fmt: skip
     operand = program.operand(move.name.id)
     offset = move.step.offset if move.step else 0
     action = Action(move.action)
     if action is not Action.READ:
         if move.frags or move.slices:
-            raise _error("only `read` takes fragments and slices: a whole tile moves to LDS", move.span)
+            raise _error(
+                "only `read` takes fragments and slices: a whole tile moves to LDS", move.span, "leave them out"
+            )
         if operand.name not in role.loads:
-            raise _error(f"role `{role.name}` does not load `{operand.name}`", move.span, "E401")
+            owner = next((r.name for r in program.roles if operand.name in r.loads), None)
+            fix = f"role `{owner}` loads it; leave it to its schedule, or" if owner else "for it to do so,"
+            fix += f" write `load {operand.name}` in role `{role.name}`"
+            raise _error(f"role `{role.name}` does not load `{operand.name}`", move.span, fix, "E401")
         return Op(action, operand.name, offset, span=move.span)
     if not role.multiplies:
         raise _error(
-            f"role `{role.name}` reads `{operand.name}` to registers that it never multiplies", move.span, "E401"
+            f"role `{role.name}` reads `{operand.name}` to registers that it never multiplies",
+            move.span,
+            f"a register tile belongs to one role; role `{program.compute.name}` multiplies, so it must read",
+            "E401",
         )
     fragments = _range(move.frags, operand.fragments, f"fragment of {operand.name}")
     is_a = operand is program.a
@@ -155,7 +174,10 @@ def _range(index: ast.Index | None, count: int, what: str) -> tuple[int, ...]:
     last = first if index.last is None else _number(index.last)
     if not 0 <= first <= last < count:
         raise _error(
-            f"{what} {index.span.text} is out of range: there are {count} (0..{count - 1})", index.span, "E217"
+            f"{what} {index.span.text} is out of range: there are {count} (0..{count - 1})",
+            index.span,
+            f"write one of 0..{count - 1}, or `*` for all",
+            "E217",
         )
     return tuple(range(first, last + 1))
 
@@ -163,8 +185,8 @@ def _range(index: ast.Index | None, count: int, what: str) -> tuple[int, ...]:
 def _number(expr: ast.Expr) -> int:
     if isinstance(expr, ast.Number) and isinstance(expr.value, int):
         return expr.value
-    raise _error("a plain number is expected in a schedule", expr.span)
+    raise _error("a plain number is expected in a schedule", expr.span, "write the number itself")
 
 
-def _error(message: str, span: Span, code: str = "E216") -> SpecError:
-    return SpecError(Diagnostic(code, message, Label(span)))
+def _error(message: str, span: Span, fix: str, code: str = "E216") -> SpecError:
+    return SpecError(Diagnostic(code, message, Label(span), fix=Fix(fix)))

@@ -57,7 +57,12 @@ def preset(program: Program) -> Preset:
         )
     obstacle = OBSTACLES[name](program)
     if obstacle:
-        raise SpecError(Diagnostic("E216", f"`schedule {name}` cannot be made here: {obstacle}", Label(span)))
+        raise SpecError(
+            Diagnostic(
+                "E216", f"`schedule {name}` cannot be made here: {obstacle}", Label(span),
+                fix=Fix("write `schedule auto`, which takes the best that can be made"),
+            )
+        )  # fmt: skip
     return PRESETS[name](program, "the spec asks for it")
 
 

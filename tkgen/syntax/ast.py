@@ -330,7 +330,7 @@ class Barrier(Node):
 
 @dataclass(frozen=True)
 class Priority(Node):
-    """`priority high` (3), `priority low` (0) or `priority 0..3`, for the rest of the cluster it stands in."""
+    """`priority high` (1), `priority low` (0) or `priority 0..3`, for the rest of the cluster it stands in."""
 
     level: Expr
 

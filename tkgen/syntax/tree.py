@@ -74,12 +74,13 @@ class TreeBuilder:
             digits = token.lstrip("0") or "0"
             value = int(digits) if len(digits) <= 10 else MAX_INT + 1
             if value > MAX_INT:
-                self.error("E105", "this number is out of range", span, f"the largest is {MAX_INT}")
+                self.error("E105", "this number is out of range", span, "too large", Fix(f"the largest is {MAX_INT}"))
                 value = MAX_INT
         else:
             value = float(token)
             if math.isinf(value):
-                self.error("E105", "this number is out of range", span, "more than a 64-bit float can hold")
+                self.error("E105", "this number is out of range", span, "more than a 64-bit float can hold",
+                           Fix("write a smaller one"))  # fmt: skip
                 value = 0.0
         return ast.Number(span, -value if sign == "-" else value)
 
@@ -176,10 +177,12 @@ class TreeBuilder:
     def _binding(self, node: Branch, dynamic: bool) -> ast.Binding:
         name, value = self.name(node.children[0]), self.expr(node.children[1])
         if name.id == "dynamic":
-            self.error("E108", "`dynamic` is a reserved word", name.span, "no dimension can have this name")
+            self.error("E108", "`dynamic` is a reserved word", name.span, "no dimension can have this name",
+                       Fix("give it another name"))  # fmt: skip
         if isinstance(value, ast.Name) and value.id == "dynamic":
             if not dynamic:
-                self.error("E101", "a parameter needs a number", value.span, "only `dims` can be `dynamic`")
+                self.error("E101", "a parameter needs a number", value.span, "only `dims` can be `dynamic`",
+                       Fix("give it a number, or declare it with `dims`"))  # fmt: skip
             return ast.Binding(self.span(node), name, None)
         return ast.Binding(self.span(node), name, value)
 
@@ -310,7 +313,8 @@ class TreeBuilder:
             fix = Fix("drop the name or the lines")
             self.error("E109", "a preset schedule has no lines", preset.span, "tkgen builds this schedule itself", fix)
         if not preset and not has_lines:
-            self.error("E102", "`schedule` has no lines", self.span(head), "lines must follow, indented further")
+            self.error("E102", "`schedule` has no lines", self.span(head), "lines must follow, indented further",
+                       Fix("write its clusters, or name a schedule: `schedule auto`"))  # fmt: skip
         given = self.options(t for t in head.children if isinstance(t, Tree))
         return ast.Schedule(
             self.span(head),
