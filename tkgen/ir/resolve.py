@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import gcd
 from typing import TypeVar
@@ -140,7 +140,9 @@ class _Resolver:
         match expr:
             case ast.Number(value=value):
                 if not isinstance(value, int):
-                    raise self.error("E203", f"a size is a whole number, not {value}", expr.span)
+                    raise self.error(
+                        "E203", f"a size is a whole number, not {value}", expr.span, fix=f"write {round(value)}"
+                    )
                 return value
             case ast.Name(id=name):
                 if name in self.broken:
@@ -160,6 +162,7 @@ class _Resolver:
                         f"`{name}` is dynamic, so it cannot size anything at build time",
                         expr.span,
                         secondary=(Label(self.declared[name], "dynamic"),),
+                        fix=f"give `{name}` a size, or use a `param`",
                     )
                 return size
             case ast.Binary(op=op, left=left, right=right):
@@ -188,7 +191,9 @@ class _Resolver:
             case "*":
                 return left * right
         if right == 0:
-            raise self.error("E203", "division by zero", expr.span)
+            raise self.error(
+                "E203", "division by zero", expr.span, "the divisor is 0", fix="give the divisor another value"
+            )
         if op == "%":
             return left % right
         if left % right:
@@ -201,12 +206,22 @@ class _Resolver:
             )
         return left // right
 
+    @staticmethod
+    def _slices(step: int, base: int) -> str:
+        """Which slices a K-step admits, for a fix."""
+        fit = [n for n in range(base, step + 1, base) if step % n == 0]
+        if fit:
+            return f"use a slice of {' or '.join(map(str, fit))}"
+        return f"make the K-step a multiple of {base}"
+
     def positive(self, expr: ast.Expr, what: str) -> int:
         value = self.number(expr)
         if value <= 0:
-            raise self.error("E203", f"{what} must be positive, not {value}", expr.span)
+            raise self.error("E203", f"{what} must be positive, not {value}", expr.span, fix="write 1 or more")
         if value >= 1 << 31:
-            raise self.error("E203", f"{what} must fit 31 bits, {value} does not", expr.span)
+            raise self.error(
+                "E203", f"{what} must fit 31 bits, {value} does not", expr.span, fix=f"write less than {1 << 31}"
+            )
         return value
 
     def dtype(self, name: ast.Name) -> DType:
@@ -248,6 +263,7 @@ class _Resolver:
                 self.kernel.name.span,
                 "no dimension or parameter of that name",
                 notes=(f"it has {', '.join(sorted(self.values)) or 'none'}",),
+                fix="leave it out, or name one of these",
             )
         for statement in flatten(body):
             match statement:
@@ -270,11 +286,23 @@ class _Resolver:
         if name in self.defines:
             value = self.defines[name]
             if value is not None and not 0 < value < 1 << 31:
-                raise self.error("E210", f"-D {name}={value} is no size", binding.span, "must be positive, 31 bits")
+                raise self.error(
+                    "E210",
+                    f"-D {name}={value} is no size",
+                    binding.span,
+                    "must be positive, 31 bits",
+                    fix=f"give `{name}` a number from 1 to {(1 << 31) - 1}",
+                )
         else:
             value = None if binding.value is None else self.positive(binding.value, f"`{name}`")
         if value is None and isinstance(statement, ast.Param):
-            raise self.error("E210", f"parameter `{name}` cannot be dynamic", binding.span, "a parameter, not a dim")
+            raise self.error(
+                "E210",
+                f"parameter `{name}` cannot be dynamic",
+                binding.span,
+                "a parameter, not a dim",
+                fix=f"give it a number: -D {name}=...",
+            )
         self.values[name] = value
         self.broken.discard(name)
         if isinstance(statement, ast.Dims):
@@ -298,17 +326,24 @@ class _Resolver:
                 )
             dims.append(self.dims[extent.id])
         if len(dims) > 2:
-            raise self.error("E209", f"`{statement.name.id}` has {len(dims)} dimensions, at most 2", statement.span)
+            raise self.error(
+                "E209",
+                f"`{statement.name.id}` has {len(dims)} dimensions, at most 2",
+                statement.span,
+                fix="write a kernel of one matrix, and launch it once for each of a batch",
+            )
         self.tensors[statement.name.id] = Tensor(statement.name.id, dtype, tuple(dims), statement.span)
 
     def scalar(self, statement: ast.Scalar) -> None:
         self.declare(statement.name)
         dtype = self.dtype(statement.dtype)
         if dtype is not DType.F32:
-            raise self.error("E204", f"a scalar is f32, not {dtype.spelling}", statement.dtype.span)
+            raise self.error("E204", f"a scalar is f32, not {dtype.spelling}", statement.dtype.span, fix="write `f32`")
         default = statement.default
         if default is not None and not isinstance(default, ast.Number):
-            raise self.error("E203", "the default of a scalar is a number", default.span)
+            raise self.error(
+                "E203", "the default of a scalar is a number", default.span, fix="write a number, or leave it out"
+            )
         value = None if default is None else float(default.value)
         self.scalars[statement.name.id] = ScalarArg(statement.name.id, dtype, value, statement.span)
 
@@ -341,6 +376,7 @@ class _Resolver:
                 extra.span,
                 "a second one",
                 secondary=(Label(accumulate.span, "the first"),),
+                fix="write a kernel for each product",
             )
         output = self.tensor_named(accumulate.name, "`accumulate`")
         if len(output.dims) != 2 or output.dims[0] == output.dims[1]:
@@ -348,6 +384,7 @@ class _Resolver:
                 "E209",
                 f"the output `{output.name}` needs two different dimensions",
                 accumulate.name.span,
+                fix="declare it as rows and columns, `[M, N]`",
                 secondary=(Label(output.span, "declared here"),),
                 notes=("give equal sizes two names: `dims M = 8192, N = 8192`",),
             )
@@ -380,10 +417,36 @@ class _Resolver:
             phases=self.phases(everything),
             unroll=next((self.positive(u.count, "unroll") for u in self.all(ast.Unroll, everything)), None),
             targets=tuple(n.id for t in self.all(ast.Targets, everything) for n in t.names),
-            schedule=next(iter(self.all(ast.Schedule, (s for s in body if not isinstance(s, ast.Role)))), None),
+            schedule=self.schedule(s for s in body if not isinstance(s, ast.Role)),
             unused=tuple(self.unused(everything, operands, steps, output)),
             spans=spans,
         )
+
+    def schedule(self, body: Iterable[ast.Statement]) -> ast.Schedule | None:
+        """The `schedule` block of a kernel or role, its expressions replaced by their values."""
+
+        def value(expr: ast.Expr) -> ast.Number:
+            return expr if isinstance(expr, ast.Number) else ast.Number(expr.span, self.number(expr))
+
+        def index(at: ast.Index | None) -> ast.Index | None:
+            if at is None:
+                return None
+            return replace(at, first=at.first and value(at.first), last=at.last and value(at.last))
+
+        def op(item: ast.ScheduleOp) -> ast.ScheduleOp:
+            match item:
+                case ast.Move():
+                    return replace(item, frags=index(item.frags), slices=index(item.slices))
+                case ast.Multiply():
+                    return replace(item, rows=index(item.rows), cols=index(item.cols), slices=index(item.slices))
+                case ast.Wait():
+                    return replace(item, count=value(item.count))
+            return item
+
+        found = next(iter(self.all(ast.Schedule, body)), None)
+        if found is None:
+            return None
+        return replace(found, clusters=tuple(replace(c, ops=tuple(map(op, c.ops))) for c in found.clusters))
 
     # ------------------------------------------------------------ waves and roles
 
@@ -425,10 +488,11 @@ class _Resolver:
                         f"{shape[0]} x {shape[1]} is {shape[0] * shape[1]} waves, the role has {last - first + 1}",
                         role.span if role.shape is None else role.shape[0].span.to(role.shape[1].span),
                         secondary=(Label(role.waves.span, f"{last - first + 1} waves"),),
+                        fix="make the two agree",
                     )
             elif multiplies:
                 shape = self.split(last - first + 1, block, tile)
-            schedule = next(iter(self.all(ast.Schedule, role.body)), None)
+            schedule = self.schedule(role.body)
             stores = any(isinstance(s, ast.Store) for s in flatten(role.body))
             resolved.append(
                 Role(role.name.id, first, last, shape if multiplies else None, (), last - first + 1, stores, schedule,
@@ -445,13 +509,20 @@ class _Resolver:
     def wave_range(self, waves: ast.WaveRange) -> tuple[int, int]:
         first, last = self.number(waves.first), self.number(waves.last)
         if first < 0 or last < first:
-            raise self.error("E214", f"{first}..{last} is no range of waves", waves.span)
+            raise self.error(
+                "E214", f"{first}..{last} is no range of waves", waves.span, fix="write the first wave, then the last"
+            )
         self.wave_limit(last + 1, waves.span)
         return first, last
 
     def wave_limit(self, waves: int, span: Span) -> None:
         if waves > MAX_WAVES:
-            raise self.error("E214", f"{waves} waves, but a block has at most {MAX_WAVES} (1024 threads)", span)
+            raise self.error(
+                "E214",
+                f"{waves} waves, but a block has at most {MAX_WAVES} (1024 threads)",
+                span,
+                fix=f"use {MAX_WAVES} waves or fewer, each with more or larger fragments",
+            )
 
     def partition(self, roles: list[Role]) -> None:
         """Every wave 0..last belongs to exactly one role."""
@@ -464,6 +535,7 @@ class _Resolver:
                         f"wave {wave} has two roles, `{owner[wave].name}` and `{role.name}`",
                         role.span,
                         secondary=(Label(owner[wave].span, "also here"),),
+                        fix="give every wave one role: let one range end where the next begins",
                     )
                 owner[wave] = role
         idle = [w for w in range(max(owner)) if w not in owner]
@@ -579,13 +651,15 @@ class _Resolver:
             register_buffers = self.positive(registers.buffers, "buffers") if registers and registers.buffers else 1
             if register_buffers > 2 and registers:
                 raise self.error("E208", "registers are buffered once or twice", registers.span,
-                                 notes=("a third register buffer would only hold what LDS holds already",))  # fmt: skip
+                                 notes=("a third register buffer would only hold what LDS holds already",),
+                                 fix="write `buffers 2`")  # fmt: skip
             base = accumulator.mfma[0]  # register tiles are whole base tiles of the matrix instruction's side
             if block[2] % slice_ or slice_ % base:
                 raise self.error(
                     "E208",
                     f"a slice of {slice_} does not divide the K-step of {block[2]} into multiples of {base}",
                     slice_at.span if slice_at else self.all(ast.Block, everything)[0].step.span,
+                    fix=self._slices(block[2], base),
                 )
             result.append(
                 Operand(
@@ -601,6 +675,7 @@ class _Resolver:
                     fragments=accumulator.fragments[axis],
                     fragment_extent=accumulator.tile[axis],
                     span=shared.span,
+                    registers_span=registers.span if registers else None,
                 )
             )
         a, b = result
@@ -610,6 +685,7 @@ class _Resolver:
                 next(s.span for s in self.all(ast.Registers, everything)),
                 notes=(f"{a.name}: slice {a.slice}, buffers {a.register_buffers}; "
                        f"{b.name}: slice {b.slice}, buffers {b.register_buffers}",),
+                fix=f"write one line for both: `registers {a.name}, {b.name} slice {min(a.slice, b.slice)} ...`",
             )  # fmt: skip
         return a, b
 
@@ -622,6 +698,7 @@ class _Resolver:
             raise self.error(
                 "E202", f"two `{kind.__name__.lower()}` lines for `{tensor.name}`", found[1].span, "again here",  # type: ignore[attr-defined]
                 secondary=(Label(found[0].span, "first here"),),  # type: ignore[attr-defined]
+                fix="keep one of them",
             )  # fmt: skip
         if not found and keyword:
             raise self.error(
@@ -670,11 +747,13 @@ class _Resolver:
                 secondary=(Label(a.span, "the left factor"), Label(b.span, "the right factor")),
                 notes=("the left factor has the output's first dimension, the right one its second, "
                        "and both have one contracted dimension in common",),
+                fix=f"change the dimensions of `{a.name}`, `{b.name}` or `{output.name}`, or the order of the factors",
             )  # fmt: skip
         if a.dtype is not b.dtype:
             raise self.error(
                 "E204", f"one product of {a.dtype.spelling} and {b.dtype.spelling}: no MFMA mixes them", at.span,
                 secondary=(Label(a.span, a.dtype.spelling), Label(b.span, b.dtype.spelling)),
+                fix=f"make both {a.dtype.spelling} or both {b.dtype.spelling}",
             )  # fmt: skip
         return shared[0]
 
@@ -721,7 +800,14 @@ class _Resolver:
                 loaded = tuple(names)
             by = {self.positive(load.by, "the group") for load in found if load.by}
             if len(by) > 1:
-                raise self.error("E214", "the loads of one role run in groups of one size", found[1].span)
+                raise self.error(
+                    "E214",
+                    "the loads of one role run in groups of one size",
+                    found[1].span,
+                    "another size",
+                    secondary=(Label(found[0].span, "the first"),),
+                    fix="write one `load` line for all",
+                )
             group = by.pop() if by else len(role.waves)
             result.append(Role(role.name, role.first, role.last, role.shape, loaded, group, role.stores or not roles,
                                role.schedule, role.span, found[0].span if found else None))  # fmt: skip
@@ -800,7 +886,9 @@ class _Resolver:
         if name in ("add", "bias"):
             head = args.pop(0)
             if not isinstance(head, ast.Name):
-                raise self.error("E211", f"the first argument of `{name}` is a tensor", head.span)
+                raise self.error(
+                    "E211", f"the first argument of `{name}` is a tensor", head.span, fix="name a `global`"
+                )
             tensor = self.tensor_named(head, f"`{name}`")
             wanted = (output.dims,) if name == "add" else ((output.dims[0],), (output.dims[1],))
             if tensor.dims not in wanted:
@@ -808,6 +896,7 @@ class _Resolver:
                     "E211", f"`{name}({tensor.name})` needs a tensor shaped "
                     + " or ".join(f"[{', '.join(d.name for d in w)}]" for w in wanted), head.span,
                     secondary=(Label(tensor.span, "declared here"),),
+                    fix="use a `global` of that shape" + (", or `add` for a whole matrix" * (name == "bias")),
                 )  # fmt: skip
         factor: float | str | None = None
         if args:
@@ -845,7 +934,8 @@ class _Resolver:
         wanted = 0 if call.name.id == "linear" else 1
         if len(values) != wanted or any(n.id != "blocks" for n, _ in call.keywords):
             raise self.error(
-                "E212", f"`{call.name.id}` takes {'no argument' if not wanted else 'the number of blocks'}", call.span
+                "E212", f"`{call.name.id}` takes {'no argument' if not wanted else 'the number of blocks'}", call.span,
+                fix=f"write `grid {call.name.id}`" if not wanted else f"write `grid {call.name.id}(blocks = 304)`",
             )  # fmt: skip
         return GridKind(call.name.id, self.positive(values[0], "blocks") if values else 0, call.span)
 
@@ -863,7 +953,7 @@ class _Resolver:
         for occupancy in self.all(ast.Occupancy, everything):
             value = self.positive(occupancy.waves_per_simd, "waves per SIMD")
             if value > 8:
-                raise self.error("E203", "a SIMD holds at most 8 waves", occupancy.span)
+                raise self.error("E203", "a SIMD holds at most 8 waves", occupancy.span, fix="ask for 1 to 8")
             return value
         return None
 

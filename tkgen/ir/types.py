@@ -115,7 +115,8 @@ class Operand:
     slice: int
     fragments: int  # register tiles side by side along `extent`, per wave
     fragment_extent: int  # elements of one along `extent`
-    span: Span = field(compare=False, repr=False)
+    span: Span = field(compare=False, repr=False)  # the `shared` clause
+    registers_span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
