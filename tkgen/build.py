@@ -205,11 +205,11 @@ def build(spec: Spec, *, cxx: str | None = None, kittens: Path | None = None, lo
 def _at_spec_line(spec: Spec, error: ToolchainError) -> ToolchainError:
     """The same error, its first place in generated code named as a line of the spec."""
     origin = error.origin
-    line = spec.source.spec_line(origin.line) if origin else 0
-    if not line:
+    place = spec.source.origin(origin.line) if origin else None
+    if place is None:
         return error
     return ToolchainError(
-        f"{spec.path}:{line}: {error.message}",
+        f"{place.file.name}:{place.line}: {error.message}",
         errors=error.errors,
         output=error.output,
         command=error.command,

@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace alpha_beta {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 128;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves
-constexpr int SHARED_BYTES = 65536;
+constexpr int DIM_M = 8192;  // spec:5
+constexpr int DIM_K = 8192;  // spec:5
+constexpr int DIM_N = 8192;  // spec:5
+constexpr int BLOCK_ROWS = 128;  // output rows of a block, spec:13
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:13
+constexpr int K_STEP = 64;  // contraction elements per step, spec:13
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,13
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,13
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:5,13
+constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves, spec:14
+constexpr int SHARED_BYTES = 65536;  // spec:15
 
 /// The kernel's argument: tensors in global memory, numbers and the stream to launch on.
 struct globals {
@@ -32,8 +32,8 @@ struct globals {
     gl<bf16, 1, 1, DIM_N, DIM_K> B;  // spec:7
     gl<float, 1, 1, DIM_M, DIM_N> C;  // spec:8
     gl<float, 1, 1, DIM_M, DIM_N> D;  // spec:9
-    float alpha;
-    float beta;
+    float alpha;  // spec:10
+    float beta;  // spec:11
     uint64_t stream;  // hipStream_t, as an integer
 
     __host__ __device__ dim3 grid() const { return dim3(GRID_ROWS * GRID_COLS); }
@@ -41,7 +41,7 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return SHARED_BYTES; }
 };
 
-__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:14
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> (&A_s)[2] = al.allocate<st_bf<BLOCK_ROWS, K_STEP>, 2>();  // spec:15
@@ -51,8 +51,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int block_id = blockIdx.x;
     const int tile_row = block_id / GRID_COLS;
     const int tile_col = block_id % GRID_COLS;
-    const int wave_row = wave / 2;
-    const int wave_col = wave % 2;
+    const int wave_row = wave / 2;  // spec:14
+    const int wave_col = wave % 2;  // spec:14
     rt_bf<32, 64> A_r[1][1];  // spec:15
     rt_bf<32, 64> B_r[1][2];  // spec:15
     rt_fl<32, 32, ducks::rt_layout::col> D_acc[1][2];  // spec:16
@@ -65,7 +65,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     __syncthreads();
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 1; ++k) {
+    for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:13
         group<8>::load(A_s[(k + 1) % 2], g.A, {0, 0, tile_row, k + 1});  // spec:15
         group<8>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k + 1});  // spec:15
         load(A_r[0][0], subtile_inplace<32, 64>(A_s[k % 2], {wave_row, 0}));  // spec:15
@@ -87,7 +87,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         mma_ABt(D_acc[0][j], A_r[0][0], B_r[0][j], D_acc[0][j]);  // spec:16
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        mul(D_acc[0][j], D_acc[0][j], g.alpha);  // spec:18
+        mul(D_acc[0][j], D_acc[0][j], g.alpha);  // spec:18,17
         rt_fl<32, 32, ducks::rt_layout::col> add_1;
         load(add_1, g.C, {0, 0, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j});
         mul(add_1, add_1, g.beta);

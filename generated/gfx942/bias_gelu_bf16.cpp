@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace bias_gelu_bf16 {
 
-constexpr int DIM_TOKENS = 8192;
-constexpr int DIM_IN = 8192;
-constexpr int DIM_OUT = 8192;
-constexpr int BLOCK_ROWS = 128;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_TOKENS / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_OUT / BLOCK_COLS;
-constexpr int K_STEPS = DIM_IN / K_STEP;
-constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves
-constexpr int SHARED_BYTES = 65536;
+constexpr int DIM_TOKENS = 8192;  // spec:5
+constexpr int DIM_IN = 8192;  // spec:5
+constexpr int DIM_OUT = 8192;  // spec:5
+constexpr int BLOCK_ROWS = 128;  // output rows of a block, spec:11
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:11
+constexpr int K_STEP = 64;  // contraction elements per step, spec:11
+constexpr int GRID_ROWS = DIM_TOKENS / BLOCK_ROWS;  // spec:5,11
+constexpr int GRID_COLS = DIM_OUT / BLOCK_COLS;  // spec:5,11
+constexpr int K_STEPS = DIM_IN / K_STEP;  // spec:5,11
+constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves, spec:13
+constexpr int SHARED_BYTES = 65536;  // spec:14
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -95,7 +95,7 @@ __device__ inline float gelu(float x) {
     return 0.5f * x * (1.0f + __builtin_copysignf(erf, x));
 }
 
-__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:13
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> (&X_s)[2] = al.allocate<st_bf<BLOCK_ROWS, K_STEP>, 2>();  // spec:14
@@ -118,8 +118,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int group_slot = xcd_linear % group_tiles;  // place in the band
     const int tile_row = group_first_row + group_slot % group_rows;
     const int tile_col = group_slot / group_rows;
-    const int wave_row = wave / 2;
-    const int wave_col = wave % 2;
+    const int wave_row = wave / 2;  // spec:13
+    const int wave_col = wave % 2;  // spec:13
     rt_bf<32, 64> X_r[1][1];  // spec:14
     rt_bf<32, 64> W_r[1][2];  // spec:14
     rt_fl<32, 32, ducks::rt_layout::col> Y_acc[1][2];  // spec:15
@@ -132,7 +132,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     __syncthreads();
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 1; ++k) {
+    for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:11
         group<8>::load(X_s[(k + 1) % 2], g.X, {0, 0, tile_row, k + 1});  // spec:14
         group<8>::load(W_s[(k + 1) % 2], g.W, {0, 0, tile_col, k + 1});  // spec:14
         load(X_r[0][0], subtile_inplace<32, 64>(X_s[k % 2], {wave_row, 0}));  // spec:14
@@ -154,7 +154,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         mma_ABt(Y_acc[0][j], X_r[0][0], W_r[0][j], Y_acc[0][j]);  // spec:15
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        add_to_columns(Y_acc[0][j], g.bias, tile_col * 4 + wave_col * 2 + j);  // spec:17
+        add_to_columns(Y_acc[0][j], g.bias, tile_col * 4 + wave_col * 2 + j);  // spec:17,16
         apply(Y_acc[0][j], [](float x) { return gelu(x); });
         store(g.Y, Y_acc[0][j], {0, 0, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j});
     }

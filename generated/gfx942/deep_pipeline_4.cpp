@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace deep_pipeline_4 {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 128;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 32;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves
-constexpr int SHARED_BYTES = 65536;
+constexpr int DIM_M = 8192;  // spec:5
+constexpr int DIM_K = 8192;  // spec:5
+constexpr int DIM_N = 8192;  // spec:5
+constexpr int BLOCK_ROWS = 128;  // output rows of a block, spec:10
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:10
+constexpr int K_STEP = 32;  // contraction elements per step, spec:10
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,10
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,10
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:5,10
+constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves, spec:11
+constexpr int SHARED_BYTES = 65536;  // spec:12
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -38,7 +38,7 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return SHARED_BYTES; }
 };
 
-__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec:11
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> (&A_s)[4] = al.allocate<st_bf<BLOCK_ROWS, K_STEP>, 4>();  // spec:12
@@ -48,8 +48,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const int block_id = blockIdx.x;
     const int tile_row = block_id / GRID_COLS;
     const int tile_col = block_id % GRID_COLS;
-    const int wave_row = wave / 2;
-    const int wave_col = wave % 2;
+    const int wave_row = wave / 2;  // spec:11
+    const int wave_col = wave % 2;  // spec:11
     rt_bf<32, 32> A_r[1][2];  // spec:12
     rt_bf<32, 32> B_r[1][2];  // spec:12
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[2][2];  // spec:13
@@ -68,7 +68,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     group<4>::load(B_s[2], g.B, {0, 0, tile_col, 2});  // spec:12
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 3; ++k) {
+    for (int k = 0; k < K_STEPS - 3; ++k) {  // spec:10
         group<4>::load(A_s[(k + 3) % 4], g.A, {0, 0, tile_row, k + 3});  // spec:12
         group<4>::load(B_s[(k + 3) % 4], g.B, {0, 0, tile_col, k + 3});  // spec:12
         #pragma unroll

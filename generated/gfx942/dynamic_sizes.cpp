@@ -14,11 +14,11 @@ using namespace kittens;
 
 namespace dynamic_sizes {
 
-constexpr int BLOCK_ROWS = 128;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves
-constexpr int SHARED_BYTES = 65536;
+constexpr int BLOCK_ROWS = 128;  // output rows of a block, spec:10
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:10
+constexpr int K_STEP = 64;  // contraction elements per step, spec:10
+constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves, spec:12
+constexpr int SHARED_BYTES = 65536;  // spec:13
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -27,23 +27,23 @@ struct globals {
     gl<float, 1, 1, -1, -1> C;  // spec:8
     uint64_t stream;  // hipStream_t, as an integer
 
-    __host__ __device__ int grid_rows() const { return int(A.rows()) / BLOCK_ROWS; }
-    __host__ __device__ int grid_cols() const { return int(B.rows()) / BLOCK_COLS; }
-    __host__ __device__ int steps() const { return int(A.cols()) / K_STEP; }
+    __host__ __device__ int grid_rows() const { return int(A.rows()) / BLOCK_ROWS; }  // spec:5,10
+    __host__ __device__ int grid_cols() const { return int(B.rows()) / BLOCK_COLS; }  // spec:5,10
+    __host__ __device__ int steps() const { return int(A.cols()) / K_STEP; }  // spec:5,10
     __host__ __device__ dim3 grid() const { return dim3(grid_rows() * grid_cols()); }
     __host__ __device__ dim3 block() const { return dim3(THREADS); }
     __host__ __device__ size_t dynamic_shared_memory() const { return SHARED_BYTES; }
 };
 
-__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:12
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> (&A_s)[2] = al.allocate<st_bf<BLOCK_ROWS, K_STEP>, 2>();  // spec:13
     st_bf<BLOCK_COLS, K_STEP> (&B_s)[2] = al.allocate<st_bf<BLOCK_COLS, K_STEP>, 2>();  // spec:13
     const int wave = __builtin_amdgcn_readfirstlane(warpid());
-    const int grid_rows = g.grid_rows();
-    const int grid_cols = g.grid_cols();
-    const int steps = g.steps();
+    const int grid_rows = g.grid_rows();  // spec:5,10
+    const int grid_cols = g.grid_cols();  // spec:5,10
+    const int steps = g.steps();  // spec:5,10
 
     const int block_id = blockIdx.x;
     // the output tile of this block, spec:11
@@ -56,8 +56,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int group_height = group_rows < group_rows_left ? group_rows : group_rows_left;
     const int tile_row = group_first_row + group_slot % group_height;
     const int tile_col = group_slot / group_height;
-    const int wave_row = wave / 2;
-    const int wave_col = wave % 2;
+    const int wave_row = wave / 2;  // spec:12
+    const int wave_col = wave % 2;  // spec:12
     rt_bf<32, 64> A_r[1][1];  // spec:13
     rt_bf<32, 64> B_r[1][2];  // spec:13
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[1][2];  // spec:14
@@ -70,7 +70,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     __syncthreads();
 
     #pragma unroll 1
-    for (int k = 0; k < steps - 1; ++k) {
+    for (int k = 0; k < steps - 1; ++k) {  // spec:10
         group<8>::load(A_s[(k + 1) % 2], g.A, {0, 0, tile_row, k + 1});  // spec:13
         group<8>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k + 1});  // spec:13
         load(A_r[0][0], subtile_inplace<32, 64>(A_s[k % 2], {wave_row, 0}));  // spec:13
@@ -102,13 +102,13 @@ inline void check(hipError_t status, const char *what) {
 
 /// Launches the kernel on `g.stream`. Throws std::invalid_argument (a Python ValueError) for sizes it cannot do.
 inline void dispatch(globals g) {
-    if (g.A.rows() % 128 != 0) throw std::invalid_argument("dynamic_sizes: M must be a multiple of 128");
-    if (g.B.rows() % 128 != 0) throw std::invalid_argument("dynamic_sizes: N must be a multiple of 128");
-    if (g.A.cols() % 64 != 0) throw std::invalid_argument("dynamic_sizes: K must be a multiple of 64");
-    if (g.steps() < 1) throw std::invalid_argument("dynamic_sizes: K must make at least 1 steps of 64");
-    if (g.B.cols() != g.A.cols()) throw std::invalid_argument("dynamic_sizes: B and its partners differ in K");
-    if (g.C.rows() != g.A.rows()) throw std::invalid_argument("dynamic_sizes: C and its partners differ in M");
-    if (g.C.cols() != g.B.rows()) throw std::invalid_argument("dynamic_sizes: C and its partners differ in N");
+    if (g.A.rows() % 128 != 0) throw std::invalid_argument("dynamic_sizes: M must be a multiple of 128");  // spec:5,10
+    if (g.B.rows() % 128 != 0) throw std::invalid_argument("dynamic_sizes: N must be a multiple of 128");  // spec:5,10
+    if (g.A.cols() % 64 != 0) throw std::invalid_argument("dynamic_sizes: K must be a multiple of 64");  // spec:5,10
+    if (g.steps() < 1) throw std::invalid_argument("dynamic_sizes: K must make at least 1 steps of 64");  // spec:5,10
+    if (g.B.cols() != g.A.cols()) throw std::invalid_argument("dynamic_sizes: B and its partners differ in K");  // spec:5,7
+    if (g.C.rows() != g.A.rows()) throw std::invalid_argument("dynamic_sizes: C and its partners differ in M");  // spec:5,8
+    if (g.C.cols() != g.B.rows()) throw std::invalid_argument("dynamic_sizes: C and its partners differ in N");  // spec:5,8
     kernel<<<g.grid(), g.block(), g.dynamic_shared_memory(), reinterpret_cast<hipStream_t>(g.stream)>>>(g);
     check(hipGetLastError(), "launch");
 }

@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace eight_wave {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 128;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves
-constexpr int SHARED_BYTES = 32768;
+constexpr int DIM_M = 8192;  // spec:5
+constexpr int DIM_K = 8192;  // spec:5
+constexpr int DIM_N = 8192;  // spec:5
+constexpr int BLOCK_ROWS = 128;  // output rows of a block, spec:10
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:10
+constexpr int K_STEP = 64;  // contraction elements per step, spec:10
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,10
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,10
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:5,10
+constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves, spec:13
+constexpr int SHARED_BYTES = 32768;  // spec:14
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -38,7 +38,7 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return SHARED_BYTES; }
 };
 
-__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:13
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> &A_s = al.allocate<st_bf<BLOCK_ROWS, K_STEP>>();  // spec:14
@@ -61,10 +61,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int group_slot = xcd_linear % group_tiles;  // place in the band
     const int tile_row = group_first_row + group_slot % group_rows;
     const int tile_col = group_slot / group_rows;
-    const int wave_row = wave / 2;
-    const int wave_col = wave % 2;
-    rt_bf<32, 64> A_r[2][1];  // spec:14
-    rt_bf<32, 64> B_r[2][2];  // spec:14
+    const int wave_row = wave / 2;  // spec:13
+    const int wave_col = wave % 2;  // spec:13
+    rt_bf<32, 64> A_r[2][1];  // spec:15
+    rt_bf<32, 64> B_r[2][2];  // spec:15
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[1][2];  // spec:16
 
     #pragma unroll
@@ -73,21 +73,21 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     group<8>::load(A_s, g.A, {0, 0, tile_row, 0});  // spec:14
     group<8>::load(B_s, g.B, {0, 0, tile_col, 0});  // spec:14
     __syncthreads();
-    load(A_r[0][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14
+    load(A_r[0][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14
+        load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14,15
     __syncthreads();
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 2; k += 2) {
+    for (int k = 0; k < K_STEPS - 2; k += 2) {  // spec:10
         group<8>::load(A_s, g.A, {0, 0, tile_row, k + 1});  // spec:14
         group<8>::load(B_s, g.B, {0, 0, tile_col, k + 1});  // spec:14
         __syncthreads();
-        load(A_r[1][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14
+        load(A_r[1][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[1][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14
+            load(B_r[1][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:16
@@ -95,10 +95,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         group<8>::load(A_s, g.A, {0, 0, tile_row, k + 2});  // spec:14
         group<8>::load(B_s, g.B, {0, 0, tile_col, k + 2});  // spec:14
         __syncthreads();
-        load(A_r[0][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14
+        load(A_r[0][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14
+            load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[0][j], A_r[1][0], B_r[1][j], C_acc[0][j]);  // spec:16
@@ -108,10 +108,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     group<8>::load(A_s, g.A, {0, 0, tile_row, K_STEPS - 1});  // spec:14
     group<8>::load(B_s, g.B, {0, 0, tile_col, K_STEPS - 1});  // spec:14
     __syncthreads();
-    load(A_r[1][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14
+    load(A_r[1][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[1][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14
+        load(B_r[1][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:16

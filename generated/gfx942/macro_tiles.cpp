@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace macro_tiles {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 256;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 32;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves
-constexpr int SHARED_BYTES = 24576;
+constexpr int DIM_M = 8192;  // spec:5
+constexpr int DIM_K = 8192;  // spec:5
+constexpr int DIM_N = 8192;  // spec:5
+constexpr int BLOCK_ROWS = 256;  // output rows of a block, spec:11
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:11
+constexpr int K_STEP = 32;  // contraction elements per step, spec:11
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,11
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,11
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:5,11
+constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves, spec:12
+constexpr int SHARED_BYTES = 24576;  // spec:13
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -38,7 +38,7 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return SHARED_BYTES; }
 };
 
-__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec:12
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> &A_s = al.allocate<st_bf<BLOCK_ROWS, K_STEP>>();  // spec:13
@@ -48,10 +48,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const int block_id = blockIdx.x;
     const int tile_row = block_id / GRID_COLS;
     const int tile_col = block_id % GRID_COLS;
-    const int wave_row = wave / 2;
-    const int wave_col = wave % 2;
-    rt_bf<32, 16> A_r[1][4];  // spec:13
-    rt_bf<32, 16> B_r[1][2];  // spec:13
+    const int wave_row = wave / 2;  // spec:12
+    const int wave_col = wave % 2;  // spec:12
+    rt_bf<32, 16> A_r[1][4];  // spec:14
+    rt_bf<32, 16> B_r[1][2];  // spec:14
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[4][2];  // spec:15
 
     #pragma unroll
@@ -61,16 +61,16 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             zero(C_acc[i][j]);  // spec:15
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS; ++k) {
+    for (int k = 0; k < K_STEPS; ++k) {  // spec:11
         group<4>::load(A_s, g.A, {0, 0, tile_row, k});  // spec:13
         group<4>::load(B_s, g.B, {0, 0, tile_col, k});  // spec:13
         __syncthreads();
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:13
+            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:13,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 2 * j, 0}));  // spec:13
+            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 2 * j, 0}));  // spec:13,14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -78,10 +78,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:13
+            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:13,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 2 * j, 1}));  // spec:13
+            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 2 * j, 1}));  // spec:13,14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll

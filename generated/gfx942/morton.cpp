@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace morton {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 5120;
-constexpr int BLOCK_ROWS = 128;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves
-constexpr int SHARED_BYTES = 32768;
+constexpr int DIM_M = 8192;  // spec:5
+constexpr int DIM_K = 8192;  // spec:5
+constexpr int DIM_N = 5120;  // spec:5
+constexpr int BLOCK_ROWS = 128;  // output rows of a block, spec:10
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:10
+constexpr int K_STEP = 64;  // contraction elements per step, spec:10
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,10
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,10
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:5,10
+constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves, spec:12
+constexpr int SHARED_BYTES = 32768;  // spec:13
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -38,7 +38,7 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return SHARED_BYTES; }
 };
 
-__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec:12
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> &A_s = al.allocate<st_bf<BLOCK_ROWS, K_STEP>>();  // spec:13
@@ -77,8 +77,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     }
     const int tile_row = morton_row;
     const int tile_col = morton_col;
-    const int wave_row = wave / 2;
-    const int wave_col = wave % 2;
+    const int wave_row = wave / 2;  // spec:12
+    const int wave_col = wave % 2;  // spec:12
     rt_bf<32, 64> A_r[1][2];  // spec:13
     rt_bf<32, 64> B_r[1][2];  // spec:13
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[2][2];  // spec:14
@@ -90,7 +90,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             zero(C_acc[i][j]);  // spec:14
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS; ++k) {
+    for (int k = 0; k < K_STEPS; ++k) {  // spec:10
         group<4>::load(A_s, g.A, {0, 0, tile_row, k});  // spec:13
         group<4>::load(B_s, g.B, {0, 0, tile_col, k});  // spec:13
         __syncthreads();

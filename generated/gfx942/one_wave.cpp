@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace one_wave {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 64;  // output rows of a block
-constexpr int BLOCK_COLS = 64;  // output columns of a block
-constexpr int K_STEP = 32;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 1 * WARP_THREADS;  // 1 waves
-constexpr int SHARED_BYTES = 8192;
+constexpr int DIM_M = 8192;  // spec:5
+constexpr int DIM_K = 8192;  // spec:5
+constexpr int DIM_N = 8192;  // spec:5
+constexpr int BLOCK_ROWS = 64;  // output rows of a block, spec:10
+constexpr int BLOCK_COLS = 64;  // output columns of a block, spec:10
+constexpr int K_STEP = 32;  // contraction elements per step, spec:10
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,10
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,10
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:5,10
+constexpr int THREADS = 1 * WARP_THREADS;  // 1 waves, spec:11
+constexpr int SHARED_BYTES = 8192;  // spec:12
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -38,7 +38,7 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return SHARED_BYTES; }
 };
 
-__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec:11
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> &A_s = al.allocate<st_bf<BLOCK_ROWS, K_STEP>>();  // spec:12
@@ -54,7 +54,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     zero(C_acc[0][0]);  // spec:13
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS; ++k) {
+    for (int k = 0; k < K_STEPS; ++k) {  // spec:10
         load(A_s, g.A, {0, 0, tile_row, k});  // spec:12
         load(B_s, g.B, {0, 0, tile_col, k});  // spec:12
         load(A_r[0][0], subtile_inplace<64, 32>(A_s, {0, 0}));  // spec:12

@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace persistent {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 128;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves
-constexpr int SHARED_BYTES = 32768;
+constexpr int DIM_M = 8192;  // spec:5
+constexpr int DIM_K = 8192;  // spec:5
+constexpr int DIM_N = 8192;  // spec:5
+constexpr int BLOCK_ROWS = 128;  // output rows of a block, spec:11
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:11
+constexpr int K_STEP = 64;  // contraction elements per step, spec:11
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,11
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,11
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:5,11
+constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves, spec:14
+constexpr int SHARED_BYTES = 32768;  // spec:15
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -33,19 +33,19 @@ struct globals {
     gl<float, 1, 1, DIM_M, DIM_N> C;  // spec:9
     uint64_t stream;  // hipStream_t, as an integer
 
-    __host__ __device__ dim3 grid() const { return dim3(304); }
+    __host__ __device__ dim3 grid() const { return dim3(304); }  // spec:12
     __host__ __device__ dim3 block() const { return dim3(THREADS); }
     __host__ __device__ size_t dynamic_shared_memory() const { return SHARED_BYTES; }
 };
 
-__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec:14
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> &A_s = al.allocate<st_bf<BLOCK_ROWS, K_STEP>>();  // spec:15
     st_bf<BLOCK_COLS, K_STEP> &B_s = al.allocate<st_bf<BLOCK_COLS, K_STEP>>();  // spec:15
     const int wave = __builtin_amdgcn_readfirstlane(warpid());
 
-    for (int tile = blockIdx.x; tile < GRID_ROWS * GRID_COLS; tile += gridDim.x) {
+    for (int tile = blockIdx.x; tile < GRID_ROWS * GRID_COLS; tile += gridDim.x) {  // spec:12
         // the output tile of this block, spec:13
         constexpr int group_rows = 8;  // height of a full band
         constexpr int group_tiles = 512;  // tiles of a full band
@@ -53,8 +53,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         const int group_slot = tile % group_tiles;  // place in the band
         const int tile_row = group_first_row + group_slot % group_rows;
         const int tile_col = group_slot / group_rows;
-        const int wave_row = wave / 2;
-        const int wave_col = wave % 2;
+        const int wave_row = wave / 2;  // spec:14
+        const int wave_col = wave % 2;  // spec:14
         rt_bf<32, 64> A_r[1][2];  // spec:15
         rt_bf<32, 64> B_r[1][2];  // spec:15
         rt_fl<32, 32, ducks::rt_layout::col> C_acc[2][2];  // spec:16
@@ -66,7 +66,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                 zero(C_acc[i][j]);  // spec:16
 
         #pragma unroll 1
-        for (int k = 0; k < K_STEPS; ++k) {
+        for (int k = 0; k < K_STEPS; ++k) {  // spec:11
             group<4>::load(A_s, g.A, {0, 0, tile_row, k});  // spec:15
             group<4>::load(B_s, g.B, {0, 0, tile_col, k});  // spec:15
             __syncthreads();

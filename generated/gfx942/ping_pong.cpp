@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace ping_pong {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 256;  // output rows of a block
-constexpr int BLOCK_COLS = 256;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves
-constexpr int SHARED_BYTES = 65536;
+constexpr int DIM_M = 8192;  // spec:5
+constexpr int DIM_K = 8192;  // spec:5
+constexpr int DIM_N = 8192;  // spec:5
+constexpr int BLOCK_ROWS = 256;  // output rows of a block, spec:10
+constexpr int BLOCK_COLS = 256;  // output columns of a block, spec:10
+constexpr int K_STEP = 64;  // contraction elements per step, spec:10
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,10
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,10
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:5,10
+constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves, spec:12
+constexpr int SHARED_BYTES = 65536;  // spec:13
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -103,7 +103,7 @@ template <int N, ducks::st::all ST> __device__ inline void write(ST &dst, const 
     }
 }
 
-__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:12
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> &A_s = al.allocate<st_bf<BLOCK_ROWS, K_STEP>>();  // spec:13
@@ -126,14 +126,14 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int group_slot = xcd_linear % group_tiles;  // place in the band
     const int tile_row = group_first_row + group_slot % group_rows;
     const int tile_col = group_slot / group_rows;
-    const int wave_row = wave / 4;
-    const int wave_col = wave % 4;
-    rt_bf<32, 16> A_r[2][4];  // spec:13
-    rt_bf<32, 16> B_r[2][2];  // spec:13
+    const int wave_row = wave / 4;  // spec:12
+    const int wave_col = wave % 4;  // spec:12
+    rt_bf<32, 16> A_r[2][4];  // spec:14
+    rt_bf<32, 16> B_r[2][2];  // spec:14
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[4][2];  // spec:15
     chunk A_stage[4];  // spec:13
     chunk B_stage[4];  // spec:13
-    if ((wave >= 4 && wave <= 7)) {  // these waves run 1 meeting behind
+    if ((wave >= 4 && wave <= 7)) {  // these waves run 1 meeting behind, spec:18
         barrier();
     }
 
@@ -143,16 +143,16 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         for (int j = 0; j < 2; ++j)
             zero(C_acc[i][j]);  // spec:15
     fetch<8 * WARP_THREADS>(A_s, A_stage, g.A, tile_row, 0);  // spec:20
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:20
     __builtin_amdgcn_sched_barrier(0);  // spec:20
     fetch<8 * WARP_THREADS>(B_s, B_stage, g.B, tile_col, 0);  // spec:22
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
     __builtin_amdgcn_sched_barrier(0);  // spec:22
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
     __builtin_amdgcn_sched_barrier(0);  // spec:24
     write<8 * WARP_THREADS>(A_s, A_stage);  // spec:26
     write<8 * WARP_THREADS>(B_s, B_stage);  // spec:26
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:26
     __builtin_amdgcn_sched_barrier(0);  // spec:26
     barrier();  // spec:26
     __builtin_amdgcn_sched_barrier(0);  // spec:26
@@ -160,21 +160,21 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     __builtin_amdgcn_sched_barrier(0);  // spec:27
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 1; ++k) {
+    for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:10
         fetch<8 * WARP_THREADS>(A_s, A_stage, g.A, tile_row, k + 1);  // spec:20
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:20
+            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:20,14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:20
+            load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:20,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 0}));  // spec:20
+            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 0}));  // spec:20,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 1}));  // spec:20
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+            load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 1}));  // spec:20,14
+        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:20
         __builtin_amdgcn_sched_barrier(0);  // spec:20
         barrier();  // spec:20
         __builtin_amdgcn_sched_barrier(0);  // spec:20
@@ -191,11 +191,11 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         fetch<8 * WARP_THREADS>(B_s, B_stage, g.B, tile_col, k + 1);  // spec:22
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:22
+            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:22,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 2}));  // spec:22
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 2}));  // spec:22,14
+        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
         __builtin_amdgcn_sched_barrier(0);  // spec:22
         barrier();  // spec:22
         __builtin_amdgcn_sched_barrier(0);  // spec:22
@@ -211,11 +211,11 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         __builtin_amdgcn_sched_barrier(0);  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 3}));  // spec:24
+            load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 3}));  // spec:24,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 3}));  // spec:24
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+            load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 3}));  // spec:24,14
+        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
         __builtin_amdgcn_sched_barrier(0);  // spec:24
         barrier();  // spec:24
         __builtin_amdgcn_sched_barrier(0);  // spec:24
@@ -231,7 +231,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         __builtin_amdgcn_sched_barrier(0);  // spec:25
         write<8 * WARP_THREADS>(A_s, A_stage);  // spec:26
         write<8 * WARP_THREADS>(B_s, B_stage);  // spec:26
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:26
         __builtin_amdgcn_sched_barrier(0);  // spec:26
         barrier();  // spec:26
         __builtin_amdgcn_sched_barrier(0);  // spec:26
@@ -249,17 +249,17 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
 
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:20
+        load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:20,14
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:20
+        load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:20,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 0}));  // spec:20
+        load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 0}));  // spec:20,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 1}));  // spec:20
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+        load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 1}));  // spec:20,14
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:20
     __builtin_amdgcn_sched_barrier(0);  // spec:20
     __builtin_amdgcn_s_setprio(1);  // spec:21
     #pragma unroll
@@ -271,11 +271,11 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     __builtin_amdgcn_sched_barrier(0);  // spec:21
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:22
+        load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:22,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 2}));  // spec:22
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+        load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 2}));  // spec:22,14
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
     __builtin_amdgcn_sched_barrier(0);  // spec:22
     __builtin_amdgcn_s_setprio(1);  // spec:23
     #pragma unroll
@@ -287,11 +287,11 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     __builtin_amdgcn_sched_barrier(0);  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 3}));  // spec:24
+        load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 3}));  // spec:24,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 3}));  // spec:24
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+        load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 3}));  // spec:24,14
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
     __builtin_amdgcn_sched_barrier(0);  // spec:24
     __builtin_amdgcn_s_setprio(1);  // spec:25
     #pragma unroll
@@ -301,7 +301,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:25
     __builtin_amdgcn_s_setprio(0);  // spec:25
     __builtin_amdgcn_sched_barrier(0);  // spec:25
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:26
     __builtin_amdgcn_sched_barrier(0);  // spec:26
     __builtin_amdgcn_s_setprio(1);  // spec:27
     #pragma unroll
@@ -316,7 +316,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             store(g.C, C_acc[i][j], {0, 0, tile_row * 8 + wave_row + 2 * i, tile_col * 8 + wave_col + 4 * j});  // spec:16
-    if ((wave >= 0 && wave <= 3)) {  // the others catch up
+    if ((wave >= 0 && wave <= 3)) {  // the others catch up, spec:18
         barrier();
     }
 }

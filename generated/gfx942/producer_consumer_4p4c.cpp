@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace producer_consumer_4p4c {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 128;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves
-constexpr int SHARED_BYTES = 65536;
+constexpr int DIM_M = 8192;  // spec:5
+constexpr int DIM_K = 8192;  // spec:5
+constexpr int DIM_N = 8192;  // spec:5
+constexpr int BLOCK_ROWS = 128;  // output rows of a block, spec:10
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:10
+constexpr int K_STEP = 64;  // contraction elements per step, spec:10
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,10
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,10
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:5,10
+constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves, spec:13,16
+constexpr int SHARED_BYTES = 65536;  // spec:11
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -53,7 +53,7 @@ __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }
 
-__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:13,16
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> (&A_s)[2] = al.allocate<st_bf<BLOCK_ROWS, K_STEP>, 2>();  // spec:11
@@ -64,19 +64,19 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int tile_row = block_id / GRID_COLS;
     const int tile_col = block_id % GRID_COLS;
     if (wave < 4) {  // producer: waves 0..3, spec:13
-        group<4>::load(A_s[0], g.A, {0, 0, tile_row, 0});  // spec:11
-        group<4>::load(B_s[0], g.B, {0, 0, tile_col, 0});  // spec:11
+        group<4>::load(A_s[0], g.A, {0, 0, tile_row, 0});  // spec:11,14
+        group<4>::load(B_s[0], g.B, {0, 0, tile_col, 0});  // spec:11,14
         barrier();
 
         #pragma unroll 1
-        for (int k = 0; k < K_STEPS - 1; ++k) {
-            group<4>::load(A_s[(k + 1) % 2], g.A, {0, 0, tile_row, k + 1});  // spec:11
-            group<4>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k + 1});  // spec:11
+        for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:10
+            group<4>::load(A_s[(k + 1) % 2], g.A, {0, 0, tile_row, k + 1});  // spec:11,14
+            group<4>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k + 1});  // spec:11,14
             barrier();
         }
     } else {  // consumer: waves 4..7, spec:16
-        const int wave_row = (wave - 4) / 2;
-        const int wave_col = (wave - 4) % 2;
+        const int wave_row = (wave - 4) / 2;  // spec:16
+        const int wave_col = (wave - 4) % 2;  // spec:16
         rt_bf<32, 64> A_r[1][2];  // spec:11
         rt_bf<32, 64> B_r[1][2];  // spec:11
         rt_fl<32, 32, ducks::rt_layout::col> C_acc[2][2];  // spec:17
@@ -89,7 +89,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         barrier();
 
         #pragma unroll 1
-        for (int k = 0; k < K_STEPS - 1; ++k) {
+        for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:10
             #pragma unroll
             for (int i = 0; i < 2; ++i)
                 load(A_r[0][i], subtile_inplace<32, 64>(A_s[k % 2], {wave_row * 2 + i, 0}));  // spec:11

@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace register_double_buffer {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 128;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves
-constexpr int SHARED_BYTES = 32768;
+constexpr int DIM_M = 8192;  // spec:5
+constexpr int DIM_K = 8192;  // spec:5
+constexpr int DIM_N = 8192;  // spec:5
+constexpr int BLOCK_ROWS = 128;  // output rows of a block, spec:10
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:10
+constexpr int K_STEP = 64;  // contraction elements per step, spec:10
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,10
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,10
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:5,10
+constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves, spec:11
+constexpr int SHARED_BYTES = 32768;  // spec:12
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -38,7 +38,7 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return SHARED_BYTES; }
 };
 
-__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec:11
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> &A_s = al.allocate<st_bf<BLOCK_ROWS, K_STEP>>();  // spec:12
@@ -48,10 +48,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const int block_id = blockIdx.x;
     const int tile_row = block_id / GRID_COLS;
     const int tile_col = block_id % GRID_COLS;
-    const int wave_row = wave / 2;
-    const int wave_col = wave % 2;
-    rt_bf<32, 64> A_r[2][2];  // spec:12
-    rt_bf<32, 64> B_r[2][2];  // spec:12
+    const int wave_row = wave / 2;  // spec:11
+    const int wave_col = wave % 2;  // spec:11
+    rt_bf<32, 64> A_r[2][2];  // spec:13
+    rt_bf<32, 64> B_r[2][2];  // spec:13
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[2][2];  // spec:14
 
     #pragma unroll
@@ -64,23 +64,23 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     __syncthreads();
     #pragma unroll
     for (int i = 0; i < 2; ++i)
-        load(A_r[0][i], subtile_inplace<32, 64>(A_s, {wave_row + 2 * i, 0}));  // spec:12
+        load(A_r[0][i], subtile_inplace<32, 64>(A_s, {wave_row + 2 * i, 0}));  // spec:12,13
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:12
+        load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:12,13
     __syncthreads();
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 2; k += 2) {
+    for (int k = 0; k < K_STEPS - 2; k += 2) {  // spec:10
         group<4>::load(A_s, g.A, {0, 0, tile_row, k + 1});  // spec:12
         group<4>::load(B_s, g.B, {0, 0, tile_col, k + 1});  // spec:12
         __syncthreads();
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[1][i], subtile_inplace<32, 64>(A_s, {wave_row + 2 * i, 0}));  // spec:12
+            load(A_r[1][i], subtile_inplace<32, 64>(A_s, {wave_row + 2 * i, 0}));  // spec:12,13
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[1][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:12
+            load(B_r[1][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:12,13
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             #pragma unroll
@@ -92,10 +92,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         __syncthreads();
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<32, 64>(A_s, {wave_row + 2 * i, 0}));  // spec:12
+            load(A_r[0][i], subtile_inplace<32, 64>(A_s, {wave_row + 2 * i, 0}));  // spec:12,13
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:12
+            load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:12,13
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             #pragma unroll
@@ -109,10 +109,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     __syncthreads();
     #pragma unroll
     for (int i = 0; i < 2; ++i)
-        load(A_r[1][i], subtile_inplace<32, 64>(A_s, {wave_row + 2 * i, 0}));  // spec:12
+        load(A_r[1][i], subtile_inplace<32, 64>(A_s, {wave_row + 2 * i, 0}));  // spec:12,13
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[1][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:12
+        load(B_r[1][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:12,13
     #pragma unroll
     for (int i = 0; i < 2; ++i)
         #pragma unroll

@@ -14,18 +14,18 @@ using namespace kittens;
 
 namespace split_k {
 
-constexpr int DIM_M = 1024;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 1024;
-constexpr int BLOCK_ROWS = 128;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int K_PARTS = 4;  // blocks that share an output tile
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = (DIM_K / K_STEP) / K_PARTS;  // of a part
-constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves
-constexpr int SHARED_BYTES = 65536;
+constexpr int DIM_M = 1024;  // spec:5
+constexpr int DIM_K = 8192;  // spec:5
+constexpr int DIM_N = 1024;  // spec:5
+constexpr int BLOCK_ROWS = 128;  // output rows of a block, spec:10
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:10
+constexpr int K_STEP = 64;  // contraction elements per step, spec:10
+constexpr int K_PARTS = 4;  // blocks that share an output tile, spec:11
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,10
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,10
+constexpr int K_STEPS = (DIM_K / K_STEP) / K_PARTS;  // of a part, spec:5,10,11
+constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves, spec:12
+constexpr int SHARED_BYTES = 65536;  // spec:13
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -34,7 +34,7 @@ struct globals {
     gl<float, 1, 1, DIM_M, DIM_N> C;  // spec:8
     uint64_t stream;  // hipStream_t, as an integer
 
-    __host__ __device__ dim3 grid() const { return dim3(GRID_ROWS * GRID_COLS * K_PARTS); }
+    __host__ __device__ dim3 grid() const { return dim3(GRID_ROWS * GRID_COLS * K_PARTS); }  // spec:11
     __host__ __device__ dim3 block() const { return dim3(THREADS); }
     __host__ __device__ size_t dynamic_shared_memory() const { return SHARED_BYTES; }
 };
@@ -83,7 +83,7 @@ template <ducks::gl::all GL, ducks::rt::all RT> __device__ inline void store_add
     });
 }
 
-__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec:12
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> (&A_s)[2] = al.allocate<st_bf<BLOCK_ROWS, K_STEP>, 2>();  // spec:13
@@ -91,11 +91,11 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const int wave = __builtin_amdgcn_readfirstlane(warpid());
 
     const int block_id = blockIdx.x % (GRID_ROWS * GRID_COLS);
-    const int k_first = blockIdx.x / (GRID_ROWS * GRID_COLS) * K_STEPS;
+    const int k_first = blockIdx.x / (GRID_ROWS * GRID_COLS) * K_STEPS;  // spec:11
     const int tile_row = block_id / GRID_COLS;
     const int tile_col = block_id % GRID_COLS;
-    const int wave_row = wave / 2;
-    const int wave_col = wave % 2;
+    const int wave_row = wave / 2;  // spec:12
+    const int wave_col = wave % 2;  // spec:12
     rt_bf<32, 64> A_r[1][2];  // spec:13
     rt_bf<32, 64> B_r[1][2];  // spec:13
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[2][2];  // spec:14
@@ -110,7 +110,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     __syncthreads();
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 1; ++k) {
+    for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:10
         group<4>::load(A_s[(k + 1) % 2], g.A, {0, 0, tile_row, k_first + k + 1});  // spec:13
         group<4>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k_first + k + 1});  // spec:13
         #pragma unroll

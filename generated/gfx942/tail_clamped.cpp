@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace tail_clamped {
 
-constexpr int DIM_M = 8100;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 8152;
-constexpr int BLOCK_ROWS = 128;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = (DIM_M + BLOCK_ROWS - 1) / BLOCK_ROWS;
-constexpr int GRID_COLS = (DIM_N + BLOCK_COLS - 1) / BLOCK_COLS;
-constexpr int K_STEPS = (DIM_K + K_STEP - 1) / K_STEP;
-constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves
-constexpr int SHARED_BYTES = 65536;
+constexpr int DIM_M = 8100;  // spec:5
+constexpr int DIM_K = 8192;  // spec:5
+constexpr int DIM_N = 8152;  // spec:5
+constexpr int BLOCK_ROWS = 128;  // output rows of a block, spec:10
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:10
+constexpr int K_STEP = 64;  // contraction elements per step, spec:10
+constexpr int GRID_ROWS = (DIM_M + BLOCK_ROWS - 1) / BLOCK_ROWS;  // spec:5,10,11
+constexpr int GRID_COLS = (DIM_N + BLOCK_COLS - 1) / BLOCK_COLS;  // spec:5,10,11
+constexpr int K_STEPS = (DIM_K + K_STEP - 1) / K_STEP;  // spec:5,10,11
+constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves, spec:12
+constexpr int SHARED_BYTES = 65536;  // spec:13
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -147,7 +147,7 @@ template <ducks::gl::all GL, ducks::rt::all RT> __device__ inline void store_mas
     });
 }
 
-__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec:12
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> (&A_s)[2] = al.allocate<st_bf<BLOCK_ROWS, K_STEP>, 2>();  // spec:13
@@ -157,8 +157,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const int block_id = blockIdx.x;
     const int tile_row = block_id / GRID_COLS;
     const int tile_col = block_id % GRID_COLS;
-    const int wave_row = wave / 2;
-    const int wave_col = wave % 2;
+    const int wave_row = wave / 2;  // spec:12
+    const int wave_col = wave % 2;  // spec:12
     rt_bf<32, 64> A_r[1][2];  // spec:13
     rt_bf<32, 64> B_r[1][2];  // spec:13
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[2][2];  // spec:14
@@ -168,14 +168,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             zero(C_acc[i][j]);  // spec:14
-    load_masked<4 * WARP_THREADS>(A_s[0], g.A, tile_row, 0);  // spec:13
-    load_masked<4 * WARP_THREADS>(B_s[0], g.B, tile_col, 0);  // spec:13
+    load_masked<4 * WARP_THREADS>(A_s[0], g.A, tile_row, 0);  // spec:13,11
+    load_masked<4 * WARP_THREADS>(B_s[0], g.B, tile_col, 0);  // spec:13,11
     __syncthreads();
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 1; ++k) {
-        load_masked<4 * WARP_THREADS>(A_s[(k + 1) % 2], g.A, tile_row, k + 1);  // spec:13
-        load_masked<4 * WARP_THREADS>(B_s[(k + 1) % 2], g.B, tile_col, k + 1);  // spec:13
+    for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:10
+        load_masked<4 * WARP_THREADS>(A_s[(k + 1) % 2], g.A, tile_row, k + 1);  // spec:13,11
+        load_masked<4 * WARP_THREADS>(B_s[(k + 1) % 2], g.B, tile_col, k + 1);  // spec:13,11
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             load(A_r[0][i], subtile_inplace<32, 64>(A_s[k % 2], {wave_row + 2 * i, 0}));  // spec:13
@@ -205,7 +205,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     for (int i = 0; i < 2; ++i)
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            store_masked(g.C, C_acc[i][j], tile_row * 4 + wave_row + 2 * i, tile_col * 4 + wave_col + 2 * j);  // spec:15
+            store_masked(g.C, C_acc[i][j], tile_row * 4 + wave_row + 2 * i, tile_col * 4 + wave_col + 2 * j);  // spec:15,11
 }
 
 #ifndef KITTENS_DEVICE_ONLY

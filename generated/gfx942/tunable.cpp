@@ -14,18 +14,18 @@ using namespace kittens;
 
 namespace tunable {
 
-constexpr int DIM_M = 1024;
-constexpr int DIM_K = 1024;
-constexpr int DIM_N = 1024;
-constexpr int BLOCK_ROWS = 64;  // output rows of a block
-constexpr int BLOCK_COLS = 64;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int K_PARTS = 1;  // blocks that share an output tile
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = (DIM_K / K_STEP) / K_PARTS;  // of a part
-constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves
-constexpr int SHARED_BYTES = 32768;
+constexpr int DIM_M = 1024;  // spec:5
+constexpr int DIM_K = 1024;  // spec:5
+constexpr int DIM_N = 1024;  // spec:5
+constexpr int BLOCK_ROWS = 64;  // output rows of a block, spec:24
+constexpr int BLOCK_COLS = 64;  // output columns of a block, spec:24
+constexpr int K_STEP = 64;  // contraction elements per step, spec:24
+constexpr int K_PARTS = 1;  // blocks that share an output tile, spec:26
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,24
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,24
+constexpr int K_STEPS = (DIM_K / K_STEP) / K_PARTS;  // of a part, spec:5,24,26
+constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves, spec:27
+constexpr int SHARED_BYTES = 32768;  // spec:28
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -34,7 +34,7 @@ struct globals {
     gl<float, 1, 1, DIM_M, DIM_N> C;  // spec:22
     uint64_t stream;  // hipStream_t, as an integer
 
-    __host__ __device__ dim3 grid() const { return dim3(GRID_ROWS * GRID_COLS * K_PARTS); }
+    __host__ __device__ dim3 grid() const { return dim3(GRID_ROWS * GRID_COLS * K_PARTS); }  // spec:26
     __host__ __device__ dim3 block() const { return dim3(THREADS); }
     __host__ __device__ size_t dynamic_shared_memory() const { return SHARED_BYTES; }
 };
@@ -83,7 +83,7 @@ template <ducks::gl::all GL, ducks::rt::all RT> __device__ inline void store_add
     });
 }
 
-__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec:27
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> (&A_s)[2] = al.allocate<st_bf<BLOCK_ROWS, K_STEP>, 2>();  // spec:28
@@ -91,7 +91,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const int wave = __builtin_amdgcn_readfirstlane(warpid());
 
     const int block_id = blockIdx.x % (GRID_ROWS * GRID_COLS);
-    const int k_first = blockIdx.x / (GRID_ROWS * GRID_COLS) * K_STEPS;
+    const int k_first = blockIdx.x / (GRID_ROWS * GRID_COLS) * K_STEPS;  // spec:26
     // the output tile of this block, spec:25
     constexpr int group_rows = 4;  // height of a full band
     constexpr int group_tiles = 64;  // tiles of a full band
@@ -99,8 +99,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const int group_slot = block_id % group_tiles;  // place in the band
     const int tile_row = group_first_row + group_slot % group_rows;
     const int tile_col = group_slot / group_rows;
-    const int wave_row = wave / 2;
-    const int wave_col = wave % 2;
+    const int wave_row = wave / 2;  // spec:27
+    const int wave_col = wave % 2;  // spec:27
     rt_bf<32, 64> A_r[1][1];  // spec:28
     rt_bf<32, 64> B_r[1][1];  // spec:28
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[1][1];  // spec:29
@@ -111,7 +111,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     __syncthreads();
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 1; ++k) {
+    for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:24
         group<4>::load(A_s[(k + 1) % 2], g.A, {0, 0, tile_row, k_first + k + 1});  // spec:28
         group<4>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k_first + k + 1});  // spec:28
         load(A_r[0][0], subtile_inplace<32, 64>(A_s[k % 2], {wave_row, 0}));  // spec:28

@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace tunable_staged {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 128;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves
-constexpr int SHARED_BYTES = 32768;
+constexpr int DIM_M = 8192;  // spec:5
+constexpr int DIM_K = 8192;  // spec:5
+constexpr int DIM_N = 8192;  // spec:5
+constexpr int BLOCK_ROWS = 128;  // output rows of a block, spec:24
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:24
+constexpr int K_STEP = 64;  // contraction elements per step, spec:24
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,24
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,24
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:5,24
+constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves, spec:26
+constexpr int SHARED_BYTES = 32768;  // spec:27
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -97,7 +97,7 @@ template <int N, ducks::st::all ST> __device__ inline void write(ST &dst, const 
     }
 }
 
-__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec:26
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP> &A_s = al.allocate<st_bf<BLOCK_ROWS, K_STEP>>();  // spec:27
@@ -120,10 +120,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const int group_slot = xcd_linear % group_tiles;  // place in the band
     const int tile_row = group_first_row + group_slot % group_rows;
     const int tile_col = group_slot / group_rows;
-    const int wave_row = wave / 2;
-    const int wave_col = wave % 2;
-    rt_bf<32, 32> A_r[1][2];  // spec:27
-    rt_bf<32, 32> B_r[1][2];  // spec:27
+    const int wave_row = wave / 2;  // spec:26
+    const int wave_col = wave % 2;  // spec:26
+    rt_bf<32, 32> A_r[1][2];  // spec:28
+    rt_bf<32, 32> B_r[1][2];  // spec:28
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[2][2];  // spec:29
     chunk A_stage[4];  // spec:27
     chunk B_stage[4];  // spec:27
@@ -140,13 +140,13 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     __syncthreads();
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 1; ++k) {
+    for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:24
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 2 + i, 0}));  // spec:27
+            load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 2 + i, 0}));  // spec:27,28
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:27
+            load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:27,28
         fetch<4 * WARP_THREADS>(A_s, A_stage, g.A, tile_row, k + 1);  // spec:27
         #pragma unroll
         for (int j = 0; j < 2; ++j)
@@ -157,10 +157,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             mma_ABt(C_acc[1][j], A_r[0][1], B_r[0][j], C_acc[1][j]);  // spec:29
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 2 + i, 1}));  // spec:27
+            load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 2 + i, 1}));  // spec:27,28
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:27
+            load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:27,28
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:29
@@ -175,10 +175,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
 
     #pragma unroll
     for (int i = 0; i < 2; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 2 + i, 0}));  // spec:27
+        load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 2 + i, 0}));  // spec:27,28
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:27
+        load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:27,28
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:29
@@ -187,10 +187,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         mma_ABt(C_acc[1][j], A_r[0][1], B_r[0][j], C_acc[1][j]);  // spec:29
     #pragma unroll
     for (int i = 0; i < 2; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 2 + i, 1}));  // spec:27
+        load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 2 + i, 1}));  // spec:27,28
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:27
+        load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:27,28
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:29

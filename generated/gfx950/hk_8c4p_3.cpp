@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace hk_8c4p_3 {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8064;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 256;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 12 * WARP_THREADS;  // 12 waves
-constexpr int SHARED_BYTES = 147456;
+constexpr int DIM_M = 8192;  // spec:6
+constexpr int DIM_K = 8064;  // spec:6
+constexpr int DIM_N = 8192;  // spec:6
+constexpr int BLOCK_ROWS = 256;  // output rows of a block, spec:11
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:11
+constexpr int K_STEP = 64;  // contraction elements per step, spec:11
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:6,11
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:6,11
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:6,11
+constexpr int THREADS = 12 * WARP_THREADS;  // 12 waves, spec:16,19
+constexpr int SHARED_BYTES = 147456;  // spec:12
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -53,7 +53,7 @@ __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }
 
-__global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {  // spec:16,19
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP, st_16x32_s> (&A_s)[3] = al.allocate<st_bf<BLOCK_ROWS, K_STEP, st_16x32_s>, 3>();  // spec:12
@@ -69,89 +69,89 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
 
         group<4>::prefill_swizzled_offsets(A_s[0], g.A, A_offsets);  // spec:12
         group<4>::prefill_swizzled_offsets(B_s[0], g.B, B_offsets);  // spec:12
-        group<4>::load(A_s[0], g.A, {0, 0, tile_row, 0}, A_offsets);  // spec:12
-        group<4>::load(B_s[0], g.B, {0, 0, tile_col, 0}, B_offsets);  // spec:12
-        group<4>::load(A_s[1], g.A, {0, 0, tile_row, 1}, A_offsets);  // spec:12
-        group<4>::load(B_s[1], g.B, {0, 0, tile_col, 1}, B_offsets);  // spec:12
+        group<4>::load(A_s[0], g.A, {0, 0, tile_row, 0}, A_offsets);  // spec:12,17
+        group<4>::load(B_s[0], g.B, {0, 0, tile_col, 0}, B_offsets);  // spec:12,17
+        group<4>::load(A_s[1], g.A, {0, 0, tile_row, 1}, A_offsets);  // spec:12,17
+        group<4>::load(B_s[1], g.B, {0, 0, tile_col, 1}, B_offsets);  // spec:12,17
         __builtin_amdgcn_s_waitcnt(0xf7c);  // global operations: at most 12 outstanding
         barrier();
 
         #pragma unroll 1
-        for (int k = 0; k < K_STEPS - 3; k += 3) {
-            group<4>::load(A_s[2], g.A, {0, 0, tile_row, k + 2}, A_offsets);  // spec:12
-            group<4>::load(B_s[2], g.B, {0, 0, tile_col, k + 2}, B_offsets);  // spec:12
+        for (int k = 0; k < K_STEPS - 3; k += 3) {  // spec:11,13
+            group<4>::load(A_s[2], g.A, {0, 0, tile_row, k + 2}, A_offsets);  // spec:12,17
+            group<4>::load(B_s[2], g.B, {0, 0, tile_col, k + 2}, B_offsets);  // spec:12,17
             __builtin_amdgcn_s_waitcnt(0xf7c);  // global operations: at most 12 outstanding
             barrier();
-            group<4>::load(A_s[0], g.A, {0, 0, tile_row, k + 3}, A_offsets);  // spec:12
-            group<4>::load(B_s[0], g.B, {0, 0, tile_col, k + 3}, B_offsets);  // spec:12
+            group<4>::load(A_s[0], g.A, {0, 0, tile_row, k + 3}, A_offsets);  // spec:12,17
+            group<4>::load(B_s[0], g.B, {0, 0, tile_col, k + 3}, B_offsets);  // spec:12,17
             __builtin_amdgcn_s_waitcnt(0xf7c);  // global operations: at most 12 outstanding
             barrier();
-            group<4>::load(A_s[1], g.A, {0, 0, tile_row, k + 4}, A_offsets);  // spec:12
-            group<4>::load(B_s[1], g.B, {0, 0, tile_col, k + 4}, B_offsets);  // spec:12
+            group<4>::load(A_s[1], g.A, {0, 0, tile_row, k + 4}, A_offsets);  // spec:12,17
+            group<4>::load(B_s[1], g.B, {0, 0, tile_col, k + 4}, B_offsets);  // spec:12,17
             __builtin_amdgcn_s_waitcnt(0xf7c);  // global operations: at most 12 outstanding
             barrier();
         }
 
-        group<4>::load(A_s[2], g.A, {0, 0, tile_row, K_STEPS - 1}, A_offsets);  // spec:12
-        group<4>::load(B_s[2], g.B, {0, 0, tile_col, K_STEPS - 1}, B_offsets);  // spec:12
+        group<4>::load(A_s[2], g.A, {0, 0, tile_row, K_STEPS - 1}, A_offsets);  // spec:12,17
+        group<4>::load(B_s[2], g.B, {0, 0, tile_col, K_STEPS - 1}, B_offsets);  // spec:12,17
         __builtin_amdgcn_s_waitcnt(0xf7c);  // global operations: at most 12 outstanding
         barrier();
         __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding
         barrier();
     } else {  // consumer: waves 4..11, spec:19
-        const int wave_row = (wave - 4) / 2;
-        const int wave_col = (wave - 4) % 2;
-        rt_bf<64, 32, row_l, rt_16x32_s> A_r[1][1];  // spec:12
-        rt_bf<64, 32, row_l, rt_16x32_s> B_r[1][1];  // spec:12
+        const int wave_row = (wave - 4) / 2;  // spec:19
+        const int wave_col = (wave - 4) % 2;  // spec:19
+        rt_bf<64, 32, row_l, rt_16x32_s> A_r[1][1];  // spec:14
+        rt_bf<64, 32, row_l, rt_16x32_s> B_r[1][1];  // spec:14
         rt_fl<64, 64, ducks::rt_layout::col> C_acc[1][1];  // spec:20
 
         zero(C_acc[0][0]);  // spec:20
         lds_barrier();
 
         #pragma unroll 1
-        for (int k = 0; k < K_STEPS - 3; k += 3) {
-            load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:12
-            load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 0}));  // spec:12
+        for (int k = 0; k < K_STEPS - 3; k += 3) {  // spec:11,13
+            load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:12,14
+            load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 0}));  // spec:12,14
             mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-            load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:12
-            load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 1}));  // spec:12
-            mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-            lds_barrier();
-            load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:12
-            load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 0}));  // spec:12
-            mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-            load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:12
-            load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 1}));  // spec:12
+            load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:12,14
+            load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 1}));  // spec:12,14
             mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
             lds_barrier();
-            load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:12
-            load(B_r[0][0], subtile_inplace<64, 32>(B_s[2], {wave_col, 0}));  // spec:12
+            load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:12,14
+            load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 0}));  // spec:12,14
             mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-            load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:12
-            load(B_r[0][0], subtile_inplace<64, 32>(B_s[2], {wave_col, 1}));  // spec:12
+            load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:12,14
+            load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 1}));  // spec:12,14
+            mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
+            lds_barrier();
+            load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:12,14
+            load(B_r[0][0], subtile_inplace<64, 32>(B_s[2], {wave_col, 0}));  // spec:12,14
+            mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
+            load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:12,14
+            load(B_r[0][0], subtile_inplace<64, 32>(B_s[2], {wave_col, 1}));  // spec:12,14
             mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
             lds_barrier();
         }
 
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:12
-        load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 0}));  // spec:12
+        load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:12,14
+        load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 0}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:12
-        load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 1}));  // spec:12
-        mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-        lds_barrier();
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:12
-        load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 0}));  // spec:12
-        mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:12
-        load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 1}));  // spec:12
+        load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:12,14
+        load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 1}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
         lds_barrier();
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:12
-        load(B_r[0][0], subtile_inplace<64, 32>(B_s[2], {wave_col, 0}));  // spec:12
+        load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:12,14
+        load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 0}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:12
-        load(B_r[0][0], subtile_inplace<64, 32>(B_s[2], {wave_col, 1}));  // spec:12
+        load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:12,14
+        load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 1}));  // spec:12,14
+        mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
+        lds_barrier();
+        load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:12,14
+        load(B_r[0][0], subtile_inplace<64, 32>(B_s[2], {wave_col, 0}));  // spec:12,14
+        mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
+        load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:12,14
+        load(B_r[0][0], subtile_inplace<64, 32>(B_s[2], {wave_col, 1}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
         store(g.C, C_acc[0][0], {0, 0, tile_row * 4 + wave_row, tile_col * 2 + wave_col});  // spec:21
     }

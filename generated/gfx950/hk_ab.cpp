@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace hk_ab {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8064;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 256;  // output rows of a block
-constexpr int BLOCK_COLS = 128;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves
-constexpr int SHARED_BYTES = 147456;
+constexpr int DIM_M = 8192;  // spec:6
+constexpr int DIM_K = 8064;  // spec:6
+constexpr int DIM_N = 8192;  // spec:6
+constexpr int BLOCK_ROWS = 256;  // output rows of a block, spec:11
+constexpr int BLOCK_COLS = 128;  // output columns of a block, spec:11
+constexpr int K_STEP = 64;  // contraction elements per step, spec:11
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:6,11
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:6,11
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:6,11
+constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves, spec:12
+constexpr int SHARED_BYTES = 147456;  // spec:13
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -46,7 +46,7 @@ __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }
 
-__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:12
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_hf<BLOCK_ROWS, K_STEP, st_16x32_s> (&A_s)[3] = al.allocate<st_hf<BLOCK_ROWS, K_STEP, st_16x32_s>, 3>();  // spec:13
@@ -56,10 +56,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int block_id = blockIdx.x;
     const int tile_row = block_id / GRID_COLS;
     const int tile_col = block_id % GRID_COLS;
-    const int wave_row = wave / 2;
-    const int wave_col = wave % 2;
-    rt_hf<64, 32, row_l, rt_32x16_s> A_r[1][1];  // spec:13
-    rt_hf<32, 64, col_l, rt_16x32_s> B_r[1][1];  // spec:13
+    const int wave_row = wave / 2;  // spec:12
+    const int wave_col = wave % 2;  // spec:12
+    rt_hf<64, 32, row_l, rt_32x16_s> A_r[1][1];  // spec:15
+    rt_hf<32, 64, col_l, rt_16x32_s> B_r[1][1];  // spec:15
     rt_fl<64, 64, ducks::rt_layout::col, ducks::rt_shape::rt_32x32> C_acc[1][1];  // spec:16
     uint32_t A_offsets[5];  // spec:13
     uint32_t B_offsets[3];  // spec:13
@@ -75,34 +75,34 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     lds_barrier();
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 3; k += 3) {
+    for (int k = 0; k < K_STEPS - 3; k += 3) {  // spec:11,14
         group<8>::load(A_s[2], g.A, {0, 0, tile_row, k + 2}, A_offsets);  // spec:13
         group<8>::load(B_s[2], g.B, {0, 0, k + 2, tile_col}, B_offsets);  // spec:13
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:13
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {0, wave_col}));  // spec:13
+        load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:13,15
+        load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {0, wave_col}));  // spec:13,15
         mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:13
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {1, wave_col}));  // spec:13
+        load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:13,15
+        load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {1, wave_col}));  // spec:13,15
         mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
         __builtin_amdgcn_s_waitcnt(0xf76);  // global operations: at most 6 outstanding
         lds_barrier();
         group<8>::load(A_s[0], g.A, {0, 0, tile_row, k + 3}, A_offsets);  // spec:13
         group<8>::load(B_s[0], g.B, {0, 0, k + 3, tile_col}, B_offsets);  // spec:13
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:13
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {0, wave_col}));  // spec:13
+        load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:13,15
+        load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {0, wave_col}));  // spec:13,15
         mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:13
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {1, wave_col}));  // spec:13
+        load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:13,15
+        load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {1, wave_col}));  // spec:13,15
         mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
         __builtin_amdgcn_s_waitcnt(0xf76);  // global operations: at most 6 outstanding
         lds_barrier();
         group<8>::load(A_s[1], g.A, {0, 0, tile_row, k + 4}, A_offsets);  // spec:13
         group<8>::load(B_s[1], g.B, {0, 0, k + 4, tile_col}, B_offsets);  // spec:13
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:13
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {0, wave_col}));  // spec:13
+        load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:13,15
+        load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {0, wave_col}));  // spec:13,15
         mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:13
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {1, wave_col}));  // spec:13
+        load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:13,15
+        load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {1, wave_col}));  // spec:13,15
         mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
         __builtin_amdgcn_s_waitcnt(0xf76);  // global operations: at most 6 outstanding
         lds_barrier();
@@ -110,27 +110,27 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
 
     group<8>::load(A_s[2], g.A, {0, 0, tile_row, K_STEPS - 1}, A_offsets);  // spec:13
     group<8>::load(B_s[2], g.B, {0, 0, K_STEPS - 1, tile_col}, B_offsets);  // spec:13
-    load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:13
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {0, wave_col}));  // spec:13
+    load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:13,15
+    load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {0, wave_col}));  // spec:13,15
     mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-    load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:13
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {1, wave_col}));  // spec:13
+    load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:13,15
+    load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {1, wave_col}));  // spec:13,15
     mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
     __builtin_amdgcn_s_waitcnt(0xf76);  // global operations: at most 6 outstanding
     lds_barrier();
-    load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:13
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {0, wave_col}));  // spec:13
+    load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:13,15
+    load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {0, wave_col}));  // spec:13,15
     mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-    load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:13
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {1, wave_col}));  // spec:13
+    load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:13,15
+    load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {1, wave_col}));  // spec:13,15
     mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
     __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding
     lds_barrier();
-    load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:13
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {0, wave_col}));  // spec:13
+    load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:13,15
+    load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {0, wave_col}));  // spec:13,15
     mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-    load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:13
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {1, wave_col}));  // spec:13
+    load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:13,15
+    load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {1, wave_col}));  // spec:13,15
     mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
     store(g.C, C_acc[0][0], {0, 0, tile_row * 4 + wave_row, tile_col * 2 + wave_col});  // spec:17
 }

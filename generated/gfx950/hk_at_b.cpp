@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace hk_at_b {
 
-constexpr int DIM_K = 8192;
-constexpr int DIM_M = 8192;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 256;  // output rows of a block
-constexpr int BLOCK_COLS = 256;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves
-constexpr int SHARED_BYTES = 131072;
+constexpr int DIM_K = 8192;  // spec:6
+constexpr int DIM_M = 8192;  // spec:6
+constexpr int DIM_N = 8192;  // spec:6
+constexpr int BLOCK_ROWS = 256;  // output rows of a block, spec:11
+constexpr int BLOCK_COLS = 256;  // output columns of a block, spec:11
+constexpr int K_STEP = 64;  // contraction elements per step, spec:11
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:6,11
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:6,11
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:6,11
+constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves, spec:12
+constexpr int SHARED_BYTES = 131072;  // spec:13
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -46,7 +46,7 @@ __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }
 
-__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:12
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<K_STEP, BLOCK_ROWS, st_16x32_s> (&A_s)[2] = al.allocate<st_bf<K_STEP, BLOCK_ROWS, st_16x32_s>, 2>();  // spec:13
@@ -56,10 +56,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int block_id = blockIdx.x;
     const int tile_row = block_id / GRID_COLS;
     const int tile_col = block_id % GRID_COLS;
-    const int wave_row = wave / 4;
-    const int wave_col = wave % 4;
-    rt_bf<32, 32, col_l, rt_32x16_s> A_r[1][4];  // spec:13
-    rt_bf<32, 32, col_l, rt_32x16_s> B_r[1][2];  // spec:13
+    const int wave_row = wave / 4;  // spec:12
+    const int wave_col = wave % 4;  // spec:12
+    rt_bf<32, 32, col_l, rt_32x16_s> A_r[1][4];  // spec:14
+    rt_bf<32, 32, col_l, rt_32x16_s> B_r[1][2];  // spec:14
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[4][2];  // spec:15
     uint32_t A_offsets[5];  // spec:13
     uint32_t B_offsets[5];  // spec:13
@@ -77,15 +77,15 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     lds_barrier();
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 1; ++k) {
+    for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:11
         group<8>::load(A_s[(k + 1) % 2], g.A, {0, 0, k + 1, tile_row}, A_offsets);  // spec:13
         group<8>::load(B_s[(k + 1) % 2], g.B, {0, 0, k + 1, tile_col}, B_offsets);  // spec:13
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {0, wave_row * 4 + i}));  // spec:13
+            load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {0, wave_row * 4 + i}));  // spec:13,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {0, wave_col * 2 + j}));  // spec:13
+            load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {0, wave_col * 2 + j}));  // spec:13,14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -93,10 +93,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
                 mma_AtB(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {1, wave_row * 4 + i}));  // spec:13
+            load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {1, wave_row * 4 + i}));  // spec:13,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {1, wave_col * 2 + j}));  // spec:13
+            load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {1, wave_col * 2 + j}));  // spec:13,14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -108,10 +108,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
 
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {0, wave_row * 4 + i}));  // spec:13
+        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {0, wave_row * 4 + i}));  // spec:13,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {0, wave_col * 2 + j}));  // spec:13
+        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {0, wave_col * 2 + j}));  // spec:13,14
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll
@@ -119,10 +119,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
             mma_AtB(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {1, wave_row * 4 + i}));  // spec:13
+        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {1, wave_row * 4 + i}));  // spec:13,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {1, wave_col * 2 + j}));  // spec:13
+        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {1, wave_col * 2 + j}));  // spec:13,14
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll

@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace hk_eight_wave {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 256;  // output rows of a block
-constexpr int BLOCK_COLS = 256;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves
-constexpr int SHARED_BYTES = 131072;
+constexpr int DIM_M = 8192;  // spec:6
+constexpr int DIM_K = 8192;  // spec:6
+constexpr int DIM_N = 8192;  // spec:6
+constexpr int BLOCK_ROWS = 256;  // output rows of a block, spec:11
+constexpr int BLOCK_COLS = 256;  // output columns of a block, spec:11
+constexpr int K_STEP = 64;  // contraction elements per step, spec:11
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:6,11
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:6,11
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:6,11
+constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves, spec:13
+constexpr int SHARED_BYTES = 131072;  // spec:14
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -46,7 +46,7 @@ __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }
 
-__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:13
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP, st_16x32_s> (&A_s)[2] = al.allocate<st_bf<BLOCK_ROWS, K_STEP, st_16x32_s>, 2>();  // spec:14
@@ -69,10 +69,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int group_slot = xcd_linear % group_tiles;  // place in the band
     const int tile_row = group_first_row + group_slot % group_rows;
     const int tile_col = group_slot / group_rows;
-    const int wave_row = wave / 4;
-    const int wave_col = wave % 4;
-    rt_bf<32, 32, row_l, rt_16x32_s> A_r[1][4];  // spec:14
-    rt_bf<32, 32, row_l, rt_16x32_s> B_r[1][2];  // spec:14
+    const int wave_row = wave / 4;  // spec:13
+    const int wave_col = wave % 4;  // spec:13
+    rt_bf<32, 32, row_l, rt_16x32_s> A_r[1][4];  // spec:16
+    rt_bf<32, 32, row_l, rt_16x32_s> B_r[1][2];  // spec:16
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[4][2];  // spec:17
     uint32_t A_offsets[5];  // spec:14
     uint32_t B_offsets[5];  // spec:14
@@ -90,15 +90,15 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     lds_barrier();
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 2; k += 2) {
+    for (int k = 0; k < K_STEPS - 2; k += 2) {  // spec:11,15
         group<8>::load(A_s[1], g.A, {0, 0, tile_row, k + 1}, A_offsets);  // spec:14
         group<8>::load(B_s[1], g.B, {0, 0, tile_col, k + 1}, B_offsets);  // spec:14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:14
+            load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:14,16
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:14
+            load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:14,16
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -106,10 +106,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:17
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:14
+            load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:14,16
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:14
+            load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:14,16
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -121,10 +121,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         group<8>::load(B_s[0], g.B, {0, 0, tile_col, k + 2}, B_offsets);  // spec:14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:14
+            load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:14,16
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:14
+            load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:14,16
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -132,10 +132,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:17
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:14
+            load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:14,16
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:14
+            load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:14,16
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -149,10 +149,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     group<8>::load(B_s[1], g.B, {0, 0, tile_col, K_STEPS - 1}, B_offsets);  // spec:14
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:14
+        load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:14,16
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:14
+        load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:14,16
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll
@@ -160,10 +160,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:17
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:14
+        load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:14,16
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:14
+        load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:14,16
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll
@@ -173,10 +173,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     lds_barrier();
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:14
+        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:14,16
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:14
+        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:14,16
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll
@@ -184,10 +184,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:17
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:14
+        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:14,16
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:14
+        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:14,16
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll

@@ -14,17 +14,17 @@ using namespace kittens;
 
 namespace hk_ping_pong {
 
-constexpr int DIM_M = 8192;
-constexpr int DIM_K = 8192;
-constexpr int DIM_N = 8192;
-constexpr int BLOCK_ROWS = 256;  // output rows of a block
-constexpr int BLOCK_COLS = 256;  // output columns of a block
-constexpr int K_STEP = 64;  // contraction elements per step
-constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;
-constexpr int GRID_COLS = DIM_N / BLOCK_COLS;
-constexpr int K_STEPS = DIM_K / K_STEP;
-constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves
-constexpr int SHARED_BYTES = 131072;
+constexpr int DIM_M = 8192;  // spec:6
+constexpr int DIM_K = 8192;  // spec:6
+constexpr int DIM_N = 8192;  // spec:6
+constexpr int BLOCK_ROWS = 256;  // output rows of a block, spec:11
+constexpr int BLOCK_COLS = 256;  // output columns of a block, spec:11
+constexpr int K_STEP = 64;  // contraction elements per step, spec:11
+constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:6,11
+constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:6,11
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:6,11
+constexpr int THREADS = 8 * WARP_THREADS;  // 8 waves, spec:13
+constexpr int SHARED_BYTES = 131072;  // spec:14
 
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
@@ -45,7 +45,7 @@ __device__ inline void barrier() {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
 
-__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:13
     extern __shared__ alignment_dummy __shm[];
     shared_allocator al((int *)&__shm[0]);
     st_bf<BLOCK_ROWS, K_STEP, st_16x32_s> (&A_s)[2] = al.allocate<st_bf<BLOCK_ROWS, K_STEP, st_16x32_s>, 2>();  // spec:14
@@ -68,14 +68,14 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int group_slot = xcd_linear % group_tiles;  // place in the band
     const int tile_row = group_first_row + group_slot % group_rows;
     const int tile_col = group_slot / group_rows;
-    const int wave_row = wave / 4;
-    const int wave_col = wave % 4;
-    rt_bf<32, 32, row_l, rt_16x32_s> A_r[1][4];  // spec:14
-    rt_bf<32, 32, row_l, rt_16x32_s> B_r[1][2];  // spec:14
+    const int wave_row = wave / 4;  // spec:13
+    const int wave_col = wave % 4;  // spec:13
+    rt_bf<32, 32, row_l, rt_16x32_s> A_r[1][4];  // spec:15
+    rt_bf<32, 32, row_l, rt_16x32_s> B_r[1][2];  // spec:15
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[4][2];  // spec:16
     uint32_t A_offsets[5];  // spec:14
     uint32_t B_offsets[5];  // spec:14
-    if ((wave >= 4 && wave <= 7)) {  // these waves run 1 meeting behind
+    if ((wave >= 4 && wave <= 7)) {  // these waves run 1 meeting behind, spec:20
         barrier();
     }
 
@@ -88,10 +88,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
             zero(C_acc[i][j]);  // spec:16
     group<8>::load(A_s[0], g.A, {0, 0, tile_row, 0}, A_offsets);  // spec:22
     group<8>::load(B_s[0], g.B, {0, 0, tile_col, 0}, B_offsets);  // spec:22
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
     __builtin_amdgcn_sched_barrier(0);  // spec:22
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
-    __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
+    __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding, spec:24
     __builtin_amdgcn_sched_barrier(0);  // spec:24
     barrier();  // spec:24
     __builtin_amdgcn_sched_barrier(0);  // spec:24
@@ -99,16 +99,16 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     __builtin_amdgcn_sched_barrier(0);  // spec:25
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 2; k += 2) {
+    for (int k = 0; k < K_STEPS - 2; k += 2) {  // spec:11,17
         group<8>::load(A_s[1], g.A, {0, 0, tile_row, k + 1}, A_offsets);  // spec:22
         group<8>::load(B_s[1], g.B, {0, 0, tile_col, k + 1}, B_offsets);  // spec:22
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:22
+            load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:22,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:22
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+            load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:22,15
+        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
         __builtin_amdgcn_sched_barrier(0);  // spec:22
         barrier();  // spec:22
         __builtin_amdgcn_sched_barrier(0);  // spec:22
@@ -124,12 +124,12 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         __builtin_amdgcn_sched_barrier(0);  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:24
+            load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:24,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:24
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
-        __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding
+            load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:24,15
+        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
+        __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding, spec:24
         __builtin_amdgcn_sched_barrier(0);  // spec:24
         barrier();  // spec:24
         __builtin_amdgcn_sched_barrier(0);  // spec:24
@@ -147,11 +147,11 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         group<8>::load(B_s[0], g.B, {0, 0, tile_col, k + 2}, B_offsets);  // spec:22
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:22
+            load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:22,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:22
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+            load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:22,15
+        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
         __builtin_amdgcn_sched_barrier(0);  // spec:22
         barrier();  // spec:22
         __builtin_amdgcn_sched_barrier(0);  // spec:22
@@ -167,12 +167,12 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         __builtin_amdgcn_sched_barrier(0);  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:24
+            load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:24,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:24
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
-        __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding
+            load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:24,15
+        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
+        __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding, spec:24
         __builtin_amdgcn_sched_barrier(0);  // spec:24
         barrier();  // spec:24
         __builtin_amdgcn_sched_barrier(0);  // spec:24
@@ -192,11 +192,11 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     group<8>::load(B_s[1], g.B, {0, 0, tile_col, K_STEPS - 1}, B_offsets);  // spec:22
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:22
+        load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:22,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:22
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+        load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:22,15
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
     __builtin_amdgcn_sched_barrier(0);  // spec:22
     __builtin_amdgcn_s_setprio(1);  // spec:23
     #pragma unroll
@@ -208,12 +208,12 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     __builtin_amdgcn_sched_barrier(0);  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:24
+        load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:24,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:24
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
-    __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding
+        load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:24,15
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
+    __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding, spec:24
     __builtin_amdgcn_sched_barrier(0);  // spec:24
     barrier();  // spec:24
     __builtin_amdgcn_sched_barrier(0);  // spec:24
@@ -229,11 +229,11 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     __builtin_amdgcn_sched_barrier(0);  // spec:25
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:22
+        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:22,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:22
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
+        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:22,15
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
     __builtin_amdgcn_sched_barrier(0);  // spec:22
     __builtin_amdgcn_s_setprio(1);  // spec:23
     #pragma unroll
@@ -245,12 +245,12 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     __builtin_amdgcn_sched_barrier(0);  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:24
+        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:24,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:24
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding
-    __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding
+        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:24,15
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
+    __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding, spec:24
     __builtin_amdgcn_sched_barrier(0);  // spec:24
     __builtin_amdgcn_s_setprio(1);  // spec:25
     #pragma unroll
@@ -265,7 +265,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             store(g.C, C_acc[i][j], {0, 0, tile_row * 8 + wave_row * 4 + i, tile_col * 8 + wave_col * 2 + j});  // spec:18
-    if ((wave >= 0 && wave <= 3)) {  // the others catch up
+    if ((wave >= 0 && wave <= 3)) {  // the others catch up, spec:20
         barrier();
     }
 }

@@ -69,8 +69,9 @@ def test_structure(name: str) -> None:
     spec = (SPECS / f"{name}.tk").read_text().splitlines()
     for number, line in enumerate(text.split("\n"), 1):
         if re.search(r"^\s+(mma_\w+|group<\d+>::load)\(", line):
-            assert source.spec_line(number) > 0
-            words = spec[source.spec_line(number) - 1].split()
+            origin = source.origin(number)
+            assert origin is not None
+            words = spec[origin.line - 1].split()
             assert words[0] in ("shared", "accumulate", "cluster", "group", "registers"), line
 
 
@@ -78,9 +79,11 @@ def test_a_line_without_a_spec_line_has_that_of_the_line_above() -> None:
     source = lower(planned(gemm()), "gfx942", "test.tk")
     lines = source.text.split("\n")
     at = next(i for i, line in enumerate(lines, 1) if "zero(C_acc" in line)
-    assert source.spec_line(at) == gemm().splitlines().index("  accumulate C : f32 tile 32 x 32") + 1
-    assert source.spec_line(1) == 0
-    assert source.spec_line(10**6) == source.spec_line(len(lines))
+    origin = source.origin(at)
+    assert origin is not None
+    assert origin.line == gemm().splitlines().index("  accumulate C : f32 tile 32 x 32") + 1
+    assert source.origin(1) is None
+    assert source.origin(10**6) == source.origin(len(lines)) != None  # noqa: E711
 
 
 def test_register_tiles_stand_in_the_scope_of_their_role() -> None:

@@ -5,6 +5,6 @@
 
 from tkgen.lower.harness import harness_cpp, harness_python
 from tkgen.lower.kernel import kernel_model
-from tkgen.lower.render import Source, lower
+from tkgen.lower.render import Origin, Source, lower
 
-__all__ = ["Source", "harness_cpp", "harness_python", "kernel_model", "lower"]
+__all__ = ["Origin", "Source", "harness_cpp", "harness_python", "kernel_model", "lower"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import PurePath
+from urllib.parse import quote
 
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
 from tkgen.ir.types import BASE_TILE, Operand, Role, Tensor, Via
@@ -18,11 +22,13 @@ from tkgen.lower.model import (
     ScalarMember,
     Scope,
     SharedTile,
+    Size,
     Statement,
 )
 from tkgen.lower.names import comment_text, cpp_name
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.schedule import Plan
+from tkgen.source import SourceFile, Span
 
 # s_waitcnt immediate of gfx9 (LLVM AMDGPUUsage; CDNA3 ISA guide, SOPP): vmcnt in bits 3:0 and 15:14, expcnt 6:4,
 # lgkmcnt 11:8; all ones means "do not wait".
@@ -50,8 +56,23 @@ class _Lowering:
         self.plan, self.program, self.target, self.spec = plan, plan.program, target, spec
         self.dialect = dialect(plan.program, target)
         self.helpers: set[str] = set()
+        self.files: dict[str, SourceFile] = {}
 
     # ------------------------------------------------------------ names
+
+    def origin(self, *spans: Span | str | None) -> str:
+        """The spec lines of spans, or of clauses by name, as comments name them: the first one matters most.
+
+        None and a clause that is not written add nothing.
+        """
+        main, lines = self.program.spans["kernel"].file, list[str]()
+        for s in spans:
+            span = self.program.spans.get(s) if isinstance(s, str) else s
+            if span is not None:
+                key = _file_key(span.file, main)
+                self.files.setdefault(key, span.file)
+                lines.append(f"{key}:{span.line}" if key else str(span.line))
+        return ",".join(dict.fromkeys(lines))
 
     def dim(self, name: str) -> str:
         return f"DIM_{name}"
@@ -101,7 +122,7 @@ class _Lowering:
                 self.shared(o),
                 f"st_{o.tensor.dtype.suffix}<{self.lds(o)[0]}, {self.lds(o)[1]}{self.dialect.shared_shape}>",
                 o.buffers,
-                o.span.line,
+                self.origin(o.span),
             )
             for o in p.operands
         )
@@ -115,7 +136,7 @@ class _Lowering:
             target=self.target,
             constants=tuple(self.constants()),
             tensors=tuple(self.tensor(t) for t in self.used_tensors()),
-            scalars=tuple(ScalarMember(cpp_name(s.name), s.dtype.cpp) for s in p.scalars),
+            scalars=tuple(ScalarMember(cpp_name(s.name), s.dtype.cpp, self.origin(s.span)) for s in p.scalars),
             grid_rows=grid_rows,
             grid_cols=grid_cols,
             sizes=tuple(self.sizes()),
@@ -125,9 +146,12 @@ class _Lowering:
             waves_per_simd=p.occupancy or -(-p.waves // 4),
             shared=shared,
             shared_bytes=shared_bytes,
+            shared_origin=self.origin(*(o.span for o in p.operands)),
+            grid_origin=self.origin("grid"),
+            launch_origin=self.origin("occupancy", *(r.span for r in p.roles)),
             raise_shared_limit=shared_bytes > DEFAULT_DYNAMIC_LDS,
             remap=tuple(placed.statements),
-            remap_line=p.spans["remap"].line if "remap" in p.spans else 0,
+            remap_origin=self.origin("remap"),
             tile_row=placed.row,
             tile_col=placed.col,
             helpers=frozenset(self.helpers | ({"buffer"} if self.helpers & BUFFERED else set())),
@@ -135,6 +159,7 @@ class _Lowering:
             wide=any(self.may_be_wide(o.tensor) for o in p.operands),
             shape=self.shape,
             scopes=scopes,
+            files=self.files,
             checks=tuple(self.checks()),
         )
 
@@ -156,7 +181,7 @@ class _Lowering:
         """A grid extent as the argument struct sees it: a constant, or a member function."""
         return extent if extent.isupper() else f"{extent}()"
 
-    def sizes(self) -> list[tuple[str, str]]:
+    def sizes(self) -> list[Size]:
         """Extents known only at run time, as expressions over the struct's tensors."""
         p, result = self.program, []
         for name, dim, block in (
@@ -166,7 +191,8 @@ class _Lowering:
         ):
             if dim.size is None:
                 size = f"int({self.size_of(dim.name).removeprefix('g.')})"
-                result.append((name, f"({size} + {block} - 1) / {block}" if p.tail else f"{size} / {block}"))
+                count = f"({size} + {block} - 1) / {block}" if p.tail else f"{size} / {block}"
+                result.append(Size(name, count, self.origin(dim.span, "block", "tail")))
         return result
 
     def lds(self, o: Operand) -> tuple[str, str]:
@@ -189,24 +215,30 @@ class _Lowering:
     def tensor(self, tensor: Tensor) -> GlobalTensor:
         extents = ["-1" if d.size is None else self.dim(d.name) for d in tensor.dims]
         rows, cols = extents if len(extents) == 2 else ("1", extents[0])
-        return GlobalTensor(cpp_name(tensor.name), tensor.dtype.cpp, rows, cols, tensor.span.line)
+        return GlobalTensor(cpp_name(tensor.name), tensor.dtype.cpp, rows, cols, self.origin(tensor.span))
 
     def constants(self) -> list[Constant]:
         p = self.program
         used = {d.name: d for t in self.used_tensors() for d in t.dims}
-        result = [Constant(self.dim(d.name), str(d.size)) for d in used.values() if d.size is not None]
+        result = [
+            Constant(self.dim(d.name), str(d.size), origin=self.origin(d.span))
+            for d in used.values()
+            if d.size is not None
+        ]
         bm, bn, bk = p.block
         result += [
-            Constant("BLOCK_ROWS", str(bm), "output rows of a block"),
-            Constant("BLOCK_COLS", str(bn), "output columns of a block"),
-            Constant("K_STEP", str(bk), "contraction elements per step"),
+            Constant("BLOCK_ROWS", str(bm), "output rows of a block", self.origin("block")),
+            Constant("BLOCK_COLS", str(bn), "output columns of a block", self.origin("block")),
+            Constant("K_STEP", str(bk), "contraction elements per step", self.origin("block")),
         ]
 
         def ceil(dim: str, block: str) -> str:
             return f"({dim} + {block} - 1) / {block}" if p.tail else f"{dim} / {block}"
 
         if p.grid.name == "split_k":
-            result.append(Constant("K_PARTS", str(p.grid.count), "blocks that share an output tile"))
+            result.append(
+                Constant("K_PARTS", str(p.grid.count), "blocks that share an output tile", self.origin("grid"))
+            )
         for name, dim, block in (
             ("GRID_ROWS", p.m, "BLOCK_ROWS"),
             ("GRID_COLS", p.n, "BLOCK_COLS"),
@@ -215,8 +247,10 @@ class _Lowering:
             if dim.size is not None:
                 part = " / K_PARTS" if name == "K_STEPS" and p.grid.name == "split_k" else ""
                 size = ceil(self.dim(dim.name), block)
-                result.append(Constant(name, f"({size}){part}" if part else size, "of a part" if part else ""))
-        result.append(Constant("THREADS", f"{p.waves} * WARP_THREADS", f"{p.waves} waves"))
+                origin = self.origin(dim.span, "block", "tail", "grid" if part else None)
+                result.append(Constant(name, f"({size}){part}" if part else size, "of a part" if part else "", origin))
+        waves = self.origin(*(r.span for r in p.roles))
+        result.append(Constant("THREADS", f"{p.waves} * WARP_THREADS", f"{p.waves} waves", waves))
         return result
 
     def checks(self) -> list[Check]:
@@ -225,31 +259,28 @@ class _Lowering:
         where = {p.m.name: self.size_of(p.m.name), p.n.name: self.size_of(p.n.name), p.k.name: self.size_of(p.k.name)}
         for dim, multiple in ((p.m, p.block[0]), (p.n, p.block[1])):
             if dim.size is None and not p.tail:
-                result.append(
-                    Check(f"{where[dim.name]} % {multiple} != 0", f"{dim.name} must be a multiple of {multiple}")
-                )
+                message = f"{dim.name} must be a multiple of {multiple}"
+                result.append(Check(f"{where[dim.name]} % {multiple} != 0", message, self.origin(dim.span, "block")))
         if p.k.size is None:
             multiple = p.block[2] * self.plan.shape.unroll
             unroll = self.plan.shape.unroll
+            origin = self.origin(p.k.span, "block", "unroll")
             if p.tail != "masked":
-                result.append(
-                    Check(f"{where[p.k.name]} % {multiple} != 0", f"{p.k.name} must be a multiple of {multiple}")
-                )
+                message = f"{p.k.name} must be a multiple of {multiple}"
+                result.append(Check(f"{where[p.k.name]} % {multiple} != 0", message, origin))
             elif unroll > 1:
                 message = f"{p.k.name} must be a multiple of {unroll} steps of {p.block[2]}, rounded up"
-                result.append(Check(f"g.steps() % {unroll} != 0", message))
+                result.append(Check(f"g.steps() % {unroll} != 0", message, origin))
             least = self.plan.shape.tail_iterations
             if least:
-                result.append(
-                    Check(f"g.steps() < {least}", f"{p.k.name} must make at least {least} steps of {p.block[2]}")
-                )
+                message = f"{p.k.name} must make at least {least} steps of {p.block[2]}"
+                result.append(Check(f"g.steps() < {least}", message, origin))
         for tensor in self.used_tensors():
             for axis, dim in enumerate(tensor.dims):
                 here = self.axis_of(tensor, axis)
                 if dim.size is None and dim.name in where and here != where[dim.name]:
-                    result.append(
-                        Check(f"{here} != {where[dim.name]}", f"{tensor.name} and its partners differ in {dim.name}")
-                    )
+                    message = f"{tensor.name} and its partners differ in {dim.name}"
+                    result.append(Check(f"{here} != {where[dim.name]}", message, self.origin(dim.span, tensor.span)))
         return result
 
     def size_of(self, dim: str) -> str:
@@ -274,9 +305,11 @@ class _Lowering:
             index = "wave" if role.first == 0 else f"(wave - {role.first})"
             rows, cols = role.shape
             if rows > 1:
-                constants.append(Constant("wave_row", f"{index} / {cols}" if cols > 1 else index))
+                at = f"{index} / {cols}" if cols > 1 else index
+                constants.append(Constant("wave_row", at, origin=self.origin(role.span)))
             if cols > 1:
-                constants.append(Constant("wave_col", f"{index} % {cols}" if rows > 1 else index))
+                at = f"{index} % {cols}" if rows > 1 else index
+                constants.append(Constant("wave_col", at, origin=self.origin(role.span)))
             registers += [self.register_tile(o) for o in p.operands]
             acc = p.accumulator
             registers.append(
@@ -284,19 +317,19 @@ class _Lowering:
                     self.accumulator,
                     self.accumulator_type,
                     acc.fragments,
-                    acc.span.line,
+                    self.origin(acc.span),
                 )
             )
         for operand in p.operands:
             if operand.name in role.loads and operand.via is Via.REGISTERS:
                 threads = role.group * 64
                 chunks = -(-operand.lds_bytes // (16 * threads))
-                registers.append(RegisterTile(self.stage(operand), "chunk", (chunks,), operand.span.line))
+                registers.append(RegisterTile(self.stage(operand), "chunk", (chunks,), self.origin(operand.span)))
         direct = p.operands if self.dialect.direct else ()
         prefilled = [o for o in direct if o.name in role.loads and o.via is not Via.REGISTERS]
         for operand in prefilled:
             count = direct_loads(operand, role) + 1
-            registers.append(RegisterTile(self.offsets(operand), "uint32_t", (count,), operand.span.line))
+            registers.append(RegisterTile(self.offsets(operand), "uint32_t", (count,), self.origin(operand.span)))
         before, after = self.phases(programs)
         s = plan.shape
         bound = self.steps if not s.tail_iterations else f"{self.steps} - {s.tail_iterations}"
@@ -310,30 +343,40 @@ class _Lowering:
             constants=tuple(constants),
             registers=tuple(registers),
             before=before,
-            prologue=(*(self.prefill(role, o) for o in prefilled), *self.statements(role, wave, wave.prologue)),
-            body=self.statements(role, wave, wave.body),
+            prologue=(*(self.prefill(role, o) for o in prefilled), *self.statements(role, "prologue", wave.prologue)),
+            body=self.statements(role, "body", wave.body),
             unroll=s.unroll,
             loop_bound=bound,
-            epilogue=self.statements(role, wave, wave.epilogue),
+            loop_origin=self.origin("block", "unroll"),
+            epilogue=self.statements(role, "epilogue", wave.epilogue),
             after=after,
-            line=role.span.line,
+            origin=self.origin(role.span),
         )
 
     def phases(self, programs: list[WaveProgram]) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
         """The meetings that waves of this role pass before their prologue, and those with which the others catch up."""
         last = max(w.phase for w in self.plan.waves)
-        before = tuple(Phase(_waves(w.waves), w.phase) for w in programs if w.phase)
-        after = tuple(Phase(_waves(w.waves), last - w.phase) for w in programs if w.phase < last)
+        origin = self.origin(*(p.span for p in self.program.phases))
+        before = tuple(Phase(_waves(w.waves), w.phase, origin) for w in programs if w.phase)
+        after = tuple(Phase(_waves(w.waves), last - w.phase, origin) for w in programs if w.phase < last)
         return before, after
 
     def register_tile(self, o: Operand) -> RegisterTile:
         kind = self.dialect.register_type(o, self.program.accumulator.mfma[0])
-        return RegisterTile(self.registers(o), kind, (o.register_buffers, o.fragments), o.span.line)
+        return RegisterTile(
+            self.registers(o), kind, (o.register_buffers, o.fragments), self.origin(o.registers_span or o.span)
+        )
 
     # ------------------------------------------------------------ statements
 
-    def statements(self, role: Role, wave: WaveProgram, placed: tuple[Placed, ...]) -> tuple[Statement, ...]:
+    def statements(self, role: Role, part: str, placed: tuple[Placed, ...]) -> tuple[Statement, ...]:
+        """The statements of a part of a role's program, each with the operations it carries out."""
         result: list[Statement] = []
+
+        def add(made: Iterable[Statement], first: int, count: int) -> None:
+            names = tuple(f"{role.name}/{part}/{n}" for n in range(first, first + count))
+            result.extend(replace(s, operations=names) for s in made)
+
         i = 0
         while i < len(placed):
             now, after = placed[i].op, placed[i + 1].op if i + 1 < len(placed) else None
@@ -342,37 +385,36 @@ class _Lowering:
                 and after is not None and after.action is Action.BARRIER
             )  # fmt: skip
             if joined:
-                result.append(self.barrier(waited=True, line=_line(after)))
+                add([self.barrier(waited=True, origin=self.origin(placed[i + 1].op.span))], i, 2)
                 i += 2
                 continue
-            result += self.statement(role, placed[i])
+            add(self.statement(role, placed[i]), i, 1)
             i += 1
         return tuple(result)
 
-    def barrier(self, waited: bool, line: int) -> Statement:
+    def barrier(self, waited: bool, origin: str) -> Statement:
         uniform = len(self.program.roles) == 1 and len(self.plan.waves) == 1
         if waited and uniform and not self.program.direct:
-            return Statement("syncthreads", {}, line=line)
+            return Statement("syncthreads", {}, origin=origin)
         self.helpers.add("lds_barrier" if waited else "barrier")
-        return Statement("lds_barrier" if waited else "barrier", {}, line=line)
+        return Statement("lds_barrier" if waited else "barrier", {}, origin=origin)
 
     def statement(self, role: Role, placed: Placed) -> list[Statement]:
-        op, line = placed.op, _line(placed.op)
+        op, origin = placed.op, self.origin(placed.op.span)
         match op.action:
             case Action.BARRIER:
-                return [self.barrier(waited=False, line=line)]
+                return [self.barrier(waited=False, origin=origin)]
             case Action.FENCE:
-                return [Statement("fence", {}, line=line)]
+                return [Statement("fence", {}, origin=origin)]
             case Action.PRIORITY:
-                return [Statement("priority", {"level": op.count}, line=line)]
+                return [Statement("priority", {"level": op.count}, origin=origin)]
             case Action.WAIT:
                 comment = f"{'LDS' if op.counter == 'lds' else 'global'} operations: at most {op.count} outstanding"
-                return [
-                    Statement("wait", {"immediate": hex(waitcnt(op.counter, op.count)), "comment": comment}, line=line)
-                ]
+                immediate = hex(waitcnt(op.counter, op.count))
+                return [Statement("wait", {"immediate": immediate, "comment": comment}, origin=origin)]
             case Action.ZERO:
                 loops, (i, j) = _loops(("i", op.rows), ("j", op.cols))
-                return [Statement("zero", {"tile": f"{self.accumulator}[{i}][{j}]"}, loops, line)]
+                return [Statement("zero", {"tile": f"{self.accumulator}[{i}][{j}]"}, loops, origin)]
             case Action.STORE:
                 return [self.store(op)]
             case Action.MULTIPLY:
@@ -386,7 +428,7 @@ class _Lowering:
         shared = self.shared(operand) + ("[0]" if operand.buffers > 1 else "")
         tensor = f"g.{cpp_name(operand.name)}"
         args = {"group": role.group, "shared": shared, "tensor": tensor, "offsets": self.offsets(operand)}
-        return Statement("prefill", args, line=operand.span.line)
+        return Statement("prefill", args, origin=self.origin(operand.span))
 
     def move(self, role: Role, placed: Placed) -> Statement:
         op, p = placed.op, self.program
@@ -409,7 +451,7 @@ class _Lowering:
         if op.action in (Action.FETCH, Action.WRITE) or p.tail is not None:
             self.helpers.add("staging")
         kind = "copy_and_wait" if self.dialect.direct and op.action is Action.LOAD else op.action.value
-        return Statement(kind, args, line=operand.span.line if op.span is None else op.span.line)
+        return Statement(kind, args, origin=self.origin(op.span or operand.span, role.loads_span, "tail"))
 
     def read(self, placed: Placed) -> list[Statement]:
         op, p = placed.op, self.program
@@ -430,7 +472,7 @@ class _Lowering:
                 "row": index[0],
                 "col": index[1],
             }
-            result.append(Statement("read", args, loops, _line(op)))
+            result.append(Statement("read", args, loops, self.origin(op.span, operand.registers_span)))
         return result
 
     def multiply(self, placed: Placed) -> list[Statement]:
@@ -445,7 +487,7 @@ class _Lowering:
                 "a": f"{self.registers(p.a)}[{slot}][{i}]",
                 "b": f"{self.registers(p.b)}[{slot}][{j}]",
             }
-            result.append(Statement("multiply", args, loops, _line(op)))
+            result.append(Statement("multiply", args, loops, self.origin(op.span)))
         return result
 
     def store(self, op: Op) -> Statement:
@@ -491,7 +533,7 @@ class _Lowering:
             "epilogue": steps,
             "how": "add" if p.adds_to_output else "masked" if p.tail else "whole",
         }
-        return Statement("store", args, loops, p.spans["store"].line)
+        return Statement("store", args, loops, self.origin("store", "tail", *(s.span for s in p.epilogue)))
 
     # ------------------------------------------------------------ indices
 
@@ -559,8 +601,11 @@ def _waves(waves: tuple[int, ...]) -> str:
     return " || ".join(f"wave == {r[0]}" if len(r) == 1 else f"(wave >= {r[0]} && wave <= {r[-1]})" for r in runs)
 
 
-def _line(op: Op | None) -> int:
-    return op.span.line if op is not None and op.span is not None else 0
+def _file_key(file: SourceFile, main: SourceFile) -> str:
+    """How comments name an included file: its path from the spec's folder, without blanks and commas; the spec: ""."""
+    if file.name == main.name:
+        return ""
+    return quote(os.path.relpath(file.name, os.path.dirname(main.name) or "."), safe="/")
 
 
 def _float(value: float | None) -> str:

@@ -1,8 +1,15 @@
-"""The generated C++ as data: what the templates print. Expressions are C++ text, everything else is structure."""
+"""The generated C++ as data: what the templates print. Expressions are C++ text, everything else is structure.
+
+An `origin` names spec lines as comments do: `14`, `14,15`, or `tensors.tk:3` in an included file; empty for none.
+The first one matters most.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from tkgen.source import SourceFile
 
 
 @dataclass(frozen=True)
@@ -12,6 +19,7 @@ class Constant:
     name: str
     expression: str
     comment: str = ""
+    origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -22,7 +30,7 @@ class GlobalTensor:
     cpp: str
     rows: str
     cols: str
-    line: int
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,16 @@ class ScalarMember:
 
     name: str
     cpp: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Size:
+    """A grid extent or a number of K-steps that is known only at run time, over the struct's tensors."""
+
+    name: str
+    expression: str
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -40,7 +58,7 @@ class SharedTile:
     variable: str
     type: str
     buffers: int
-    line: int
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -50,7 +68,7 @@ class RegisterTile:
     variable: str
     type: str
     dimensions: tuple[int, ...]
-    line: int
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -67,12 +85,14 @@ class Statement:
     """One operation of a wave.
 
     `kind` names its macro in `templates/statements.jinja`; `args` are that macro's arguments; `loops` surround it.
+    `operations` are the operations of the schedule it carries out, as `lower.Source.operations` names them.
     """
 
     kind: str
     args: dict[str, object]
     loops: tuple[Loop, ...] = ()
-    line: int = 0
+    origin: str = ""
+    operations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,6 +101,7 @@ class Phase:
 
     condition: str
     count: int
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -100,9 +121,10 @@ class Scope:
     body: tuple[Statement, ...]
     unroll: int
     loop_bound: str
+    loop_origin: str
     epilogue: tuple[Statement, ...]
     after: tuple[Phase, ...]
-    line: int
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -111,6 +133,7 @@ class Check:
 
     condition: str
     message: str
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -127,16 +150,19 @@ class KernelModel:
     scalars: tuple[ScalarMember, ...]
     grid_rows: str
     grid_cols: str
-    sizes: tuple[tuple[str, str], ...]  # (name, expression) of extents known only at run time
+    sizes: tuple[Size, ...]
     grid: str
     grid_kind: str  # as in a spec: linear, persistent, split_k, stream_k
     zeroed: str  # the output that must be zero before the launch, where blocks add to it
     waves_per_simd: int
     shared: tuple[SharedTile, ...]
     shared_bytes: int
+    shared_origin: str
+    grid_origin: str
+    launch_origin: str
     raise_shared_limit: bool
     remap: tuple[str, ...]
-    remap_line: int
+    remap_origin: str
     tile_row: str
     tile_col: str
     helpers: frozenset[str]
@@ -144,4 +170,5 @@ class KernelModel:
     wide: bool  # a staged tensor may be too large for 32-bit byte offsets
     shape: str  # template argument that names the base tiles of register tiles, after the layout; empty for 16 x 16
     scopes: tuple[Scope, ...]
+    files: Mapping[str, SourceFile]  # the spec and the files it includes, as origins name them
     checks: tuple[Check, ...] = field(default=())

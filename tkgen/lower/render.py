@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
 import jinja2
@@ -11,29 +12,41 @@ import jinja2
 from tkgen.lower.kernel import kernel_model
 from tkgen.lower.model import KernelModel, Scope, Statement
 from tkgen.schedule import Plan
+from tkgen.source import SourceFile
 
 ACTIVATIONS = frozenset({"relu", "gelu", "gelu_tanh", "silu"})
 
 
 @dataclass(frozen=True)
+class Origin:
+    """A line (1-based) of a spec or of a file that it includes."""
+
+    file: SourceFile
+    line: int
+
+
+@dataclass(frozen=True)
 class Source:
-    """Generated text and, for every line of it (1-based), the spec line it came from (0: none)."""
+    """Generated text; `origins` has for every line of it the spec lines it came from.
+
+    `operations` has the lines (1-based) that carry out an operation of the schedule, by role, part and position in
+    it: `consumer/body/3` is operation 3 of the steady loop of role `consumer`.
+    """
 
     text: str
-    spec_lines: tuple[int, ...]
+    origins: tuple[tuple[Origin, ...], ...] = field(repr=False)
+    operations: Mapping[str, tuple[int, ...]] = field(repr=False)
 
-    def spec_line(self, line: int) -> int:
-        """The spec line behind generated line `line`, or the nearest one above it."""
-        for number in range(min(line, len(self.spec_lines)), 0, -1):
-            if self.spec_lines[number - 1]:
-                return self.spec_lines[number - 1]
-        return 0
+    def origin(self, line: int) -> Origin | None:
+        """The first spec line behind generated line `line`, or behind the nearest line above it that has one."""
+        above = self.origins[: max(line, 0)]
+        return next((found[0] for found in reversed(above) if found), None)
 
 
 @cache
 def environment() -> jinja2.Environment:
     """The template environment: undefined names are errors, blocks leave no blank lines."""
-    return jinja2.Environment(
+    env = jinja2.Environment(
         loader=jinja2.PackageLoader("tkgen.lower", "templates"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -41,6 +54,8 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
+    env.globals["remark"] = _remark
+    return env
 
 
 def lower(plan: Plan, target: str, spec: str = "") -> Source:
@@ -62,7 +77,13 @@ def render(model: KernelModel) -> Source:
         members=[*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"],
     )
     text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
-    return Source(text, tuple(_spec_line(line) for line in text.split("\n")))
+    marked = text.split("\n")
+    operations: dict[str, tuple[int, ...]] = {}
+    for number, line in enumerate(marked, 1):
+        for name in line.partition(_MARK)[2].split():
+            operations[name] = (*operations.get(name, ()), number)
+    lines = [line.partition(_MARK)[0] for line in marked]
+    return Source("\n".join(lines), tuple(_origins(line, model.files) for line in lines), operations)
 
 
 def _helpers(model: KernelModel) -> str:
@@ -79,9 +100,20 @@ def _helpers(model: KernelModel) -> str:
     )
 
 
-def _spec_line(line: str) -> int:
-    found = re.search(r"// (?:.*, )?spec:(\d+)$", line)
-    return int(found.group(1)) if found else 0
+_MARK = "\0"  # within `render`: what follows on a line names the operations it carries out
+
+
+def _origins(line: str, files: Mapping[str, SourceFile]) -> tuple[Origin, ...]:
+    """The spec lines that a generated line's comment names."""
+    found = re.search(r"// (?:.*, )?spec:(\S+)$", line)
+    places = [place.rpartition(":") for place in found[1].split(",")] if found else []
+    return tuple(Origin(files[file], int(number)) for file, _, number in places if number.isdecimal() and file in files)
+
+
+def _remark(origin: str, comment: str = "") -> str:
+    """The comment at the end of a line: what it is, then the spec lines it came from."""
+    text = ", ".join(part for part in (comment, f"spec:{origin}" if origin else "") if part)
+    return f"  // {text}" if text else ""
 
 
 def _scope(scope: Scope) -> str:
@@ -90,7 +122,7 @@ def _scope(scope: Scope) -> str:
 
 
 def _statement(statement: Statement) -> str:
-    """A statement with its loops; the first line names the spec line."""
+    """A statement with its loops; its first line names the spec lines, all of them the operations."""
     module = environment().get_template("statements.jinja").module
     lines = str(getattr(module, statement.kind)(**statement.args)).strip("\n").split("\n")
     result: list[str] = []
@@ -107,7 +139,9 @@ def _statement(statement: Statement) -> str:
     result += [indent + line for line in lines]
     if statement.loops and len(lines) > 1:
         result.append(indent[4:] + "}")
-    if statement.line and "//" not in result[-1] and lines[0].strip() != "":
+    if statement.origin:
         at = next(i for i, line in enumerate(result) if line.strip() == lines[0].strip())
-        result[at] += f"  // spec:{statement.line}"
-    return "\n".join(result)
+        code, _, comment = result[at].partition("  // ")
+        result[at] = code + _remark(statement.origin, comment)
+    mark = f"{_MARK}{' '.join(statement.operations)}" if statement.operations else ""
+    return "\n".join(line + mark for line in result)

@@ -95,7 +95,7 @@ def code_of(finding: Finding) -> str:
 
 def statement(subject: Subject, access: Access) -> Location | None:
     """The line of the kernel's own file behind an instruction; for a spec the line of the generated kernel."""
-    if subject.spec is not None:
+    if subject.origin is not None:
         frames = subject.places.frames(access.address)
         return frames[-1] if frames else None
     return subject.places.own(access.address)
@@ -110,10 +110,11 @@ def _key(subject: Subject, seen: Seen) -> tuple[object, ...]:
     for access in (finding.first, finding.second):
         if access is not None:
             place = statement(subject, access)
-            line = place.line if place is not None else 0 if subject.places else access.address
-            if place is not None and subject.spec_line is not None:
-                line = subject.spec_line(place.line)
-            places.append((place.file if place else "", line, access.access))
+            name, line = (place.file, place.line) if place else ("", 0 if subject.places else access.address)
+            origin = subject.origin(place.line) if place is not None and subject.origin is not None else None
+            if origin is not None:
+                name, line = origin.file.name, origin.line
+            places.append((name, line, access.access))
     ordered = sorted(places, key=str) if finding.kind in (Kind.RACE, Kind.BLOCK_RACE) else places
     return (code_of(finding), finding.kind, *ordered, finding.space, finding.buffer)
 
@@ -175,11 +176,11 @@ class _Group:
             text += f", complete after {access.done}"
         place = statement(self.subject, access)
         frames = self.subject.places.frames(access.address)
-        if self.subject.spec is not None and place is not None:
+        if self.subject.origin is not None and place is not None:
             text += f" ({place.file}:{place.line})"
         elif place is not None and frames[0] != place:
             text += f" (in {frames[0].file}:{frames[0].line})"
-        callers = [] if self.subject.spec is not None or place is None else frames[frames.index(place) + 1 :]
+        callers = [] if self.subject.origin is not None or place is None else frames[frames.index(place) + 1 :]
         if callers:
             text += ", called from " + ", ".join(f"{f.file}:{f.line}" for f in callers)
         return text
@@ -318,10 +319,9 @@ def unwritten(outcome: Outcome, args: Sequence[Arg]) -> list[Diagnostic]:
 def span_of(subject: Subject, place: Location) -> Span:
     """The text of a line, without the blanks around it; of the spec where there is one."""
     file, number = subject.source(place), place.line
-    if subject.spec is not None and subject.spec_line is not None:
-        line = subject.spec_line(place.line)
-        if line:
-            file, number = subject.spec, line
+    origin = subject.origin(place.line) if subject.origin is not None else None
+    if origin is not None:
+        file, number = origin.file, origin.line
     return _line_span(file, number)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from tkgen import kittens as headers
 from tkgen.emulate import Arg, Buffer, CodeObject, Outcome, Struct
 from tkgen.emulate import load as load_code
+from tkgen.lower import Origin
 from tkgen.sanitize.arguments import Arguments, Output
 from tkgen.sanitize.places import Places
 from tkgen.source import SourceFile
@@ -44,15 +45,15 @@ class Launch:
 class Subject:
     """A code object and how to speak of it. `files` holds sources by the names that its debug information gives them.
 
-    `spec_line` turns a line of the generated source into one of `spec`; both are None where there is no spec.
+    `origin` finds the line of the spec, or of a file it includes, behind a line of the generated source; it is None
+    where there is no spec.
     """
 
     name: str
     code: CodeObject
     files: Mapping[str, SourceFile] = field(repr=False, default_factory=dict)
     folder: Path = Path()
-    spec: SourceFile | None = field(repr=False, default=None)
-    spec_line: Callable[[int], int] | None = field(repr=False, default=None)
+    origin: Callable[[int], Origin | None] | None = field(repr=False, default=None)
 
     @cached_property
     def places(self) -> Places:
@@ -165,10 +166,9 @@ def from_spec(
             return ""
         return f"{c.wrong} of {c.elements} elements are wrong, {c.nan} NaN, largest error {c.max_error:.3g}"
 
-    own = SourceFile(str(path), path.read_bytes().decode("utf-8", "replace"))
     generated = SourceFile(f"{spec.name}.cpp", spec.source.text)
     code = load_code(build.hsaco)
-    return Subject(str(path), code, {generated.name: generated}, path.parent, own, spec.source.spec_line), Launch(
+    return Subject(str(path), code, {generated.name: generated}, path.parent, spec.source.origin), Launch(
         grid(program, shape),
         (program.threads, 1, 1),
         Arguments(make, check),
