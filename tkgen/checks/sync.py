@@ -474,7 +474,7 @@ def _redundant_barriers(plan: Plan, covers: Mapping[int, Cover]) -> Iterator[Dia
                 f"of the accesses on its two sides, such as `{shared[0]}` and `{shared[1]}`, all that must be ordered "
                 "are ordered by another barrier"
                 if shared
-                else "no two accesses of different waves to one buffer lie on its two sides",
+                else "nothing that is complete before it meets, in one buffer, what another wave does after it",
             ),
             _removal(op) if len(plan.bodies) == 1 else Fix("remove it in the schedule of every role"),
         )
