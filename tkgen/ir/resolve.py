@@ -597,8 +597,8 @@ class _Resolver:
                 )  # fmt: skip
         if at.arrangement and at.arrangement.id not in ("interleaved", "blocked"):
             raise self.error(
-                "E101", f"unknown arrangement `{at.arrangement.id}`", at.arrangement.span,
-                fix="`interleaved` or `blocked`",
+                "E212", f"unknown arrangement `{at.arrangement.id}`", at.arrangement.span,
+                fix="write `interleaved` or `blocked`",
             )  # fmt: skip
         interleaved = at.arrangement is not None and at.arrangement.id == "interleaved"
         result = Accumulator(output, dtype, tile, (fragments[0], fragments[1]), interleaved, mfma, at.span)
