@@ -18,7 +18,7 @@ PCODE = pytest.importorskip("tinygrad.runtime.autogen.amd.cdna.str_pcode").PCODE
 # Not one lane at a time, or described elsewhere in prose: tested by hand in test_cross_lane.py and test_conversions.py.
 BY_HAND = re.compile(
     r"v_(nop|clrexcp|readlane|readfirstlane|writelane|permlane|swap|accvgpr|mfma|smfmac|mov_b64|cvt_(pk_|sr_)?(f32_)?(fp8|bf8)"
-    r"|cvt_pk_f32|cvt_f32_(fp8|bf8)|cvt_sr|cvt_pkrtz|cvt_off|cvt_scalef32|prng|screen|sin|cos|ldexp|div_fmas|pk_minimum3|pk_maximum3|fma_mix|mad_mix|bitop3|madmk|madak)"
+    r"|cvt_pk_f32|cvt_f32_(fp8|bf8)|cvt_sr|cvt_pkrtz|cvt_off|cvt_scalef32|prng|screen|sin|cos|ldexp|div_fmas|pk_minimum3|pk_maximum3|fma_mix|mad_mix|bitop3|madmk|madak|trig_preop|m?qsad)"
 )
 APPROXIMATE = re.compile(r"v_(exp|log|rcp|rsq|sqrt)_|v_dot2")
 SPECIAL = {

@@ -30,7 +30,7 @@ _BUFFER_BASE: Final = 0x1000_0000_0000
 _GUARD: Final = 1 << 20
 _DYNAMIC_STACK: Final = 16384
 _LDS_LIMIT: Final = {"gfx90a": 65536, "gfx942": 65536, "gfx950": 163840}
-_MAX_SCRATCH: Final = 1 << 20  # bytes per lane
+_MAX_SCRATCH: Final = 1 << 27  # bytes per block
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Guest:
         self.record = native.Launch()
         self.regions: list[Region] = []
         self.names = (ctypes.c_char_p * len(self.program.names))(*(n.encode() for n in self.program.names))
-        self.scratch = self._scratch()
+        self.scratch = self._scratch(block)
         self._place(args, Geometry(grid, block, dynamic_lds, _SHARED_BASE, _PRIVATE_BASE))
         self._fill(grid, block, dynamic_lds)
 
@@ -79,13 +79,15 @@ class Guest:
         if not 0 <= entry < self.code.text[1] or entry % 4:
             raise EmulateError(f"the entry of {self.kernel.name} is outside of the code")
 
-    def _scratch(self) -> int:
+    def _scratch(self, block: Dim) -> int:
         size = self.kernel.descriptor.private_bytes
         if self.kernel.dynamic_stack:
             size += _DYNAMIC_STACK
-        if size > _MAX_SCRATCH:
+        threads = (block[0] * block[1] * block[2] + 63) // 64 * 64
+        if size * threads > _MAX_SCRATCH:
             raise EmulateError(
-                f"{self.kernel.name} wants {size} bytes of scratch per lane; the emulator gives {_MAX_SCRATCH}"
+                f"{self.kernel.name} wants {size} bytes of scratch per lane; the emulator gives a block "
+                f"{_MAX_SCRATCH >> 20} MiB"
             )
         return (size + 15) // 16 * 16
 

@@ -9,7 +9,7 @@ from tkgen.diagnostics import Diagnostic, Severity
 from tkgen.emulate import interleavings
 from tkgen.emulate import launch as emulate
 from tkgen.sanitize.arguments import ArgumentError, named
-from tkgen.sanitize.report import Seen, diagnostics, in_order, is_spill, unwritten
+from tkgen.sanitize.report import Seen, diagnostics, in_order, unwritten
 from tkgen.sanitize.subject import Launch, Subject
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.toolchain.metadata import read_resources
@@ -85,7 +85,7 @@ def sanitize(
         )
         done += 1
         instructions += outcome.instructions
-        seen += [Seen(str(order), finding, outcome) for finding in outcome.findings if not is_spill(finding)]
+        seen += [Seen(str(order), finding, outcome) for finding in outcome.findings]
         if not outcome.completed:
             break
         if blocks is None:

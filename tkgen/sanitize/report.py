@@ -80,11 +80,6 @@ def in_order(found: Iterable[Diagnostic]) -> list[Diagnostic]:
     return sorted(found, key=lambda d: _ORDER.index(d.code))
 
 
-def is_spill(finding: Finding) -> bool:
-    """A store of an unwritten register to scratch: compilers spill pairs of which they need one half. No defect."""
-    return finding.kind is Kind.UNINITIALISED_REGISTER and finding.first.text.startswith("scratch_store")
-
-
 def code_of(finding: Finding) -> str:
     """The diagnostic code of a finding."""
     both_write = finding.second is not None and finding.first.access == finding.second.access == "writes"

@@ -10,10 +10,15 @@ namespace {
 constexpr uint32_t UNDEFINED = 0x7fc0dead;  // what registers and LDS hold before anybody writes them
 constexpr size_t MOST_FINDINGS = 1000;
 
+// All operations, file by file.
+std::vector<Table> tables() {
+  return {scalar_table(), vector_table(), compare_table(), packed_table(), small_float_table(), matrix_table(), memory_table()};
+}
+
 const std::unordered_map<std::string, const Info*>& operations() {
   static const auto* map = [] {
     auto* m = new std::unordered_map<std::string, const Info*>;
-    for (const Table t : {scalar_table(), vector_table(), compare_table(), packed_table(), matrix_table(), memory_table()})
+    for (const Table& t : tables())
       for (size_t i = 0; i < t.count; ++i) m->emplace(t.begin[i].name, t.begin + i);
     return m;
   }();
@@ -172,6 +177,7 @@ void Engine::start_wave(Wave& w, uint32_t id, uint32_t threads) {
   w.state = Wave::RUNNING;
   for (MemoryQueue* q : {&w.vector_ops, &w.lds_ops, &w.scalar_ops}) q->clear();
   w.scratch.assign(size_t(l.scratch_bytes) * LANES, 0);
+  w.scratch_state.assign(l.watch ? w.scratch.size() : 0, 0);
   std::fill(std::begin(w.pending), std::end(w.pending), 0);
   w.instances.assign(l.watch ? l.op_count : 0, 0);
 
@@ -385,7 +391,7 @@ const TkTraceEntry* tk_trace(const TkResult* r, uint64_t* count) { return hand_o
 const uint64_t* tk_trace_lanes(const TkResult* r, uint64_t* count) { return hand_out(r->engine.trace_lanes, count); }
 
 const char* tk_operation(uint64_t i) {
-  for (const Table t : {scalar_table(), vector_table(), compare_table(), packed_table(), matrix_table(), memory_table()}) {
+  for (const Table& t : tables()) {
     if (i < t.count) return t.begin[i].name;
     i -= t.count;
   }

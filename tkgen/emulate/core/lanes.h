@@ -104,3 +104,4 @@ inline void lanes_accumulate(Wave& w, const Op& op, F f) {
 #define VACC(NAME, D, A, B, EXPR)                                                                                       \
   {#NAME, [](Wave& w, const Op& op) { lanes_accumulate<D, A, B>(w, op, [&](auto a, auto b, auto c) { return EXPR; }); }, D::rows, \
    {A::rows, B::rows, 0}, READS_DST}
+#define SPECIAL(NAME, CALL, D, A, B, C, FLAGS) {#NAME, [](Wave& w, const Op& op) { CALL; }, D, {A, B, C}, FLAGS}

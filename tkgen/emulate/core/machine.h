@@ -65,7 +65,9 @@ struct MemoryOp {
   uint32_t index, number, epoch;
   Queue queue;
   Access access;
-  bool lds, performed, seen_vector, seen_lgkm, undefined_data;
+  bool lds, performed, seen_vector, seen_lgkm;
+  uint64_t undefined[4];   // lanes whose dword nobody has written, of the data stored or (from scratch) loaded
+  uint64_t private_lanes;  // lanes whose address is in scratch
   uint32_t written = ~0u;  // bits of each result register that the load fills; d16 forms keep a half
   bool dma;                // loads from memory into LDS at lds_base + lane * size
   uint16_t dst, dst_count; // operand code of the result registers; 0 dwords for none
@@ -92,6 +94,7 @@ struct alignas(64) Wave {
   Engine* engine;
   MemoryQueue vector_ops, lds_ops, scalar_ops;  // FLAT ones stand among vector_ops
   std::vector<uint8_t> scratch;                 // lane by lane
+  std::vector<uint8_t> scratch_state;           // with a referee: 1 where written with a defined value
   // With a referee only:
   uint16_t pending[ROWS + SCALARS + 16];  // outstanding loads per register
   uint64_t defined[ROWS];                 // lanes ever written
@@ -171,5 +174,6 @@ Table scalar_table();
 Table vector_table();
 Table compare_table();
 Table packed_table();
+Table small_float_table();
 Table matrix_table();
 Table memory_table();

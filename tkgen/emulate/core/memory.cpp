@@ -38,7 +38,8 @@ MemoryOp& begin(Wave& w, const Op& op, MemoryOp::Perform perform, Queue queue, A
   m->queue = queue;
   m->access = access;
   m->lds = queue == Queue::LDS;
-  m->performed = m->seen_vector = m->seen_lgkm = m->undefined_data = m->dma = false;
+  m->performed = m->seen_vector = m->seen_lgkm = m->dma = false;
+  m->private_lanes = 0;
   m->dst = 256;
   m->dst_count = 0;
   m->written = ~0u;
@@ -154,6 +155,7 @@ void check_alignment(Wave& w, const MemoryOp& m, int lane, uint64_t address, uin
 }
 
 uint8_t* private_pointer(Wave& w, MemoryOp& m, int lane, uint64_t offset, uint32_t size) {
+  m.private_lanes |= 1ull << lane;
   const uint64_t limit = w.engine->launch.scratch_bytes;
   if (offset > limit || size > limit - offset) {
     bad_lane(w, m, SCRATCH_OUT_OF_BOUNDS, lane, offset, size, 2);
@@ -292,8 +294,9 @@ void take_data(Wave& w, MemoryOp& m, uint16_t code, int first, int rows) {
 void touch_lds_read(Wave& w, MemoryOp& m, uint64_t address, uint32_t size, int lane) {
   if (w.engine->referee) w.engine->referee->read_lds(w, m, address, size, lane);
 }
-void touch_lds_write(Wave& w, MemoryOp& m, uint64_t address, uint32_t size) {
-  if (w.engine->referee) w.engine->referee->write_lds(m, address, size);
+// `part` is 1 for the second half of ds_write2 and its kin.
+void touch_lds_write(Wave& w, MemoryOp& m, uint64_t address, uint32_t size, int lane, int part = 0) {
+  if (w.engine->referee) w.engine->referee->write_lds(m, address, size, lane, part);
 }
 
 bool lane_in_lds(const Wave& w, const MemoryOp& m, int lane) {
@@ -341,7 +344,7 @@ void perform_store(Wave& w, MemoryOp& m) {
     uint32_t x[4];
     for (int d = 0; d < 4; ++d) x[d] = m.data[d][l];
     std::memcpy(m.host[l], x, m.in_range[l]);
-    if (lane_in_lds(w, m, l)) touch_lds_write(w, m, uint32_t(m.address[l]), m.size);
+    if (lane_in_lds(w, m, l)) touch_lds_write(w, m, uint32_t(m.address[l]), m.size, l);
   }
 }
 
@@ -364,7 +367,7 @@ void perform_dma(Wave& w, MemoryOp& m) {
     const uint64_t to = m.lds_base + uint64_t(l) * width;
     if (to + width > w.engine->lds.size()) continue;
     std::memcpy(w.engine->lds.data() + to, x, width);
-    touch_lds_write(w, m, to, width);
+    touch_lds_write(w, m, to, width, l);
   }
 }
 
@@ -473,7 +476,7 @@ void perform_atomic(Wave& w, MemoryOp& m) {
       std::memcpy(m.host[l], &now, sizeof now);
       if (lane_in_lds(w, m, l)) {
         touch_lds_read(w, m, uint32_t(m.address[l]), sizeof(T), l);
-        touch_lds_write(w, m, uint32_t(m.address[l]), sizeof(T));
+        touch_lds_write(w, m, uint32_t(m.address[l]), sizeof(T), l);
       }
     }
     if (!m.dst_count) continue;
@@ -572,8 +575,8 @@ void perform_store2(Wave& w, MemoryOp& m) {
       std::memcpy(m.host[l] + 4 * d, &m.data[d][l], 4);
       std::memcpy(m.host[l] + m.second + 4 * d, &m.data[2 + d][l], 4);
     }
-    touch_lds_write(w, m, m.address[l], 4 * DWORDS);
-    touch_lds_write(w, m, m.address[l] + uint64_t(m.second), 4 * DWORDS);
+    touch_lds_write(w, m, m.address[l], 4 * DWORDS, l);
+    touch_lds_write(w, m, m.address[l] + uint64_t(m.second), 4 * DWORDS, l, 1);
   }
 }
 
@@ -623,7 +626,10 @@ void perform_exchange2(Wave& w, MemoryOp& m) {
           std::memcpy(at, &m.data[2 * part + d][l], 4);
         }
     for (int d = 0; d < 2 * DWORDS; ++d) w.v[m.dst - 256 + d][l] = old[d];
-    if (m.live >> l & 1) touch_lds_write(w, m, m.address[l], 4 * DWORDS), touch_lds_write(w, m, m.address[l] + uint64_t(m.second), 4 * DWORDS);
+    if (m.live >> l & 1) {
+      touch_lds_write(w, m, m.address[l], 4 * DWORDS, l);
+      touch_lds_write(w, m, m.address[l] + uint64_t(m.second), 4 * DWORDS, l, 1);
+    }
   }
 }
 
@@ -754,7 +760,7 @@ void perform_count(Wave& w, MemoryOp& m) {
   std::memcpy(&old, m.host[l], 4);
   const uint32_t now = old + uint32_t(SIGN * __builtin_popcountll(m.exec));
   std::memcpy(m.host[l], &now, 4);
-  touch_lds_write(w, m, m.address[l], 4);
+  touch_lds_write(w, m, m.address[l], 4, l);
   for (int i = 0; i < LANES; ++i)
     if (m.exec >> i & 1) w.v[m.dst - 256][i] = old;
 }

@@ -108,6 +108,18 @@ inline float tiny_to_float(uint32_t x) {
   return sign * std::ldexp(float(mantissa | 1 << M), int(exponent) - bias - M);
 }
 
+// To the nearest of those values, ties to the even code; larger ones and NaN give the largest.
+template <int E, int M>
+inline uint32_t float_to_tiny(float f) {
+  const float a = std::fabs(f);
+  uint32_t best = (1u << (E + M)) - 1;
+  for (uint32_t code = 0; code < 1u << (E + M); ++code) {
+    const float distance = std::fabs(tiny_to_float<E, M>(code) - a), least = std::fabs(tiny_to_float<E, M>(best) - a);
+    if (distance < least || (distance == least && !(code & 1))) best = code;
+  }
+  return best | (bits<uint32_t>(f) >> 31) << (E + M);
+}
+
 // Overflow saturates when `saturate`; otherwise it gives infinity or NaN.
 template <int E, int M, bool FNUZ>
 inline uint32_t float_to_small(float f, bool saturate) {

@@ -14,6 +14,8 @@ void Referee::begin_block(uint32_t lds_bytes) {
 void Referee::check_registers(Wave& w, const Op& op, const Use& use) {
   const uint64_t exec = use.info_flags & MATRIX ? ~0ull : w.lanes;
   uint64_t defined = ~0ull;
+  std::fill(std::begin(data_defined_), std::end(data_defined_), ~0ull);
+  int data = 0;
   for (int i = 0; i < use.count; ++i) {
     const Use::Span& s = use.spans[i];
     const bool writes = s.flags & Use::WRITES;
@@ -29,8 +31,9 @@ void Referee::check_registers(Wave& w, const Op& op, const Use& use) {
       }
       if (writes || r >= unsigned(ROWS)) continue;
       defined &= w.defined[r];
-      const bool memory = use.info_flags & MEMORY, to_global = memory && op.encoding != ENC_DS;
-      const bool used = use.info_flags & MATRIX || s.flags & Use::ADDRESS || to_global;
+      // What a memory instruction stores is judged when it is known where it goes.
+      if (use.info_flags & MEMORY && !(s.flags & Use::ADDRESS) && data < 4) data_defined_[data] = w.defined[r], data_row_[data] = r, ++data;
+      const bool used = use.info_flags & MATRIX || s.flags & Use::ADDRESS;
       if (used && exec & ~w.defined[r])
         if (TkFinding* f = engine_.report(UNINITIALISED_REGISTER, w)) {
           f->address = r;
@@ -54,10 +57,42 @@ void Referee::define_registers(Wave& w, const Op& op, const Use& use, uint64_t s
   }
 }
 
+// A wave's scratch is its own, so program order says what a load from it finds.
+void Referee::through_scratch(Wave& w, MemoryOp& m) {
+  for (int l = 0; l < LANES; ++l) {
+    if (!((m.live & m.private_lanes) >> l & 1)) continue;
+    uint8_t* state = w.scratch_state.data() + (m.host[l] - w.scratch.data());
+    for (uint32_t i = 0; i < m.size; i += 4) {
+      const uint32_t bytes = std::min(4u, m.size - i);
+      if (m.access != Access::READ) std::memset(state + i, !(m.undefined[i / 4] >> l & 1), bytes);
+      else if (std::memchr(state + i, 0, bytes)) m.undefined[i / 4] |= 1ull << l;
+    }
+  }
+}
+
+// Compilers store to scratch registers of which they need a part, or that a caller may not have used: no defect. What is
+// stored for others to see must be defined.
+void Referee::stored_undefined(Wave& w, const MemoryOp& m) {
+  if (m.access == Access::READ) return;
+  uint64_t seen = m.live & ~m.private_lanes;
+  if (m.queue == Queue::FLAT)
+    for (int l = 0; l < LANES; ++l)
+      if (m.address[l] >> 32 == engine_.launch.shared_base >> 32) seen &= ~(1ull << l);
+  for (int i = 0; i < 4; ++i) {
+    if (!(seen & m.undefined[i])) continue;
+    if (TkFinding* f = engine_.report(UNINITIALISED_REGISTER, w)) {
+      f->address = data_row_[i];
+      f->space = 3;
+      f->lane = uint32_t(__builtin_ctzll(seen & m.undefined[i]));
+    }
+  }
+}
+
 // Direct-to-LDS loads complete with vmcnt: until then the wave's own LDS accesses may come before or after them.
 void Referee::issued(Wave& w, MemoryOp& m) {
-  m.undefined_data = m.queue == Queue::LDS && m.access == Access::WRITE && m.exec & ~sources_defined;
-  if (m.queue != Queue::LDS) return;
+  for (int i = 0; i < 4; ++i) m.undefined[i] = m.access == Access::READ ? 0 : m.exec & ~data_defined_[i];
+  if (m.private_lanes) through_scratch(w, m);
+  if (m.queue != Queue::LDS) return stored_undefined(w, m);
   for (auto& other : w.vector_ops) {
     if (!other->dma) continue;
     const uint64_t width = std::max<uint32_t>(other->size, 4), begin = other->lds_base, end = begin + LANES * width;
@@ -91,8 +126,10 @@ void Referee::read_lds(Wave& w, const MemoryOp& m, uint64_t address, uint32_t si
     }
 }
 
-void Referee::write_lds(const MemoryOp& m, uint64_t address, uint32_t size) {
-  std::memset(engine_.lds_state.data() + address, m.undefined_data ? 2 : 1, size);
+void Referee::write_lds(const MemoryOp& m, uint64_t address, uint32_t size, int lane, int part) {
+  const uint32_t first = part * size / 4;
+  for (uint32_t i = 0; i < size; i += 4)
+    std::memset(engine_.lds_state.data() + address + i, m.undefined[first + i / 4] >> lane & 1 ? 2 : 1, std::min(4u, size - i));
 }
 
 void Referee::judge(Wave& w, const Instance& mine, uint32_t other, bool lds, uint64_t address, uint32_t size, int lane) {
@@ -174,20 +211,21 @@ void Referee::completed(Wave& w, const MemoryOp& m, bool waited) {
     if (m.live) touch(w, m, id, false, Access::READ, m.address[0], m.in_range[0], 0);
     return;
   }
-  const uint64_t shared = engine_.launch.shared_base >> 32, private_base = engine_.launch.private_base >> 32;
-  const bool is_private = m.op->encoding == ENC_SCRATCH ||
-                          (m.op->encoding == ENC_MUBUF && engine_.launch.scratch_base && m.live && !engine_.find(m.address[__builtin_ctzll(m.live)], 1));
+  for (int i = 0; i < m.dst_count && m.dst >= 256; ++i) {
+    uint64_t& defined = w.defined[m.dst - 256 + i];
+    defined = (defined | m.exec) & ~(m.access == Access::READ && i < 4 ? m.undefined[i] : 0);
+  }
+  const uint64_t shared = engine_.launch.shared_base >> 32;
   uint32_t dma_id = 0;
   if (m.dma) {
     dma_id = id + 1;
     instances_.push_back({w.id, m.index, m.number, m.epoch, done, Access::WRITE});
   }
   for (int l = 0; l < LANES; ++l) {
-    if (m.live >> l & 1 && !is_private) {
+    if ((m.live & ~m.private_lanes) >> l & 1) {
       bool lds = m.lds;
       uint64_t address = m.address[l];
       if (m.queue == Queue::FLAT) {
-        if (address >> 32 == private_base) continue;
         if (address >> 32 == shared) lds = true, address = uint32_t(address);
       }
       const uint32_t size = m.op->encoding == ENC_DS ? m.size : m.in_range[l];

@@ -24,7 +24,7 @@ class Referee {
 
   void issued(Wave& w, MemoryOp& m);
   void read_lds(Wave& w, const MemoryOp& m, uint64_t address, uint32_t size, int lane);
-  void write_lds(const MemoryOp& m, uint64_t address, uint32_t size);
+  void write_lds(const MemoryOp& m, uint64_t address, uint32_t size, int lane, int part);
   void completed(Wave& w, const MemoryOp& m, bool waited);
 
   uint64_t sources_defined = ~0ull;  // of the instruction under way
@@ -44,6 +44,8 @@ class Referee {
     Cell cells[1 << PAGE_BITS];
   };
 
+  void through_scratch(Wave& w, MemoryOp& m);
+  void stored_undefined(Wave& w, const MemoryOp& m);
   void touch(Wave& w, const MemoryOp& m, uint32_t id, bool lds, Access access, uint64_t address, uint32_t size, int lane);
   void judge(Wave& w, const Instance& mine, uint32_t other, bool lds, uint64_t address, uint32_t size, int lane);
   Cell* global_cell(Wave& w, uint64_t address);
@@ -51,6 +53,8 @@ class Referee {
   void add_intervals(uint64_t page, const Page& cells, int kind);
 
   Engine& engine_;
+  uint64_t data_defined_[4];  // of the data that the instruction under way stores, dword by dword
+  unsigned data_row_[4];
   std::vector<Instance> instances_;
   std::vector<Cell> lds_;
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;

@@ -276,6 +276,8 @@ const Info TABLE[] = {
     CONTROL(s_cbranch_cdbgsys_or_user, ),
     CONTROL(s_cbranch_cdbgsys_and_user, ),
     CONTROL(s_sethalt, if (op.offset & 1) w.engine->fatal(TRAP, w)),
+    // An interrupt goes to the host, which is not there: HIP's printf rings it. Other messages are of graphics.
+    CONTROL(s_sendmsg, if ((op.offset & 15) != 1) w.engine->fatal(UNSUPPORTED, w)),
     CONTROL(s_trap, w.engine->fatal(TRAP, w)),
     CONTROL(s_set_gpr_idx_off, w.gpr_index_on = 0),
     CONTROL(s_set_gpr_idx_mode, w.s[M0] = (w.s[M0] & ~0xf000u) | uint32_t(op.offset & 15) << 12),

@@ -147,6 +147,32 @@ F divide_fixup(F quotient, F denominator, F numerator) {
   return negative ? -std::fabs(quotient) : std::fabs(quotient);
 }
 
+// The fraction bits of 2 / pi, from the most significant one on.
+constexpr uint32_t TWO_OVER_PI[] = {
+    0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab, 0xdebbc561, 0xb7246e3a, 0x424dd2e0,
+    0x06492eea, 0x09d1921c, 0xfe1deb1c, 0xb129a73e, 0xe88235f5, 0x2ebb4484, 0xe99c7026, 0xb45f7e41, 0x3991d639, 0x835339f4,
+    0x9c845f8b, 0xbdf9283b, 0x1ff897ff, 0xde05980f, 0xef2f118b, 0x5a0a6d1f, 0x6d367ecf, 0x27cb09b7, 0x4f463f66, 0x9e5fea2d,
+    0x7527bac7, 0xebe5f17b, 0x3d0739f7, 0x8a5292ea, 0x6bfb5fb1, 0x1f8d5d08, 0x56033046, 0xfc7b6bab,
+};
+
+// v_trig_preop_f64: the 53 bits of 2 / pi from segment `segment` on, further on by the excess of a large exponent. Past
+// the 1201 bits that the hardware keeps there are none.
+double two_over_pi(double x, uint32_t segment) {
+  constexpr unsigned words = sizeof TWO_OVER_PI / sizeof *TWO_OVER_PI;
+  const int exponent = exponent_field(x), shift = int(segment & 31) * 53 + (exponent > 1077 ? exponent - 1077 : 0);
+  const unsigned first = unsigned(shift) / 32, by = unsigned(shift) % 32;
+  if (first + 2 >= words) return 0;
+  const uint64_t high = U64::get(TWO_OVER_PI[first + 1], TWO_OVER_PI[first]);
+  const uint64_t top = by ? high << by | TWO_OVER_PI[first + 2] >> (32 - by) : high;
+  return std::ldexp(double(top >> 11), -53 - shift + (exponent >= 1968 ? 128 : 0));
+}
+
+void segment_lanes(Wave& w, const Op& op) {
+  Source<F64> a(w, op, 0);
+  Source<U32> b(w, op, 1);
+  each<F64>(w, op, [&](int l) { return two_over_pi(a[l], b[l]); });
+}
+
 template <class T>
 void scale_lanes(Wave& w, const Op& op) {
   Source<T> a(w, op, 0), b(w, op, 1), c(w, op, 2);
@@ -237,6 +263,31 @@ void write_lane(Wave& w, const Op& op) {
   w.v[op.dst - 256][scalar32(w, op, op.src[1], Kind::B32) & 63] = scalar32(w, op, op.src[0], Kind::B32);
 }
 
+// Sums of differences of four bytes at each of four byte positions, into 16 bits each.
+template <class F>
+void quad_lanes(Wave& w, const Op& op, F sum) {
+  Source<U64> a(w, op, 0), c(w, op, 2);
+  Source<U32> b(w, op, 1);
+  each<U64>(w, op, [&](int l) {
+    uint64_t r = 0;
+    for (int i = 0; i < 4; ++i) r |= uint64_t(sum(uint32_t(a[l] >> 8 * i), b[l], uint32_t(c[l] >> 16 * i & 0xffff)) & 0xffff) << 16 * i;
+    return r;
+  });
+}
+
+// The same into 32 bits each: the addend and the result are four registers.
+void quad_wide_lanes(Wave& w, const Op& op) {
+  Source<U64> a(w, op, 0);
+  Source<U32> b(w, op, 1);
+  alignas(64) uint32_t r[4][LANES];
+  for (int i = 0; i < 4; ++i) {
+    Lanes c;
+    fetch_code(w, op, op.src[2] >= 256 ? uint16_t(op.src[2] + i) : op.src[2], Kind::B32, c);
+    for (int l = 0; l < LANES; ++l) r[i][l] = msad_u8(uint32_t(a[l] >> 8 * i), b[l], c.lo[l]);
+  }
+  for (int i = 0; i < 4; ++i) write_row(w, uint16_t(op.dst + i), r[i], w.lanes);
+}
+
 void count_below(Wave& w, const Op& op, int half) {
   Source<U32> a(w, op, 0), b(w, op, 1);
   each<U32>(w, op, [&](int l) {
@@ -274,68 +325,6 @@ void bit_operation(Wave& w, const Op& op, bool wide) {
   Op plain = op;
   plain.omod = plain.clamp = 0;
   store(w, plain, wide ? Kind::B32 : Kind::B16, r, nullptr);
-}
-
-// One of four bytes or two halves of the destination, chosen by op_sel, the rest stays (conversions to fp8 and bf16).
-template <class F>
-void insert_lanes(Wave& w, const Op& op, int width, F f) {
-  Source<F32> a(w, op, 0);
-  Lanes b;
-  fetch_code(w, op, op.src[1], Kind::B32, b);
-  const int shift = width == 8 ? 8 * (op.opsel >> 2 & 3) : 16 * (op.opsel >> 3 & 1);
-  const uint32_t mask = ((1u << width) - 1) << shift;
-  const uint32_t* old = w.v[op.dst - 256];
-  alignas(64) uint32_t r[LANES];
-  for (int l = 0; l < LANES; ++l) r[l] = (old[l] & ~mask) | (f(a[l], b.lo[l]) << shift & mask);
-  write_row(w, op.dst, r, w.lanes);
-}
-
-bool ocp(const Wave& w) { return w.engine->launch.target == GFX950; }
-// MODE.FP16_OVFL (bit 23) selects saturation for the conversions to 8-bit floats.
-bool saturating(const Wave& w) { return w.mode >> 23 & 1; }
-
-uint32_t to_fp8(const Wave& w, float x) {
-  return ocp(w) ? float_to_small<4, 3, false>(x, saturating(w)) : float_to_small<4, 3, true>(x, saturating(w));
-}
-uint32_t to_bf8(const Wave& w, float x) {
-  return ocp(w) ? float_to_small<5, 2, false>(x, saturating(w)) : float_to_small<5, 2, true>(x, saturating(w));
-}
-float from_fp8(const Wave& w, uint32_t x) { return ocp(w) ? small_to_float<4, 3, false>(x) : small_to_float<4, 3, true>(x); }
-float from_bf8(const Wave& w, uint32_t x) { return ocp(w) ? small_to_float<5, 2, false>(x) : small_to_float<5, 2, true>(x); }
-
-// Stochastic rounding: the random bits below the last place are added before the value is cut.
-float add_random(float x, uint32_t random, int kept) {
-  return std::isfinite(x) ? bits<float>(bits<uint32_t>(x) + (random >> (9 + kept))) : x;
-}
-float cut(float x, int kept) {
-  return std::isfinite(x) ? bits<float>(bits<uint32_t>(x) & ~((1u << (23 - kept)) - 1)) : x;
-}
-
-template <class F>
-void pair_from_small(Wave& w, const Op& op, F f) {  // v_cvt_pk_f32_fp8: the low or the high 16 bits
-  Lanes a;
-  fetch_code(w, op, op.src[0], Kind::B32, a);
-  const bool high = op.flags & F_SDWA ? (op.control >> 16 & 7) == 5 : op.encoding == ENC_VOP3 && op.opsel & 1;
-  alignas(64) uint32_t lo[LANES], hi[LANES];
-  for (int l = 0; l < LANES; ++l) {
-    const uint32_t x = a.lo[l] >> (high ? 16 : 0);
-    lo[l] = bits<uint32_t>(f(x & 255));
-    hi[l] = bits<uint32_t>(f(x >> 8 & 255));
-  }
-  write_row(w, op.dst, lo, w.lanes);
-  write_row(w, op.dst + 1, hi, w.lanes);
-}
-
-template <class F>
-void float_from_small(Wave& w, const Op& op, F f) {  // the byte chosen by SDWA or by op_sel
-  Lanes a;
-  fetch_code(w, op, op.src[0], Kind::B32, a);
-  int select = 0;
-  if (op.flags & F_SDWA) select = op.control >> 16 & 3;
-  else if (op.encoding == ENC_VOP3) select = (op.opsel & 1) << 1 | (op.opsel >> 1 & 1);
-  alignas(64) uint32_t r[LANES];
-  for (int l = 0; l < LANES; ++l) r[l] = bits<uint32_t>(f(a.lo[l] >> 8 * select & 255));
-  write_row(w, op.dst, r, w.lanes);
 }
 
 // fmamk/fmaak and their mad forms: the constant stands between or after the sources.
@@ -400,7 +389,6 @@ int64_t dot_integer(uint32_t a, uint32_t b) {
 #define CARRY(NAME, IN, EXPR)                                                                               \
   {#NAME, [](Wave& w, const Op& op) { carry_lanes(w, op, IN, [](int64_t a, int64_t b, int64_t c) { (void)c; return EXPR; }); }, 1, \
    {1, 1, 0}, 0}
-#define SPECIAL(NAME, CALL, D, A, B, C, FLAGS) {#NAME, [](Wave& w, const Op& op) { CALL; }, D, {A, B, C}, FLAGS}
 
 const Info TABLE[] = {
     {"v_nop", [](Wave&, const Op&) {}, 0, {0, 0, 0}, 0},
@@ -445,18 +433,6 @@ const Info TABLE[] = {
     V1(v_cvt_norm_i16_f16, U16, F16, signed_norm(a)),
     V1(v_cvt_norm_u16_f16, U16, F16, unsigned_norm(a)),
     V1(v_cvt_f32_bf16, F32, U16, bfloat_to_float(a)),
-    SPECIAL(v_cvt_f32_fp8, float_from_small(w, op, [&](uint32_t x) { return from_fp8(w, x); }), 1, 1, 0, 0, 0),
-    SPECIAL(v_cvt_f32_bf8, float_from_small(w, op, [&](uint32_t x) { return from_bf8(w, x); }), 1, 1, 0, 0, 0),
-    SPECIAL(v_cvt_pk_f32_fp8, pair_from_small(w, op, [&](uint32_t x) { return from_fp8(w, x); }), 2, 1, 0, 0, 0),
-    SPECIAL(v_cvt_pk_f32_bf8, pair_from_small(w, op, [&](uint32_t x) { return from_bf8(w, x); }), 2, 1, 0, 0, 0),
-    SPECIAL(v_cvt_sr_fp8_f32, insert_lanes(w, op, 8, [&](float a, uint32_t b) { return to_fp8(w, cut(add_random(a, b, 3), 3)); }), 1, 1, 1, 0, READS_DST),
-    SPECIAL(v_cvt_sr_bf8_f32, insert_lanes(w, op, 8, [&](float a, uint32_t b) { return to_bf8(w, cut(add_random(a, b, 2), 2)); }), 1, 1, 1, 0, READS_DST),
-    SPECIAL(v_cvt_sr_f16_f32, insert_lanes(w, op, 16, [](float a, uint32_t b) { return float_to_half_toward_zero(add_random(a, b, 10)); }), 1, 1, 1, 0, READS_DST),
-    SPECIAL(v_cvt_sr_bf16_f32, insert_lanes(w, op, 16, [](float a, uint32_t b) { return bits<uint32_t>(add_random(a, b, 7)) >> 16; }), 1, 1, 1, 0, READS_DST),
-    SPECIAL(v_cvt_pk_fp8_f32, Source<F32> s1(w, op, 1); Op lone = op; lone.src[1] = 128; int l = 0;
-            insert_lanes(w, lone, 16, [&](float a, uint32_t) { const uint32_t r = to_fp8(w, a) | to_fp8(w, s1[l]) << 8; ++l; return r; }), 1, 1, 1, 0, READS_DST),
-    SPECIAL(v_cvt_pk_bf8_f32, Source<F32> s1(w, op, 1); Op lone = op; lone.src[1] = 128; int l = 0;
-            insert_lanes(w, lone, 16, [&](float a, uint32_t) { const uint32_t r = to_bf8(w, a) | to_bf8(w, s1[l]) << 8; ++l; return r; }), 1, 1, 1, 0, READS_DST),
     V2(v_cvt_pkrtz_f16_f32, U32, F32, F32, pack(float_to_half_toward_zero(a), float_to_half_toward_zero(b))),
     V2(v_cvt_pk_f16_f32, U32, F32, F32, pack(float_to_half(a), float_to_half(b))),
     V2(v_cvt_pk_bf16_f32, U32, F32, F32, pack(float_to_bfloat(a), float_to_bfloat(b))),
@@ -575,6 +551,7 @@ const Info TABLE[] = {
     V3(v_max3_f16, F16, F16, F16, F16, maximum_number(maximum_number(a, b, ieee(w)), c, ieee(w))),
     V3(v_med3_f16, F16, F16, F16, F16, median(a, b, c, ieee(w))),
     V2(v_pack_b32_f16, U32, H16, H16, pack(a, b)),
+    SPECIAL(v_trig_preop_f64, segment_lanes(w, op), 2, 2, 1, 0, 0),
 
     // Integers
     V2(v_mul_i32_i24, I32, U32, U32, int32_t(uint32_t(int64_t(signed24(a)) * signed24(b)))),
@@ -630,6 +607,9 @@ const Info TABLE[] = {
     V3(v_sad_u16, U32, U32, U32, U32, c + distance(a & 0xffff, b & 0xffff) + distance(a >> 16, b >> 16)),
     V3(v_sad_u32, U32, U32, U32, U32, distance(a, b) + c),
     V3(v_msad_u8, U32, U32, U32, U32, msad_u8(a, b, c)),
+    SPECIAL(v_qsad_pk_u16_u8, quad_lanes(w, op, sad_u8), 2, 2, 1, 2, 0),
+    SPECIAL(v_mqsad_pk_u16_u8, quad_lanes(w, op, msad_u8), 2, 2, 1, 2, 0),
+    SPECIAL(v_mqsad_u32_u8, quad_wide_lanes(w, op), 4, 2, 1, 4, 0),
     V3(v_lshl_add_u32, U32, U32, U32, U32, (a << (b & 31)) + c),
     V3(v_add_lshl_u32, U32, U32, U32, U32, (a + b) << (c & 31)),
     V3(v_add3_u32, U32, U32, U32, U32, a + b + c),

@@ -1,0 +1,89 @@
+"""Registers that nobody has written: what compilers do with them is no defect, what others could see of them is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.emulate import frame
+from tkgen.emulate import Kind
+
+TARGETS = {  # a store to scratch and a load from it; gfx90a: test_compiled_code.py
+    "gfx942": ("scratch_store_dwordx2 off, {0}, off offset:{1}", "scratch_load_dword {0}, off, off offset:{1}"),
+    "gfx950": ("scratch_store_dwordx2 off, {0}, off offset:{1}", "scratch_load_dword {0}, off, off offset:{1}"),
+}
+STORE = "\n  global_store_dword v1, {0}, s[10:11]\n"
+
+
+def findings(assemble, body: str, target: str = "gfx942", **options) -> list[tuple[Kind, str]]:
+    outcome = frame.run_body(
+        assemble,
+        body,
+        np.zeros(64, np.uint32),
+        np.zeros(256, np.uint32),
+        target,
+        lds=4096,
+        scratch=64,
+        watch=True,
+        **options,
+    )
+    assert outcome.completed
+    return [(f.kind, f.first.text.split()[0]) for f in outcome.findings]
+
+
+@pytest.mark.parametrize("poison", [False, True])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_spilled_pair_of_which_one_half_counts(assemble, target, poison):
+    """Compilers spill v[20:21] when they need v20 alone; v21 is as undefined when it comes back as it was before."""
+    store, load = TARGETS[target]
+    spill = "  v_mov_b32 v20, 1\n  " + store.format("v[20:21]", 0) + "\n"
+    good = spill + "  " + load.format("v30", 0) + "\n  s_waitcnt vmcnt(0)" + STORE.format("v30")
+    assert findings(assemble, good, target, poison=poison) == []
+    bad = spill + "  " + load.format("v30", 4) + "\n  s_waitcnt vmcnt(0)" + STORE.format("v30")
+    assert findings(assemble, bad, target, poison=poison) == [(Kind.UNINITIALISED_REGISTER, "global_store_dword")]
+
+
+@pytest.mark.parametrize("poison", [False, True])
+def test_scratch_that_nobody_wrote(assemble, poison):
+    load = "  scratch_load_dword v30, off, off offset:8\n  s_waitcnt vmcnt(0)\n"
+    assert findings(assemble, load, poison=poison) == []
+    assert findings(assemble, load + STORE.format("v30"), poison=poison) == [
+        (Kind.UNINITIALISED_REGISTER, "global_store_dword")
+    ]
+    # Overwritten by a load of something that is there, it is defined again.
+    again = "  scratch_load_dword v30, off, off offset:8\n  global_load_dword v30, v1, s[8:9]\n  s_waitcnt vmcnt(0)\n"
+    assert findings(assemble, again + STORE.format("v30"), poison=poison) == []
+
+
+def test_scratch_through_a_generic_pointer(assemble):
+    body = """
+  s_mov_b64 s[20:21], src_private_base
+  v_mov_b32 v4, 16
+  v_mov_b32 v5, s21
+  flat_store_dword v[4:5], v40
+  s_waitcnt vmcnt(0) lgkmcnt(0)
+  flat_load_dword v30, v[4:5]
+  s_waitcnt vmcnt(0) lgkmcnt(0)
+"""
+    assert findings(assemble, body) == []
+    assert findings(assemble, body + STORE.format("v30")) == [(Kind.UNINITIALISED_REGISTER, "global_store_dword")]
+
+
+def test_half_of_a_pair_in_lds(assemble):
+    """Of a pair in LDS the half that was defined may be read."""
+    write = "  v_lshlrev_b32 v2, 1, v1\n  v_mov_b32 v20, 1\n  ds_write_b64 v2, v[20:21]\n  s_waitcnt lgkmcnt(0)\n"
+    assert findings(assemble, write + "  ds_read_b32 v30, v2\n  s_waitcnt lgkmcnt(0)" + STORE.format("v30")) == []
+    other = write + "  ds_read_b32 v30, v2 offset:4\n  s_waitcnt lgkmcnt(0)" + STORE.format("v30")
+    assert (Kind.UNINITIALISED_LDS, "ds_read_b32") in findings(assemble, other)
+    pair = "  v_mov_b32 v20, 1\n  ds_write2_b32 v1, v20, v21 offset0:0 offset1:64\n  s_waitcnt lgkmcnt(0)\n"
+    assert findings(assemble, pair + "  ds_read_b32 v30, v1\n  s_waitcnt lgkmcnt(0)" + STORE.format("v30")) == []
+    second = pair + "  ds_read_b32 v30, v1 offset:256\n  s_waitcnt lgkmcnt(0)" + STORE.format("v30")
+    assert (Kind.UNINITIALISED_LDS, "ds_read_b32") in findings(assemble, second)
+
+
+@pytest.mark.parametrize("text", ["global_store_dword v1, v40, s[10:11]", "global_atomic_add v1, v40, s[10:11]"])
+def test_stored_for_others_to_see(assemble, text):
+    assert findings(assemble, f"  {text}\n") == [(Kind.UNINITIALISED_REGISTER, text.split()[0])]
+    # Lanes that store nothing do not count.
+    lanes = f"  v_mov_b32 v40, 0\n  s_mov_b64 exec, 0xf\n  v_mov_b32 v41, 0\n  {text.replace('v40', 'v41')}\n"
+    assert findings(assemble, lanes) == []
