@@ -4,14 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint docs setup toolchain regen bless clean
+.PHONY: run test lint docs toolchain extension regen bless clean
 
 run: $(VENV)/.ready toolchain
 	$(BIN)/tkgen build specs/eight_wave.tk -o out
 	$(BIN)/tkgen run specs/eight_wave.tk -D "M=256 N=256 K=192" --schedules 3
 	$(BIN)/tkgen report specs/eight_wave.tk -o out/eight_wave.html
 
-test: $(VENV)/.ready-dev toolchain
+test: $(VENV)/.ready-dev toolchain extension
 	$(BIN)/python -m pytest -q -n 2
 
 lint: $(VENV)/.ready-dev
@@ -38,8 +38,21 @@ toolchain: | $(VENV)/.ready
 	  $(BIN)/pip install -q 'ziglang==0.17.0'
 	@$(BIN)/tkgen doctor >/dev/null || { echo "no compiler with an AMDGPU backend could be installed:"; $(BIN)/tkgen doctor; exit 3; }
 
+# The packages that build the VS Code extension. Without npm, or without its registry, the test of the extension skips.
+extension:
+	@cd tkgen/lsp/vscode; \
+	  if [ ! node_modules/.package-lock.json -ot package-lock.json ] && [ -e node_modules/.package-lock.json ]; then :; \
+	  elif ! command -v npm >/dev/null; then echo "npm is not installed: the VS Code extension is not built and not tested"; \
+	  else npm ci --no-audit --no-fund --loglevel=error || echo "npm ci failed: the VS Code extension is not tested"; fi
+
 regen: $(VENV)/.ready
 	$(BIN)/tkgen regen
+
+# Every golden file as it is now: read the difference before it is committed.
+bless: $(VENV)/.ready-dev regen
+	$(BIN)/python tests/diagnostics/bless.py
+	$(BIN)/python tests/sanitize/test_sanitize_pages.py
+	TKGEN_BLESS=1 $(BIN)/python -m pytest -q tests/docs/test_documentation.py
 
 # The documentation site, into site/; any web server, or a browser, shows it without a network.
 docs: $(VENV)/.ready
