@@ -51,7 +51,7 @@ def keys(page: Any, selector: str, *names: str) -> None:
 
 
 def accumulate(found: Facts) -> int:
-    return next(i for i, line in enumerate(found.texts.spec, 1) if line.strip().startswith("accumulate"))
+    return next(i for i, line in enumerate(found.texts.spec, 1) if line.text.strip().startswith("accumulate"))
 
 
 def test_it_renders_without_errors_or_requests(page: Any) -> None:
@@ -70,7 +70,7 @@ def test_it_renders_without_errors_or_requests(page: Any) -> None:
 def test_pointing_at_a_spec_line_lights_up_its_code(page: Any, eight_wave_facts: Facts) -> None:
     line = accumulate(eight_wave_facts)
     hover(page, f"#k0-spec-{line}")
-    assert count(page, "#k0 [data-pane=cpp] .hit") == sum(c.spec == line for c in eight_wave_facts.texts.cpp)
+    assert count(page, "#k0 [data-pane=cpp] .hit") == sum(line in c.spec for c in eight_wave_facts.texts.cpp)
     mfma = sum(i.kind == "mfma" for i in eight_wave_facts.texts.isa)
     assert count(page, "#k0 [data-pane=isa] .hit[data-kind=mfma]") == mfma
     assert f"{mfma} mfma" in find(page, "#k0 .status").text

@@ -6,8 +6,9 @@
 
 from tkgen.report.canvas import standalone
 from tkgen.report.diff import Diff, diff, render_diff, render_diff_html
-from tkgen.report.facts import Facts, Prediction, facts, to_json
+from tkgen.report.facts import Facts, facts, to_json
 from tkgen.report.html import render_html, write_report
+from tkgen.report.prediction import Prediction, prediction
 from tkgen.report.svg import pictures
 from tkgen.report.terminal import render_terminal
 
@@ -18,6 +19,7 @@ __all__ = [
     "diff",
     "facts",
     "pictures",
+    "prediction",
     "render_diff",
     "render_diff_html",
     "render_html",

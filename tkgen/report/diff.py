@@ -175,7 +175,7 @@ def _mix(before: _Side, after: _Side) -> list[MixChange]:
 
 
 def _lines(a: str, b: str) -> list[tuple[str, str]]:
-    """The changed lines with their surroundings; a `// spec:N` that moved does not count."""
+    """The changed lines with their surroundings; a `spec:N` that moved does not count."""
     old, new = a.splitlines(), b.splitlines()
     matcher = difflib.SequenceMatcher(None, [_bare(x) for x in old], [_bare(x) for x in new], autojunk=False)
     result: list[tuple[str, str]] = []
@@ -191,7 +191,7 @@ def _lines(a: str, b: str) -> list[tuple[str, str]]:
 
 
 def _bare(line: str) -> str:
-    return re.sub(r"\s*// spec:\d+$", "", line).rstrip()
+    return re.sub(r"(\s*//|,) spec:\S+$", "", line).rstrip()
 
 
 # ---------------------------------------------------------------- rendering

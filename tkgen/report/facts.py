@@ -9,47 +9,38 @@ A Spec will do where there is no compiler: then there are no instructions and no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tkgen import __version__
 from tkgen.api import Spec
 from tkgen.build import Build
 from tkgen.checks.registers import estimate
-from tkgen.diagnostics.machine import to_json as diagnostic_json
 from tkgen.diagnostics.model import Diagnostic
+from tkgen.ir.ops import Action
+from tkgen.lower import Source
 from tkgen.report.figures import Figure, MixEntry, figures, mix
 from tkgen.report.flow import Flow, flow
-from tkgen.report.lanes import Pipeline, pipeline
+from tkgen.report.lanes import Cycles, Pipeline, pipeline
 from tkgen.report.lds import LdsMap, lds_map
 from tkgen.report.order import BlockOrder, block_order
 from tkgen.report.ownership import Ownership, ownership
+from tkgen.report.prediction import Prediction
 from tkgen.report.pressure import Pressure, pressure
-from tkgen.report.texts import Texts, texts
-from tkgen.toolchain.isa import main_loop
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a timing model says: `figures` for a table, `cycles` by operation as the graph prints it.
-
-    Such as `multiply [k](0, 0..1; 0)`. `by` names the model and its assumptions in a sentence.
-    """
-
-    by: str
-    figures: tuple[Figure, ...]
-    cycles: Mapping[str, float] = field(default_factory=dict)
+from tkgen.report.texts import Rows, Texts, cpp_line, texts
+from tkgen.toolchain.isa import Function, main_loop
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A diagnostic: its code, severity, sentence, spec line (0: none), notes and the fix in words."""
+    """A diagnostic: code, severity, sentence, row and place in the spec (0 and "": none), notes, the fix in words."""
 
     code: str
     severity: str
     message: str
     line: int
+    place: str
     notes: tuple[str, ...]
     fix: str
 
@@ -99,7 +90,8 @@ def facts(
 ) -> Facts:
     """The facts of a build, or of a spec that was not compiled.
 
-    `prediction` adds predicted cycles; `previous` is the report.json of an earlier build of the same kernel.
+    `prediction` adds predicted cycles, where there are instructions to spend them; `previous` is the report.json of an
+    earlier build of the same kernel.
     """
     build = subject if isinstance(subject, Build) else None
     spec = subject.spec if isinstance(subject, Build) else subject
@@ -111,6 +103,9 @@ def facts(
         r = build.resources
         allotted, blocks_per_cu = max(r.total_vgpr, r.vgpr + r.agpr), build.occupancy.blocks_per_cu
     function = build.function if build else None
+    rows = Rows(spec.kernel)
+    waves = prediction.waves if prediction else ()
+    cycles = _cycles(spec.source, function, f"{spec.name}.cpp", waves) if function and waves else None
     return Facts(
         tkgen=__version__,
         kernel=spec.name,
@@ -122,17 +117,19 @@ def facts(
         compiled=build is not None,
         schedule=plan.chosen,
         problem=_problem(spec),
-        texts=texts(spec.kernel, spec.source, spec.name, function, main_loop(function) if function else None),
+        texts=texts(
+            spec.kernel, rows, spec.source, spec.name, function, main_loop(function) if function else None, _mean(waves)
+        ),
         ownership=ownership(program),
-        pipeline=pipeline(plan, prediction.cycles if prediction else None),
-        flow=flow(plan),
+        pipeline=pipeline(plan, rows.of, cycles),
+        flow=flow(plan, rows.of),
         pressure=pressure(plan, target, allotted),
         lds=lds_map(program, target),
         order=block_order(program, target, blocks_per_cu),
         figures=figures(report),
         mix=mix(report),
         previous=figures(previous) if previous else (),
-        findings=tuple(_finding(d) for d in (build or spec).diagnostics),
+        findings=tuple(_finding(d, rows) for d in (build or spec).diagnostics),
         prediction=prediction,
     )
 
@@ -156,13 +153,43 @@ def _problem(spec: Spec) -> Problem:
     )
 
 
-def _finding(diagnostic: Diagnostic) -> Finding:
-    data = diagnostic_json(diagnostic)
+def _mean(waves: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """Cycles by instruction, on average over the waves that execute it."""
+    found: dict[int, list[float]] = {}
+    for wave in waves:
+        for index, cycles in wave.items():
+            found.setdefault(index, []).append(cycles)
+    return {index: sum(values) / len(values) for index, values in found.items()}
+
+
+def _cycles(source: Source, function: Function, cpp_name: str, waves: Sequence[Mapping[int, float]]) -> Cycles:
+    """The cycles that an operation's instructions keep some waves, on average. A barrier is only its `s_barrier`."""
+    by_line: list[dict[tuple[int, bool], float]] = []
+    for wave in waves:
+        spent: dict[tuple[int, bool], float] = {}
+        for index, cycles in wave.items():
+            instruction = function.instructions[index]
+            key = cpp_line(instruction, cpp_name), instruction.mnemonic == "s_barrier"
+            spent[key] = spent.get(key, 0.0) + cycles
+        by_line.append(spent)
+
+    def cycles_of(members: tuple[int, ...], name: str, action: Action) -> float | None:
+        lines = source.operations.get(name, ())
+        meets = action is Action.BARRIER
+        sums = [sum(by_line[w].get((line, meets), 0.0) for line in lines) for w in members]
+        return sum(sums) / len(sums) if lines else None
+
+    return cycles_of
+
+
+def _finding(diagnostic: Diagnostic, rows: Rows) -> Finding:
+    row = rows.of(diagnostic.primary.span) if diagnostic.primary else 0
     return Finding(
         code=diagnostic.code,
         severity=diagnostic.severity.value,
         message=diagnostic.message,
-        line=data["primary"]["line"] if data["primary"] else 0,
+        line=row,
+        place=rows.place(row),
         notes=diagnostic.notes,
         fix=diagnostic.fix.text if diagnostic.fix else "",
     )

@@ -7,13 +7,14 @@ mean height of their neighbours (the barycentre method of Sugiyama, Tagawa and T
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import networkx as nx
 
 from tkgen.ir.graph import Node, dependencies
 from tkgen.schedule import Plan
+from tkgen.source import Span
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class Flow:
     rows: int
 
 
-def flow(plan: Plan) -> Flow:
-    """The dataflow graph of `plan`, laid out."""
+def flow(plan: Plan, row: Callable[[Span | None], int]) -> Flow:
+    """The dataflow graph of `plan`, laid out; `row` numbers spec lines."""
     nodes: dict[int, Node] = {p: data["node"] for p, data in sorted(plan.graph.nodes(data=True))}
     edges = _edges(plan)
     forward = [(e.source, e.target) for e in edges if "RAW" in e.kinds]
@@ -61,9 +62,7 @@ def flow(plan: Plan) -> Flow:
     rows = _rows(layer, [(e.source, e.target) for e in edges])
     return Flow(
         nodes=tuple(
-            FlowNode(
-                p, str(n.op), n.op.action.value, n.role, n.waves, n.op.span.line if n.op.span else 0, layer[p], rows[p]
-            )
+            FlowNode(p, str(n.op), n.op.action.value, n.role, n.waves, row(n.op.span), layer[p], rows[p])
             for p, n in nodes.items()
         ),
         edges=tuple(edges),

@@ -23,7 +23,7 @@ from tkgen.build import Build
 from tkgen.diagnostics.text import escape
 from tkgen.report import svg
 from tkgen.report.canvas import HATCH, style
-from tkgen.report.facts import Facts, facts, to_json
+from tkgen.report.facts import Facts, facts
 from tkgen.report.figures import Figure
 from tkgen.report.texts import IsaLine
 from tkgen.toolchain.files import write_atomic
@@ -33,6 +33,7 @@ SECTIONS = (
     ("source", "Spec, C++, ISA"),
     ("ownership", "Who owns what"),
     ("pipeline", "Pipeline"),
+    ("prediction", "Prediction"),
     ("dataflow", "Dataflow"),
     ("registers", "Registers"),
     ("lds", "LDS"),
@@ -80,11 +81,12 @@ def render_html(kernels: Sequence[Facts]) -> str:
             sections=SECTIONS,
             key=KEY,
             headline=[_headline(f) for f in kernels],
+            longest=[_longest(f) for f in kernels],
             pictures=[{name: Markup(text) for name, text in svg.pictures(f).items()} for f in kernels],
             beside=_beside(kernels),
             css=Markup(style_sheet()),
             hatch=Markup(HATCH),
-            data=embedded_json([to_json(f) for f in kernels]),
+            data=embedded_json([_order(f) for f in kernels]),
             script=script,
             policy=_policy(script),
         )
@@ -136,6 +138,21 @@ def _policy(script: str) -> str:
     return f"default-src 'none'; script-src 'sha256-{digest}'; {rest}"
 
 
+def _order(found: Facts) -> dict[str, Any]:
+    """What the script draws with: the order of the blocks."""
+    order = found.order
+    return {"cols": order.cols, "concurrent": order.concurrent, "sequence": order.sequence}
+
+
+def _longest(found: Facts) -> dict[str, float] | None:
+    """The most predicted cycles of a line and of an instruction; None without a prediction."""
+    most = {
+        name: max((line.cycles for line in lines if line.cycles), default=0.0)
+        for name, lines in (("cpp", found.texts.cpp), ("isa", found.texts.isa))
+    }
+    return most if all(most.values()) else None
+
+
 # ---------------------------------------------------------------- lines
 
 
@@ -179,6 +196,13 @@ def _headline(found: Facts) -> list[tuple[str, str, str]]:
         ("LDS", f"{found.lds.used / 1024:g} KiB", f"of {found.lds.capacity / 1024:g} KiB"),
         ("Barriers", str(found.pipeline.barriers_per_step), "per K-step"),
     ]
+    if found.prediction:
+        time, rate, peak = (
+            next(x for x in found.prediction.figures if x.key == f"predict.{n}") for n in ("time", "tflops", "peak")
+        )
+        rows.append(
+            ("Predicted", rate.show(), f"{peak.show()} of peak, {time.show()}, limited by {found.prediction.limiter}")
+        )
     if "resources.vgpr_spills" in by_key:
         spills = by_key["resources.vgpr_spills"].value + by_key["resources.sgpr_spills"].value
         rows.append(("Spills", f"{spills:g}", f"{by_key['resources.scratch_bytes'].value:g} B scratch per lane"))

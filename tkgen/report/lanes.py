@@ -6,13 +6,14 @@ order, and everything in an earlier epoch that was waited for is over (`tkgen.sc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tkgen.ir.graph import Node, dependencies
 from tkgen.ir.ops import Action, Op, Placed, WaveProgram
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import Event, trace
+from tkgen.source import Span
 
 PROLOGUE, STEADY, NEXT, EPILOGUE = "prologue", "steady", "next", "epilogue"
 SHORT_STEP = 2  # up to so many barriers the K-step after the pass is shown too, for what depends on it
@@ -24,7 +25,8 @@ class LaneOp:
 
     `action` is its kind (`load`, `read`, `barrier`, ...). `node` is its position in the dataflow graph, -1 for none;
     `iteration` counts K-steps of the loop from 0, negative in the prologue; `cluster` numbers the clusters of a written
-    schedule from 0, -1 elsewhere. `line` is its spec line (0: placed by tkgen). `cycles` are predicted.
+    schedule from 0, -1 elsewhere. `line` is the row of its spec line (0: placed by tkgen). `cycles` are predicted: how
+    long its instructions keep a wave of the lane, on average.
     """
 
     text: str
@@ -92,25 +94,33 @@ class Pipeline:
     text: str
 
 
-def pipeline(plan: Plan, cycles: Mapping[str, float] | None = None) -> Pipeline:
-    """The pipeline of `plan`; `cycles` gives predicted cycles by an operation's text, `multiply [k](0, 0..1; 0)`."""
+Cycles = Callable[[tuple[int, ...], str, Action], float | None]
+
+
+def pipeline(plan: Plan, row: Callable[[Span | None], int], cycles: Cycles | None = None) -> Pipeline:
+    """The pipeline of `plan`; `row` numbers spec lines.
+
+    `cycles` gives the predicted ones of an operation: for waves, the operation's name in `lower.Source.operations` and
+    its kind.
+    """
     shape = plan.shape
     shown = 1 if shape.passes is None or shape.passes else 0
     nodes = {id(data["node"].op): position for position, data in plan.graph.nodes(data=True)}
-    clusters = _clusters(plan)
+    clusters = _clusters(plan, row)
     drafts = [lane_events(plan, wave) for wave in plan.waves]
-    last = max((e.begin for d in drafts for _, e, segment in d if segment in (PROLOGUE, STEADY)), default=0)
+    last = max((e.begin for d in drafts for _, e, segment, _ in d if segment in (PROLOGUE, STEADY)), default=0)
     if not shown:
-        last = max((e.begin for d in drafts for _, e, _ in d), default=0)
+        last = max((e.begin for d in drafts for _, e, _, _ in d), default=0)
     elif plan.barriers_per_step <= SHORT_STEP and (shape.passes is None or shape.passes > 1):
         last += plan.barriers_per_step
     lanes = []
     for wave, draft in zip(plan.waves, drafts, strict=True):
         ops = []
-        for placed, event, segment in draft:
+        for placed, event, segment, name in draft:
             if event.begin > last or (segment == EPILOGUE and shown) or event.op.action is Action.FENCE:
                 continue
-            ops.append(_lane_op(placed, event, segment, nodes, clusters, cycles or {}))
+            spent = cycles(wave.waves, name, event.op.action) if cycles and name else None
+            ops.append(_lane_op(placed, event, segment, nodes, clusters, row, spent))
         lanes.append(Lane(wave.role, wave.waves, wave.phase, tuple(ops)))
     return Pipeline(
         lanes=tuple(lanes),
@@ -126,30 +136,37 @@ def pipeline(plan: Plan, cycles: Mapping[str, float] | None = None) -> Pipeline:
     )
 
 
-def lane_events(plan: Plan, wave: WaveProgram) -> list[tuple[Placed | None, Event, str]]:
-    """Every event of a wave over up to two passes of the loop, with operation (None: a phase's barrier) and segment."""
+def lane_events(plan: Plan, wave: WaveProgram) -> list[tuple[Placed | None, Event, str, str]]:
+    """Every event of a wave over up to two passes of the loop: operation, event, segment, the operation's name.
+
+    A phase's barrier is no operation of the schedule: None, without a name. Names are those of
+    `lower.Source.operations`.
+    """
     passes = 2 if plan.shape.passes is None else min(plan.shape.passes, 2)
     last_phase = max(w.phase for w in plan.waves)
     steps = plan.shape.steps(passes)
     events = trace(plan.program, wave, passes, plan.shape.unroll, steps, 1, last_phase)
-    body = len(wave.body)
-    segments: list[tuple[Placed | None, str]] = [(None, PROLOGUE)] * wave.phase
-    segments += [(p, PROLOGUE) for p in wave.prologue]
-    for i in range(passes if body else 0):
-        segments += [(p, NEXT if i else STEADY) for p in wave.body]
-    segments += [(p, EPILOGUE) for p in wave.epilogue]
-    segments += [(None, EPILOGUE)] * (last_phase - wave.phase)
-    return [(p, e, s) for (p, s), e in zip(segments, events, strict=True)]
+
+    def part(name: str, placed: Sequence[Placed], segment: str) -> list[tuple[Placed | None, str, str]]:
+        return [(p, segment, f"{wave.role}/{name}/{i}") for i, p in enumerate(placed)]
+
+    segments: list[tuple[Placed | None, str, str]] = [(None, PROLOGUE, "")] * wave.phase
+    segments += part("prologue", wave.prologue, PROLOGUE)
+    for i in range(passes if wave.body else 0):
+        segments += part("body", wave.body, NEXT if i else STEADY)
+    segments += part("epilogue", wave.epilogue, EPILOGUE)
+    segments += [(None, EPILOGUE, "")] * (last_phase - wave.phase)
+    return [(p, e, s, name) for (p, s, name), e in zip(segments, events, strict=True)]
 
 
 def _lane_op(
     placed: Placed | None, event: Event, segment: str,
-    nodes: Mapping[int, int], clusters: Mapping[int, str], cycles: Mapping[str, float],
+    nodes: Mapping[int, int], clusters: Mapping[int, str], row: Callable[[Span | None], int], cycles: float | None,
 ) -> LaneOp:  # fmt: skip
     op = event.op
     text = str(placed) if placed else str(op)
     starts = sorted(clusters)
-    line = op.span.line if op.span else 0
+    line = row(op.span)
     return LaneOp(
         text=text,
         action=op.action.value,
@@ -162,17 +179,17 @@ def _lane_op(
         cluster=starts.index(line) if line in clusters and op.action not in (Action.ZERO, Action.STORE) else -1,
         line=line,
         automatic=op.automatic or placed is None,
-        cycles=cycles.get(str(op)),
+        cycles=cycles,
     )
 
 
-def _clusters(plan: Plan) -> dict[int, str]:
-    """The lines of a written schedule: spec line -> its text."""
+def _clusters(plan: Plan, row: Callable[[Span | None], int]) -> dict[int, str]:
+    """The lines of a written schedule: row of the spec line -> its text."""
     blocks = [plan.program.schedule, *(r.schedule for r in plan.program.roles)]
     found: dict[int, str] = {}
     for block in blocks:
         for cluster in block.clusters if block else ():
-            found[cluster.span.line] = " ".join(cluster.span.text.split())
+            found[row(cluster.span)] = " ".join(cluster.span.text.split())
     return dict(sorted(found.items()))
 
 

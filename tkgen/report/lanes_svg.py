@@ -64,7 +64,7 @@ def _width(op: LaneOp) -> float:
     if op.action == "barrier":
         return 0.0
     if op.action in ("wait", "priority"):
-        return 28.0 if op.action == "wait" else 20.0
+        return 20.0 if op.action == "priority" else 28.0 if op.cycles is None or op.cycles < 1000 else 38.0
     return max(len(_short(op)) * CHARACTER + 12, 34.0)
 
 
@@ -111,7 +111,7 @@ def _block(
 ) -> None:
     tip = f"{op.text} - epoch {op.epoch}"
     tip += f", complete in epoch {op.done}" if op.done is not None and op.done != op.epoch else ""
-    tip += f", {op.cycles:g} cycles predicted" if op.cycles is not None else ""
+    tip += f", {op.cycles:.0f} cycles predicted" if op.cycles is not None else ""
     tip += ", placed by tkgen" if op.automatic else ""
     c.open(
         class_="op next" if op.segment == NEXT else "op",
@@ -131,12 +131,14 @@ def _block(
         if op.action == "wait":
             c.text(x + width / 2, top + 13, "wait", "mid tiny")
             c.text(x + width / 2, top + 24, " ".join(op.text.split()[1:]), "mid tiny")
+            if op.cycles is not None:
+                c.text(x + width / 2, top + 36, f"{op.cycles:.0f} cy", "mid tiny")
         elif op.action == "priority":
             c.text(x + width / 2, top + 19, f"p{op.text.split()[-1]}", "mid tiny")
         else:
             c.text(x + width / 2, top + 19, _short(op), "mid mono")
             if op.cycles is not None:
-                c.text(x + width / 2, top + 33, f"{op.cycles:g} cy", "mid tiny")
+                c.text(x + width / 2, top + 34, f"{op.cycles:.0f} cy", "mid tiny")
         for y in thin:
             c.rect(x, y, width, THIN, f"k-{op.action}", tip, rx=2, style="stroke-width:.6")
         if op.action in ("fetch", "copy") and op.done is not None and op.done > op.epoch:

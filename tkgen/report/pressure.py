@@ -121,16 +121,16 @@ def _note(idle: list[RoleRegisters], reserved: int, wasted: int) -> str:
     )
 
 
-def _points(program: Program, events: Sequence[tuple[object, Event, str]]) -> Iterator[Point]:
+def _points(program: Program, events: Sequence[tuple[object, Event, str, str]]) -> Iterator[Point]:
     """Live tiles at each operation: from the read (or fetch) that fills one to the last operation that uses it."""
     born: dict[Tile, int] = {}
     dies: dict[Tile, int] = {}
-    for index, (_, event, _) in enumerate(events):
+    for index, (_, event, _, _) in enumerate(events):
         for tile in _touched(program, event):
             born.setdefault(tile, index)
             dies[tile] = index
-    looped = any(segment == NEXT for _, _, segment in events)
-    for index, (placed, event, segment) in enumerate(events):
+    looped = any(segment == NEXT for _, _, segment, _ in events)
+    for index, (placed, event, segment, _) in enumerate(events):
         if event.op.action in CONTROL or segment == NEXT or (segment == EPILOGUE and looped):
             continue
         live = [t for t in born if born[t] <= index <= dies[t]]

@@ -36,8 +36,9 @@ def pictures(facts: Facts) -> dict[str, str]:
         "swizzle": swizzle,
         "order": order,
         "mix": mix,
+        "time": time,
     }
-    return {name: function(facts) for name, function in draw.items()}
+    return {name: function(facts) for name, function in draw.items() if name != "time" or facts.prediction}
 
 
 # ---------------------------------------------------------------- ownership
@@ -213,11 +214,12 @@ def registers(facts: Facts) -> str:
     width, height, left = 690.0, 190.0, 56.0
     most = max(found.allotted, *(r.peak for r in found.roles))
     top_value = found.budget if found.budget <= 2.4 * most else most * 1.25
-    c = Canvas(width + left + 130, len(found.roles) * (height + 62) + 34, f"Registers of {facts.kernel}")
+    names = max((len(_short(p)) for r in found.roles for p in r.points), default=0) * 3.6 + 24
+    c = Canvas(width + left + 130, len(found.roles) * (height + 50 + names) + 34, f"Registers of {facts.kernel}")
     y = 8.0
     for role in found.roles:
         _role_registers(c, facts, role, left, y + 26, width, height, top_value)
-        y += height + 62
+        y += height + 50 + names
     x = left
     for _, class_, name in REGISTER_PARTS:
         c.rect(x, y, 12, 12, f"{class_} used")
@@ -290,9 +292,15 @@ def _register_column(c: Canvas, point: Point, x: float, y: float, step: float, h
     tip = f"{point.text} ({point.segment}): {point.total} VGPRs per lane{' - ' + parts if parts else ''}"
     c.rect(x, y, step, height, "used", tip, fill="transparent")
     c.rect(x + 1, y + height + 4, step - 2, 8, f"k-{point.action}", tip, rx=2, style="stroke-width:.6")
-    if step > 58:
-        text = point.text.split("(")[0].strip().replace("multiply", "mma").replace(" + ", "+")
-        c.text(x + step / 2, y + height + 24, text, "mid tiny muted")
+    if step > 9:
+        at = (x + step / 2 + 3, y + height + 20)
+        turn = f"rotate(-45 {number(at[0])} {number(at[1])})"
+        c.text(*at, _short(point), "slant tiny muted", transform=turn)
+
+
+def _short(point: Point) -> str:
+    """An operation's name without its fragments: `read A[k+1]`."""
+    return point.text.split("(")[0].strip().replace("multiply", "mma").replace(" + ", "+").replace(" - ", "-")
 
 
 def _ticks(most: float) -> list[int]:
@@ -424,7 +432,7 @@ def _cells(
 def mix(facts: Facts) -> str:
     """The instructions of one pass of the main loop by sort."""
     entries = facts.mix
-    c = Canvas(700, 24 + max(len(entries), 1) * 24, f"Instruction mix of {facts.kernel}")
+    c = Canvas(620, 24 + max(len(entries), 1) * 24, f"Instruction mix of {facts.kernel}")
     if not entries:
         c.text(
             8, 22, "No loop multiplies: the K-steps are unrolled." if facts.compiled else "Not compiled.", "small muted"
@@ -434,10 +442,39 @@ def mix(facts: Facts) -> str:
     for i, entry in enumerate(entries):
         y = 10 + i * 24
         c.text(112, y + 13, entry.label, "end small")
-        c.rect(120, y, 330 * entry.count / most, 17, MIX_CLASS.get(entry.key, "k-wait"), rx=3, style="stroke-width:.8")
-        c.text(128 + 330 * entry.count / most, y + 13, str(entry.count), "small strong")
-        c.text(172 + 330 * entry.count / most, y + 13, entry.detail, "tiny muted")
+        length = 300 * entry.count / most
+        c.rect(120, y, length, 17, MIX_CLASS.get(entry.key, "k-wait"), rx=3, style="stroke-width:.8")
+        c.text(128 + length, y + 13, str(entry.count), "small strong")
+        c.text(140 + length + 7 * len(str(entry.count)), y + 13, entry.detail, "tiny muted")
     return c.svg()
+
+
+# ---------------------------------------------------------------- predicted time
+
+
+def time(facts: Facts) -> str:
+    """Where the predicted time goes: one bar, a part for multiplying and one for each thing it is lost to."""
+    assert facts.prediction is not None
+    parts, width, left = facts.prediction.parts, 900.0, 8.0
+    whole = sum(p.share for p in parts)
+    c = Canvas(width + 2 * left, 58 + 20 * -(-len(parts) // 3), f"Predicted time of {facts.kernel}")
+    x = left
+    for i, part in enumerate(parts):
+        length = width * part.share / max(whole, 1e-9)
+        step = "" if part.per_step is None else f", {part.per_step:.0f} cycles per K-step"
+        name = part.name if not i else f"lost to {part.name}"
+        look = "k-multiply" if not i else f"w{PART_COLOURS[(i - 1) % len(PART_COLOURS)]}"
+        c.rect(x, 8, length, 30, look, f"{name}: {part.share:.1%} of the time{step}", style="stroke-width:.6")
+        if length > 44:
+            c.text(x + length / 2, 27, f"{part.share:.0%}", "mid strong")
+        at = (left + i % 3 * 300, 50 + i // 3 * 20)
+        c.rect(at[0], at[1], 12, 12, look, style="stroke-width:.6")
+        c.text(at[0] + 18, at[1] + 10, f"{name} {part.share:.1%}{step}", "small")
+        x += length
+    return c.svg()
+
+
+PART_COLOURS = (0, 1, 2, 5, 4, 6, 7)  # of the wave colours: all but the one of multiplying
 
 
 MIX_CLASS = {

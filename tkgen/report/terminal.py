@@ -17,11 +17,12 @@ from rich.text import Text
 from tkgen.api import Spec
 from tkgen.build import Build
 from tkgen.diagnostics.text import escape
-from tkgen.report.facts import Facts, Prediction, facts
+from tkgen.report.facts import Facts, facts
 from tkgen.report.figures import Figure, MixEntry
 from tkgen.report.lanes import NEXT, Lane, LaneOp, Pipeline
 from tkgen.report.order import BlockOrder
 from tkgen.report.ownership import Ownership
+from tkgen.report.prediction import Prediction
 from tkgen.report.pressure import Point, Pressure
 
 WAVE_STYLES = ("blue", "yellow", "green", "magenta", "cyan", "red", "bright_yellow", "white")
@@ -187,7 +188,7 @@ def _epoch(lane: Lane, epoch: int) -> Text:
 
 def _op(op: LaneOp) -> Text:
     name = "|" if op.action == "barrier" else op.text.replace("multiply", "mma")
-    cycles = f" {op.cycles:g}cy" if op.cycles is not None else ""
+    cycles = f" {op.cycles:.0f}cy" if op.cycles is not None else ""
     return shown(name + cycles + ("*" if op.segment == NEXT else ""), OP_STYLES.get(op.action, ""))
 
 

@@ -1,9 +1,13 @@
-"""The three texts of a kernel, spec, C++ and machine code, and which line of one each line of another came from."""
+"""The three texts of a kernel, spec, C++ and machine code, and which line of one each line of another came from.
+
+Spec lines of all files, the spec's own and those it includes, are numbered through from 1: that number is the `row` of
+a line. Other facts name spec lines by it too.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import PurePath
 
@@ -14,18 +18,29 @@ from tkgen.toolchain.isa import Function, Instruction, Loop, classify
 
 
 @dataclass(frozen=True)
-class CppLine:
-    """A line of the generated C++; `spec` is the spec line it came from, 0 for none."""
+class SpecLine:
+    """Line `number` of the spec, or of the file that it includes as `file` (empty for the spec itself)."""
 
     text: str
-    spec: int
+    file: str
+    number: int
+
+
+@dataclass(frozen=True)
+class CppLine:
+    """A line of the generated C++; `spec` are the rows of the spec it came from. `cycles` as in `IsaLine`."""
+
+    text: str
+    spec: tuple[int, ...]
+    cycles: float | None
 
 
 @dataclass(frozen=True)
 class IsaLine:
     """One instruction. `label` names the block that begins here or is empty; `cpp` is its C++ line, 0 for none.
 
-    `kind` is its sort as `tkgen.toolchain.isa.classify` names it; `loop` says that it stands in the main loop.
+    `kind` is its sort as `tkgen.toolchain.isa.classify` names it; `loop` says that it stands in the main loop. `cycles`
+    are predicted: how long it keeps a wave that executes it, in one pass of the loop. None without a prediction.
     """
 
     label: str
@@ -33,40 +48,70 @@ class IsaLine:
     kind: str
     cpp: int
     loop: bool
+    cycles: float | None
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Spec, C++ and instructions with their links; `isa` is empty where nothing was compiled.
-
-    `included` names further spec files; the links count the lines of `spec` only.
-    """
+    """Spec, C++ and instructions with their links; `isa` is empty where nothing was compiled."""
 
     spec_name: str
-    spec: tuple[str, ...]
-    included: tuple[str, ...]
+    spec: tuple[SpecLine, ...]
     cpp_name: str
     cpp: tuple[CppLine, ...]
     isa: tuple[IsaLine, ...]
 
 
-def texts(kernel: ast.Kernel, source: Source, name: str, function: Function | None, loop: Loop | None) -> Texts:
-    """The texts of the kernel called `name`; `loop` is the main loop of `function`."""
-    file = kernel.span.file
-    others = sorted({f.name for f in _files(kernel)} - {file.name})
+class Rows:
+    """The spec's lines, numbered through: the spec's own, then those of every file it includes."""
+
+    def __init__(self, kernel: ast.Kernel):
+        main = kernel.span.file
+        files = {main.name: main} | {f.name: f for f in sorted(_files(kernel), key=lambda f: f.name)}
+        self.lines: list[SpecLine] = []
+        self._first: dict[str, int] = {}
+        for name, file in files.items():
+            self._first[name] = len(self.lines)
+            shown = "" if file is main else PurePath(name).name
+            self.lines += [SpecLine(text, shown, number) for number, text in enumerate(_lines(file.text), 1)]
+
+    def row(self, file: SourceFile, line: int) -> int:
+        """The row of a line, 0 where it is in no file of the spec."""
+        return self._first[file.name] + line if file.name in self._first else 0
+
+    def of(self, span: Span | None) -> int:
+        """The row in which a span begins, 0 for none."""
+        return self.row(span.file, span.line) if span is not None else 0
+
+    def place(self, row: int) -> str:
+        """`line 7`, `line 3 of tensors.tk`; empty for row 0."""
+        if not row:
+            return ""
+        found = self.lines[row - 1]
+        return f"line {found.number}{f' of {found.file}' if found.file else ''}"
+
+
+def texts(
+    kernel: ast.Kernel, rows: Rows, source: Source, name: str, function: Function | None, loop: Loop | None,
+    cycles: Mapping[int, float],
+) -> Texts:  # fmt: skip
+    """The texts of the kernel called `name`; `loop` is the main loop of `function`.
+
+    `cycles` are predicted by the position of an instruction in `function`.
+    """
+    isa = tuple(_isa(function, loop, f"{name}.cpp", cycles)) if function else ()
     return Texts(
-        spec_name=PurePath(file.name).name,
-        spec=_lines(file.text),
-        included=tuple(PurePath(o).name for o in others),
+        spec_name=PurePath(kernel.span.file.name).name,
+        spec=tuple(rows.lines),
         cpp_name=f"{name}.cpp",
-        cpp=tuple(_cpp(source)),
-        isa=tuple(_isa(function, loop, f"{name}.cpp")) if function else (),
+        cpp=tuple(_cpp(source, rows, _parameters(kernel, rows), isa)),
+        isa=isa,
     )
 
 
-def _lines(text: str) -> tuple[str, ...]:
+def _lines(text: str) -> Sequence[str]:
     lines = text.replace("\r\n", "\n").split("\n")
-    return tuple(lines[:-1] if lines and not lines[-1] else lines)
+    return lines[:-1] if lines and not lines[-1] else lines
 
 
 def _files(node: object) -> Iterator[SourceFile]:
@@ -80,30 +125,62 @@ def _files(node: object) -> Iterator[SourceFile]:
             yield from _files(getattr(node, field.name))
 
 
-def _cpp(source: Source) -> Iterator[CppLine]:
+def _parameters(kernel: ast.Kernel, rows: Rows) -> dict[int, list[int]]:
+    """Rows at which parameters are declared or tuned, by the rows of the statements that use them."""
+    declared: dict[str, list[int]] = {}
+    statements = [s for s in _statements(kernel) if not isinstance(s, ast.Role)]
+    for statement in statements:
+        if isinstance(statement, ast.Param):
+            for binding in statement.bindings:
+                declared.setdefault(binding.name.id, []).append(rows.of(statement.span))
+        elif isinstance(statement, ast.Tune):
+            declared.setdefault(statement.name.id, []).append(rows.of(statement.span))
+    used: dict[int, list[int]] = {}
+    for statement in statements:
+        if not isinstance(statement, ast.Param | ast.Tune):
+            for word in re.findall(r"[A-Za-z_]\w*", statement.span.text):
+                used.setdefault(rows.of(statement.span), []).extend(declared.get(word, ()))
+    return used
+
+
+def _statements(node: object) -> Iterator[ast.Statement]:
+    if isinstance(node, tuple):
+        for item in node:
+            yield from _statements(item)
+    elif is_dataclass(node):
+        if isinstance(node, ast.Statement):
+            yield node
+        for field in fields(node):
+            yield from _statements(getattr(node, field.name))
+
+
+def _cpp(
+    source: Source, rows: Rows, parameters: Mapping[int, Sequence[int]], isa: Iterable[IsaLine]
+) -> Iterator[CppLine]:
     """Lines with their origin: the marked ones, the loop headers above them, and what follows a marked comment."""
     lines = source.text.split("\n")
-    spec = list(source.spec_lines)
+    spec = [tuple(rows.row(o.file, o.line) for o in origins) for origins in source.origins]
     for i in range(len(lines) - 1, 0, -1):  # a loop belongs to the statement in it
-        if (
-            spec[i]
-            and not spec[i - 1]
-            and re.match(r"\s*(#pragma unroll$|for \(int \w+ = \d+; \w+ < \d+;)", lines[i - 1])
-        ):
+        if spec[i] and not spec[i - 1] and re.match(r"\s*(#pragma unroll\b|for \(int \w+ = \d+; \w+ < )", lines[i - 1]):
             spec[i - 1] = spec[i]
-    heading = 0
+    heading: tuple[int, ...] = ()
     for i, line in enumerate(lines):
         if spec[i]:
-            heading = spec[i] if line.lstrip().startswith("//") else 0
+            heading = spec[i] if line.lstrip().startswith("//") else ()
         elif heading and line.strip():
             spec[i] = heading
         else:
-            heading = 0
-    texts = lines[:-1] if lines and not lines[-1] else lines
-    return (CppLine(line, spec[i]) for i, line in enumerate(texts))
+            heading = ()
+    spent: dict[int, float] = {}
+    for instruction in isa:
+        if instruction.cycles is not None and instruction.cpp:
+            spent[instruction.cpp] = spent.get(instruction.cpp, 0.0) + instruction.cycles
+    for number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
+        through = [p for row in spec[number - 1] for p in parameters.get(row, ())]
+        yield CppLine(line, tuple(dict.fromkeys([*spec[number - 1], *through])), spent.get(number))
 
 
-def _isa(function: Function, loop: Loop | None, cpp_name: str) -> Iterator[IsaLine]:
+def _isa(function: Function, loop: Loop | None, cpp_name: str, cycles: Mapping[int, float]) -> Iterator[IsaLine]:
     inside = {i.line for i in loop.instructions} if loop else set()
     labels: dict[int, str] = {}
     for label, index in function.labels.items():
@@ -114,12 +191,13 @@ def _isa(function: Function, loop: Loop | None, cpp_name: str) -> Iterator[IsaLi
             label=labels.get(index, ""),
             text=f"{instruction.mnemonic} {', '.join(instruction.operands)}".rstrip(),
             kind=classify(instruction)[0],
-            cpp=_cpp_line(instruction, cpp_name),
+            cpp=cpp_line(instruction, cpp_name),
             loop=instruction.line in inside,
+            cycles=cycles.get(index),
         )
 
 
-def _cpp_line(instruction: Instruction, cpp_name: str) -> int:
+def cpp_line(instruction: Instruction, cpp_name: str) -> int:
     """The line of the generated file behind all inlined calls; 0 where the instruction has none there."""
     for place in reversed(instruction.sources):
         if PurePath(place.file).name == cpp_name:

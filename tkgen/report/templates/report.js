@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const all = (root, selector) => Array.from(root.querySelectorAll(selector));
-  const facts = JSON.parse(document.getElementById("facts").textContent);
+  const orders = JSON.parse(document.getElementById("orders").textContent);
 
   /* ---- light and dark: the viewer's choice wins over the system's ---- */
   const root = document.documentElement;
@@ -38,13 +38,12 @@
   fromHash();
 
   all(document, ".kernel").forEach((kernel) => {
-    const own = facts[+kernel.dataset.kernel];
     contents(kernel);
     const hold = texts(kernel);
     waves(kernel);
     operations(kernel, hold);
     zoom(kernel.querySelector(".zoom"));
-    order(kernel, own.order);
+    order(kernel, orders[+kernel.dataset.kernel]);
   });
 
   /* ---- table of contents: which section is in view ---- */
@@ -64,18 +63,30 @@
     const box = kernel.querySelector(".panes");
     const status = kernel.querySelector(".status");
     const rows = { spec: [], cpp: [], isa: [] };
-    all(box, ".row").forEach((row) => rows[row.closest(".pane").dataset.pane].push(row));
     const panes = Object.fromEntries(all(box, ".pane").map((p) => [p.dataset.pane, p]));
+    /* rows by pane and by the spec or C++ lines they belong to: "cpp/spec/14" */
+    const index = new Map();
+    const words = (text) => (text ? text.split(" ") : []);
+    Object.entries(panes).forEach(([name, pane]) => {
+      rows[name] = all(pane, ".row");
+      for (const row of rows[name]) {
+        for (const key of ["spec", "cpp"]) {
+          for (const value of words(row.dataset[key])) {
+            const at = `${name}/${key}/${value}`;
+            if (index.has(at)) index.get(at).push(row); else index.set(at, [row]);
+          }
+        }
+      }
+    });
     let held = null;
     let lit = [];
 
     const linked = (row) => {
       const pane = row.closest(".pane").dataset.pane;
-      const by = (name, key, value) => (value ? rows[name].filter((r) => r.dataset[key] === value) : []);
-      const { spec, cpp } = row.dataset;
-      if (pane === "spec") return { spec: [row], cpp: by("cpp", "spec", spec), isa: by("isa", "spec", spec) };
-      if (pane === "cpp") return { spec: by("spec", "spec", spec), cpp: [row], isa: by("isa", "cpp", cpp) };
-      return { spec: by("spec", "spec", spec), cpp: by("cpp", "cpp", cpp), isa: [row] };
+      const by = (name, key) => Array.from(new Set(words(row.dataset[key]).flatMap((v) => index.get(`${name}/${key}/${v}`) || [])));
+      if (pane === "spec") return { spec: [row], cpp: by("cpp", "spec"), isa: by("isa", "spec") };
+      if (pane === "cpp") return { spec: by("spec", "spec"), cpp: [row], isa: by("isa", "cpp") };
+      return { spec: by("spec", "spec"), cpp: by("cpp", "cpp"), isa: [row] };
     };
     const inView = (row, pane) => row.offsetTop >= pane.scrollTop && row.offsetTop < pane.scrollTop + pane.clientHeight - 20;
     const light = (row) => {
@@ -99,7 +110,8 @@
       found.isa.forEach((r) => kinds.set(r.dataset.kind, (kinds.get(r.dataset.kind) || 0) + 1));
       const mix = Array.from(kinds).sort((a, b) => b[1] - a[1]).map(([kind, n]) => `${n} ${kind}`).join(", ");
       const many = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
-      const spec = found.spec.length ? `spec line ${found.spec[0].dataset.n}` : "no line of the spec";
+      const lines = found.spec.map((r) => r.querySelector("i").textContent);
+      const spec = lines.length ? `spec line${lines.length > 1 ? "s" : ""} ${lines.join(", ")}` : "no line of the spec";
       return `${spec}, ${many(found.cpp.length, "C++ line")}` + (panes.isa ? `, ${many(found.isa.length, "instruction")}${mix ? ": " + mix : ""}` : "");
     };
     const keep = (row) => {
