@@ -150,6 +150,19 @@ def test_the_package_builds_by_one_command(tmp_path: Path) -> None:
     check_package(copy / "tkgen.vsix")
 
 
+def test_a_server_that_does_not_start_is_explained() -> None:
+    """The client rejects with an Error, or, where the command is not found, with a sentence."""
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    script = Path(__file__).with_name("failing_start.js")
+    ran = subprocess.run(
+        ["node", script, EXTENSION / "src" / "extension.js"], capture_output=True, text=True, timeout=60
+    )
+    first, second = ran.stdout.splitlines()
+    assert first.startswith("The language server did not start: it ended. Install it with")
+    assert second.startswith("The language server did not start: Launching server using command tkgen failed. Install")
+
+
 def test_the_documented_settings_are_those_there_are() -> None:
     page = (ROOT / "docs" / "editor.md").read_text()
     options = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)

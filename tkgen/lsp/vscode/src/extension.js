@@ -25,8 +25,10 @@ async function start() {
   try {
     await client.start();
   } catch (error) {
+    // The client rejects with an Error, or with a sentence where the command could not be spawned.
+    const reason = String(error?.message ?? error).replace(/\.$/, "");
     window.showErrorMessage(
-      `The language server did not start: ${error.message}. ` +
+      `The language server did not start: ${reason}. ` +
         'Install it with `pip install "tkgen[lsp]"`, or set `tkgen.command` to where it is.',
     );
   }
