@@ -1,4 +1,4 @@
-"""Kernels of the shapes whose speed has been measured, ready to be predicted, and the measurements.
+"""Kernels of the shapes whose speed has been measured, ready to be predicted, the measurements, and made-up extremes.
 
 `EIGHT_CLUSTERS`: HipKittens' bf16 GEMM, C = A Bt, M = N = K, TFLOP/s on an MI325X (HazyResearch/HipKittens, branch
 cdna3, analysis/bf16_gemm/mi325x: blocks of 128 x 128 at 1024 and 2048, of 256 x 256 above). `ELEMENT_READS`: a first
@@ -74,6 +74,16 @@ def element_reads(step: int, size: int = 8192) -> Workload:
 
     code = compiled("element_reads", SIZE=size, STEP=step)
     return workload("element_reads", code, size, (64, 64, step), 4, 32768, 4, [], arguments)
+
+
+def bottleneck(kind: int, size: int = 8192) -> Workload:
+    """A kernel made to lose its time to the issue of other instructions (0) or to barriers (1). Measured nowhere."""
+
+    def arguments() -> Sequence[Arg]:
+        return [zeros(size, np.uint16), zeros(size, np.uint16), zeros(size, np.float32)]
+
+    code = compiled("bottleneck", SIZE=size, BOTTLENECK=kind)
+    return workload("bottleneck", code, size, (64, 64, 16), 4, 32768, 4, [], arguments)
 
 
 def zeros(size: int, kind: type) -> Buffer:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measured_kernels import DEVICE, KERNELS, eight_clusters, predicted
+from measured_kernels import DEVICE, KERNELS, bottleneck, eight_clusters, predicted
 from rich.console import Console
 
 import tkgen
@@ -56,9 +56,41 @@ def test_cycles_add_up(large: Prediction, small: Prediction) -> None:
         assert p.matrix_cycles / p.cycles * p.clock_mhz / 2100 == pytest.approx(p.share_of_peak, rel=0.01)
 
 
+@pytest.mark.parametrize("name", ["fp32", "staged", "four_wave", "split_k"])
+def test_cycles_add_up_where_blocks_share_a_cu_unevenly(name: str) -> None:
+    p = predict(build(name), what_if=False)
+    assert p.matrix_cycles + sum(p.lost_cycles.values()) == pytest.approx(p.cycles, rel=0.002)
+    assert p.matrix_cycles_per_step + sum(p.lost_per_step.values()) == pytest.approx(p.cycles_per_step, rel=0.005)
+
+
 def test_a_large_size_is_limited_by_multiplying_a_small_one_by_idle_cus(large: Prediction, small: Prediction) -> None:
     assert (large.limiter, large.clock_limit) == ("MFMA", "power")
     assert (small.limiter, small.clock_limit) == ("tail", "peak")
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "limiter"),
+    [
+        ("fp32", {}, "MFMA"),  # products at an eighth of the rate
+        ("subtiles_16", {}, "LDS"),  # every operand read again for every product
+        ("tunable", {"M": 64, "N": 32768, "K": 8192}, "HBM"),  # skinny: B is read once and hardly used
+        ("ping_pong", {"M": 305 * 256, "N": 256, "K": 8192}, "tail"),  # one block more than there are CUs
+        ("tunable", {"M": 64, "N": 64, "K": 64}, "launch"),
+    ],
+)
+def test_extremes_are_limited_by_what_they_were_made_of(name: str, sizes: dict[str, int], limiter: str) -> None:
+    p = predict(build(name, **sizes), product="MI300X")
+    assert p.limiter == limiter
+    if limiter != "MFMA":
+        assert max(p.lost_cycles, key=lambda cause: p.lost_cycles[cause]) == limiter
+
+
+@pytest.mark.parametrize(("kind", "cause"), [(0, "issue"), (1, "barriers")])
+def test_kernels_made_to_lose_their_time_to_one_cause_lose_it_there(kind: int, cause: str) -> None:
+    p = predict_workload(replace(bottleneck(kind), occupancy=TARGET.occupancy(64, 65536, 4)), TARGET)
+    assert p.lost_cycles[cause] > 0.4 * p.cycles
+    helps = [w.resource for w in p.what_if if w.resource != "MFMA"]  # faster multiplies are waited for less, too
+    assert helps[0] == cause
 
 
 def test_what_ifs_are_ranked_and_only_help(large: Prediction, small: Prediction) -> None:
@@ -104,8 +136,10 @@ def test_dynamic_sizes_are_given() -> None:
     assert dims
     double = dict.fromkeys(dims, 4096)
     assert predict(dynamic, double, what_if=False).seconds > predict(dynamic, dims, what_if=False).seconds
-    with pytest.raises(ValueError, match="dynamic"):
+    with pytest.raises(PredictError, match="M is dynamic: give its size"):
         predict(dynamic)
+    with pytest.raises(PredictError, match="M must be a multiple of 128"):
+        predict(dynamic, double | {"M": 1000})
 
 
 def test_a_larger_block_is_better_where_there_is_work_for_it() -> None:
@@ -158,7 +192,7 @@ def test_rendering_says_what_matters(large: Prediction, small: Prediction) -> No
 def test_errors_are_sentences() -> None:
     with pytest.raises(UnknownTargetError, match="MI300X, MI325X"):
         predict(build("one_wave"), product="MI999")
-    with pytest.raises(PredictError, match="no timing data for gfx90a"):
+    with pytest.raises(PredictError, match=r"gfx90a cannot be predicted: .*gfx942 and gfx950 have"):
         predict_workload(eight_clusters(1024), load_target("gfx90a"))
     crowded = replace(eight_clusters(1024), occupancy=TARGET.occupancy(64, 1 << 20, 8))
     with pytest.raises(PredictError, match="fits on a compute unit"):

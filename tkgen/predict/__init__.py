@@ -15,10 +15,12 @@ from tkgen.predict.model import (
     Prediction,
     WhatIf,
     compare,
+    device_of,
     predict,
     predict_workload,
     to_json,
 )
+from tkgen.predict.profile import profile
 from tkgen.predict.render import render_comparison, render_terminal
 from tkgen.predict.workload import PredictError, Workload
 
@@ -30,8 +32,10 @@ __all__ = [
     "WhatIf",
     "Workload",
     "compare",
+    "device_of",
     "predict",
     "predict_workload",
+    "profile",
     "render_comparison",
     "render_terminal",
     "to_json",

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from tkgen.predict.cache import traffic
 from tkgen.predict.clock import Clock, engine_clock
 from tkgen.predict.stream import WaveStream, block_streams
-from tkgen.predict.timing import Cause, CuTiming, Machine, Memory, simulate
+from tkgen.predict.timing import Cause, CuTiming, Machine, Memory, simulate, time_by_instruction
 from tkgen.predict.workload import PredictError, Workload
-from tkgen.targets import Target
+from tkgen.targets import Target, load_target, target_names
 from tkgen.targets.model import Product
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ def predict(
 ) -> Prediction:
     """Predict the time of `build` on a product of its target (the first of the target's file without a name).
 
-    `sizes` gives the dynamic dimensions. Raises PredictError where the target has no timing data or the code no shape
-    that can be extrapolated, ValueError for sizes the kernel cannot do, UnknownTargetError for an unknown product.
+    `sizes` gives the dynamic dimensions. Raises PredictError where the target has no timing data, the code no shape
+    that can be extrapolated or the kernel cannot do the sizes, UnknownTargetError for an unknown product.
     """
     target = build.spec.target
     return predict_workload(Workload.of(build, sizes), target, product, what_if=what_if)
@@ -108,12 +109,27 @@ def predict_workload(
     workload: Workload, target: Target, product: str | None = None, *, what_if: bool = True
 ) -> Prediction:
     """Predict any compiled matrix product, however it was made. See `predict`."""
-    if target.timing is None:
-        raise PredictError(f"there is no timing data for {target.name}")
+    return model_of(workload, target, device_of(target, product)).prediction(what_if)
+
+
+def model_of(workload: Workload, target: Target, device: Product) -> Model:
+    """The model of one workload on one device. Raises PredictError where no block of it fits a CU."""
     if workload.occupancy.blocks_per_cu == 0:
         raise PredictError(f"no block of {workload.name} fits on a compute unit")
-    device = target.product_named(product) if product else target.product
-    return _Model(workload, target, device, block_streams(workload, target)).prediction(what_if)
+    return Model(workload, target, device, block_streams(workload, target))
+
+
+def device_of(target: Target, product: str | None = None) -> Product:
+    """The device that a prediction for `target` is about: `product`, else the first of its file.
+
+    Raises:
+        PredictError: there is no timing data for the target.
+        UnknownTargetError: it has no such product.
+    """
+    if target.timing is None:
+        known = " and ".join(name for name in target_names() if load_target(name).timing)
+        raise PredictError(f"{target.name} cannot be predicted: its file has no latencies and bandwidths; {known} have")
+    return target.product_named(product) if product else target.product
 
 
 @dataclass(frozen=True)
@@ -127,7 +143,7 @@ class _Estimate:
     full: CuTiming
 
 
-class _Model:
+class Model:
     """The model of one workload on one device."""
 
     def __init__(self, workload: Workload, target: Target, product: Product, streams: Sequence[WaveStream]):
@@ -146,6 +162,11 @@ class _Model:
         return sum(n * sum(i.cycles for i in part if i.flops) for part, n in parts)
 
     # ------------------------------------------------------------ one evaluation
+
+    @cached_property
+    def base(self) -> _Estimate:
+        """The kernel as it is."""
+        return self.estimate()
 
     def estimate(self) -> _Estimate:
         """The time at the clock that settles with the utilisation it leaves."""
@@ -209,7 +230,8 @@ class _Model:
         warm = full if count == full.blocks else simulate(self.streams, count, self._machine(clock, frozenset()))
         if not any(s.passes for s in self.streams) and len(self.traffic.residents) == 1:
             full = cold  # straight code that runs once: waiting for it is part of its every step
-        return _Estimate(0.0, clock, cycles + cold.cycles - warm.cycles, cold.cycles - warm.cycles, full)
+        waiting = max(cold.cycles - warm.cycles, 0.0)
+        return _Estimate(0.0, clock, cycles + waiting, waiting, full)
 
     def _warm(self, clock: Clock, free: frozenset[str]) -> tuple[float, CuTiming]:
         """The same with all code in the instruction cache, and the timing of a full CU."""
@@ -235,13 +257,15 @@ class _Model:
                 latency += flow.from_hbm * (t.hbm_latency_ns - t.llc_latency_ns) * 1e-9 * hertz
         llc_share = t.llc_tbps * 1e12 / hertz / flow.active_cus
         hbm_share = self.product.hbm_tbps * t.hbm_efficiency * 1e12 / hertz / flow.active_cus
-        rates = [t.l1_bytes_per_clock, t.l2_bytes_per_clock / flow.active_cus_per_xcd]
+        rates = {"L2": min(t.l1_bytes_per_clock, t.l2_bytes_per_clock / flow.active_cus_per_xcd)}
         if beyond_l2:
-            rates.append(llc_share / beyond_l2)
+            rates["LLC"] = llc_share / beyond_l2
         if beyond_llc:
-            rates.append(hbm_share / beyond_llc)
+            rates["HBM"] = hbm_share / beyond_llc
+        narrowest = min(rates, key=rates.__getitem__)
         fits = self.target.llc_bytes >= self._footprint()
-        return Memory(latency, min(rates), min(t.l1_bytes_per_clock, llc_share if fits else hbm_share))
+        write_rate = min(t.l1_bytes_per_clock, llc_share if fits else hbm_share)
+        return Memory(latency, rates[narrowest], write_rate, narrowest)
 
     def _footprint(self) -> int:
         w = self.workload
@@ -251,7 +275,7 @@ class _Model:
 
     def prediction(self, what_if: bool) -> Prediction:
         """Everything there is to say."""
-        base = self.estimate()
+        base = self.base
         changes = self._what_if(base) if what_if else ()
         w, hertz = self.workload, base.clock.mhz * 1e6
         cycles = base.seconds * hertz
@@ -265,14 +289,14 @@ class _Model:
             seconds=base.seconds,
             tflops=w.flops / base.seconds / 1e12,
             share_of_peak=w.flops / base.seconds / 1e12 / self.target.peak_tflops(w.dtype, self.product),
-            limiter=self._limiter(changes, lost, matrix),
+            limiter=_limiter(base.seconds, changes, {"MFMA": matrix, **lost}),
             clock_mhz=base.clock.mhz,
             clock_limit=base.clock.limit,
             launch_seconds=self.launch_seconds,
             cycles=cycles,
             matrix_cycles=matrix,
             lost_cycles=lost,
-            **self._per_step(base.full),
+            **self._per_step(base),
             levels=self._levels(base.seconds),
             rounds=len(self.traffic.residents),
             blocks=len(w.pieces),
@@ -280,6 +304,11 @@ class _Model:
             what_if=changes,
             notes=self._notes(base.clock),
         )
+
+    def by_instruction(self) -> list[dict[int, float]]:
+        """Per wave of a block the cycles that each instruction keeps it on a full CU. See `profile`."""
+        base = self.base
+        return time_by_instruction(self.streams, base.full.blocks, self._machine(base.clock, frozenset()))
 
     def _what_if(self, base: _Estimate) -> tuple[WhatIf, ...]:
         found = []
@@ -289,14 +318,6 @@ class _Model:
             seconds = min(self._changed(base, resource), base.seconds)
             found.append(WhatIf(change, resource, seconds, base.seconds / seconds))
         return tuple(sorted(found, key=lambda x: -x.speedup))
-
-    def _limiter(self, changes: Sequence[WhatIf], lost: Mapping[str, float], matrix: float) -> str:
-        """The resource whose absence would help most; without what-ifs the largest part of the time."""
-        ranked = [x.resource for x in changes if x.resource in _LIMITERS]
-        if ranked:
-            return ranked[0]
-        parts = {"MFMA": matrix, **{k: v for k, v in lost.items() if k in _LIMITERS}}
-        return max(parts, key=parts.__getitem__)
 
     def _memory_shares(self) -> dict[str, float]:
         """How much of the memory latency each level adds."""
@@ -309,18 +330,20 @@ class _Model:
         total = sum(parts.values())
         return {name: part / total for name, part in parts.items()}
 
-    def _by_resource(self, lost: Mapping[Cause, float]) -> dict[str, float]:
+    def _by_resource(self, base: _Estimate) -> dict[str, float]:
+        """Cycles lost per pass, memory's by level: latency as each level adds to it, bandwidth to the narrowest."""
+        lost = base.full.lost
         out = {c.value: lost[c] for c in (Cause.LDS, Cause.ISSUE, Cause.BARRIERS, Cause.FETCH, Cause.ARCHITECTURE)}
-        return out | {name: share * lost[Cause.MEMORY] for name, share in self._memory_shares().items()}
+        out |= {name: share * lost[Cause.MEMORY] for name, share in self._memory_shares().items()}
+        out[self._memory(base.clock, frozenset()).narrowest] += lost[Cause.BANDWIDTH]
+        return out
 
     def _lost(self, base: _Estimate, cycles: float, matrix: float) -> dict[str, float]:
         """Cycles in which a matrix unit of the average CU does nothing, by cause."""
         cus, tiles = self.product.compute_units, len(self.workload.pieces)
         passes = max(1, *(s.passes for s in self.streams))
-        lost = dict.fromkeys((*self._by_resource(base.full.lost),), 0.0)
         worked = tiles / (base.full.blocks * cus)  # rounds that a CU is full, on average
-        for name, per_pass in self._by_resource(base.full.lost).items():
-            lost[name] += per_pass * passes * worked
+        lost = {name: per_pass * passes * worked for name, per_pass in self._by_resource(base).items()}
         lost["fetch"] += base.cold_cycles if any(s.passes for s in self.streams) else 0.0
         lost["launch"] = self.launch_seconds * base.clock.mhz * 1e6
         steady = sum(lost.values()) + matrix
@@ -329,14 +352,14 @@ class _Model:
         lost["tail"] = max(cycles - steady - fill, 0.0)
         return lost
 
-    def _per_step(self, cu: CuTiming) -> dict[str, Any]:
+    def _per_step(self, base: _Estimate) -> dict[str, Any]:
         """The steady loop of a full CU, per K-step of one of its blocks."""
-        passes = max(1, *(s.passes for s in self.streams))
+        cu, passes = base.full, max(1, *(s.passes for s in self.streams))
         per_pass = max(round(self.workload.piece_steps / passes), 1)
         return {
             "cycles_per_step": cu.pass_cycles / per_pass / cu.blocks,
             "matrix_cycles_per_step": cu.busy / per_pass / cu.blocks,
-            "lost_per_step": {k: v / per_pass / cu.blocks for k, v in self._by_resource(cu.lost).items()},
+            "lost_per_step": {k: v / per_pass / cu.blocks for k, v in self._by_resource(base).items()},
         }
 
     def _levels(self, seconds: float) -> tuple[Level, ...]:
@@ -360,6 +383,20 @@ class _Model:
         if self.workload.repeats > 1:
             notes.append("a persistent grid: every tile is charged a block's start and end")
         return tuple(notes)
+
+
+def _limiter(seconds: float, changes: Sequence[WhatIf], parts: Mapping[str, float]) -> str:
+    """The resource whose absence alone would save most; without what-ifs the largest part of the time.
+
+    Some changes contain others: without "L2" there is no "LLC" either, and without that no "HBM"; where multiplies take
+    no time, no wave waits for those of another. Each counts for what it saves beyond the one that it contains.
+    """
+    if not changes:
+        return max((n for n in _LIMITERS if n in parts), key=parts.__getitem__)
+    saved = {x.resource: seconds - x.seconds for x in changes if x.resource in _LIMITERS}
+    contained = {"L2": "LLC", "LLC": "HBM", "MFMA": "barriers"}
+    own = {name: saving - saved.get(contained.get(name, ""), 0.0) for name, saving in saved.items()}
+    return max(own, key=own.__getitem__)
 
 
 @dataclass(frozen=True)

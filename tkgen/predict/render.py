@@ -34,9 +34,7 @@ def render_terminal(p: Prediction, console: Console) -> None:
 
 def render_comparison(c: Comparison, console: Console) -> None:
     """Print two predictions side by side."""
-    table = Table(
-        title=f"{c.b.kernel} is {c.speedup:.2f} times as fast as {c.a.kernel}" if c.a.kernel != c.b.kernel else None
-    )
+    table = Table(title=_verdict(c))
     table.add_column("")
     for p in (c.a, c.b):
         table.add_column(f"{p.kernel} {'x'.join(map(str, p.sizes))} {p.product}", justify="right")
@@ -47,9 +45,17 @@ def render_comparison(c: Comparison, console: Console) -> None:
     table.add_row("cycles per K-step", *(f"{p.cycles_per_step:.0f}" for p in (c.a, c.b)))
     for name in c.saved_cycles:
         table.add_row(f"lost to {name}", *(f"{p.lost_cycles.get(name, 0) / p.cycles:.1%}" for p in (c.a, c.b)))
-    for a, b in zip(c.a.levels, c.b.levels, strict=True):
+    for a, b in zip(c.a.levels[:-1], c.b.levels[:-1], strict=True):  # HBM has everything
         table.add_row(f"{a.name} hits", f"{a.hit_rate:.0%}", f"{b.hit_rate:.0%}")
     console.print(table)
+
+
+def _verdict(c: Comparison) -> str:
+    """The comparison in a sentence: of times where both do the same work, else of rates."""
+    a, b = (c.a.kernel, c.b.kernel) if c.a.kernel != c.b.kernel else ("the first", "the second")
+    if c.a.sizes == c.b.sizes:
+        return f"{b} is {c.speedup:.2f} times as fast as {a}"
+    return f"{b} reaches {c.b.tflops / c.a.tflops:.2f} times the TFLOP/s of {a}"
 
 
 def _cycles_table(p: Prediction) -> Table:

@@ -20,10 +20,12 @@ wave that ends the gap was waiting for; time at a barrier is charged to what the
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 from math import ceil
 from typing import Final
 
@@ -37,7 +39,8 @@ class Cause(Enum):
     LDS = "LDS"
     ISSUE = "issue"
     BARRIERS = "barriers"
-    MEMORY = "memory"
+    MEMORY = "memory"  # its latency
+    BANDWIDTH = "bandwidth"  # loads behind other loads, and the transfer itself
     FETCH = "fetch"
     ARCHITECTURE = "architecture"  # what no known kernel gets back
     MATRIX = "MFMA"  # only while waiting: the pipe is busy for another wave
@@ -45,11 +48,15 @@ class Cause(Enum):
 
 @dataclass(frozen=True)
 class Memory:
-    """Global memory as one CU sees it: latency in cycles, bytes per cycle for reads and for writes."""
+    """Global memory as one CU sees it: latency in cycles, bytes per cycle for reads and for writes.
+
+    `narrowest` is the level that sets the rate of reads: "L2", "LLC" or "HBM".
+    """
 
     latency: float
     read_rate: float
     write_rate: float
+    narrowest: str = "L2"
 
 
 @dataclass(frozen=True)
@@ -113,18 +120,31 @@ _FAR: Final = float("inf")
 
 def simulate(streams: Sequence[WaveStream], blocks: int, machine: Machine) -> CuTiming:
     """Run `blocks` copies of a block together for some passes of the loop, and extend that to all of them."""
+    return _run(streams, blocks, machine).result()
+
+
+def time_by_instruction(streams: Sequence[WaveStream], blocks: int, machine: Machine) -> list[dict[int, float]]:
+    """Per wave of a block, the cycles from each instruction's issue to that of the wave's next one, by its address.
+
+    In the loop of one steady pass, on average; elsewhere of the one time it runs, on average over the blocks.
+    """
+    return _run(streams, blocks, machine, traced=True).by_instruction()
+
+
+def _run(streams: Sequence[WaveStream], blocks: int, machine: Machine, traced: bool = False) -> _Cu:
     most = max(s.passes for s in streams)
-    passes = min(most, WARM_PASSES + MEASURED_PASSES + 1)
-    cu = _Cu(streams, blocks, machine, passes, most)
+    measured = MEASURED_PASSES if blocks == 1 else 2 * MEASURED_PASSES  # blocks advance unevenly
+    passes = min(most, WARM_PASSES + measured + 1)
+    cu = _Cu(streams, blocks, machine, passes, most, traced)
     cu.run()
-    return cu.result()
+    return cu
 
 
 class _Wave:
     """The state of one wave."""
 
-    __slots__ = ("age", "block", "code", "last_lgkm", "last_vector", "lgkm", "line", "log", "marks", "pc", "priority",
-                 "ready", "results", "simd", "vector")  # fmt: skip
+    __slots__ = ("age", "block", "code", "due", "last_lgkm", "last_vector", "lgkm", "line", "log", "marks", "pc",
+                 "priority", "ready", "results", "simd", "vector")  # fmt: skip
 
     def __init__(self, age: int, block: int, simd: int, code: list[Instruction], marks: dict[int, int]):
         self.age, self.block, self.simd, self.code, self.marks = age, block, simd, code, marks
@@ -133,6 +153,7 @@ class _Wave:
         self.priority = 0
         self.ready = 0.0
         self.vector: list[float] = []
+        self.due: list[float] = []  # of `vector`: when the latency alone would be over
         self.lgkm: list[float] = []
         self.last_vector = self.last_lgkm = 0.0
         self.results: dict[int, float] = {}
@@ -142,7 +163,9 @@ class _Wave:
 class _Cu:
     """One run of the model."""
 
-    def __init__(self, streams: Sequence[WaveStream], blocks: int, machine: Machine, passes: int, most: int):
+    def __init__(
+        self, streams: Sequence[WaveStream], blocks: int, machine: Machine, passes: int, most: int, traced: bool
+    ):
         self.streams, self.blocks, self.machine, self.passes, self.most = streams, blocks, machine, passes, most
         self.free = machine.free
         self.costless = _LIGHT if "issue" in machine.free else frozenset()
@@ -161,6 +184,7 @@ class _Cu:
         self.lost: list[tuple[float, float, Cause]] = []
         self.worked: list[tuple[float, float]] = []
         self.end = 0.0
+        self.issued: list[list[tuple[int, float]]] | None = [[] for _ in self.waves] if traced else None
 
     def _wave(self, s: WaveStream, block: int, index: int, count: int) -> _Wave:
         # Streams may make different numbers of passes (a producer's loop runs ahead): all are cut by the same number.
@@ -206,13 +230,16 @@ class _Cu:
         used = 0
         for wave in tuple(self.by_simd[simd]):
             while wave.ready <= now:  # once, but for instructions that cost nothing
-                unit = wave.code[wave.pc].unit
+                at = wave.pc
+                unit = wave.code[at].unit
                 kind = 0 if unit in self.costless else _KIND[unit]
                 if used & kind:
                     wave.log.append((now, now + self.machine.issue, Cause.ISSUE))
                     wave.ready = now + self.machine.issue
                 elif self._issue(wave, unit, now):
                     used |= kind
+                    if self.issued is not None:
+                        self.issued[wave.age].append((at, now))
 
     # ------------------------------------------------------------ instructions
 
@@ -238,6 +265,7 @@ class _Cu:
         elif unit is Unit.FLAT:
             self._lds(wave, x, now)
             wave.vector.append(max(wave.lgkm[-1], wave.vector[-1] if wave.vector else 0.0))
+            wave.due.append(wave.vector[-1])
         elif unit is Unit.SMEM:
             wave.lgkm.append(now + ("memory" not in self.free) * self.machine.memory.latency)
         elif unit is Unit.WAIT:
@@ -301,8 +329,8 @@ class _Cu:
         wave.pc += 1
         wave.ready = now + self.machine.issue
         if cycles > self.machine.issue and wave.pc < len(wave.code) and wave.code[wave.pc].unit is Unit.MFMA:
-            wave.log.append((wave.ready, now + cycles, Cause.MATRIX))
             wave.ready = now + cycles
+        wave.log.append((now, wave.ready, Cause.MATRIX))
         return True
 
     def _lds(self, wave: _Wave, x: Instruction, now: float) -> None:
@@ -320,9 +348,10 @@ class _Cu:
     def _memory(self, wave: _Wave, x: Instruction, now: float) -> None:
         memory = self.machine.memory
         if "memory" in self.free:
-            done = now
+            done = due = now
         else:
             start = max(now, self.address_free)
+            due = start + memory.latency
             self.address_free = start + x.cycles
             if x.is_store:
                 self.write_free = max(self.write_free, start) + x.bytes / memory.write_rate
@@ -331,23 +360,28 @@ class _Cu:
                 # Whole pieces come back, also where a part of them is asked for.
                 moved = max(x.bytes, 64 * x.pieces)
                 self.lds_free = max(self.lds_free, now) + x.lds_cycles  # of a load straight to LDS
-                self.return_free = max(self.return_free, start + memory.latency) + moved / memory.read_rate
+                self.return_free = max(self.return_free, due) + moved / memory.read_rate
                 done = self.return_free
         wave.last_vector = max(wave.last_vector, done)
         wave.vector.append(wave.last_vector)
+        wave.due.append(due)
 
     def _wait(self, wave: _Wave, x: Instruction, now: float) -> None:
-        """Completion times are known, so the wave sleeps until the last of them."""
-        until, cause = now, Cause.ISSUE
-        for limit, times, reason in ((x.lgkm, wave.lgkm, Cause.LDS), (x.vector, wave.vector, Cause.MEMORY)):
-            if limit is None or len(times) <= limit:
-                continue
-            done = max(times[: len(times) - limit])
+        """Completion times are known, so the wave sleeps until the last of them. Of a wait for memory, what lies before
+        the latency of that access is over counts as latency, the rest as bandwidth."""
+        until, spans = now, [(now, now, Cause.LDS)]
+        if x.lgkm is not None and len(wave.lgkm) > x.lgkm:
+            until = max(now, *wave.lgkm[: len(wave.lgkm) - x.lgkm])
+            spans = [(now, until, Cause.LDS)]
+            del wave.lgkm[: len(wave.lgkm) - x.lgkm]
+        if x.vector is not None and (count := len(wave.vector) - x.vector) > 0:
+            done = max(wave.vector[:count])
             if done > until:
-                until, cause = done, reason
-            del times[: len(times) - limit]
+                arrival = min(max(now, wave.due[wave.vector.index(done)]), done)
+                until, spans = done, [(now, arrival, Cause.MEMORY), (arrival, done, Cause.BANDWIDTH)]
+            del wave.vector[:count], wave.due[:count]
         if until > wave.ready:
-            wave.log.append((now, until, cause))
+            wave.log += [span for span in spans if span[1] > span[0]]
             wave.ready = until
 
     def _barrier(self, wave: _Wave, now: float) -> None:
@@ -396,6 +430,24 @@ class _Cu:
         if left > 0:
             self.lost.append((now - left, now, Cause.ISSUE))
 
+    def by_instruction(self) -> list[dict[int, float]]:
+        """Cycles until the wave's next issue, by wave of a block and address. See `time_by_instruction`."""
+        assert self.issued is not None
+        found: list[dict[int, float]] = [{} for _ in self.streams]
+        for wave, issued in zip(self.waves, self.issued, strict=True):
+            headers = sorted(wave.marks)  # where each pass begins, and the end of the last
+            passes = len(headers) - 1
+            warm = min(WARM_PASSES, passes - 1)
+            measured = range(headers[warm], headers[-1]) if passes else range(0)
+            for (at, begin), (_, end) in pairwise(issued):
+                inside = passes and headers[0] <= at < headers[-1]
+                if inside and at not in measured:
+                    continue
+                parts = self.blocks * (passes - warm if inside else 1)
+                cycles, address = found[wave.age % len(self.streams)], wave.code[at].address
+                cycles[address] = cycles.get(address, 0.0) + (end - begin) / parts
+        return found
+
     def _matrix_floor(self) -> float:
         """Cycles of a pass that the matrix units need in any case: no kernel is known to keep them busier."""
         if "MFMA" in self.free or not self.passes:
@@ -403,18 +455,31 @@ class _Cu:
         cycles = sum(i.cycles for s in self.streams for i in s.body if i.flops)
         return self.blocks * cycles / self.machine.simds / self.machine.matrix_efficiency
 
-    def result(self) -> CuTiming:
-        """Cycles of the whole, with the passes that were not simulated at the rate of the last ones."""
-        simds = self.machine.simds
+    def _steady(self) -> tuple[float, float, float]:
+        """When the steady part of the loop begins and ends, and how many passes each block makes in it on average.
+
+        Blocks of a CU advance unevenly, the older ones first. The part ends when the first of them is at its last pass:
+        what is left alone then is faster than it would be beside the next block.
+        """
         # Loaders run ahead and make other numbers of passes: the waves that multiply set the pace.
         timed = [w for w in self.waves if self.multiplies[w.age % len(self.streams)]] or self.waves
         common = min(len(w.marks) - 1 for w in timed)
-        starts = [max(self.headers[w.age][i] for w in timed) for i in range(common)]
         first = min(WARM_PASSES, common - 2)
-        if first >= 0:
-            begin, stop, count = starts[first], starts[-1], common - 1 - first
-        else:  # a loop of one pass or none: all of it is the pass
-            begin, stop, count = 0.0, self.end, max(self.passes, 1)
+        if first < 0:  # a loop of one pass or none: all of it is the pass
+            return 0.0, self.end, max(self.passes, 1)
+        starts = [
+            [max(self.headers[w.age][i] for w in timed if w.block == block) for i in range(common)]
+            for block in range(self.blocks)
+        ]
+        begin, stop = max(min(s[first] for s in starts), max(s[1] for s in starts)), min(s[-1] for s in starts)
+        if stop <= begin:  # one was done before another had begun
+            return min(s[first] for s in starts), max(s[-1] for s in starts), common - 1 - first
+        return begin, stop, sum(_passes(s, stop) - _passes(s, begin) for s in starts) / self.blocks
+
+    def result(self) -> CuTiming:
+        """Cycles of the whole, with the passes that were not simulated at the rate of the last ones."""
+        simds = self.machine.simds
+        begin, stop, count = self._steady()
         seen = (stop - begin) / count
         per_pass = max(seen, self._matrix_floor())
         lost: dict[Cause, float] = {c: 0.0 for c in Cause if c is not Cause.MATRIX}
@@ -428,6 +493,12 @@ class _Cu:
         fill = self.end - seen * self.passes
         cycles = fill + per_pass * max(self.most, self.passes) if self.passes else self.end
         return CuTiming(self.blocks, cycles, fill, per_pass, busy, lost)
+
+
+def _passes(starts: Sequence[float], now: float) -> float:
+    """How many passes are done at a time between the first and the last of their starts."""
+    at = min(bisect_right(starts, now), len(starts) - 1)
+    return at - 1 + (now - starts[at - 1]) / (starts[at] - starts[at - 1])
 
 
 def _start(entry: tuple[float, float, Cause]) -> float:

@@ -67,15 +67,18 @@ class Workload:
 
     @classmethod
     def of(cls, build: Build, sizes: Mapping[str, int] | None = None) -> Workload:
-        """The workload of a build; `sizes` for its dynamic dimensions. ValueError for a size it cannot do."""
+        """The workload of a build; `sizes` for its dynamic dimensions. PredictError for sizes it cannot do."""
         import torch
 
         from tkgen import run
 
         program = build.spec.program
-        extents = run.sizes(program, sizes)
         shape = build.spec.plan.shape
-        run.check_sizes(program, shape.unroll, shape.tail_iterations, extents)
+        try:
+            extents = run.sizes(program, sizes)
+            run.check_sizes(program, shape.unroll, shape.tail_iterations, extents)
+        except ValueError as error:
+            raise PredictError(str(error)) from None
         m, n, k = (extents[d.name] for d in (program.m, program.n, program.k))
         grid = run.grid(program, extents)
         rows, cols = -(-m // program.block[0]), -(-n // program.block[1])

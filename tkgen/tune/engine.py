@@ -177,11 +177,15 @@ def _setting(request: Request, space: Space) -> Setting:
 
 
 def _check_target(kernel: ast.Kernel, request: Request) -> None:
-    """Raises UnknownTargetError or ToolchainError where a spec's target cannot be compiled for."""
+    """Raises TuneError, UnknownTargetError or ToolchainError where nothing predicts or compiles for a spec's target."""
+    from tkgen.predict import PredictError, device_of
+
     named = [name.id for s in flatten(kernel.body) if isinstance(s, ast.Targets) for name in s.names]
     target = load_target(request.target or (named[0] if named else DEFAULT_TARGET))
-    if request.product:
-        target.product_named(request.product)
+    try:
+        device_of(target, request.product)
+    except PredictError as error:
+        raise TuneError(str(error)) from None
     find_compiler(target, request.cxx)
 
 

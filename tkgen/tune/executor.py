@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
+import os
+import socket
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
-from tkgen.tune.errors import MissingPackage
+from tkgen.tune.errors import MissingPackage, TuneError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,21 +41,49 @@ class _Ray(Executor):
         try:
             import ray
         except ImportError:
-            raise MissingPackage("`--executor ray` needs Ray: pip install ray") from None
+            raise MissingPackage("`--executor ray` needs Ray: pip install 'tkgen[ray]'") from None
         self.ray, self.started = ray, not ray.is_initialized()
         if self.started:
-            import os
-
-            local = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": jobs, "include_dashboard": False}
-            ray.init(log_to_driver=False, **local)
+            address = os.environ.get("RAY_ADDRESS")
+            # Ray refuses a number of CPUs where it joins a cluster.
+            cpus = None if address else jobs
+            try:
+                _reach(address)
+                ray.init(num_cpus=cpus, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+            except (OSError, ValueError, RuntimeError) as error:
+                where = f"at RAY_ADDRESS={address}" if address else "can be started here"
+                raise TuneError(f"no Ray cluster {where}: {error}") from None
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        future: Future[T] = self.ray.remote(fn).remote(*args, **kwargs).future()
-        return future
+        mine: Future[T] = Future()
+
+        def finished(theirs: Future[T]) -> None:
+            error = theirs.exception()
+            if error is None:
+                mine.set_result(theirs.result())
+            elif isinstance(error, self.ray.exceptions.RayError):
+                cause = getattr(error, "cause", None)  # what the task itself raised, else a worker or node is gone
+                mine.set_exception(cause if isinstance(cause, Exception) else BrokenExecutor(str(error)))
+            else:
+                mine.set_exception(error)
+
+        self.ray.remote(fn).remote(*args, **kwargs).future().add_done_callback(finished)
+        return mine
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         if self.started:
             self.ray.shutdown()
+
+
+def _reach(address: str | None) -> None:
+    """Connect to `host:port` or `ray://host:port` once: Ray itself waits minutes for a cluster that is not there.
+
+    Raises:
+        OSError: nothing answers.
+    """
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 @contextmanager
@@ -61,6 +92,7 @@ def executor(kind: str, jobs: int) -> Iterator[Executor]:
 
     Raises:
         MissingPackage: Ray is asked for and not installed.
+        TuneError: the Ray cluster that is named cannot be reached.
     """
     pool: Executor
     if kind == "ray":
