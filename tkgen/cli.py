@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -135,9 +135,19 @@ def _show(diagnostics: Iterable[Diagnostic], how: Format = Format.TEXT) -> None:
     _say(renderers[how](found).rstrip("\n"))
 
 
+class Stop(typer.Exit):
+    """The end of a command on an error, whose text has been printed; `said` is the error as plain data."""
+
+    def __init__(self, code: int, message: str, diagnostics: Iterable[Diagnostic] = ()) -> None:
+        from tkgen.diagnostics.machine import to_json
+
+        super().__init__(code)
+        self.said: dict[str, object] = {"error": message, "diagnostics": [to_json(d) for d in diagnostics]}
+
+
 @contextmanager
-def _reported() -> Iterator[None]:
-    """Turn the errors of the library into messages and exit codes."""
+def _reported(as_json: bool = False) -> Iterator[None]:
+    """Turn the errors of the library into messages and exit codes; `as_json`: also into JSON on standard output."""
     from tkgen.diagnostics import SpecError
     from tkgen.targets.model import UnknownTargetError
     from tkgen.toolchain.compiler import ToolchainError
@@ -146,28 +156,25 @@ def _reported() -> Iterator[None]:
         yield
     except SpecError as error:
         _show(error.diagnostics)
-        raise typer.Exit(WRONG) from None
+        stop = Stop(WRONG, "the spec is wrong", error.diagnostics)
+        if as_json:
+            _say(json.dumps(stop.said, indent=2))
+        raise stop from None
     except UnknownTargetError as error:
-        _fail(str(error), USAGE)
+        _fail(str(error), USAGE, as_json)
     except ToolchainError as error:
-        _fail_toolchain(error)
+        log = f"\n  the compiler's output is in {error.log}" if error.log else ""
+        _fail(f"{error.message}{log}", TOOLCHAIN, as_json)
     except OSError as error:
-        _fail(f"{error.strerror}: {error.filename}" if error.filename else str(error), USAGE)
+        _fail(f"{error.strerror}: {error.filename}" if error.filename else str(error), USAGE, as_json)
 
 
-def _fail(message: str, code: int) -> NoReturn:
+def _fail(message: str, code: int, as_json: bool = False) -> NoReturn:
     _complain(f"error: {message}")
-    raise typer.Exit(code) from None
-
-
-def _fail_toolchain(error: object) -> NoReturn:
-    from tkgen.toolchain.compiler import ToolchainError
-
-    assert isinstance(error, ToolchainError)
-    _complain(f"error: {error.message}")
-    if error.log:
-        _complain(f"  the compiler's output is in {error.log}")
-    raise typer.Exit(TOOLCHAIN) from None
+    stop = Stop(code, message)
+    if as_json:
+        _say(json.dumps(stop.said, indent=2))
+    raise stop from None
 
 
 def _load(path: Path, defines: Sequence[str] | None, target: str | None, roots: Sequence[Path] | None) -> Spec:
@@ -205,7 +212,7 @@ def build(
         if kind not in EMITS:
             raise typer.BadParameter(f"--emit {kind}: it is one of {', '.join(EMITS)}")
 
-    def one(path: Path) -> dict[str, object]:
+    def one(path: Path) -> list[object]:
         with _reported():
             spec = _load(path, define, target, roots)
             for stage in print_after or ():
@@ -215,40 +222,40 @@ def build(
             _show(built.diagnostics)
         if not as_json:
             _say(_build_line(built))
-        return built.report() | {"files": {k: str(v) for k, v in files.items()}}
+        return [built.report() | {"files": {k: str(v) for k, v in files.items()}}]
 
-    reports = _each(one, _spec_files(specs), jobs, "building")
+    reports, worst = _each(one, _spec_files(specs), jobs, "building")
     if as_json:
         _say(json.dumps(reports, indent=2))
+    raise typer.Exit(worst)
 
 
-def _each(
-    work: Callable[[Path], dict[str, object]], paths: list[Path], jobs: int, what: str
-) -> list[dict[str, object]]:
-    """`work` on every path, `jobs` at a time, with progress on a terminal; exits with the worst code at the end."""
+def _each(work: Callable[[Path], list[object]], paths: list[Path], jobs: int, what: str) -> tuple[list[object], int]:
+    """`work` on every path, `jobs` at a time, with progress on a terminal: all results, and the worst exit code.
+
+    Where a path stops with an error, the error stands in the results.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     from rich.console import Console
     from rich.progress import Progress
 
-    def guarded(path: Path) -> tuple[dict[str, object] | None, int]:
+    def guarded(path: Path) -> tuple[list[object], int]:
         try:
             return work(path), OK
-        except typer.Exit as stop:
-            return None, stop.exit_code
+        except Stop as stop:
+            return [{"spec": str(path)} | stop.said], stop.exit_code
 
     show = sys.stderr.isatty() and len(paths) > 1
+    results, worst = [], OK
     with Progress(console=Console(stderr=True), transient=True, disable=not show) as progress:
         task = progress.add_task(what, total=len(paths))
-        results = []
         with ThreadPoolExecutor(jobs) as pool:
-            for result in pool.map(guarded, paths):
-                results.append(result)
+            for found, code in pool.map(guarded, paths):
+                results += found
+                worst = max(worst, code)
                 progress.advance(task)
-    worst = max((code for _, code in results), default=OK)
-    if worst:
-        raise typer.Exit(worst)
-    return [r for r, _ in results if r is not None]
+    return results, worst
 
 
 def _after(spec: Spec, stage: Pass) -> str:
@@ -265,17 +272,20 @@ def _after(spec: Spec, stage: Pass) -> str:
 
 
 def _build_line(built: Build) -> str:
-    r, loop = built.resources, built.main_loop
     from tkgen.build import other_per_mfma
+    from tkgen.checks.words import count_text
+
+    r, loop = built.resources, built.main_loop
+    waves = built.occupancy.waves_per_simd
 
     figures = [
         f"{r.vgpr} VGPR" + (f" + {r.agpr} AGPR" if r.agpr else ""),
         f"{r.sgpr} SGPR",
-        f"{r.vgpr_spills + r.sgpr_spills} spills",
+        count_text(r.vgpr_spills + r.sgpr_spills, "spill"),
         f"{r.scratch_bytes} B scratch",
         f"{built.lds_bytes} B LDS",
-        f"{built.occupancy.waves_per_simd:g} waves/SIMD",
-        f"{built.spec.plan.barriers_per_step} barriers/step",
+        f"{waves:g} {'wave' if waves == 1 else 'waves'}/SIMD",
+        f"{count_text(built.spec.plan.barriers_per_step, 'barrier')}/step",
     ]
     if loop is not None:
         figures.append(f"{sum(loop.mfma.values())} MFMA in the loop, {other_per_mfma(loop):.2f} others per MFMA")
@@ -297,6 +307,7 @@ def check(
 ) -> None:
     """Prove specs correct without compiling them; say what is wrong and how to mend it."""
     from tkgen.api import load
+    from tkgen.checks.words import count_text
     from tkgen.diagnostics import Severity, SpecError
     from tkgen.diagnostics.fixes import apply_fixes
     from tkgen.toolchain.files import write_atomic
@@ -320,8 +331,8 @@ def check(
     _show(found, how)
     errors = sum(d.severity is Severity.ERROR for d in found)
     if how is Format.TEXT:
-        warnings = len(found) - errors
-        _say(f"{len(files)} spec{'s' if len(files) != 1 else ''} checked: {errors} errors, {warnings} warnings")
+        counts = count_text(errors, "error"), count_text(len(found) - errors, "warning")
+        _say(f"{count_text(len(files), 'spec')} checked: {', '.join(counts)}")
     raise typer.Exit(WRONG if errors else OK)
 
 
@@ -354,7 +365,7 @@ def fmt(
 
     changed = []
     for path in _spec_files(specs):
-        with _reported():
+        with _reported(as_json):
             file = read_source(path)
             text = format_source(file)
             if text != file.text:
@@ -379,7 +390,7 @@ def graph(
     """Print a spec's dataflow graph: operations, dependencies, the barrier that covers each."""
     from tkgen.ir import graph as dataflow
 
-    with _reported():
+    with _reported(as_json or how is GraphFormat.JSON):
         found = _load(spec, define, None, roots).plan.graph
     if as_json or how is GraphFormat.JSON:
         _say(json.dumps(dataflow.to_json(found), indent=2))
@@ -399,7 +410,7 @@ def explain(
     try:
         _say(json.dumps(asdict(page(code)), indent=2) if as_json else explain_text(code).rstrip("\n"))
     except UnknownCode as error:
-        _fail(str(error), USAGE)
+        _fail(str(error), USAGE, as_json)
 
 
 # ---------------------------------------------------------------- what people look at
@@ -421,7 +432,7 @@ def report(
 
     from tkgen.report import facts, render_terminal, to_json, write_report
 
-    with _reported():
+    with _reported(as_json):
         builds = [_load(path, define, target, roots).build(cxx=cxx) for path in _spec_files(specs)]
         write_report(builds, out)
     if as_json:
@@ -455,7 +466,7 @@ def compare(
     from tkgen.report import diff, render_diff, render_diff_html
     from tkgen.toolchain.files import write_atomic
 
-    with _reported():
+    with _reported(as_json):
         sides = [
             path if path.suffix == ".json" else _load(path, define, target, roots).build(cxx=cxx)
             for path in (before, after)
@@ -463,7 +474,7 @@ def compare(
         try:
             change = diff(*sides)
         except ValueError as error:
-            _fail(str(error), USAGE)
+            _fail(str(error), USAGE, as_json)
         if html is not None:
             write_atomic(html, render_diff_html(change))
     if as_json:
@@ -479,6 +490,7 @@ def watch(
     define: Defines = None,
     out: Out = Path("out"),
     once: Annotated[bool, typer.Option("--once", help="Handle the spec as it is and stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each save instead.")] = False,
     cxx: Cxx = None,
     roots: Roots = None,
 ) -> None:
@@ -486,23 +498,29 @@ def watch(
     import time
 
     from tkgen import launching
+    from tkgen.diagnostics import SpecError
     from tkgen.syntax.parser import parse_path
 
-    def cycle() -> None:
+    files = {spec}
+
+    def cycle() -> dict[str, object]:
         with _reported():
             built = _load(spec, define, target, roots).build(cxx=cxx, log=out / f"{spec.stem}.log")
             built.write(out)
-            _show(built.diagnostics)
-            _say(_build_line(built))
+            if not as_json:
+                _say(_build_line(built))
+            _show(built.check().diagnostics)
             small = launching.smallest(spec, _defines(define), target, roots or ())
-            for row in launching.run_spec(spec, small, target, roots or (), "emulator", 0, 1, 1, cxx):
-                _say(row.to_text())
+            rows = launching.run_spec(spec, small, target, roots or (), "emulator", 0, 1, 1, cxx)
+            if not as_json:
+                for row in rows:
+                    _say(row.to_text())
+        code = OK if all(row.ok for row in rows) else WRONG
+        return {"exit": code, "build": built.report(), "runs": [row.to_json() for row in rows]}
 
     def stamp() -> tuple[object, ...]:
-        try:
-            files = {spec, *launching.included(parse_path(spec, roots or ()))}
-        except Exception:
-            files = {spec}
+        with suppress(SpecError, OSError):  # what is broken now was included before
+            files.update(launching.included(parse_path(spec, roots or ())))
         return tuple((f, f.stat().st_mtime_ns, f.stat().st_size) for f in sorted(files) if f.exists())
 
     seen: tuple[object, ...] | None = None
@@ -510,15 +528,18 @@ def watch(
         now = stamp()
         if now != seen:
             seen = now
-            _say(f"--- {spec}")
+            if not as_json:
+                _say(f"--- {spec}")
             try:
-                cycle()
-            except typer.Exit as stop:
-                if once:
-                    raise
-                _say(f"(exit code {stop.exit_code}; waiting for the next save)")
-        if once:
-            return
+                said = cycle()
+            except Stop as stop:
+                said = {"exit": stop.exit_code} | stop.said
+            if as_json:
+                _say(json.dumps({"spec": str(spec)} | said))
+            if once:
+                raise typer.Exit(int(str(said["exit"])))
+            if said["exit"] and not as_json:
+                _say(f"(exit code {said['exit']}; waiting for the next save)")
         time.sleep(0.3)
 
 
@@ -552,14 +573,14 @@ def predict(
 
     from tkgen.api import load
 
-    with _reported():
+    with _reported(as_json):
         try:
             first = one(spec, define)
             second = None
             if compare is not None or compare_define:
                 second = one(compare or spec, compare_define or define)
         except model.PredictError as error:
-            _fail(str(error), USAGE)
+            _fail(str(error), USAGE, as_json)
     both = None if second is None else model.compare(first, second)
     if as_json:
         _say(json.dumps(model.to_json(first if both is None else both), indent=2))
@@ -590,16 +611,21 @@ def run(
 
     if device not in ("emulator", "gpu"):
         raise typer.BadParameter("--device is `emulator` or `gpu`")
-    rows = []
-    for path in _spec_files(specs):
+    wrong = []
+
+    def one(path: Path) -> list[object]:
         with _reported():
-            rows += launching.run_spec(path, _defines(define), target, roots or (), device, seed, schedules, jobs, cxx)
-    if as_json:
-        _say(json.dumps([row.to_json() for row in rows], indent=2))
-    else:
+            rows = launching.run_spec(path, _defines(define), target, roots or (), device, seed, schedules, jobs, cxx)
         for row in rows:
-            _say(row.to_text())
-    raise typer.Exit(OK if all(row.ok for row in rows) else WRONG)
+            wrong.extend([] if row.ok else [row])
+            if not as_json:
+                _say(row.to_text())
+        return [row.to_json() for row in rows]
+
+    results, worst = _each(one, _spec_files(specs), 1, "running")
+    if as_json:
+        _say(json.dumps(results, indent=2))
+    raise typer.Exit(worst or (WRONG if wrong else OK))
 
 
 @app.command()
@@ -619,21 +645,25 @@ def test(
     from tkgen import regression
     from tkgen.toolchain.files import write_atomic
 
-    def one(path: Path) -> dict[str, object]:
-        found = regression.test_spec(path, target=target, schedules=schedules, generated=generated, cxx=cxx)
+    results: list[regression.Result] = []
+
+    def one(path: Path) -> list[object]:
+        with _reported():
+            found = regression.test_spec(path, target=target, schedules=schedules, generated=generated, cxx=cxx)
+        results.extend(found)
         bad = [r for r in found if r.failure]
         if not as_json:
             _say(f"{path}: {len(found) - len(bad)} passed, {len(bad)} failed  ({sum(r.seconds for r in found):.1f} s)")
             for r in bad:
                 _say(f"  {r.case}: {r.failure}")
-        return {"results": found}
+        return [asdict(r) for r in found]
 
-    results = [r for d in _each(one, _spec_files(specs), jobs, "testing") for r in d["results"]]  # type: ignore[attr-defined]
+    plain, worst = _each(one, _spec_files(specs), jobs, "testing")
     if junit is not None:
         write_atomic(junit, regression.junit(results))
     if as_json:
-        _say(json.dumps([asdict(r) for r in results], indent=2))
-    raise typer.Exit(WRONG if any(r.failure for r in results) else OK)
+        _say(json.dumps(plain, indent=2))
+    raise typer.Exit(worst or (WRONG if any(r.failure for r in results) else OK))
 
 
 @app.command()
@@ -665,6 +695,7 @@ def sanitize(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
     how: Annotated[Format, typer.Option("--format", help="How to print what is found.")] = Format.TEXT,
+    as_json: Json = False,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks.")] = 1,
     cxx: Cxx = None,
 ) -> None:
@@ -672,22 +703,24 @@ def sanitize(
     from tkgen import sanitize as referee
     from tkgen.emulate import EmulateError, native
 
+    how = Format.JSON if as_json else how
+    as_json = how is Format.JSON
     try:
         native.core()
     except EmulateError as error:
-        _fail(str(error), TOOLCHAIN)
+        _fail(str(error), TOOLCHAIN, as_json)
     macros = dict(word.partition("=")[::2] for value in define or () for word in value.split())
     request = referee.Request(
         file, grid, block, lds, kernel, arg or (), args_from, target, macros, include or (), kittens, cxx, seed
     )  # fmt: skip
     try:
-        with _reported():
+        with _reported(as_json):
             subject, launch = referee.prepare(request)
             verdict = referee.sanitize(
                 subject, launch, schedules=schedules, blocks=referee.block_ids(blocks), budget=budget, workers=jobs
             )
     except (referee.ArgumentError, EmulateError) as error:
-        _fail(str(error), USAGE)
+        _fail(str(error), USAGE, as_json)
     _show(verdict.diagnostics, how)
     if how is Format.TEXT:
         errors = sum(d.severity.value == "error" for d in verdict.diagnostics)
@@ -739,15 +772,15 @@ def tune(
                 tasks[step.stage] = bar.add_task(step.stage)
             bar.update(tasks[step.stage], completed=step.done, total=step.total)
 
-        with _reported():
+        with _reported(as_json):
             try:
                 outcome = tuner.tune(request, show)
             except tuner.MissingPackage as error:
-                _fail(str(error), TOOLCHAIN)
+                _fail(str(error), TOOLCHAIN, as_json)
             except tuner.NothingFits as error:
-                _fail(str(error), WRONG)
+                _fail(str(error), WRONG, as_json)
             except tuner.TuneError as error:
-                _fail(str(error), USAGE)
+                _fail(str(error), USAGE, as_json)
     if as_json:
         _say(json.dumps(outcome.to_json(), indent=2))
     else:
@@ -847,6 +880,8 @@ def new(
 ) -> None:
     """Start a new spec: from an existing one, from options, or by answering questions on a terminal."""
     from tkgen import starting
+    from tkgen.diagnostics import Severity
+    from tkgen.diagnostics.machine import to_json
     from tkgen.lower.names import IDENTIFIER
     from tkgen.syntax.loader import read_source
     from tkgen.syntax.parser import parse_path
@@ -856,45 +891,59 @@ def new(
     if name is None and not asking:
         raise typer.BadParameter("give the kernel a NAME")
 
-    def answer(given: object, question: str, default: object) -> str:
-        if given is not None or not asking:
-            return str(default if given is None else given)
-        return str(typer.prompt(question, default=default))
+    def named(text: str) -> str:
+        if not IDENTIFIER.match(text):
+            raise typer.BadParameter(f"`{text}` cannot name a kernel: letters, digits and _ only")
+        if (out / f"{text}.tk").exists():
+            raise typer.BadParameter(f"{out / text}.tk is there already")
+        return text
 
-    name = name if name is not None else str(typer.prompt("kernel name"))
-    if not IDENTIFIER.match(name):
-        raise typer.BadParameter(f"`{name}` cannot name a kernel: letters, digits and _ only")
+    def ask(field: str, question: str, default: str | None) -> str:
+        """An answer of the right form; asked again until it is."""
+
+        def value(text: str) -> str:
+            try:
+                return named(text) if field == "name" else str(starting.checked(field, text))
+            except ValueError as error:
+                raise typer.BadParameter(str(error)) from None
+
+        return str(typer.prompt(question, default=default, value_proc=value, err=as_json))
+
+    name = named(name) if name is not None else ask("name", "kernel name", None)
     destination = out / f"{name}.tk"
-    if destination.exists():
-        _fail(f"{destination} is there already", USAGE)
     if source is not None:
         path = Path(source) if Path(source).suffix == ".tk" else bundled_specs() / f"{source}.tk"
-        with _reported():
+        if Path(source).suffix != ".tk" and not path.exists():
+            _fail(f"no spec `{source}` comes with tkgen: `tkgen specs` lists them", USAGE, as_json)
+        with _reported(as_json):
             span = parse_path(path).name.span
             text = read_source(path).text
         text = text[: span.start] + name + text[span.end :]
     else:
-        usual = starting.Answers(name)
+        given = {"layout": layout, "dtype": dtype, "size": size, "block": block, "waves": waves, "buffers": buffers}
         try:
-            text = starting.spec_text(
-                starting.Answers(
-                    name,
-                    answer(layout, f"layout of the product ({', '.join(starting.LAYOUTS)})", usual.layout),
-                    answer(dtype, "element type", usual.dtype),
-                    answer(size, "M x N x K", usual.size),
-                    answer(block, "block: rows x columns x K-step", usual.block),
-                    answer(waves, "waves: rows x columns", usual.waves),
-                    int(answer(buffers, "LDS buffers", usual.buffers)),
-                )
-            )
+            text = starting.spec_text(starting.collected(name, given, ask if asking else None))
         except ValueError as error:
-            _fail(str(error), USAGE)
-    with _reported():
+            _fail(str(error), USAGE, as_json)
+    with _reported(as_json):
         write_atomic(destination, text)
+    found = _diagnostics(destination)
     if as_json:
-        _say(json.dumps({"written": str(destination)}))
+        _say(json.dumps({"written": str(destination), "diagnostics": [to_json(d) for d in found]}, indent=2))
     else:
-        _say(f"wrote {destination}; next: tkgen check {destination}")
+        _show(found)
+        wrong = any(d.severity is Severity.ERROR for d in found)
+        _say(f"wrote {destination}; next: {'mend it, and ' if wrong else ''}tkgen watch {destination}")
+
+
+def _diagnostics(path: Path) -> list[Diagnostic]:
+    """What is to be said about a spec, whether it can be loaded or not."""
+    from tkgen.diagnostics import SpecError
+
+    try:
+        return list(_load(path, None, None, None).diagnostics)
+    except SpecError as error:
+        return error.diagnostics
 
 
 @app.command()
@@ -909,7 +958,7 @@ def regen(
 
     wanted: dict[Path, str] = {}
     for path in _spec_files([directory]):
-        with _reported():
+        with _reported(as_json):
             spec = _load(path, None, None, None)
             wanted[out / spec.target.name / f"{path.stem}.cpp"] = spec.source.text
     present = {p: p.read_text(encoding="utf-8") for p in out.glob("*/*.cpp")}

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 from tkgen.ir.types import DTYPE_NAMES
 
 LAYOUTS = ("AB", "ABt", "AtB", "AtBt")
+
+# What `tkgen new` asks for, in its order: the field of `Answers`, and the question.
+QUESTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "layout": f"layout of the product ({', '.join(LAYOUTS)})",
+        "dtype": f"element type of A and B ({', '.join(DTYPE_NAMES)})",
+        "size": "size: M x N x K",
+        "block": "block: rows x columns x K-step",
+        "waves": "waves: rows x columns",
+        "buffers": "LDS buffers of each operand",
+    }
+)
 
 TEMPLATE = """# {name}: C = {product} in {dtype}, a first version made by `tkgen new`.
 # Change one line at a time; `tkgen watch {name}.tk` checks, builds and runs it at every save.
@@ -27,7 +42,7 @@ kernel {name}
 
 @dataclass(frozen=True)
 class Answers:
-    """What `tkgen new` asks for."""
+    """What a first spec is made from."""
 
     name: str
     layout: str = "ABt"
@@ -38,12 +53,56 @@ class Answers:
     buffers: int = 2
 
 
+def usual(name: str, dtype: str = "bf16") -> Answers:
+    """Answers that make a kernel; elements of four bytes get half the K-step, for the tiles to fit in LDS."""
+    answers = Answers(name, dtype=dtype)
+    return replace(answers, block="128 x 128 x 32") if dtype == "f32" else answers
+
+
+def checked(field: str, answer: str) -> str | int:
+    """An answer to the question for `field`, as `Answers` takes it. Raises ValueError where its form is wrong."""
+    answer = answer.strip()
+    match field:
+        case "layout" if answer not in LAYOUTS:
+            raise ValueError(f"the layout is one of {', '.join(LAYOUTS)}, not `{answer}`")
+        case "dtype" if answer not in DTYPE_NAMES:
+            raise ValueError(f"the type is one of {', '.join(DTYPE_NAMES)}, not `{answer}`")
+        case "size" | "block":
+            three(answer, f"the {field}")
+        case "waves" if not re.fullmatch(r"[1-9]\d{0,3}(\s*x\s*[1-9]\d{0,3})?", answer, re.ASCII):
+            raise ValueError(f"the waves are `4 x 2` or `8`, not `{answer}`")
+        case "buffers":
+            if not re.fullmatch(r"[1-9]\d{0,3}", answer, re.ASCII):
+                raise ValueError(f"the buffers are a number such as 2, not `{answer}`")
+            return int(answer)
+    return answer
+
+
+def collected(
+    name: str, given: Mapping[str, object | None], ask: Callable[[str, str, str], str] | None = None
+) -> Answers:
+    """Answers from those `given`, and for the others from `ask(field, question, default)`, or the usual ones.
+
+    Raises:
+        ValueError: an answer of the wrong form.
+    """
+    values: dict[str, Any] = {}
+    for field, question in QUESTIONS.items():
+        default = str(getattr(usual(name, values.get("dtype", "bf16")), field))
+        answer = given.get(field)
+        if answer is None:
+            answer = default if ask is None else ask(field, question, default)
+        values[field] = checked(field, str(answer))
+    return Answers(name, **values)
+
+
 def three(text: str, what: str) -> tuple[int, int, int]:
     """Three numbers of `128 x 128 x 64`. Raises ValueError."""
-    numbers = re.findall(r"\d+", text)
-    if len(numbers) != 3 or not re.fullmatch(r"\s*\d+\s*[x,]\s*\d+\s*[x,]\s*\d+\s*", text):
+    number = r"\s*([1-9]\d{0,11})\s*"
+    match = re.fullmatch(rf"{number}[x,]{number}[x,]{number}", text, re.ASCII)
+    if match is None:
         raise ValueError(f"{what} is three numbers such as `128 x 128 x 64`, not `{text}`")
-    m, n, k = map(int, numbers)
+    m, n, k = map(int, match.groups())
     return m, n, k
 
 
@@ -53,21 +112,27 @@ def spec_text(answers: Answers) -> str:
     Raises:
         ValueError: an answer of the wrong form.
     """
-    if answers.layout not in LAYOUTS:
-        raise ValueError(f"the layout is one of {', '.join(LAYOUTS)}, not `{answers.layout}`")
-    if answers.dtype not in DTYPE_NAMES:
-        raise ValueError(f"the type is one of {', '.join(DTYPE_NAMES)}, not `{answers.dtype}`")
-    if not re.fullmatch(r"\s*\d+(\s*x\s*\d+)?\s*", answers.waves):
-        raise ValueError(f"the waves are `4 x 2` or `8`, not `{answers.waves}`")
+    for field in QUESTIONS:
+        checked(field, str(getattr(answers, field)))
     m, n, k = three(answers.size, "the size")
     rows, cols, step = three(answers.block, "the block")
     waves = [int(w) for w in re.findall(r"\d+", answers.waves)]
-    per_wave = min(rows // waves[0], cols // waves[-1]) if len(waves) == 2 else 32
-    tile = next((t for t in (32, 16) if per_wave % t == 0), 16)
     transposed_a, transposed_b = "At" in answers.layout, answers.layout.endswith("Bt")
     return TEMPLATE.format(
         name=answers.name, dtype=answers.dtype, m=m, n=n, k=k, rows=rows, cols=cols, step=step,
         product=f"{'At' if transposed_a else 'A'} {'Bt' if transposed_b else 'B'}",
         a="K, M" if transposed_a else "M, K", b="N, K" if transposed_b else "K, N",
-        waves=" x ".join(map(str, waves)), buffers=answers.buffers, tile=tile,
+        waves=" x ".join(map(str, waves)), buffers=answers.buffers, tile=_tile(rows, cols, waves),
     )  # fmt: skip
+
+
+def _tile(rows: int, cols: int, waves: list[int]) -> int:
+    """The largest fragment that fills the block: of each wave's part, or dealt out to waves without a grid."""
+    for tile in (32, 16):
+        fragments = (rows // tile) * (cols // tile)
+        whole = rows % tile == cols % tile == 0
+        if len(waves) == 2:
+            whole = rows % (waves[0] * tile) == cols % (waves[1] * tile) == 0
+        if whole and fragments % waves[0] == 0:
+            return tile
+    return 16
