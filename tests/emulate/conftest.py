@@ -59,12 +59,19 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """build("gemm.cpp", ZERO=0, target="gfx942") compiles a kernel of `kernels/` with those macros."""
     directory = tmp_path_factory.mktemp("hip")
 
-    def run(name: str, target: str = "gfx942", debug: bool = True, **macros: int) -> Path:
-        flags = ["-x", "hip", "--cuda-device-only", f"--offload-arch={target}", "-nogpuinc", "-nogpulib", "-O3"]
-        flags += ["-std=c++20", "--no-gpu-bundle-output", *(["-g"] if debug else [])]
-        flags += [f"-D{k}={v}" for k, v in macros.items()]
+    def run(
+        name: str,
+        target: str = "gfx942",
+        debug: bool = True,
+        level: str = "-O3",
+        flags: tuple[str, ...] = (),
+        **macros: int,
+    ) -> Path:
+        all_flags = ["-x", "hip", "--cuda-device-only", f"--offload-arch={target}", "-nogpuinc", "-nogpulib", level]
+        all_flags += ["-std=c++20", "--no-gpu-bundle-output", *(["-g"] if debug else []), *flags]
+        all_flags += [f"-D{k}={v}" for k, v in macros.items()]
         source = (KERNELS / name).read_bytes()
-        return _compile(f'#line 1 "{name}"\n'.encode() + source, name, directory, flags, KERNELS)
+        return _compile(f'#line 1 "{name}"\n'.encode() + source, name, directory, all_flags, KERNELS)
 
     return run
 

@@ -22,6 +22,7 @@ import msgpack
 from elftools.common.exceptions import DWARFError, ELFError
 from elftools.elf.elffile import ELFFile
 
+from tkgen.emulate.decode import Program, decode
 from tkgen.emulate.errors import EmulateError
 
 _EM_AMDGPU: Final = 224
@@ -136,6 +137,11 @@ class CodeObject:
         """The bytes of the text segment."""
         address, size = self.text
         return self.image[address : address + size]
+
+    @cached_property
+    def program(self) -> Program:
+        """The text segment, decoded."""
+        return decode(self.code, self.target)
 
     @cached_property
     def _lines(self) -> tuple[list[int], list[tuple[str, int] | None]]:

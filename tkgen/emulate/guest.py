@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tkgen.emulate import native
 from tkgen.emulate.arguments import Arg, Buffer, Geometry, Layout, buffers, kernarg
 from tkgen.emulate.code_object import LOAD_BASE, CodeObject, Kernel
-from tkgen.emulate.decode import TARGETS, decode
+from tkgen.emulate.decode import TARGETS
 from tkgen.emulate.errors import EmulateError
 
 Dim = tuple[int, int, int]
@@ -48,7 +48,7 @@ class Guest:
 
     def __init__(self, code: CodeObject, kernel: Kernel, args: Sequence[Arg], grid: Dim, block: Dim, dynamic_lds: int):
         self.code, self.kernel = code, kernel
-        self.program = decode(code.code, code.target)
+        self.program = code.program
         self._check(grid, block, dynamic_lds)
         self.record = native.Launch()
         self.regions: list[Region] = []

@@ -198,10 +198,13 @@ void flat_addresses(Wave& w, const Op& op, MemoryOp& m) {
     if (!(m.live >> l & 1)) continue;
     const uint64_t a = m.address[l];
     const bool flat = m.queue == Queue::FLAT;
-    if (flat && in_aperture(a, launch.shared_base)) m.host[l] = lds_pointer(w, m, l, uint32_t(a), m.size);
-    else if (flat && in_aperture(a, launch.private_base)) m.host[l] = private_pointer(w, m, l, uint32_t(a), m.size);
-    else m.host[l] = global_pointer(w, m, l, a, m.size);
-    if (m.host[l]) check_alignment(w, m, l, a, m.size, 1);
+    if (flat && in_aperture(a, launch.private_base)) {
+      m.host[l] = private_pointer(w, m, l, uint32_t(a), m.size);
+      continue;
+    }
+    const bool shared = flat && in_aperture(a, launch.shared_base);
+    m.host[l] = shared ? lds_pointer(w, m, l, uint32_t(a), m.size) : global_pointer(w, m, l, a, m.size);
+    if (m.host[l]) check_alignment(w, m, l, shared ? uint32_t(a) : a, m.size, !shared);
   }
 }
 

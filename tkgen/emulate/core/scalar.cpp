@@ -126,7 +126,7 @@ uint32_t destination(Wave& w, const Op& op) { return w.s[op.dst]; }
 const Info TABLE[] = {
     // SOP1
     S1(s_mov_b32, 1, 1, w.s[op.dst] = s32(w, op, 0)),
-    S1(s_mov_b64, 2, 2, w.set64(op.dst, scalar64(w, op, op.src[0], Kind::I64))),
+    S1(s_mov_b64, 2, 2, w.set64(op.dst, s64(w, op, 0))),
     S1(s_cmov_b32, 1, 1, if (w.scc) w.s[op.dst] = s32(w, op, 0)),
     S1(s_cmov_b64, 2, 2, if (w.scc) w.set64(op.dst, s64(w, op, 0))),
     S1(s_not_b32, 1, 1, result32(w, op, [&] { return ~s32(w, op, 0); })),
