@@ -423,6 +423,13 @@ def report(
     define: Defines = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="The HTML file to write.")] = Path("report.html"),
     open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    product: Annotated[
+        str | None, typer.Option(help="The GPU to predict for, such as MI325X; else the target's first.")
+    ] = None,
+    predicted: Annotated[
+        bool, typer.Option("--predict/--no-predict", help="Predict time and cycles (some seconds a kernel).")
+    ] = True,
+    previous: Annotated[Path, typer.Option(help="Folder of an earlier build, to show its figures.")] = Path("out"),
     cxx: Cxx = None,
     as_json: Json = False,
     roots: Roots = None,
@@ -430,16 +437,28 @@ def report(
     """Write one HTML file: source and machine code side by side, who owns what, the pipeline, registers, LDS."""
     from rich.console import Console
 
-    from tkgen.report import facts, render_terminal, to_json, write_report
+    from tkgen.predict import PredictError
+    from tkgen.report import Facts, facts, prediction, previous_report, print_facts, render_html, to_json
+    from tkgen.toolchain.files import write_atomic
+
+    def one(path: Path) -> Facts:
+        built = _load(path, define, target, roots).build(cxx=cxx)
+        found = None
+        if predicted:
+            try:
+                found = prediction(built, product)
+            except PredictError as error:
+                _complain(f"note: no prediction for {built.spec.name}: {error}")
+        return facts(built, found, previous_report(previous / f"{built.spec.name}.json"))
 
     with _reported(as_json):
-        builds = [_load(path, define, target, roots).build(cxx=cxx) for path in _spec_files(specs)]
-        write_report(builds, out)
+        kernels = [one(path) for path in _spec_files(specs)]
+        write_atomic(out, render_html(kernels))
     if as_json:
-        _say(json.dumps([to_json(facts(b)) for b in builds], indent=2))
+        _say(json.dumps([to_json(k) for k in kernels], indent=2))
     else:
-        for built in builds:
-            render_terminal(built, Console())
+        for kernel in kernels:
+            print_facts(kernel, Console())
         _say(f"wrote {out}")
     if open_it:
         import webbrowser
@@ -450,10 +469,13 @@ def report(
 @app.command("diff")
 def compare(
     before: Annotated[Path, typer.Argument(help="A spec, or the report.json of an earlier build.")],
-    after: Annotated[Path, typer.Argument(help="A spec, or a report.json.")],
+    after: Annotated[
+        Path | None, typer.Argument(help="A spec, or a report.json; without it BEFORE is compared with its last build.")
+    ] = None,
     target: Target = None,
     define: Defines = None,
     html: Annotated[Path | None, typer.Option(help="Also write the comparison as HTML.")] = None,
+    previous: Annotated[Path, typer.Option(help="Folder of the last build.")] = Path("out"),
     cxx: Cxx = None,
     as_json: Json = False,
     roots: Roots = None,
@@ -466,11 +488,17 @@ def compare(
     from tkgen.report import diff, render_diff, render_diff_html
     from tkgen.toolchain.files import write_atomic
 
+    def side(path: Path) -> Build | Path:
+        return path if path.suffix == ".json" else _load(path, define, target, roots).build(cxx=cxx)
+
     with _reported(as_json):
-        sides = [
-            path if path.suffix == ".json" else _load(path, define, target, roots).build(cxx=cxx)
-            for path in (before, after)
-        ]
+        first = side(before)
+        if after is not None:
+            sides = (first, side(after))
+        elif isinstance(first, Path):
+            raise typer.BadParameter("a report.json needs a second argument to be compared with")
+        else:
+            sides = (previous / f"{first.spec.name}.json", first)
         try:
             change = diff(*sides)
         except ValueError as error:
@@ -568,8 +596,9 @@ def predict(
         from tkgen.launching import split_defines
 
         static, extents = split_defines(path, _defines(values), target, roots or ())
-        built = load(path, static, target, roots or ()).build(cxx=cxx).check()
-        return model.predict(built, extents, product)
+        loaded = load(path, static, target, roots or ())
+        model.device_of(loaded.target, product)  # before anything is compiled
+        return model.predict(loaded.build(cxx=cxx).check(), extents, product)
 
     from tkgen.api import load
 

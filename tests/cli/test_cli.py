@@ -202,9 +202,12 @@ def test_a_process_prints_no_traceback_for_noise(tmp_path: Path) -> None:
 def test_report_and_diff(tmp_path: Path) -> None:
     page = tmp_path / "r.html"
     single, double = (str(ROOT / "specs" / f"{n}_buffer.tk") for n in ("single", "double"))
-    result = tkgen("report", single, "-o", str(page))
+    result = tkgen("report", single, "-o", str(page), "--product", "MI325X")
     assert result.exit_code == 0 and "single_buffer" in result.output
-    assert "<!doctype html>" in page.read_text().lower()
+    assert "limited by" in result.output and "on one MI325X" in result.output
+    assert "<!doctype html>" in page.read_text().lower() and 'data-picture="time"' in page.read_text()
+    plain = tkgen("report", single, "-o", str(page), "--no-predict")
+    assert plain.exit_code == 0 and "limited by" not in plain.output
     changed = tkgen("diff", single, double)
     assert changed.exit_code == 0 and "barriers per K-step" in changed.output and "buffers 2" in changed.output
     built = tkgen("build", single, "-o", str(tmp_path), "--emit", "report,html")
@@ -212,6 +215,15 @@ def test_report_and_diff(tmp_path: Path) -> None:
     report = str(tmp_path / "single_buffer.json")
     assert json.loads(tkgen("diff", report, double, "--json").stdout)
     assert tkgen("diff", str(page), double).exit_code != 0
+    before = json.loads(Path(report).read_text())
+    before["resources"]["vgpr"] += 8
+    Path(report).write_text(json.dumps(before))
+    again = tkgen("diff", single, "--previous", str(tmp_path))
+    assert again.exit_code == 0 and "VGPRs per lane" in again.output and "-8" in again.output
+    assert tkgen("diff", report).exit_code == 2
+    assert tkgen("diff", single, "--previous", str(tmp_path / "nowhere")).exit_code == 2
+    beside = tkgen("report", single, "-o", str(page), "--no-predict", "--previous", str(tmp_path))
+    assert "previous build" in beside.output and "previous build" in page.read_text()
 
 
 def test_watch_once_builds_and_runs(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,8 @@ from rich.console import Console
 
 from tkgen.api import load
 from tkgen.build import Build
-from tkgen.report import diff, render_diff
-from tkgen.report.diff import Diff
+from tkgen.report import diff, render_diff, render_diff_html
+from tkgen.report.diff import SHOWN, Diff
 
 
 def printed(change: Diff) -> str:
@@ -43,6 +45,40 @@ def test_a_build_and_itself(eight_wave: Build) -> None:
     change = diff(eight_wave, eight_wave)
     assert change.same
     assert printed(change) == "eight_wave -> eight_wave (new)\nnothing changed\n"
+
+
+def test_machine_code_is_compared_whatever_its_registers_are(eight_wave: Build) -> None:
+    code = eight_wave.function.instructions
+    renamed = replace(
+        eight_wave.function,
+        instructions=tuple(
+            replace(x, operands=tuple(re.sub(r"\bv(\d+)\b", r"v9\1", o) for o in x.operands)) for x in code
+        ),
+    )
+    other = replace(eight_wave)
+    vars(other)["function"] = renamed
+    assert diff(eight_wave, other).same
+    vars(other)["function"] = replace(renamed, instructions=renamed.instructions[1:])
+    (changed,) = (x for x in diff(eight_wave, other).texts if x.lines)
+    assert changed.name == "machine code" and changed.counts == (1, 0)
+    assert changed.lines[1] == ("-", f"{code[0].mnemonic} s[4], s[2], {code[0].operands[2]}")
+
+
+def test_a_previous_build_is_compared_with_all_that_it_wrote(eight_wave: Build, tmp_path: Path) -> None:
+    eight_wave.write(tmp_path, ["cpp", "asm", "report"])
+    change = diff(tmp_path / "eight_wave.json", eight_wave)
+    assert change.same
+    assert {x.name for x in change.texts if x.known} == {"C++", "machine code"}
+    (tmp_path / "eight_wave.cpp").write_bytes(b"\xff")
+    (tmp_path / "eight_wave.s").write_text("nothing")
+    assert not any(x.known for x in diff(tmp_path / "eight_wave.json", eight_wave).texts)
+
+
+def test_long_changes_are_cut_on_a_terminal_only() -> None:
+    change = diff(spec_of("eight_wave"), spec_of("producer_consumer_4p8c"))
+    lines = max(len(x.lines) for x in change.texts)
+    assert lines > SHOWN and f"... {lines - SHOWN} more lines" in printed(change)
+    assert render_diff_html(change).count('class="row ') >= lines
 
 
 def test_figures_are_judged(eight_wave: Build, report: dict[str, Any]) -> None:
@@ -90,6 +126,6 @@ def test_moved_line_numbers_are_no_change(tmp_path: Path) -> None:
     path = tmp_path / "four_wave.tk"
     path.write_text(text.replace("\nkernel", "\n\n\nkernel"))
     change = diff(spec_of("four_wave"), load(path))
-    assert [bool(t.lines) for t in change.texts] == [True, False, False]
+    assert [bool(t.lines) for t in change.texts] == [True, False, False, False]
     path.write_text(text.replace("step 32", "step 64"))
     assert all(t.lines for t in diff(spec_of("four_wave"), load(path)).texts if t.name != "schedule")

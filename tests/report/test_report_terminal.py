@@ -12,6 +12,7 @@ from rich.console import Console
 from tkgen.build import Build
 from tkgen.report import Facts, Prediction, render_terminal
 from tkgen.report.figures import Figure
+from tkgen.report.prediction import Part
 from tkgen.report.terminal import bar, print_facts
 
 
@@ -66,9 +67,12 @@ def test_uncompiled_specs_have_no_figures() -> None:
 def test_predictions_and_previous_figures(eight_wave_facts: Facts) -> None:
     before = tuple(replace(f, value=f.value + 4) for f in eight_wave_facts.figures if f.key == "resources.vgpr")
     figure = Figure("cycles", "cycles per K-step", 512, "", -1, "Predicted")
-    text = printed(replace(eight_wave_facts, previous=before, prediction=Prediction("a model", (figure,))))
+    parts = (Part("multiplying", 256, 0.5), Part("LDS", None, 0.25))
+    said = Prediction("a model", (figure,), "LDS", parts, (("no LDS", 1.25),), (), ("only a guess",))
+    text = printed(replace(eight_wave_facts, previous=before, prediction=said))
     assert "previous build" in text and str(int(before[0].value)) in text
-    assert "Predicted by a model" in text and "512" in text
+    for words in ("by a model", "512", "limited by LDS", "lost to LDS", "25.0%", "no LDS", "1.25", "only a guess"):
+        assert words in text
 
 
 def test_names_are_no_markup_and_no_control_sequences(eight_wave_facts: Facts) -> None:

@@ -6,11 +6,11 @@
 
 from tkgen.report.canvas import standalone
 from tkgen.report.diff import Diff, diff, render_diff, render_diff_html
-from tkgen.report.facts import Facts, facts, to_json
+from tkgen.report.facts import Facts, facts, previous_report, to_json
 from tkgen.report.html import render_html, write_report
 from tkgen.report.prediction import Prediction, prediction
 from tkgen.report.svg import pictures
-from tkgen.report.terminal import render_terminal
+from tkgen.report.terminal import print_facts, render_terminal
 
 __all__ = [
     "Diff",
@@ -20,6 +20,8 @@ __all__ = [
     "facts",
     "pictures",
     "prediction",
+    "previous_report",
+    "print_facts",
     "render_diff",
     "render_diff_html",
     "render_html",

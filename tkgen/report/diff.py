@@ -3,7 +3,8 @@
 >>> change = diff(tkgen.load("specs/single_buffer.tk").build(), tkgen.load("specs/double_buffer.tk").build())
 >>> render_diff(change, Console())
 
-Texts (spec, schedule, C++) are compared line by line where both sides have them; a report.json holds figures only.
+Texts (spec, schedule, C++, machine code) are compared line by line where both sides have them. A report.json holds
+figures only; C++ and machine code are read from the files that the build wrote beside it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,11 @@ from tkgen.build import Build
 from tkgen.report.canvas import Canvas
 from tkgen.report.figures import Figure, MixEntry, figures, mix
 from tkgen.report.terminal import bar, plain_table, shown
+from tkgen.toolchain.isa import Function, parse_asm
 
 CONTEXT = 2  # unchanged lines shown around a change
+TEXTS = ("spec", "schedule", "C++", "machine code")
+SHOWN = 80  # lines of a changed text that a terminal shows
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class MixChange:
 class TextChange:
     """A text on both sides: `lines` are (mark, line) with mark `+`, `-`, ` ` or `@` for a gap; empty where the same.
 
-    `known` is False where a side has no such text (a report.json).
+    `known` is False where a side has no such text (a report.json without the files beside it).
     """
 
     name: str
@@ -109,20 +113,49 @@ def diff(a: Build | Spec | Mapping[str, Any] | Path, b: Build | Spec | Mapping[s
             TextChange(name, name in before.texts and name in after.texts,
                        tuple(_lines(before.texts.get(name, ""), after.texts.get(name, "")))
                        if name in before.texts and name in after.texts else ())
-            for name in ("spec", "schedule", "C++")
+            for name in TEXTS
         ),
     )  # fmt: skip
 
 
 def _side(subject: Build | Spec | Mapping[str, Any] | Path) -> _Side:
     if isinstance(subject, Path):
-        return _side(read_report(subject))
+        return replace(_side(read_report(subject)), texts=_beside(subject))
     if isinstance(subject, Mapping):
         return _Side(str(subject["kernel"]), figures(subject), mix(subject), int(subject.get("steps_per_pass", 1)), {})
     spec = subject.spec if isinstance(subject, Build) else subject
     report = subject.report() if isinstance(subject, Build) else {}
     texts = {"spec": spec.kernel.span.file.text, "schedule": spec.plan.to_text(), "C++": spec.source.text}
+    if isinstance(subject, Build):
+        texts["machine code"] = _code(subject.function)
     return _Side(spec.name, figures(report), mix(report), spec.plan.shape.unroll, texts)
+
+
+def _beside(report: Path) -> dict[str, str]:
+    """The texts that a build wrote beside its report.json; those that cannot be read are left out."""
+    texts: dict[str, str] = {}
+    for name, suffix in (("C++", ".cpp"), ("machine code", ".s")):
+        try:
+            text = report.with_suffix(suffix).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        functions = parse_asm(text) if suffix == ".s" else {}
+        if suffix == ".cpp" or functions:
+            texts[name] = _code(max(functions.values(), key=lambda f: len(f.instructions))) if functions else text
+    return texts
+
+
+def _code(function: Function) -> str:
+    """A function's instructions, a line each, with registers named by kind and count: which ones they are is chance."""
+    lines = []
+    for x in function.instructions:
+        operands = (re.sub(r"\b([vsa])(?:\d+\b|\[(\d+):(\d+)\])", _register, o) for o in x.operands)
+        lines.append(f"{x.mnemonic} {', '.join(operands)}".rstrip())
+    return "\n".join(lines)
+
+
+def _register(found: re.Match[str]) -> str:
+    return found[1] if found[2] is None else f"{found[1]}[{int(found[3]) - int(found[2]) + 1}]"
 
 
 def read_report(path: Path) -> dict[str, Any]:
@@ -227,8 +260,10 @@ def render_diff(change: Diff, console: Console) -> None:
         removed, added = text.counts
         if text.lines:
             console.print(shown(f"{text.name}: {removed} lines removed, {added} added", "bold"))
-            for mark, line in text.lines:
+            for mark, line in text.lines[:SHOWN]:
                 console.print(shown(f"{mark} {line.expandtabs(4)}", MARKS[mark]), soft_wrap=True)
+            if len(text.lines) > SHOWN:
+                console.print(shown(f"... {len(text.lines) - SHOWN} more lines; --html shows them all", "dim"))
 
 
 def render_diff_html(change: Diff) -> str:

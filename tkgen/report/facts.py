@@ -9,8 +9,10 @@ A Spec will do where there is no compiler: then there are no instructions and no
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from tkgen import __version__
@@ -132,6 +134,15 @@ def facts(
         findings=tuple(_finding(d, rows) for d in (build or spec).diagnostics),
         prediction=prediction,
     )
+
+
+def previous_report(path: Path) -> dict[str, Any] | None:
+    """The report.json of an earlier build, where there is a readable one."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and "resources" in found else None
 
 
 def to_json(found: Facts) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def _sections(found: Facts, plain: bool) -> Iterator[tuple[str, ConsoleRenderabl
     if found.figures:
         yield "Figures", _figures(found.figures, found.previous, plain)
     if found.prediction:
-        yield f"Predicted by {found.prediction.by}", _figures(found.prediction.figures, (), plain)
+        yield "Prediction", _prediction(found.prediction, plain)
 
 
 # ---------------------------------------------------------------- building blocks
@@ -291,6 +291,27 @@ def _mix(entries: Sequence[MixEntry], plain: bool) -> ConsoleRenderable:
             shown(e.label), shown(str(e.count)), shown(bar(e.count, most, plain), "cyan"), shown(e.detail, "dim")
         )
     return table
+
+
+def _prediction(found: Prediction, plain: bool) -> ConsoleRenderable:
+    """Figures, where the time goes, what would change it."""
+    parts: list[ConsoleRenderable] = [shown(f"by {found.by}", "dim"), *(shown(f"note: {n}") for n in found.notes)]
+    if found.limiter:
+        parts.append(shown(f"limited by {found.limiter}", "bold"))
+    parts.append(_figures(found.figures, (), plain))
+    if found.parts:
+        table = plain_table(plain, "where the time goes", ">share", ">cycles per K-step", "")
+        for i, part in enumerate(found.parts):
+            step = "" if part.per_step is None else f"{part.per_step:.0f}"
+            cells = (part.name if not i else f"lost to {part.name}", f"{part.share:.1%}", step)
+            table.add_row(*map(shown, cells), shown(bar(part.share, 1, plain), "magenta" if not i else "yellow"))
+        parts.append(table)
+    if found.changes:
+        table = plain_table(plain, "with", ">times as fast")
+        for change, factor in found.changes:
+            table.add_row(shown(change), shown(f"{factor:.2f}"))
+        parts.append(table)
+    return Group(*parts)
 
 
 def _figures(figures: Sequence[Figure], previous: Sequence[Figure], plain: bool) -> ConsoleRenderable:
