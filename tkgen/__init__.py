@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tkgen.api import Spec, load
+    from tkgen.build import Build
     from tkgen.diagnostics import Diagnostic, SpecError
 
 __version__ = "0.1.0"
-__all__ = ["Diagnostic", "Spec", "SpecError", "__version__", "load"]
+__all__ = ["Build", "Diagnostic", "Spec", "SpecError", "__version__", "load"]
 
-_HOMES = {"load": "tkgen.api", "Spec": "tkgen.api", "Diagnostic": "tkgen.diagnostics", "SpecError": "tkgen.diagnostics"}
+_HOMES = {
+    "load": "tkgen.api",
+    "Spec": "tkgen.api",
+    "Build": "tkgen.build",
+    "Diagnostic": "tkgen.diagnostics",
+    "SpecError": "tkgen.diagnostics",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -80,8 +80,12 @@ def load(
     """Read, resolve and schedule the spec at `path`.
 
     `defines` gives dimensions and parameters other values, None meaning `dynamic`. `target` defaults to the first one
-    the spec names, else gfx942. Raises SpecError with every problem found, UnknownTargetError for a wrong target.
+    the spec names, else gfx942. Raises SpecError with every problem found, UnknownTargetError for a wrong target,
+    TypeError for a define that is no whole number.
     """
+    for name, value in (defines or {}).items():
+        if value is not None and type(value) is not int:
+            raise TypeError(f"defines: {name} is a whole number, or None for `dynamic`, not {value!r}")
     kernel = parse_path(path, include_roots)
     program = resolve(kernel, defines)
     chosen = load_target(target or (program.targets[0] if program.targets else DEFAULT_TARGET))

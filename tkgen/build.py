@@ -109,17 +109,22 @@ class Build:
         """The kernel's output for input tensors in the spec's order; on the emulator for CPU tensors.
 
         Raises:
-            ValueError: types, shapes or sizes that the kernel cannot do.
+            TypeError: something that is no tensor, or a scalar that the kernel does not have.
+            ValueError: types, shapes, sizes or devices that the kernel cannot do.
         """
         from tkgen.operator import run
 
         return run(self, tensors, scalars)
 
-    def operator(self) -> Callable[..., torch.Tensor]:
-        """The kernel as a torch operator, `torch.ops.tkgen.NAME`, usable under `torch.compile`."""
+    def operator(self, name: str | None = None) -> Callable[..., torch.Tensor]:
+        """The kernel as a torch operator, `torch.ops.tkgen.NAME`, usable under `torch.compile`.
+
+        Raises:
+            ValueError: another kernel has been registered under this name, which is the kernel's own unless given.
+        """
         from tkgen.operator import register
 
-        return register(self)
+        return register(self, name)
 
     def write(self, directory: Path, emit: Collection[str] = DEFAULT_EMITS) -> dict[str, Path]:
         """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths."""

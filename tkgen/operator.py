@@ -9,7 +9,7 @@ On CPU tensors the emulator runs the machine code; on AMD GPUs the built module 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,40 +30,57 @@ def inputs_of(program: Program) -> list[Tensor]:
     return [t for t in program.tensors if t.name in wanted]
 
 
-def extents_of(program: Program, tensors: tuple[torch.Tensor, ...]) -> dict[str, int]:
-    """The size of every dimension, from the shapes of the inputs.
+def extents_of(build: Build, tensors: Sequence[torch.Tensor]) -> dict[str, int]:
+    """The size of every dimension, from the shapes of the inputs, real or fake ones.
 
     Raises:
-        ValueError: a tensor of another type or shape than the spec's; the message names both.
+        TypeError: something that is no tensor.
+        ValueError: a tensor of another type or shape than the spec's, or sizes that the kernel cannot do.
     """
+    program, shape = build.spec.program, build.spec.plan.shape
     expected = inputs_of(program)
     if len(tensors) != len(expected):
         names = ", ".join(t.name for t in expected)
         raise ValueError(f"{program.name} takes {len(expected)} tensors ({names}), not {len(tensors)}")
     extents = {d.name: d.size for d in program.dims if d.size is not None}
     for spec, tensor in zip(expected, tensors, strict=True):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{program.name}: {spec.name} is a torch tensor, not {type(tensor).__name__}")
+        if tensor.layout is not torch.strided:
+            raise ValueError(f"{program.name}: {spec.name} is a dense tensor, not {tensor.layout}")
         if tensor.dtype is not TORCH[spec.dtype]:
             raise ValueError(f"{program.name}: {spec.name} is {spec.dtype.spelling}, not {tensor.dtype}")
         if tensor.dim() != len(spec.dims):
             raise ValueError(f"{program.name}: {spec.name} has {len(spec.dims)} dimensions, not {tensor.dim()}")
         for dim, size in zip(spec.dims, tensor.shape, strict=True):
-            if extents.setdefault(dim.name, int(size)) != size:
+            if extents.setdefault(dim.name, size) != size:
                 raise ValueError(f"{program.name}: {spec.name} has {dim.name} = {size}, expected {extents[dim.name]}")
+            if size == 0:
+                raise ValueError(f"{program.name}: {spec.name} has {dim.name} = 0, there is nothing to compute")
+    check_sizes(program, shape.unroll, shape.tail_iterations, extents)
     return extents
 
 
-def run(build: Build, tensors: tuple[torch.Tensor, ...], scalars: dict[str, float]) -> torch.Tensor:
+def run(build: Build, tensors: Sequence[torch.Tensor], scalars: Mapping[str, float]) -> torch.Tensor:
     """The kernel's output for these inputs: CPU tensors on the emulator, others on their GPU.
 
     Raises:
-        ValueError: types, shapes or sizes that the kernel cannot do.
+        TypeError: something that is no tensor, or a scalar that the kernel does not have.
+        ValueError: types, shapes, sizes or devices that the kernel cannot do.
     """
-    program, shape = build.spec.program, build.spec.plan.shape
-    extents = extents_of(program, tensors)
-    check_sizes(program, shape.unroll, shape.tail_iterations, extents)
+    program = build.spec.program
+    extents = extents_of(build, tensors)
+    names = [s.name for s in program.scalars]
+    if unknown := sorted(scalars.keys() - set(names)):
+        takes = f"its scalars are {', '.join(names)}" if names else "it has none"
+        raise TypeError(f"{program.name} has no scalar {unknown[0]}: {takes}")
     values = scalar_values(program, scalars)
-    named = {t.name: tensor for t, tensor in zip(inputs_of(program), tensors, strict=True)}
-    if all(t.device.type == "cpu" for t in tensors):
+    devices = {t.device for t in tensors}
+    if len(devices) > 1 or next(iter(devices)).type not in ("cpu", "cuda"):
+        places = ", ".join(sorted(map(str, devices)))
+        raise ValueError(f"{program.name}: all tensors are on the CPU or on one AMD GPU, not on {places}")
+    named = {t.name: tensor.detach() for t, tensor in zip(inputs_of(program), tensors, strict=True)}
+    if devices == {torch.device("cpu")}:
         return emulate(build, named, extents, values, watch=False)[0]
     out = program.accumulator.tensor
     arguments = {name: t.contiguous() for name, t in named.items()}
@@ -78,64 +95,77 @@ def run(build: Build, tensors: tuple[torch.Tensor, ...], scalars: dict[str, floa
 
 
 def _module(build: Build) -> Any:
-    """The built Python module, made once and kept beside the caches."""
+    """The built Python module, made once for the same machine code."""
     import importlib.util
     import tempfile
 
-    if build.spec.name not in _modules:
+    if _identity(build) not in _modules:
         folder = tempfile.mkdtemp(prefix="tkgen-module-")
         path = build.write(Path(folder), ("module",))["module"]
         found = importlib.util.spec_from_file_location(build.spec.name, path)
         assert found is not None and found.loader is not None
         module = importlib.util.module_from_spec(found)
         found.loader.exec_module(module)
-        _modules[build.spec.name] = module
-    return _modules[build.spec.name]
+        _modules[_identity(build)] = module
+    return _modules[_identity(build)]
 
 
-_modules: dict[str, Any] = {}
+def _identity(build: Build) -> tuple[object, ...]:
+    """What decides a kernel's results: its machine code, and the sizes that its grid is made from."""
+    return (build.hsaco, *(d.size for d in build.spec.program.dims))
 
 
-def register(build: Build) -> Callable[..., torch.Tensor]:
-    """Register `torch.ops.tkgen.NAME` for `build` and return it; the same kernel may be registered again.
+# Modules and libraries stay loaded as long as the process, as torch's own registry does.
+_modules: dict[tuple[object, ...], Any] = {}
 
-    The operator takes the spec's input tensors, then its scalars with their defaults.
+
+def register(build: Build, name: str | None = None) -> Callable[..., torch.Tensor]:
+    """Register `torch.ops.tkgen.NAME` for `build` and return it; NAME is the kernel's own unless given.
+
+    The operator takes the spec's input tensors, then its scalars with their defaults. It has no gradient. The same
+    machine code may be registered again.
+
+    Raises:
+        ValueError: another kernel has this name already, or it is no identifier.
     """
     program = build.spec.program
+    name = name or program.name
+    if not name.isidentifier():
+        raise ValueError(f"`{name}` cannot name an operator")
+    if name in _registered:
+        if _registered[name][1] != _identity(build):
+            raise ValueError(
+                f"torch.ops.{NAMESPACE}.{name} is another kernel already: rename this one, or `operator(name=...)`"
+            )
+        return _operator(name)
     parameters = [f"Tensor {t.name}" for t in inputs_of(program)]
     for scalar in program.scalars:
         default = "" if scalar.default is None else f"={scalar.default}"
         parameters.append(f"float {scalar.name}{default}")
     count, names = len(inputs_of(program)), [s.name for s in program.scalars]
 
-    def split(arguments: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], dict[str, float]]:
-        return arguments[:count], dict(zip(names, arguments[count:], strict=False))
-
     def compute(*arguments: Any) -> torch.Tensor:
-        return run(build, *split(arguments))
+        return run(build, arguments[:count], dict(zip(names, arguments[count:], strict=False)))
 
     def fake(*arguments: Any) -> torch.Tensor:
-        tensors, _ = split(arguments)
-        out = program.accumulator.tensor
-        extents = {d.name: d.size for d in program.dims if d.size is not None}
-        for spec, tensor in zip(inputs_of(program), tensors, strict=True):
-            torch._check(tensor.dtype is TORCH[spec.dtype], lambda: f"{program.name}: a tensor has a wrong type")
-            torch._check(tensor.dim() == len(spec.dims), lambda: f"{program.name}: a tensor has a wrong rank")
-            for dim, size in zip(spec.dims, tensor.shape, strict=True):
-                known = extents.setdefault(dim.name, size)
-                torch._check(known == size, lambda: f"{program.name}: tensors differ in a dimension")
-        return tensors[0].new_empty([extents[d.name] for d in out.dims], dtype=TORCH[out.dtype])
+        extents, out = extents_of(build, arguments[:count]), program.accumulator.tensor
+        first: torch.Tensor = arguments[0]
+        return first.new_empty([extents[d.name] for d in out.dims], dtype=TORCH[out.dtype])
 
-    qualified = f"{NAMESPACE}::{program.name}"
-    previous = _libraries.pop(qualified, None)
-    if previous is not None:
-        previous._destroy()
+    def backward(*_: Any) -> None:
+        raise RuntimeError(f"torch.ops.{NAMESPACE}.{name} has no gradient: call it under torch.no_grad()")
+
     library = torch.library.Library(NAMESPACE, "FRAGMENT")
-    library.define(f"{program.name}({', '.join(parameters)}) -> Tensor")
-    library.impl(program.name, compute, "CompositeExplicitAutograd")
-    torch.library.register_fake(qualified, fake, lib=library)
-    _libraries[qualified] = library
-    return getattr(getattr(torch.ops, NAMESPACE), program.name)  # type: ignore[no-any-return]
+    library.define(f"{name}({', '.join(parameters)}) -> Tensor")
+    library.impl(name, compute, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
+    torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, lib=library)
+    _registered[name] = library, _identity(build)
+    return _operator(name)
 
 
-_libraries: dict[str, Any] = {}
+def _operator(name: str) -> Callable[..., torch.Tensor]:
+    return getattr(getattr(torch.ops, NAMESPACE), name)  # type: ignore[no-any-return]
+
+
+_registered: dict[str, tuple[Any, tuple[object, ...]]] = {}

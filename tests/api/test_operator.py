@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +21,7 @@ def tensors(*shapes: tuple[int, int], dtype: torch.dtype = torch.bfloat16) -> li
 
 
 @pytest.fixture(scope="module")
-def dynamic() -> tkgen.api.Build:  # type: ignore[name-defined]
+def dynamic() -> tkgen.Build:
     return tkgen.load(SPECS / "dynamic_sizes.tk").check().build()
 
 
@@ -45,7 +48,7 @@ def test_scalars_have_defaults_and_can_be_given() -> None:
     ],
 )
 def test_wrong_tensors_are_named(
-    dynamic: tkgen.api.Build,  # type: ignore[name-defined]
+    dynamic: tkgen.Build,
     shapes: list[tuple[int, int]],
     dtype: torch.dtype,
     message: str,
@@ -54,7 +57,7 @@ def test_wrong_tensors_are_named(
         dynamic.run(*tensors(*shapes, dtype=dtype))
 
 
-def test_an_operator_runs_compiles_and_infers_shapes(dynamic: tkgen.api.Build) -> None:  # type: ignore[name-defined]
+def test_an_operator_runs_compiles_and_infers_shapes(dynamic: tkgen.Build) -> None:
     gemm = dynamic.operator()
     a, b = tensors((256, 128), (128, 128))
     expected = a.float() @ b.float().T
@@ -65,17 +68,101 @@ def test_an_operator_runs_compiles_and_infers_shapes(dynamic: tkgen.api.Build) -
     with torch._subclasses.FakeTensorMode() as mode:
         shape = gemm(mode.from_tensor(a), mode.from_tensor(b))
         assert shape.shape == (256, 128) and shape.dtype is torch.float32
-        with pytest.raises(RuntimeError, match="differ in a dimension"):
+        with pytest.raises(ValueError, match="B has K = 64, expected 128"):
             gemm(mode.from_tensor(a), torch.empty(128, 64, dtype=torch.bfloat16))
+        with pytest.raises(ValueError, match="M must be a multiple of"):
+            gemm(mode.from_tensor(a)[:100], mode.from_tensor(b))
+    with pytest.raises(RuntimeError, match=r"A is bf16, not torch\.float16"):
+        compiled(a.half(), b)
 
 
-def test_registering_again_replaces(dynamic: tkgen.api.Build) -> None:  # type: ignore[name-defined]
-    first = dynamic.operator()
-    again = dynamic.operator()
+def test_dynamic_sizes_are_traced_once(dynamic: tkgen.Build) -> None:
+    gemm, traces = dynamic.operator(), 0
+
+    def backend(module: torch.fx.GraphModule, _: list[torch.Tensor]) -> Any:
+        nonlocal traces
+        traces += 1
+        return module.forward
+
+    compiled = torch.compile(lambda x, y: gemm(x, y) + 1, backend=backend, dynamic=True, fullgraph=True)
+    (b,) = tensors((128, 128))
+    for rows in (256, 128, 384):
+        (a,) = tensors((rows, 128))
+        torch.testing.assert_close(compiled(a, b), a.float() @ b.float().T + 1, atol=1e-3, rtol=1e-5)
+    assert traces == 1
+
+
+def test_inputs_of_any_stride(dynamic: tkgen.Build) -> None:
+    a, b = tensors((512, 256), (128, 128))
+    for view in (a[::2, ::2], a[:128].T, a[:1, :128].expand(128, 128)):
+        torch.testing.assert_close(dynamic.run(view, b), view.float() @ b.float().T, atol=1e-3, rtol=1e-5)
+
+
+def test_the_same_kernel_registers_again_and_another_one_not(dynamic: tkgen.Build, tmp_path: Path) -> None:
+    first, again = dynamic.operator(), dynamic.operator()
+    assert first is again
+    path = tmp_path / "other.tk"
+    path.write_text((SPECS / "dynamic_sizes.tk").read_text().replace("buffers 2", "buffers 1"))
+    other = tkgen.load(path).build()
+    with pytest.raises(ValueError, match="another kernel already"):
+        other.operator()
     a, b = tensors((128, 64), (128, 64))
-    assert again(a, b).shape == (128, 128) and first is not None
+    named = other.operator(name="other_dynamic_sizes")
+    assert torch.equal(named(a, b), torch.ops.tkgen.other_dynamic_sizes(a, b))
+    with pytest.raises(ValueError, match="cannot name"):
+        other.operator(name="1x")
 
 
-def test_opcheck(dynamic: tkgen.api.Build) -> None:  # type: ignore[name-defined]
+def test_there_is_no_gradient_and_it_says_so(dynamic: tkgen.Build) -> None:
+    a, b = tensors((128, 64), (128, 64))
+    out = dynamic.operator()(a.requires_grad_(), b)
+    with pytest.raises(RuntimeError, match="no gradient"):
+        out.sum().backward()
+    assert dynamic.run(a, b).grad_fn is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        (lambda a, b: (a.tolist(), b), TypeError, "A is a torch tensor, not list"),
+        (lambda a, b: (a.to_sparse(), b), ValueError, "A is a dense tensor"),
+        (lambda a, b: (a[:0], b), ValueError, "M = 0"),
+        (lambda a, b: (a[:, :0], b[:, :0]), ValueError, "K = 0"),
+        (lambda a, b: (a[None], b), ValueError, "2 dimensions, not 3"),
+        (lambda a, b: (a, b.to("meta")), ValueError, "not on cpu, meta"),
+    ],
+)
+def test_odd_inputs_are_named(dynamic: tkgen.Build, wrong: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        dynamic.run(*wrong(*tensors((128, 64), (128, 64))))
+
+
+def test_unknown_scalars_and_defines_are_named(dynamic: tkgen.Build) -> None:
+    a, b = tensors((128, 64), (128, 64))
+    with pytest.raises(TypeError, match="no scalar alpha"):
+        dynamic.run(a, b, alpha=2.0)
+    for value in ("64", 64.0, True):
+        with pytest.raises(TypeError, match="K is a whole number"):
+            tkgen.load(SPECS / "one_wave.tk", {"K": value})  # type: ignore[dict-item]
+
+
+def test_a_users_script_type_checks(tmp_path: Path) -> None:
+    """The package is typed: mypy knows what each call returns, and refuses a wrong one."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from typing import assert_type\n\nimport torch\n\nimport tkgen\n\n"
+        "build = tkgen.load('gemm.tk', {'M': 256, 'K': None}).check().build()\n"
+        "assert_type(build, tkgen.Build)\n"
+        "assert_type(build.run(torch.ones(2), torch.ones(2), alpha=1.0), torch.Tensor)\n"
+        "assert_type(build.resources.vgpr, int)\n"
+        "build.run(1)\n"
+    )
+    # In the project's own settings and cache, as torch is long to read.
+    done = subprocess.run([sys.executable, "-m", "mypy", str(script)], cwd=SPECS.parent, capture_output=True, text=True)
+    (error,) = [line for line in done.stdout.splitlines() if "error:" in line]
+    assert "script.py:11" in error and 'incompatible type "int"; expected "Tensor"' in error
+
+
+def test_opcheck(dynamic: tkgen.Build) -> None:
     gemm = dynamic.operator()
-    torch.library.opcheck(gemm, tuple(tensors((128, 64), (128, 64))), test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(gemm, tuple(tensors((128, 64), (128, 64))))
