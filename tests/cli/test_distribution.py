@@ -1,4 +1,4 @@
-"""A wheel holds grammar, headers, templates, specs and pages, and works from any folder in a fresh environment."""
+"""Wheel and sdist hold everything that is tracked, make the same wheel, and work from any folder."""
 
 from __future__ import annotations
 
@@ -38,22 +38,83 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def tracked(*folders: str) -> set[str]:
+    done = subprocess.run(["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True, check=True)
+    return {name for name in done.stdout.splitlines() if (ROOT / name).exists()}
+
+
 def test_the_wheel_holds_everything_and_no_more(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert not [n for n in NEEDED if n not in names]
-    assert not [n for n in names if "node_modules" in n or n.endswith((".vsix", ".pyc")) or n.startswith("tests/")]
+    sources = {
+        f"tkgen/{n}" if n.startswith(("grammar/", "specs/")) else n for n in tracked("tkgen", "grammar", "specs")
+    }
+    packaged = {n for n in names if n.startswith("tkgen/")}
+    assert packaged - sources == set() and not {n for n in sources - packaged if not n.endswith("/.gitignore")}
 
 
-def test_the_sdist_holds_the_sources(built: Path) -> None:
+@pytest.fixture(scope="module")
+def unpacked(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the sdist."""
     (sdist,) = built.glob("*.tar.gz")
+    folder = tmp_path_factory.mktemp("sdist")
     with tarfile.open(sdist) as archive:
-        names = {n.split("/", 1)[1] for n in archive.getnames() if "/" in n}
-    assert {"grammar/tk.lark", "specs/eight_wave.tk", "pyproject.toml", "README.md", "LICENSE"} <= names
+        archive.extractall(folder, filter="data")
+    return folder / sdist.name.removesuffix(".tar.gz")
 
 
-def test_a_fresh_environment_builds_a_bundled_spec_from_any_folder(built: Path, tmp_path: Path) -> None:
-    (wheel,) = built.glob("*.whl")
+def test_the_sdist_holds_the_sources(unpacked: Path) -> None:
+    names = {str(p.relative_to(unpacked)) for p in unpacked.rglob("*") if p.is_file()}
+    assert tracked() - names == set()
+    assert not [n for n in names if "node_modules" in n or n.endswith((".vsix", ".pyc"))]
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path, unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that the sdist makes, which is the wheel that the checkout makes."""
+    out = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
+    done = subprocess.run(command, cwd=unpacked, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (found,), (direct,) = out.glob("*.whl"), built.glob("*.whl")
+    with zipfile.ZipFile(found) as one, zipfile.ZipFile(direct) as other:
+        assert set(one.namelist()) == set(other.namelist())
+        assert all(one.read(n) == other.read(n) for n in one.namelist())
+    return found
+
+
+def test_the_files_of_the_wheel_do_everything(wheel: Path, tmp_path: Path) -> None:
+    """Grammar, headers, templates, pages, emulator, report and language server, with the packages that are here."""
+    package, elsewhere = tmp_path / "package", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(package)
+    commands = (
+        "new mine --from one_wave",
+        "run mine.tk -D M=64 -D N=64 -D K=64",
+        "report mine.tk",
+        "sanitize mine.tk -D M=64 -D N=64 -D K=64 --schedules 1",
+        "explain E701",
+        "regen --directory . -o generated",
+    )
+    script = (
+        "import sys, tkgen.lsp.server, tkgen.pygments, tkgen.testing; from typer.testing import CliRunner\n"
+        "for command in sys.argv[1:]:\n"
+        "    done = CliRunner().invoke(tkgen.cli.app, command.split())\n"
+        "    assert done.exit_code == 0, (command, done.output, done.exception)\n"
+        "print(tkgen.__file__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "import tkgen.cli\n" + script, *commands],
+        cwd=elsewhere, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(package)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).is_relative_to(package)
+    assert (elsewhere / "report.html").stat().st_size > 10_000
+
+
+def test_a_fresh_environment_builds_a_bundled_spec_from_any_folder(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
     environ = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"TKGEN_CACHE": str(tmp_path / "cache")}
@@ -61,6 +122,9 @@ def test_a_fresh_environment_builds_a_bundled_spec_from_any_folder(built: Path, 
         [python, "-m", "pip", "install", "-q", str(wheel)], capture_output=True, text=True, env=environ
     )
     assert installed.returncode == 0, installed.stderr
+    listed = subprocess.run([python, "-m", "pip", "list", "--format", "freeze"], capture_output=True, text=True).stdout
+    packages = {line.split("==")[0].lower() for line in listed.splitlines()}
+    assert not packages & {"torch", "numpy", "tinygrad", "triton", "ziglang", "pygls", "optuna"} and len(packages) < 25
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     for arguments in (["specs"], ["new", "mine", "--from", "eight_wave"], ["build", "mine.tk"], ["explain", "E301"]):
