@@ -1,9 +1,18 @@
 """How strong the checks are: mutants of every spec's schedule, the checks' verdict, and the emulator's.
 
-    python benchmarks/mutation.py [SPEC...] [--every N] [--orders N] [--list] [--jobs N]
+    python benchmarks/mutation.py [SPEC...] [--every N] [--from N] [--orders N] [--list] [--jobs N]
 
 A mutant that the checks accept and the emulator finds wrong is a defect of the checks. One that they reject and that is
-right in every order of the waves that was tried is a false alarm; `--list` names both. `--every 10` takes a tenth.
+right in every order of the waves that was tried is a false alarm; `--list` names both. `--every 10` takes a tenth, and
+`--every 10 --from 3` another one.
+
+The false alarms there are, explained:
+
+- E301, E302 and E304 where waves copy a tile together (`hk_ping_pong`). The proof takes a tile as one thing. Which of its
+  bytes a wave copies is the headers' business; as they are, half of the waves happen to copy just what they read.
+- E304 of reads that a multiply before the barrier uses (producers and consumers). This compiler keeps the multiply, and
+  so the wait for its registers, in front of the barrier. Nothing obliges it to.
+- E309 where all waves are shifted: none runs ahead, which is no race, but not what the spec says either.
 """
 
 from __future__ import annotations
@@ -14,12 +23,12 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from tkgen.diagnostics import SpecError
 from tkgen.run import interleavings
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "checks"))
@@ -47,22 +56,19 @@ class Trial:
         return "escaped" if self.fault else "harmless"
 
 
-def trials(path: Path, every: int, orders: int) -> list[Trial]:
-    """All mutants of a spec, or each `every`-th, tried."""
-    return list(_trials(path, every, orders))
+def trials(path: Path, every: int, first: int, orders: int) -> list[Trial]:
+    """All mutants of a spec, or each `every`-th from the `first`, tried. The spec itself must pass."""
+    return list(_trials(path, every, first, orders))
 
 
-def _trials(path: Path, every: int, orders: int) -> Iterator[Trial]:
-    try:
-        spec = small(path)
-    except SpecError as error:
-        print(f"{path.stem}: {error}", file=sys.stderr)
-        return
+def _trials(path: Path, every: int, first: int, orders: int) -> Iterator[Trial]:
+    spec = small(path)
     referee = Referee(spec, interleavings(orders))
+    if fault := referee.fault(spec.plan):
+        raise ValueError(f"{path.name} is wrong before anything is changed: {fault}")
     changed = (mutant for mutant in mutants(spec.plan) if referee.changes(mutant.plan))
-    for number, mutant in enumerate(changed):
-        if number % every == 0:
-            yield Trial(path.stem, mutant.kind, mutant.what, rejected(spec, mutant.plan), referee.fault(mutant.plan))
+    for mutant in islice(changed, first, None, every):
+        yield Trial(path.stem, mutant.kind, mutant.what, rejected(spec, mutant.plan), referee.fault(mutant.plan))
 
 
 def table(found: list[Trial], by: str) -> Table:
@@ -85,13 +91,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("specs", nargs="*", type=Path, default=sorted(SPECS.glob("*.tk")))
     parser.add_argument("--every", type=int, default=1, help="try every N-th mutant of a spec")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="skip so many mutants of a spec")
     parser.add_argument("--orders", type=int, default=3, help="orders of the waves to try")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--list", action="store_true", help="name what escaped and the false alarms")
     args = parser.parse_args()
     found: list[Trial] = []
     with ProcessPoolExecutor(args.jobs) as pool:
-        running = {pool.submit(trials, path, args.every, args.orders): path for path in args.specs}
+        running = {pool.submit(trials, path, args.every, args.first, args.orders): path for path in args.specs}
         for done in as_completed(running):
             found += done.result()
             print(f"{running[done].stem}: {len(done.result())} mutants", file=sys.stderr, flush=True)

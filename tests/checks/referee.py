@@ -25,17 +25,24 @@ STEPS = 5  # K-steps: odd, and enough for every prologue, a loop and every epilo
 
 
 def small(path: Path) -> Spec:
-    """The spec for a problem of one block (two for a persistent one, which then takes both) and a few K-steps."""
+    """The spec for a problem of one output tile and the fewest K-steps from `STEPS` a block that its schedule takes.
+
+    A persistent kernel gets two tiles and one block, which then takes both; a stream-K kernel two blocks.
+    """
     program = tkgen.api.load(path).program
-    rows, cols, step = program.block
-    persistent = program.grid.name == "persistent"
-    steps = STEPS + STEPS % (program.unroll or 1) if program.unroll else STEPS
-    sizes = {program.m.name: rows * (2 if persistent else 1), program.n.name: cols, program.k.name: step * steps}
-    spec = tkgen.api.load(path, {name: size for name, size in sizes.items() if name is not None})
-    if not persistent:
-        return spec
-    single = replace(spec.program, grid=replace(spec.program.grid, count=1))
-    return replace(spec, program=single, plan=plan(single))
+    blocks = {"persistent": 1, "stream_k": 2, "split_k": program.grid.count}
+    grid = replace(program.grid, count=blocks.get(program.grid.name, program.grid.count))
+    tiles = 2 if grid.name == "persistent" else 1
+    shared = grid.count if program.adds_to_output else 1
+    for steps in range(STEPS, 2 * STEPS):
+        extents = {program.m: program.block[0] * tiles, program.n: program.block[1], program.k: shared * steps}
+        extents[program.k] *= program.block[2]
+        spec = tkgen.api.load(path, {dim.name: extent for dim, extent in extents.items() if dim.name is not None})
+        resized = replace(spec.program, grid=grid)
+        spec = replace(spec, program=resized, plan=plan(resized))
+        if not rejected(spec, spec.plan):
+            return spec
+    raise ValueError(f"{path.name}: the checks accept no small size of it")
 
 
 def rejected(spec: Spec, mutant: Plan) -> tuple[str, ...]:
