@@ -146,7 +146,6 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:20
     __builtin_amdgcn_sched_barrier(0);  // spec:20
     fetch<8 * WARP_THREADS>(B_s, B_stage, g.B, tile_col, 0);  // spec:22
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
     __builtin_amdgcn_sched_barrier(0);  // spec:22
     __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
     __builtin_amdgcn_sched_barrier(0);  // spec:24
@@ -189,13 +188,6 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         barrier();  // spec:21
         __builtin_amdgcn_sched_barrier(0);  // spec:21
         fetch<8 * WARP_THREADS>(B_s, B_stage, g.B, tile_col, k + 1);  // spec:22
-        #pragma unroll
-        for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:22,14
-        #pragma unroll
-        for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 2}));  // spec:22,14
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
         __builtin_amdgcn_sched_barrier(0);  // spec:22
         barrier();  // spec:22
         __builtin_amdgcn_sched_barrier(0);  // spec:22
@@ -211,7 +203,13 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         __builtin_amdgcn_sched_barrier(0);  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
+            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:24,14
+        #pragma unroll
+        for (int i = 0; i < 4; ++i)
             load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 3}));  // spec:24,14
+        #pragma unroll
+        for (int j = 0; j < 2; ++j)
+            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 2}));  // spec:24,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 3}));  // spec:24,14
@@ -269,14 +267,6 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:21
     __builtin_amdgcn_s_setprio(0);  // spec:21
     __builtin_amdgcn_sched_barrier(0);  // spec:21
-    #pragma unroll
-    for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:22,14
-    #pragma unroll
-    for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 2}));  // spec:22,14
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
-    __builtin_amdgcn_sched_barrier(0);  // spec:22
     __builtin_amdgcn_s_setprio(1);  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -287,7 +277,13 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     __builtin_amdgcn_sched_barrier(0);  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
+        load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:24,14
+    #pragma unroll
+    for (int i = 0; i < 4; ++i)
         load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 3}));  // spec:24,14
+    #pragma unroll
+    for (int j = 0; j < 2; ++j)
+        load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 2}));  // spec:24,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 3}));  // spec:24,14

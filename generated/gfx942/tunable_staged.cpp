@@ -137,24 +137,23 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     fetch<4 * WARP_THREADS>(B_s, B_stage, g.B, tile_col, 0);  // spec:27
     write<4 * WARP_THREADS>(A_s, A_stage);  // spec:27
     write<4 * WARP_THREADS>(B_s, B_stage);  // spec:27
-    __syncthreads();
 
     #pragma unroll 1
     for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:24
+        fetch<4 * WARP_THREADS>(A_s, A_stage, g.A, tile_row, k + 1);  // spec:27
+        fetch<4 * WARP_THREADS>(B_s, B_stage, g.B, tile_col, k + 1);  // spec:27
+        __syncthreads();
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 2 + i, 0}));  // spec:27,28
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:27,28
-        fetch<4 * WARP_THREADS>(A_s, A_stage, g.A, tile_row, k + 1);  // spec:27
         #pragma unroll
-        for (int j = 0; j < 2; ++j)
-            mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:29
-        fetch<4 * WARP_THREADS>(B_s, B_stage, g.B, tile_col, k + 1);  // spec:27
-        #pragma unroll
-        for (int j = 0; j < 2; ++j)
-            mma_ABt(C_acc[1][j], A_r[0][1], B_r[0][j], C_acc[1][j]);  // spec:29
+        for (int i = 0; i < 2; ++i)
+            #pragma unroll
+            for (int j = 0; j < 2; ++j)
+                mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:29
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 2 + i, 1}));  // spec:27,28
@@ -162,17 +161,16 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:27,28
         #pragma unroll
-        for (int j = 0; j < 2; ++j)
-            mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:29
-        #pragma unroll
-        for (int j = 0; j < 2; ++j)
-            mma_ABt(C_acc[1][j], A_r[0][1], B_r[0][j], C_acc[1][j]);  // spec:29
+        for (int i = 0; i < 2; ++i)
+            #pragma unroll
+            for (int j = 0; j < 2; ++j)
+                mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:29
         __syncthreads();
         write<4 * WARP_THREADS>(A_s, A_stage);  // spec:27
         write<4 * WARP_THREADS>(B_s, B_stage);  // spec:27
-        __syncthreads();
     }
 
+    __syncthreads();
     #pragma unroll
     for (int i = 0; i < 2; ++i)
         load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 2 + i, 0}));  // spec:27,28
@@ -180,11 +178,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     for (int j = 0; j < 2; ++j)
         load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:27,28
     #pragma unroll
-    for (int j = 0; j < 2; ++j)
-        mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:29
-    #pragma unroll
-    for (int j = 0; j < 2; ++j)
-        mma_ABt(C_acc[1][j], A_r[0][1], B_r[0][j], C_acc[1][j]);  // spec:29
+    for (int i = 0; i < 2; ++i)
+        #pragma unroll
+        for (int j = 0; j < 2; ++j)
+            mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:29
     #pragma unroll
     for (int i = 0; i < 2; ++i)
         load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 2 + i, 1}));  // spec:27,28
@@ -192,11 +189,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     for (int j = 0; j < 2; ++j)
         load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:27,28
     #pragma unroll
-    for (int j = 0; j < 2; ++j)
-        mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:29
-    #pragma unroll
-    for (int j = 0; j < 2; ++j)
-        mma_ABt(C_acc[1][j], A_r[0][1], B_r[0][j], C_acc[1][j]);  // spec:29
+    for (int i = 0; i < 2; ++i)
+        #pragma unroll
+        for (int j = 0; j < 2; ++j)
+            mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:29
     #pragma unroll
     for (int i = 0; i < 2; ++i)
         #pragma unroll

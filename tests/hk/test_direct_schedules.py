@@ -14,10 +14,10 @@ from tkgen.diagnostics import SpecError
 Small = Callable[..., api.Spec]
 
 
-@pytest.mark.parametrize("preset", ["ping_pong", "auto"])
-def test_ping_pong(small: Small, preset: str) -> None:
+@pytest.mark.parametrize(("preset", "cols"), [("ping_pong", 128), ("auto", 256)])
+def test_ping_pong(small: Small, preset: str, cols: int) -> None:
     spec = small(
-        m=256, n=128, block="256 x 128 step 64", waves="waves 4 x 2", rest=f"  schedule {preset}\n"
+        m=256, n=cols, block=f"256 x {cols} step 64", waves="waves 4 x 2", rest=f"  schedule {preset}\n"
     ).check()  # fmt: skip
     assert "ping_pong" in spec.plan.chosen
     build = spec.build().check()

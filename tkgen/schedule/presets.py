@@ -22,6 +22,7 @@ from tkgen.ir.types import PhaseShift, Program, Via
 PING_PONG_TILE = (
     128 * 128 * 2
 )  # output elements below which halves of the waves have too little to multiply in a cluster
+WHOLE_SIMD = 256  # registers of sums per lane with which a wave has a SIMD for itself: half of its 512
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,10 @@ def preset(program: Program) -> Preset:
 
 
 def _automatic(program: Program) -> Preset:
-    """The best of the schedules that this block admits, by what limits each."""
+    """The fastest of the schedules that this block admits, as `tkgen predict` ranks them for its kind of block."""
     reasons = []
     for name in ("ping_pong", "interleave"):
-        obstacle = OBSTACLES[name](program)
+        obstacle = OBSTACLES[name](program) or SLOWER[name](program)
         if not obstacle:
             return PRESETS[name](program, f"chosen automatically: {WHY[name]}")
         reasons.append(f"not {name}: {obstacle}")
@@ -114,6 +115,25 @@ def _interleave_obstacle(program: Program) -> str:
     if program.waves != 4:
         return f"it wants 4 waves, one to a SIMD, not {program.waves}"
     return _staged_alone(program)
+
+
+# ---------------------------------------------------------------- where each is slower than `simple`, by prediction
+
+
+def _ping_pong_slower(program: Program) -> str:
+    if program.direct and program.block[0] * program.block[1] < 2 * PING_PONG_TILE:
+        # Targets with direct loads multiply twice as fast: clusters are half as long.
+        return f"the multiplies of a {program.block[0]} x {program.block[1]} block are too short to hide its reads"
+    return ""
+
+
+def _interleave_slower(program: Program) -> str:
+    sums = program.block[0] * program.block[1] // (program.waves * 64)
+    if sums < WHOLE_SIMD:
+        return f"{sums} registers of sums leave room for a second wave on the SIMD, which hides more"
+    if program.direct:
+        return "direct loads need no instructions between the multiplies to put them into LDS"
+    return ""
 
 
 # ---------------------------------------------------------------- how each is made
@@ -213,6 +233,7 @@ OBSTACLES: dict[str, Callable[[Program], str]] = {
     "ping_pong": _ping_pong_obstacle,
     "interleave": _interleave_obstacle,
 }
+SLOWER: dict[str, Callable[[Program], str]] = {"ping_pong": _ping_pong_slower, "interleave": _interleave_slower}
 WHY = {
     "ping_pong": "8 waves of a large block, two to a SIMD, hide each other's memory operations",
     "interleave": "4 waves, one to a SIMD, hide memory operations between their own multiplies",

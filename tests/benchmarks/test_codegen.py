@@ -1,0 +1,80 @@
+"""The bars that the compiled main loop of the large kernels must keep, as benchmarks/codegen.py measures them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import tkgen
+from tkgen.build import Build
+from tkgen.predict import Workload
+from tkgen.predict.stream import Unit, block_streams
+from tkgen.toolchain.isa import instruction_mix, loops, main_loop, parse_asm
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import codegen  # noqa: E402
+
+KERNELS = ["auto", "ping_pong", "ping_pong_wide"]
+
+
+@pytest.fixture(scope="module", params=KERNELS)
+def build(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """256 x 256 x 64 by 8 waves."""
+    if request.param == "auto":
+        return codegen.built((256, 256, 64), 8, tmp_path_factory.mktemp("codegen"))
+    return tkgen.load(ROOT / "specs" / f"{request.param}.tk").check().build().check()
+
+
+def test_registers_and_occupancy(build: Build) -> None:
+    r = build.resources
+    assert r.vgpr_spills == r.sgpr_spills == r.scratch_bytes == 0
+    assert r.vgpr + r.agpr <= 254
+    assert build.occupancy.waves_per_simd >= 2
+
+
+def test_the_loop_multiplies(build: Build) -> None:
+    loop = main_loop(build.function)
+    assert loop is not None
+    mix = instruction_mix(loop.instructions)
+    mfmas = codegen.equivalent_mfmas(mix)
+    assert mfmas == 128
+    assert (mix.total - sum(mix.mfma.values())) / mfmas <= 0.60
+    assert set(mix.lds_reads) == {128} and set(mix.global_loads) == {128}
+    assert not mix.flat and not mix.scratch
+    assert {x.mnemonic for x in loop.instructions if x.mnemonic.startswith("ds_read")} == {"ds_read_b128"}
+    # Not all is as it should be: clang keeps the addition of a wave's to a lane's address in the loop, one for each
+    # operand, because it counts on few registers where LDS is allotted at launch.
+    left = codegen.hoistable(loop.instructions)
+    assert {x.mnemonic for x in left} <= {"v_add_u32_e32"} and len(left) <= 2
+
+
+def test_lds_accesses_meet_in_no_bank(build: Build) -> None:
+    """As many cycles as their bytes need, for the addresses of every lane and wave."""
+    target = build.spec.target
+    body = [x for s in block_streams(Workload.of(build), target) for x in s.body if x.unit is Unit.LDS]
+    assert len(body) == 8 * (24 + 8)
+    assert all(x.lds_cycles == x.lds_bytes // target.lds_read_bytes_per_clock for x in body)
+
+
+def test_what_could_be_hoisted_is_seen() -> None:
+    asm = """
+	.type f,@function
+f:
+.LBB0_1:
+  v_add_u32_e32 v1, s2, v0
+  v_add_u32_e32 v3, 8, v1
+  ds_read_b128 v[4:7], v1
+  v_add_u32_e32 v5, v4, v1
+  s_addk_i32 s3, 0x80
+  v_mov_b32_e32 v2, s3
+  s_cmpk_lg_i32 s3, 0x100
+  s_cbranch_scc1 .LBB0_1
+  s_endpgm
+  .size f, .-f
+"""
+    (loop,) = loops(parse_asm(asm)["f"])
+    assert [x.operands[0] for x in codegen.hoistable(loop.instructions)] == ["v1", "v3"]
