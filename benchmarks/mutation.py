@@ -8,8 +8,8 @@ right in every order of the waves that was tried is a false alarm; `--list` name
 
 The false alarms there are, explained:
 
-- E301, E302 and E304 where waves copy a tile together (`hk_ping_pong`). The proof takes a tile as one thing. Which of its
-  bytes a wave copies is the headers' business; as they are, half of the waves happen to copy just what they read.
+- E301, E302 and E304 where waves copy a tile together (`hk_ping_pong`). The proof takes a tile as one thing. Which of
+  its bytes a wave copies is the headers' business; as they are, half of the waves happen to copy just what they read.
 - E304 of reads that a multiply before the barrier uses (producers and consumers). This compiler keeps the multiply, and
   so the wait for its registers, in front of the barrier. Nothing obliges it to.
 - E309 where all waves are shifted: none runs ahead, which is no race, but not what the spec says either.
@@ -29,7 +29,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tkgen.run import interleavings
+from tkgen.emulate import interleavings
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "checks"))
 from mutants import mutants
