@@ -27,7 +27,7 @@ VARIANTS = tuple(SPECS / f"{name}.tk" for name in ("ping_pong_wide", "ping_pong"
 SIZES = ((8192, 8192, 8192), (4096, 4096, 4096), (1024, 1024, 1024), (8192, 1024, 8192), (4864, 8192, 4096))
 RANGES = {
     "ROWS": (64, 128, 256), "COLS": (64, 128, 256), "STEP": (64,), "WAVE_ROWS": (2, 4), "WAVE_COLS": (2, 4),
-    "TILE": (32,), "SLICE": (32,), "CHUNK": (16, 32), "GROUP": (8,), "BUFFERS": (2,), "SPLIT": (1,),
+    "TILE": (32,), "SLICE": (32,), "CHUNK": (16, 32), "GROUP": (8,), "BUFFERS": (2,), "SPLIT": (1, 2, 4),
 }  # fmt: skip
 
 

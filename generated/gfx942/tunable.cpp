@@ -20,10 +20,9 @@ constexpr int DIM_N = 1024;  // spec:5
 constexpr int BLOCK_ROWS = 64;  // output rows of a block, spec:24
 constexpr int BLOCK_COLS = 64;  // output columns of a block, spec:24
 constexpr int K_STEP = 64;  // contraction elements per step, spec:24
-constexpr int K_PARTS = 1;  // blocks that share an output tile, spec:26
 constexpr int GRID_ROWS = DIM_M / BLOCK_ROWS;  // spec:5,24
 constexpr int GRID_COLS = DIM_N / BLOCK_COLS;  // spec:5,24
-constexpr int K_STEPS = (DIM_K / K_STEP) / K_PARTS;  // of a part, spec:5,24,26
+constexpr int K_STEPS = DIM_K / K_STEP;  // spec:5,24
 constexpr int THREADS = 4 * WARP_THREADS;  // 4 waves, spec:27
 constexpr int SHARED_BYTES = 32768;  // spec:28
 
@@ -34,54 +33,10 @@ struct globals {
     gl<float, 1, 1, DIM_M, DIM_N> C;  // spec:22
     uint64_t stream;  // hipStream_t, as an integer
 
-    __host__ __device__ dim3 grid() const { return dim3(GRID_ROWS * GRID_COLS * K_PARTS); }  // spec:26
+    __host__ __device__ dim3 grid() const { return dim3(GRID_ROWS * GRID_COLS); }  // spec:26
     __host__ __device__ dim3 block() const { return dim3(THREADS); }
     __host__ __device__ size_t dynamic_shared_memory() const { return SHARED_BYTES; }
 };
-
-constexpr int RAW_BUFFER = 0x00020000;  // word 3 of a buffer descriptor: 32-bit raw data (CDNA3 ISA guide, table 44)
-constexpr int OUTSIDE = -1;             // an offset past every buffer: loads give zero, stores are dropped
-
-/// The buffer from element `origin` of a tensor to its end.
-template <ducks::gl::all GL> __device__ inline auto buffer_at(const GL &tensor, uint64_t origin) {
-    const uint64_t bytes = (uint64_t(tensor.rows()) * tensor.cols() - origin) * sizeof(typename GL::dtype);
-    return __builtin_amdgcn_make_buffer_rsrc(tensor.raw_ptr + origin, 0, bytes < 0xfffffffc ? bytes : 0xfffffffc, RAW_BUFFER);
-}
-
-/// element = f(offset, element) for each element of a register tile that this lane owns: quads of four rows of a column. The
-/// offset is in bytes from the tile's first row in `tensor`, or OUTSIDE.
-template <ducks::gl::all GL, ducks::rt::all RT, typename F> __device__ inline void for_each_inside(const GL &tensor, RT &tile, int tile_row, int tile_col, F f) {
-    constexpr int side = RT::tile_size_row, quads = side * side / WARP_THREADS / 4;  // of a base tile
-    const int first_row = tile_row * RT::rows, first_col = tile_col * RT::cols, rows = tensor.rows(), cols = tensor.cols();
-#pragma unroll
-    for (int i = 0; i < RT::height; ++i)
-#pragma unroll
-        for (int j = 0; j < RT::width; ++j)
-#pragma unroll
-            for (int k = 0; k < 4 * quads; ++k) {
-                const int row = side * i + WARP_THREADS / side * (k / 4 * 4) + laneid() / side * 4 + k % 4;
-                const int col = first_col + side * j + laneid() % side;
-                const bool inside = first_row + row < rows && col < cols;
-                auto &pair = tile.tiles[i][j].data[k / 2];
-                const int offset = inside ? (row * cols + col) * int(sizeof(typename GL::dtype)) : OUTSIDE;
-                if (k % 2) pair.y = f(offset, pair.y);
-                else pair.x = f(offset, pair.x);
-            }
-}
-
-/// The buffer from the first row of a tile to the end of the tensor.
-template <ducks::gl::all GL> __device__ inline auto rows_from(const GL &tensor, int first_row) {
-    return buffer_at(tensor, uint64_t(min(first_row, int(tensor.rows()))) * tensor.cols());
-}
-
-/// Adds a register tile to global memory, leaving out what lies outside the tensor; other blocks may add at the same time.
-template <ducks::gl::all GL, ducks::rt::all RT> __device__ inline void store_add(const GL &dst, RT &src, int tile_row, int tile_col) {
-    const auto buffer = rows_from(dst, tile_row * RT::rows);
-    for_each_inside(dst, src, tile_row, tile_col, [&](int offset, float value) {
-        __builtin_amdgcn_raw_ptr_buffer_atomic_fadd_f32(value, buffer, offset, 0, 0);
-        return value;
-    });
-}
 
 __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec:27
     extern __shared__ alignment_dummy __shm[];
@@ -90,8 +45,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     st_bf<BLOCK_COLS, K_STEP> (&B_s)[2] = al.allocate<st_bf<BLOCK_COLS, K_STEP>, 2>();  // spec:28
     const int wave = __builtin_amdgcn_readfirstlane(warpid());
 
-    const int block_id = blockIdx.x % (GRID_ROWS * GRID_COLS);
-    const int k_first = blockIdx.x / (GRID_ROWS * GRID_COLS) * K_STEPS;  // spec:26
+    const int block_id = blockIdx.x;
     // the output tile of this block, spec:25
     constexpr int group_rows = 4;  // height of a full band
     constexpr int group_tiles = 64;  // tiles of a full band
@@ -106,14 +60,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     rt_fl<32, 32, ducks::rt_layout::col> C_acc[1][1];  // spec:29
 
     zero(C_acc[0][0]);  // spec:29
-    group<4>::load(A_s[0], g.A, {0, 0, tile_row, k_first});  // spec:28
-    group<4>::load(B_s[0], g.B, {0, 0, tile_col, k_first});  // spec:28
+    group<4>::load(A_s[0], g.A, {0, 0, tile_row, 0});  // spec:28
+    group<4>::load(B_s[0], g.B, {0, 0, tile_col, 0});  // spec:28
     __syncthreads();
 
     #pragma unroll 1
     for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:24
-        group<4>::load(A_s[(k + 1) % 2], g.A, {0, 0, tile_row, k_first + k + 1});  // spec:28
-        group<4>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k_first + k + 1});  // spec:28
+        group<4>::load(A_s[(k + 1) % 2], g.A, {0, 0, tile_row, k + 1});  // spec:28
+        group<4>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k + 1});  // spec:28
         load(A_r[0][0], subtile_inplace<32, 64>(A_s[k % 2], {wave_row, 0}));  // spec:28
         load(B_r[0][0], subtile_inplace<32, 64>(B_s[k % 2], {wave_col, 0}));  // spec:28
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:29
@@ -123,7 +77,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     load(A_r[0][0], subtile_inplace<32, 64>(A_s[1], {wave_row, 0}));  // spec:28
     load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {wave_col, 0}));  // spec:28
     mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:29
-    store_add(g.C, C_acc[0][0], tile_row * 2 + wave_row, tile_col * 2 + wave_col);  // spec:30
+    store(g.C, C_acc[0][0], {0, 0, tile_row * 2 + wave_row, tile_col * 2 + wave_col});  // spec:30
 }
 
 #ifndef KITTENS_DEVICE_ONLY
@@ -131,10 +85,8 @@ inline void check(hipError_t status, const char *what) {
     if (status != hipSuccess) throw std::runtime_error(std::string("tunable: ") + what + ": " + hipGetErrorString(status));
 }
 
-/// Launches the kernel on `g.stream`; its blocks add to C, which is set to zero first.
+/// Launches the kernel on `g.stream`.
 inline void dispatch(globals g) {
-    const size_t bytes = size_t(g.C.rows()) * g.C.cols() * sizeof(*g.C.raw_ptr);
-    check(hipMemsetAsync(g.C.raw_ptr, 0, bytes, reinterpret_cast<hipStream_t>(g.stream)), "zeroing C");
     kernel<<<g.grid(), g.block(), g.dynamic_shared_memory(), reinterpret_cast<hipStream_t>(g.stream)>>>(g);
     check(hipGetLastError(), "launch");
 }

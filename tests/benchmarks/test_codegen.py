@@ -64,6 +64,7 @@ def test_what_could_be_hoisted_is_seen() -> None:
     asm = """
 	.type f,@function
 f:
+  s_mov_b32 s3, 0
 .LBB0_1:
   v_add_u32_e32 v1, s2, v0
   v_add_u32_e32 v3, 8, v1

@@ -34,6 +34,13 @@ def codes(defines: dict[str, int | None] | None = None, extra: str = "", **lines
     return [d.code for d in caught.value.diagnostics]
 
 
+def test_a_split_among_one_block_is_no_split() -> None:
+    whole, split = (resolved(shared=f"shared A, B\n  grid split_k({n})") for n in (1, 2))
+    assert whole.grid.name == "linear" and not whole.adds_to_output
+    assert split.grid.name == "split_k" and split.adds_to_output
+    assert not resolved({"K": None}, shared="shared A, B\n  grid split_k(1)").adds_to_output
+
+
 def test_fragments_and_operands_are_derived() -> None:
     p = resolved()
     assert p.accumulator.fragments == (2, 2)

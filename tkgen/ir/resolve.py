@@ -937,7 +937,10 @@ class _Resolver:
                 "E212", f"`{call.name.id}` takes {'no argument' if not wanted else 'the number of blocks'}", call.span,
                 fix=f"write `grid {call.name.id}`" if not wanted else f"write `grid {call.name.id}(blocks = 304)`",
             )  # fmt: skip
-        return GridKind(call.name.id, self.positive(values[0], "blocks") if values else 0, call.span)
+        count = self.positive(values[0], "blocks") if values else 0
+        if call.name.id == "split_k" and count == 1:  # a tile of its own for every block: nothing is added to it
+            return GridKind("linear", 0, call.span)
+        return GridKind(call.name.id, count, call.span)
 
     def tail(self, everything: list[ast.Statement]) -> str | None:
         for tail in self.all(ast.Tail, everything):
