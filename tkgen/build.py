@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tkgen import __version__, checks
 from tkgen import kittens as headers
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     import torch
 
     from tkgen.api import Spec
+    from tkgen.report import Outline
 
 EMITS = ("cpp", "asm", "hsaco", "module", "harness", "report", "html")
-DEFAULT_EMITS = ("cpp", "asm", "hsaco", "report")
+DEFAULT_EMITS = ("cpp", "asm", "hsaco", "report", "html")
 
 
 @dataclass(frozen=True)
@@ -126,8 +128,13 @@ class Build:
 
         return register(self, name)
 
-    def write(self, directory: Path, emit: Collection[str] = DEFAULT_EMITS) -> dict[str, Path]:
-        """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths."""
+    def write(
+        self, directory: Path, emit: Collection[str] = DEFAULT_EMITS, drawn: Outline | None = None
+    ) -> dict[str, Path]:
+        """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths.
+
+        `drawn` is the outline of the spec for the HTML report, where it is there already.
+        """
         name, spec = self.spec.name, self.spec
         files: dict[str, tuple[str, bytes | str]] = {
             "cpp": (f"{name}.cpp", spec.source.text),
@@ -137,11 +144,10 @@ class Build:
         }
         written: dict[str, Path] = {}
         if "html" in emit:
-            from tkgen.report import write_report
+            from tkgen.report import previous_report, write_build
 
             written["html"] = directory / f"{name}.html"
-            before = _previous(directory / f"{name}.json")
-            write_report([self], written["html"], {name: before} if before else None)
+            write_build(self, written["html"], previous_report(directory / f"{name}.json"), drawn)
         if "harness" in emit:
             for kind, suffix, text in (
                 ("harness", "_check.py", harness_python(spec.plan, spec.target.name)),
@@ -169,19 +175,35 @@ class Build:
         return written
 
 
-def _previous(path: Path) -> dict[str, Any] | None:
-    """The report of the build before this one, where there is a readable one."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) and "resources" in found else None
-
-
 def other_per_mfma(mix: InstructionMix) -> float:
     """Instructions that are not MFMAs, per MFMA."""
     count = sum(mix.mfma.values())
     return round((mix.total - count) / count, 3) if count else 0.0
+
+
+def produce(
+    spec: Spec,
+    directory: Path,
+    emit: Collection[str] = DEFAULT_EMITS,
+    *,
+    cxx: str | None = None,
+    kittens: Path | None = None,
+) -> tuple[Build, dict[str, Path]]:
+    """Build `spec`, hold its figures against what was promised and write the outputs: the build and their paths.
+
+    What the HTML report shows of the spec alone is drawn while the compiler runs. Raises as `build` and `Build.check`.
+    """
+
+    def draw() -> Outline | None:
+        from tkgen.report import outline
+
+        return outline(spec) if "html" in emit else None
+
+    spec.check()
+    with ThreadPoolExecutor(1) as pool:
+        drawn = pool.submit(draw)
+        built = build(spec, cxx=cxx, kittens=kittens, log=directory / f"{spec.name}.log").check()
+        return built, built.write(directory, emit, drawn.result())
 
 
 def build(spec: Spec, *, cxx: str | None = None, kittens: Path | None = None, log: Path | None = None) -> Build:

@@ -192,7 +192,7 @@ def build(
     target: Target = None,
     emit: Annotated[
         str, typer.Option(help="Comma list of cpp, asm, hsaco, module, harness, report, html.")
-    ] = "cpp,asm,hsaco,report",
+    ] = "cpp,asm,hsaco,report,html",
     define: Defines = None,
     out: Out = Path("out"),
     jobs: Jobs = 1,
@@ -204,8 +204,8 @@ def build(
     roots: Roots = None,
     print_after: Annotated[list[Pass] | None, typer.Option(help="Print what a pass left.")] = None,
 ) -> None:
-    """Check specs, generate their C++, compile it and measure the machine code."""
-    from tkgen.build import EMITS
+    """Check specs, generate their C++, compile it, measure the machine code and write a report of it."""
+    from tkgen.build import EMITS, produce
 
     kinds = [e for e in emit.split(",") if e]
     for kind in kinds:
@@ -217,8 +217,7 @@ def build(
             spec = _load(path, define, target, roots)
             for stage in print_after or ():
                 _say(_after(spec, stage).rstrip("\n"))
-            built = spec.build(cxx=cxx, kittens=kittens, log=out / f"{spec.name}.log")
-            files = built.check().write(out, kinds)
+            built, files = produce(spec, out, kinds, cxx=cxx, kittens=kittens)
             _show(built.diagnostics)
         if not as_json:
             _say(_build_line(built))

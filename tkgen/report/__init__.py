@@ -7,7 +7,7 @@
 from tkgen.report.canvas import standalone
 from tkgen.report.diff import Diff, diff, render_diff, render_diff_html
 from tkgen.report.facts import Facts, facts, previous_report, to_json
-from tkgen.report.html import render_html, write_report
+from tkgen.report.html import Outline, outline, render_html, write_build, write_report
 from tkgen.report.prediction import Prediction, prediction
 from tkgen.report.svg import pictures
 from tkgen.report.terminal import print_facts, render_terminal
@@ -15,9 +15,11 @@ from tkgen.report.terminal import print_facts, render_terminal
 __all__ = [
     "Diff",
     "Facts",
+    "Outline",
     "Prediction",
     "diff",
     "facts",
+    "outline",
     "pictures",
     "prediction",
     "previous_report",
@@ -28,5 +30,6 @@ __all__ = [
     "render_terminal",
     "standalone",
     "to_json",
+    "write_build",
     "write_report",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from tkgen.report.order import BlockOrder, block_order
 from tkgen.report.ownership import Ownership, ownership
 from tkgen.report.prediction import Prediction
 from tkgen.report.pressure import Pressure, pressure
-from tkgen.report.texts import Rows, Texts, cpp_line, texts
+from tkgen.report.texts import Rows, Texts, cpp_line, texts, with_code
 from tkgen.toolchain.isa import Function, main_loop
 
 
@@ -88,26 +88,44 @@ class Facts:
 
 
 def facts(
-    subject: Build | Spec, prediction: Prediction | None = None, previous: Mapping[str, Any] | None = None
+    subject: Build | Spec,
+    prediction: Prediction | None = None,
+    previous: Mapping[str, Any] | None = None,
+    alone: Facts | None = None,
 ) -> Facts:
     """The facts of a build, or of a spec that was not compiled.
 
     `prediction` adds predicted cycles, where there are instructions to spend them; `previous` is the report.json of an
-    earlier build of the same kernel.
+    earlier build of the same kernel. `alone` are the facts of the build's spec, where they are known already.
     """
-    build = subject if isinstance(subject, Build) else None
-    spec = subject.spec if isinstance(subject, Build) else subject
-    program, target, plan = spec.program, spec.target, spec.plan
-    report = build.report() if build else {}
-    allotted = None
-    blocks_per_cu = estimate(plan, target).blocks_per_cu
-    if build:
-        r = build.resources
-        allotted, blocks_per_cu = max(r.total_vgpr, r.vgpr + r.agpr), build.occupancy.blocks_per_cu
-    function = build.function if build else None
-    rows = Rows(spec.kernel)
+    if isinstance(subject, Spec):
+        return _of_spec(subject)
+    spec, alone = subject.spec, alone or _of_spec(subject.spec)
+    plan, target, r = spec.plan, spec.target, subject.resources
+    function, rows, report = subject.function, Rows(spec.kernel), subject.report()
     waves = prediction.waves if prediction else ()
-    cycles = _cycles(spec.source, function, f"{spec.name}.cpp", waves) if function and waves else None
+    cycles = _cycles(spec.source, function, f"{spec.name}.cpp", waves) if waves else None
+    blocks_per_cu = subject.occupancy.blocks_per_cu
+    estimated = estimate(plan, target).blocks_per_cu
+    return replace(
+        alone,
+        compiler=f"{subject.compiler.kind.value} {subject.compiler.version}",
+        compiled=True,
+        texts=with_code(alone.texts, function, main_loop(function), _mean(waves)),
+        pipeline=pipeline(plan, rows.of, cycles) if cycles else alone.pipeline,
+        pressure=pressure(plan, target, max(r.total_vgpr, r.vgpr + r.agpr)),
+        order=alone.order if blocks_per_cu == estimated else block_order(spec.program, target, blocks_per_cu),
+        figures=figures(report),
+        mix=mix(report),
+        previous=figures(previous) if previous else (),
+        findings=tuple(_finding(d, rows) for d in subject.diagnostics),
+        prediction=prediction,
+    )
+
+
+def _of_spec(spec: Spec) -> Facts:
+    """What is known before anything is compiled."""
+    program, target, plan, rows = spec.program, spec.target, spec.plan, Rows(spec.kernel)
     return Facts(
         tkgen=__version__,
         kernel=spec.name,
@@ -115,24 +133,22 @@ def facts(
         target=target.name,
         architecture=target.architecture,
         product=target.product.name,
-        compiler=f"{build.compiler.kind.value} {build.compiler.version}" if build else "",
-        compiled=build is not None,
+        compiler="",
+        compiled=False,
         schedule=plan.chosen,
         problem=_problem(spec),
-        texts=texts(
-            spec.kernel, rows, spec.source, spec.name, function, main_loop(function) if function else None, _mean(waves)
-        ),
+        texts=texts(spec.kernel, rows, spec.source, spec.name),
         ownership=ownership(program),
-        pipeline=pipeline(plan, rows.of, cycles),
+        pipeline=pipeline(plan, rows.of),
         flow=flow(plan, rows.of),
-        pressure=pressure(plan, target, allotted),
+        pressure=pressure(plan, target, None),
         lds=lds_map(program, target),
-        order=block_order(program, target, blocks_per_cu),
-        figures=figures(report),
-        mix=mix(report),
-        previous=figures(previous) if previous else (),
-        findings=tuple(_finding(d, rows) for d in (build or spec).diagnostics),
-        prediction=prediction,
+        order=block_order(program, target, estimate(plan, target).blocks_per_cu),
+        figures=(),
+        mix=(),
+        previous=(),
+        findings=tuple(_finding(d, rows) for d in spec.diagnostics),
+        prediction=None,
     )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ from tkgen.api import Spec
 from tkgen.build import Build
 from tkgen.diagnostics.text import escape
 from tkgen.report import svg
-from tkgen.report.canvas import HATCH, style
+from tkgen.report.canvas import HATCH, safe, style
 from tkgen.report.facts import Facts, facts
 from tkgen.report.figures import Figure
-from tkgen.report.texts import IsaLine
+from tkgen.report.texts import IsaLine, SpecLine
 from tkgen.toolchain.files import write_atomic
 
 SECTIONS = (
@@ -69,8 +69,34 @@ def _name(subject: Build | Spec) -> str:
     return subject.spec.name if isinstance(subject, Build) else subject.name
 
 
-def render_html(kernels: Sequence[Facts]) -> str:
-    """The report of one or more kernels as HTML."""
+@dataclass(frozen=True)
+class Outline:
+    """What a report shows of a spec alone: its facts, and the pictures that no compiler changes."""
+
+    facts: Facts
+    pictures: Mapping[str, str]
+
+
+def outline(spec: Spec) -> Outline:
+    """The outline of a spec: `build` works it out while the compiler runs."""
+    environment().get_template("report.html.jinja")  # compiles it
+    found = facts(spec)
+    return Outline(found, svg.pictures(found, svg.OF_THE_SPEC))
+
+
+def write_build(build: Build, path: Path, previous: Mapping[str, Any] | None, drawn: Outline | None = None) -> None:
+    """Write the report of one build, without a prediction; `drawn` is the outline of its spec, if it is there."""
+    drawn = drawn or outline(build.spec)
+    found = facts(build, previous=previous, alone=drawn.facts)
+    write_atomic(path, render_html([found], [drawn.pictures]))
+
+
+def render_html(kernels: Sequence[Facts], drawn: Sequence[Mapping[str, str]] = ()) -> str:
+    """The report of one or more kernels as HTML; `drawn` are pictures of theirs that are there already."""
+    known = [*drawn, *({} for _ in kernels[len(drawn) :])]
+    pictures = [
+        {**k, **svg.pictures(f, [n for n in svg.PICTURES if n not in k])} for f, k in zip(kernels, known, strict=True)
+    ]
     script = _script(style("report.js"))
     return (
         environment()
@@ -82,7 +108,8 @@ def render_html(kernels: Sequence[Facts]) -> str:
             key=KEY,
             headline=[_headline(f) for f in kernels],
             longest=[_longest(f) for f in kernels],
-            pictures=[{name: Markup(text) for name, text in svg.pictures(f).items()} for f in kernels],
+            pictures=[{name: Markup(text) for name, text in p.items()} for p in pictures],
+            rows=[_rows(k, f) for k, f in enumerate(kernels)],
             beside=_beside(kernels),
             css=Markup(style_sheet()),
             hatch=Markup(HATCH),
@@ -104,7 +131,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=lambda value: escape(value) if type(value) is str else value,
     )
-    env.filters.update(spec_line=_spec_line, cpp_line=_cpp_line, isa_line=_isa_line, groupby_order=_grouped)
+    env.filters.update(groupby_order=_grouped)
     return env
 
 
@@ -156,31 +183,68 @@ def _longest(found: Facts) -> dict[str, float] | None:
 # ---------------------------------------------------------------- lines
 
 
-def _spec_line(line: str) -> Markup:
-    code, hash_, comment = line.expandtabs(4).partition("#")
-    return _markup(code) + (
-        Markup('<span class="c">{}</span>').format(_markup(hash_ + comment)) if hash_ else Markup("")
+def _rows(k: int, found: Facts) -> dict[str, Markup]:
+    """The lines of the three texts of kernel `k`, made here as there are thousands of them."""
+    texts, most = found.texts, _longest(found)
+    spec = [
+        _row(f"k{k}-spec-{n}", n, line.number, _code(line.text, "#"), label=_included(line), spec=(n,))
+        for n, line in enumerate(texts.spec, 1)
+    ]
+    cpp = [
+        _row(f"k{k}-cpp-{n}", n, n, _code(line.text, "//"), _bar(line.cycles, most, "cpp"), spec=line.spec, cpp=n)
+        for n, line in enumerate(texts.cpp, 1)
+    ]
+    isa = [
+        _row(
+            f"k{k}-isa-{n}", n, n, _instruction(line), _bar(line.cycles, most, "isa"), line.label,
+            texts.cpp[line.cpp - 1].spec if line.cpp else (), line.cpp, " in-loop" * line.loop, line.kind,
+        )
+        for n, line in enumerate(texts.isa)
+    ]  # fmt: skip
+    return {"spec": Markup("\n".join(spec)), "cpp": Markup("\n".join(cpp)), "isa": Markup("\n".join(isa))}
+
+
+def _row(
+    name: str, n: int, number: int, code: str, bar: str = "", label: str = "", spec: Sequence[int] = (), cpp: int = 0,
+    look: str = "", kind: str = "",
+) -> str:  # fmt: skip
+    """One line: `code` and `bar` are markup, everything else is text or a number."""
+    links = f' data-spec="{" ".join(map(str, spec))}"' if spec else ""
+    links += f' data-cpp="{cpp}"' if cpp else ""
+    links += f' data-kind="{kind}"' if kind else ""
+    head = f'<b class="label">{safe(label)}</b>' if label else ""
+    look += " block-start" if label else ""
+    return (
+        f'<div class="row{look}" role="option" aria-selected="false" id="{name}" data-n="{n}"{links}>'
+        f"<i>{number}</i>{bar}<code>{head}{code}</code></div>"
     )
 
 
-def _cpp_line(line: str) -> Markup:
-    found = re.search(r"(^|\s)//", line)
-    if not found:
-        return _markup(line.expandtabs(4))
-    return _markup(line[: found.start()].expandtabs(4)) + Markup('<span class="c">{}</span>').format(
-        _markup(line[found.start() :].expandtabs(4))
-    )
+def _included(line: SpecLine) -> str:
+    return f"{line.file}, included" if line.file and line.number == 1 else ""
 
 
-def _isa_line(line: IsaLine) -> Markup:
+def _bar(cycles: float | None, most: Mapping[str, float] | None, pane: str) -> str:
+    """The predicted cycles of a line, with a bar behind them; nothing where nothing is predicted."""
+    if most is None:
+        return ""
+    if cycles is None:
+        return "<s></s>"
+    return f'<s title="{cycles:.0f} cycles" style="--part:{cycles / most[pane]:.3f}">{cycles:.0f}</s>'
+
+
+def _code(line: str, sign: str) -> str:
+    """A line with its comment, which begins with `sign` at the start of a word."""
+    text = line.expandtabs(4)
+    at = text.find(sign)
+    while sign == "//" and at > 0 and not text[at - 1].isspace():
+        at = text.find(sign, at + 1)
+    return safe(text) if at < 0 else f'{safe(text[:at])}<span class="c">{safe(text[at:])}</span>'
+
+
+def _instruction(line: IsaLine) -> str:
     mnemonic, space, operands = line.text.partition(" ")
-    return Markup('<span class="m {}">{}</span>{}').format(
-        line.kind.replace(" ", "-"), _markup(mnemonic), _markup(space + operands)
-    )
-
-
-def _markup(text: str) -> Markup:
-    return Markup.escape(escape(text))
+    return f'<span class="m {line.kind.replace(" ", "-")}">{safe(mnemonic)}</span>{safe(space + operands)}'
 
 
 # ---------------------------------------------------------------- tables

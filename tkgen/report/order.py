@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tkgen.ir.types import Program
-from tkgen.remap import Remap, RemapCall, compose
+from tkgen.remap import RemapCall, compose
 from tkgen.remap.measure import panels
 from tkgen.targets import Target
 
@@ -58,10 +59,11 @@ def block_order(program: Program, target: Target, blocks_per_cu: int) -> BlockOr
     concurrent = min(product.compute_units * max(blocks_per_cu, 1), blocks, rows * cols)
     window = max(concurrent // product.xcds, 1)
     dealt = _dealt(program, rows * cols, blocks, product.xcds)
-    order = remap.order(rows, cols)
+    order, plain = remap.order(rows, cols), compose([])
     drawn = dealt if rows * cols <= MAX_TILES else []
-    plain = compose([])
-    reuse = [_reuse(r, rows, cols, dealt, window) for r in (remap, plain) if r is remap or str(plain) != str(remap)]
+    reuse = [_reuse(str(remap), order, dealt, window)]
+    if str(plain) != str(remap):
+        reuse.append(_reuse(str(plain), plain.order(rows, cols), dealt, window))
     return BlockOrder(
         remap=str(remap),
         grid=program.grid.name,
@@ -104,9 +106,8 @@ def _dealt(program: Program, tiles: int, blocks: int, xcds: int) -> list[tuple[i
     return [(index, index * steps // run % xcds) for _, index in begins]
 
 
-def _reuse(remap: Remap, rows: int, cols: int, dealt: list[tuple[int, int]], window: int) -> Reuse | None:
+def _reuse(name: str, order: Sequence[tuple[int, int]], dealt: list[tuple[int, int]], window: int) -> Reuse | None:
     """Panels of full windows of each XCD's tiles, on average; None where no XCD gets as many tiles."""
-    order = remap.order(rows, cols)
     on_xcd: dict[int, list[tuple[int, int]]] = {}
     for index, xcd in dealt:
         on_xcd.setdefault(xcd, []).append(order[index])
@@ -118,4 +119,4 @@ def _reuse(remap: Remap, rows: int, cols: int, dealt: list[tuple[int, int]], win
     if not counts:
         return None
     mean = sum(counts) / len(counts)
-    return Reuse(str(remap), round(mean, 2), round(2 * window / mean, 2))
+    return Reuse(name, round(mean, 2), round(2 * window / mean, 2))

@@ -25,8 +25,12 @@ TIME_COLOURS = (
 )  # fmt: skip
 
 
-def pictures(facts: Facts) -> dict[str, str]:
-    """Every picture of a kernel by name."""
+PICTURES = ("ownership", "pipeline", "dataflow", "registers", "lds", "swizzle", "order", "mix", "time")
+OF_THE_SPEC = ("ownership", "pipeline", "dataflow", "lds", "swizzle")  # as long as nothing is predicted
+
+
+def pictures(facts: Facts, names: Iterable[str] = PICTURES) -> dict[str, str]:
+    """The pictures of a kernel by name; that of the time only where it is predicted."""
     draw: dict[str, Callable[[Facts], str]] = {
         "ownership": ownership,
         "pipeline": pipeline,
@@ -38,7 +42,7 @@ def pictures(facts: Facts) -> dict[str, str]:
         "mix": mix,
         "time": time,
     }
-    return {name: function(facts) for name, function in draw.items() if name != "time" or facts.prediction}
+    return {name: draw[name](facts) for name in names if name != "time" or facts.prediction}
 
 
 # ---------------------------------------------------------------- ownership

@@ -7,8 +7,8 @@ a line. Other facts name spec lines by it too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import PurePath
 
 from tkgen.lower import Source
@@ -91,22 +91,29 @@ class Rows:
         return f"line {found.number}{f' of {found.file}' if found.file else ''}"
 
 
-def texts(
-    kernel: ast.Kernel, rows: Rows, source: Source, name: str, function: Function | None, loop: Loop | None,
-    cycles: Mapping[int, float],
-) -> Texts:  # fmt: skip
-    """The texts of the kernel called `name`; `loop` is the main loop of `function`.
-
-    `cycles` are predicted by the position of an instruction in `function`.
-    """
-    isa = tuple(_isa(function, loop, f"{name}.cpp", cycles)) if function else ()
+def texts(kernel: ast.Kernel, rows: Rows, source: Source, name: str) -> Texts:
+    """Spec and C++ of the kernel called `name`."""
     return Texts(
         spec_name=PurePath(kernel.span.file.name).name,
         spec=tuple(rows.lines),
         cpp_name=f"{name}.cpp",
-        cpp=tuple(_cpp(source, rows, _parameters(kernel, rows), isa)),
-        isa=isa,
+        cpp=tuple(_cpp(source, rows, _parameters(kernel, rows))),
+        isa=(),
     )
+
+
+def with_code(known: Texts, function: Function, loop: Loop | None, cycles: Mapping[int, float]) -> Texts:
+    """The texts with the instructions of `function`, whose main loop is `loop`.
+
+    `cycles` are predicted, by the position of an instruction in `function`.
+    """
+    isa = tuple(_isa(function, loop, known.cpp_name, cycles))
+    spent: dict[int, float] = {}
+    for line in isa:
+        if line.cycles is not None and line.cpp:
+            spent[line.cpp] = spent.get(line.cpp, 0.0) + line.cycles
+    cpp = tuple(replace(line, cycles=spent.get(i)) for i, line in enumerate(known.cpp, 1)) if spent else known.cpp
+    return replace(known, cpp=cpp, isa=isa)
 
 
 def _lines(text: str) -> Sequence[str]:
@@ -154,9 +161,7 @@ def _statements(node: object) -> Iterator[ast.Statement]:
             yield from _statements(getattr(node, field.name))
 
 
-def _cpp(
-    source: Source, rows: Rows, parameters: Mapping[int, Sequence[int]], isa: Iterable[IsaLine]
-) -> Iterator[CppLine]:
+def _cpp(source: Source, rows: Rows, parameters: Mapping[int, Sequence[int]]) -> Iterator[CppLine]:
     """Lines with their origin: the marked ones, the loop headers above them, and what follows a marked comment."""
     lines = source.text.split("\n")
     spec = [tuple(rows.row(o.file, o.line) for o in origins) for origins in source.origins]
@@ -171,13 +176,9 @@ def _cpp(
             spec[i] = heading
         else:
             heading = ()
-    spent: dict[int, float] = {}
-    for instruction in isa:
-        if instruction.cycles is not None and instruction.cpp:
-            spent[instruction.cpp] = spent.get(instruction.cpp, 0.0) + instruction.cycles
-    for number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
-        through = [p for row in spec[number - 1] for p in parameters.get(row, ())]
-        yield CppLine(line, tuple(dict.fromkeys([*spec[number - 1], *through])), spent.get(number))
+    for i, line in enumerate(lines if lines[-1] else lines[:-1]):
+        through = [p for row in spec[i] for p in parameters.get(row, ())]
+        yield CppLine(line, tuple(dict.fromkeys([*spec[i], *through])), None)
 
 
 def _isa(function: Function, loop: Loop | None, cpp_name: str, cycles: Mapping[int, float]) -> Iterator[IsaLine]:
@@ -200,6 +201,6 @@ def _isa(function: Function, loop: Loop | None, cpp_name: str, cycles: Mapping[i
 def cpp_line(instruction: Instruction, cpp_name: str) -> int:
     """The line of the generated file behind all inlined calls; 0 where the instruction has none there."""
     for place in reversed(instruction.sources):
-        if PurePath(place.file).name == cpp_name:
+        if place.file.rpartition("/")[2] == cpp_name:
             return place.line
     return 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,17 +91,22 @@ class Cache:
     def prune(self) -> None:
         """Drop leftovers of killed processes, then the entries used longest ago until the rest fits the limit."""
         entries = []
-        for folder in self.root.glob("[0-9a-f][0-9a-f]"):
-            remove_leftovers(folder)
-            for path in folder.glob("[0-9a-f]*"):
+        for folder in _listed(self.root):
+            if not re.fullmatch("[0-9a-f]{2}", folder.name):
+                continue
+            files = _listed(folder.path)
+            if any(f.name.startswith(".") for f in files):
+                remove_leftovers(Path(folder.path))
+            for file in files:
                 with contextlib.suppress(OSError):  # another process may remove it meanwhile
-                    stat = path.stat()
-                    entries.append((stat.st_mtime, stat.st_size, path))
+                    if not file.name.startswith("."):
+                        stat = file.stat()
+                        entries.append((stat.st_mtime, stat.st_size, file.path))
         total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
+        for _, size, path in sorted(entries) if total > self.limit_bytes else ():
             if total <= self.limit_bytes:
                 break
-            _remove(path)
+            _remove(Path(path))
             total -= size
 
     def _path(self, key: str) -> Path:
@@ -119,6 +125,15 @@ def _decode(data: bytes) -> dict[str, bytes] | None:
         return None
     entry = msgpack.unpackb(data[head:], raw=False)
     return {str(k): bytes(v) for k, v in entry.items()} if isinstance(entry, dict) else None
+
+
+def _listed(folder: Path | str) -> list[os.DirEntry[str]]:
+    """What is in a folder; nothing where it cannot be read. Every build lists the store, so without a Path for each."""
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
 
 
 def _remove(path: Path) -> None:
