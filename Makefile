@@ -54,7 +54,7 @@ bless: $(VENV)/.ready-dev regen
 	$(BIN)/python tests/sanitize/test_sanitize_pages.py
 	TKGEN_BLESS=1 $(BIN)/python -m pytest -q tests/docs/test_documentation.py
 
-# The documentation site, into site/; any web server, or a browser, shows it without a network.
+# The documentation site, into site/; a browser shows it, search included, from the folder or a server, without a network.
 docs: $(VENV)/.ready
 	$(BIN)/pip install -q -e '.[docs]'
 	$(BIN)/mkdocs build --strict -f docs/site/mkdocs.yml

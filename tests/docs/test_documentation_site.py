@@ -168,14 +168,16 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     chrome.quit()
 
 
-def test_search_works_without_a_network(browser: Any, address: str) -> None:
+@pytest.mark.parametrize("opened", ["from a server", "as a file"])
+def test_search_works_without_a_network(browser: Any, address: str, site: Path, opened: str) -> None:
     from selenium.webdriver.support.ui import WebDriverWait
 
-    browser.get(f"{address}/index.html?q=poison")
+    start = address if opened == "from a server" else site.as_uri()
+    browser.get(f"{start}/index.html?q=poison")
     found = WebDriverWait(browser, 60).until(
         lambda b: b.execute_script("return [...document.querySelectorAll('.md-search-result__link')].map(a => a.href)")
     )
     assert any("emulator.html" in link for link in found), found
     asked = browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
-    assert asked and all(name.startswith((address, "data:", "blob:")) for name in asked), asked
+    assert all(name.startswith((start, "data:", "blob:")) for name in asked), asked
     assert [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]] == []
