@@ -39,7 +39,8 @@ from tkgen.syntax import ast
 
 S = TypeVar("S")
 
-EPILOGUES = ("scale", "add", "bias", "relu", "gelu", "gelu_tanh", "silu")
+ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")  # functions of one element
+EPILOGUES = ("scale", "add", "bias", *ACTIVATIONS)
 GRIDS = ("linear", "persistent", "split_k", "stream_k")
 TAILS = ("masked", "clamped")
 ALLOWANCES = ("spills", "slow_reads", "low_occupancy")

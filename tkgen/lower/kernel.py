@@ -9,6 +9,7 @@ from pathlib import PurePath
 from urllib.parse import quote
 
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
+from tkgen.ir.resolve import ACTIVATIONS
 from tkgen.ir.types import BASE_TILE, Operand, Role, Tensor, Via
 from tkgen.lower.dialects import dialect, direct_loads
 from tkgen.lower.model import (
@@ -514,7 +515,7 @@ class _Lowering:
                     "variable": f"{step.function}_{number}",
                 }
             )
-            if step.function in ("relu", "gelu", "gelu_tanh", "silu"):
+            if step.function in ACTIVATIONS:
                 self.helpers.add(step.function)
             elif step.function == "bias":
                 self.helpers |= {"bias", "add_to_rows" if along_rows else "add_to_columns"}

@@ -9,12 +9,11 @@ from functools import cache
 
 import jinja2
 
+from tkgen.ir.resolve import ACTIVATIONS
 from tkgen.lower.kernel import kernel_model
 from tkgen.lower.model import KernelModel, Scope, Statement
 from tkgen.schedule import Plan
 from tkgen.source import SourceFile
-
-ACTIVATIONS = frozenset({"relu", "gelu", "gelu_tanh", "silu"})
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,8 @@ def _helpers(model: KernelModel) -> str:
     template = environment().get_template("helpers.jinja")
     return template.render(
         helpers=model.helpers,
-        activations=model.helpers & ACTIVATIONS,
-        exponential=model.helpers & (ACTIVATIONS - {"relu"}),
+        activations=model.helpers.intersection(ACTIVATIONS),
+        exponential=model.helpers.intersection(ACTIVATIONS) - {"relu"},
         masked=model.tail is not None,
         clamped=model.tail == "clamped",
         wide=model.wide,
