@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -153,7 +154,10 @@ def command(small: Path, out: Path, *more: str) -> list[str]:
 
 def test_a_killed_search_goes_on_where_it_was(small: Path, searched: Outcome, tmp_path: Path) -> None:
     journal = tmp_path / "trials.jsonl"
-    process = subprocess.Popen(command(small, tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = command(small, tmp_path, "-j", "2")
+    process = subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )  # fmt: skip
     deadline = time.monotonic() + 60
     while not journal.exists() or journal.read_bytes().count(b"\n") < 4:
         assert process.poll() is None and time.monotonic() < deadline
@@ -161,6 +165,10 @@ def test_a_killed_search_goes_on_where_it_was(small: Path, searched: Outcome, tm
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (tmp_path / "winner.tk").exists()
+    with pytest.raises(ProcessLookupError):  # the workers end as well, and write nothing more
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
     kept = journal.read_text().rpartition("\n")[0].split("\n")
     with journal.open("a") as file:
         file.write('{"spec": "half of a li')

@@ -6,9 +6,11 @@ import logging
 import multiprocessing
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.connection import wait
 from typing import ParamSpec, TypeVar
 
 from tkgen.tune.errors import MissingPackage, TuneError
@@ -86,6 +88,19 @@ def _reach(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=10).close()
 
 
+def _end_with_parent() -> None:
+    """In a worker: end when the search is killed, instead of waiting for its next task for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    sentinel = parent.sentinel
+
+    def watch() -> None:
+        wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 @contextmanager
 def executor(kind: str, jobs: int) -> Iterator[Executor]:
     """An executor of `jobs` workers; with one job and no cluster, this process itself.
@@ -103,7 +118,7 @@ def executor(kind: str, jobs: int) -> Iterator[Executor]:
         # Workers fork from a small server that has read the modules once; this process may have threads.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["tkgen.tune.evaluate", "tkgen.predict", "tkgen.run"])
-        pool = ProcessPoolExecutor(jobs, mp_context=context)
+        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent)
     try:
         yield pool
     finally:
