@@ -279,7 +279,7 @@ def test_hover_shows_what_was_derived(editor: Editor) -> None:
 def test_hover_in_a_schedule_shows_epochs(editor: Editor) -> None:
     text = (ROOT / "specs" / "ping_pong.tk").read_text()
     uri = editor.open("ping_pong.tk", text)
-    line = line_of(text, "cluster read A(*; 3)")
+    line = line_of(text, "cluster read A(*; 2..3)")
     assert "epoch 4 of 8" in editor.hover(uri, line, 6)
     assert "LDS to register tiles" in editor.hover(uri, line, 13)
     assert "1 barrier behind" in editor.hover(uri, line_of(text, "phase"), 4)
@@ -412,6 +412,25 @@ def test_rename_is_refused_with_a_reason(editor: Editor, included: tuple[str, st
 
 
 # ---------------------------------------------------------------- encodings, sizes, life
+
+
+def test_a_refusal_is_an_answer_and_no_line_of_the_log(tmp_path: Path) -> None:
+    """Clients need not read the server's standard error: a pipe that fills up would stop it."""
+    editor = Editor(tmp_path)
+    uri = editor.open("quiet.tk", SPEC)
+    params = lsp.RenameParams(position=lsp.Position(0, 0), text_document=lsp.TextDocumentIdentifier(uri), new_name="Q")
+    for _ in range(3):
+        with pytest.raises(JsonRpcException, match="no name here"):
+            editor.run(editor.client.text_document_rename_async(params))
+    process = editor.client._server
+    assert editor.stop() == 0
+    assert process.stderr._buffer == b""  # type: ignore[union-attr]
+
+
+def test_the_server_ends_while_its_first_analysis_begins(tmp_path: Path) -> None:
+    editor = Editor(tmp_path)
+    editor.open("brief.tk", SPEC)
+    assert editor.stop() == 0
 
 
 def test_columns_are_counted_as_the_client_counts(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ Everything else is read from the text at once.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -378,9 +379,15 @@ def create_server() -> TkServer:
     return server
 
 
+def _unexpected(record: logging.LogRecord) -> bool:
+    """Whether a message is worth the log: a request refused with a reason is an answer, no failure."""
+    return not (record.exc_info and isinstance(record.exc_info[1], JsonRpcException))
+
+
 def main(tcp: bool = False, host: str = "127.0.0.1", port: int = 2087) -> None:
     """Serve one client: over standard input and output, or over TCP."""
     server = create_server()
+    logging.getLogger("pygls.protocol.json_rpc").addFilter(_unexpected)
     if tcp:
         server.start_tcp(host, port)
     else:

@@ -11,7 +11,8 @@ import os
 import sys
 import threading
 import time
-from multiprocessing.pool import Pool
+from multiprocessing.pool import AsyncResult, Pool
+from typing import Any
 
 from tkgen.lsp.analysis import Analysis, Request, analyze
 
@@ -29,30 +30,54 @@ class Worker:
     def __init__(self, deadline: float) -> None:
         self.deadline = deadline
         self._pool: Pool | None = None
+        self._closed = False
+        self._lock = threading.Lock()  # of the two above
 
     def analyze(self, request: Request) -> Analysis:
-        """As `analysis.analyze`. Raises AnalysisError past the deadline or where tkgen itself failed."""
+        """As `analysis.analyze`. Raises AnalysisError past the deadline, when closed, or where tkgen itself failed."""
         try:
-            if self._pool is None:
-                self._pool = multiprocessing.get_context("spawn").Pool(1, _prepare)
-                self._pool.apply(_ready)  # the deadline is for the analysis, not for starting Python
-            pool = self._pool
+            pool = self._started()
             pending = pool.apply_async(analyze, (request,))
-            end = time.monotonic() + self.deadline
-            while self._pool is pool and time.monotonic() < end:
-                pending.wait(POLL)
-                if pending.ready():
-                    return pending.get()
+            if self._done(pending, self.deadline):
+                return pending.get()
+        except AnalysisError:
+            raise
         except Exception as error:
             raise AnalysisError(
                 f"tkgen failed on this spec, please report it: {type(error).__name__}: {error}"
             ) from error
-        self.close()
+        self._stop()
         raise AnalysisError(f"this spec was not analysed within {self.deadline:g} s: is a size too large?")
 
+    def _started(self) -> Pool:
+        """The process, running: the deadline is for the analysis, not for starting Python."""
+        with self._lock:
+            if self._closed:
+                raise AnalysisError("the server ends")
+            if self._pool is not None:
+                return self._pool
+            pool = self._pool = multiprocessing.get_context("spawn").Pool(1, _prepare)
+        if not self._done(pool.apply_async(_ready), float("inf")):
+            raise AnalysisError("the server ends")
+        return pool
+
+    def _done(self, pending: AsyncResult[Any], seconds: float) -> bool:
+        """Wait for a result; False where it does not come in time, or the worker is closed meanwhile."""
+        end = time.monotonic() + seconds
+        while not self._closed and time.monotonic() < end:
+            pending.wait(POLL)
+            if pending.ready():
+                return True
+        return False
+
     def close(self) -> None:
-        """Stop the process, whatever it is doing."""
-        pool, self._pool = self._pool, None
+        """Stop the process for good, whatever it is doing."""
+        self._closed = True
+        self._stop()
+
+    def _stop(self) -> None:
+        with self._lock:
+            pool, self._pool = self._pool, None
         if pool is not None:
             pool.terminate()
             pool.join()
