@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tkgen.checks.registers import estimate, pieces, waves_per_simd
-from tkgen.ir.ops import Action
+from tkgen.ir.ops import CONTROL, Action
 from tkgen.ir.types import WAVE_LANES, Program
 from tkgen.report.lanes import EPILOGUE, NEXT, lane_events
 from tkgen.schedule import Plan
@@ -19,7 +19,6 @@ from tkgen.targets import Target
 
 REGISTER_BYTES = 4 * WAVE_LANES  # one VGPR of a wave
 REGISTERS_PER_PIECE = 4  # of 16 bytes per lane
-CONTROL = frozenset({Action.BARRIER, Action.WAIT, Action.PRIORITY, Action.FENCE})
 
 Tile = tuple[str, str, int, int, int]  # (sort, operand, fragment, step, slice)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
-from tkgen.ir.ops import Action, Body, Op
+from tkgen.ir.ops import CONTROL, Action, Body, Op
 from tkgen.ir.types import Program, Role
 from tkgen.source import Span
 from tkgen.syntax import ast
@@ -67,7 +67,7 @@ def merged(program: Program, bodies: tuple[Body, ...]) -> list[tuple[str, Op]]:
                 segments.append([])
             if op.action is Action.BARRIER:
                 index += 1
-            elif op.action not in (Action.WAIT, Action.PRIORITY, Action.FENCE):
+            elif op.action not in CONTROL:
                 segments[index].append((body.role, op))
     return [pair for segment in segments for pair in segment]
 

@@ -15,11 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 
-from tkgen.ir.ops import Action, Body, Op, Placed, Step, WaveProgram
+from tkgen.ir.ops import CONTROL, Action, Body, Op, Placed, Step, WaveProgram
 from tkgen.ir.types import Program
 from tkgen.schedule.epochs import global_instructions
-
-CONTROL = frozenset({Action.BARRIER, Action.WAIT, Action.PRIORITY, Action.FENCE})
 
 
 @dataclass(frozen=True)
