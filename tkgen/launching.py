@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tkgen.api import Spec, load
-from tkgen.emulate import interleavings
+from tkgen.emulate import EmulateError, interleavings
 from tkgen.regression import size_cases
 from tkgen.run import TORCH, Comparison, compare, random_inputs, reference, scalar_values, sizes
+from tkgen.run import SizeError as SizeError
 from tkgen.run import run as emulate_once
 from tkgen.syntax import ast
 from tkgen.toolchain.compiler import ToolchainError
@@ -97,7 +98,8 @@ def run_spec(
 
     Raises:
         SpecError: the spec is wrong, or its sizes are.
-        ToolchainError: nothing here compiles it, or there is no GPU to run it on.
+        SizeError: a dynamic dimension has no size, or one that the kernel cannot do.
+        ToolchainError: nothing here compiles or emulates it, or there is no GPU to run it on.
     """
     static, extents = split_defines(path, defines, target, roots)
     spec = load(path, static, target, roots).check()
@@ -108,7 +110,7 @@ def run_spec(
     for order in interleavings(schedules):
         try:
             tried = emulate_once(build, extents=extents, seed=seed, order=order, workers=workers)
-        except ValueError as error:
+        except EmulateError as error:
             raise ToolchainError(str(error)) from error
         findings = tuple(str(f) for f in tried.outcome.findings)
         rows.append(Row(spec.name, tried.sizes, str(order), tried.comparison, findings, tried.outcome.instructions))

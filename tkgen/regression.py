@@ -20,6 +20,7 @@ from tkgen.api import Spec, load
 from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.render import render_text
+from tkgen.emulate import EmulateError
 from tkgen.toolchain.compiler import ToolchainError
 
 TERM = re.compile(r"(?P<name>[a-z/]+) (?P<sign><= )?(?P<value>\d+)")
@@ -124,7 +125,7 @@ def test_spec(
             failure = work() or ""  # type: ignore[operator]
         except SpecError as error:
             failure = render_text(error.diagnostics)
-        except (ToolchainError, ValueError) as error:
+        except (ToolchainError, EmulateError, ValueError) as error:
             failure = str(error)
         results.append(Result(path.stem, case, failure, time.perf_counter() - start))
 
@@ -147,7 +148,9 @@ def test_spec(
 
 def _source(spec: Spec, generated: Path) -> str:
     golden = generated / spec.target.name / f"{spec.path.stem}.cpp"
-    if golden.exists() and golden.read_text(encoding="utf-8") != spec.source.text:
+    if not golden.exists():
+        return f"there is no {golden} to compare with; `tkgen regen` writes it"
+    if golden.read_text(encoding="utf-8") != spec.source.text:
         return f"the generated source differs from {golden}; `tkgen regen` rewrites it"
     return ""
 

@@ -27,6 +27,10 @@ UNIT_ROUNDOFF = {DType.BF16: 2.0**-8, DType.F16: 2.0**-11, DType.F32: 2.0**-24}
 ACTIVATION_ERROR = 1e-6  # relative and absolute, of v_exp_f32, v_rcp_f32 and the erf polynomial together
 
 
+class SizeError(ValueError):
+    """A size or a scalar argument is missing, or is one that the kernel cannot do."""
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A result against its reference: errors are absolute, `wrong` counts elements beyond their own bound."""
@@ -63,13 +67,13 @@ def sizes(program: Program, given: Mapping[str, int] | None = None) -> dict[str,
     """Every dimension's size: the spec's own, or `given` for dynamic ones.
 
     Raises:
-        ValueError: a dynamic dimension without a size, or a size the kernel cannot do.
+        SizeError: a dynamic dimension without a size, or a size the kernel cannot do.
     """
     found = {}
     for dim in program.dims:
         size = dim.size if dim.size is not None else (given or {}).get(dim.name)
         if size is None:
-            raise ValueError(f"{dim.name} is dynamic: give its size")
+            raise SizeError(f"{dim.name} is dynamic: give its size")
         found[dim.name] = size
     return found
 
@@ -142,12 +146,12 @@ def compare(result: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor) -
 
 
 def scalar_values(program: Program, given: Mapping[str, float] | None = None) -> dict[str, float]:
-    """A value for every scalar argument: given, or its default. Raises ValueError where neither is there."""
+    """A value for every scalar argument: given, or its default. Raises SizeError where neither is there."""
     values = {}
     for scalar in program.scalars:
         value = (given or {}).get(scalar.name, scalar.default)
         if value is None:
-            raise ValueError(f"scalar {scalar.name} has no default: give it a value")
+            raise SizeError(f"scalar {scalar.name} has no default: give it a value")
         values[scalar.name] = float(value)
     return values
 
@@ -181,16 +185,16 @@ def grid(program: Program, extents: Mapping[str, int]) -> tuple[int, int, int]:
 
 
 def check_sizes(program: Program, unroll: int, tail_iterations: int, extents: Mapping[str, int]) -> None:
-    """What the generated host code checks for dynamic sizes. Raises ValueError naming the requirement."""
+    """What the generated host code checks for dynamic sizes. Raises SizeError naming the requirement."""
     for dim, multiple in ((program.m, program.block[0]), (program.n, program.block[1])):
         if dim.size is None and program.tail is None and extents[dim.name] % multiple:
-            raise ValueError(f"{program.name}: {dim.name} must be a multiple of {multiple}")
+            raise SizeError(f"{program.name}: {dim.name} must be a multiple of {multiple}")
     if program.k.size is None:
         k, step = extents[program.k.name], program.block[2]
         if (program.tail != "masked" and k % (step * unroll)) or -(-k // step) % unroll:
-            raise ValueError(f"{program.name}: {program.k.name} must be a multiple of {step * unroll}")
+            raise SizeError(f"{program.name}: {program.k.name} must be a multiple of {step * unroll}")
         if -(-k // step) < tail_iterations:
-            raise ValueError(f"{program.name}: {program.k.name} must make at least {tail_iterations} steps of {step}")
+            raise SizeError(f"{program.name}: {program.k.name} must make at least {tail_iterations} steps of {step}")
 
 
 def emulate(
@@ -238,7 +242,7 @@ def run(
     watch: bool = True,
     workers: int = 1,
 ) -> Run:
-    """Random inputs, one launch, one comparison. Raises ValueError for sizes the kernel cannot do."""
+    """Random inputs, one launch, one comparison. Raises SizeError for sizes the kernel cannot do."""
     program = build.spec.program
     shape = sizes(program, extents)
     values = scalar_values(program, scalars)

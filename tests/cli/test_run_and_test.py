@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from tkgen import testing
 from tkgen.cli import app
+from tkgen.emulate import native
 from tkgen.regression import Expectation, expectations
 
 ROOT = Path(__file__).parents[2]
@@ -39,9 +40,9 @@ def test_run_gives_dynamic_sizes_to_the_launch_and_refuses_wrong_ones() -> None:
     spec = str(SPECS / "dynamic_sizes.tk")
     assert tkgen("run", spec, "-D", "M=256 N=128 K=192").exit_code == 0
     wrong = tkgen("run", spec, "-D", "M=100 N=128 K=192")
-    assert wrong.exit_code != 0 and "M must be a multiple of" in wrong.output
+    assert wrong.exit_code == 2 and "M must be a multiple of" in wrong.output
     missing = tkgen("run", spec, "-D", "M=256")
-    assert missing.exit_code != 0 and "is dynamic: give its size" in missing.output
+    assert missing.exit_code == 2 and "is dynamic: give its size" in missing.output
 
 
 def test_run_on_a_gpu_says_that_there_is_none() -> None:
@@ -71,6 +72,27 @@ def test_test_names_what_fails(tmp_path: Path) -> None:
     result = tkgen("test", str(spec), "--schedules", "1", "--generated", str(tmp_path / "generated"))
     assert result.exit_code == 1
     assert "waves is 4, expected 5" in result.output and "tkgen regen" in result.output and "2 failed" in result.output
+
+
+def test_test_insists_on_the_golden_source_it_was_told_of(tmp_path: Path) -> None:
+    spec = str(SPECS / "one_wave.tk")
+    assert tkgen("test", spec, "--generated", str(tmp_path / "nowhere")).exit_code == 2
+    result = tkgen("test", spec, "--schedules", "1", "--generated", str(tmp_path))
+    assert result.exit_code == 1 and "1 failed" in result.output and "`tkgen regen` writes it" in result.output
+
+
+@pytest.mark.parametrize("command", ["run", "test", "sanitize"])
+def test_without_a_host_compiler_the_emulator_says_so(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TKGEN_HOST_CXX", "/bin/false")
+    monkeypatch.setenv("TKGEN_CACHE", str(tmp_path))
+    native.core.cache_clear()
+    try:
+        result = tkgen(command, str(SPECS / "one_wave.tk"))
+    finally:
+        native.core.cache_clear()
+    assert result.exit_code == 3 and "compiling the emulator's core with /bin/false failed" in result.output
 
 
 def test_expect_lines() -> None:

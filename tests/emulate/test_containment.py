@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.emulate import frame
-from tkgen.emulate import Buffer, CodeObject, EmulateError, Kind, Policy, launch, load
+from tkgen.emulate import Buffer, Bytes, CodeObject, EmulateError, Kind, Policy, launch, load
 
 WORDS = np.arange(512, dtype=np.uint32)
 
@@ -296,6 +296,54 @@ def test_broken_files(assemble):
             code.line(code.text[0])
         except EmulateError:
             pass
+
+
+def survives(data: bytes) -> None:
+    """Loads, runs a little and shows what it found, or raises EmulateError."""
+    try:
+        code = load(data)
+        kernel = code.kernels[0] if code.kernels else code.kernel()
+        args = [Buffer(WORDS.copy()) if a.size == 8 else Bytes(bytes(a.size), 1) for a in kernel.explicit_arguments]
+        outcome = launch(code, kernel=kernel.name, grid=(1, 1, 1), block=(64, 1, 1), args=args, budget=2000, watch=True)
+        assert all(str(f) for f in outcome.findings)
+        code.line(code.text[0])
+    except EmulateError:
+        pass
+
+
+def test_strings_that_do_not_end(build):
+    """Each section in turn is said to stand at the last byte of the file."""
+    data = build("gemm.cpp").read_bytes() + b"x"
+    table, entry = struct.unpack_from("<Q", data, 40)[0], 64
+    for number in range(struct.unpack_from("<H", data, 60)[0]):
+        broken = bytearray(data)
+        struct.pack_into("<Q", broken, table + entry * number + 24, len(data) - 1)
+        survives(bytes(broken))
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1500, marks=pytest.mark.slow)])
+def test_mutated_files(build, count):
+    """Bytes, words and runs of a real code object changed: headers, tables, metadata, debug information, code."""
+    data = build("gemm.cpp").read_bytes()
+    extremes = [0, 1, 4096, 1 << 31, 1 << 32, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, len(data)]
+    for seed in range(count):
+        rng = random.Random(seed)
+        broken = bytearray(data)
+        for _ in range(rng.choice([1, 1, 2, 8, 32])):
+            if len(broken) < 64:
+                break
+            at = rng.randrange(min(rng.choice([600, 4000, 1 << 30]), len(broken)))
+            match rng.randrange(4):
+                case 0:
+                    broken[at] = rng.randrange(256)
+                case 1:
+                    struct.pack_into("<Q", broken, min(at // 8 * 8, len(broken) - 8), rng.choice(extremes))
+                case 2:
+                    start, length = rng.randrange(len(broken)), rng.randrange(1, 800)
+                    broken[at : at + length] = broken[start : start + length]
+                case 3:
+                    del broken[max(at, 64) :]
+        survives(bytes(broken))
 
 
 def test_missing_file(tmp_path):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
@@ -175,3 +180,21 @@ def test_results_are_the_same_for_any_number_of_workers(assemble):
         out = np.zeros((16, 64), dtype=np.uint32)
         launch(path, grid=(16, 1, 1), block=(64, 1, 1), args=[Buffer(out), Buffer(out)][::-1], workers=workers)
         np.testing.assert_array_equal(out, np.arange(16)[:, None].repeat(64, 1))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupt_ends_the_run(assemble, workers):
+    """Ctrl-C while the core runs: its threads stop soon, and the interrupt goes on."""
+    path = assemble(frame.kernel(".Lloop:\n  s_branch .Lloop\n"))
+    code = (
+        "import numpy as np\nfrom tkgen.emulate import Buffer, launch, native\n"
+        "native.core()\nprint('ready', flush=True)\n"
+        "args = [Buffer(np.zeros(64, np.uint32)), Buffer(np.zeros(64, np.uint32))]\n"
+        f"launch({str(path)!r}, grid=(8, 1, 1), block=(64, 1, 1), args=args, budget=1 << 60, workers={workers})\n"
+    )
+    python = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert python.stdout.readline() == "ready\n"
+    time.sleep(0.5)  # into the loop, which has no end of its own
+    python.send_signal(signal.SIGINT)
+    _, errors = python.communicate(timeout=120)
+    assert python.returncode != 0 and "KeyboardInterrupt" in errors

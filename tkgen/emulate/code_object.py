@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgpack
 from elftools.common.exceptions import DWARFError, ELFError
+from elftools.construct.core import ConstructError
 from elftools.elf.elffile import ELFFile
 
 from tkgen.emulate.decode import Program, decode
@@ -40,6 +41,7 @@ _MAX_KERNARG: Final = 1 << 16
 _BROKEN: Final = (
     ELFError,
     DWARFError,
+    ConstructError,
     struct.error,
     LookupError,
     ValueError,

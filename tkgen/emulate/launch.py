@@ -88,8 +88,14 @@ def launch(
     if any(not 0 <= b < total for b in ids):
         raise EmulateError(f"the grid has blocks 0..{total - 1}")
     workers = max(1, min(workers, len(ids)))
+    cancel = ctypes.c_int32(0)
+    record.cancel = ctypes.addressof(cancel)
     with ThreadPoolExecutor(workers) as pool:
-        parts = list(pool.map(lambda i: _run(record, ids[i::workers]), range(workers)))
+        try:
+            parts = list(pool.map(lambda i: _run(record, ids[i::workers]), range(workers)))
+        except BaseException:  # an interrupt, above all: the pool waits for its threads
+            cancel.value = 1
+            raise
     return collect(guest, parts)
 
 

@@ -80,6 +80,7 @@ class Launch(ctypes.Structure):
         ("mode", u32),
         ("trace_wave", i32),
         ("trace_lanes", u32),
+        ("cancel", ptr),
     )
 
 

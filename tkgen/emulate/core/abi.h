@@ -63,6 +63,7 @@ struct TkLaunch {
   uint32_t mode;             // initial MODE register
   int32_t trace_wave;        // -1: none; -2: all waves
   uint32_t trace_lanes;      // also per-lane addresses
+  const volatile int32_t* cancel;  // not 0: stop soon
 };
 
 struct TkParty {  // one dynamic instruction

@@ -276,6 +276,10 @@ Wave* Engine::choose(uint64_t& quantum) {
 
 void Engine::schedule() {
   while (!stopped) {
+    if (*launch.cancel) {
+      stopped = true;
+      return;
+    }
     uint64_t quantum = 0;
     Wave* w = choose(quantum);
     if (!w) {
