@@ -250,10 +250,15 @@ def _each(work: Callable[[Path], list[object]], paths: list[Path], jobs: int, wh
     with Progress(console=Console(stderr=True), transient=True, disable=not show) as progress:
         task = progress.add_task(what, total=len(paths))
         with ThreadPoolExecutor(jobs) as pool:
-            for found, code in pool.map(guarded, paths):
-                results += found
-                worst = max(worst, code)
-                progress.advance(task)
+            try:
+                # One at a time stays on the main thread, where an interrupt arrives.
+                for found, code in map(guarded, paths) if jobs == 1 else pool.map(guarded, paths):
+                    results += found
+                    worst = max(worst, code)
+                    progress.advance(task)
+            except KeyboardInterrupt:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     return results, worst
 
 
@@ -621,6 +626,16 @@ def predict(
 # ---------------------------------------------------------------- running
 
 
+def _emulator(as_json: bool) -> None:
+    """Make sure that the emulator can run here."""
+    from tkgen.emulate import EmulateError, native
+
+    try:
+        native.core()
+    except EmulateError as error:
+        _fail(str(error), TOOLCHAIN, as_json)
+
+
 @app.command()
 def run(
     specs: Specs,
@@ -629,7 +644,7 @@ def run(
     seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
     schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try.")] = 1,
     device: Annotated[str, typer.Option(help="`emulator`, or `gpu` through the built module.")] = "emulator",
-    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Processes that share the blocks.")] = 1,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks.")] = 1,
     as_json: Json = False,
     cxx: Cxx = None,
     roots: Roots = None,
@@ -639,11 +654,18 @@ def run(
 
     if device not in ("emulator", "gpu"):
         raise typer.BadParameter("--device is `emulator` or `gpu`")
+    if device == "emulator":
+        _emulator(as_json)
     wrong = []
 
     def one(path: Path) -> list[object]:
-        with _reported():
-            rows = launching.run_spec(path, _defines(define), target, roots or (), device, seed, schedules, jobs, cxx)
+        try:
+            with _reported():
+                rows = launching.run_spec(
+                    path, _defines(define), target, roots or (), device, seed, schedules, jobs, cxx
+                )
+        except launching.SizeError as error:
+            _fail(str(error), USAGE)
         for row in rows:
             wrong.extend([] if row.ok else [row])
             if not as_json:
@@ -673,6 +695,9 @@ def test(
     from tkgen import regression
     from tkgen.toolchain.files import write_atomic
 
+    _emulator(as_json)
+    if generated is not None and not generated.is_dir():
+        raise typer.BadParameter(f"no folder {generated}", param_hint="--generated")
     results: list[regression.Result] = []
 
     def one(path: Path) -> list[object]:
@@ -729,14 +754,11 @@ def sanitize(
 ) -> None:
     """Run any gfx9 kernel under the race referee: races, waits, bounds, barriers, half-loaded tiles."""
     from tkgen import sanitize as referee
-    from tkgen.emulate import EmulateError, native
+    from tkgen.emulate import EmulateError
 
     how = Format.JSON if as_json else how
     as_json = how is Format.JSON
-    try:
-        native.core()
-    except EmulateError as error:
-        _fail(str(error), TOOLCHAIN, as_json)
+    _emulator(as_json)
     macros = dict(word.partition("=")[::2] for value in define or () for word in value.split())
     request = referee.Request(
         file, grid, block, lds, kernel, arg or (), args_from, target, macros, include or (), kittens, cxx, seed
