@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from report_specs import spec_of
 from test_report_html import hostile
 
-from tkgen.report import Facts, render_html
+from tkgen.report import Facts, Prediction, facts, render_html
+from tkgen.report.figures import Figure
+from tkgen.report.prediction import Part
+
+PREDICTED = tuple(Figure(f"predict.{name}", name, 1.5, "", 0, "") for name in ("time", "tflops", "peak"))
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +167,22 @@ def test_an_operation_shows_its_dependencies(page: Any, eight_wave_facts: Facts)
     assert count(page, "#k0 [data-picture=dataflow] .node.lit") == 2
 
 
+def test_operations_by_keyboard(page: Any, eight_wave_facts: Facts) -> None:
+    ops = [op for op in eight_wave_facts.pipeline.lanes[0].ops if op.node >= 0]
+    keys(page, "#k0 [data-picture=pipeline]", *["ARROW_RIGHT"] * len(ops))
+    assert find(page, "#k0 .op-status").text.startswith(ops[-1].text)
+    inside = page.execute_script(
+        "const p = document.querySelector('#k0 [data-picture=pipeline]').getBoundingClientRect();"
+        "const o = document.querySelector('#k0 .op.at').getBoundingClientRect();"
+        "return o.left >= p.left && o.left < p.right"
+    )
+    assert inside and count(page, "#k0 .links tr.hit") > 0
+    keys(page, "#k0 [data-picture=pipeline]", "ENTER")
+    assert find(page, "#k0 [data-pane=spec] .hit").get_attribute("data-n") == str(ops[-1].line)
+    keys(page, "#k0 [data-picture=pipeline]", "ESCAPE")
+    assert count(page, "#k0 .op.at") == 0
+
+
 def test_an_operation_leads_to_its_line(page: Any, eight_wave_facts: Facts) -> None:
     selector = f"#k0 [data-picture=pipeline] [data-line='{accumulate(eight_wave_facts)}']"
     page.execute_script(
@@ -203,6 +225,39 @@ def test_tiles_in_flight(page: Any, eight_wave_facts: Facts) -> None:
     )
     assert outline() != first
     assert find(page, "#k0 output").text.endswith(f"of {len(eight_wave_facts.order.sequence)}")
+
+
+OVERLAPS = """
+const found = [];
+for (const svg of document.querySelectorAll('#k0 .picture svg')) {
+  const frame = svg.getBoundingClientRect();
+  const boxes = [...svg.querySelectorAll('text')].map((t) => [t, t.getBoundingClientRect()]).filter(([, b]) => b.width);
+  boxes.forEach(([t, b], i) => {
+    const cut = b.left < frame.left - 1 || b.right > frame.right + 1 || b.bottom > frame.bottom + 1;
+    if (cut) found.push('cut: ' + t.textContent);
+    for (const [u, c] of boxes.slice(i + 1)) {
+      if (t.hasAttribute('transform') || u.hasAttribute('transform')) continue;  // slanted: the boxes say nothing
+      const x = Math.min(b.right, c.right) - Math.max(b.left, c.left);
+      const y = Math.min(b.bottom, c.bottom) - Math.max(b.top, c.top);
+      if (x > 2 && y > 4) found.push(t.textContent + ' / ' + u.textContent);
+    }
+  });
+}
+return found;
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["producer_consumer_4p8c", "hk_12c4p_3", "split_k", "persistent", "ping_pong", "one_wave"]
+)
+def test_labels_neither_overlap_nor_are_cut(browser: Any, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "labels.html"
+    found = facts(spec_of(name))
+    part = Part("multiplying", 100.0, 0.5), Part("LDS", 50.0, 0.3), Part("tail", None, 0.2)
+    path.write_text(render_html([replace(found, prediction=Prediction("a model", PREDICTED, "LDS", part))]))
+    browser.set_window_size(1280, 900)
+    browser.get(path.as_uri())
+    assert browser.execute_script(OVERLAPS) == []
 
 
 @pytest.mark.parametrize("width", [1280, 600])

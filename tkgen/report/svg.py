@@ -56,7 +56,8 @@ def ownership(facts: Facts) -> str:
     rows, cols = own.grid
     depth = 150.0
     left, top = 24 + depth + 18, 30 + depth + 18
-    c = Canvas(left + cols * unit + 20, top + rows * unit + 42, f"Who owns what in a block of {facts.kernel}")
+    width = left + max(cols * unit, cols * unit / 2 + 120) + 20  # the words below are wider than a single tile
+    c = Canvas(width, top + rows * unit + 42, f"Who owns what in a block of {facts.kernel}")
     _operand(c, own.a, 24, top, depth, rows * unit, along_rows=True)
     _operand(c, own.b, left, 30, cols * unit, depth, along_rows=False)
     for f in own.fragments:

@@ -217,6 +217,30 @@
         if (op && !place.classList.contains("drag")) jump(+op.dataset.line);
       });
     });
+    /* the same by keyboard: the arrows walk through the operations of the lanes */
+    const status = kernel.querySelector(".op-status");
+    const ops = all(lanes, ".op[data-node]");
+    let at = -1;
+    const walk = (to) => {
+      ops[at]?.classList.remove("at");
+      at = to;
+      const op = ops[at];
+      op?.classList.add("at");
+      light(op ? touches(op.dataset.node) : null);
+      status.textContent = op?.querySelector("title").textContent ?? "";
+      if (!op) return;
+      const box = op.getBoundingClientRect();
+      const frame = lanes.getBoundingClientRect();
+      if (box.left < frame.left || box.right > frame.right) lanes.scrollLeft += box.left - frame.left - frame.width / 3;
+    };
+    lanes.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (step) walk(Math.min(Math.max(at + step, 0), ops.length - 1));
+      else if (event.key === "Enter" && ops[at]?.dataset.line) jump(+ops[at].dataset.line);
+      else if (event.key === "Escape") walk(-1);
+      else return;
+      event.preventDefault();
+    });
     table.forEach((row) => {
       row.addEventListener("mouseenter", () => light((r) => r === row));
       row.addEventListener("mouseleave", () => light(null));
