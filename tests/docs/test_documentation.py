@@ -18,6 +18,7 @@ import typer.core
 from documentation import PAGES, ROOT, UNRUN, blocks, changed, commands, elided, matches, run, unrun
 
 from tkgen.cli import app
+from tkgen.diagnostics.explain import codes
 from tkgen.ir.resolve import resolve
 from tkgen.schedule import plan
 from tkgen.syntax.parser import parse_path
@@ -84,6 +85,25 @@ def test_numbers_that_depend_on_the_compiler() -> None:
         assert not matches(stated, [line.replace(old, new) for line in stated], about=True), (old, new)
     assert matches(stated, stated) and not matches(stated, ["x", "y"], about=True)
     assert not matches(["5 VGPR"], ["6 VGPR"])
+
+
+def test_the_map_of_the_code_names_what_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = set(re.findall(r"`(?:python )?((?:[\w.]+/)+[\w.*]*|\w+\.(?:py|md|jinja))(?: --\w+)?`", text))
+    assert len(paths) > 40
+    inside = ("", "diagnostics", "ir", "schedule", "lower/templates")
+    folders = [ROOT, *(ROOT / "tkgen" / folder for folder in inside)]
+    assert not [p for p in paths if not any(list(f.glob(p.removeprefix("../").rstrip("/"))) for f in folders)]
+    for family, name in (("ir.resolve", "ACTIVATIONS"), ("ir.resolve", "EPILOGUES"), ("checks", "FAMILIES"),
+                         ("remap.registry", "_MODULES"), ("schedule.presets", "PRESETS"),
+                         ("schedule.presets", "OBSTACLES"), ("syntax.grammar", "OPERATIONS"),
+                         ("ir.ops", "CONTROL"), ("syntax.ast", "ScheduleOp")):  # fmt: skip
+        assert f"`{name}`" in text and hasattr(import_module(f"tkgen.{family}"), name), name
+
+
+def test_every_code_has_its_page() -> None:
+    used = {c for p in (ROOT / "tkgen").rglob("*.py") for c in re.findall(r'"([EW][1-7]\d\d)"', p.read_text("utf-8"))}
+    assert len(used) > 50 and used <= set(codes())
 
 
 def test_changes_and_elisions() -> None:
