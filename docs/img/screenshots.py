@@ -9,12 +9,12 @@ from pathlib import Path
 from PIL import Image
 
 import tkgen
-from tkgen.report import write_report
+from tkgen.report import facts, prediction, render_html
 
 HERE = Path(__file__).parent
 SPECS = HERE.parents[1] / "specs"
 SHOTS = {"eight_wave": "light", "producer_consumer_4p4c": "light", "ping_pong": "dark"}
-WIDTH, HEIGHT = 1280, 7000
+WIDTH, HEIGHT = 1280, 9000
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --hide-scrollbars"
@@ -26,8 +26,9 @@ def shoot(name: str, theme: str) -> Path:
     picture = HERE / f"report_{name}.png"
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
-        write_report([tkgen.load(SPECS / f"{name}.tk").check().build()], page)
-        text = page.read_text(encoding="utf-8").replace('<html lang="en">', f'<html lang="en" data-theme="{theme}">')
+        built = tkgen.load(SPECS / f"{name}.tk").build().check()
+        text = render_html([facts(built, prediction(built))])
+        text = text.replace('<html lang="en">', f'<html lang="en" data-theme="{theme}">')
         page.write_text(text, encoding="utf-8")
         profile, size = f"--user-data-dir={folder}/profile", f"--window-size={WIDTH},{HEIGHT}"
         command = ["chromium", *FLAGS.split(), profile, size, f"--screenshot={picture}", page.as_uri()]

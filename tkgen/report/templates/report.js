@@ -276,7 +276,7 @@
     box.addEventListener("wheel", (event) => { event.preventDefault(); scale(event.deltaY > 0 ? 1.15 : 1 / 1.15, point(event)); }, { passive: false });
     let last = null;
     let travelled = 0;
-    box.addEventListener("pointerdown", (event) => { if (!event.target.closest("button")) { last = event; travelled = 0; } });
+    box.addEventListener("pointerdown", (event) => { last = event; travelled = 0; });
     addEventListener("pointermove", (event) => {
       if (!last) return;
       const k = svg.getScreenCTM().a;
@@ -297,7 +297,7 @@
       if (act) { event.preventDefault(); act(); }
     });
     const actions = { in: () => scale(1 / 1.25, centre()), out: () => scale(1.25, centre()), reset };
-    all(box, "[data-zoom]").forEach((b) => b.addEventListener("click", actions[b.dataset.zoom]));
+    all(box.parentElement, "[data-zoom]").forEach((b) => b.addEventListener("click", actions[b.dataset.zoom]));
   }
 
   /* ---- block order: which tiles run at the same time ---- */
