@@ -182,6 +182,22 @@ def test_a_killed_search_goes_on_where_it_was(small: Path, searched: Outcome, tm
     assert outcome.winner.candidate == searched.winner.candidate
 
 
+def test_an_interrupted_search_ends_without_a_traceback(small: Path, tmp_path: Path) -> None:
+    """Ctrl-C reaches the workers as well as the search."""
+    journal = tmp_path / "trials.jsonl"
+    process = subprocess.Popen(
+        command(small, tmp_path, "-j", "2"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate()[0].decode()
+    assert process.returncode == 130 and "Traceback" not in said, said
+    assert not (tmp_path / "winner.tk").exists()
+
+
 def test_a_finished_search_resumes_at_once_and_another_is_refused(small: Path, searched: Outcome) -> None:
     directory = searched.files["trials"].parent
     steps: list[Progress] = []

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from typing import ParamSpec, TypeVar
 
@@ -88,8 +90,25 @@ def _reach(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=10).close()
 
 
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Ctrl-C does nothing meanwhile, nor to processes that are started; only the main thread can say so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _end_with_parent() -> None:
-    """In a worker: end when the search is killed, instead of waiting for its next task for ever."""
+    """In a worker: end when the search is killed, instead of waiting for its next task for ever.
+
+    Ctrl-C reaches all processes of a terminal; what becomes of the search is for its own process to say.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
     sentinel = parent.sentinel
@@ -118,6 +137,8 @@ def executor(kind: str, jobs: int) -> Iterator[Executor]:
         # Workers fork from a small server that has read the modules once; this process may have threads.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["tkgen.tune.evaluate", "tkgen.predict", "tkgen.run"])
+        with _interrupts_ignored():  # the server inherits that
+            forkserver.ensure_running()
         pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent)
     try:
         yield pool
