@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tkgen.api import Spec
     from tkgen.build import Build
     from tkgen.diagnostics import Diagnostic
+    from tkgen.report import Prediction
 
 OK, WRONG, USAGE, TOOLCHAIN = 0, 1, 2, 3
 
@@ -441,18 +442,12 @@ def report(
     """Write one HTML file: source and machine code side by side, who owns what, the pipeline, registers, LDS."""
     from rich.console import Console
 
-    from tkgen.predict import PredictError
-    from tkgen.report import Facts, facts, prediction, previous_report, print_facts, render_html, to_json
+    from tkgen.report import Facts, facts, previous_report, print_facts, render_html, to_json
     from tkgen.toolchain.files import write_atomic
 
     def one(path: Path) -> Facts:
         built = _load(path, define, target, roots).build(cxx=cxx)
-        found = None
-        if predicted:
-            try:
-                found = prediction(built, product)
-            except PredictError as error:
-                _complain(f"note: no prediction for {built.spec.name}: {error}")
+        found = _prediction(built, product) if predicted else None
         return facts(built, found, previous_report(previous / f"{built.spec.name}.json"))
 
     with _reported(as_json):
@@ -468,6 +463,24 @@ def report(
         import webbrowser
 
         webbrowser.open(out.resolve().as_uri())
+
+
+def _prediction(built: Build, product: str | None) -> Prediction | None:
+    """What the report says of a kernel's time; None, with a note, where nothing can be said."""
+    from tkgen.report import prediction
+
+    try:
+        from tkgen.predict import PredictError
+
+        try:
+            return prediction(built, product)
+        except PredictError as error:
+            _complain(f"note: no prediction for {built.spec.name}: {error}")
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        _complain(f"note: no prediction, which needs {error.name}: pip install 'tkgen[{EXTRAS[error.name]}]'")
+    return None
 
 
 @app.command("diff")

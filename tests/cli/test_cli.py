@@ -226,6 +226,26 @@ def test_report_and_diff(tmp_path: Path) -> None:
     assert "previous build" in beside.output and "previous build" in page.read_text()
 
 
+def test_a_report_without_what_predictions_need(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "class Missing:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] == 'torch': raise ModuleNotFoundError(name, name='torch')\n"
+        "sys.meta_path.insert(0, Missing())\n"
+        "import tkgen.cli; tkgen.cli.main()\n"
+    )
+    page = tmp_path / "r.html"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "report", str(ROOT / "specs" / "one_wave.tk"), "-o", str(page)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0 and page.exists()
+    assert "no prediction, which needs torch: pip install 'tkgen[emulate]'" in done.stderr
+    other = tkgen("report", str(ROOT / "specs" / "one_wave.tk"), "-t", "gfx90a", "-o", str(page))
+    assert other.exit_code == 0 and "no prediction for one_wave: gfx90a cannot be predicted" in other.stderr
+
+
 def test_watch_once_builds_and_runs(tmp_path: Path) -> None:
     result = tkgen("watch", str(ROOT / "specs" / "one_wave.tk"), "--once", "-o", str(tmp_path))
     assert result.exit_code == 0 and "0 spills" in result.output and "nothing found" in result.output
