@@ -135,3 +135,19 @@ def test_names_of_a_file_that_are_odd(tmp_path: Path) -> None:
         "__global__ void copy(const float *in, float *out) { out[threadIdx.x] = in[threadIdx.x]; }\n"
     )
     assert verdict_of(path).clean
+
+
+def test_an_index_outside_of_an_array_is_found_though_the_machine_code_does_not_show_it(tmp_path: Path) -> None:
+    path = tmp_path / "gemm.cpp"
+    tile = "rt_fl<32, 32, ducks::rt_layout::col> sum;\n    zero(sum);"
+    assert tile in GEMM
+    loop = "for (int i = 0; i < LIMIT; ++i) zero(sums[i]);"
+    path.write_text(
+        GEMM.replace(tile, f"rt_fl<32, 32, ducks::rt_layout::col> sums[2];\n    {loop}\n    auto &sum = sums[0];")
+    )
+    assert run(path, "-D", "LIMIT=2").exit_code == 0
+    result = run(path, "-D", "LIMIT=4", "--format", "json")
+    assert result.exit_code == 1
+    (found,) = [d for d in json.loads(result.stdout) if "outside of its bounds" in d["message"]]
+    assert found["code"] == "E703"
+    assert found["primary"]["line"] == 1 + path.read_text().splitlines().index(f"    {loop}")

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from elftools.common.exceptions import DWARFError, ELFError
+from elftools.construct.core import ConstructError
 from elftools.elf.elffile import ELFFile
 
 from tkgen.emulate import CodeObject
@@ -24,6 +25,7 @@ from tkgen.toolchain.compiler import Location
 _BROKEN: Final = (
     ELFError,
     DWARFError,
+    ConstructError,
     struct.error,
     LookupError,
     ValueError,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tkgen.diagnostics import Diagnostic, Severity
-from tkgen.emulate import interleavings
+from tkgen.emulate import Kind, interleavings
 from tkgen.emulate import launch as emulate
 from tkgen.sanitize.arguments import ArgumentError, named
-from tkgen.sanitize.report import Seen, diagnostics, in_order, unwritten
+from tkgen.sanitize.report import Seen, diagnostics, in_order, outside_of_array, unwritten
 from tkgen.sanitize.subject import Launch, Subject
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.toolchain.metadata import read_resources
@@ -97,7 +97,36 @@ def sanitize(
             for diagnostic in found:
                 rest.setdefault(diagnostic.code + diagnostic.message.split(":")[0], diagnostic)
     found = [*diagnostics(subject, seen, done), *rest.values(), *_scratch(subject, launch)]
+    if not any(s.finding.kind is Kind.TRAP for s in seen):
+        found += _outside_of_arrays(subject, launch, blocks, budget, workers)
     return Verdict(tuple(in_order(found)), done, total, instructions)
+
+
+def _outside_of_arrays(
+    subject: Subject, launch: Launch, blocks: Sequence[int] | None, budget: int, workers: int
+) -> list[Diagnostic]:
+    """The first index outside of an array, where there is a source to ask.
+
+    Machine code does not show it: an optimiser takes such an index as proof that the code is never reached. So the
+    source is compiled once more with a trap for it, and run to the first one.
+    """
+    code = subject.bounded() if subject.bounded is not None else None
+    if code is None:
+        return []
+    bounded = replace(subject, code=code)
+    kernel = code.kernel(launch.kernel)
+    outcome = emulate(
+        code,
+        args=named(launch.arguments.make(), kernel),
+        grid=launch.grid,
+        block=launch.block,
+        kernel=launch.kernel,
+        lds_bytes=launch.lds_bytes,
+        blocks=blocks,
+        budget=budget,
+        workers=workers,
+    )
+    return [outside_of_array(bounded, f) for f in outcome.findings if f.kind is Kind.TRAP][:1]
 
 
 def _scratch(subject: Subject, launch: Launch) -> list[Diagnostic]:

@@ -289,6 +289,16 @@ class _Group:
         return 0
 
 
+def outside_of_array(subject: Subject, trap: Finding) -> Diagnostic:
+    """A diagnostic for a trap of code that was compiled to check the indices of arrays."""
+    place = statement(subject, trap.first)
+    label = Label(span_of(subject, place), f"wave {trap.first.wave} is outside of an array here") if place else None
+    note = "what follows is undefined: the optimiser may leave out the access, or the code around it"
+    return Diagnostic(
+        "E703", "an array is indexed outside of its bounds", label, notes=(note,), fix=Fix("check the loop's limit")
+    )
+
+
 def unwritten(outcome: Outcome, args: Sequence[Arg]) -> list[Diagnostic]:
     """A diagnostic for each output that has bytes which no wave wrote."""
     found = []

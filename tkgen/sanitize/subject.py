@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from tkgen.sanitize.places import Places
 from tkgen.source import SourceFile
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device
-from tkgen.toolchain.compiler import Location
+from tkgen.toolchain.compiler import Compiler, Location, ToolchainError
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.hip import find_hip
 
@@ -26,6 +26,8 @@ Dim = tuple[int, int, int]
 SOURCES: Final = (".cpp", ".hip", ".cu", ".cc", ".cxx", ".c++")
 _CODE: Final = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
 _MAX_SOURCE: Final = 1 << 24
+# Past the driver, which offers these to few targets; the code generator needs nothing of a target but a trap.
+_BOUNDED: Final = ("-Xclang", "-fsanitize=array-bounds", "-Xclang", "-fsanitize-trap=array-bounds")
 # Functions of HIP's headers and the host side, for sources compiled with the embedded tile library.
 STAND_INS: Final = Path(__file__).parent / "include"
 
@@ -46,7 +48,7 @@ class Subject:
     """A code object and how to speak of it. `files` holds sources by the names that its debug information gives them.
 
     `origin` finds the line of the spec, or of a file it includes, behind a line of the generated source; it is None
-    where there is no spec.
+    where there is no spec. `bounded` compiles a source once more, so that an index outside of an array traps.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Subject:
     files: Mapping[str, SourceFile] = field(repr=False, default_factory=dict)
     folder: Path = Path()
     origin: Callable[[int], Origin | None] | None = field(repr=False, default=None)
+    bounded: Callable[[], CodeObject | None] | None = field(repr=False, default=None)
 
     @cached_property
     def places(self) -> Places:
@@ -103,19 +106,31 @@ def from_source(
         folders += [STAND_INS, headers.include_dir()]
         opening = '#include "host.cuh"\n'
     quoted = path.name.replace("\\", "\\\\").replace('"', '\\"')
-    result = compile_device(
-        f'{opening}#line 1 "{quoted}"\n{text}',
-        gpu,
-        find_compiler(gpu, cxx),
-        include_dirs=folders,
-        defines=defines,
-        kittens=kittens,
-        hip=find_hip() if kittens else None,
-        source_name=path.name,
-        outputs=["hsaco"],
-    )
-    assert result.hsaco is not None
-    return Subject(str(path), load_code(result.hsaco), {path.name: SourceFile(str(path), text)}, path.parent)
+    compiler = find_compiler(gpu, cxx)
+
+    def compiled(with_options: Compiler) -> CodeObject:
+        result = compile_device(
+            f'{opening}#line 1 "{quoted}"\n{text}',
+            gpu,
+            with_options,
+            include_dirs=folders,
+            defines=defines,
+            kittens=kittens,
+            hip=find_hip() if kittens else None,
+            source_name=path.name,
+            outputs=["hsaco"],
+        )
+        assert result.hsaco is not None
+        return load_code(result.hsaco)
+
+    def bounded() -> CodeObject | None:
+        try:
+            return compiled(replace(compiler, command=(*compiler.command, *_BOUNDED)))
+        except ToolchainError:
+            return None  # a compiler that cannot: the kernel itself was compiled
+
+    files = {path.name: SourceFile(str(path), text)}
+    return Subject(str(path), compiled(compiler), files, path.parent, bounded=bounded)
 
 
 def from_spec(
