@@ -809,7 +809,10 @@ def tune(
     product: Annotated[str | None, typer.Option(help="The device to predict for, such as MI325X.")] = None,
     device: Annotated[str, typer.Option(help="`gpu` also times the verified ones.")] = "emulator",
     executor: Annotated[str, typer.Option(help="`process`, or `ray` for a cluster.")] = "process",
-    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Candidates evaluated side by side.")] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option("-j", "--jobs", min=1, help="Candidates evaluated side by side; else as many as there are cores."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the trials in the output folder.")] = False,
     out: Out = Path("tune"),
@@ -825,7 +828,7 @@ def tune(
 
     request = tuner.Request(
         tuple(_spec_files(specs)), _defines(define), _ranges(ranges), _sizes(sizes), target, product,
-        tuple(roots or ()), trials, best, jobs, executor, device, out, resume, cxx, seed,
+        tuple(roots or ()), trials, best, jobs or os.cpu_count() or 1, executor, device, out, resume, cxx, seed,
     )  # fmt: skip
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         tasks: dict[str, TaskID] = {}
