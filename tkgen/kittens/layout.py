@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 WAVE = 64
@@ -148,13 +149,20 @@ def conflict_ways(instruction: Instruction, addresses: Sequence[int | None]) -> 
     `addresses` holds one byte address per lane, None for a lane that is switched off. Lanes that touch the same 4 bytes
     share them.
     """
-    worst = 1
+    row = BANKS * BANK_BYTES  # moving all addresses by rows of banks changes nothing, and patterns recur
+    base = min((a for a in addresses if a is not None), default=0) // row * row
+    return _conflict_ways(instruction, tuple(None if a is None else a - base for a in addresses))
+
+
+@lru_cache(maxsize=4096)
+def _conflict_ways(instruction: Instruction, addresses: tuple[int | None, ...]) -> int:
+    worst, size = 1, access_bytes(instruction)
     for group in lane_groups(instruction):
         words: defaultdict[int, set[int]] = defaultdict(set)
         for address in (addresses[lane] for lane in group):
             if address is None:
                 continue
-            for word in range(address // BANK_BYTES, (address + access_bytes(instruction) - 1) // BANK_BYTES + 1):
+            for word in range(address // BANK_BYTES, (address + size - 1) // BANK_BYTES + 1):
                 words[word % BANKS].add(word)
         worst = max(worst, *map(len, words.values())) if words else worst
     return worst
