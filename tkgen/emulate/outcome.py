@@ -104,12 +104,11 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
         found.add(raw)
     found.between_blocks(intervals)
     written = []
-    for row in intervals[intervals["writes"] != 0]:
-        region = guest.regions[row["region"]]
+    text = guest.code.text[0]
+    for number, block, index, _, begin, end in intervals[intervals["writes"] != 0].tolist():
+        region = guest.regions[number]
         if region.buffer is not None:
-            begin, end = int(row["begin"]) - region.base, int(row["end"]) - region.base
-            address = guest.code.text[0] + 4 * int(row["index"])
-            written.append(Written(region.buffer, int(row["block"]), begin, end, address))
+            written.append(Written(region.buffer, block, begin - region.base, end - region.base, text + 4 * index))
     return Outcome(
         tuple(found.findings),
         not any(p.stopped for p in parts),
@@ -132,6 +131,18 @@ def _merged(records: list[native.RawFinding]) -> list[native.RawFinding]:
         if first is not raw:
             first.count += raw.count
     return list(kept.values())
+
+
+def _meet(rows: npt.NDArray[Any]) -> bool:
+    """Whether any of the intervals, sorted by where they begin, could conflict: the common case is that none does."""
+    for kind in range(3):
+        mine = rows["writes"] == kind
+        furthest = np.maximum.accumulate(np.where(mine, rows["end"], 0))[:-1]
+        others = rows["writes"][1:]
+        conflict = (others != kind) | (kind == 1)  # reads of one byte do not, nor do atomics
+        if np.any(conflict & (furthest > rows["begin"][1:])):
+            return True
+    return False
 
 
 class _Findings:
@@ -207,7 +218,10 @@ class _Findings:
     def between_blocks(self, intervals: npt.NDArray[Any]) -> None:
         """Blocks are never ordered: what one writes, another may not touch but by atomics."""
         for region in np.unique(intervals["region"][intervals["writes"] != 0]):
-            rows = np.sort(intervals[intervals["region"] == region], order=["begin", "end"])
+            rows = intervals[intervals["region"] == region]
+            rows = rows[np.lexsort((rows["end"], rows["begin"]))]
+            if not _meet(rows):
+                continue
             reach: dict[int, Any] = {}  # per kind of access, the interval that reaches furthest
             for row in rows:
                 for other in reach.values():
