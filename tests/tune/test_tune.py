@@ -295,6 +295,8 @@ def test_pareto_front() -> None:
     assert pareto(everything, "lds_bytes") == [large]
     root = ElementTree.fromstring(pareto_svg(everything))
     assert len(root.findall("{http://www.w3.org/2000/svg}circle")) == 4
+    labels = {t.text for t in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"0", "50", "300", "64", "256"} <= labels  # round rates, powers of two for registers
     text = pareto_text(everything)
     assert text.count(".") == 2 and sum(line.count("o") for line in text.split("\n") if "|" in line) == 2
     assert pareto_text([unknown]) == "" and pareto_svg([])

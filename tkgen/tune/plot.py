@@ -36,11 +36,13 @@ def pareto_svg(trials: Sequence[Trial], resource: str = "registers") -> str:
         return left + (width - left - 20) * x / right, (height - bottom) - (height - bottom - 20) * y / top
 
     canvas = Canvas(width, height, f"Predicted TFLOP/s against {LABELS[resource]}")
-    for i in range(6):
-        x, y = at(right * i / 5, top * i / 5)
+    for rate in _ticks(top, (1, 2, 5, 10)):
+        _, y = at(0, rate)
         canvas.line(left, y, width - 20, y, "grid", stroke="currentColor", stroke_opacity=0.15)
-        canvas.text(left - 8, y + 4, f"{top * i / 5:.0f}", "label", text_anchor="end", font_size=11)
-        canvas.text(x, height - bottom + 16, f"{right * i / 5:.0f}", "label", text_anchor="middle", font_size=11)
+        canvas.text(left - 8, y + 4, f"{rate:g}", "label", text_anchor="end", font_size=11)
+    for amount in _ticks(right, (1, 2, 4, 8)):  # registers and bytes come in powers of two
+        x, y = at(amount, 0)
+        canvas.text(x, y + 16, f"{amount:g}", "label", text_anchor="middle", font_size=11)
     canvas.text(left, 14, "predicted TFLOP/s", "label", font_size=12)
     canvas.text(width - 20, height - 10, LABELS[resource], "label", text_anchor="end", font_size=12)
     front = pareto(trials, resource)
@@ -48,12 +50,21 @@ def pareto_svg(trials: Sequence[Trial], resource: str = "registers") -> str:
     if len(corners) > 1:
         line = " L ".join(f"{x:.1f} {y:.1f}" for x, y in corners)
         canvas.path(f"M {line}", "front", fill="none", stroke="#d97706", stroke_width=2)
-    for x, y, trial in points:
+    for x, y, trial in sorted(points, key=lambda p: p[2] in front):
         cx, cy = at(x, y)
         tip = f"{trial.candidate}: {y:.0f} TFLOP/s, {x:.0f} {LABELS[resource]}"
         best = trial in front
         canvas.add("circle", None, tip, cx=cx, cy=cy, r=5 if best else 3.5, fill="#d97706" if best else "#3b82f6")
     return standalone(canvas.svg())
+
+
+def _ticks(top: float, steps: Sequence[int]) -> list[float]:
+    """Round numbers from 0 to `top`, at most nine: multiples of one of `steps` times a power of the last."""
+    unit = 1.0
+    while unit * steps[-1] * 8 < top:
+        unit *= steps[-1]
+    step = next(unit * s for s in steps if unit * s * 8 >= top)
+    return [step * i for i in range(int(top / step) + 1)]
 
 
 def pareto_text(trials: Sequence[Trial], resource: str = "registers", width: int = 64, height: int = 12) -> str:

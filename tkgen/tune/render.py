@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from tkgen.checks.words import count_text
 from tkgen.tune.engine import Outcome
 from tkgen.tune.plot import pareto_text
 from tkgen.tune.trial import Status, Trial
@@ -20,7 +21,7 @@ def render_terminal(outcome: Outcome, console: Console) -> None:
     fastest = [t for t in outcome.trials if t.status is Status.PREDICTED]
     console.print(_table(fastest[:SHOWN]))
     if len(fastest) > SHOWN:
-        console.print(f"and {len(fastest) - SHOWN} slower ones", highlight=False)
+        console.print(f"and {count_text(len(fastest) - SHOWN, 'slower one')}", highlight=False)
     console.print(pareto_text(outcome.trials), highlight=False, markup=False)
     console.print(_counts(outcome), highlight=False)
     for trial in (t for t in outcome.trials if t.verified is False):
@@ -38,7 +39,10 @@ def render_terminal(outcome: Outcome, console: Console) -> None:
 def _counts(outcome: Outcome) -> str:
     by_status = {s: sum(t.status is s for t in outcome.trials) for s in Status}
     rejected = ", ".join(f"{code} {count}" for code, count in outcome.rejected.items())
-    parts = [f"{outcome.space_size} candidates, {outcome.searched}", f"{by_status[Status.PREDICTED]} predicted"]
+    parts = [
+        f"{count_text(outcome.space_size, 'candidate')}, {outcome.searched}",
+        f"{by_status[Status.PREDICTED]} predicted",
+    ]
     if rejected:
         parts.append(f"{by_status[Status.REJECTED]} rejected ({rejected})")
     if by_status[Status.BOUNDED]:
