@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.emulate import frame
 from tkgen.emulate import Buffer, Kind, Outcome, Policy, Scalar, launch
 
 SIZE = 64
@@ -155,6 +156,47 @@ def test_direct_to_lds_load_is_complete_at_vmcnt(build):
     outcome, _ = go(0, watch=True)
     assert Kind.RACE in kinds(outcome)
     assert any(f.second.done is None or f.second.done > f.second.epoch for f in outcome.findings if f.kind is Kind.RACE)
+
+
+UNALIGNED = {
+    "global_load_dword v20, v2, s[8:9] offset:2": True,
+    "global_load_dwordx4 v[20:23], v2, s[8:9] offset:4": False,
+    "global_load_ushort v20, v2, s[8:9] offset:2": False,
+    "global_load_ushort v20, v2, s[8:9] offset:1": True,
+    "global_atomic_add_x2 v2, v[4:5], s[10:11] offset:4": True,
+    "global_atomic_add v2, v4, s[10:11] offset:4": False,
+    "ds_read_b64 v[20:21], v2 offset:6": True,
+    "ds_read_b64 v[20:21], v2 offset:4": False,
+    "ds_add_u64 v2, v[4:5] offset:4": True,
+    "flat_load_dword v20, v[6:7] offset:1": True,
+    "s_load_dword s20, s[12:13], 0x0": True,
+    "s_load_dwordx4 s[20:23], s[8:9], 0x4": False,
+}
+
+
+@pytest.mark.parametrize("text", UNALIGNED)
+def test_alignment(assemble, text):
+    body = f"""
+  v_mov_b32 v2, 0
+  v_mov_b32 v4, 1
+  v_mov_b32 v5, 0
+  v_mov_b32 v6, s8
+  v_mov_b32 v7, s9
+  s_add_u32 s12, s8, 2
+  s_mov_b32 s13, s9
+  v_mov_b32 v10, 0
+  v_mov_b32 v11, 0
+  ds_write_b64 v2, v[10:11]
+  ds_write_b64 v2, v[10:11] offset:8
+  s_waitcnt lgkmcnt(0)
+  {text}
+  s_waitcnt vmcnt(0) lgkmcnt(0)
+"""
+    words = np.zeros(64, dtype=np.uint32)
+    outcome = frame.run_body(assemble, body, words, words.copy(), lds=64, watch=True)
+    assert outcome.completed
+    assert (Kind.MISALIGNED in kinds(outcome)) is UNALIGNED[text]
+    assert kinds(outcome) <= {Kind.MISALIGNED}
 
 
 @pytest.mark.parametrize("policy", list(Policy))

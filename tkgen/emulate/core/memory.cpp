@@ -805,7 +805,9 @@ void scalar_load(Wave& w, const Op& op, int dwords, bool buffer) {
     m.in_range[0] = uint8_t(offset < limit ? std::min<uint64_t>((limit - offset) & ~3ull, m.size) : 0);
     address = d.base + offset;
   } else {
-    address = (w.get64(op.src[0]) + offset_register + uint64_t(int64_t(op.offset))) & ~3ull;
+    address = w.get64(op.src[0]) + offset_register + uint64_t(int64_t(op.offset));
+    check_alignment(w, m, 0, address, 4, 1);  // the low bits are dropped
+    address &= ~3ull;
   }
   m.address[0] = address;
   if (!m.in_range[0]) m.live = 0;
