@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -283,17 +284,11 @@ def test_new_asks_on_a_terminal(tmp_path: Path) -> None:
 
     pid, terminal = pty.fork()
     if pid == 0:
-        import os
-
         os.chdir(tmp_path)
         os.execv(sys.executable, [sys.executable, "-m", "tkgen", "new"])
-    import os
 
     # Two of them are of the wrong form, and asked for again.
-    answers, seen = (
-        [b"4sked\n", b"asked\n", b"ABt\n", b"\n", b"\n", b"64\n", b"64 x 64 x 32\n", b"1 x 1\n", b"1\n"],
-        b"",
-    )
+    answers, seen = [b"4sked", b"asked", b"ABt", b"", b"", b"64", b"64 x 64 x 32", b"1 x 1", b"1"], b""
     while select.select([terminal], [], [], 20)[0]:
         try:
             chunk = os.read(terminal, 4096)
@@ -321,3 +316,13 @@ def test_json_of_the_small_commands(spec: Path) -> None:
     assert json.loads(tkgen("fmt", "--json", str(spec)).stdout)["written"] is True
     assert json.loads(tkgen("explain", "E301", "--json").stdout)["code"] == "E301"
     assert json.loads(tkgen("graph", str(spec), "--json").stdout)["kernel"] == "eight_wave"
+
+
+def test_completion_of_a_shell(tmp_path: Path) -> None:
+    environ = os.environ | {"_TKGEN_COMPLETE": "complete_bash", "COMP_WORDS": "tkgen b", "COMP_CWORD": "1"}
+    command = [str(Path(sys.executable).parent / "tkgen")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, cwd=tmp_path)
+    assert done.stdout.split() == ["build"]
+    for shell in ("bash", "zsh", "fish"):
+        environ = os.environ | {"_TKGEN_COMPLETE": f"source_{shell}"}
+        assert "tkgen" in subprocess.run(command, capture_output=True, text=True, env=environ).stdout

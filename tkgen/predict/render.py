@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from tkgen.checks.words import count_text
 from tkgen.predict.model import Comparison, Prediction
 
 
@@ -20,7 +21,8 @@ def render_terminal(p: Prediction, console: Console) -> None:
         highlight=False,
     )
     console.print(
-        f"{p.blocks} blocks in {p.rounds} rounds, {p.blocks_per_cu} per CU; {p.clock_mhz:.0f} MHz ({clock}); "
+        f"{count_text(p.blocks, 'block')} in {count_text(p.rounds, 'round')}, {p.blocks_per_cu} per CU; "
+        f"{p.clock_mhz:.0f} MHz ({clock}); "
         f"{p.cycles_per_step:.0f} cycles per K-step, {p.matrix_cycles_per_step:.0f} of them multiplying",
         highlight=False,
     )

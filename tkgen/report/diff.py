@@ -22,6 +22,7 @@ from rich.console import Console
 
 from tkgen.api import Spec
 from tkgen.build import Build
+from tkgen.checks.words import count_text
 from tkgen.report.canvas import Canvas
 from tkgen.report.figures import Figure, MixEntry, figures, mix
 from tkgen.report.terminal import bar, plain_table, shown
@@ -259,7 +260,7 @@ def render_diff(change: Diff, console: Console) -> None:
     for text in change.texts:
         removed, added = text.counts
         if text.lines:
-            console.print(shown(f"{text.name}: {removed} lines removed, {added} added", "bold"))
+            console.print(shown(f"{text.name}: {count_text(removed, 'line')} removed, {added} added", "bold"))
             for mark, line in text.lines[:SHOWN]:
                 console.print(shown(f"{mark} {line.expandtabs(4)}", MARKS[mark]), soft_wrap=True)
             if len(text.lines) > SHOWN:

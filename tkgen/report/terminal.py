@@ -16,6 +16,7 @@ from rich.text import Text
 
 from tkgen.api import Spec
 from tkgen.build import Build
+from tkgen.checks.words import count_text
 from tkgen.diagnostics.text import escape
 from tkgen.report.facts import Facts, facts
 from tkgen.report.figures import Figure, MixEntry
@@ -113,9 +114,8 @@ def spread(waves: Sequence[int]) -> str:
 def _overview(found: Facts, plain: bool) -> ConsoleRenderable:
     sizes = ", ".join(f"{name} = {'dynamic' if size is None else size}" for name, size in found.problem.sizes)
     types = ", ".join(f"{name} {kind}" for name, kind in found.problem.types)
-    block = (
-        f"{' x '.join(map(str, found.problem.block[:2]))} step {found.problem.block[2]}, {found.problem.waves} waves"
-    )
+    rows, cols, step = found.problem.block
+    block = f"{rows} x {cols} step {step}, {count_text(found.problem.waves, 'wave')}"
     grid = Table.grid(padding=(0, 2, 0, 0))
     for name, value in (("product", found.problem.product), ("sizes", sizes), ("types", types), ("block", block)):
         grid.add_row(shown(name, "dim"), shown(value))
@@ -216,9 +216,8 @@ def _registers(found: Pressure, plain: bool) -> ConsoleRenderable:
     """Per role a bar for each operation: how many registers hold tiles, of those that every wave reserves."""
     most = max(found.allotted, *(r.peak for r in found.roles))
     kind = "compiled" if found.measured else "estimated"
-    head = (
-        f"every wave reserves {found.allotted} ({kind}), budget {found.budget} at {found.waves_per_simd} waves per SIMD"
-    )
+    waves = count_text(found.waves_per_simd, "wave")
+    head = f"every wave reserves {found.allotted} ({kind}), budget {found.budget} at {waves} per SIMD"
     parts: list[ConsoleRenderable] = [shown(head), shown(found.note, "dim")]
     for role in found.roles:
         parts.append(
