@@ -39,7 +39,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tracked(*folders: str) -> set[str]:
-    done = subprocess.run(["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("needs a git checkout, whose files it compares with those of the packages")
     return {name for name in done.stdout.splitlines() if (ROOT / name).exists()}
 
 
