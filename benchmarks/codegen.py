@@ -3,8 +3,7 @@
     python benchmarks/codegen.py
 
 Each row is one pass of the loop that multiplies, per wave. `others/MFMA` counts every instruction that is no MFMA,
-per MFMA of 16x16x16 (a 32x32x8 counts as two of them). `hoistable` counts what gives the same in every pass: clang
-leaves an addition in the loop where it counts on too few registers for its result.
+per MFMA of 16x16x16 (a 32x32x8 counts as two of them). `hoistable` counts what gives the same in every pass.
 """
 
 from __future__ import annotations

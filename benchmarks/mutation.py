@@ -8,10 +8,12 @@ right in every order of the waves that was tried is a false alarm; `--list` name
 
 The false alarms there are, explained:
 
-- E301, E302 and E304 where waves copy a tile together (`hk_ping_pong`). The proof takes a tile as one thing. Which of
-  its bytes a wave copies is the headers' business; as they are, half of the waves happen to copy just what they read.
-- E304 of reads that a multiply before the barrier uses (producers and consumers). This compiler keeps the multiply, and
-  so the wait for its registers, in front of the barrier. Nothing obliges it to.
+- E301, E302 and E304 where waves bring a tile together (`ping_pong`, `hk_ping_pong`). The proof takes a tile as one
+  thing. Which of its bytes a wave brings is the headers' business; as they are, the half of the waves that runs ahead
+  happens to bring just the slices that the other half does not read then.
+- E304 of reads that a multiply before the barrier uses (`at_b`, producers and consumers). This compiler keeps the
+  multiply, and so the wait for its registers, in front of the barrier. Nothing obliges it to.
+- E308 where two groups load the same tile in turn (`ping_pong`): twice the work, but the same values.
 - E309 where all waves are shifted: none runs ahead, which is no race, but not what the spec says either.
 """
 

@@ -61,8 +61,8 @@ class Build:
 
     @property
     def lds_bytes(self) -> int:
-        """LDS of one block: static and dynamic."""
-        return self.resources.lds_static_bytes + sum(o.lds_bytes * o.buffers for o in self.spec.program.operands)
+        """LDS of one block, all of it static."""
+        return self.resources.lds_static_bytes
 
     @property
     def occupancy(self) -> Occupancy:

@@ -221,7 +221,6 @@ def emulate(
         kernel=build.resources.kernel,
         grid=grid(program, extents),
         block=(program.threads, 1, 1),
-        lds_bytes=build.lds_bytes - build.resources.lds_static_bytes,
         args=[arguments(program, tensors, extents, scalars)],
         policy=(order or Interleaving()).policy,
         seed=(order or Interleaving()).seed,

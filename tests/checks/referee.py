@@ -27,12 +27,13 @@ STEPS = 5  # K-steps: odd, and enough for every prologue, a loop and every epilo
 def small(path: Path) -> Spec:
     """The spec for a problem of one output tile and the fewest K-steps from `STEPS` a block that its schedule takes.
 
-    A persistent kernel gets two tiles and one block, which then takes both; a stream-K kernel two blocks.
+    A persistent kernel gets two tiles and one block, which then takes both; a stream-K kernel two tiles and three
+    blocks, of which the second then takes a part of each.
     """
     program = tkgen.api.load(path).program
-    blocks = {"persistent": 1, "stream_k": 2, "split_k": program.grid.count}
+    blocks = {"persistent": 1, "stream_k": 3, "split_k": program.grid.count}
     grid = replace(program.grid, count=blocks.get(program.grid.name, program.grid.count))
-    tiles = 2 if grid.name == "persistent" else 1
+    tiles = 2 if grid.name in ("persistent", "stream_k") else 1
     shared = grid.count if program.adds_to_output else 1
     for steps in range(STEPS, 2 * STEPS):
         extents = {program.m: program.block[0] * tiles, program.n: program.block[1], program.k: shared * steps}

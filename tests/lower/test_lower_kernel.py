@@ -108,10 +108,14 @@ def test_barriers_in_a_branch_are_counted_ones() -> None:
     assert "__syncthreads" in lowered(gemm())
 
 
-def test_the_limit_of_dynamic_lds_is_raised_only_where_needed() -> None:
+def test_lds_is_static_and_holds_every_buffer() -> None:
+    """So the compiler knows how many waves fit; nothing is asked for at launch."""
     for name in NAMES:
+        text = spec_source(name).text
         lds = sum(o.lds_bytes * o.buffers for o in spec_plan(name).program.operands)
-        assert ("hipFuncSetAttribute" in spec_source(name).text) == (lds > 65536), name
+        assert f"constexpr int SHARED_BYTES = {lds};" in text, name
+        assert "__shared__ alignment_dummy __shm[SHARED_BYTES / sizeof(alignment_dummy)];" in text, name
+        assert "extern __shared__" not in text and "dynamic_shared_memory() const { return 0; }" in text, name
 
 
 def test_errors_of_every_hip_call_are_checked_and_the_stream_is_an_argument() -> None:

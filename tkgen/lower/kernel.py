@@ -37,7 +37,6 @@ EXPCNT_NONE, VMCNT_NONE, LGKMCNT_NONE = 7, 63, 15
 BUFFERED = frozenset(
     {"staging", "masked_store", "atomic_store", "bias"}
 )  # helpers that address memory through a buffer
-DEFAULT_DYNAMIC_LDS = 64 * 1024  # above this HIP wants hipFuncSetAttribute (hipFuncAttributeMaxDynamicSharedMemorySize)
 
 
 def waitcnt(counter: str, outstanding: int) -> int:
@@ -150,7 +149,6 @@ class _Lowering:
             shared_origin=self.origin(*(o.span for o in p.operands)),
             grid_origin=self.origin("grid"),
             launch_origin=self.origin("occupancy", *(r.span for r in p.roles)),
-            raise_shared_limit=shared_bytes > DEFAULT_DYNAMIC_LDS,
             remap=tuple(placed.statements),
             remap_origin=self.origin("remap"),
             tile_row=placed.row,

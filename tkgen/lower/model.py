@@ -160,7 +160,6 @@ class KernelModel:
     shared_origin: str
     grid_origin: str
     launch_origin: str
-    raise_shared_limit: bool
     remap: tuple[str, ...]
     remap_origin: str
     tile_row: str

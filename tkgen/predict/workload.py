@@ -103,7 +103,7 @@ class Workload:
             kernel=build.resources.kernel,
             waves=program.waves,
             grid=grid,
-            dynamic_lds=build.lds_bytes - build.resources.lds_static_bytes,
+            dynamic_lds=0,
             occupancy=build.occupancy,
             m=m,
             n=n,

@@ -187,8 +187,7 @@ def from_spec(
         grid(program, shape),
         (program.threads, 1, 1),
         Arguments(make, check),
-        build.lds_bytes - build.resources.lds_static_bytes,
-        build.resources.kernel,
+        kernel=build.resources.kernel,
     )
 
 
