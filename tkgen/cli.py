@@ -74,7 +74,9 @@ Defines = Annotated[
 Roots = Annotated[list[Path] | None, typer.Option("--include-root", "-I", help="Folders that `include` may reach.")]
 Json = Annotated[bool, typer.Option("--json", help="Print plain JSON instead.")]
 Cxx = Annotated[str | None, typer.Option("--cxx", help="The compiler to use (also TKGEN_CXX).")]
-Jobs = Annotated[int, typer.Option("-j", "--jobs", min=1, help="Specs handled side by side.")]
+Jobs = Annotated[
+    int | None, typer.Option("-j", "--jobs", min=1, help="Specs handled side by side; else as many as there are cores.")
+]
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the outputs.")]
 
 
@@ -196,7 +198,7 @@ def build(
     ] = "cpp,asm,hsaco,report,html",
     define: Defines = None,
     out: Out = Path("out"),
-    jobs: Jobs = 1,
+    jobs: Jobs = None,
     as_json: Json = False,
     cxx: Cxx = None,
     kittens: Annotated[
@@ -213,38 +215,45 @@ def build(
         if kind not in EMITS:
             raise typer.BadParameter(f"--emit {kind}: it is one of {', '.join(EMITS)}")
 
-    def one(path: Path) -> list[object]:
+    def one(path: Path) -> tuple[list[object], list[str]]:
         with _reported():
             spec = _load(path, define, target, roots)
             for stage in print_after or ():
                 _say(_after(spec, stage).rstrip("\n"))
             built, files = produce(spec, out, kinds, cxx=cxx, kittens=kittens)
             _show(built.diagnostics)
-        if not as_json:
-            _say(_build_line(built))
-        return [built.report() | {"files": {k: str(v) for k, v in files.items()}}]
+        return [built.report() | {"files": {k: str(v) for k, v in files.items()}}], [_build_line(built)]
 
-    reports, worst = _each(one, _spec_files(specs), jobs, "building")
+    reports, worst = _each(one, _spec_files(specs), jobs, "building", as_json)
     if as_json:
         _say(json.dumps(reports, indent=2))
     raise typer.Exit(worst)
 
 
-def _each(work: Callable[[Path], list[object]], paths: list[Path], jobs: int, what: str) -> tuple[list[object], int]:
+def _each(
+    work: Callable[[Path], tuple[list[object], list[str]]],
+    paths: list[Path],
+    jobs: int | None,
+    what: str,
+    as_json: bool,
+) -> tuple[list[object], int]:
     """`work` on every path, `jobs` at a time, with progress on a terminal: all results, and the worst exit code.
 
-    Where a path stops with an error, the error stands in the results.
+    `work` gives results and lines to say, which are said in the order of the paths. Where a path stops with an error,
+    the error stands in the results.
     """
     from concurrent.futures import ThreadPoolExecutor
 
     from rich.console import Console
     from rich.progress import Progress
 
-    def guarded(path: Path) -> tuple[list[object], int]:
+    def guarded(path: Path) -> tuple[list[object], list[str], int]:
         try:
-            return work(path), OK
+            return *work(path), OK
         except Stop as stop:
-            return [{"spec": str(path)} | stop.said], stop.exit_code
+            return [{"spec": str(path)} | stop.said], [], stop.exit_code
+
+    jobs = min(jobs or os.cpu_count() or 1, max(len(paths), 1))
 
     show = sys.stderr.isatty() and len(paths) > 1
     results, worst = [], OK
@@ -253,8 +262,10 @@ def _each(work: Callable[[Path], list[object]], paths: list[Path], jobs: int, wh
         with ThreadPoolExecutor(jobs) as pool:
             try:
                 # One at a time stays on the main thread, where an interrupt arrives.
-                for found, code in map(guarded, paths) if jobs == 1 else pool.map(guarded, paths):
+                for found, lines, code in map(guarded, paths) if jobs == 1 else pool.map(guarded, paths):
                     results += found
+                    for line in () if as_json else lines:
+                        _say(line)
                     worst = max(worst, code)
                     progress.advance(task)
             except KeyboardInterrupt:
@@ -558,8 +569,7 @@ def watch(
             small = launching.smallest(spec, _defines(define), target, roots or ())
             rows = launching.run_spec(spec, small, target, roots or (), "emulator", 0, 1, 1, cxx)
             if not as_json:
-                for row in rows:
-                    _say(row.to_text())
+                _say(launching.table(rows))
         code = OK if all(row.ok for row in rows) else WRONG
         return {"exit": code, "build": built.report(), "runs": [row.to_json() for row in rows]}
 
@@ -671,7 +681,7 @@ def run(
         _emulator(as_json)
     wrong = []
 
-    def one(path: Path) -> list[object]:
+    def one(path: Path) -> tuple[list[object], list[str]]:
         try:
             with _reported():
                 rows = launching.run_spec(
@@ -681,11 +691,9 @@ def run(
             _fail(str(error), USAGE)
         for row in rows:
             wrong.extend([] if row.ok else [row])
-            if not as_json:
-                _say(row.to_text())
-        return [row.to_json() for row in rows]
+        return [row.to_json() for row in rows], [launching.table(rows)]
 
-    results, worst = _each(one, _spec_files(specs), 1, "running")
+    results, worst = _each(one, _spec_files(specs), 1, "running", as_json)
     if as_json:
         _say(json.dumps(results, indent=2))
     raise typer.Exit(worst or (WRONG if wrong else OK))
@@ -698,7 +706,7 @@ def test(
     schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try on each size.")] = 5,
     generated: Annotated[Path | None, typer.Option(help="Folder of checked-in sources to compare with.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
-    jobs: Jobs = 1,
+    jobs: Jobs = None,
     as_json: Json = False,
     cxx: Cxx = None,
 ) -> None:
@@ -706,25 +714,26 @@ def test(
     from dataclasses import asdict
 
     from tkgen import regression
+    from tkgen.targets import load_target
     from tkgen.toolchain.files import write_atomic
 
     _emulator(as_json)
+    with _reported():
+        if target is not None:
+            load_target(target)
     if generated is not None and not generated.is_dir():
         raise typer.BadParameter(f"no folder {generated}", param_hint="--generated")
     results: list[regression.Result] = []
 
-    def one(path: Path) -> list[object]:
+    def one(path: Path) -> tuple[list[object], list[str]]:
         with _reported():
             found = regression.test_spec(path, target=target, schedules=schedules, generated=generated, cxx=cxx)
         results.extend(found)
         bad = [r for r in found if r.failure]
-        if not as_json:
-            _say(f"{path}: {len(found) - len(bad)} passed, {len(bad)} failed  ({sum(r.seconds for r in found):.1f} s)")
-            for r in bad:
-                _say(f"  {r.case}: {r.failure}")
-        return [asdict(r) for r in found]
+        passed = f"{path}: {len(found) - len(bad)} passed, {len(bad)} failed  ({sum(r.seconds for r in found):.1f} s)"
+        return [asdict(r) for r in found], [passed, *(f"  {r.case}: {r.failure}" for r in bad)]
 
-    plain, worst = _each(one, _spec_files(specs), jobs, "testing")
+    plain, worst = _each(one, _spec_files(specs), jobs, "testing", as_json)
     if junit is not None:
         write_atomic(junit, regression.junit(results))
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,22 +39,31 @@ class Row:
         """Plain data."""
         return asdict(self) | {"ok": self.ok}
 
-    def to_text(self) -> str:
-        """One line, and a line per finding."""
-        c = self.comparison
-        extents = " ".join(f"{n}={s}" for n, s in self.sizes.items())
-        verdict = "right" if c.right else "WRONG"
-        parts = [
-            f"{self.spec}  {extents}  {self.schedule}: {verdict}",
-            f"max error {c.max_error:.3g}, mean {c.mean_error:.3g}",
-            f"{c.wrong} of {c.elements} beyond tolerance, {c.above_tenth} above 0.1, {c.nan} NaN",
-        ]
-        if self.milliseconds is not None:
-            parts.append(f"{self.milliseconds:.3f} ms, {self.tflops:.1f} TFLOP/s")
-        else:
-            parts.append(f"{self.instructions} instructions")
-            parts.append("nothing found" if not self.findings else f"{len(self.findings)} FINDINGS")
-        return "\n".join([", ".join(parts), *(f"  {f}" for f in self.findings)])
+
+def table(rows: Sequence[Row]) -> str:
+    """Launches of one spec as text: its name and sizes, a row for each launch, a line for each finding."""
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    shown.add_column("schedule")
+    shown.add_column("numbers")
+    measures = ("instructions", "findings") if rows[0].milliseconds is None else ("ms", "TFLOP/s")
+    for heading in ("max error", "mean error", "beyond tolerance", "above 0.1", "NaN", *measures):
+        shown.add_column(heading, justify="right")
+    for row in rows:
+        c = row.comparison
+        last: tuple[object, object] = row.instructions, len(row.findings)
+        if row.milliseconds is not None:
+            last = f"{row.milliseconds:.3f}", f"{row.tflops:.1f}"
+        errors = (f"{c.max_error:.3g}", f"{c.mean_error:.3g}", f"{c.wrong} of {c.elements}", c.above_tenth, c.nan)
+        shown.add_row(row.schedule, "right" if c.right else "WRONG", *map(str, (*errors, *last)))
+    console = Console(file=io.StringIO(), width=200, color_system=None)
+    with console.capture() as text:
+        console.print(shown, highlight=False)
+    extents = " ".join(f"{n}={s}" for n, s in rows[0].sizes.items())
+    found = [f"{row.schedule}: {finding}" for row in rows for finding in row.findings]
+    return "\n".join([f"{rows[0].spec}  {extents}", *(line.rstrip() for line in text.get().splitlines()), *found])
 
 
 def smallest(

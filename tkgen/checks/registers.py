@@ -310,10 +310,11 @@ def check_resources(plan: Plan, target: Target, resources: Resources) -> list[Di
             for n, what in (
                 (resources.vgpr_spills, "spilled vector register"),
                 (resources.sgpr_spills, "spilled scalar register"),
-                (resources.scratch_bytes, "byte of scratch per lane"),
             )
             if n
         ]
+        if resources.scratch_bytes:
+            parts.append(f"{count_text(resources.scratch_bytes, 'byte')} of scratch per lane")
         found.append(
             Diagnostic(
                 "E405",
@@ -332,6 +333,7 @@ def check_resources(plan: Plan, target: Target, resources: Resources) -> list[Di
                 f"{resources.total_vgpr} registers let {count_text(real, 'wave')} share a SIMD, "
                 f"the spec asks for {program.occupancy}",
                 Label(statement(program, "occupancy")),
+                fix=Fix(" or ".join(_changes(plan, target)) or f"ask for {count_text(real, 'wave')} per simd"),
             )
         )
     return found

@@ -70,7 +70,7 @@ def _collectives(program: Program) -> Iterator[Diagnostic]:
                 f"`group<{n}>::load` gives each of {n} x 64 threads its part of the tile; {waves_text(role.waves)} "
                 f"are {waves}, so {n - waves} of {n} parts of {named} would never be loaded"
             )
-            remedy = f"load by {waves} waves, or give the role {n} waves"
+            remedy = f"load by {count_text(waves, 'wave')}, or give the role {n} waves"
         elif waves % n:
             label = f"{n} waves together"
             note = f"{waves} waves make {waves // n} whole groups of {n}; {waves % n} waves would run a part of one"

@@ -176,7 +176,7 @@ def _range(index: ast.Index | None, count: int, what: str) -> tuple[int, ...]:
         raise _error(
             f"{what} {index.span.text} is out of range: there are {count} (0..{count - 1})",
             index.span,
-            f"write one of 0..{count - 1}, or `*` for all",
+            "write 0 or `*`" if count == 1 else f"write one of 0..{count - 1}, or `*` for all",
             "E217",
         )
     return tuple(range(first, last + 1))

@@ -19,9 +19,7 @@ from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.ops import Action, Op
 from tkgen.ir.types import PhaseShift, Program, Via
 
-PING_PONG_TILE = (
-    128 * 128 * 2
-)  # output elements below which halves of the waves have too little to multiply in a cluster
+PING_PONG_TILE = 128 * 128 * 2  # output elements below which halves of the waves have too little to multiply
 WHOLE_SIMD = 256  # registers of sums per lane with which a wave has a SIMD for itself: half of its 512
 
 
@@ -121,9 +119,9 @@ def _interleave_obstacle(program: Program) -> str:
 
 
 def _ping_pong_slower(program: Program) -> str:
-    if program.direct and program.block[0] * program.block[1] < 2 * PING_PONG_TILE:
-        # Targets with direct loads multiply twice as fast: clusters are half as long.
-        return f"the multiplies of a {program.block[0]} x {program.block[1]} block are too short to hide its reads"
+    if not program.direct and program.block[0] * program.block[1] < 2 * PING_PONG_TILE:
+        # Loads through registers take clusters, and so barriers, of their own.
+        return f"the multiplies of a {program.block[0]} x {program.block[1]} block do not pay for its eight barriers"
     return ""
 
 
