@@ -69,7 +69,7 @@ def main() -> None:
         numbers = itertools.count()
 
         def whole_build() -> None:
-            fresh = Path(folder) / f"eight_wave_{next(numbers)}.tk"
+            fresh = Path(folder) / f"eight_wave_{Path(folder).name}_{next(numbers)}.tk"
             shutil.copy(spec_path, fresh)
             built, _ = produce(tkgen.load(fresh), Path(folder) / "out")
             assert not built.cached

@@ -67,8 +67,10 @@ class Spec:
     def build(self, *, cxx: str | None = None, kittens: Path | None = None, log: Path | None = None) -> Build:
         """Compile to a code object. Raises SpecError as `check` does, ToolchainError where the compiler fails."""
         from tkgen.build import build
+        from tkgen.toolchain.discover import find_compiler
 
-        return build(self, cxx=cxx, kittens=kittens, log=log)
+        self.check()
+        return build(self, find_compiler(self.target, cxx), kittens=kittens, log=log)
 
 
 def load(

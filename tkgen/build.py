@@ -200,16 +200,15 @@ def produce(
         return outline(spec) if "html" in emit else None
 
     spec.check()
+    compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
     with ThreadPoolExecutor(1) as pool:
         drawn = pool.submit(draw)
-        built = build(spec, cxx=cxx, kittens=kittens, log=directory / f"{spec.name}.log").check()
+        built = build(spec, compiler, kittens=kittens, log=directory / f"{spec.name}.log").check()
         return built, built.write(directory, emit, drawn.result())
 
 
-def build(spec: Spec, *, cxx: str | None = None, kittens: Path | None = None, log: Path | None = None) -> Build:
-    """Compile `spec`, taken from the cache where nothing changed. See `Spec.build`."""
-    spec.check()
-    compiler = find_compiler(spec.target, cxx)
+def build(spec: Spec, compiler: Compiler, *, kittens: Path | None = None, log: Path | None = None) -> Build:
+    """Compile `spec`, which is proven, or take it from the cache where nothing changed. See `Spec.build`."""
     try:
         result = compile_device(
             spec.source.text,

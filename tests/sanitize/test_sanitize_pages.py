@@ -1,6 +1,7 @@
 """The kernels of the pages E7xx and W701: the wrong one is found out with its code alone, the right one is clean.
 
-The text of what is found is exactly the file in golden/; `python tests/sanitize/test_sanitize_pages.py` writes those anew.
+The text of what is found is exactly the file in golden/; `python tests/sanitize/test_sanitize_pages.py` writes
+those anew.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def test_the_oldest_used_go_first(tmp_path: Path) -> None:
 
 def test_leftovers_of_killed_writers_are_removed_when_stale(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    folder = tmp_path / "ab"
+    folder = tmp_path / cache_key("k")[:2]
     folder.mkdir()
     old, new = folder / f".x.1{TEMPORARY_SUFFIX}", folder / f".x.2{TEMPORARY_SUFFIX}"
     for path in (old, new):

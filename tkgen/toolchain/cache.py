@@ -86,28 +86,33 @@ class Cache:
             write_atomic(self._path(key), _MAGIC + hashlib.sha256(payload).digest() + payload)
         except OSError:
             return
-        self.prune()
+        # Keys are hashes, so each of the 256 folders holds about as much; more than its share in one stands for all.
+        if 256 * sum(size for _, size, _ in self._entries(self._path(key).parent)) > self.limit_bytes:
+            self.prune()
 
     def prune(self) -> None:
         """Drop leftovers of killed processes, then the entries used longest ago until the rest fits the limit."""
-        entries = []
-        for folder in _listed(self.root):
-            if not re.fullmatch("[0-9a-f]{2}", folder.name):
-                continue
-            files = _listed(folder.path)
-            if any(f.name.startswith(".") for f in files):
-                remove_leftovers(Path(folder.path))
-            for file in files:
-                with contextlib.suppress(OSError):  # another process may remove it meanwhile
-                    if not file.name.startswith("."):
-                        stat = file.stat()
-                        entries.append((stat.st_mtime, stat.st_size, file.path))
+        folders = [Path(f.path) for f in _listed(self.root) if re.fullmatch("[0-9a-f]{2}", f.name)]
+        entries = [entry for folder in folders for entry in self._entries(folder)]
         total = sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries) if total > self.limit_bytes else ():
             if total <= self.limit_bytes:
                 break
             _remove(Path(path))
             total -= size
+
+    def _entries(self, folder: Path) -> list[tuple[float, int, str]]:
+        """When each entry of a folder was last used, its bytes and its path. Removes leftovers of killed processes."""
+        files = _listed(folder)
+        if any(f.name.startswith(".") for f in files):
+            remove_leftovers(folder)
+        entries = []
+        for file in files:
+            with contextlib.suppress(OSError):  # another process may remove it meanwhile
+                if not file.name.startswith("."):
+                    stat = file.stat()
+                    entries.append((stat.st_mtime, stat.st_size, file.path))
+        return entries
 
     def _path(self, key: str) -> Path:
         return self.root / key[:2] / key[2:]
@@ -128,7 +133,7 @@ def _decode(data: bytes) -> dict[str, bytes] | None:
 
 
 def _listed(folder: Path | str) -> list[os.DirEntry[str]]:
-    """What is in a folder; nothing where it cannot be read. Every build lists the store, so without a Path for each."""
+    """What is in a folder; nothing where it cannot be read."""
     try:
         with os.scandir(folder) as found:
             return list(found)
