@@ -625,6 +625,8 @@ def predict(
         static, extents = split_defines(path, _defines(values), target, roots or ())
         loaded = load(path, static, target, roots or ())
         model.device_of(loaded.target, product)  # before anything is compiled
+        loaded.check()
+        _emulator(as_json)
         return model.predict(loaded.build(cxx=cxx).check(), extents, product)
 
     from tkgen.api import load
@@ -839,6 +841,7 @@ def tune(
         tuple(_spec_files(specs)), _defines(define), _ranges(ranges), _sizes(sizes), target, product,
         tuple(roots or ()), trials, best, jobs or os.cpu_count() or 1, executor, device, out, resume, cxx, seed,
     )  # fmt: skip
+    _emulator(as_json)
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         tasks: dict[str, TaskID] = {}
 

@@ -81,10 +81,11 @@ def test_test_insists_on_the_golden_source_it_was_told_of(tmp_path: Path) -> Non
     assert result.exit_code == 1 and "1 failed" in result.output and "`tkgen regen` writes it" in result.output
 
 
-@pytest.mark.parametrize("command", ["run", "test", "sanitize"])
+@pytest.mark.parametrize("command", ["run", "test", "sanitize", "predict", "tune"])
 def test_without_a_host_compiler_the_emulator_says_so(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TKGEN_HOST_CXX", "/bin/false")
     monkeypatch.setenv("TKGEN_CACHE", str(tmp_path))
     native.core.cache_clear()
