@@ -58,12 +58,11 @@ def table(rows: Sequence[Row]) -> str:
             last = f"{row.milliseconds:.3f}", f"{row.tflops:.1f}"
         errors = (f"{c.max_error:.3g}", f"{c.mean_error:.3g}", f"{c.wrong} of {c.elements}", c.above_tenth, c.nan)
         shown.add_row(row.schedule, "right" if c.right else "WRONG", *map(str, (*errors, *last)))
-    console = Console(file=io.StringIO(), width=200, color_system=None)
-    with console.capture() as text:
-        console.print(shown, highlight=False)
+    text = io.StringIO()
+    Console(file=text, width=200, color_system=None).print(shown, highlight=False)
     extents = " ".join(f"{n}={s}" for n, s in rows[0].sizes.items())
     found = [f"{row.schedule}: {finding}" for row in rows for finding in row.findings]
-    return "\n".join([f"{rows[0].spec}  {extents}", *(line.rstrip() for line in text.get().splitlines()), *found])
+    return "\n".join([f"{rows[0].spec}  {extents}", *(line.rstrip() for line in text.getvalue().splitlines()), *found])
 
 
 def smallest(

@@ -163,6 +163,11 @@ class Model:
 
     # ------------------------------------------------------------ one evaluation
 
+    @property
+    def passes(self) -> int:
+        """Passes of the loop of the wave that has most; 1 where none loops."""
+        return max(1, *(s.passes for s in self.streams))
+
     @cached_property
     def base(self) -> _Estimate:
         """The kernel as it is."""
@@ -187,7 +192,7 @@ class Model:
         elif resource == "fetch":
             cycles = base.cycles - base.cold_cycles
         elif resource == "barriers":  # what is lost to them alone: without any, waves would read what is not there yet
-            lost = base.full.lost[Cause.BARRIERS] * max(1, *(s.passes for s in self.streams))
+            lost = base.full.lost[Cause.BARRIERS] * self.passes
             cycles = base.cycles - lost * len(self.traffic.residents)
         elif resource == "tail":
             ideal = base.full.cycles * len(self.workload.pieces) / (base.full.blocks * self.product.compute_units)
@@ -341,9 +346,8 @@ class Model:
     def _lost(self, base: _Estimate, cycles: float, matrix: float) -> dict[str, float]:
         """Cycles in which a matrix unit of the average CU does nothing, by cause."""
         cus, tiles = self.product.compute_units, len(self.workload.pieces)
-        passes = max(1, *(s.passes for s in self.streams))
         worked = tiles / (base.full.blocks * cus)  # rounds that a CU is full, on average
-        lost = {name: per_pass * passes * worked for name, per_pass in self._by_resource(base).items()}
+        lost = {name: per_pass * self.passes * worked for name, per_pass in self._by_resource(base).items()}
         lost["fetch"] += base.cold_cycles if any(s.passes for s in self.streams) else 0.0
         lost["launch"] = self.launch_seconds * base.clock.mhz * 1e6
         steady = sum(lost.values()) + matrix
@@ -354,8 +358,8 @@ class Model:
 
     def _per_step(self, base: _Estimate) -> dict[str, Any]:
         """The steady loop of a full CU, per K-step of one of its blocks."""
-        cu, passes = base.full, max(1, *(s.passes for s in self.streams))
-        per_pass = max(round(self.workload.piece_steps / passes), 1)
+        cu = base.full
+        per_pass = max(round(self.workload.piece_steps / self.passes), 1)
         return {
             "cycles_per_step": cu.pass_cycles / per_pass / cu.blocks,
             "matrix_cycles_per_step": cu.busy / per_pass / cu.blocks,
