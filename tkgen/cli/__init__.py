@@ -1,0 +1,56 @@
+"""The command line: parses arguments, calls one function per command, renders. Nothing is computed here.
+
+Exit codes: 0 all is well, 1 a spec is wrong (or its numbers are), 2 the command line is, 3 the toolchain failed.
+Heavy modules are imported by the command that needs them, so that `tkgen --help` is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from tkgen.cli import building, inspecting, looking, project, running, tuning
+from tkgen.cli.common import EXTRAS, OK, TOOLCHAIN, complain, say
+
+app = typer.Typer(
+    name="tkgen",
+    help="Declarative specs of tiled kernels -> proven ThunderKittens HIP C++ -> machine code, run without a GPU.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for group in (building, inspecting, looking, running, tuning, project):  # the order of `tkgen --help`
+    app.add_typer(group.commands)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        from tkgen import __version__
+
+        say(f"tkgen {__version__}")
+        raise typer.Exit(OK)
+
+
+def main() -> None:
+    """The console entry point: whatever goes wrong, a message and an exit code, never a traceback."""
+    try:
+        app()
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package not in EXTRAS:
+            raise
+        complain(f"error: this command needs {package}, which is not installed: pip install 'tkgen[{EXTRAS[package]}]'")
+        sys.exit(TOOLCHAIN)
+    except KeyboardInterrupt:
+        complain("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        os._exit(OK)
+
+
+if __name__ == "__main__":
+    main()

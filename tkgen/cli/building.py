@@ -1,0 +1,97 @@
+"""`tkgen build`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tkgen.cli.common import (
+    Cxx,
+    Defines,
+    Jobs,
+    Json,
+    Out,
+    Roots,
+    Specs,
+    Target,
+    build_line,
+    each,
+    load_spec,
+    reported,
+    say,
+    show_diagnostics,
+    spec_files,
+)
+
+if TYPE_CHECKING:
+    from tkgen.api import Spec
+
+commands = typer.Typer()
+
+
+class Pass(StrEnum):
+    """A stage whose result can be printed."""
+
+    PARSE = "parse"
+    GRAPH = "graph"
+    SCHEDULE = "schedule"
+    LOWER = "lower"
+
+
+@commands.command()
+def build(
+    specs: Specs,
+    target: Target = None,
+    emit: Annotated[
+        str, typer.Option(help="Comma list of cpp, asm, hsaco, module, harness, report, html.")
+    ] = "cpp,asm,hsaco,report,html",
+    define: Defines = None,
+    out: Out = Path("out"),
+    jobs: Jobs = None,
+    as_json: Json = False,
+    cxx: Cxx = None,
+    kittens: Annotated[
+        Path | None, typer.Option(help="Compile against a real ThunderKittens checkout instead.")
+    ] = None,
+    roots: Roots = None,
+    print_after: Annotated[list[Pass] | None, typer.Option(help="Print what a pass left.")] = None,
+) -> None:
+    """Check specs, generate their C++, compile it, measure the machine code and write a report of it."""
+    from tkgen.build import EMITS, produce
+
+    kinds = [e for e in emit.split(",") if e]
+    for kind in kinds:
+        if kind not in EMITS:
+            raise typer.BadParameter(f"--emit {kind}: it is one of {', '.join(EMITS)}")
+
+    def one(path: Path) -> tuple[list[object], list[str]]:
+        with reported():
+            spec = load_spec(path, define, target, roots)
+            for stage in print_after or ():
+                say(_after(spec, stage).rstrip("\n"))
+            built, files = produce(spec, out, kinds, cxx=cxx, kittens=kittens)
+            show_diagnostics(built.diagnostics)
+        return [built.report() | {"files": {k: str(v) for k, v in files.items()}}], [build_line(built)]
+
+    reports, worst = each(one, spec_files(specs), jobs, "building", as_json)
+    if as_json:
+        say(json.dumps(reports, indent=2))
+    raise typer.Exit(worst)
+
+
+def _after(spec: Spec, stage: Pass) -> str:
+    from tkgen.ir import graph
+    from tkgen.syntax.dump import dump
+
+    texts: dict[Pass, Callable[[], str]] = {
+        Pass.PARSE: lambda: dump(spec.kernel),
+        Pass.GRAPH: lambda: graph.to_text(spec.plan.graph),
+        Pass.SCHEDULE: spec.plan.to_text,
+        Pass.LOWER: lambda: spec.source.text,
+    }
+    return texts[stage]()

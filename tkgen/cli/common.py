@@ -1,0 +1,237 @@
+"""What the commands share: options, printing, errors as exit codes, the work on several specs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from tkgen.api import Spec
+    from tkgen.build import Build
+    from tkgen.diagnostics import Diagnostic
+
+OK, WRONG, USAGE, TOOLCHAIN = 0, 1, 2, 3
+
+# Packages that only some commands need, and the extra that brings them.
+EXTRAS = {"torch": "emulate", "numpy": "emulate", "tinygrad": "emulate", "pygls": "lsp", "lsprotocol": "lsp",
+          "optuna": "tune", "pybind11": "module"}  # fmt: skip
+
+
+class Format(StrEnum):
+    """How diagnostics are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+Specs = Annotated[list[Path], typer.Argument(help="Spec files (.tk); a directory stands for the specs in it.")]
+OneSpec = Annotated[Path, typer.Argument(help="A spec file (.tk).")]
+Target = Annotated[
+    str | None, typer.Option("--target", "-t", help="gfx942, gfx90a or gfx950; else what the spec says.")
+]
+Defines = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-D", metavar="NAME=VALUE", help="Give a dimension or parameter a value; `dynamic` for a run-time size."
+    ),
+]
+Roots = Annotated[list[Path] | None, typer.Option("--include-root", "-I", help="Folders that `include` may reach.")]
+Json = Annotated[bool, typer.Option("--json", help="Print plain JSON instead.")]
+Cxx = Annotated[str | None, typer.Option("--cxx", help="The compiler to use (also TKGEN_CXX).")]
+Jobs = Annotated[
+    int | None, typer.Option("-j", "--jobs", min=1, help="Specs handled side by side; else as many as there are cores.")
+]
+Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the outputs.")]
+
+
+def defines(values: Sequence[str] | None) -> dict[str, int | None]:
+    """`NAME=VALUE` options as a mapping; several may stand in one, split by spaces."""
+    result: dict[str, int | None] = {}
+    for word in (w for value in values or () for w in value.split()):
+        name, _, number = word.partition("=")
+        if number == "dynamic":
+            result[name] = None
+        elif number.isdecimal() and number.isascii() and len(number) <= 12:
+            result[name] = int(number)
+        else:
+            raise typer.BadParameter(f"-D takes NAME=NUMBER or NAME=dynamic, not `{word}`")
+    return result
+
+
+def spec_files(paths: Iterable[Path]) -> list[Path]:
+    """The spec files that `paths` name."""
+    files: list[Path] = []
+    for path in paths:
+        found = sorted(path.glob("*.tk")) if path.is_dir() else [path]
+        if not found:
+            raise typer.BadParameter(f"no .tk files in {path}")
+        files += found
+    return files
+
+
+def say(text: str = "") -> None:
+    """Print a result."""
+    typer.echo(text)
+
+
+def complain(text: str) -> None:
+    """Print to standard error."""
+    typer.echo(text, err=True)
+
+
+def _colour() -> bool:
+    return sys.stderr.isatty() and "NO_COLOR" not in os.environ
+
+
+def show_diagnostics(diagnostics: Iterable[Diagnostic], how: Format = Format.TEXT) -> None:
+    """Print diagnostics: text to standard error, machine formats to standard output."""
+    from tkgen.diagnostics import machine
+    from tkgen.diagnostics.render import render_text
+
+    found = list(diagnostics)
+    if how is Format.TEXT:
+        if found:
+            complain(render_text(found, color=_colour()).rstrip("\n"))
+        return
+    renderers = {
+        Format.JSON: machine.render_json,
+        Format.SARIF: machine.render_sarif,
+        Format.GITHUB: machine.render_github,
+    }
+    say(renderers[how](found).rstrip("\n"))
+
+
+class Stop(typer.Exit):
+    """The end of a command on an error, whose text has been printed; `said` is the error as plain data."""
+
+    def __init__(self, code: int, message: str, diagnostics: Iterable[Diagnostic] = ()) -> None:
+        from tkgen.diagnostics.machine import to_json
+
+        super().__init__(code)
+        self.said: dict[str, object] = {"error": message, "diagnostics": [to_json(d) for d in diagnostics]}
+
+
+@contextmanager
+def reported(as_json: bool = False) -> Iterator[None]:
+    """Turn the errors of the library into messages and exit codes; `as_json`: also into JSON on standard output."""
+    from tkgen.diagnostics import SpecError
+    from tkgen.targets.model import UnknownTargetError
+    from tkgen.toolchain.compiler import ToolchainError
+
+    try:
+        yield
+    except SpecError as error:
+        show_diagnostics(error.diagnostics)
+        stop = Stop(WRONG, "the spec is wrong", error.diagnostics)
+        if as_json:
+            say(json.dumps(stop.said, indent=2))
+        raise stop from None
+    except UnknownTargetError as error:
+        fail(str(error), USAGE, as_json)
+    except ToolchainError as error:
+        log = f"\n  the compiler's output is in {error.log}" if error.log else ""
+        fail(f"{error.message}{log}", TOOLCHAIN, as_json)
+    except OSError as error:
+        fail(f"{error.strerror}: {error.filename}" if error.filename else str(error), USAGE, as_json)
+
+
+def fail(message: str, code: int, as_json: bool = False) -> NoReturn:
+    """End the command with an error; `as_json`: said as JSON on standard output, too."""
+    complain(f"error: {message}")
+    stop = Stop(code, message)
+    if as_json:
+        say(json.dumps(stop.said, indent=2))
+    raise stop from None
+
+
+def load_spec(path: Path, define: Sequence[str] | None, target: str | None, roots: Sequence[Path] | None) -> Spec:
+    """The spec of a file, with what the options give."""
+    from tkgen.api import load
+
+    return load(path, defines(define), target, roots or ())
+
+
+def need_emulator(as_json: bool) -> None:
+    """Make sure that the emulator can run here."""
+    from tkgen.emulate import EmulateError, native
+
+    try:
+        native.core()
+    except EmulateError as error:
+        fail(str(error), TOOLCHAIN, as_json)
+
+
+def each(
+    work: Callable[[Path], tuple[list[object], list[str]]],
+    paths: list[Path],
+    jobs: int | None,
+    what: str,
+    as_json: bool,
+) -> tuple[list[object], int]:
+    """`work` on every path, `jobs` at a time, with progress on a terminal: all results, and the worst exit code.
+
+    `work` gives results and lines to say, which are said in the order of the paths. Where a path stops with an error,
+    the error stands in the results.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    def guarded(path: Path) -> tuple[list[object], list[str], int]:
+        try:
+            return *work(path), OK
+        except Stop as stop:
+            return [{"spec": str(path)} | stop.said], [], stop.exit_code
+
+    jobs = min(jobs or os.cpu_count() or 1, max(len(paths), 1))
+
+    show = sys.stderr.isatty() and len(paths) > 1
+    results, worst = [], OK
+    with Progress(console=Console(stderr=True), transient=True, disable=not show) as progress:
+        task = progress.add_task(what, total=len(paths))
+        with ThreadPoolExecutor(jobs) as pool:
+            try:
+                # One at a time stays on the main thread, where an interrupt arrives.
+                for found, lines, code in map(guarded, paths) if jobs == 1 else pool.map(guarded, paths):
+                    results += found
+                    for line in () if as_json else lines:
+                        say(line)
+                    worst = max(worst, code)
+                    progress.advance(task)
+            except KeyboardInterrupt:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    return results, worst
+
+
+def build_line(built: Build) -> str:
+    """The figures of a build in one line."""
+    from tkgen.build import other_per_mfma
+    from tkgen.checks.words import count_text
+
+    r, loop = built.resources, built.main_loop
+    waves = built.occupancy.waves_per_simd
+
+    figures = [
+        f"{r.vgpr} VGPR" + (f" + {r.agpr} AGPR" if r.agpr else ""),
+        f"{r.sgpr} SGPR",
+        count_text(r.vgpr_spills + r.sgpr_spills, "spill"),
+        f"{r.scratch_bytes} B scratch",
+        f"{built.lds_bytes} B LDS",
+        f"{waves:g} {'wave' if waves == 1 else 'waves'}/SIMD",
+        f"{count_text(built.spec.plan.barriers_per_step, 'barrier')}/step",
+    ]
+    if loop is not None:
+        figures.append(f"{sum(loop.mfma.values())} MFMA in the loop, {other_per_mfma(loop):.2f} others per MFMA")
+    return f"{built.spec.name} ({built.spec.target.name}): " + ", ".join(figures)

@@ -1,0 +1,163 @@
+"""Commands that look at specs without compiling them: check, fmt, graph, explain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tkgen.cli.common import (
+    OK,
+    USAGE,
+    WRONG,
+    Defines,
+    Format,
+    Json,
+    OneSpec,
+    Roots,
+    Specs,
+    Target,
+    complain,
+    defines,
+    fail,
+    load_spec,
+    reported,
+    say,
+    show_diagnostics,
+    spec_files,
+)
+
+if TYPE_CHECKING:
+    from tkgen.diagnostics import Diagnostic
+
+commands = typer.Typer()
+
+
+class GraphFormat(StrEnum):
+    """How a graph is printed."""
+
+    TEXT = "text"
+    DOT = "dot"
+    JSON = "json"
+
+
+@commands.command()
+def check(
+    specs: Specs,
+    target: Target = None,
+    define: Defines = None,
+    how: Annotated[Format, typer.Option("--format", help="How to print what is found.")] = Format.TEXT,
+    as_json: Json = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply the fixes that are certain.")] = False,
+    roots: Roots = None,
+) -> None:
+    """Prove specs correct without compiling them; say what is wrong and how to mend it."""
+    from tkgen.api import load
+    from tkgen.checks.words import count_text
+    from tkgen.diagnostics import Severity, SpecError
+    from tkgen.diagnostics.fixes import apply_fixes
+    from tkgen.toolchain.files import write_atomic
+
+    found: list[Diagnostic] = []
+    files = spec_files(specs)
+    for path in files:
+        try:
+            with _reported_usage():
+                mine = list(load(path, defines(define), target, roots or ()).diagnostics)
+        except SpecError as error:
+            mine = error.diagnostics
+        if fix and any(d.fix and d.fix.edits for d in mine):
+            text = path.read_text(encoding="utf-8")
+            mended = apply_fixes(text, mine)
+            if mended != text:
+                write_atomic(path, mended)
+                complain(f"{path}: fixed; run `tkgen check` again")
+        found += mine
+    how = Format.JSON if as_json else how
+    show_diagnostics(found, how)
+    errors = sum(d.severity is Severity.ERROR for d in found)
+    if how is Format.TEXT:
+        counts = count_text(errors, "error"), count_text(len(found) - errors, "warning")
+        say(f"{count_text(len(files), 'spec')} checked: {', '.join(counts)}")
+    raise typer.Exit(WRONG if errors else OK)
+
+
+@contextmanager
+def _reported_usage() -> Iterator[None]:
+    """As `reported`, but SpecError passes."""
+    from tkgen.diagnostics import SpecError
+
+    try:
+        yield
+    except SpecError:
+        raise
+    except Exception:
+        with reported():
+            raise
+
+
+@commands.command()
+def fmt(
+    specs: Specs,
+    check_only: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit 1 where a file would change.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Format specs: canonical spacing, every comment kept."""
+    from tkgen.syntax.format import format_source
+    from tkgen.syntax.loader import read_source
+    from tkgen.toolchain.files import write_atomic
+
+    changed = []
+    for path in spec_files(specs):
+        with reported(as_json):
+            file = read_source(path)
+            text = format_source(file)
+            if text != file.text:
+                changed.append(str(path))
+                if not check_only:
+                    write_atomic(path, text)
+                if not as_json:
+                    say(f"{'would reformat' if check_only else 'reformatted'} {path}")
+    if as_json:
+        say(json.dumps({"changed": changed, "written": not check_only}))
+    raise typer.Exit(WRONG if check_only and changed else OK)
+
+
+@commands.command()
+def graph(
+    spec: OneSpec,
+    how: Annotated[GraphFormat, typer.Option("--format")] = GraphFormat.TEXT,
+    define: Defines = None,
+    roots: Roots = None,
+    as_json: Json = False,
+) -> None:
+    """Print a spec's dataflow graph: operations, dependencies, the barrier that covers each."""
+    from tkgen.ir import graph as dataflow
+
+    with reported(as_json or how is GraphFormat.JSON):
+        found = load_spec(spec, define, None, roots).plan.graph
+    if as_json or how is GraphFormat.JSON:
+        say(json.dumps(dataflow.to_json(found), indent=2))
+    else:
+        say((dataflow.to_dot if how is GraphFormat.DOT else dataflow.to_text)(found).rstrip("\n"))
+
+
+@commands.command()
+def explain(
+    code: Annotated[str, typer.Argument(help="A diagnostic's code, such as E301.")], as_json: Json = False
+) -> None:
+    """Explain a diagnostic: what it means, an example that fails, the same one mended."""
+    from dataclasses import asdict
+
+    from tkgen.diagnostics.explain import UnknownCode, explain_text, page
+
+    try:
+        say(json.dumps(asdict(page(code)), indent=2) if as_json else explain_text(code).rstrip("\n"))
+    except UnknownCode as error:
+        fail(str(error), USAGE, as_json)

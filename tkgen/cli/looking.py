@@ -1,0 +1,259 @@
+"""Commands that show what was built: report, diff, watch, predict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tkgen.cli.common import (
+    EXTRAS,
+    OK,
+    USAGE,
+    WRONG,
+    Cxx,
+    Defines,
+    Json,
+    OneSpec,
+    Out,
+    Roots,
+    Specs,
+    Stop,
+    Target,
+    build_line,
+    complain,
+    defines,
+    fail,
+    load_spec,
+    need_emulator,
+    reported,
+    say,
+    show_diagnostics,
+    spec_files,
+)
+
+if TYPE_CHECKING:
+    from tkgen.build import Build
+    from tkgen.report import Prediction
+
+commands = typer.Typer()
+
+
+@commands.command()
+def report(
+    specs: Specs,
+    target: Target = None,
+    define: Defines = None,
+    out: Annotated[Path, typer.Option("-o", "--out", help="The HTML file to write.")] = Path("report.html"),
+    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    product: Annotated[
+        str | None, typer.Option(help="The GPU to predict for, such as MI325X; else the target's first.")
+    ] = None,
+    predicted: Annotated[
+        bool, typer.Option("--predict/--no-predict", help="Predict time and cycles (some seconds a kernel).")
+    ] = True,
+    previous: Annotated[Path, typer.Option(help="Folder of an earlier build, to show its figures.")] = Path("out"),
+    cxx: Cxx = None,
+    as_json: Json = False,
+    roots: Roots = None,
+) -> None:
+    """Write one HTML file: source and machine code side by side, who owns what, the pipeline, registers, LDS."""
+    from rich.console import Console
+
+    from tkgen.report import Facts, facts, previous_report, print_facts, render_html, to_json
+    from tkgen.toolchain.files import write_atomic
+
+    def one(path: Path) -> Facts:
+        built = load_spec(path, define, target, roots).build(cxx=cxx)
+        found = _prediction(built, product) if predicted else None
+        return facts(built, found, previous_report(previous / f"{built.spec.name}.json"))
+
+    with reported(as_json):
+        kernels = [one(path) for path in spec_files(specs)]
+        write_atomic(out, render_html(kernels))
+    if as_json:
+        say(json.dumps([to_json(k) for k in kernels], indent=2))
+    else:
+        for kernel in kernels:
+            print_facts(kernel, Console())
+        say(f"wrote {out}")
+    if open_it:
+        import webbrowser
+
+        webbrowser.open(out.resolve().as_uri())
+
+
+def _prediction(built: Build, product: str | None) -> Prediction | None:
+    """What the report says of a kernel's time; None, with a note, where nothing can be said."""
+    from tkgen.report import prediction
+
+    try:
+        from tkgen.predict import PredictError
+
+        try:
+            return prediction(built, product)
+        except PredictError as error:
+            complain(f"note: no prediction for {built.spec.name}: {error}")
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        complain(f"note: no prediction, which needs {error.name}: pip install 'tkgen[{EXTRAS[error.name]}]'")
+    return None
+
+
+@commands.command("diff")
+def compare(
+    before: Annotated[Path, typer.Argument(help="A spec, or the report.json of an earlier build.")],
+    after: Annotated[
+        Path | None, typer.Argument(help="A spec, or a report.json; without it BEFORE is compared with its last build.")
+    ] = None,
+    target: Target = None,
+    define: Defines = None,
+    html: Annotated[Path | None, typer.Option(help="Also write the comparison as HTML.")] = None,
+    previous: Annotated[Path, typer.Option(help="Folder of the last build.")] = Path("out"),
+    cxx: Cxx = None,
+    as_json: Json = False,
+    roots: Roots = None,
+) -> None:
+    """Show what changed between two specs or builds: spec, schedule, source, instructions, figures."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from tkgen.report import diff, render_diff, render_diff_html
+    from tkgen.toolchain.files import write_atomic
+
+    def side(path: Path) -> Build | Path:
+        return path if path.suffix == ".json" else load_spec(path, define, target, roots).build(cxx=cxx)
+
+    with reported(as_json):
+        first = side(before)
+        if after is not None:
+            sides = (first, side(after))
+        elif isinstance(first, Path):
+            raise typer.BadParameter("a report.json needs a second argument to be compared with")
+        else:
+            sides = (previous / f"{first.spec.name}.json", first)
+        try:
+            change = diff(*sides)
+        except ValueError as error:
+            fail(str(error), USAGE, as_json)
+        if html is not None:
+            write_atomic(html, render_diff_html(change))
+    if as_json:
+        say(json.dumps(asdict(change), indent=2, default=str))
+    else:
+        render_diff(change, Console())
+
+
+@commands.command()
+def watch(
+    spec: OneSpec,
+    target: Target = None,
+    define: Defines = None,
+    out: Out = Path("out"),
+    once: Annotated[bool, typer.Option("--once", help="Handle the spec as it is and stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each save instead.")] = False,
+    cxx: Cxx = None,
+    roots: Roots = None,
+) -> None:
+    """Check, build and run a spec on the emulator each time it, or a file it includes, is saved."""
+    import time
+
+    from tkgen import launching
+    from tkgen.diagnostics import SpecError
+    from tkgen.syntax.parser import parse_path
+
+    files = {spec}
+
+    def cycle() -> dict[str, object]:
+        with reported():
+            built = load_spec(spec, define, target, roots).build(cxx=cxx, log=out / f"{spec.stem}.log")
+            built.write(out)
+            if not as_json:
+                say(build_line(built))
+            show_diagnostics(built.check().diagnostics)
+            small = launching.smallest(spec, defines(define), target, roots or ())
+            rows = launching.run_spec(spec, small, target, roots or (), "emulator", 0, 1, 1, cxx)
+            if not as_json:
+                say(launching.table(rows))
+        code = OK if all(row.ok for row in rows) else WRONG
+        return {"exit": code, "build": built.report(), "runs": [row.to_json() for row in rows]}
+
+    def stamp() -> tuple[object, ...]:
+        with suppress(SpecError, OSError):  # what is broken now was included before
+            files.update(launching.included(parse_path(spec, roots or ())))
+        return tuple((f, f.stat().st_mtime_ns, f.stat().st_size) for f in sorted(files) if f.exists())
+
+    seen: tuple[object, ...] | None = None
+    while True:
+        now = stamp()
+        if now != seen:
+            seen = now
+            if not as_json:
+                say(f"--- {spec}")
+            try:
+                said = cycle()
+            except Stop as stop:
+                said = {"exit": stop.exit_code} | stop.said
+            if as_json:
+                say(json.dumps({"spec": str(spec)} | said))
+            if once:
+                raise typer.Exit(int(str(said["exit"])))
+            if said["exit"] and not as_json:
+                say(f"(exit code {said['exit']}; waiting for the next save)")
+        time.sleep(0.3)
+
+
+@commands.command()
+def predict(
+    spec: OneSpec,
+    target: Target = None,
+    define: Defines = None,
+    product: Annotated[
+        str | None, typer.Option(help="The GPU, such as MI300X or MI325X; else the target's first.")
+    ] = None,
+    compare: Annotated[Path | None, typer.Option(help="Another spec to compare with.")] = None,
+    compare_define: Annotated[
+        list[str] | None, typer.Option("--compare-D", metavar="NAME=VALUE", help="Its -D values; else the same.")
+    ] = None,
+    cxx: Cxx = None,
+    as_json: Json = False,
+    roots: Roots = None,
+) -> None:
+    """Predict how long a kernel takes on a GPU, what limits it, and what would change that."""
+    from rich.console import Console
+
+    from tkgen import predict as model
+
+    def one(path: Path, values: Sequence[str] | None) -> model.Prediction:
+        from tkgen.launching import split_defines
+
+        static, extents = split_defines(path, defines(values), target, roots or ())
+        loaded = load(path, static, target, roots or ())
+        model.device_of(loaded.target, product)  # before anything is compiled
+        loaded.check()
+        need_emulator(as_json)
+        return model.predict(loaded.build(cxx=cxx).check(), extents, product)
+
+    from tkgen.api import load
+
+    with reported(as_json):
+        try:
+            first = one(spec, define)
+            second = None
+            if compare is not None or compare_define:
+                second = one(compare or spec, compare_define or define)
+        except model.PredictError as error:
+            fail(str(error), USAGE, as_json)
+    both = None if second is None else model.compare(first, second)
+    if as_json:
+        say(json.dumps(model.to_json(first if both is None else both), indent=2))
+    elif both is None:
+        model.render_terminal(first, Console())
+    else:
+        model.render_comparison(both, Console())

@@ -1,0 +1,210 @@
+"""Commands around the work: doctor, specs, new, regen, lsp."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tkgen.cli.common import (
+    OK,
+    TOOLCHAIN,
+    USAGE,
+    WRONG,
+    Cxx,
+    Json,
+    Out,
+    fail,
+    load_spec,
+    reported,
+    say,
+    show_diagnostics,
+    spec_files,
+)
+
+if TYPE_CHECKING:
+    from tkgen.diagnostics import Diagnostic
+
+commands = typer.Typer()
+
+
+@commands.command()
+def doctor(cxx: Cxx = None, as_json: Json = False) -> None:
+    """Show which compilers and packages are here, what each enables, and how to add what is missing."""
+    from dataclasses import asdict
+
+    from tkgen.targets import load_target, target_names
+    from tkgen.toolchain.doctor import doctor as examine
+
+    report = examine([load_target(name) for name in target_names()], cxx)
+    if as_json:
+        say(json.dumps(asdict(report), indent=2, default=str))
+    else:
+        for compiler in report.compilers:
+            works = [t for t, reason in compiler.targets.items() if not reason]
+            say(f"compiler   {' '.join(compiler.command)}  {compiler.version}  {', '.join(works) or 'no target'}")
+        for part in report.components:
+            say(f"{'found' if part.found else 'missing':<10} {part.name}: {part.detail}")
+        for ability in report.capabilities:
+            say(
+                f"{'can' if ability.available else 'cannot':<10} {ability.name}"
+                + (f"  ({ability.by})" if ability.by else "")
+            )
+            for missing in ability.missing:
+                say(f"{'':<10}   needs {missing.what}: {missing.install}")
+    raise typer.Exit(OK if report.ok else TOOLCHAIN)
+
+
+def bundled_specs() -> Path:
+    """The folder of the specs that come with tkgen: package data, or the checkout's."""
+    here = Path(__file__).parents[1]
+    return here / "specs" if (here / "specs").is_dir() else here.parent / "specs"
+
+
+@commands.command()
+def specs(as_json: Json = False) -> None:
+    """List the specs that come with tkgen and what each shows."""
+    from tkgen.syntax.loader import read_source
+    from tkgen.syntax.parser import header_comment
+
+    rows = []
+    for path in sorted(bundled_specs().glob("*.tk")):
+        header = header_comment(read_source(path)).splitlines()
+        rows.append({"name": path.stem, "shows": header[0] if header else "", "path": str(path)})
+    if as_json:
+        say(json.dumps(rows, indent=2))
+    else:
+        for row in rows:
+            say(f"{row['name']:<26} {row['shows']}")
+
+
+@commands.command()
+def new(
+    name: Annotated[str | None, typer.Argument(help="The new kernel's name; the file is NAME.tk.")] = None,
+    source: Annotated[
+        str | None, typer.Option("--from", help="Start from this spec: a file, or a name `tkgen specs` lists.")
+    ] = None,
+    layout: Annotated[str | None, typer.Option(help="AB, ABt, AtB or AtBt.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="bf16, f16 or f32.")] = None,
+    size: Annotated[str | None, typer.Option(help="M x N x K.")] = None,
+    block: Annotated[str | None, typer.Option(help="Rows x columns x K-step of a block.")] = None,
+    waves: Annotated[str | None, typer.Option(help="Wave rows x wave columns.")] = None,
+    buffers: Annotated[int | None, typer.Option(min=1, help="LDS buffers per operand.")] = None,
+    out: Out = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Start a new spec: from an existing one, from options, or by answering questions on a terminal."""
+    from tkgen import starting
+    from tkgen.diagnostics import Severity
+    from tkgen.diagnostics.machine import to_json
+    from tkgen.lower.names import IDENTIFIER
+    from tkgen.syntax.loader import read_source
+    from tkgen.syntax.parser import parse_path
+    from tkgen.toolchain.files import write_atomic
+
+    asking = name is None and sys.stdin.isatty()
+    if name is None and not asking:
+        raise typer.BadParameter("give the kernel a NAME")
+
+    def named(text: str) -> str:
+        if not IDENTIFIER.match(text):
+            raise typer.BadParameter(f"`{text}` cannot name a kernel: letters, digits and _ only")
+        if (out / f"{text}.tk").exists():
+            raise typer.BadParameter(f"{out / text}.tk is there already")
+        return text
+
+    def ask(field: str, question: str, default: str | None) -> str:
+        """An answer of the right form; asked again until it is."""
+
+        def value(text: str) -> str:
+            try:
+                return named(text) if field == "name" else str(starting.checked(field, text))
+            except ValueError as error:
+                raise typer.BadParameter(str(error)) from None
+
+        return str(typer.prompt(question, default=default, value_proc=value, err=as_json))
+
+    name = named(name) if name is not None else ask("name", "kernel name", None)
+    destination = out / f"{name}.tk"
+    if source is not None:
+        path = Path(source) if Path(source).suffix == ".tk" else bundled_specs() / f"{source}.tk"
+        if Path(source).suffix != ".tk" and not path.exists():
+            fail(f"no spec `{source}` comes with tkgen: `tkgen specs` lists them", USAGE, as_json)
+        with reported(as_json):
+            span = parse_path(path).name.span
+            text = read_source(path).text
+        text = text[: span.start] + name + text[span.end :]
+    else:
+        given = {"layout": layout, "dtype": dtype, "size": size, "block": block, "waves": waves, "buffers": buffers}
+        try:
+            text = starting.spec_text(starting.collected(name, given, ask if asking else None))
+        except ValueError as error:
+            fail(str(error), USAGE, as_json)
+    with reported(as_json):
+        write_atomic(destination, text)
+    found = _diagnostics(destination)
+    if as_json:
+        say(json.dumps({"written": str(destination), "diagnostics": [to_json(d) for d in found]}, indent=2))
+    else:
+        show_diagnostics(found)
+        wrong = any(d.severity is Severity.ERROR for d in found)
+        say(f"wrote {destination}; next: {'mend it, and ' if wrong else ''}tkgen watch {destination}")
+
+
+def _diagnostics(path: Path) -> list[Diagnostic]:
+    """What is to be said about a spec, whether it can be loaded or not."""
+    from tkgen.diagnostics import SpecError
+
+    try:
+        return list(load_spec(path, None, None, None).diagnostics)
+    except SpecError as error:
+        return error.diagnostics
+
+
+@commands.command()
+def regen(
+    directory: Annotated[Path, typer.Option(help="Where the specs are.")] = Path("specs"),
+    out: Out = Path("generated"),
+    check_only: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 where a file differs.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Rewrite generated/TARGET/*.cpp from the specs."""
+    from tkgen.toolchain.files import write_atomic
+
+    wanted: dict[Path, str] = {}
+    for path in spec_files([directory]):
+        with reported(as_json):
+            spec = load_spec(path, None, None, None)
+            wanted[out / spec.target.name / f"{path.stem}.cpp"] = spec.source.text
+    present = {p: p.read_text(encoding="utf-8") for p in out.glob("*/*.cpp")}
+    changed = sorted(p for p in wanted.keys() | present.keys() if wanted.get(p) != present.get(p))
+    for path in changed:
+        if not check_only:
+            if path in wanted:
+                write_atomic(path, wanted[path])
+            else:
+                path.unlink()
+        if not as_json:
+            say(f"{'differs' if check_only else 'wrote' if path in wanted else 'removed'} {path}")
+    if as_json:
+        say(json.dumps({"changed": [str(p) for p in changed], "written": not check_only}))
+    raise typer.Exit(WRONG if check_only and changed else OK)
+
+
+@commands.command()
+def lsp(
+    tcp: Annotated[
+        bool, typer.Option("--tcp", help="Listen on a port instead of speaking over standard input.")
+    ] = False,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 2087,
+) -> None:
+    """Start the language server that editors talk to."""
+    try:
+        from tkgen.lsp.server import main as serve
+    except ImportError:
+        fail("the language server needs pygls: pip install 'tkgen[lsp]'", TOOLCHAIN)
+    serve(tcp=tcp, host=host, port=port)

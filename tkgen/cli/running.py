@@ -1,0 +1,175 @@
+"""Commands that run kernels: run, test, sanitize."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tkgen.cli.common import (
+    OK,
+    USAGE,
+    WRONG,
+    Cxx,
+    Defines,
+    Format,
+    Jobs,
+    Json,
+    Roots,
+    Specs,
+    Target,
+    defines,
+    each,
+    fail,
+    need_emulator,
+    reported,
+    say,
+    show_diagnostics,
+    spec_files,
+)
+
+commands = typer.Typer()
+
+
+@commands.command()
+def run(
+    specs: Specs,
+    target: Target = None,
+    define: Defines = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
+    schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try.")] = 1,
+    device: Annotated[str, typer.Option(help="`emulator`, or `gpu` through the built module.")] = "emulator",
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks.")] = 1,
+    as_json: Json = False,
+    cxx: Cxx = None,
+    roots: Roots = None,
+) -> None:
+    """Build specs, run their machine code with random inputs, and compare with torch."""
+    from tkgen import launching
+
+    if device not in ("emulator", "gpu"):
+        raise typer.BadParameter("--device is `emulator` or `gpu`")
+    if device == "emulator":
+        need_emulator(as_json)
+    wrong = []
+
+    def one(path: Path) -> tuple[list[object], list[str]]:
+        try:
+            with reported():
+                rows = launching.run_spec(
+                    path, defines(define), target, roots or (), device, seed, schedules, jobs, cxx
+                )
+        except launching.SizeError as error:
+            fail(str(error), USAGE)
+        for row in rows:
+            wrong.extend([] if row.ok else [row])
+        return [row.to_json() for row in rows], [launching.table(rows)]
+
+    results, worst = each(one, spec_files(specs), 1, "running", as_json)
+    if as_json:
+        say(json.dumps(results, indent=2))
+    raise typer.Exit(worst or (WRONG if wrong else OK))
+
+
+@commands.command()
+def test(
+    specs: Specs,
+    target: Target = None,
+    schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try on each size.")] = 5,
+    generated: Annotated[Path | None, typer.Option(help="Folder of checked-in sources to compare with.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+    cxx: Cxx = None,
+) -> None:
+    """The regression run: every spec at several sizes, under several schedules, against source and figures expected."""
+    from dataclasses import asdict
+
+    from tkgen import regression
+    from tkgen.targets import load_target
+    from tkgen.toolchain.files import write_atomic
+
+    need_emulator(as_json)
+    with reported():
+        if target is not None:
+            load_target(target)
+    if generated is not None and not generated.is_dir():
+        raise typer.BadParameter(f"no folder {generated}", param_hint="--generated")
+    results: list[regression.Result] = []
+
+    def one(path: Path) -> tuple[list[object], list[str]]:
+        with reported():
+            found = regression.test_spec(path, target=target, schedules=schedules, generated=generated, cxx=cxx)
+        results.extend(found)
+        bad = [r for r in found if r.failure]
+        passed = f"{path}: {len(found) - len(bad)} passed, {len(bad)} failed  ({sum(r.seconds for r in found):.1f} s)"
+        return [asdict(r) for r in found], [passed, *(f"  {r.case}: {r.failure}" for r in bad)]
+
+    plain, worst = each(one, spec_files(specs), jobs, "testing", as_json)
+    if junit is not None:
+        write_atomic(junit, regression.junit(results))
+    if as_json:
+        say(json.dumps(plain, indent=2))
+    raise typer.Exit(worst or (WRONG if any(r.failure for r in results) else OK))
+
+
+@commands.command()
+def sanitize(
+    file: Annotated[Path, typer.Argument(help="A code object, a C++ source (.cpp, .hip, .cu), or a spec (.tk).")],
+    grid: Annotated[str, typer.Option(help="Blocks to launch: X, X,Y or X,Y,Z.")] = "",
+    block: Annotated[str, typer.Option(help="Threads of a block: X, X,Y or X,Y,Z.")] = "",
+    lds: Annotated[int | None, typer.Option(min=0, help="Dynamic LDS of a block, in bytes.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="The kernel, where there are several.")] = None,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(help="An argument, in order: `bf16[256,192]=randn`, `i32=7`, `{...}`."),
+    ] = None,
+    args_from: Annotated[str, typer.Option(help="FILE.py:FUNCTION that returns the arguments.")] = "",
+    schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try.")] = 5,
+    blocks: Annotated[str, typer.Option(help="Run these linear block ids alone: 0,3,8..11.")] = "",
+    budget: Annotated[
+        int, typer.Option(min=1, help="Instructions of a block until it counts as endless.")
+    ] = 50_000_000,
+    kittens: Annotated[
+        Path | None, typer.Option(help="Compile against a real ThunderKittens checkout instead.")
+    ] = None,
+    target: Target = None,
+    define: Annotated[
+        list[str] | None, typer.Option("-D", "--define", metavar="NAME[=VALUE]", help="A macro, or a spec's size.")
+    ] = None,
+    include: Annotated[
+        list[Path] | None, typer.Option("-I", "--include-root", help="Folders of headers, or that `include` may reach.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
+    how: Annotated[Format, typer.Option("--format", help="How to print what is found.")] = Format.TEXT,
+    as_json: Json = False,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks.")] = 1,
+    cxx: Cxx = None,
+) -> None:
+    """Run any gfx9 kernel under the race referee: races, waits, bounds, barriers, half-loaded tiles."""
+    from tkgen import sanitize as referee
+    from tkgen.emulate import EmulateError
+
+    how = Format.JSON if as_json else how
+    as_json = how is Format.JSON
+    need_emulator(as_json)
+    macros = dict(word.partition("=")[::2] for value in define or () for word in value.split())
+    request = referee.Request(
+        file, grid, block, lds, kernel, arg or (), args_from, target, macros, include or (), kittens, cxx, seed
+    )  # fmt: skip
+    try:
+        with reported(as_json):
+            subject, launch = referee.prepare(request)
+            verdict = referee.sanitize(
+                subject, launch, schedules=schedules, blocks=referee.block_ids(blocks), budget=budget, workers=jobs
+            )
+    except (referee.ArgumentError, EmulateError) as error:
+        fail(str(error), USAGE, as_json)
+    show_diagnostics(verdict.diagnostics, how)
+    if how is Format.TEXT:
+        errors = sum(d.severity.value == "error" for d in verdict.diagnostics)
+        found = f"{errors or 'no'} finding{'s' if errors != 1 else ''}"
+        say(f"{file}: {found}; {verdict.effort}")
+    raise typer.Exit(OK if verdict.clean else WRONG)

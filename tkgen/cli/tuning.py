@@ -1,0 +1,118 @@
+"""`tkgen tune`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tkgen.cli.common import (
+    TOOLCHAIN,
+    USAGE,
+    WRONG,
+    Cxx,
+    Defines,
+    Json,
+    Out,
+    Roots,
+    Specs,
+    Target,
+    defines,
+    fail,
+    need_emulator,
+    reported,
+    say,
+    spec_files,
+)
+
+commands = typer.Typer()
+
+
+@commands.command()
+def tune(
+    specs: Specs,
+    target: Target = None,
+    define: Defines = None,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option("--range", metavar="NAME=64,128", help="Values of a parameter, in place of a `tune` clause."),
+    ] = None,
+    sizes: Annotated[
+        list[str] | None, typer.Option("--sizes", metavar="M=..,N=..", help="The problem to tune for.")
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Candidates to compile; fewer than there are: Optuna picks.")] = 64,
+    best: Annotated[int, typer.Option(min=1, help="Fastest candidates to verify on the emulator.")] = 3,
+    product: Annotated[str | None, typer.Option(help="The device to predict for, such as MI325X.")] = None,
+    device: Annotated[str, typer.Option(help="`gpu` also times the verified ones.")] = "emulator",
+    executor: Annotated[str, typer.Option(help="`process`, or `ray` for a cluster.")] = "process",
+    jobs: Annotated[
+        int | None,
+        typer.Option("-j", "--jobs", min=1, help="Candidates evaluated side by side; else as many as there are cores."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the trials in the output folder.")] = False,
+    out: Out = Path("tune"),
+    as_json: Json = False,
+    cxx: Cxx = None,
+    roots: Roots = None,
+) -> None:
+    """Search parameters and variants for the fastest kernel; write it as a spec. Several specs compete."""
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from tkgen import tune as tuner
+
+    request = tuner.Request(
+        tuple(spec_files(specs)), defines(define), _ranges(ranges), _sizes(sizes), target, product,
+        tuple(roots or ()), trials, best, jobs or os.cpu_count() or 1, executor, device, out, resume, cxx, seed,
+    )  # fmt: skip
+    need_emulator(as_json)
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def show(step: tuner.Progress) -> None:
+            if step.stage not in tasks:
+                tasks[step.stage] = bar.add_task(step.stage)
+            bar.update(tasks[step.stage], completed=step.done, total=step.total)
+
+        with reported(as_json):
+            try:
+                outcome = tuner.tune(request, show)
+            except tuner.MissingPackage as error:
+                fail(str(error), TOOLCHAIN, as_json)
+            except tuner.NothingFits as error:
+                fail(str(error), WRONG, as_json)
+            except tuner.TuneError as error:
+                fail(str(error), USAGE, as_json)
+    if as_json:
+        say(json.dumps(outcome.to_json(), indent=2))
+    else:
+        tuner.render_terminal(outcome, Console())
+
+
+def _ranges(values: Sequence[str] | None) -> dict[str, list[int]]:
+    """`NAME=64,128` options as lists of values."""
+    found: dict[str, list[int]] = {}
+    for word in (w for value in values or () for w in value.split()):
+        name, _, listed = word.partition("=")
+        numbers = listed.split(",")
+        if name in found:
+            raise typer.BadParameter(f"--range {name} is given twice")
+        if not name or not all(n.isdecimal() and n.isascii() and len(n) <= 12 for n in numbers):
+            raise typer.BadParameter(f"--range takes NAME=NUMBER,NUMBER,..., not `{word}`")
+        found[name] = [int(n) for n in numbers]
+    return found
+
+
+def _sizes(values: Sequence[str] | None) -> dict[str, int]:
+    """`M=4096,N=4096` options as a mapping; every size is a number."""
+    words = [w for value in values or () for w in value.replace(",", " ").split()]
+    found = {name: size for name, size in defines(words).items() if size is not None}
+    if len(found) < len(words):
+        raise typer.BadParameter("--sizes takes NAME=NUMBER,..., each name once")
+    return found
