@@ -17,6 +17,7 @@ import torch
 from tkgen.emulate import Buffer, Outcome, Scalar, Struct, launch
 from tkgen.emulate import Interleaving as Interleaving
 from tkgen.emulate import interleavings as interleavings
+from tkgen.ir.limits import requirements
 from tkgen.ir.types import DType, Program, Tensor
 
 if TYPE_CHECKING:
@@ -186,15 +187,9 @@ def grid(program: Program, extents: Mapping[str, int]) -> tuple[int, int, int]:
 
 def check_sizes(program: Program, unroll: int, tail_iterations: int, extents: Mapping[str, int]) -> None:
     """What the generated host code checks for dynamic sizes. Raises SizeError naming the requirement."""
-    for dim, multiple in ((program.m, program.block[0]), (program.n, program.block[1])):
-        if dim.size is None and program.tail is None and extents[dim.name] % multiple:
-            raise SizeError(f"{program.name}: {dim.name} must be a multiple of {multiple}")
-    if program.k.size is None:
-        k, step = extents[program.k.name], program.block[2]
-        if (program.tail != "masked" and k % (step * unroll)) or -(-k // step) % unroll:
-            raise SizeError(f"{program.name}: {program.k.name} must be a multiple of {step * unroll}")
-        if -(-k // step) < tail_iterations:
-            raise SizeError(f"{program.name}: {program.k.name} must make at least {tail_iterations} steps of {step}")
+    for requirement in requirements(program, unroll, tail_iterations):
+        if not requirement.holds(program, extents):
+            raise SizeError(f"{program.name}: {requirement.message}")
 
 
 def emulate(

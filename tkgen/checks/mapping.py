@@ -18,14 +18,12 @@ from itertools import product
 
 from tkgen.checks.words import count_text, statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.ir.limits import CHUNK_BYTES, most_blocks, most_tiles, reach
 from tkgen.ir.types import Dim, DType, Program, RemapStage, Tensor
-from tkgen.remap import MAX_TILES, RemapCall, problems
+from tkgen.remap import RemapCall, problems
 from tkgen.schedule import Plan
 from tkgen.source import Span
 from tkgen.targets import Target
-
-CHUNK = 16  # bytes of one global access
-OFFSETS = 1 << 31  # bytes that a signed 32-bit offset reaches
 
 
 def check(plan: Plan, target: Target) -> list[Diagnostic]:
@@ -102,15 +100,24 @@ def grid(program: Program) -> tuple[int, int] | None:
 
 
 def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
-    extents = grid(program)
-    if extents and extents[0] * extents[1] > MAX_TILES:
+    extents, most = grid(program), most_tiles(program)
+    if extents and extents[0] * extents[1] > most:
         yield Diagnostic(
             "E607",
             f"{extents[0]} x {extents[1]} output tiles are more than a kernel can count",
             Label(statement(program, "block")),
             (Label(program.m.span), Label(program.n.span)),
-            (f"the index of a tile is a 32-bit integer: at most {MAX_TILES}",),
+            (f"tiles and the threads of a launch are counted in 32 bits: at most {most} tiles here",),
             Fix("make the block larger"),
+        )
+    if program.grid.span and program.grid.count > most_blocks(program):
+        yield Diagnostic(
+            "E607",
+            f"{program.grid.count} blocks of {program.threads} threads cannot be launched",
+            Label(program.grid.span),
+            (),
+            ("the threads of a launch are counted in 32 bits",),
+            Fix(f"use at most {most_blocks(program)} blocks"),
         )
     xcd = next((s for s in program.remap if s.name == "xcd"), None)
     if xcd is None or problems([RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap]):
@@ -242,11 +249,10 @@ def _unrolling(program: Program) -> Iterator[Diagnostic]:
 
 
 def _ragged(program: Program) -> Iterator[Tensor]:
-    """Tensors read in 16-byte chunks whose rows are no whole number of them."""
-    read = [program.a.tensor, program.b.tensor, *(s.tensor for s in program.epilogue if s.tensor)]
-    for tensor in dict.fromkeys(read):
+    """Tensors read in 16-byte chunks whose rows are no whole number of them. (An epilogue reads element by element.)"""
+    for tensor in dict.fromkeys((program.a.tensor, program.b.tensor)):
         inner = tensor.dims[-1].size
-        if len(tensor.dims) == 2 and inner is not None and inner * tensor.dtype.bytes % CHUNK:
+        if len(tensor.dims) == 2 and inner is not None and inner * tensor.dtype.bytes % CHUNK_BYTES:
             yield tensor
 
 
@@ -260,39 +266,35 @@ def _tail(program: Program) -> Iterator[Diagnostic]:
         if inner in seen:
             continue
         seen.add(inner)
-        unit = CHUNK // tensor.dtype.bytes
+        unit = CHUNK_BYTES // tensor.dtype.bytes
         assert inner.size is not None
         yield Diagnostic(
             "E606",
-            f"a row of `{tensor.name}` is {inner.size * tensor.dtype.bytes} bytes, no multiple of {CHUNK}",
+            f"a row of `{tensor.name}` is {inner.size * tensor.dtype.bytes} bytes, no multiple of {CHUNK_BYTES}",
             Label(inner.span, f"{inner.name} = {inner.size}"),
             (Label(tensor.span, f"{tensor.dtype.spelling}, {inner.name} innermost"), Label(statement(program, "tail"))),
-            (f"rows are read in chunks of {CHUNK} bytes; one would reach across the end of a row",),
+            (f"rows are read in chunks of {CHUNK_BYTES} bytes; one would reach across the end of a row",),
             Fix(f"pad {inner.name} to {-(-inner.size // unit) * unit}"),
         )
 
 
 def _extents(program: Program) -> Iterator[Diagnostic]:
-    """Tiles whose rows lie too far apart for a 32-bit offset."""
-    out = program.accumulator
-    tiles = [(o.tensor, o.lds_shape[0]) for o in program.operands]
-    tiles += [(out.tensor, out.tile[0]), *((s.tensor, out.tile[0]) for s in program.epilogue if s.tensor)]
-    seen: set[Dim] = set()
-    for tensor, rows in tiles:
-        inner = tensor.dims[-1]
-        if (
-            inner.size is None
-            or len(tensor.dims) < 2
-            or inner in seen
-            or rows * inner.size * tensor.dtype.bytes < OFFSETS
-        ):
+    """Dimensions larger than the generated arithmetic can count, or with rows too far apart for a 32-bit offset."""
+    for dim in dict.fromkeys((program.a.tensor.dims[-1], program.b.tensor.dims[-1], program.m, program.n, program.k)):
+        limit = reach(program, dim)
+        if dim.size is None or dim.size <= limit.most:
             continue
-        seen.add(inner)
+        if limit.tensor is None:
+            message, note = f"{dim.name} = {dim.size} cannot be counted", "rows and columns are counted in 32 bits"
+        else:
+            rows = f"{limit.rows} rows of " if limit.rows > 1 else ""
+            message = f"{rows}`{limit.tensor.name}` span {limit.rows * dim.size * limit.tensor.dtype.bytes} bytes"
+            note = "a tile is addressed with 32-bit offsets from its first row: less than 2 GiB"
         yield Diagnostic(
             "E607",
-            f"{rows} rows of `{tensor.name}` span {rows * inner.size * tensor.dtype.bytes} bytes",
-            Label(inner.span, f"{inner.name} = {inner.size}"),
-            (Label(tensor.span),),
-            ("a tile is addressed with 32-bit offsets from its first row: at most 2 GiB",),
+            message,
+            Label(dim.span, f"{dim.name} = {dim.size}"),
+            (Label(limit.tensor.span),) if limit.tensor else (),
+            (note,),
             Fix("use a smaller block, or split the tensor"),
         )

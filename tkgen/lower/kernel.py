@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from urllib.parse import quote
 
+from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, requirements
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
 from tkgen.ir.resolve import ACTIVATIONS
 from tkgen.ir.types import BASE_TILE, Operand, Role, Tensor, Via
@@ -142,6 +143,7 @@ class _Lowering:
             sizes=tuple(self.sizes()),
             grid=self.blocks(self.host(grid_rows), self.host(grid_cols)),
             grid_kind=p.grid.name,
+            step_count="int64_t" if counts_steps_in_64_bits(p) else "int",
             zeroed=cpp_name(p.accumulator.tensor.name) if p.adds_to_output else "",
             waves_per_simd=p.occupancy or -(-p.waves // 4),
             shared=shared,
@@ -256,24 +258,10 @@ class _Lowering:
         """Requirements on dynamic sizes, checked on the host where they raise a ValueError."""
         p, result = self.program, []
         where = {p.m.name: self.size_of(p.m.name), p.n.name: self.size_of(p.n.name), p.k.name: self.size_of(p.k.name)}
-        for dim, multiple in ((p.m, p.block[0]), (p.n, p.block[1])):
-            if dim.size is None and not p.tail:
-                message = f"{dim.name} must be a multiple of {multiple}"
-                result.append(Check(f"{where[dim.name]} % {multiple} != 0", message, self.origin(dim.span, "block")))
-        if p.k.size is None:
-            multiple = p.block[2] * self.plan.shape.unroll
-            unroll = self.plan.shape.unroll
-            origin = self.origin(p.k.span, "block", "unroll")
-            if p.tail != "masked":
-                message = f"{p.k.name} must be a multiple of {multiple}"
-                result.append(Check(f"{where[p.k.name]} % {multiple} != 0", message, origin))
-            elif unroll > 1:
-                message = f"{p.k.name} must be a multiple of {unroll} steps of {p.block[2]}, rounded up"
-                result.append(Check(f"g.steps() % {unroll} != 0", message, origin))
-            least = self.plan.shape.tail_iterations
-            if least:
-                message = f"{p.k.name} must make at least {least} steps of {p.block[2]}"
-                result.append(Check(f"g.steps() < {least}", message, origin))
+        shape = self.plan.shape
+        for r in requirements(p, shape.unroll, shape.tail_iterations):
+            origin = self.origin(r.dim.span, *r.clauses)
+            result.append(Check(self.unmet(r, where[r.dim.name]), r.message, origin))
         for tensor in self.used_tensors():
             for axis, dim in enumerate(tensor.dims):
                 here = self.axis_of(tensor, axis)
@@ -281,6 +269,22 @@ class _Lowering:
                     message = f"{tensor.name} and its partners differ in {dim.name}"
                     result.append(Check(f"{here} != {where[dim.name]}", message, self.origin(dim.span, tensor.span)))
         return result
+
+    def unmet(self, r: Requirement, size: str) -> str:
+        """The C++ condition under which sizes do not meet `r`; `size` is its dimension's."""
+        match r.kind:
+            case Kind.RANGE:
+                return f"{size} < 1 || {size} > {r.value}"
+            case Kind.MULTIPLE:
+                return f"{size} % {r.value} != 0"
+            case Kind.STEPS_MULTIPLE:
+                return f"g.steps() % {r.value} != 0"
+            case Kind.LEAST_STEPS:
+                return f"g.steps() < {r.value}"
+            case Kind.TILES:
+                rows, cols = self.extent("GRID_ROWS", 0), self.extent("GRID_COLS", 1)
+                sides = (e.name if isinstance(e, NamedInt) else f"g.{self.host(e)}" for e in (rows, cols))
+                return f"size_t({next(sides)}) * {next(sides)} > {r.value}"
 
     def size_of(self, dim: str) -> str:
         tensor, axis = next((t, i) for t in self.used_tensors() for i, d in enumerate(t.dims) if d.name == dim)

@@ -153,6 +153,7 @@ class KernelModel:
     sizes: tuple[Size, ...]
     grid: str
     grid_kind: str  # as in a spec: linear, persistent, split_k, stream_k
+    step_count: str  # the type that counts the K-steps of all tiles of a stream-K grid: int, or int64_t
     zeroed: str  # the output that must be zero before the launch, where blocks add to it
     waves_per_simd: int
     shared: tuple[SharedTile, ...]

@@ -53,6 +53,7 @@ template <ducks::gl::all GL> GL tensor_to_gl(const pybind11::object &tensor) {
         require(fixed[axis] < 0 || extents[axis] == size_t(fixed[axis]),
                 std::string("the kernel is compiled for ") + std::to_string(fixed[axis]) + " " + names[axis] +
                     ", the tensor has " + std::to_string(extents[axis]));
+        require(extents[axis] < size_t(1) << 31, std::string("the tensor has 2^31 or more ") + names[axis]);
     }
     auto *data = reinterpret_cast<typename GL::dtype *>(tensor.attr("data_ptr")().cast<uintptr_t>());
     return GL(data, extents[0], extents[1], extents[2], extents[3]);

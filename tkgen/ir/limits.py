@@ -1,0 +1,160 @@
+"""What sizes the generated arithmetic can do, and what a launch must find true of sizes known only then.
+
+A kernel counts rows, columns, K-steps and output tiles in `int`, K-steps of all tiles in 64 bits where 32 may not do,
+and reaches the elements of a tile by 32-bit offsets from its first row. So, for every kernel: a dimension rounded up to
+whole blocks fits an `int`; the rows of one tile span less than a buffer reaches; tiles, and the next tile of a
+persistent block, fit an `int`; the threads of a launch can be counted. Static sizes beyond this are E607; for dynamic
+ones `requirements` says what the generated host code, the emulator's callers and the predictor check at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from tkgen.ir.types import Dim, Program, Tensor
+
+LARGEST_INT = (1 << 31) - 1
+BUFFER_BYTES = 0x7FFFFF00  # LARGEST_RANGE of kittens/global.cuh: what the offsets of one tile's elements reach
+# `grid_size_x` of a dispatch packet counts threads in 32 bits (HSA Platform System Architecture Specification, 2.9.6).
+LAUNCH_THREADS = (1 << 32) - 1
+CHUNK_BYTES = 16  # of one global access; `tail clamped` moves it whole
+
+
+class Kind(Enum):
+    """What a requirement says of its dimension and value."""
+
+    RANGE = "from 1 to the value"
+    MULTIPLE = "a multiple of the value"
+    STEPS_MULTIPLE = "its K-steps are a multiple of the value"
+    LEAST_STEPS = "its K-steps are the value or more"
+    TILES = "the output tiles are the value or fewer"
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """Something that a kernel needs of a dynamic dimension (TILES: of the output's two), in words in `message`.
+
+    `clauses` are the clauses of the spec that it comes from.
+    """
+
+    kind: Kind
+    dim: Dim
+    value: int
+    message: str
+    clauses: tuple[str, ...] = ()
+
+    def holds(self, program: Program, extents: Mapping[str, int]) -> bool:
+        """Whether these sizes meet it."""
+        size, block = extents[self.dim.name], program.block
+        steps = -(-size // block[2])
+        match self.kind:
+            case Kind.RANGE:
+                return 1 <= size <= self.value
+            case Kind.MULTIPLE:
+                return size % self.value == 0
+            case Kind.STEPS_MULTIPLE:
+                return steps % self.value == 0
+            case Kind.LEAST_STEPS:
+                return steps >= self.value
+            case Kind.TILES:
+                rows, cols = -(-extents[program.m.name] // block[0]), -(-extents[program.n.name] // block[1])
+                return rows * cols <= self.value
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The largest extent of a dimension: `most`; where a tensor's tile limits it, that tensor and the tile's rows."""
+
+    most: int
+    tensor: Tensor | None = None
+    rows: int = 0
+
+
+def reach(program: Program, dim: Dim) -> Reach:
+    """How large a dimension of the product may be."""
+    unit = max(program.block[axis] for axis, each in enumerate((program.m, program.n, program.k)) if each == dim)
+    found = [Reach(LARGEST_INT // unit * unit)]
+    tile_rows = program.accumulator.tile[0]
+    tiles = [(o.tensor, o.lds_shape[0]) for o in program.operands]
+    tiles += [(program.accumulator.tensor, tile_rows)]
+    tiles += [(s.tensor, tile_rows) for s in program.epilogue if s.tensor]
+    for tensor, rows in tiles:
+        if tensor.dims[-1] == dim:
+            rows = rows if len(tensor.dims) == 2 else 1
+            found.append(Reach(BUFFER_BYTES // (rows * tensor.dtype.bytes), tensor, rows))
+    return min(found, key=lambda r: r.most)
+
+
+def most_blocks(program: Program) -> int:
+    """How many blocks a launch can have."""
+    return LAUNCH_THREADS // program.threads
+
+
+def most_tiles(program: Program) -> int:
+    """How many output tiles a kernel can count and a launch can have blocks for."""
+    grid = program.grid
+    if grid.name in ("persistent", "stream_k"):
+        return LARGEST_INT - grid.count  # a persistent block looks this far ahead
+    return most_blocks(program) // (grid.count if grid.name == "split_k" else 1)
+
+
+def counts_steps_in_64_bits(program: Program) -> bool:
+    """Whether the K-steps of all tiles together may be too many for an `int`."""
+    m, n = program.m.size, program.n.size
+    if program.grid.name != "stream_k" or m is None or n is None or program.tile_steps is None:
+        return program.grid.name == "stream_k"
+    tiles = -(-m // program.block[0]) * -(-n // program.block[1])
+    # The last block's run may end up to a step for each block behind the last step.
+    return tiles * program.tile_steps + 2 * program.grid.count > LARGEST_INT
+
+
+def requirements(program: Program, unroll: int, tail_iterations: int) -> list[Requirement]:
+    """What dynamic sizes must be, in an order in which each may rely on those before it."""
+    m, n, k = program.m, program.n, program.k
+    found = []
+    for dim in dict.fromkeys((m, n, k)):
+        if dim.size is None:
+            most = reach(program, dim).most
+            found.append(Requirement(Kind.RANGE, dim, most, f"{dim.name} must be from 1 to {most}", ("block",)))
+    for dim, multiple in ((m, program.block[0]), (n, program.block[1])):
+        if dim.size is None and not program.tail:
+            message = f"{dim.name} must be a multiple of {multiple}"
+            found.append(Requirement(Kind.MULTIPLE, dim, multiple, message, ("block",)))
+    if program.tail == "clamped":
+        found += _whole_chunks(program)
+    if None in (m.size, n.size):
+        most = most_tiles(program)
+        message = f"{m.name} and {n.name} must make at most {most} output tiles"
+        found.append(Requirement(Kind.TILES, m if m.size is None else n, most, message, ("block", "grid")))
+    if k.size is None:
+        found += _steps(program, unroll, tail_iterations)
+    return found
+
+
+def _whole_chunks(program: Program) -> list[Requirement]:
+    """A clamped load moves a whole chunk back inside its row, so the rows of operands must be whole chunks."""
+    found = []
+    for tensor in (o.tensor for o in program.operands):
+        dim, unit = tensor.dims[-1], CHUNK_BYTES // tensor.dtype.bytes
+        if dim.size is None and dim != program.k:
+            message = f"{dim.name} must be a multiple of {unit}: `tail clamped` reads rows of {tensor.name} in chunks"
+            found.append(Requirement(Kind.MULTIPLE, dim, unit, message, ("tail",)))
+    return found
+
+
+def _steps(program: Program, unroll: int, tail_iterations: int) -> list[Requirement]:
+    """What the schedule needs of a dynamic number of K-steps."""
+    k, step = program.k, program.block[2]
+    found = []
+    if program.tail != "masked":
+        message = f"{k.name} must be a multiple of {step * unroll}"
+        found.append(Requirement(Kind.MULTIPLE, k, step * unroll, message, ("block", "unroll")))
+    elif unroll > 1:
+        message = f"{k.name} must be a multiple of {unroll} steps of {step}, rounded up"
+        found.append(Requirement(Kind.STEPS_MULTIPLE, k, unroll, message, ("block", "unroll")))
+    if tail_iterations:
+        message = f"{k.name} must make at least {tail_iterations} steps of {step}"
+        found.append(Requirement(Kind.LEAST_STEPS, k, tail_iterations, message, ("block", "unroll")))
+    return found
