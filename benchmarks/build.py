@@ -84,7 +84,7 @@ def main() -> None:
         peer = median(lambda: compile_gemm("gfx942", (128, 128, 64), 8))
         table.add_row("Triton, the same block, 8 warps", f"{peer:.0f}", f"{peer / bare:.2f}")
     except ImportError:
-        table.add_row("Triton (pip install 'tkgen[peer]')", "-", "")
+        table.add_row("Triton (pip install triton==3.9.0)", "-", "")
     Console().print(table)
 
 

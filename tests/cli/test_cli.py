@@ -243,7 +243,7 @@ def test_a_report_without_what_predictions_need(tmp_path: Path) -> None:
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0 and page.exists()
-    assert "no prediction, which needs torch: pip install 'tkgen[emulate]'" in done.stderr
+    assert "no prediction, which needs torch: pip install 'numpy>=1.26' 'tinygrad==0.14.0' 'torch" in done.stderr
     other = tkgen("report", str(ROOT / "specs" / "one_wave.tk"), "-t", "gfx90a", "-o", str(page))
     assert other.exit_code == 0 and "no prediction for one_wave: gfx90a cannot be predicted" in other.stderr
 

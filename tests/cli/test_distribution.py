@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from tkgen import packages
 
 ROOT = Path(__file__).parents[2]
 NEEDED = (
@@ -24,6 +29,48 @@ NEEDED = (
     "tkgen/lsp/words.toml",
     "tkgen/py.typed",
 )
+
+
+# `pip install tkgen`, or an extra of it, from an index: another project's package, or nobody's yet. What has an address
+# or a path after `@` is ours.
+FROM_AN_INDEX = re.compile(
+    r"""(?<!un)install (?:-\S+ )*["']?tkgen(?:-compiler)?(?:\[[\w,]*\])?(?![\w./\[-])(?! @ )"""
+    r"""|\btkgen(?:-compiler)?\[\w[\w,]*\](?! @ )"""
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("pip install tkgen", True), ("pip install --upgrade 'tkgen[lsp]'", True), ('"tkgen[emulate,tune]"', True),
+        ("pip install tkgen-compiler", True), ("pip install 'tkgen-compiler[lsp]'", True),
+        ("pip install tkgen-compiler[lsp] @ file:///x", False), ("pip install dist/tkgen_compiler-0.1.0.whl", False),
+        ("pip install '.[lsp]'", False), ("tkgen doctor", False),
+    ],
+)  # fmt: skip
+def test_which_lines_install_from_an_index(line: str, wrong: bool) -> None:
+    assert bool(FROM_AN_INDEX.search(line)) is wrong
+
+
+def test_no_text_tells_anyone_to_install_another_project() -> None:
+    found = []
+    for name in sorted(tracked()):
+        if name == "tests/cli/test_distribution.py":
+            continue
+        with suppress(UnicodeDecodeError):
+            text = " ".join((ROOT / name).read_text(encoding="utf-8").split())
+            found += [(name, m[0]) for m in FROM_AN_INDEX.finditer(text)]
+    assert not found
+
+
+def test_messages_name_the_requirements_of_the_extras() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["name"] == packages.DISTRIBUTION
+    for extra, brought in packages.EXTRAS.items():
+        assert list(brought) == project["optional-dependencies"][extra]
+    assert packages.install_line("tune") == "pip install 'optuna>=4'"
+    modules = ("torch", "tinygrad.runtime.autogen", "lsprotocol.types", "json")
+    assert [packages.needed_by(m) for m in modules] == ["emulate", "emulate", "lsp", None]
 
 
 @pytest.fixture(scope="module")
@@ -138,4 +185,5 @@ def test_a_fresh_environment_builds_a_bundled_spec_from_any_folder(wheel: Path, 
     done = subprocess.run(
         [python, "-m", "tkgen", "run", "mine.tk"], cwd=elsewhere, capture_output=True, text=True, env=environ
     )
-    assert done.returncode == 3 and "pip install 'tkgen[emulate]'" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 3 and packages.install_line("emulate") in done.stderr
+    assert "Traceback" not in done.stderr

@@ -53,7 +53,7 @@ DOCTEST_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 UNRUN = {
     "make run": "it is run by .ci/run; a test compares the commands of the Makefile with those of the page",
     "make test": "it runs this test",
-    'pip install "tkgen[lsp]"': "tests/cli/test_distribution.py installs the package",
+    'pip install ".[lsp]"': "tests/cli/test_distribution.py installs the package",
     "cd tkgen/lsp/vscode && npm run package": "tests/lsp/test_lsp_vscode.py runs it, where there is npm",
     "hipcc -O3 -gline-tables-only --offload-arch=gfx942 --cuda-device-only --no-gpu-bundle-output gemm.cpp"
     " -o gemm.hsaco": "needs ROCm; the tests make the same code object with clang",

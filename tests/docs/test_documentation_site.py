@@ -19,7 +19,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
 
-pytest.importorskip("material", reason="the documentation site needs the extra `docs`: pip install 'tkgen[docs]'")
+pytest.importorskip("material", reason="the documentation site needs the extra `docs`")
 
 ROOT = Path(__file__).parents[2]
 # What a browser fetches by itself: attributes of elements. A link that a reader clicks is not among them.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import tkgen
 from tkgen.targets import Target, load_target
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, CompilerKind, NoCompilerError
@@ -169,6 +170,21 @@ def test_doctor_on_a_bare_machine(host: Host, gfx942: Target) -> None:
     for capability in report.capabilities:
         assert capability.available == (not capability.missing)
         assert all(m.install for m in capability.missing)
+
+
+def test_doctor_says_whose_tkgen_it_is(
+    host: Host, gfx942: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Python Package Index has another project of this name, which installs over the same folder."""
+    (own,) = (c for c in doctor([gfx942], host=host).components if c.name == "tkgen")
+    assert own.found and tkgen.__version__ in own.detail
+    stranger = tmp_path / "site" / "tkgen-0.2.4.dist-info"
+    stranger.mkdir(parents=True)
+    (stranger / "METADATA").write_text("Metadata-Version: 2.1\nName: tkgen\nVersion: 0.2.4\n")
+    monkeypatch.syspath_prepend(str(stranger.parent))
+    (other,) = (c for c in doctor([gfx942], host=host).components if c.name == "tkgen")
+    assert not other.found and "tkgen 0.2.4 is another project's" in other.detail
+    assert "pip uninstall tkgen" in other.install
 
 
 def test_doctor_says_what_each_compiler_is_good_for(

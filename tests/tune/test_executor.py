@@ -120,7 +120,7 @@ def test_a_search_on_a_real_ray(
     small: Path, searched: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     """A local cluster: two candidates in its processes, one with an error of its own, and the same winner."""
-    pytest.importorskip("ray", reason="needs Ray: pip install 'tkgen[ray]'")
+    pytest.importorskip("ray", reason="needs Ray: the extra `ray`")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     values = searched.winner.values
     ranges = {"ROWS": [values["ROWS"], 96], "BUFFERS": [values["BUFFERS"]]}

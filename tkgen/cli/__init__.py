@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from tkgen.cli import building, inspecting, looking, project, running, tuning
-from tkgen.cli.common import EXTRAS, OK, TOOLCHAIN, complain, say
+from tkgen.cli.common import OK, TOOLCHAIN, complain, say
 
 app = typer.Typer(
     name="tkgen",
@@ -40,10 +40,12 @@ def main() -> None:
     try:
         app()
     except ModuleNotFoundError as error:
-        package = (error.name or "").split(".")[0]
-        if package not in EXTRAS:
+        from tkgen.packages import install_line, needed_by
+
+        extra = needed_by(error.name or "")
+        if extra is None:
             raise
-        complain(f"error: this command needs {package}, which is not installed: pip install 'tkgen[{EXTRAS[package]}]'")
+        complain(f"error: this command needs {error.name}, which is not installed: {install_line(extra)}")
         sys.exit(TOOLCHAIN)
     except KeyboardInterrupt:
         complain("interrupted")

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 OK, WRONG, USAGE, TOOLCHAIN = 0, 1, 2, 3
 
-# Packages that only some commands need, and the extra that brings them.
-EXTRAS = {"torch": "emulate", "numpy": "emulate", "tinygrad": "emulate", "pygls": "lsp", "lsprotocol": "lsp",
-          "optuna": "tune", "pybind11": "module"}  # fmt: skip
-
 
 class Format(StrEnum):
     """How diagnostics are printed."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tkgen.cli.common import (
-    EXTRAS,
     OK,
     USAGE,
     WRONG,
@@ -89,6 +88,7 @@ def report(
 
 def _prediction(built: Build, product: str | None) -> Prediction | None:
     """What the report says of a kernel's time; None, with a note, where nothing can be said."""
+    from tkgen.packages import install_line, needed_by
     from tkgen.report import prediction
 
     try:
@@ -99,9 +99,10 @@ def _prediction(built: Build, product: str | None) -> Prediction | None:
         except PredictError as error:
             complain(f"note: no prediction for {built.spec.name}: {error}")
     except ModuleNotFoundError as error:
-        if error.name not in EXTRAS:
+        extra = needed_by(error.name or "")
+        if extra is None:
             raise
-        complain(f"note: no prediction, which needs {error.name}: pip install 'tkgen[{EXTRAS[error.name]}]'")
+        complain(f"note: no prediction, which needs {error.name}: {install_line(extra)}")
     return None
 
 

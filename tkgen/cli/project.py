@@ -206,5 +206,7 @@ def lsp(
     try:
         from tkgen.lsp.server import main as serve
     except ImportError:
-        fail("the language server needs pygls: pip install 'tkgen[lsp]'", TOOLCHAIN)
+        from tkgen.packages import install_line
+
+        fail(f"the language server needs pygls: {install_line('lsp')}", TOOLCHAIN)
     serve(tcp=tcp, host=host, port=port)

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tkgen.emulate.errors import EmulateError
+from tkgen.packages import install_line
 
 TARGETS: Final = ("gfx90a", "gfx942", "gfx950")
 
@@ -142,7 +143,7 @@ def _mnemonics(target: str) -> dict[Encoding, dict[int, str]]:
         from tinygrad.runtime.autogen.amd.cdna import enum as isa
     except ImportError as error:
         raise EmulateError(
-            "the emulator takes AMD's instruction tables from tinygrad; `pip install tkgen[emulate]` adds it"
+            f"the emulator takes AMD's instruction tables from tinygrad; `{install_line('emulate')}` adds it"
         ) from error
 
     def names(table: Any) -> dict[int, str]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from tkgen.emulate.errors import EmulateError
+from tkgen.packages import install_line
 
 _CORE: Final = Path(__file__).parent / "core"
 _FLAGS: Final = (
@@ -145,7 +146,7 @@ def host_compiler() -> list[str]:
         return [sys.executable, "-m", "ziglang", "c++"]
     raise EmulateError(
         "the emulator needs a C++ compiler once, and found none; install one with `apt install g++`, "
-        "or `pip install tkgen[toolchain]`, which brings its own"
+        f"or `{install_line('toolchain')}`, which brings its own"
     )
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 import msgpack
 
 from tkgen import __version__
+from tkgen.packages import install_line
 from tkgen.targets import Target
 from tkgen.toolchain.cache import Cache, cache_key, default_cache
 from tkgen.toolchain.compile import compile_device
@@ -32,7 +33,7 @@ from tkgen.toolchain.metadata import read_resources, read_target
 from tkgen.toolchain.process import run_tool
 
 OLDEST_CLANG, NEWEST_CLANG = 19, 32  # the oldest that serves, and a number that releases reach in 2031
-INSTALL_ANYWHERE = "pip install 'tkgen[toolchain]'"
+INSTALL_ANYWHERE = install_line("toolchain")
 INSTALL_DEBIAN = "apt-get install clang-22 lld-22 llvm-22"
 
 # A kernel that touches what every generated kernel does: LDS, a barrier, a bf16 MFMA, and no header.

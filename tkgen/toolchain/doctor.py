@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tkgen import __version__
+from tkgen.packages import DISTRIBUTION, install_line
 from tkgen.targets import Target
 from tkgen.toolchain.cache import cache_dir
 from tkgen.toolchain.compiler import Compiler, Missing
@@ -105,6 +108,7 @@ def _components(host: Host, hip: HipRuntime | None) -> tuple[Component, ...]:
     runtime = f"{hip.version} in {hip.root}" if hip else "libamdhip64 and hip/hip_runtime.h not found"
     kfd = host.root / "dev/kfd"
     return (
+        _tkgen(),
         Component("HIP runtime", hip is not None, runtime, "" if hip else HIP_INSTALL),
         Component(
             "AMD GPU", kfd.exists(), str(kfd) if kfd.exists() else f"no {kfd}", "" if kfd.exists() else GPU_INSTALL
@@ -116,10 +120,30 @@ def _components(host: Host, hip: HipRuntime | None) -> tuple[Component, ...]:
     )
 
 
+def _tkgen() -> Component:
+    """This package itself: which distribution it is, or which other project's stands in its place.
+
+    The Python Package Index has a `tkgen` that is not ours and that installs over the same folder; ours are those whose
+    command is `tkgen.cli:main`.
+    """
+    mine: list[str] = []
+    others: list[str] = []
+    for found in importlib.metadata.distributions():
+        name = re.sub(r"[-_.]+", "-", found.name or "").lower()
+        if name in ("tkgen", DISTRIBUTION):
+            ours = any(e.group == "console_scripts" and e.value == "tkgen.cli:main" for e in found.entry_points)
+            (mine if ours else others).append(f"{found.name} {found.version}")
+    if others:
+        mend = f"pip uninstall {others[0].split()[0]}, then install ours again from its checkout or wheel"
+        return Component("tkgen", False, f"{others[0]} is another project's, of the same import name; {mend}", mend)
+    place = Path(__file__).parents[1]
+    return Component("tkgen", True, f"{__version__} in {place}" + (f" ({', '.join(mine)})" if mine else ""))
+
+
 def _package(name: str, extra: str) -> Component:
     """A Python package, asked for its version without being imported."""
     if importlib.util.find_spec(name) is None:
-        return Component(name, False, "not installed", f"pip install 'tkgen[{extra}]'")
+        return Component(name, False, "not installed", install_line(extra))
     try:
         return Component(name, True, importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tkgen.packages import install_line
 from tkgen.targets import Target
 from tkgen.toolchain.compile import kittens_flags, read_output, run_step
 from tkgen.toolchain.compiler import Compiler, CompilerKind, Missing, ToolchainError
@@ -30,7 +31,6 @@ class ModuleUnavailableError(ToolchainError):
 
 
 CLANG_INSTALL = "apt-get install clang-22 lld-22 llvm-22  (Debian; elsewhere install ROCm)"
-PYBIND_INSTALL = "pip install 'tkgen[module]'"
 PYTHON_INSTALL = "apt-get install python3-dev  (Debian; elsewhere Python's development package)"
 
 
@@ -44,7 +44,7 @@ def missing_for_module(compiler: Compiler | None, hip: HipRuntime | None) -> tup
     if hip is None and not (compiler and knows_hip(compiler)):
         missing.append(Missing("a HIP runtime with its headers (libamdhip64)", HIP_INSTALL))
     if importlib.util.find_spec("pybind11") is None:
-        missing.append(Missing("pybind11", PYBIND_INSTALL))
+        missing.append(Missing("pybind11", install_line("module")))
     if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
         missing.append(Missing("Python's headers (Python.h)", PYTHON_INSTALL))
     return tuple(missing)

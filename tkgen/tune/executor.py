@@ -15,6 +15,7 @@ from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from typing import ParamSpec, TypeVar
 
+from tkgen.packages import install_line
 from tkgen.tune.errors import MissingPackage, TuneError
 
 P = ParamSpec("P")
@@ -45,7 +46,7 @@ class _Ray(Executor):
         try:
             import ray
         except ImportError:
-            raise MissingPackage("`--executor ray` needs Ray: pip install 'tkgen[ray]'") from None
+            raise MissingPackage(f"`--executor ray` needs Ray: {install_line('ray')}") from None
         self.ray, self.started = ray, not ray.is_initialized()
         if self.started:
             address = os.environ.get("RAY_ADDRESS")

@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tkgen.packages import install_line
 from tkgen.tune import evaluate
 from tkgen.tune.errors import MissingPackage
 from tkgen.tune.evaluate import Setting
@@ -142,8 +143,8 @@ def _study(seed: int) -> optuna.Study:
         import optuna
     except ImportError:
         raise MissingPackage(
-            "there are more candidates than trials, and choosing among them needs Optuna: pip install 'tkgen[tune]' "
-            "(or raise --trials to try them all)"
+            "there are more candidates than trials, and choosing among them needs Optuna: "
+            f"{install_line('tune')} (or raise --trials to try them all)"
         ) from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)

@@ -29,7 +29,7 @@ async function start() {
     const reason = String(error?.message ?? error).replace(/\.$/, "");
     window.showErrorMessage(
       `The language server did not start: ${reason}. ` +
-        'Install it with `pip install "tkgen[lsp]"`, or set `tkgen.command` to where it is.',
+        "Install it with `pip install '.[lsp]'` in a checkout of tkgen, or set `tkgen.command` to where it is.",
     );
   }
 }
