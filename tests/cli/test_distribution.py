@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tkgen import packages
+from tkgen.packages import DISTRIBUTION, EXTRAS, install_line, needed_by
 
 ROOT = Path(__file__).parents[2]
 NEEDED = (
@@ -65,12 +65,12 @@ def test_no_text_tells_anyone_to_install_another_project() -> None:
 
 def test_messages_name_the_requirements_of_the_extras() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["name"] == packages.DISTRIBUTION
-    for extra, brought in packages.EXTRAS.items():
+    assert project["name"] == DISTRIBUTION
+    for extra, brought in EXTRAS.items():
         assert list(brought) == project["optional-dependencies"][extra]
-    assert packages.install_line("tune") == "pip install 'optuna>=4'"
+    assert install_line("tune") == "pip install 'optuna>=4'"
     modules = ("torch", "tinygrad.runtime.autogen", "lsprotocol.types", "json")
-    assert [packages.needed_by(m) for m in modules] == ["emulate", "emulate", "lsp", None]
+    assert [needed_by(m) for m in modules] == ["emulate", "emulate", "lsp", None]
 
 
 @pytest.fixture(scope="module")
@@ -185,5 +185,5 @@ def test_a_fresh_environment_builds_a_bundled_spec_from_any_folder(wheel: Path, 
     done = subprocess.run(
         [python, "-m", "tkgen", "run", "mine.tk"], cwd=elsewhere, capture_output=True, text=True, env=environ
     )
-    assert done.returncode == 3 and packages.install_line("emulate") in done.stderr
+    assert done.returncode == 3 and install_line("emulate") in done.stderr
     assert "Traceback" not in done.stderr
