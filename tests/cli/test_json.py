@@ -98,7 +98,13 @@ def test_good_specs_are_reported_beside_a_wrong_one(workplace: Path) -> None:
         (["build", "good.tk", "--cxx", "/bin/false"], 3, "/bin/false"),
         (["graph", "nowhere.tk"], 1, ""),
         (["explain", "E999"], 2, "E999"),
-        (["new", "good"], 2, ""),
+        (["new", "good"], 2, "good.tk is there already"),
+        (["new", "fresh", "--from", "one_wave", "-o", "good.tk/x"], 2, ""),
+        (["test", "good.tk", "-t", "UNKNOWN"], 2, "unknown target 'UNKNOWN'"),
+        (["run", "one", "nowhere.d"], 1, ""),
+        (["tune", "good.tk", "--range", "K"], 2, "--range"),
+        (["test", "good.tk", "--generated", "nowhere"], 2, "--generated"),
+        (["check", "good.tk", "--format", "json", "-D", "M"], 2, "`M`"),
         (["new", "fresh", "--layout", "BA"], 2, "BA"),
         (["new", "fresh", "--from", "nothing"], 2, "tkgen specs"),
         (["predict", "good.tk", "--product", "H100"], 2, "H100"),
@@ -108,10 +114,47 @@ def test_good_specs_are_reported_beside_a_wrong_one(workplace: Path) -> None:
 def test_other_errors_are_json_too(call: list[str], code: int, said: str, workplace: Path) -> None:
     result = CliRunner().invoke(app, [*call, "--json"])
     assert result.exit_code == code and "Traceback" not in result.output
-    if call[:2] != ["new", "good"]:  # a mistake of the command line alone
-        found = json.loads(result.stdout)
-        found = found[0] if isinstance(found, list) else found
-        assert said in found["error"]
+    found = json.loads(result.stdout)
+    found = found[-1] if isinstance(found, list) else found
+    assert said in found["error"]
+
+
+def commands_with(option: str) -> list[str]:
+    """The commands that take an option."""
+    found = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    return [c for c in CALLS if any(option in p.opts for p in found[c].params)]
+
+
+USAGE = [
+    *(([c, "--no-such-option"], "--no-such-option") for c in CALLS),
+    *(([*CALLS[c], "-t", "gfx000"], "gfx000") for c in commands_with("-t")),
+    *(([*CALLS[c], "-D", "M=many"], "many") for c in commands_with("-D") if c != "sanitize"),
+    *(([*CALLS[c], "-j", "0"], "-j") for c in commands_with("-j")),
+    *(([c], "Missing argument") for c, call in CALLS.items() if "good.tk" in call),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), USAGE, ids=[" ".join(call) for call, _ in USAGE])
+def test_a_wrong_command_line_is_json(call: list[str], said: str, workplace: Path) -> None:
+    result = CliRunner().invoke(app, [*call, "--json"])
+    assert result.exit_code == 2, (result.output, result.exception)
+    found: Any = json.loads(result.stdout)
+    assert said in (found[0] if isinstance(found, list) else found)["error"]
+    assert "{" not in CliRunner().invoke(app, call).stdout
+
+
+def test_a_word_that_looks_like_the_option_asks_for_nothing(workplace: Path) -> None:
+    assert CliRunner().invoke(app, ["explain", "--", "--json"]).stdout == ""
+
+
+def test_an_interrupt_is_json(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tkgen.api.parse_path", interrupted)
+    result = CliRunner().invoke(app, ["check", "good.tk", "--json"])
+    assert result.exit_code == 130 and json.loads(result.stdout)["error"] == "interrupted"
+    assert CliRunner().invoke(app, ["run", "good.tk"]).stderr == "interrupted\n"
 
 
 def test_counts_of_one_are_singular(workplace: Path) -> None:

@@ -7,16 +7,16 @@ Heavy modules are imported by the command that needs them, so that `tkgen --help
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
 
 from tkgen.cli import building, inspecting, looking, project, running, tuning
-from tkgen.cli.common import OK, TOOLCHAIN, complain, say
+from tkgen.cli.common import OK, Commands, say
 
 app = typer.Typer(
     name="tkgen",
+    cls=Commands,
     help="Declarative specs of tiled kernels -> proven ThunderKittens HIP C++ -> machine code, run without a GPU.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -39,17 +39,6 @@ def main() -> None:
     """The console entry point: whatever goes wrong, a message and an exit code, never a traceback."""
     try:
         app()
-    except ModuleNotFoundError as error:
-        from tkgen.packages import install_line, needed_by
-
-        extra = needed_by(error.name or "")
-        if extra is None:
-            raise
-        complain(f"error: this command needs {error.name}, which is not installed: {install_line(extra)}")
-        sys.exit(TOOLCHAIN)
-    except KeyboardInterrupt:
-        complain("interrupted")
-        sys.exit(130)
     except BrokenPipeError:
         os._exit(OK)
 

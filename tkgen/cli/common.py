@@ -8,17 +8,21 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
+
+from tkgen.packages import install_line, needed_by
 
 if TYPE_CHECKING:
     from tkgen.api import Spec
     from tkgen.build import Build
     from tkgen.diagnostics import Diagnostic
 
-OK, WRONG, USAGE, TOOLCHAIN = 0, 1, 2, 3
+OK, WRONG, USAGE, TOOLCHAIN, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class Format(StrEnum):
@@ -118,8 +122,8 @@ class Stop(typer.Exit):
 
 
 @contextmanager
-def reported(as_json: bool = False) -> Iterator[None]:
-    """Turn the errors of the library into messages and exit codes; `as_json`: also into JSON on standard output."""
+def reported() -> Iterator[None]:
+    """Turn the errors of the library into messages and exit codes."""
     from tkgen.diagnostics import SpecError
     from tkgen.targets.model import UnknownTargetError
     from tkgen.toolchain.compiler import ToolchainError
@@ -128,26 +132,70 @@ def reported(as_json: bool = False) -> Iterator[None]:
         yield
     except SpecError as error:
         show_diagnostics(error.diagnostics)
-        stop = Stop(WRONG, "the spec is wrong", error.diagnostics)
-        if as_json:
-            say(json.dumps(stop.said, indent=2))
-        raise stop from None
+        raise Stop(WRONG, "the spec is wrong", error.diagnostics) from None
     except UnknownTargetError as error:
-        fail(str(error), USAGE, as_json)
+        fail(str(error), USAGE)
     except ToolchainError as error:
         log = f"\n  the compiler's output is in {error.log}" if error.log else ""
-        fail(f"{error.message}{log}", TOOLCHAIN, as_json)
+        fail(f"{error.message}{log}", TOOLCHAIN)
     except OSError as error:
-        fail(f"{error.strerror}: {error.filename}" if error.filename else str(error), USAGE, as_json)
+        fail(f"{error.strerror}: {error.filename}" if error.filename else str(error), USAGE)
 
 
-def fail(message: str, code: int, as_json: bool = False) -> NoReturn:
-    """End the command with an error; `as_json`: said as JSON on standard output, too."""
+def fail(message: str, code: int) -> NoReturn:
+    """End the command with an error."""
     complain(f"error: {message}")
-    stop = Stop(code, message)
-    if as_json:
-        say(json.dumps(stop.said, indent=2))
-    raise stop from None
+    raise Stop(code, message) from None
+
+
+# What a wrong command line raises; typer shows its children only.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+class Commands(TyperGroup):
+    """All commands, from which no error gets away: each is a message and, where JSON was asked for, JSON."""
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:
+        """Parse the words before the command's name."""
+        self.as_json = wants_json(args)
+        with self.told():
+            return super().make_context(info_name, args, *more, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the rest and run the command."""
+        with self.told():
+            return super().invoke(ctx)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Errors on their way out, said as JSON on standard output too; a package that is missing, an interrupt."""
+        try:
+            try:
+                yield
+            except ModuleNotFoundError as error:
+                extra = needed_by(error.name or "")
+                if extra is None:
+                    raise
+                fail(f"this command needs {error.name}, which is not installed: {install_line(extra)}", TOOLCHAIN)
+            except KeyboardInterrupt:
+                complain("interrupted")
+                raise Stop(INTERRUPTED, "interrupted") from None
+        except (Stop, UsageError) as error:
+            if self.as_json:
+                said = error.said if isinstance(error, Stop) else Stop(USAGE, _sentence(error)).said
+                say(json.dumps(said, indent=2))
+            raise
+
+
+def _sentence(error: Exception) -> str:
+    """The message of a wrong command line."""
+    return str(getattr(error, "format_message", error.__str__)())
+
+
+def wants_json(args: Sequence[str]) -> bool:
+    """Whether a command line asks for JSON."""
+    words = list(args)[: list(args).index("--")] if "--" in args else list(args)
+    return "--json" in words or "--format=json" in words or ("--format", "json") in pairwise(words)
 
 
 def load_spec(path: Path, define: Sequence[str] | None, target: str | None, roots: Sequence[Path] | None) -> Spec:
@@ -157,14 +205,14 @@ def load_spec(path: Path, define: Sequence[str] | None, target: str | None, root
     return load(path, defines(define), target, roots or ())
 
 
-def need_emulator(as_json: bool) -> None:
+def need_emulator() -> None:
     """Make sure that the emulator can run here."""
     from tkgen.emulate import EmulateError, native
 
     try:
         native.core()
     except EmulateError as error:
-        fail(str(error), TOOLCHAIN, as_json)
+        fail(str(error), TOOLCHAIN)
 
 
 def each(

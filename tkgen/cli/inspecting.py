@@ -115,7 +115,7 @@ def fmt(
 
     changed = []
     for path in spec_files(specs):
-        with reported(as_json):
+        with reported():
             file = read_source(path)
             text = format_source(file)
             if text != file.text:
@@ -140,7 +140,7 @@ def graph(
     """Print a spec's dataflow graph: operations, dependencies, the barrier that covers each."""
     from tkgen.ir import graph as dataflow
 
-    with reported(as_json or how is GraphFormat.JSON):
+    with reported():
         found = load_spec(spec, define, None, roots).plan.graph
     if as_json or how is GraphFormat.JSON:
         say(json.dumps(dataflow.to_json(found), indent=2))
@@ -160,4 +160,4 @@ def explain(
     try:
         say(json.dumps(asdict(page(code)), indent=2) if as_json else explain_text(code).rstrip("\n"))
     except UnknownCode as error:
-        fail(str(error), USAGE, as_json)
+        fail(str(error), USAGE)

@@ -71,7 +71,7 @@ def report(
         found = _prediction(built, product) if predicted else None
         return facts(built, found, previous_report(previous / f"{built.spec.name}.json"))
 
-    with reported(as_json):
+    with reported():
         kernels = [one(path) for path in spec_files(specs)]
         write_atomic(out, render_html(kernels))
     if as_json:
@@ -131,7 +131,7 @@ def compare(
     def side(path: Path) -> Build | Path:
         return path if path.suffix == ".json" else load_spec(path, define, target, roots).build(cxx=cxx)
 
-    with reported(as_json):
+    with reported():
         first = side(before)
         if after is not None:
             sides = (first, side(after))
@@ -142,7 +142,7 @@ def compare(
         try:
             change = diff(*sides)
         except ValueError as error:
-            fail(str(error), USAGE, as_json)
+            fail(str(error), USAGE)
         if html is not None:
             write_atomic(html, render_diff_html(change))
     if as_json:
@@ -238,19 +238,19 @@ def predict(
         loaded = load(path, static, target, roots or ())
         model.device_of(loaded.target, product)  # before anything is compiled
         loaded.check()
-        need_emulator(as_json)
+        need_emulator()
         return model.predict(loaded.build(cxx=cxx).check(), extents, product)
 
     from tkgen.api import load
 
-    with reported(as_json):
+    with reported():
         try:
             first = one(spec, define)
             second = None
             if compare is not None or compare_define:
                 second = one(compare or spec, compare_define or define)
         except model.PredictError as error:
-            fail(str(error), USAGE, as_json)
+            fail(str(error), USAGE)
     both = None if second is None else model.compare(first, second)
     if as_json:
         say(json.dumps(model.to_json(first if both is None else both), indent=2))

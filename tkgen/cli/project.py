@@ -132,8 +132,8 @@ def new(
     if source is not None:
         path = Path(source) if Path(source).suffix == ".tk" else bundled_specs() / f"{source}.tk"
         if Path(source).suffix != ".tk" and not path.exists():
-            fail(f"no spec `{source}` comes with tkgen: `tkgen specs` lists them", USAGE, as_json)
-        with reported(as_json):
+            fail(f"no spec `{source}` comes with tkgen: `tkgen specs` lists them", USAGE)
+        with reported():
             span = parse_path(path).name.span
             text = read_source(path).text
         text = text[: span.start] + name + text[span.end :]
@@ -142,8 +142,8 @@ def new(
         try:
             text = starting.spec_text(starting.collected(name, given, ask if asking else None))
         except ValueError as error:
-            fail(str(error), USAGE, as_json)
-    with reported(as_json):
+            fail(str(error), USAGE)
+    with reported():
         write_atomic(destination, text)
     found = _diagnostics(destination)
     if as_json:
@@ -176,7 +176,7 @@ def regen(
 
     wanted: dict[Path, str] = {}
     for path in spec_files([directory]):
-        with reported(as_json):
+        with reported():
             spec = load_spec(path, None, None, None)
             wanted[out / spec.target.name / f"{path.stem}.cpp"] = spec.source.text
     present = {p: p.read_text(encoding="utf-8") for p in out.glob("*/*.cpp")}

@@ -52,7 +52,7 @@ def run(
     if device not in ("emulator", "gpu"):
         raise typer.BadParameter("--device is `emulator` or `gpu`")
     if device == "emulator":
-        need_emulator(as_json)
+        need_emulator()
     wrong = []
 
     def one(path: Path) -> tuple[list[object], list[str]]:
@@ -91,7 +91,7 @@ def test(
     from tkgen.targets import load_target
     from tkgen.toolchain.files import write_atomic
 
-    need_emulator(as_json)
+    need_emulator()
     with reported():
         if target is not None:
             load_target(target)
@@ -154,19 +154,19 @@ def sanitize(
 
     how = Format.JSON if as_json else how
     as_json = how is Format.JSON
-    need_emulator(as_json)
+    need_emulator()
     macros = dict(word.partition("=")[::2] for value in define or () for word in value.split())
     request = referee.Request(
         file, grid, block, lds, kernel, arg or (), args_from, target, macros, include or (), kittens, cxx, seed
     )  # fmt: skip
     try:
-        with reported(as_json):
+        with reported():
             subject, launch = referee.prepare(request)
             verdict = referee.sanitize(
                 subject, launch, schedules=schedules, blocks=referee.block_ids(blocks), budget=budget, workers=jobs
             )
     except (referee.ArgumentError, EmulateError) as error:
-        fail(str(error), USAGE, as_json)
+        fail(str(error), USAGE)
     show_diagnostics(verdict.diagnostics, how)
     if how is Format.TEXT:
         errors = sum(d.severity.value == "error" for d in verdict.diagnostics)

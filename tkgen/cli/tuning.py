@@ -71,7 +71,7 @@ def tune(
         tuple(spec_files(specs)), defines(define), _ranges(ranges), _sizes(sizes), target, product,
         tuple(roots or ()), trials, best, jobs or os.cpu_count() or 1, executor, device, out, resume, cxx, seed,
     )  # fmt: skip
-    need_emulator(as_json)
+    need_emulator()
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         tasks: dict[str, TaskID] = {}
 
@@ -80,15 +80,15 @@ def tune(
                 tasks[step.stage] = bar.add_task(step.stage)
             bar.update(tasks[step.stage], completed=step.done, total=step.total)
 
-        with reported(as_json):
+        with reported():
             try:
                 outcome = tuner.tune(request, show)
             except tuner.MissingPackage as error:
-                fail(str(error), TOOLCHAIN, as_json)
+                fail(str(error), TOOLCHAIN)
             except tuner.NothingFits as error:
-                fail(str(error), WRONG, as_json)
+                fail(str(error), WRONG)
             except tuner.TuneError as error:
-                fail(str(error), USAGE, as_json)
+                fail(str(error), USAGE)
     if as_json:
         say(json.dumps(outcome.to_json(), indent=2))
     else:
