@@ -40,7 +40,7 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
     groups = list(_collectives(program))
     twice = [] if groups else list(_loaded_twice(program))
     phases = list(_phases(plan))
-    found = [*groups, *twice, *phases]
+    found = [*groups, *twice, *phases, *_counts(plan, target)]
     conflicts = plan.conflicts()
     deadlocks = [c for c in conflicts if c.kind == "barriers"]
     if deadlocks and not phases:
@@ -127,6 +127,22 @@ def _loaded_twice(program: Program) -> Iterator[Diagnostic]:
                     f"between them, and global memory is read {groups} times",
                 ),
                 Fix(f"load by all {len(role.waves)} waves of the role, or shrink the role to {role.group}"),
+            )
+
+
+def _counts(plan: Plan, target: Target) -> Iterator[Diagnostic]:
+    """Written waits for more operations than the hardware counts, which would wait for nothing."""
+    counted = {"vm": target.vector_memory_counter, "lds": target.lds_counter}
+    for op in (op for body in plan.bodies for op in body.ops if op.action is Action.WAIT and not op.automatic):
+        most = counted[op.counter]
+        if op.count > most and op.span is not None:
+            yield Diagnostic(
+                "E216",
+                f"`{op.span.text}` waits for nothing: the counter ends at {most}",
+                Label(op.span),
+                (),
+                (f"{target.name} has no more than {most} operations of this kind in flight in a wave",),
+                Fix(f"write {most} or less, or leave the wait out"),
             )
 
 

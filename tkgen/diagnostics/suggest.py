@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
 
@@ -29,3 +30,9 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     near = [(distance(word, k), i, k) for i, k in enumerate(known) if abs(len(k) - len(word)) <= slips]
     best = min((n for n in near if n[0] <= slips and n[0] < len(word)), default=None)
     return best[2] if best else None
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`; did you mean ...?` where a known name is close, else empty."""
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean `{close[0]}`?" if close else ""

@@ -6,7 +6,6 @@ reported a second time.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,9 @@ from math import gcd
 from typing import TypeVar
 
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label, SpecError
+from tkgen.diagnostics.suggest import suggestion
+from tkgen.ir.limits import LARGEST_INT
+from tkgen.ir.tuned import tune_clauses
 from tkgen.ir.types import (
     BASE_TILE,
     DTYPE_NAMES,
@@ -36,6 +38,7 @@ from tkgen.ir.types import (
 )
 from tkgen.source import Span
 from tkgen.syntax import ast
+from tkgen.syntax.ast import flatten
 
 S = TypeVar("S")
 
@@ -46,6 +49,10 @@ TAILS = ("masked", "clamped")
 ALLOWANCES = ("spills", "slow_reads", "low_occupancy")
 MOST_LDS = 160 * 1024  # bytes of LDS that any target gives a block (gfx950)
 MOST_REGISTERS = 512  # VGPRs and AGPRs of one wave, on every CDNA target
+LARGEST_F32 = (2 - 2**-23) * 2.0**127
+MOST_UNROLL = 64  # K-steps of one pass; their code is written out
+MOST_BUFFERS = 16  # of an operand in LDS
+MOST_SHIFT = 64  # clusters that waves may run apart
 MAX_WAVES = 16  # 1024 threads of a work-group (AMDGPU backend limit, LLVM AMDGPUUsage)
 
 
@@ -56,21 +63,6 @@ def resolve(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None)
         SpecError: with every independent problem found.
     """
     return _Resolver(kernel, dict(defines or {})).run()
-
-
-def flatten(body: Iterable[ast.Statement]) -> Iterator[ast.Statement]:
-    """Statements with included ones in place of their include."""
-    for statement in body:
-        if isinstance(statement, ast.Include):
-            yield from flatten(statement.body)
-        else:
-            yield statement
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """` (did you mean ...?)` where a known name is close, else empty."""
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean `{close[0]}`?" if close else ""
 
 
 class _Stop(Exception):
@@ -167,7 +159,11 @@ class _Resolver:
                     )
                 return size
             case ast.Binary(op=op, left=left, right=right):
-                return self.arithmetic(expr, op, self.number(left), self.number(right))
+                result = self.arithmetic(expr, op, self.number(left), self.number(right))
+                if abs(result) >= 1 << 63:
+                    raise self.error("E203", "the value of a size expression must fit 64 bits", expr.span,
+                                     fix="use smaller factors")  # fmt: skip
+                return result
             case ast.Call(name=name, args=args):
                 values = [self.number(a) for a in args]
                 functions: dict[str, Callable[[int, int], int]] = {
@@ -215,7 +211,7 @@ class _Resolver:
             return f"use a slice of {' or '.join(map(str, fit))}"
         return f"make the K-step a multiple of {base}"
 
-    def positive(self, expr: ast.Expr, what: str) -> int:
+    def positive(self, expr: ast.Expr, what: str, most: int = LARGEST_INT) -> int:
         value = self.number(expr)
         if value <= 0:
             raise self.error("E203", f"{what} must be positive, not {value}", expr.span, fix="write 1 or more")
@@ -223,7 +219,16 @@ class _Resolver:
             raise self.error(
                 "E203", f"{what} must fit 31 bits, {value} does not", expr.span, fix=f"write less than {1 << 31}"
             )
+        if value > most:
+            raise self.error("E203", f"{what} is at most {most}, not {value}", expr.span, fix=f"write {most} or less")
         return value
+
+    def real(self, at: ast.Expr, value: float) -> float:
+        """The value of a number that the kernel takes as an f32."""
+        if abs(value) > LARGEST_F32:
+            raise self.error("E203", f"{value:g} is more than an f32 can hold", at.span,
+                             fix=f"write at most {LARGEST_F32:.7g}")  # fmt: skip
+        return float(value)
 
     def dtype(self, name: ast.Name) -> DType:
         if name.id not in DTYPE_NAMES:
@@ -256,6 +261,7 @@ class _Resolver:
                 case ast.Dims(bindings=bindings) | ast.Param(bindings=bindings):
                     for binding in bindings:
                         self.guarded(partial(self.binding, statement, binding))
+        self.errors += tune_clauses(self.kernel)[1]
         unknown = [n for n in self.defines if n not in self.declared]
         for name in unknown:
             self.error(
@@ -345,7 +351,7 @@ class _Resolver:
             raise self.error(
                 "E203", "the default of a scalar is a number", default.span, fix="write a number, or leave it out"
             )
-        value = None if default is None else float(default.value)
+        value = None if default is None else self.real(default, default.value)
         self.scalars[statement.name.id] = ScalarArg(statement.name.id, dtype, value, statement.span)
 
     def tensor_named(self, name: ast.Name, what: str) -> Tensor:
@@ -399,6 +405,8 @@ class _Resolver:
         for statement in everything:
             spans.setdefault(type(statement).__name__.lower(), statement.span)
         steps = self.epilogue(everything, output)
+        grid = self.grid(everything)
+        self.short_runs(grid, operands)
         return Program(
             name=self.kernel.name.id,
             header=self.kernel.header,
@@ -411,12 +419,14 @@ class _Resolver:
             accumulator=accumulator,
             epilogue=steps,
             remap=self.remap(everything),
-            grid=self.grid(everything),
+            grid=grid,
             tail=self.tail(everything),
             occupancy=self.occupancy(everything),
             allow=self.allow(everything),
             phases=self.phases(everything),
-            unroll=next((self.positive(u.count, "unroll") for u in self.all(ast.Unroll, everything)), None),
+            unroll=next(
+                (self.positive(u.count, "unroll", MOST_UNROLL) for u in self.all(ast.Unroll, everything)), None
+            ),
             targets=tuple(n.id for t in self.all(ast.Targets, everything) for n in t.names),
             schedule=self.schedule(s for s in body if not isinstance(s, ast.Role)),
             unused=tuple(self.unused(everything, operands, steps, output)),
@@ -463,6 +473,7 @@ class _Resolver:
         if not roles:
             waves = self.one(ast.Waves, everything, "waves", "waves 4 x 2")
             rows = self.positive(waves.rows, "the number of waves")
+            self.wave_limit(rows, waves.span)
             grid = (rows, self.positive(waves.cols, "wave columns")) if waves.cols else self.split(rows, block, tile)
             count = grid[0] * grid[1]
             self.wave_limit(count, waves.span)
@@ -647,6 +658,9 @@ class _Resolver:
                     shared.span,
                     fix="make the block or the K-step smaller, or use fewer buffers",
                 )
+            if buffers > MOST_BUFFERS and shared.buffers:
+                raise self.error("E203", f"an operand has at most {MOST_BUFFERS} buffers, not {buffers}",
+                                 shared.buffers.span, fix=f"write {MOST_BUFFERS} or less")  # fmt: skip
             slice_at = registers.slice if registers else None
             slice_ = self.positive(slice_at, "the slice") if slice_at else block[2]
             register_buffers = self.positive(registers.buffers, "buffers") if registers and registers.buffers else 1
@@ -799,7 +813,7 @@ class _Resolver:
             loaded = tuple(dict.fromkeys(n.id for load in found for n in load.names))
             if not roles and not found:
                 loaded = tuple(names)
-            by = {self.positive(load.by, "the group") for load in found if load.by}
+            by = {self.positive(load.by, "the group", MAX_WAVES) for load in found if load.by}
             if len(by) > 1:
                 raise self.error(
                     "E214",
@@ -903,7 +917,7 @@ class _Resolver:
         if args:
             match args[0]:
                 case ast.Number(value=value):
-                    factor = float(value)
+                    factor = self.real(args[0], value)
                 case ast.Name(id=scalar) if scalar in self.scalars:
                     factor = scalar
                 case other:
@@ -943,6 +957,19 @@ class _Resolver:
             return GridKind("linear", 0, call.span)
         return GridKind(call.name.id, count, call.span)
 
+    def short_runs(self, grid: GridKind, operands: tuple[Operand, Operand]) -> None:
+        """E608 where more buffers are to be filled than a run of `stream_k` may have K-steps."""
+        deep = max(operands, key=lambda o: o.buffers)
+        if grid.name == "stream_k" and grid.span and deep.buffers > 2:
+            raise self.error(
+                "E608",
+                f"a run of `stream_k` may be one K-step long, and {deep.buffers} buffers are filled "
+                f"{deep.buffers - 1} steps ahead",
+                grid.span,
+                secondary=(Label(deep.span, "the depth comes from these buffers"),),
+                fix="use at most two LDS buffers and one register buffer",
+            )
+
     def tail(self, everything: list[ast.Statement]) -> str | None:
         for tail in self.all(ast.Tail, everything):
             if tail.mode.id not in TAILS:
@@ -961,6 +988,9 @@ class _Resolver:
             return value
         return None
 
+    def unroll(self, everything: list[ast.Statement]) -> int | None:
+        return next((self.positive(u.count, "unroll", MOST_UNROLL) for u in self.all(ast.Unroll, everything)), None)
+
     def allow(self, everything: list[ast.Statement]) -> frozenset[str]:
         names = [n for a in self.all(ast.Allow, everything) for n in a.names]
         for name in names:
@@ -973,6 +1003,6 @@ class _Resolver:
 
     def phases(self, everything: list[ast.Statement]) -> tuple[PhaseShift, ...]:
         return tuple(
-            PhaseShift(*self.wave_range(p.waves), self.positive(p.amount, "the phase shift"), p.span)
+            PhaseShift(*self.wave_range(p.waves), self.positive(p.amount, "the phase shift", MOST_SHIFT), p.span)
             for p in self.all(ast.Phase, everything)
         )

@@ -10,6 +10,8 @@ from tkgen.syntax import ast
 
 LEVELS = {"low": 0, "high": 1}
 COUNTERS = ("vm", "lds")
+MOST_LEFT = 255  # operations that a wait may leave outstanding; what a target counts, a check of it says
+MOST_AHEAD = 64  # K-steps between an operation and the loop's; more than there are buffers
 
 
 def bodies(program: Program) -> tuple[tuple[Body, ...], bool, bool] | None:
@@ -101,7 +103,11 @@ def _op(program: Program, role: Role, item: ast.ScheduleOp) -> Op:
         case ast.Wait(counter=counter, count=count):
             if counter.id not in COUNTERS:
                 raise _error(f"there is no counter `{counter.id}`", counter.span, "write `vm` (global) or `lds`")
-            return Op(Action.WAIT, counter=counter.id, count=_number(count), span=item.span)
+            left = _number(count)
+            if not 0 <= left <= MOST_LEFT:
+                message = f"{left} operations cannot be left outstanding"
+                raise _error(message, count.span, "write 0 or more, and no more than the counter holds")
+            return Op(Action.WAIT, counter=counter.id, count=left, span=item.span)
         case ast.Priority(level=level):
             value = LEVELS.get(level.id, -1) if isinstance(level, ast.Name) else _number(level)
             if not 0 <= value <= 3:
@@ -135,6 +141,12 @@ def _move(program: Program, role: Role, move: ast.Move) -> Op:
         )  # fmt: skip
     operand = program.operand(move.name.id)
     offset = move.step.offset if move.step else 0
+    if move.step and abs(offset) > MOST_AHEAD:
+        raise _error(
+            f"`{move.step.span.text}` is {abs(offset)} K-steps away; nothing is held so long",
+            move.step.span,
+            f"write `k{offset // abs(offset) * MOST_AHEAD:+}` at most",
+        )
     action = Action(move.action)
     if action is not Action.READ:
         if move.frags or move.slices:

@@ -6,6 +6,7 @@ into a typed program. `docs/language.md` shows every construct in its surface fo
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tkgen.source import Span
@@ -376,3 +377,12 @@ class Kernel(Node):
     name: Name
     body: tuple[Statement, ...]
     header: str
+
+
+def flatten(body: Iterable[Statement]) -> Iterator[Statement]:
+    """Statements with included ones in place of their include."""
+    for statement in body:
+        if isinstance(statement, Include):
+            yield from flatten(statement.body)
+        else:
+            yield statement

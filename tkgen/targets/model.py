@@ -118,6 +118,8 @@ class Target:
     wave_size: int
     max_waves_per_simd: int
     max_threads_per_block: int
+    vector_memory_counter: int
+    lds_counter: int
     registers_per_lane: int
     register_granule: int
     max_vgprs: int
@@ -263,6 +265,8 @@ def _target(data: dict[str, Any]) -> Target:
         wave_size=number("compute", "wave_size"),
         max_waves_per_simd=number("compute", "max_waves_per_simd"),
         max_threads_per_block=number("compute", "max_threads_per_block"),
+        vector_memory_counter=number("compute", "vector_memory_counter"),
+        lds_counter=number("compute", "lds_counter"),
         registers_per_lane=number("registers", "vector_per_lane"),
         register_granule=number("registers", "granule"),
         max_vgprs=number("registers", "max_vgprs"),

@@ -13,8 +13,8 @@ from pathlib import Path
 from tkgen import __version__
 from tkgen.api import DEFAULT_TARGET
 from tkgen.diagnostics import SpecError
-from tkgen.ir.resolve import flatten
 from tkgen.syntax import ast
+from tkgen.syntax.ast import flatten
 from tkgen.syntax.parser import parse_path
 from tkgen.targets import load_target
 from tkgen.toolchain.compiler import ToolchainError

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
-from tkgen.ir.resolve import flatten, suggestion
+from tkgen.diagnostics import SpecError
+from tkgen.diagnostics.suggest import suggestion
+from tkgen.ir.tuned import bindings, tune_clauses
 from tkgen.syntax import ast
 from tkgen.syntax.parser import parse_path
 from tkgen.tune.errors import TuneError
@@ -85,19 +86,18 @@ class Space:
         if len(set(specs)) < len(specs):
             raise TuneError("a spec file is given twice")
         kernels = [parse_path(path, include_roots) for path in specs]
-        parameters = [_bindings(kernel, ast.Param) for kernel in kernels]
-        names = [[*mine, *_bindings(kernel, ast.Dims)] for kernel, mine in zip(kernels, parameters, strict=True)]
+        parameters = [bindings(kernel, ast.Param) for kernel in kernels]
+        names = [[*mine, *bindings(kernel, ast.Dims)] for kernel, mine in zip(kernels, parameters, strict=True)]
         _check_names(ranges, fixed, [n for p in parameters for n in p], [n for p in names for n in p])
         variants = []
         for path, kernel, mine, known in zip(specs, kernels, parameters, names, strict=True):
-            axes = _clauses(kernel, mine) | {n: tuple(v) for n, v in ranges.items() if n in mine}
+            clauses, problems = tune_clauses(kernel)
+            if problems:
+                raise SpecError(problems)
+            axes = clauses | {n: tuple(v) for n, v in ranges.items() if n in mine}
             free = {n: v for n, v in axes.items() if n not in fixed}
             variants.append(Variant(path, free, frozenset(known)))
         return cls(tuple(variants))
-
-
-def _bindings(kernel: ast.Kernel, kind: type[ast.Param] | type[ast.Dims]) -> list[str]:
-    return [b.name.id for s in flatten(kernel.body) if isinstance(s, kind) for b in s.bindings]
 
 
 def _check_names(
@@ -120,29 +120,3 @@ def _check_names(
     for name in fixed:
         if name not in names:
             raise TuneError(f"`{name}` has a value, but is nothing in these specs{suggestion(name, names)}")
-
-
-def _clauses(kernel: ast.Kernel, parameters: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The `tune` clauses of a spec. Raises SpecError for names that are no parameters and values that are no sizes."""
-    found: dict[str, tuple[int, ...]] = {}
-    problems: list[Diagnostic] = []
-    for clause in (s for s in flatten(kernel.body) if isinstance(s, ast.Tune)):
-        name = clause.name.id
-        if name not in parameters:
-            message = f"`tune` names `{name}`, which is not a parameter{suggestion(name, parameters)}"
-            fix = Fix(f"declare it: `param {name} = ...`")
-            problems.append(Diagnostic("E200", message, Label(clause.name.span, "not declared"), fix=fix))
-        elif name in found:
-            label = Label(clause.name.span, "a second clause")
-            problems.append(Diagnostic("E202", f"`{name}` is tuned twice", label, fix=Fix("list all values in one")))
-        values = []
-        for expr in clause.values:
-            if isinstance(expr, ast.Number) and isinstance(expr.value, int) and 0 < expr.value < 1 << 31:
-                values.append(expr.value)
-            else:
-                label = Label(expr.span)
-                problems.append(Diagnostic("E203", "the values of `tune` are positive whole numbers", label))
-        found[name] = tuple(dict.fromkeys(values))
-    if problems:
-        raise SpecError(problems)
-    return found
