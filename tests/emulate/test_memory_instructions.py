@@ -500,6 +500,30 @@ def test_structured_and_swizzled_buffers(assemble):
     np.testing.assert_array_equal(out[1], np.where(LANE < 40, flat[np.minimum(swizzled, 2044) // 4], 0))
 
 
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx950"])
+def test_an_access_without_an_index_is_linear_whatever_the_descriptor_says(assemble, target):
+    """A descriptor with a stride of 256 bytes and the swizzle bit, as kernels write to spread cache banks; no idxen."""
+    body = """
+  s_mov_b32 s12, s8
+  s_or_b32 s13, s9, 0x81000000
+  s_mov_b32 s14, 1024
+  s_mov_b32 s15, 0x000a0000
+  v_mul_u32_u24 v3, 12, v0
+  v_add_u32 v3, 4, v3
+  buffer_load_dword v20, v3, s[12:15], 0 offen
+  buffer_load_dwordx2 v[22:23], v3, s[12:15], 0 offen offset:252
+  s_mov_b32 s16, 512
+  buffer_load_dword v21, off, s[12:15], s16 offset:508
+  s_waitcnt vmcnt(0)
+"""
+    out = run(assemble, body, "v20", "v22", "v23", "v21", target=target)
+    flat = WORDS.reshape(-1)
+    for row, more in ((0, 0), (1, 252), (2, 256)):
+        at = 12 * LANE + 4 + more
+        np.testing.assert_array_equal(out[row], np.where(at + 4 <= 1024, flat[at // 4], 0))
+    np.testing.assert_array_equal(out[3], np.full(64, flat[1020 // 4]))
+
+
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 def test_direct_to_lds(assemble, target):
     """Lane l's value goes to M0 + offset + l * size; the destination ignores the vector address."""

@@ -219,3 +219,56 @@ def test_deadlock(build, policy):
     assert outcome.completed and kinds(outcome) == {Kind.RACE}
     outcome = launch(build("roles.cpp", BARRIER=1), budget=300_000, **options)
     assert outcome.completed and outcome.findings == () and (out == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("second", "found"), [("ds_read_b32 v20, v2", True), ("global_load_dword v20, v1, s[8:9]", False)]
+)
+def test_two_loads_on_their_way_into_one_register(assemble, second, found):
+    """One queue returns in order, two have none: which of the loads is last is chance."""
+    body = f"""
+  v_mov_b32 v2, 0
+  ds_write_b32 v2, v1
+  s_waitcnt lgkmcnt(0)
+  global_load_dword v20, v1, s[8:9]
+  {second}
+  s_waitcnt vmcnt(0) lgkmcnt(0)
+  global_store_dword v1, v20, s[10:11]
+"""
+    words = np.zeros(64, dtype=np.uint32)
+    outcome = frame.run_body(assemble, body.replace("v2, v1", "v2, v2", 1), words, words.copy(), lds=64, watch=True)
+    assert outcome.completed
+    assert kinds(outcome) == ({Kind.OVERWRITE_BEFORE_WAIT} if found else set())
+
+
+@pytest.mark.parametrize("poison", [False, True])
+@pytest.mark.parametrize("policy", list(Policy))
+def test_global_memory_of_a_block_is_served_in_order_of_issue(assemble, policy, poison):
+    """Stores that nobody waited for are seen behind the barrier, and loads before it see what was there."""
+    body = """
+  v_lshlrev_b32 v2, 2, v0
+  v_sub_u32 v3, 508, v2
+  global_load_dword v20, v3, s[10:11]
+  s_barrier
+  global_store_dword v2, v0, s[10:11]
+  s_barrier
+  global_load_dword v21, v3, s[10:11]
+  s_waitcnt vmcnt(0)
+  v_add_u32 v21, v20, v21
+  global_store_dword v2, v21, s[10:11] offset:512
+"""
+    out = np.full(256, 1000, dtype=np.uint32)
+    options = {"threads": 128, "policy": policy, "watch": True, "poison": poison}
+    outcome = frame.run_body(assemble, body, np.zeros(64, dtype=np.uint32), out, **options)
+    assert outcome.completed and [str(f) for f in outcome.findings] == []
+    assert (out[128:] == 1000 + np.arange(128)[::-1]).all()
+
+
+def test_writes_of_the_same_value_are_said_to_be(assemble):
+    body = "  v_mov_b32 v2, 7\n  global_store_dword v1, {} , s[10:11]\n"
+    for value, same in (("v2", True), ("v3", False)):
+        text = body.format(value) if same else "  v_mov_b32 v3, v0\n" + body.format(value)
+        words = np.zeros(256, dtype=np.uint32)
+        text = "  v_and_b32 v1, 252, v1\n" + text
+        outcome = frame.run_body(assemble, text, words, words.copy(), threads=128, watch=True)
+        assert [(f.kind, f.same_values) for f in outcome.findings] == [(Kind.RACE, same)]

@@ -68,6 +68,14 @@ def test_a_race_names_both_statements_of_the_file_not_of_the_headers(gemm: Path)
     assert "include/kittens/" in notes and "seen on 3 of 3 schedules" in notes
 
 
+def test_a_read_that_came_too_early_is_a_race_not_lds_that_nobody_wrote(gemm: Path) -> None:
+    first = GEMM.index("        __syncthreads();")
+    gemm.write_text(GEMM[:first] + GEMM[first:].replace("        __syncthreads();\n", "", 1))
+    found = json.loads(run(gemm, "--format", "json").stdout)
+    assert {d["code"] for d in found} == {"E701"}
+    assert any("before wave" in d["message"] for d in found)
+
+
 def test_one_step_has_no_race(gemm: Path) -> None:
     short = ARGUMENT.replace("128,192", "128,64")
     result = CliRunner().invoke(app, ["sanitize", str(gemm), *LAUNCH, "--arg", short, "-D", "RACE"])

@@ -28,6 +28,7 @@ class Kind(Enum):
     ILLEGAL_OPERAND = "illegal-operand"
     DEADLOCK = "deadlock"
     WATCH_LIMIT = "watch-limit"
+    LANE_RACE = "lane-race"
     BLOCK_RACE = "block-race"
 
 
@@ -88,6 +89,9 @@ class Finding:
     size: int
     lane: int
     count: int
+    other_lane: int = 0  # of a lane race
+    same_values: bool = False  # of two racing writes
+    written_later: bool = False  # of a read of LDS that nobody had written: somebody did afterwards
 
     def __str__(self) -> str:
         lines = [f"{self.kind.value}: {self.message}", f"  {self.first}"]

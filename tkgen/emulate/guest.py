@@ -146,6 +146,7 @@ class Guest:
         r.target = TARGETS.index(self.code.target)
         r.grid[:], r.block[:] = grid, block
         r.lds_bytes = d.group_bytes + dynamic_lds
+        r.split = d.rsrc3 >> 16 & 1  # TG_SPLIT
         r.scratch_bytes = self.scratch
         registers = self._user_registers()
         r.user_sgpr_count = len(registers)

@@ -99,9 +99,7 @@ def launch(
     return collect(guest, parts)
 
 
-_INTERVAL: Final = np.dtype(
-    [("region", "<u4"), ("block", "<u4"), ("index", "<u4"), ("writes", "<u4"), ("begin", "<u8"), ("end", "<u8")]
-)
+_INTERVAL: Final = np.dtype(native.Interval)
 _TRACE: Final = np.dtype([("wave", "<u4"), ("index", "<u4"), ("lanes", "<i8"), ("exec", "<u8")])
 
 

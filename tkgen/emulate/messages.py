@@ -15,6 +15,7 @@ def describe(
     buffer: str | None,
     size: int,
     lane: int,
+    other_lane: int,
     record: native.Launch,
 ) -> str:
     """The message of a finding."""
@@ -23,16 +24,16 @@ def describe(
     match kind:
         case Kind.RACE:
             assert second is not None
-            return _race(first, second, where)
+            return _race(first, second, space, where)
+        case Kind.LANE_RACE:
+            return f"lanes {other_lane} and {lane} of wave {first.wave} write different values to {where} at once"
         case Kind.BLOCK_RACE:
             assert second is not None
             return (
                 f"two blocks touch {where}: one {second.access}, another {first.access} it, and nothing orders blocks"
             )
         case Kind.UNINITIALISED_LDS:
-            return (
-                f"lane {lane} of wave {first.wave} reads {size} bytes of LDS, of which byte {offset} was never written"
-            )
+            return f"lane {lane} of wave {first.wave} reads {size} bytes of LDS, of which byte {offset} was not written"
         case Kind.UNINITIALISED_REGISTER:
             return f"{register} is used in lane {lane}, but nothing ever wrote it"
         case Kind.LDS_OUT_OF_BOUNDS:
@@ -54,7 +55,7 @@ def describe(
             assert second is not None
             return (
                 f"wave {first.wave} waits at its barrier {first.epoch + 1}, but wave {second.wave} has ended after "
-                f"{second.epoch}: the waves of a block must meet the same number of barriers"
+                f"{second.epoch}: a barrier does not wait for waves that have ended"
             )
         case Kind.BUDGET:
             return f"still running after {record.budget} instructions of the block: an endless loop?"
@@ -78,12 +79,12 @@ def describe(
             return f"`{first.text}` at 0x{first.address:x} has an operand that does not exist"
 
 
-def _race(first: Access, second: Access, where: str) -> str:
+def _race(first: Access, second: Access, space: Space, where: str) -> str:
     verb = f"wave {second.wave} {second.access} {where} and wave {first.wave} {first.access} it"
-    done = "never waited for" if second.done is None else f"done in epoch {second.done}"
+    done = "not waited for" if second.done is None else f"done in epoch {second.done}"
     return (
-        f"{verb} without a barrier between: wave {second.wave}'s access is of epoch {second.epoch} ({done}), "
-        f"wave {first.wave}'s of epoch {first.epoch}"
+        f"{verb} without a barrier between: wave {second.wave}'s access is of epoch {second.epoch}"
+        f"{f' ({done})' if space is Space.LDS else ''}, wave {first.wave}'s of epoch {first.epoch}"
     )
 
 

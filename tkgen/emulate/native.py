@@ -38,6 +38,9 @@ _FLAGS: Final = (
 )
 _TIMEOUT: Final = 300
 
+SAME_VALUES: Final = 1  # `FindingNote`
+WRITTEN_LATER: Final = 2
+
 u32, u64, i32, i64, ptr = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
 
 
@@ -79,6 +82,7 @@ class Launch(ctypes.Structure):
         ("block_info_enable", u32),
         ("scratch_offset_enable", u32),
         ("mode", u32),
+        ("split", u32),
         ("trace_wave", i32),
         ("trace_lanes", u32),
         ("cancel", ptr),
@@ -110,6 +114,8 @@ class RawFinding(ctypes.Structure):
         ("address", u64),
         ("size", u32),
         ("space", u32),
+        ("other_lane", u32),
+        ("note", u32),
         ("a", Party),
         ("b", Party),
     )
@@ -118,7 +124,16 @@ class RawFinding(ctypes.Structure):
 class Interval(ctypes.Structure):
     """`TkInterval`."""
 
-    _fields_ = (("region", u32), ("block", u32), ("index", u32), ("writes", u32), ("begin", u64), ("end", u64))
+    _fields_ = (
+        ("region", u32),
+        ("block", u32),
+        ("index", u32),
+        ("writes", u32),
+        ("begin", u64),
+        ("end", u64),
+        ("unchanged", u32),
+        ("pad", u32),
+    )
 
 
 class TraceEntry(ctypes.Structure):

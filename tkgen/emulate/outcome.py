@@ -105,7 +105,7 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
     found.between_blocks(intervals)
     written = []
     text = guest.code.text[0]
-    for number, block, index, _, begin, end in intervals[intervals["writes"] != 0].tolist():
+    for number, block, index, _, begin, end, *_ in intervals[intervals["writes"] != 0].tolist():
         region = guest.regions[number]
         if region.buffer is not None:
             written.append(Written(region.buffer, block, begin - region.base, end - region.base, text + 4 * index))
@@ -183,6 +183,8 @@ class _Findings:
             size=raw.size,
             lane=raw.lane,
             count=raw.count,
+            other_lane=raw.other_lane,
+            note=raw.note,
         )
 
     def make(
@@ -198,16 +200,18 @@ class _Findings:
         size: int = 0,
         lane: int = 0,
         count: int = 1,
+        other_lane: int = 0,
+        note: int = 0,
     ) -> None:
         offset, buffer = address, None
         if space is Space.GLOBAL:
             region = self.guest.region_below(address)
             if region is not None:
                 offset, buffer = address - region.base, self._name(region)
-        message = describe(kind, first, second, space, offset, buffer, size, lane, self.guest.record)
-        self.findings.append(
-            Finding(kind, message, fatal, block, first, second, space, offset, buffer, size, lane, count)
-        )
+        message = describe(kind, first, second, space, offset, buffer, size, lane, other_lane, self.guest.record)
+        same, later = bool(note & native.SAME_VALUES), bool(note & native.WRITTEN_LATER)
+        shown = (kind, message, fatal, block, first, second, space, offset, buffer, size, lane, count)
+        self.findings.append(Finding(*shown, other_lane, same, later))
 
     def _name(self, region: Region) -> str:
         if region.buffer is None:
@@ -243,11 +247,20 @@ class _Findings:
         linear = int(a["block"])
         block = (linear % grid[0], linear // grid[0] % grid[1], linear // grid[0] // grid[1])
 
+        later = max(a, b, key=lambda row: int(row["block"]))  # blocks run in this order
+
         def party(row: Any) -> Access:
             return self.access(
                 native.Party(0, int(row["index"]), 0, 0, 0, int(row["writes"])), names[min(int(row["writes"]), 2)]
             )
 
         self.make(
-            Kind.BLOCK_RACE, block, party(a), party(b), Space.GLOBAL, int(a["begin"]), size=int(a["end"] - a["begin"])
+            Kind.BLOCK_RACE,
+            block,
+            party(a),
+            party(b),
+            Space.GLOBAL,
+            int(max(a["begin"], b["begin"])),
+            size=int(a["end"] - a["begin"]),
+            note=native.SAME_VALUES if later["unchanged"] else 0,
         )

@@ -22,7 +22,7 @@ from tkgen.source import SourceFile, Span
 from tkgen.toolchain.compiler import Location
 
 _CODES: Final = {
-    Kind.BARRIER_COUNT: "E704",
+    Kind.BARRIER_COUNT: "W702",
     Kind.DEADLOCK: "E704",
     Kind.BUDGET: "E710",
     Kind.UNKNOWN_INSTRUCTION: "E711",
@@ -40,12 +40,14 @@ _CODES: Final = {
     Kind.READ_BEFORE_WAIT: "E705",
     Kind.OVERWRITE_BEFORE_WAIT: "E705",
     Kind.UNINITIALISED_REGISTER: "E708",
-    Kind.MISALIGNED: "E709",
+    Kind.MISALIGNED: "W703",
+    Kind.LANE_RACE: "E713",
 }
 # Findings about bytes of LDS, global memory or scratch, not about a register or the flow of control.
 _ACCESSES: Final = (
     Kind.RACE,
     Kind.BLOCK_RACE,
+    Kind.LANE_RACE,
     Kind.UNINITIALISED_LDS,
     Kind.LDS_OUT_OF_BOUNDS,
     Kind.GLOBAL_OUT_OF_BOUNDS,
@@ -54,7 +56,10 @@ _ACCESSES: Final = (
     Kind.MISALIGNED,
 )
 # What stops the kernel, then what makes it read or write wrong bytes, then what follows from those.
-_ORDER: Final = ("E711", "E704", "E710", "E703", "E702", "E701", "E705", "E708", "E706", "E707", "E709", "E712", "W701")
+_ORDER: Final = (
+    *("E711", "E704", "E710", "E703", "E709", "E701", "E702", "E705", "E713", "E708", "E706", "E707", "E712"),
+    *("W702", "W703", "W701"),
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,10 @@ class Seen:
 def diagnostics(subject: Subject, seen: Sequence[Seen], schedules: int) -> list[Diagnostic]:
     """One diagnostic for each cause, the most important first."""
     groups: dict[tuple[object, ...], list[Seen]] = {}
+    racing = {a.address for s in seen if s.finding.kind is Kind.RACE for a in (s.finding.first, s.finding.second) if a}
     for each in seen:
+        if each.finding.written_later and each.finding.first.address in racing:
+            continue  # the bytes were not there yet because of the race
         groups.setdefault(_key(subject, each), []).append(each)
     found = [_Group(subject, members, schedules).diagnostic() for members in groups.values()]
     return in_order(found)
@@ -85,6 +93,8 @@ def code_of(finding: Finding) -> str:
     both_write = finding.second is not None and finding.first.access == finding.second.access == "writes"
     if finding.kind in (Kind.RACE, Kind.BLOCK_RACE) and finding.space is Space.GLOBAL and both_write:
         return "E706"
+    if finding.kind is Kind.MISALIGNED and (finding.first.access == "updates" or finding.first.text.startswith("s_")):
+        return "E709"
     return _CODES[finding.kind]
 
 
@@ -206,8 +216,9 @@ class _Group:
                 return self.lds_race(first, second)
             case Kind.RACE if second is not None:
                 if code_of(shown) == "E706":
+                    both = f"waves {second.wave} and {first.wave} both write byte {shown.offset} of {shown.buffer}"
                     return (
-                        f"waves {second.wave} and {first.wave} both write byte {shown.offset} of {shown.buffer}",
+                        both + self.values(),
                         "give each wave its own part of the output: coordinates are in units of the tile stored",
                     )
                 return (
@@ -218,10 +229,15 @@ class _Group:
             case Kind.BLOCK_RACE if second is not None:
                 if code_of(shown) == "E706":
                     return (
-                        f"two blocks write byte {shown.offset} of {shown.buffer}",
+                        f"two blocks write byte {shown.offset} of {shown.buffer}{self.values()}",
                         "every output tile belongs to one block: coordinates are in units of the tile stored",
                     )
                 return f"two blocks touch byte {shown.offset} of {shown.buffer}, and nothing orders blocks", ""
+            case Kind.UNINITIALISED_LDS if shown.written_later:
+                return (
+                    f"wave {first.wave} reads bytes of LDS before any wave has written them",
+                    "put the load of the tile, its wait and a barrier before this read",
+                )
             case Kind.UNINITIALISED_LDS:
                 return (
                     f"wave {first.wave} reads bytes of LDS that no wave ever wrote",
@@ -233,6 +249,15 @@ class _Group:
                 return shown.message, "tile coordinates are in units of the tile moved, not of elements"
             case Kind.READ_ONLY_WRITE:
                 return shown.message, ""
+            case Kind.LANE_RACE:
+                return (
+                    f"{shown.message}: one of the two is lost",
+                    "check the map from lanes to addresses: each byte belongs to one lane",
+                )
+            case Kind.MISALIGNED if code_of(shown) == "W703":
+                return shown.message + "; the hardware splits it", "align the data, or the pointer's type to the data"
+            case Kind.MISALIGNED:
+                return shown.message, "align the data: the hardware does not do this one"
             case Kind.BARRIER_COUNT | Kind.DEADLOCK:
                 return shown.message, "let all waves pass the same barriers: none inside the branch of one role alone"
             case Kind.READ_BEFORE_WAIT | Kind.OVERWRITE_BEFORE_WAIT:
@@ -241,6 +266,10 @@ class _Group:
                 return shown.message, "is the accumulator zeroed, all of it?"
             case _:
                 return shown.message, ""
+
+    def values(self) -> str:
+        """Of two writes to one place: whether it shows today."""
+        return ", the same value this time" if self.shown.same_values else ""
 
     def lds_race(self, first: Access, second: Access) -> tuple[str, str]:
         """`second` came earlier in the run, which says nothing; program order says which was meant to."""

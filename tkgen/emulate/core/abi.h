@@ -30,7 +30,12 @@ enum Policy : uint32_t { TO_BARRIER, ROUND_ROBIN, RANDOM, ADVERSARIAL };
 enum FindingKind : uint32_t {
   RACE = 1, UNINITIALISED_LDS, UNINITIALISED_REGISTER, LDS_OUT_OF_BOUNDS, GLOBAL_OUT_OF_BOUNDS, READ_ONLY_WRITE,
   SCRATCH_OUT_OF_BOUNDS, MISALIGNED, READ_BEFORE_WAIT, OVERWRITE_BEFORE_WAIT, BARRIER_COUNT, BUDGET,
-  UNKNOWN_INSTRUCTION, BAD_JUMP, TRAP, UNSUPPORTED, ILLEGAL_OPERAND, DEADLOCK, WATCH_LIMIT,
+  UNKNOWN_INSTRUCTION, BAD_JUMP, TRAP, UNSUPPORTED, ILLEGAL_OPERAND, DEADLOCK, WATCH_LIMIT, LANE_RACE,
+};
+
+enum FindingNote : uint32_t {
+  SAME_VALUES = 1,    // of two writes that race: the bytes written are the same
+  WRITTEN_LATER = 2,  // of a read of LDS that nobody had written: somebody did before the block ended
 };
 
 struct TkResult;
@@ -61,6 +66,7 @@ struct TkLaunch {
   uint32_t block_id_enable;  // bits 0..2: x, y, z
   uint32_t block_info_enable, scratch_offset_enable;
   uint32_t mode;             // initial MODE register
+  uint32_t split;            // the waves of a block may run on several CUs (TgSplit)
   int32_t trace_wave;        // -1: none; -2: all waves
   uint32_t trace_lanes;      // also per-lane addresses
   const volatile int32_t* cancel;  // not 0: stop soon
@@ -77,12 +83,14 @@ struct TkFinding {
   uint32_t kind, fatal, block[3], lane;
   uint64_t count, address;
   uint32_t size, space;    // space: 0 LDS, 1 global, 2 scratch, 3 VGPR, 4 SGPR
+  uint32_t other_lane, note;  // of LANE_RACE the other lane; FindingNote bits
   TkParty a, b;            // b.index == UINT32_MAX: no second party
 };
 
 struct TkInterval {  // bytes of one region that one block wrote (or read)
   uint32_t region, block, index, writes;
   uint64_t begin, end;
+  uint32_t unchanged, pad;  // 1: the instruction wrote what was there
 };
 
 struct TkTraceEntry {

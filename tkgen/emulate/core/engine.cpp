@@ -220,12 +220,14 @@ void Engine::start_waves() {
   if (referee) referee->begin_block(launch.lds_bytes);
 }
 
-// All waves that have not ended stand at a barrier: let them go on. False if there are none.
+// All waves that have not ended stand at a barrier: let them go on. False if there are none. "If some waves in the
+// threadgroup have already terminated, this waits on only the surviving waves" (CDNA3 ISA, s_barrier).
 bool Engine::meet() {
   const Wave *waiting = nullptr, *ended = nullptr;
   for (auto& w : waves) {
     if (w->state == Wave::BARRIER) waiting = w.get();
-    else ended = w.get();
+    else if (w->epoch) ended = w.get();  // one that left before its first barrier, as a guard of the grid's tail does, meant to
+    if (launch.poison && !launch.split) reach_memory(*w);
   }
   if (!waiting) return false;
   if (ended) {

@@ -53,6 +53,7 @@ struct Use {
 };
 
 enum class Queue : uint8_t { VECTOR, LDS, SCALAR, FLAT };
+constexpr uint32_t pending_unit(Queue q) { return 1u << 8 * int(q); }
 enum class Access : uint8_t { READ, WRITE, ATOMIC };
 
 // A memory instruction from issue until its wave has waited for it.
@@ -63,6 +64,7 @@ struct MemoryOp {
   uint64_t exec;  // lanes that take part
   uint64_t live;  // those of them whose address was good
   uint32_t index, number, epoch;
+  uint32_t instance;  // of the referee, 0 for none yet
   Queue queue;
   Access access;
   bool lds, performed, seen_vector, seen_lgkm;
@@ -96,7 +98,7 @@ struct alignas(64) Wave {
   std::vector<uint8_t> scratch;                 // lane by lane
   std::vector<uint8_t> scratch_state;           // with a referee: 1 where written with a defined value
   // With a referee only:
-  uint16_t pending[ROWS + SCALARS + 16];  // outstanding loads per register
+  uint32_t pending[ROWS + SCALARS + 16];  // outstanding loads per register, a byte for each queue
   uint64_t defined[ROWS];                 // lanes ever written
   std::vector<uint32_t> instances;        // executions per dword index
 
@@ -167,6 +169,7 @@ TkParty party(const Wave& w);
 // memory.cpp
 void wait(Wave& w, unsigned vector, unsigned lgkm);
 void drain(Wave& w);
+void reach_memory(Wave& w);
 bool describe_memory(const Op& op, const Info& info, uint32_t target, Use& use);
 
 // The operations, by file.

@@ -40,6 +40,7 @@ MemoryOp& begin(Wave& w, const Op& op, MemoryOp::Perform perform, Queue queue, A
   m->lds = queue == Queue::LDS;
   m->performed = m->seen_vector = m->seen_lgkm = m->dma = false;
   m->private_lanes = 0;
+  m->instance = 0;
   m->dst = 256;
   m->dst_count = 0;
   m->written = ~0u;
@@ -56,7 +57,7 @@ unsigned pending_index(uint16_t code) { return code >= 256 ? code - 256u : ROWS 
 
 void mark(Wave& w, const MemoryOp& m, int change) {
   const unsigned first = pending_index(m.dst);
-  for (unsigned i = 0; i < m.dst_count; ++i) w.pending[first + i] = uint16_t(w.pending[first + i] + change);
+  for (unsigned i = 0; i < m.dst_count; ++i) w.pending[first + i] += uint32_t(change) * pending_unit(m.queue);
 }
 
 void poison(Wave& w, const MemoryOp& m) {
@@ -71,18 +72,18 @@ void poison(Wave& w, const MemoryOp& m) {
   }
 }
 
-void retire(Wave& w, std::unique_ptr<MemoryOp> m, bool waited) {
+void retire(Wave& w, std::unique_ptr<MemoryOp> m) {
   Engine& e = *w.engine;
   if (!m->performed) m->perform(w, *m);
   mark(w, *m, -1);
-  if (e.referee) e.referee->completed(w, *m, waited);
+  if (e.referee) e.referee->completed(w, *m);
   e.free_ops.push_back(std::move(m));
 }
 
-void retire_at(Wave& w, MemoryQueue& q, size_t i, bool waited) {
+void retire_at(Wave& w, MemoryQueue& q, size_t i) {
   std::unique_ptr<MemoryOp> m = std::move(q[i]);
   q.erase(q.begin() + long(i));
-  retire(w, std::move(m), waited);
+  retire(w, std::move(m));
 }
 
 // The wave has waited until at most `allowed` of the queue's in-order accesses are outstanding.
@@ -91,7 +92,7 @@ void wait_in_order(Wave& w, MemoryQueue& q, unsigned allowed) {
   for (auto& m : q) in_order += m->queue != Queue::FLAT;
   for (size_t i = 0; i < q.size() && in_order > allowed;) {
     if (q[i]->queue == Queue::FLAT) ++i;
-    else retire_at(w, q, i, true), --in_order;
+    else retire_at(w, q, i), --in_order;
   }
 }
 
@@ -102,7 +103,7 @@ void wait_flat(Wave& w, bool vector, bool lgkm) {
       m.seen_vector |= vector;
       m.seen_lgkm |= lgkm;
       if (m.seen_vector && m.seen_lgkm) {
-        retire_at(w, w.vector_ops, i, true);
+        retire_at(w, w.vector_ops, i);
         continue;
       }
     }
@@ -134,7 +135,7 @@ void submit(Wave& w, MemoryOp& m) {
   MemoryQueue& q = queue_of(w, m.queue);
   q.push_back(std::move(owned));
   // A full counter stalls the wave until the oldest access is back.
-  if (q.size() > (m.queue == Queue::LDS || m.queue == Queue::SCALAR ? LGKM_LIMIT : VECTOR_LIMIT)) retire_at(w, q, 0, true);
+  if (q.size() > (m.queue == Queue::LDS || m.queue == Queue::SCALAR ? LGKM_LIMIT : VECTOR_LIMIT)) retire_at(w, q, 0);
 }
 
 // --- Addresses ---------------------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ int first_set(uint64_t lanes) { return __builtin_ctzll(lanes); }
 
 void bad_lane(Wave& w, MemoryOp& m, FindingKind kind, int lane, uint64_t address, uint32_t size, uint32_t space) {
   m.live &= ~(1ull << lane);
-  if (TkFinding* f = w.engine->report(kind, w)) f->lane = uint32_t(lane), f->address = address, f->size = size, f->space = space;
+  if (TkFinding* f = w.engine->report(kind, w)) f->a.writes = uint32_t(m.access), f->lane = uint32_t(lane), f->address = address, f->size = size, f->space = space;
 }
 
 // Below four bytes an access must be aligned to its size, atomics always; wider ones need four (the unaligned access
@@ -151,7 +152,7 @@ void bad_lane(Wave& w, MemoryOp& m, FindingKind kind, int lane, uint64_t address
 void check_alignment(Wave& w, const MemoryOp& m, int lane, uint64_t address, uint32_t size, uint32_t space) {
   const uint32_t need = m.access == Access::ATOMIC ? size : std::min<uint32_t>(size, 4) & ~(size == 3 ? 3u : 0u);
   if (need && address % need == 0) return;
-  if (TkFinding* f = w.engine->report(MISALIGNED, w)) f->lane = uint32_t(lane), f->address = address, f->size = size, f->space = space;
+  if (TkFinding* f = w.engine->report(MISALIGNED, w)) f->a.writes = uint32_t(m.access), f->lane = uint32_t(lane), f->address = address, f->size = size, f->space = space;
 }
 
 uint8_t* private_pointer(Wave& w, MemoryOp& m, int lane, uint64_t offset, uint32_t size) {
@@ -241,6 +242,9 @@ struct Descriptor {
 
 // Raw buffers (no stride, or not swizzled) end at `records` bytes, less the scalar offset; structured ones at `records`
 // elements. What lies outside reads as zero and is not written; of a wide raw access each dword counts by itself.
+// Swizzling arranges elements by their index; an access that has none, neither IDXEN nor the lane's, is raw whatever the
+// descriptor says: "the behavior of bound checking and swizzling changes depending on whether idxen is set in the
+// instruction" (LLVM, IntrinsicsAMDGPU.td, of gfx9 and later).
 void buffer_addresses(Wave& w, const Op& op, MemoryOp& m) {
   const TkLaunch& launch = w.engine->launch;
   const Descriptor d(w.s + op.src[1]);
@@ -263,7 +267,7 @@ void buffer_addresses(Wave& w, const Op& op, MemoryOp& m) {
     }
     uint64_t inner = uint64_t(index) * d.stride + offset;
     bool out;
-    if (d.stride == 0 || !d.swizzle) {
+    if (d.stride == 0 || !d.swizzle || !(indexed || d.add_lane)) {
       const uint64_t limit = d.records > soffset ? d.records - soffset : 0;
       const uint64_t left = inner < limit ? limit - inner : 0;
       const uint32_t unit = m.size < 4 || m.access == Access::ATOMIC ? m.size : 4;
@@ -951,14 +955,33 @@ void wait(Wave& w, unsigned vector, unsigned lgkm) {
   wait_in_order(w, w.vector_ops, vector);
   wait_in_order(w, w.lds_ops, lgkm);
   if (lgkm == 0)
-    while (!w.scalar_ops.empty()) retire_at(w, w.scalar_ops, 0, true);
+    while (!w.scalar_ops.empty()) retire_at(w, w.scalar_ops, 0);
   if (vector == 0 || lgkm == 0) wait_flat(w, vector == 0, lgkm == 0);
 }
 
+// s_endpgm: "The hardware implicitly executes S_WAITCNT 0 before executing this instruction" (CDNA3 ISA, SOPP).
 void drain(Wave& w) {
-  while (!w.scalar_ops.empty()) retire_at(w, w.scalar_ops, 0, false);
-  while (!w.lds_ops.empty()) retire_at(w, w.lds_ops, 0, false);
-  while (!w.vector_ops.empty()) retire_at(w, w.vector_ops, 0, false);
+  for (MemoryQueue* q : {&w.scalar_ops, &w.lds_ops, &w.vector_ops})
+    while (!q->empty()) retire_at(w, *q, 0);
+}
+
+// A barrier, for a launch that delays accesses: what the waves of a block have issued to global memory reaches it in that
+// order (referee.h), so other waves see it from here on, though the registers of a load still wait.
+void reach_memory(Wave& w) {
+  for (auto& m : w.vector_ops) {
+    if (m->performed) continue;
+    if (m->access != Access::READ) {
+      m->perform(w, *m);
+      m->performed = true;
+      continue;
+    }
+    for (int l = 0; l < LANES; ++l) {
+      if (!(m->live >> l & 1) || lane_in_lds(w, *m, l) || m->private_lanes >> l & 1) continue;
+      uint8_t* taken = reinterpret_cast<uint8_t*>(m->data) + 16 * l;
+      std::memcpy(taken, m->host[l], m->in_range[l]);
+      m->host[l] = taken;
+    }
+  }
 }
 
 // Which registers a memory instruction reads: addresses, data, descriptors. False if they cannot exist.

@@ -11,6 +11,32 @@ void Referee::begin_block(uint32_t lds_bytes) {
   last_cells_ = nullptr;
 }
 
+namespace {
+
+// The bits of `Wave::pending` that count loads which `op` cannot overtake: those of its own queue, if that returns in order.
+uint32_t in_order_pending(const Op& op) {
+  switch (op.encoding) {
+    case ENC_DS: return 255 * pending_unit(Queue::LDS);
+    case ENC_GLOBAL: case ENC_SCRATCH: case ENC_MUBUF: case ENC_MTBUF: return 255 * pending_unit(Queue::VECTOR);
+    default: return 0;
+  }
+}
+
+// Byte `at` of what `lane` stores with its part 0 or 1 (ds_write2), if it is there.
+bool stored_byte(const MemoryOp& m, int lane, bool lds, uint64_t at, uint8_t& byte) {
+  for (int part = 0; part < m.parts; ++part) {
+    uint64_t begin = m.address[lane] + uint64_t(part ? m.second : 0);
+    if (lds) begin = uint32_t(begin);
+    const uint64_t offset = at - begin;
+    if (offset >= m.size) continue;
+    byte = uint8_t(m.data[2 * part + offset / 4][lane] >> 8 * (offset % 4));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void Referee::check_registers(Wave& w, const Op& op, const Use& use) {
   const uint64_t exec = use.info_flags & MATRIX ? ~0ull : w.lanes;
   uint64_t defined = ~0ull;
@@ -22,7 +48,7 @@ void Referee::check_registers(Wave& w, const Op& op, const Use& use) {
     for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) {
       if (w.pending[r]) {
         // Loads of one in-order queue overwrite each other in order.
-        const bool in_order = writes && use.info_flags & MEMORY && op.encoding != ENC_SMEM && op.encoding != ENC_FLAT;
+        const bool in_order = writes && use.info_flags & MEMORY && !(w.pending[r] & ~in_order_pending(op));
         if (!in_order)
           if (TkFinding* f = engine_.report(writes ? OVERWRITE_BEFORE_WAIT : READ_BEFORE_WAIT, w)) {
             f->address = r < unsigned(ROWS) ? r : r - ROWS;
@@ -92,7 +118,11 @@ void Referee::stored_undefined(Wave& w, const MemoryOp& m) {
 void Referee::issued(Wave& w, MemoryOp& m) {
   for (int i = 0; i < 4; ++i) m.undefined[i] = m.access == Access::READ ? 0 : m.exec & ~data_defined_[i];
   if (m.private_lanes) through_scratch(w, m);
-  if (m.queue != Queue::LDS) return stored_undefined(w, m);
+  if (m.queue != Queue::LDS) {
+    stored_undefined(w, m);
+    if (m.queue != Queue::SCALAR && !engine_.launch.split) touch_global(w, m);
+    return;
+  }
   for (auto& other : w.vector_ops) {
     if (!other->dma) continue;
     const uint64_t width = std::max<uint32_t>(other->size, 4), begin = other->lds_base, end = begin + LANES * width;
@@ -132,10 +162,15 @@ void Referee::write_lds(const MemoryOp& m, uint64_t address, uint32_t size, int 
     std::memset(engine_.lds_state.data() + address + i, m.undefined[first + i / 4] >> lane & 1 ? 2 : 1, std::min(4u, size - i));
 }
 
-void Referee::judge(Wave& w, const Instance& mine, uint32_t other, bool lds, uint64_t address, uint32_t size, int lane) {
+bool Referee::ordered(const Instance& x, const Instance& mine, bool lds) const {
+  if (!lds && !engine_.launch.split && !x.scalar && !mine.scalar) return x.epoch != mine.epoch;
+  return x.done < mine.epoch || (!lds && mine.done < x.epoch);
+}
+
+void Referee::judge(Wave& w, const MemoryOp& m, const Instance& mine, uint32_t other, bool lds, uint64_t address, uint32_t size, int lane) {
   if (!other) return;
   const Instance& x = instances_[other];
-  if (x.wave == mine.wave || x.done < mine.epoch) return;
+  if (x.wave == mine.wave || ordered(x, mine, lds)) return;
   if (x.access == Access::ATOMIC && mine.access == Access::ATOMIC) return;
   const TkParty a = {mine.wave, mine.index, mine.number, mine.epoch, mine.done, uint32_t(mine.access)};
   const TkParty b = {x.wave, x.index, x.number, x.epoch, x.done, uint32_t(x.access)};
@@ -144,6 +179,28 @@ void Referee::judge(Wave& w, const Instance& mine, uint32_t other, bool lds, uin
     f->size = size;
     f->space = lds ? 0 : 1;
     f->lane = uint32_t(lane);
+    uint8_t byte;
+    const bool both_write = x.access == Access::WRITE && mine.access == Access::WRITE && !lds;
+    if (both_write && stored_byte(m, lane, lds, address, byte) && m.host[lane][address - m.address[lane]] == byte) f->note = SAME_VALUES;
+  }
+}
+
+// Another lane of the same instruction wrote the byte, too.
+void Referee::judge_lanes(Wave& w, const MemoryOp& m, bool lds, uint64_t address, int lane) {
+  uint8_t mine, theirs;
+  if (!stored_byte(m, lane, lds, address, mine)) return;
+  for (int other = lane - 1; other >= 0; --other) {
+    if (!(m.live >> other & 1) || !stored_byte(m, other, lds, address, theirs)) continue;
+    if (mine == theirs) return;
+    const TkParty a = {w.id, m.index, m.number, m.epoch, w.epoch, 1};
+    if (TkFinding* f = engine_.report(LANE_RACE, w, a)) {
+      f->address = address;
+      f->size = m.size;
+      f->space = lds ? 0 : 1;
+      f->lane = uint32_t(lane);
+      f->other_lane = uint32_t(other);
+    }
+    return;
   }
 }
 
@@ -163,17 +220,17 @@ Referee::Cell* Referee::global_cell(Wave& w, uint64_t address) {
 }
 
 void Referee::touch(Wave& w, const MemoryOp& m, uint32_t id, bool lds, Access access, uint64_t address, uint32_t size, int lane) {
-  (void)m;
   const Instance mine = instances_[id];
   for (uint64_t at = address; at < address + size; ++at) {
     Cell& c = lds ? lds_[at] : *global_cell(w, at);
-    judge(w, mine, c.write[0], lds, at, size, lane);
-    judge(w, mine, c.write[1], lds, at, size, lane);
+    judge(w, m, mine, c.write[0], lds, at, size, lane);
+    judge(w, m, mine, c.write[1], lds, at, size, lane);
     uint32_t* mine_last = c.read;
     if (access != Access::READ) {
-      judge(w, mine, c.read[0], lds, at, size, lane);
-      judge(w, mine, c.read[1], lds, at, size, lane);
+      judge(w, m, mine, c.read[0], lds, at, size, lane);
+      judge(w, m, mine, c.read[1], lds, at, size, lane);
       mine_last = c.write;
+      if (c.write[0] == id && access == Access::WRITE) judge_lanes(w, m, lds, at, lane);
     }
     if (mine_last[0] && instances_[mine_last[0]].wave != mine.wave) mine_last[1] = mine_last[0];
     mine_last[0] = id;
@@ -195,48 +252,70 @@ void Referee::compact() {
   for (Cell& c : lds_) keep(c);
   for (auto& p : pages_)
     for (Cell& c : p.second->cells) keep(c);
+  for (auto& w : engine_.waves)
+    for (auto& m : w->vector_ops) m->instance = renamed[m->instance];
   instances_.swap(kept);
 }
 
-void Referee::completed(Wave& w, const MemoryOp& m, bool waited) {
-  if (!m.live && !m.dma) return;
+uint32_t Referee::add_instance(const Wave& w, const MemoryOp& m, Access access, uint32_t done) {
   if (instances_.size() >= compact_at_) {
     compact();
     compact_at_ = std::max(MOST_INSTANCES, 2 * instances_.size());
   }
-  const uint32_t done = waited ? w.epoch : NONE;
-  const uint32_t id = uint32_t(instances_.size());
-  instances_.push_back({w.id, m.index, m.number, m.epoch, done, m.access});
+  instances_.push_back({w.id, m.index, m.number, m.epoch, done, access, m.queue == Queue::SCALAR, false});
+  return uint32_t(instances_.size() - 1);
+}
+
+bool Referee::in_lds(const MemoryOp& m, int lane) const {
+  return m.lds || (m.queue == Queue::FLAT && m.address[lane] >> 32 == engine_.launch.shared_base >> 32);
+}
+
+// The lanes of a vector access that are in global memory.
+void Referee::touch_global(Wave& w, MemoryOp& m) {
+  if (!m.live) return;
+  const uint32_t id = m.instance = add_instance(w, m, m.access, engine_.launch.split ? w.epoch : NONE);
+  bool unchanged = m.access == Access::WRITE && !engine_.launch.split;  // there it is performed already
+  for (int l = 0; l < LANES; ++l) {
+    if (!((m.live & ~m.private_lanes) >> l & 1) || in_lds(m, l)) continue;
+    touch(w, m, id, false, m.access, m.address[l], m.in_range[l], l);
+    for (int i = 0; unchanged && i < m.in_range[l]; i += 4)
+      unchanged = !std::memcmp(m.host[l] + i, &m.data[i / 4][l], std::min(4, m.in_range[l] - i));
+  }
+  instances_[id].unchanged = unchanged;
+}
+
+// The lanes that are in LDS, and what a load straight into LDS writes there.
+void Referee::touch_lds(Wave& w, const MemoryOp& m, uint32_t done) {
+  uint32_t id = 0;
+  for (int l = 0; l < LANES; ++l) {
+    if (!((m.live & ~m.private_lanes) >> l & 1) || !in_lds(m, l)) continue;
+    if (!id) id = add_instance(w, m, m.access, done);
+    const uint64_t address = uint32_t(m.address[l]);
+    touch(w, m, id, true, m.access, address, m.size, l);
+    if (m.parts == 2) touch(w, m, id, true, m.access, address + uint64_t(m.second), m.size, l);
+  }
+  if (!m.dma) return;
+  id = add_instance(w, m, Access::WRITE, done);
+  const uint64_t width = std::max<uint32_t>(m.size, 4);
+  for (int l = 0; l < LANES; ++l) {
+    const uint64_t to = m.lds_base + uint64_t(l) * width;
+    if (m.exec >> l & 1 && to + width <= lds_.size()) touch(w, m, id, true, Access::WRITE, to, uint32_t(width), l);
+  }
+}
+
+void Referee::completed(Wave& w, MemoryOp& m) {
+  if (!m.live && !m.dma) return;
+  if (m.instance) instances_[m.instance].done = w.epoch;
   if (m.queue == Queue::SCALAR) {
-    if (m.live) touch(w, m, id, false, Access::READ, m.address[0], m.in_range[0], 0);
+    if (m.live) touch(w, m, add_instance(w, m, Access::READ, w.epoch), false, Access::READ, m.address[0], m.in_range[0], 0);
     return;
   }
   for (int i = 0; i < m.dst_count && m.dst >= 256; ++i) {
     uint64_t& defined = w.defined[m.dst - 256 + i];
     defined = (defined | m.exec) & ~(m.access == Access::READ && i < 4 ? m.undefined[i] : 0);
   }
-  const uint64_t shared = engine_.launch.shared_base >> 32;
-  uint32_t dma_id = 0;
-  if (m.dma) {
-    dma_id = id + 1;
-    instances_.push_back({w.id, m.index, m.number, m.epoch, done, Access::WRITE});
-  }
-  for (int l = 0; l < LANES; ++l) {
-    if ((m.live & ~m.private_lanes) >> l & 1) {
-      bool lds = m.lds;
-      uint64_t address = m.address[l];
-      if (m.queue == Queue::FLAT) {
-        if (address >> 32 == shared) lds = true, address = uint32_t(address);
-      }
-      const uint32_t size = m.op->encoding == ENC_DS ? m.size : m.in_range[l];
-      touch(w, m, id, lds, m.access, address, size, l);
-      if (m.parts == 2) touch(w, m, id, lds, m.access, address + uint64_t(m.second), size, l);
-    }
-    if (m.dma && m.exec >> l & 1) {
-      const uint64_t width = std::max<uint32_t>(m.size, 4), to = m.lds_base + uint64_t(l) * width;
-      if (to + width <= lds_.size()) touch(w, m, dma_id, true, Access::WRITE, to, uint32_t(width), l);
-    }
-  }
+  if (engine_.launch.split && m.queue != Queue::LDS) touch_global(w, m);
+  if (m.queue != Queue::VECTOR || m.dma) touch_lds(w, m, w.epoch);
 }
 
 void Referee::add_intervals(uint64_t page, const Page& cells, int kind) {
@@ -250,13 +329,13 @@ void Referee::add_intervals(uint64_t page, const Page& cells, int kind) {
     }
     const Instance& x = instances_[id];
     const uint32_t access = uint32_t(x.access);
-    if (open && open->end == base + i && open->writes == access && (!kind || open->index == x.index)) {
+    if (open && open->end == base + i && open->writes == access && (!kind || (open->index == x.index && open->unchanged == x.unchanged))) {
       open->end = base + i + 1;
       continue;
     }
     if (engine_.intervals.size() >= MOST_INTERVALS) return engine_.fatal(WATCH_LIMIT, *engine_.waves[0]);
     const TkRegion* r = engine_.find(base + i, 1);
-    engine_.intervals.push_back({r ? r->id : NONE, uint32_t(engine_.block_linear), x.index, access, base + i, base + i + 1});
+    engine_.intervals.push_back({r ? r->id : NONE, uint32_t(engine_.block_linear), x.index, access, base + i, base + i + 1, x.unchanged, 0});
     open = &engine_.intervals.back();
   }
 }
@@ -267,4 +346,6 @@ void Referee::end_block() {
   std::sort(order.begin(), order.end());
   for (int kind = 0; kind < 2; ++kind)
     for (uint64_t page : order) add_intervals(page, *pages_[page], kind);
+  for (TkFinding& f : engine_.findings)
+    if (f.kind == UNINITIALISED_LDS && std::equal(f.block, f.block + 3, engine_.block_id) && engine_.lds_state[f.address]) f.note = WRITTEN_LATER;
 }

@@ -1,13 +1,23 @@
 // The race referee: shadow memory that remembers, for every byte of LDS and of global memory that a block touches, who
 // accessed it last, and judges whether barriers order the accesses of different waves - whatever order they ran in here.
 //
-// Rule. An access x of wave u has an interval of epochs: epoch(x), the barriers that u had passed when it issued, to
+// Rule for LDS. An access x of wave u has an interval of epochs: epoch(x), the barriers that u had passed when it issued, to
 // done(x), those it had passed once it had waited for x. x happens before y of another wave iff done(x) < epoch(y). Two
 // conflicting accesses race iff neither happens before the other, that is, iff their intervals overlap.
 //
 // Accesses enter when they are waited for, so done() never falls from one to the next, and of all earlier accesses to a byte
 // by other waves only the last of each kind can still overlap a new one. A cell therefore keeps the last read and write,
 // and the last of each by yet another wave.
+//
+// Rule for global memory. The waves of a block run on one CU and share its vector L1, which serves their accesses in the order
+// of issue; so a barrier orders them whether or not they were waited for: x happens before y iff epoch(x) < epoch(y). LLVM
+// relies on it: a release or acquire of workgroup scope waits for LDS, and for vmcnt and the L1 only with TgSplit (AMDGPUUsage,
+// "Memory Model gfx90a" and "gfx942": "No special action is required for coherence between wavefronts in the same work-group
+// since they execute on the same CU. The exception is when in tgsplit execution mode"). These accesses enter when they issue.
+// Not so, and under the rule for LDS: everything with TgSplit, where waves of a block may be on several CUs; scalar loads, whose
+// cache is not the vector L1; the LDS side of a load straight into LDS. Blocks may be on different CUs: no barrier orders them.
+//
+// Lanes of one instruction have no order either: two that write different values to one byte are a finding.
 #pragma once
 #include "machine.h"
 
@@ -25,7 +35,7 @@ class Referee {
   void issued(Wave& w, MemoryOp& m);
   void read_lds(Wave& w, const MemoryOp& m, uint64_t address, uint32_t size, int lane);
   void write_lds(const MemoryOp& m, uint64_t address, uint32_t size, int lane, int part);
-  void completed(Wave& w, const MemoryOp& m, bool waited);
+  void completed(Wave& w, MemoryOp& m);
 
   uint64_t sources_defined = ~0ull;  // of the instruction under way
 
@@ -33,6 +43,7 @@ class Referee {
   struct Instance {
     uint32_t wave, index, number, epoch, done;
     Access access;
+    bool scalar, unchanged;
   };
   struct Cell {
     uint32_t read[2], write[2];  // indices into instances_, 0 for none
@@ -46,8 +57,14 @@ class Referee {
 
   void through_scratch(Wave& w, MemoryOp& m);
   void stored_undefined(Wave& w, const MemoryOp& m);
+  uint32_t add_instance(const Wave& w, const MemoryOp& m, Access access, uint32_t done);
+  void touch_global(Wave& w, MemoryOp& m);
+  void touch_lds(Wave& w, const MemoryOp& m, uint32_t done);
   void touch(Wave& w, const MemoryOp& m, uint32_t id, bool lds, Access access, uint64_t address, uint32_t size, int lane);
-  void judge(Wave& w, const Instance& mine, uint32_t other, bool lds, uint64_t address, uint32_t size, int lane);
+  bool ordered(const Instance& x, const Instance& mine, bool lds) const;
+  void judge(Wave& w, const MemoryOp& m, const Instance& mine, uint32_t other, bool lds, uint64_t address, uint32_t size, int lane);
+  void judge_lanes(Wave& w, const MemoryOp& m, bool lds, uint64_t address, int lane);
+  bool in_lds(const MemoryOp& m, int lane) const;
   Cell* global_cell(Wave& w, uint64_t address);
   void compact();
   void add_intervals(uint64_t page, const Page& cells, int kind);

@@ -1,0 +1,113 @@
+"""Pairs of kernels one edit apart: the wrong one is found out by name, the right one is left alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tkgen.sanitize import Launch, from_source, parse, sanitize
+
+FLOATS = ("f32[128]=randn", "f32[128]=nan:out", "f32[128]=nan:out")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """`body` is what stands in the kernel; `wrong` and `right` are what `EDIT` in it stands for."""
+
+    codes: set[str]
+    parameters: str
+    body: str
+    wrong: str
+    right: str
+    arguments: tuple[str, ...] = FLOATS
+    threads: int = 128
+    grid: int = 1
+    before: str = ""
+
+
+EXCHANGE = "const float *in, float *middle, float *out"
+PAIRS = {
+    # Waves exchange data through global memory: the barrier orders it, whether or not the stores were waited for.
+    "exchange through global memory": Pair(
+        {"E701"}, EXCHANGE,
+        "int t = threadIdx.x; middle[t] = in[t]; EDIT; out[t] = middle[127 - t];",
+        'asm volatile("s_waitcnt vmcnt(0)" ::: "memory")', "__syncthreads()",
+    ),
+    "exchange through global memory, raw barrier and fences": Pair(
+        {"E701"}, EXCHANGE,
+        'int t = threadIdx.x; middle[t] = in[t]; __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); EDIT; '
+        '__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"); out[t] = middle[127 - t];',
+        "__builtin_amdgcn_sched_barrier(0)", "__builtin_amdgcn_s_barrier()",
+    ),
+    "overwriting global memory that others have read": Pair(
+        {"E701"}, "float *middle, float *out",
+        "int t = threadIdx.x; float x = middle[127 - t]; EDIT; middle[t] = 1; out[t] = x;",
+        "", "__syncthreads()", ("f32[128]=randn", "f32[128]=nan:out"),
+    ),
+    "LDS is not like global memory: a raw barrier without a wait orders nothing": Pair(
+        {"E701"}, EXCHANGE,
+        "__shared__ float tile[128]; int t = threadIdx.x; float x = in[t]; middle[t] = x; "
+        'unsigned at = (unsigned)(unsigned long)(__attribute__((address_space(3))) float *)(tile + t); '
+        'asm volatile("ds_write_b32 %0, %1\\n EDIT s_barrier" :: "v"(at), "v"(x) : "memory"); out[t] = tile[127 - t];',
+        "", "s_waitcnt lgkmcnt(0)\\n",
+    ),
+    "two blocks exchange through global memory": Pair(
+        {"E701"}, EXCHANGE,
+        "int t = 64 * blockIdx.x + threadIdx.x; middle[t] = in[t]; __syncthreads(); out[t] = middle[EDIT];",
+        "127 - t", "64 * blockIdx.x + 63 - threadIdx.x", threads=64, grid=2,
+    ),
+    # A barrier waits for the waves that have not ended.
+    "waves that left early": Pair(
+        {"E701"}, "const float *in, float *middle, float *out",
+        "__shared__ float tile[128]; int t = threadIdx.x; middle[t] = out[t] = 0; if (t >= 64) EDIT "
+        "tile[t] = in[t]; __syncthreads(); out[t] = tile[t >= 64 ? t : 63 - t];",
+        "{ tile[t - 64] = 1; return; }", "return;", ("f32[128]=randn", "f32[128]", "f32[128]"),
+    ),
+    # Lanes of one instruction.
+    "two lanes write one byte of LDS": Pair(
+        {"E713"}, EXCHANGE,
+        "__shared__ float tile[128]; int t = threadIdx.x; middle[t] = 0; tile[EDIT] = in[t]; __syncthreads(); "
+        "out[t] = tile[t / 2 * 2];",
+        "t / 2 * 2", "t",
+    ),
+    "two lanes write one byte of global memory": Pair(
+        {"E713"}, EXCHANGE, "int t = threadIdx.x; middle[t] = out[t] = 1; out[EDIT] = in[t];", "t / 2 * 2", "t",
+    ),
+    "many lanes write one byte, the same value": Pair(
+        {"E713"}, EXCHANGE,
+        "int t = threadIdx.x; middle[t] = in[t]; __shared__ float tile[2]; tile[t / 64] = EDIT; __syncthreads(); "
+        "out[t] = tile[t / 64];",
+        "in[t]", "in[t / 64]",
+    ),
+    # What the compiler may choose, and what it may not.
+    "an atomic operation that is not aligned": Pair(
+        {"E709"}, "char *data", "EDIT;",
+        "atomicAdd((int *)(data + 4 * threadIdx.x + 2), 1)", "atomicAdd((int *)(data + 4 * threadIdx.x + 4), 1)",
+        ("i32[256]",),
+    ),
+}  # fmt: skip
+
+
+def codes(pair: Pair, edit: str, folder: Path, target: str = "gfx942") -> set[str]:
+    path = folder / "kernel.cpp"
+    body = pair.body.replace("EDIT", edit)
+    path.write_text(
+        f"#include <hip/hip_runtime.h>\n{pair.before}\n"
+        f"__global__ __launch_bounds__({pair.threads}) void k({pair.parameters}) {{ {body} }}\n"
+    )
+    launch = Launch((pair.grid, 1, 1), (pair.threads, 1, 1), parse(list(pair.arguments)))
+    return {d.code for d in sanitize(from_source(path, target), launch, schedules=3).diagnostics}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_wrong_one_is_found_out(name: str, tmp_path: Path) -> None:
+    pair = PAIRS[name]
+    assert codes(pair, pair.wrong, tmp_path) == pair.codes
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_right_one_is_left_alone(name: str, tmp_path: Path) -> None:
+    pair = PAIRS[name]
+    assert codes(pair, pair.right, tmp_path) == set()
