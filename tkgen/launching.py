@@ -8,22 +8,24 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tkgen.api import Spec, load
-from tkgen.emulate import EmulateError, interleavings
+from tkgen.emulate import EmulateError
+from tkgen.numerics import TORCH, Comparison, Inputs, compare, random_inputs, reference
 from tkgen.regression import size_cases
-from tkgen.run import TORCH, Comparison, compare, random_inputs, reference, scalar_values, sizes
 from tkgen.run import SizeError as SizeError
 from tkgen.run import run as emulate_once
+from tkgen.run import scalar_values, sizes, trials
 from tkgen.syntax import ast
 from tkgen.toolchain.compiler import ToolchainError
 
 
 @dataclass(frozen=True)
 class Row:
-    """One launch: sizes, schedule, how the numbers compare, what was found, and the time on a GPU."""
+    """One launch: sizes, schedule, inputs, how the numbers compare, what was found, and the time on a GPU."""
 
     spec: str
     sizes: Mapping[str, int]
     schedule: str
+    inputs: Inputs
     comparison: Comparison
     findings: tuple[str, ...]
     instructions: int
@@ -37,7 +39,7 @@ class Row:
 
     def to_json(self) -> dict[str, object]:
         """Plain data."""
-        return asdict(self) | {"ok": self.ok}
+        return asdict(self) | {"inputs": self.inputs.value, "ok": self.ok}
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -46,18 +48,19 @@ def table(rows: Sequence[Row]) -> str:
     from rich.table import Table
 
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    shown.add_column("schedule")
-    shown.add_column("numbers")
+    for heading in ("schedule", "inputs", "numbers"):
+        shown.add_column(heading)
     measures = ("instructions", "findings") if rows[0].milliseconds is None else ("ms", "TFLOP/s")
-    for heading in ("max error", "mean error", "beyond tolerance", "above 0.1", "NaN", *measures):
+    for heading in ("max error", "ulp", "bound", *measures):
         shown.add_column(heading, justify="right")
     for row in rows:
         c = row.comparison
         last: tuple[object, object] = row.instructions, len(row.findings)
         if row.milliseconds is not None:
             last = f"{row.milliseconds:.3f}", f"{row.tflops:.1f}"
-        errors = (f"{c.max_error:.3g}", f"{c.mean_error:.3g}", f"{c.wrong} of {c.elements}", c.above_tenth, c.nan)
-        shown.add_row(row.schedule, "right" if c.right else "WRONG", *map(str, (*errors, *last)))
+        numbers = "right" if c.right else f"{c.wrong} of {c.elements} WRONG" + f", {c.nan} NaN" * bool(c.nan)
+        errors = (f"{c.max_error:.3g}", f"{c.ulps:.2g}", f"{c.bound:.3g}")
+        shown.add_row(row.schedule, row.inputs.value, numbers, *errors, *map(str, last))
     text = io.StringIO()
     Console(file=text, width=200, color_system=None).print(shown, highlight=False)
     extents = " ".join(f"{n}={s}" for n, s in rows[0].sizes.items())
@@ -116,13 +119,14 @@ def run_spec(
         return [_on_gpu(spec, extents, seed, cxx)]
     build = spec.build(cxx=cxx).check()
     rows = []
-    for order in interleavings(schedules):
+    for order, kind in trials(schedules):
         try:
-            tried = emulate_once(build, extents=extents, seed=seed, order=order, workers=workers)
+            tried = emulate_once(build, extents=extents, seed=seed, kind=kind, order=order, workers=workers)
         except EmulateError as error:
             raise ToolchainError(str(error)) from error
         findings = tuple(str(f) for f in tried.outcome.findings)
-        rows.append(Row(spec.name, tried.sizes, str(order), tried.comparison, findings, tried.outcome.instructions))
+        shown = (spec.name, tried.sizes, str(order), kind)
+        rows.append(Row(*shown, tried.comparison, findings, tried.outcome.instructions))
     return rows
 
 
@@ -172,4 +176,4 @@ def _on_gpu(spec: Spec, given: Mapping[str, int], seed: int, cxx: str | None) ->
             times.append(begin.elapsed_time(end))
     milliseconds = statistics.median(times)
     flops = 2 * extents[program.m.name] * extents[program.n.name] * extents[program.k.name]
-    return Row(spec.name, extents, "gpu", comparison, (), 0, milliseconds, flops / (milliseconds * 1e9))
+    return Row(spec.name, extents, "gpu", Inputs.EXACT, comparison, (), 0, milliseconds, flops / (milliseconds * 1e9))

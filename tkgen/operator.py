@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tkgen.ir.types import Program, Tensor
-from tkgen.run import TORCH, check_sizes, emulate, scalar_values
+from tkgen.numerics import TORCH
+from tkgen.run import check_sizes, emulate, scalar_values
 
 if TYPE_CHECKING:
     from tkgen.build import Build

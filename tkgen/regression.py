@@ -158,19 +158,17 @@ def _source(spec: Spec, generated: Path) -> str:
 def _numbers(
     path: Path, target: str | None, extents: Mapping[str, int], schedules: int, cxx: str | None, seed: int
 ) -> str:
-    from tkgen.emulate import interleavings
-    from tkgen.run import run
+    from tkgen.run import run, trials
 
     whole = load(path, None, target).program
     static: dict[str, int | None] = {
         d.name: extents[d.name] for d in whole.dims if d.size is not None and d.name in extents
     }
     build = load(path, static, target).build(cxx=cxx)
-    for order in interleavings(schedules):
-        tried = run(build, extents=extents, seed=seed, order=order)
+    for order, kind in trials(schedules):
+        tried = run(build, extents=extents, seed=seed, kind=kind, order=order)
         if not tried.comparison.right:
-            c = tried.comparison
-            return f"{order}: {c.wrong} of {c.elements} elements wrong, {c.nan} NaN, max error {c.max_error:.3g}"
+            return f"{order}: {tried.comparison}"
         if tried.outcome.findings:
             return f"{order}: " + "\n".join(str(f) for f in tried.outcome.findings)
     return ""

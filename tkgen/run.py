@@ -1,14 +1,8 @@
-"""Run a built kernel on the emulator (or a GPU) with random inputs and compare it with torch.
-
-The reference is computed in fp32. The tolerance is not a guess but a bound, element by element: summing K products
-in any
-order in fp32 errs by at most K 2^-24 sum |a b| (Higham, Accuracy and Stability of Numerical Algorithms, section
-4.2), here for both sides, carried through the epilogue, plus one rounding to the output's type.
-"""
+"""Run a built kernel on the emulator with random inputs and compare it with torch, as `numerics` judges it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,35 +12,15 @@ from tkgen.emulate import Buffer, Outcome, Scalar, Struct, launch
 from tkgen.emulate import Interleaving as Interleaving
 from tkgen.emulate import interleavings as interleavings
 from tkgen.ir.limits import requirements
-from tkgen.ir.types import DType, Program, Tensor
+from tkgen.ir.types import Program, Tensor
+from tkgen.numerics import TORCH, Comparison, Inputs, compare, random_inputs, read_names, reference
 
 if TYPE_CHECKING:
     from tkgen.build import Build
 
-TORCH = {DType.BF16: torch.bfloat16, DType.F16: torch.float16, DType.F32: torch.float32}
-UNIT_ROUNDOFF = {DType.BF16: 2.0**-8, DType.F16: 2.0**-11, DType.F32: 2.0**-24}
-ACTIVATION_ERROR = 1e-6  # relative and absolute, of v_exp_f32, v_rcp_f32 and the erf polynomial together
-
 
 class SizeError(ValueError):
     """A size or a scalar argument is missing, or is one that the kernel cannot do."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A result against its reference: errors are absolute, `wrong` counts elements beyond their own bound."""
-
-    elements: int
-    max_error: float
-    mean_error: float
-    wrong: int
-    above_tenth: int
-    nan: int
-
-    @property
-    def right(self) -> bool:
-        """Whether every element is within its bound."""
-        return self.wrong == 0 and self.nan == 0
 
 
 @dataclass(frozen=True)
@@ -64,6 +38,12 @@ class Run:
         return self.comparison.right and not self.outcome.findings
 
 
+def trials(count: int) -> Iterator[tuple[Interleaving, Inputs]]:
+    """`count` orders of the waves, and in turn both kinds of inputs."""
+    for number, order in enumerate(interleavings(count)):
+        yield order, (Inputs.EXACT, Inputs.NORMAL)[number % 2]
+
+
 def sizes(program: Program, given: Mapping[str, int] | None = None) -> dict[str, int]:
     """Every dimension's size: the spec's own, or `given` for dynamic ones.
 
@@ -77,73 +57,6 @@ def sizes(program: Program, given: Mapping[str, int] | None = None) -> dict[str,
             raise SizeError(f"{dim.name} is dynamic: give its size")
         found[dim.name] = size
     return found
-
-
-def random_inputs(program: Program, extents: Mapping[str, int], seed: int = 0) -> dict[str, torch.Tensor]:
-    """A random tensor for every global the kernel reads, normally distributed."""
-    generator = torch.Generator().manual_seed(seed)
-    return {
-        t.name: torch.randn([extents[d.name] for d in t.dims], generator=generator).to(TORCH[t.dtype])
-        for t in program.tensors
-        if t.name in _read(program)
-    }
-
-
-def _read(program: Program) -> set[str]:
-    return {program.a.name, program.b.name} | {s.tensor.name for s in program.epilogue if s.tensor}
-
-
-def reference(
-    program: Program, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The output in fp32, M x N, and the bound on each element's error."""
-    a, b = (inputs[o.name].float() for o in program.operands)
-    a = a.T if program.a.contraction_first else a
-    b = b if program.b.contraction_first else b.T
-    value, k = a @ b, a.shape[1]
-    bound = 2 * k * 2.0**-24 * (a.abs() @ b.abs())
-    for step in program.epilogue:
-        factor = scalars[step.factor] if isinstance(step.factor, str) else 1.0 if step.factor is None else step.factor
-        rounding = value.abs() * 2.0**-23
-        match step.function:
-            case "scale":
-                value, bound = value * factor, bound * abs(factor) + rounding
-            case "add":
-                assert step.tensor is not None
-                value = value + factor * inputs[step.tensor.name].float()
-                bound = bound + rounding + value.abs() * 2.0**-22
-            case "bias":
-                assert step.tensor is not None
-                vector = inputs[step.tensor.name].float()
-                value = value + (vector[:, None] if step.tensor.dims == (program.m,) else vector[None, :])
-                bound = bound + rounding + value.abs() * 2.0**-23
-            case name:
-                functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-                    "relu": torch.relu,
-                    "silu": torch.nn.functional.silu,
-                    "gelu": torch.nn.functional.gelu,
-                    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
-                }
-                # Their slopes are below 1.13 everywhere.
-                bound = 1.13 * bound + (value.abs() + 1) * ACTIVATION_ERROR
-                value = functions[name](value)
-    return value, bound + value.abs() * UNIT_ROUNDOFF[program.accumulator.tensor.dtype]
-
-
-def compare(result: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor) -> Comparison:
-    """`result` against `expected`, element by element within `bound`."""
-    actual = result.float()
-    error = (actual - expected).abs()
-    nan = int(torch.isnan(actual).sum())
-    finite = error[~torch.isnan(error)]
-    return Comparison(
-        elements=actual.numel(),
-        max_error=float(finite.max()) if finite.numel() else 0.0,
-        mean_error=float(finite.mean()) if finite.numel() else 0.0,
-        wrong=int((error > bound).sum()) + int((torch.isnan(error) & ~torch.isnan(actual)).sum()),
-        above_tenth=int((finite > 0.1).sum()),
-        nan=nan,
-    )
 
 
 def scalar_values(program: Program, given: Mapping[str, float] | None = None) -> dict[str, float]:
@@ -171,7 +84,7 @@ def arguments(
 
 
 def _arguments(program: Program) -> list[Tensor]:
-    wanted = _read(program) | {program.accumulator.tensor.name}
+    wanted = read_names(program) | {program.accumulator.tensor.name}
     return [t for t in program.tensors if t.name in wanted]
 
 
@@ -231,16 +144,17 @@ def run(
     *,
     extents: Mapping[str, int] | None = None,
     seed: int = 0,
+    kind: Inputs = Inputs.EXACT,
     scalars: Mapping[str, float] | None = None,
     order: Interleaving | None = None,
     watch: bool = True,
     workers: int = 1,
 ) -> Run:
-    """Random inputs, one launch, one comparison. Raises SizeError for sizes the kernel cannot do."""
+    """Random inputs of that kind, one launch, one comparison. Raises SizeError for sizes the kernel cannot do."""
     program = build.spec.program
     shape = sizes(program, extents)
     values = scalar_values(program, scalars)
-    inputs = random_inputs(program, shape, seed)
+    inputs = random_inputs(program, shape, seed, kind)
     expected, bound = reference(program, inputs, values)
     output, outcome = emulate(build, inputs, shape, values, order=order, watch=watch, workers=workers)
     return Run(shape, output, compare(output, expected, bound), outcome)

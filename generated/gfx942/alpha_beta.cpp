@@ -89,10 +89,12 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
         mul(D_acc[0][j], D_acc[0][j], g.alpha);  // spec:18,17
-        rt_fl<32, 32, ducks::rt_layout::col> add_1;
-        load(add_1, g.C, {0, 0, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j});
-        mul(add_1, add_1, g.beta);
-        add(D_acc[0][j], D_acc[0][j], add_1);
+        if (g.beta != 0.0f) {  // else the tensor is not read, as in BLAS
+            rt_fl<32, 32, ducks::rt_layout::col> add_1;
+            load(add_1, g.C, {0, 0, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j});
+            mul(add_1, add_1, g.beta);
+            add(D_acc[0][j], D_acc[0][j], add_1);
+        }
         store(g.D, D_acc[0][j], {0, 0, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j});
     }
 }

@@ -28,12 +28,14 @@ def test_run_compares_with_torch_on_every_schedule() -> None:
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)
     assert [r["schedule"] for r in rows] == ["barrier", "round robin", "adversarial"]
+    assert [r["inputs"] for r in rows] == ["exact", "normal", "exact"]
     for row in rows:
         assert row["ok"] and row["sizes"] == {"M": 256, "N": 128, "K": 192} and not row["findings"]
         assert (
             row["comparison"]["elements"] == 256 * 128 and row["comparison"]["wrong"] == row["comparison"]["nan"] == 0
         )
-        assert 0 < row["comparison"]["max_error"] < 1e-3
+        exact = row["inputs"] == "exact"
+        assert row["comparison"]["max_error"] == 0 if exact else 0 < row["comparison"]["max_error"] < 1e-3
 
 
 def test_run_gives_dynamic_sizes_to_the_launch_and_refuses_wrong_ones() -> None:

@@ -180,7 +180,7 @@ def parameters(function: object) -> str:
     signature = inspect.signature(function)
     plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values() if p.name != "self"]
     text = str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
-    return re.sub(r"<(\w+\.\w+): \d+>", r"\1", text)
+    return re.sub(r"<(\w+\.\w+): [^>]+>", r"\1", text)
 
 
 @pytest.mark.parametrize("match", list(SIGNATURE.finditer(API)), ids=lambda m: m["name"])

@@ -1,8 +1,8 @@
 """Harnesses: a Python script and a standalone HIP program that check a built kernel and time it.
 
-Both compute the product in full precision from the values that the kernel gets, apply the same epilogue, print the
-largest and mean error, the elements off by more than 0.1, whether there are NaNs, and the speed; both exit with 1 where
-an element is wrong and with 2 where they cannot run.
+Both compute the product of exact inputs (see `numerics`) from the values that the kernel gets, apply the same epilogue,
+print the largest and mean error, the elements beyond their bound, whether there are NaNs, and the speed; both exit with
+1 where an element is wrong and with 2 where they cannot run.
 """
 
 from __future__ import annotations

@@ -513,6 +513,8 @@ class _Lowering:
                     "function": step.function,
                     "tensor": f"g.{cpp_name(step.tensor.name)}" if step.tensor else "",
                     "factor": factor,
+                    "scalar": isinstance(step.factor, str),
+                    "nothing": step.factor == 0,  # as in BLAS, the tensor is not read then
                     "along_rows": along_rows,
                     "variable": f"{step.function}_{number}",
                 }

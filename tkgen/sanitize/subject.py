@@ -148,7 +148,8 @@ def from_spec(
     Raises SpecError, ToolchainError, UnknownTargetError, OSError, and ValueError for sizes the kernel cannot do.
     """
     from tkgen.api import load
-    from tkgen.run import TORCH, arguments, check_sizes, compare, grid, random_inputs, reference, scalar_values, sizes
+    from tkgen.numerics import TORCH, compare, random_inputs, reference
+    from tkgen.run import arguments, check_sizes, grid, scalar_values, sizes
 
     given = dict(defines or {})
     dynamic = {d.name for d in load(path, None, target, include_roots).program.dims if d.size is None}
@@ -177,9 +178,7 @@ def from_spec(
         assert isinstance(packed, Struct)
         (result,) = (f.data for f in packed.fields if isinstance(f, Output))
         c = compare(result, *reference(program, inputs, scalars))
-        if c.right:
-            return ""
-        return f"{c.wrong} of {c.elements} elements are wrong, {c.nan} NaN, largest error {c.max_error:.3g}"
+        return "" if c.right else str(c)
 
     generated = SourceFile(f"{spec.name}.cpp", spec.source.text)
     code = load_code(build.hsaco)

@@ -102,18 +102,17 @@ def registers(build: Build) -> int:
 def verify(setting: Setting, trial: Trial) -> Trial:
     """Run the candidate at a small size, under three orders of the waves: right numbers, and nothing found."""
     from tkgen.regression import size_cases
-    from tkgen.run import interleavings, run
+    from tkgen.run import run, trials
 
     try:
         whole = setting.load(trial.candidate)
         small = size_cases(whole)[2]
         static = {d.name: small[d.name] for d in whole.program.dims if d.size is not None and d.name in small}
         build = setting.load(trial.candidate, static).build(cxx=setting.cxx).check()
-        for order in interleavings(3):
-            tried = run(build, extents=small, order=order)
+        for order, kind in trials(3):
+            tried = run(build, extents=small, kind=kind, order=order)
             if not tried.ok:
-                wrong = f"{tried.comparison.wrong + tried.comparison.nan} elements wrong"
-                what = "; ".join(str(f) for f in tried.outcome.findings) or wrong
+                what = "; ".join(str(f) for f in tried.outcome.findings) or str(tried.comparison)
                 return replace(trial, verified=False, message=f"{order}: {what}")
     except (SpecError, ToolchainError, ValueError) as error:
         return replace(trial, verified=False, message=str(error))

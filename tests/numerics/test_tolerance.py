@@ -1,0 +1,277 @@
+"""The bound of `run` and `test`: every right order of summation is within it, every lost or exchanged part is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tkgen.api import Spec, load
+from tkgen.build import Build
+from tkgen.ir.types import Program
+from tkgen.kittens import include_dir
+from tkgen.numerics import Inputs, compare, random_inputs, reference, ulp
+from tkgen.run import run
+from tkgen.toolchain.compile import compile_device
+from tkgen.toolchain.discover import find_compiler
+from tkgen.toolchain.metadata import read_resources
+
+DTYPES = ("bf16", "f16", "f32")
+LARGEST = 32768
+TORCH = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+SPEC = """kernel product
+  dims M = 32, N = 32, K = {k}
+  global A : {dtype}[M, K]
+  global B : {dtype}[N, K]
+{tensors}  global C : {out}[M, N]
+  block 32 x 32 step 32
+  waves 1 x 1
+  shared A, B buffers 1
+  registers A, B slice 16
+  accumulate C : f32 tile 32 x 32
+{epilogue}  store C
+"""
+
+
+def written(folder: Path, k: int, dtype: str, out: str, tensors: str = "", epilogue: str = "") -> Spec:
+    path = folder / "product.tk"
+    path.write_text(SPEC.format(k=k, dtype=dtype, out=out, tensors=tensors, epilogue=epilogue))
+    return load(path)
+
+
+def inputs_of(program: Program, k: int, kind: Inputs, seed: int = 0) -> dict[str, torch.Tensor]:
+    return random_inputs(program, {"M": 32, "N": 32, "K": k}, seed, kind)
+
+
+# ---------------------------------------------------------------- sums in fp32, made by torch
+
+
+def backwards(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """One product after another, last first."""
+    total = torch.zeros(a.shape[0], b.shape[0])
+    for k in reversed(range(a.shape[1])):
+        total += a[:, k : k + 1] * b[:, k]
+    return total
+
+
+def pairwise(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """A tree."""
+    terms = a[:, None, :] * b[None, :, :]
+    while terms.shape[2] > 1:
+        terms = terms[..., ::2] + terms[..., 1::2]
+    return terms[..., 0]
+
+
+def by_instructions(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """As matrix instructions do: 16 products into the accumulator at a time."""
+    total = torch.zeros(a.shape[0], b.shape[0])
+    for k in range(0, a.shape[1], 16):
+        total += pairwise(a[:, k : k + 16], b[:, k : k + 16])
+    return total
+
+
+@pytest.mark.parametrize("out", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("k", [32, 2048])
+@pytest.mark.parametrize("kind", Inputs)
+def test_every_order_of_summation_is_within_the_bound(
+    k: int, dtype: str, out: str, kind: Inputs, tmp_path: Path
+) -> None:
+    program = written(tmp_path, k, dtype, out).program
+    inputs = inputs_of(program, k, kind, seed=k)
+    expected, bound = reference(program, inputs, {})
+    results = [sums(inputs["A"].float(), inputs["B"].float()) for sums in (backwards, pairwise, by_instructions)]
+    for result in results:
+        compared = compare(result.to(TORCH[out]), expected, bound)
+        assert compared.right and compared.max_error <= compared.bound
+    if kind is Inputs.EXACT:
+        assert all(torch.equal(results[0], other) for other in results[1:])
+        assert torch.equal(results[0].double(), expected)
+
+
+def last_step(a: torch.Tensor) -> torch.Tensor:
+    return torch.cat([a[:, :-32], torch.zeros_like(a[:, -32:])], 1)
+
+
+def first_step(a: torch.Tensor) -> torch.Tensor:
+    return torch.cat([torch.zeros_like(a[:, :32]), a[:, 32:]], 1)
+
+
+def one_slice(a: torch.Tensor) -> torch.Tensor:
+    middle = a.shape[1] // 32 * 16
+    return torch.cat([a[:, :middle], torch.zeros_like(a[:, middle : middle + 16]), a[:, middle + 16 :]], 1)
+
+
+def step_twice(a: torch.Tensor) -> torch.Tensor:
+    return torch.cat([a[:, :-32], 2 * a[:, -32:]], 1)
+
+
+def one_pair(a: torch.Tensor) -> torch.Tensor:
+    """Two neighbours of one row exchanged."""
+    order = torch.arange(a.shape[1])
+    row = int((a[:, 0] - a[:, 1]).abs().argmax())
+    order[0], order[1] = 1, 0
+    changed = a.clone()
+    changed[row] = a[row, order]
+    return changed
+
+
+@pytest.mark.parametrize("damage", [last_step, first_step, one_slice, step_twice, one_pair])
+@pytest.mark.parametrize("out", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("k", [64, LARGEST])
+@pytest.mark.parametrize("kind", Inputs)
+def test_what_is_lost_or_exchanged_is_beyond_the_bound(
+    k: int, dtype: str, out: str, kind: Inputs, damage: Callable[[torch.Tensor], torch.Tensor], tmp_path: Path
+) -> None:
+    program = written(tmp_path, k, dtype, out).program
+    inputs = inputs_of(program, k, kind)
+    expected, bound = reference(program, inputs, {})
+    a, b = inputs["A"].float(), inputs["B"].float()
+    result = (damage(a) @ b.T).to(TORCH[out])
+    compared = compare(result, expected, bound)
+    assert compared.wrong > (4 if damage is one_pair else 32 * 32 // 4)
+    exchanged = (a @ b.T).to(TORCH[out])
+    exchanged[3, 5], exchanged[3, 6] = exchanged[3, 6].clone(), exchanged[3, 5].clone()
+    if exchanged[3, 5] != exchanged[3, 6]:
+        assert compare(exchanged, expected, bound).wrong == 2
+
+
+# ---------------------------------------------------------------- how errors read
+
+
+def test_errors_are_shown_in_units_of_the_last_place() -> None:
+    """A bf16 result near 300 that is off by 0.99 is rounded as well as bf16 can."""
+    expected = torch.tensor([[300.99, 1.0]], dtype=torch.float64)
+    bound = ulp(expected, torch.bfloat16) / 2
+    compared = compare(expected.to(torch.bfloat16), expected, bound)
+    assert compared.right and compared.bound == 1.0
+    assert compared.max_error == pytest.approx(0.99) and compared.ulps == pytest.approx(0.495)
+    wrong = compare(torch.tensor([[304.0, 1.0]], dtype=torch.bfloat16), expected, bound)
+    assert wrong.wrong == 1 and "1 of 2 elements are wrong, 0 NaN" in str(wrong) and "1.5 ulp" in str(wrong)
+
+
+@pytest.mark.parametrize("dtype", TORCH.values())
+def test_a_unit_in_the_last_place_is_the_gap_to_the_next_number(dtype: torch.dtype) -> None:
+    limits = torch.finfo(dtype)
+    for exponent in (-3, 0, 8):
+        for fraction in (1.0, 1.5, 2 - limits.eps):
+            assert float(ulp(torch.tensor(fraction * 2.0**exponent), dtype)) == limits.eps * 2.0**exponent
+    for subnormal in (limits.tiny, limits.tiny / 4, 0.0):
+        assert float(ulp(torch.tensor(subnormal, dtype=torch.float64), dtype)) == limits.eps * limits.tiny
+
+
+def test_numbers_that_overflow_and_nan_are_compared_as_they_are() -> None:
+    expected = torch.tensor([[1e6, float("nan"), 1.0]], dtype=torch.float64)
+    bound = torch.full_like(expected, 1e-3)
+    assert compare(torch.tensor([[float("inf"), float("nan"), 1.0]]).half(), expected, bound).right
+    wrong = compare(torch.tensor([[float("nan"), 0.0, float("nan")]]).half(), expected, bound)
+    assert (wrong.nan, wrong.wrong) == (2, 1)
+
+
+# ---------------------------------------------------------------- machine code
+
+
+def built(spec: Spec, change: tuple[str, str] | None = None) -> Build:
+    """The spec's C++ with a text replaced, compiled."""
+    compiler, source = find_compiler(spec.target), spec.source.text
+    if change:
+        assert change[0] in source
+        source = source.replace(*change)
+    made = compile_device(source, spec.target, compiler, include_dirs=[include_dir()])
+    assert made.asm is not None and made.hsaco is not None
+    resources = next(iter(read_resources(made.hsaco).values()))
+    return Build(spec, compiler, made.asm, made.hsaco, resources, None, made.seconds, False)
+
+
+LOOP = "for (int k = 0; k < K_STEPS; ++k)"
+MULTIPLY = "mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0])"
+DAMAGES = {
+    "last step": (LOOP, "for (int k = 0; k < K_STEPS - 1; ++k)"),
+    "first step": (LOOP, "for (int k = 1; k < K_STEPS; ++k)"),
+    "a slice of a step": (MULTIPLY, f"if (k != K_STEPS / 2) {MULTIPLY}"),
+    "two elements": (
+        "store(g.C, C_acc[0][0]",
+        "auto &pair = C_acc[0][0].tiles[0][0].data[0]; const float x = pair.x; "
+        "if (laneid() == 5) { pair.x = pair.y; pair.y = x; } store(g.C, C_acc[0][0]",
+    ),
+}
+
+
+def insist_on_damage(k: int, dtype: str, out: str, damage: str, folder: Path) -> None:
+    spec = written(folder, k, dtype, out)
+    build = built(spec, DAMAGES[damage])
+    for kind in Inputs:
+        assert run(build, kind=kind, watch=False).comparison.wrong, kind
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_machine_code_is_beyond_the_bound_at_the_largest_size(damage: str, tmp_path: Path) -> None:
+    insist_on_damage(LARGEST, "bf16", "bf16", damage, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_machine_code_is_within_the_bound_at_the_largest_size(dtype: str, tmp_path: Path) -> None:
+    build = built(written(tmp_path, LARGEST, dtype, "f32"))
+    for kind in Inputs:
+        compared = run(build, kind=kind, watch=False).comparison
+        assert compared.right and (compared.max_error == 0) == (kind is Inputs.EXACT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("out", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("k", [256, 8192, LARGEST])
+def test_damaged_machine_code_is_beyond_the_bound(k: int, dtype: str, out: str, damage: str, tmp_path: Path) -> None:
+    insist_on_damage(k, dtype, out, damage, tmp_path)
+
+
+# ---------------------------------------------------------------- NaN, and factors of zero
+
+
+def outputs(spec: Spec, changed: Callable[[dict[str, torch.Tensor]], None], beta: float = 1.0) -> torch.Tensor:
+    """What the emulator and the reference make of changed inputs; they must agree."""
+    from tkgen.run import emulate, scalar_values, sizes
+
+    extents, scalars = sizes(spec.program), scalar_values(spec.program, {"beta": beta})
+    inputs = random_inputs(spec.program, extents)
+    changed(inputs)
+    result, _ = emulate(spec.build(), inputs, extents, scalars)
+    compared = compare(result, *reference(spec.program, inputs, scalars))
+    assert compared.right, compared
+    return result
+
+
+def test_relu_of_nan_is_nan(tmp_path: Path) -> None:
+    def change(inputs: dict[str, torch.Tensor]) -> None:
+        inputs["A"][3, 7] = float("nan")
+
+    result = outputs(written(tmp_path, 64, "bf16", "f32", epilogue="  epilogue relu\n"), change)
+    assert result[3].isnan().all() and not result[torch.arange(32) != 3].isnan().any()
+    assert (result[4] == 0).any()
+
+
+@pytest.mark.parametrize("tail", ["", "  tail masked\n"])
+@pytest.mark.parametrize("factor", ["beta", "0", "-0.0"])
+def test_a_factor_of_zero_does_not_read_the_tensor(factor: str, tail: str, tmp_path: Path) -> None:
+    """BLAS: where beta is zero, C need not be set."""
+
+    def change(inputs: dict[str, torch.Tensor]) -> None:
+        inputs["D"].fill_(float("nan"))
+
+    tensors = "  global D : f32[M, N]\n" + "  scalar beta : f32 = 1.0\n" * (factor == "beta") + tail
+    spec = written(tmp_path, 64, "bf16", "f32", tensors, f"  epilogue add(D, {factor})\n")
+    assert not outputs(spec, change, beta=0.0).isnan().any()
+    if factor == "beta":
+        assert outputs(spec, change, beta=0.5).isnan().all()
+
+
+def test_inputs_that_are_not_exact_get_the_bound_of_normal_ones(tmp_path: Path) -> None:
+    program = written(tmp_path, 64, "bf16", "f32").program
+    inputs = inputs_of(program, 64, Inputs.EXACT)
+    assert not reference(program, inputs, {})[1].any()
+    inputs["A"][0, 0] = 1 / 3
+    assert reference(program, inputs, {})[1].all()
