@@ -95,7 +95,7 @@ def test_an_instruction_leads_back_to_its_lines(page: Any, eight_wave_facts: Fac
     hits = page.find_elements("css selector", "#k0 [data-pane=spec] .hit")
     assert [h.get_attribute("data-n") for h in hits] == [str(accumulate(eight_wave_facts))]
     cpp = page.find_elements("css selector", "#k0 [data-pane=cpp] .hit")
-    assert [int(c.get_attribute("data-n")) for c in cpp] == [eight_wave_facts.texts.isa[index].cpp]
+    assert [int(c.get_attribute("data-n")) for c in cpp] == list(eight_wave_facts.texts.isa[index].cpp)
 
 
 def test_a_click_holds_and_escape_lets_go(page: Any, eight_wave_facts: Facts) -> None:

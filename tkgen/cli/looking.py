@@ -69,7 +69,7 @@ def report(
     def one(path: Path) -> Facts:
         built = load_spec(path, define, target, roots).build(cxx=cxx)
         found = _prediction(built, product) if predicted else None
-        return facts(built, found, previous_report(previous / f"{built.spec.name}.json"))
+        return facts(built, found, previous_report(previous / f"{built.spec.name}.json"), product=product)
 
     with reported():
         kernels = [one(path) for path in spec_files(specs)]

@@ -28,9 +28,11 @@ from tkgen.report.lanes import Cycles, Pipeline, pipeline
 from tkgen.report.lds import LdsMap, lds_map
 from tkgen.report.order import BlockOrder, block_order
 from tkgen.report.ownership import Ownership, ownership
+from tkgen.report.places import Places
 from tkgen.report.prediction import Prediction
 from tkgen.report.pressure import Pressure, pressure
-from tkgen.report.texts import Rows, Texts, cpp_line, texts, with_code
+from tkgen.report.texts import Rows, Texts, texts, with_code
+from tkgen.targets.model import Product
 from tkgen.toolchain.isa import Function, main_loop
 
 
@@ -92,11 +94,16 @@ def facts(
     prediction: Prediction | None = None,
     previous: Mapping[str, Any] | None = None,
     alone: Facts | None = None,
+    product: str | None = None,
 ) -> Facts:
     """The facts of a build, or of a spec that was not compiled.
 
     `prediction` adds predicted cycles, where there are instructions to spend them; `previous` is the report.json of an
-    earlier build of the same kernel. `alone` are the facts of the build's spec, where they are known already.
+    earlier build of the same kernel. `alone` are the facts of the build's spec, where they are known already. The order
+    of the blocks is that on `product`, by default the first of the target.
+
+    Raises:
+        UnknownTargetError: the target has no such product.
     """
     if isinstance(subject, Spec):
         return _of_spec(subject)
@@ -104,17 +111,19 @@ def facts(
     plan, target, r = spec.plan, spec.target, subject.resources
     function, rows, report = subject.function, Rows(spec.kernel), subject.report()
     waves = prediction.waves if prediction else ()
-    cycles = _cycles(spec.source, function, f"{spec.name}.cpp", waves) if waves else None
-    blocks_per_cu = subject.occupancy.blocks_per_cu
-    estimated = estimate(plan, target).blocks_per_cu
+    places = Places(function, plan, spec.source, f"{spec.name}.cpp")
+    cycles = _cycles(spec.source, function, places.lines, waves) if waves else None
+    device = target.product_named(product) if product else target.product
     return replace(
         alone,
         compiler=f"{subject.compiler.kind.value} {subject.compiler.version}",
         compiled=True,
-        texts=with_code(alone.texts, function, main_loop(function), _mean(waves)),
+        texts=with_code(alone.texts, function, main_loop(function), places.lines, _mean(waves)),
         pipeline=pipeline(plan, rows.of, cycles) if cycles else alone.pipeline,
-        pressure=pressure(plan, target, max(r.total_vgpr, r.vgpr + r.agpr)),
-        order=alone.order if blocks_per_cu == estimated else block_order(spec.program, target, blocks_per_cu),
+        product=device.name,
+        pressure=pressure(plan, target, max(r.total_vgpr, r.vgpr + r.agpr), places),
+        lds=lds_map(spec.program, target, places),
+        order=_order(spec, alone, device, subject.occupancy.blocks_per_cu),
         figures=figures(report),
         mix=mix(report),
         previous=figures(previous) if previous else (),
@@ -137,19 +146,27 @@ def _of_spec(spec: Spec) -> Facts:
         compiled=False,
         schedule=plan.chosen,
         problem=_problem(spec),
-        texts=texts(spec.kernel, rows, spec.source, spec.name),
+        texts=texts(spec.kernel, rows, spec.source, plan, spec.name),
         ownership=ownership(program),
         pipeline=pipeline(plan, rows.of),
         flow=flow(plan, rows.of),
         pressure=pressure(plan, target, None),
         lds=lds_map(program, target),
-        order=block_order(program, target, estimate(plan, target).blocks_per_cu),
+        order=block_order(program, target.product, estimate(plan, target).blocks_per_cu),
         figures=(),
         mix=(),
         previous=(),
         findings=tuple(_finding(d, rows) for d in spec.diagnostics),
         prediction=None,
     )
+
+
+def _order(spec: Spec, alone: Facts, device: Product, blocks_per_cu: int) -> BlockOrder:
+    """The order of the blocks, worked out again where it differs from that of the spec alone."""
+    estimated = estimate(spec.plan, spec.target).blocks_per_cu
+    if blocks_per_cu == estimated and device.name == alone.order.product:
+        return alone.order
+    return block_order(spec.program, device, blocks_per_cu)
 
 
 def previous_report(path: Path) -> dict[str, Any] | None:
@@ -189,15 +206,17 @@ def _mean(waves: Sequence[Mapping[int, float]]) -> dict[int, float]:
     return {index: sum(values) / len(values) for index, values in found.items()}
 
 
-def _cycles(source: Source, function: Function, cpp_name: str, waves: Sequence[Mapping[int, float]]) -> Cycles:
+def _cycles(
+    source: Source, function: Function, carried: Sequence[tuple[int, ...]], waves: Sequence[Mapping[int, float]]
+) -> Cycles:
     """The cycles that an operation's instructions keep some waves, on average. A barrier is only its `s_barrier`."""
     by_line: list[dict[tuple[int, bool], float]] = []
     for wave in waves:
         spent: dict[tuple[int, bool], float] = {}
         for index, cycles in wave.items():
-            instruction = function.instructions[index]
-            key = cpp_line(instruction, cpp_name), instruction.mnemonic == "s_barrier"
-            spent[key] = spent.get(key, 0.0) + cycles
+            meets = function.instructions[index].mnemonic == "s_barrier"
+            for line in carried[index]:
+                spent[line, meets] = spent.get((line, meets), 0.0) + cycles / len(carried[index])
         by_line.append(spent)
 
     def cycles_of(members: tuple[int, ...], name: str, action: Action) -> float | None:

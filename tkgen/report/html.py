@@ -191,13 +191,14 @@ def _rows(k: int, found: Facts) -> dict[str, Markup]:
         for n, line in enumerate(texts.spec, 1)
     ]
     cpp = [
-        _row(f"k{k}-cpp-{n}", n, n, _code(line.text, "//"), _bar(line.cycles, most, "cpp"), spec=line.spec, cpp=n)
+        _row(f"k{k}-cpp-{n}", n, n, _code(line.text, "//"), _bar(line.cycles, most, "cpp"), spec=line.spec, cpp=(n,))
         for n, line in enumerate(texts.cpp, 1)
     ]
     isa = [
         _row(
             f"k{k}-isa-{n}", n, n, _instruction(line), _bar(line.cycles, most, "isa"), line.label,
-            texts.cpp[line.cpp - 1].spec if line.cpp else (), line.cpp, " in-loop" * line.loop, line.kind,
+            tuple(dict.fromkeys(row for cpp in line.cpp for row in texts.cpp[cpp - 1].spec)), line.cpp,
+            " in-loop" * line.loop, line.kind,
         )
         for n, line in enumerate(texts.isa)
     ]  # fmt: skip
@@ -205,12 +206,12 @@ def _rows(k: int, found: Facts) -> dict[str, Markup]:
 
 
 def _row(
-    name: str, n: int, number: int, code: str, bar: str = "", label: str = "", spec: Sequence[int] = (), cpp: int = 0,
-    look: str = "", kind: str = "",
+    name: str, n: int, number: int, code: str, bar: str = "", label: str = "", spec: Sequence[int] = (),
+    cpp: Sequence[int] = (), look: str = "", kind: str = "",
 ) -> str:  # fmt: skip
     """One line: `code` and `bar` are markup, everything else is text or a number."""
     links = f' data-spec="{" ".join(map(str, spec))}"' if spec else ""
-    links += f' data-cpp="{cpp}"' if cpp else ""
+    links += f' data-cpp="{" ".join(map(str, cpp))}"' if cpp else ""
     links += f' data-kind="{kind}"' if kind else ""
     head = f'<b class="label">{safe(label)}</b>' if label else ""
     look += " block-start" if label else ""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tkgen.checks.shared_memory import read_ways, write_ways
-from tkgen.ir.types import Operand, Program, Via
+from tkgen.ir.types import BASE_TILE, Operand, Program, Via
 from tkgen.kittens import layout
+from tkgen.report.places import Places
 from tkgen.targets import Target
 
 SHOWN_ROWS = 16
@@ -43,11 +46,16 @@ class Swizzle:
 
 @dataclass(frozen=True)
 class Access:
-    """One sort of LDS instruction: the worst number of times LDS serves a group of lanes, 1 without bank conflicts."""
+    """One sort of LDS instruction: the worst number of times LDS serves a group of lanes, 1 without bank conflicts.
+
+    `count` is how often it stands in the code, 0 before compilation: the instruction is then the one that the tile
+    library asks for, which the compiler may split or join. `ways` is 0 where it is not known.
+    """
 
     what: str
     instruction: str
     ways: int
+    count: int
 
 
 @dataclass(frozen=True)
@@ -61,8 +69,13 @@ class LdsMap:
     accesses: tuple[Access, ...]
 
 
-def lds_map(program: Program, target: Target) -> LdsMap:
-    """The LDS map of `program` on `target`."""
+def served(ways: int) -> str:
+    """How LDS serves an access, in words."""
+    return {0: "bank conflicts not known", 1: "no bank conflict"}.get(ways, f"{ways}-way bank conflict")
+
+
+def lds_map(program: Program, target: Target, places: Places | None = None) -> LdsMap:
+    """The LDS map of `program` on `target`; with the `places` of its code the instructions that are in it."""
     buffers, offset = [], 0
     for o in program.operands:
         for index in range(o.buffers):
@@ -73,7 +86,7 @@ def lds_map(program: Program, target: Target) -> LdsMap:
         used=offset,
         buffers=tuple(buffers),
         swizzles=tuple(_swizzle(o, target) for o in program.operands),
-        accesses=tuple(a for o in program.operands for a in _accesses(program, o)),
+        accesses=tuple(_compiled(program, places) if places else _planned(program)),
     )
 
 
@@ -93,9 +106,40 @@ def _swizzle(operand: Operand, target: Target) -> Swizzle:
     return Swizzle(operand.name, size, offsets, target.lds_banks, target.lds_bank_bytes)
 
 
-def _accesses(program: Program, operand: Operand) -> Iterator[Access]:
-    instruction, ways = read_ways(operand)
-    yield Access(f"read {operand.name}", instruction, ways)
-    if operand.via is not Via.DIRECT:
-        instruction, ways = write_ways(program, operand)
-        yield Access(f"write {operand.name}", instruction, ways)
+def _planned(program: Program) -> Iterator[Access]:
+    """What the tile library asks for."""
+    for operand in program.operands:
+        instruction, ways = read_ways(operand)
+        yield Access(f"read {operand.name}", instruction, ways, 0)
+        if operand.via is not Via.DIRECT:
+            instruction, ways = write_ways(program, operand)
+            yield Access(f"write {operand.name}", instruction, ways, 0)
+
+
+def _compiled(program: Program, places: Places) -> Iterator[Access]:
+    """The LDS instructions of the code; some write of both operands."""
+    wanted = {a.what: a for a in _planned(program)}
+    counts: Counter[tuple[str, tuple[str, ...], str]] = Counter()
+    for index, x in enumerate(places.function.instructions):
+        if places.kinds[index] in ("lds read", "lds write"):
+            counts[places.kinds[index].removeprefix("lds "), places.operands(index), x.mnemonic] += 1
+    for (verb, names, mnemonic), count in sorted(counts.items(), key=lambda item: (item[0][1], item[0])):
+        single = re.sub(r"2(st64)?_", "_", mnemonic)  # two accesses, one after the other
+        ways = []
+        for name in names:
+            planned = wanted[f"{verb} {name}"]
+            if single == planned.instruction:
+                ways.append(planned.ways)
+            elif (verb, single, planned.instruction) == ("read", "ds_read_b64", "ds_read_b128"):
+                ways.append(_half_chunk_ways(program.operand(name)))
+        yield Access(f"{verb} {' and '.join(names)}", mnemonic, max(ways) if len(ways) == len(names) else 0, count)
+
+
+def _half_chunk_ways(operand: Operand) -> int:
+    """Bank conflicts where the compiler reads 8 of a chunk's 16 bytes, because the others are not used."""
+    size, (rows, cols) = operand.tensor.dtype.bytes, operand.lds_shape
+    return max(
+        layout.conflict_ways("ds_read_b64", layout.fragment_addresses(size, rows, cols, "row", row, col))
+        for row in range(min(rows // BASE_TILE, 2))
+        for col in range(cols // BASE_TILE)
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tkgen.ir.types import Program
 from tkgen.remap import RemapCall, compose
 from tkgen.remap.measure import panels
-from tkgen.targets import Target
+from tkgen.targets.model import Product
 
 ASSUMED_TILES = 32  # rows and columns of the grid that is drawn when a size is known only at run time
 MAX_TILES = 1 << 14  # larger grids are not drawn
@@ -49,13 +49,13 @@ class BlockOrder:
     reuse: tuple[Reuse, ...]
 
 
-def block_order(program: Program, target: Target, blocks_per_cu: int) -> BlockOrder:
-    """The block order of `program` when `blocks_per_cu` blocks fit a compute unit."""
+def block_order(program: Program, product: Product, blocks_per_cu: int) -> BlockOrder:
+    """The block order of `program` on `product` when `blocks_per_cu` blocks fit a compute unit."""
     remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap])
     m, n = program.m.size, program.n.size
     rows = ASSUMED_TILES if m is None else -(-m // program.block[0])
     cols = ASSUMED_TILES if n is None else -(-n // program.block[1])
-    product, blocks = target.product, _blocks(program, rows * cols)
+    blocks = _blocks(program, rows * cols)
     concurrent = min(product.compute_units * max(blocks_per_cu, 1), blocks, rows * cols)
     window = max(concurrent // product.xcds, 1)
     dealt = _dealt(program, rows * cols, blocks, product.xcds)

@@ -13,6 +13,7 @@ from tkgen.checks.registers import estimate, pieces, waves_per_simd
 from tkgen.ir.ops import CONTROL, Action
 from tkgen.ir.types import WAVE_LANES, Program
 from tkgen.report.lanes import EPILOGUE, NEXT, lane_events
+from tkgen.report.places import Places
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import Event
 from tkgen.targets import Target
@@ -43,7 +44,10 @@ class Point:
 
 @dataclass(frozen=True)
 class RoleRegisters:
-    """One role: its tiles over the program, the most at once, what it `needs` with addresses, what it never uses."""
+    """One role: its tiles over the program, the most at once, what it `needs` with addresses, what it never uses.
+
+    `needs` is an estimate before compilation, then the registers that the role's instructions use.
+    """
 
     role: str
     waves: tuple[int, ...]
@@ -73,14 +77,14 @@ class Pressure:
     note: str
 
 
-def pressure(plan: Plan, target: Target, allotted: int | None) -> Pressure:
-    """The registers of `plan`; `allotted` is the compiled kernel's number per lane, None before compilation."""
+def pressure(plan: Plan, target: Target, allotted: int | None, places: Places | None = None) -> Pressure:
+    """The registers of `plan`; `allotted` is the compiled kernel's number per lane, with the `places` of its code."""
     program, predicted = plan.program, estimate(plan, target)
     points: dict[str, tuple[Point, ...]] = {}
     for wave in plan.waves:  # waves of other phases do the same later
         points.setdefault(wave.role, tuple(_points(program, lane_events(plan, wave))))
     peaks = {role: max((p.total for p in found), default=0) for role, found in points.items()}
-    needs = {r.role: r.live for r in predicted.roles}
+    needs = {r.role: places.registers(r.role) if places else r.live for r in predicted.roles}
     reserved = predicted.allotted if allotted is None else target.allotted_registers(allotted)
     roles = tuple(
         RoleRegisters(
@@ -103,15 +107,22 @@ def pressure(plan: Plan, target: Target, allotted: int | None) -> Pressure:
         predicted.budget,
         waves_per_simd(program),
         wasted,
-        _note(idle, reserved, wasted),
+        _note(idle, reserved, wasted, allotted is not None),
     )
 
 
-def _note(idle: list[RoleRegisters], reserved: int, wasted: int) -> str:
+def needs_text(role: RoleRegisters, measured: bool) -> str:
+    """`uses 40`, or `needs about 40` before compilation."""
+    return f"uses {role.needs}" if measured else f"needs about {role.needs}"
+
+
+def _note(idle: list[RoleRegisters], reserved: int, wasted: int, measured: bool) -> str:
     if not idle:
         return "Every wave multiplies, so none reserves registers on another role's account."
+    verb = "use" if measured else "need"
     parts = [
-        f"{len(r.waves)} {r.role} wave{'s need' if len(r.waves) > 1 else ' needs'} about {r.needs} of the {reserved}"
+        f"{len(r.waves)} {r.role} wave{f's {verb}' if len(r.waves) > 1 else f' {verb}s'} "
+        f"{'' if measured else 'about '}{r.needs} of the {reserved}"
         for r in idle
     ]
     return (

@@ -14,7 +14,7 @@ from tkgen.report.flow import FlowEdge, FlowNode
 from tkgen.report.lanes_svg import pipeline
 from tkgen.report.order import BlockOrder
 from tkgen.report.ownership import Reads
-from tkgen.report.pressure import Point, RoleRegisters
+from tkgen.report.pressure import Point, RoleRegisters, needs_text
 
 WAVE_COLOURS = 8  # later waves repeat the colours with a hatching
 
@@ -242,7 +242,7 @@ def _role_registers(
     waves = f"waves {role.waves[0]}..{role.waves[-1]}" if len(role.waves) > 1 else f"wave {role.waves[0]}"
     name = waves if role.role == "waves" else f"{role.role}, {waves}"
     c.text(x, y - 12, name, "strong")
-    c.text(x + width, y - 12, _register_remark(role, found.allotted), "end small muted")
+    c.text(x + width, y - 12, _register_remark(role, found.allotted, found.measured), "end small muted")
     scale = height / most
     for value in _ticks(most):
         c.line(x, y + height - value * scale, x + width, y + height - value * scale, "grid")
@@ -275,10 +275,10 @@ def _role_registers(
     c.line(x, y + height, x + width, y + height, "axis")
 
 
-def _register_remark(role: RoleRegisters, allotted: int) -> str:
+def _register_remark(role: RoleRegisters, allotted: int, measured: bool) -> str:
     if role.peak > allotted:
         return f"tiles of {role.peak} in program order, packed into {allotted}"
-    return f"at most {role.peak} in tiles, needs about {role.needs} of {allotted}"
+    return f"at most {role.peak} in tiles, {needs_text(role, measured)} of {allotted}"
 
 
 def _area(values: Sequence[float], base: Sequence[float], x: float, floor: float, step: float, scale: float) -> str:

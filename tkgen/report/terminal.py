@@ -21,10 +21,11 @@ from tkgen.diagnostics.text import escape
 from tkgen.report.facts import Facts, facts
 from tkgen.report.figures import Figure, MixEntry
 from tkgen.report.lanes import NEXT, Lane, LaneOp, Pipeline
+from tkgen.report.lds import served
 from tkgen.report.order import BlockOrder
 from tkgen.report.ownership import Ownership
 from tkgen.report.prediction import Prediction
-from tkgen.report.pressure import Point, Pressure
+from tkgen.report.pressure import Point, Pressure, needs_text
 
 WAVE_STYLES = ("blue", "yellow", "green", "magenta", "cyan", "red", "bright_yellow", "white")
 OP_STYLES = {
@@ -220,9 +221,8 @@ def _registers(found: Pressure, plain: bool) -> ConsoleRenderable:
     head = f"every wave reserves {found.allotted} ({kind}), budget {found.budget} at {waves} per SIMD"
     parts: list[ConsoleRenderable] = [shown(head), shown(found.note, "dim")]
     for role in found.roles:
-        parts.append(
-            shown(f"{role.role} waves {spread(role.waves)}: at most {role.peak} in tiles, needs about {role.needs}")
-        )
+        needs = needs_text(role, found.measured)
+        parts.append(shown(f"{role.role} waves {spread(role.waves)}: at most {role.peak} in tiles, {needs}"))
         table = plain_table(plain, "operation", ">VGPRs", "", "")
         for point in role.points:
             style = OP_STYLES.get(point.action, "")
@@ -250,8 +250,7 @@ def _lds(found: Facts, plain: bool) -> ConsoleRenderable:
             shown(bar(b.bytes, found.lds.capacity, plain)),
         )  # fmt: skip
     access = [
-        f"{a.what} with {a.instruction}: {'no bank conflict' if a.ways == 1 else f'{a.ways}-way bank conflict'}"
-        for a in found.lds.accesses
+        f"{a.what} with {f'{a.count} ' if a.count else ''}{a.instruction}: {served(a.ways)}" for a in found.lds.accesses
     ]
     used = f"{found.lds.used} of {found.lds.capacity} bytes"
     return Group(table, shown(used, "dim"), _lines(access))

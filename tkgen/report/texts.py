@@ -12,9 +12,11 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import PurePath
 
 from tkgen.lower import Source
+from tkgen.report.places import named_schedules
+from tkgen.schedule import Plan
 from tkgen.source import SourceFile, Span
 from tkgen.syntax import ast
-from tkgen.toolchain.isa import Function, Instruction, Loop, classify
+from tkgen.toolchain.isa import Function, Loop, classify
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class CppLine:
 
 @dataclass(frozen=True)
 class IsaLine:
-    """One instruction. `label` names the block that begins here or is empty; `cpp` is its C++ line, 0 for none.
+    """One instruction. `label` names the block that begins here or is empty; `cpp` are the C++ lines it carries out.
 
     `kind` is its sort as `tkgen.toolchain.isa.classify` names it; `loop` says that it stands in the main loop. `cycles`
     are predicted: how long it keeps a wave that executes it, in one pass of the loop. None without a prediction.
@@ -46,7 +48,7 @@ class IsaLine:
     label: str
     text: str
     kind: str
-    cpp: int
+    cpp: tuple[int, ...]
     loop: bool
     cycles: float | None
 
@@ -91,27 +93,32 @@ class Rows:
         return f"line {found.number}{f' of {found.file}' if found.file else ''}"
 
 
-def texts(kernel: ast.Kernel, rows: Rows, source: Source, name: str) -> Texts:
+def texts(kernel: ast.Kernel, rows: Rows, source: Source, plan: Plan, name: str) -> Texts:
     """Spec and C++ of the kernel called `name`."""
+    scheduled = {line: rows.of(clause) for line, clause in named_schedules(plan, source)}
     return Texts(
         spec_name=PurePath(kernel.span.file.name).name,
         spec=tuple(rows.lines),
         cpp_name=f"{name}.cpp",
-        cpp=tuple(_cpp(source, rows, _parameters(kernel, rows))),
+        cpp=tuple(_cpp(source, rows, scheduled, _parameters(kernel, rows))),
         isa=(),
     )
 
 
-def with_code(known: Texts, function: Function, loop: Loop | None, cycles: Mapping[int, float]) -> Texts:
+def with_code(
+    known: Texts, function: Function, loop: Loop | None, lines: Sequence[tuple[int, ...]], cycles: Mapping[int, float]
+) -> Texts:
     """The texts with the instructions of `function`, whose main loop is `loop`.
 
-    `cycles` are predicted, by the position of an instruction in `function`.
+    By the position of an instruction in `function`, `lines` are the C++ lines it carries out and `cycles` the
+    predicted ones; several lines share them.
     """
-    isa = tuple(_isa(function, loop, known.cpp_name, cycles))
+    isa = tuple(_isa(function, loop, lines, cycles))
     spent: dict[int, float] = {}
     for line in isa:
-        if line.cycles is not None and line.cpp:
-            spent[line.cpp] = spent.get(line.cpp, 0.0) + line.cycles
+        for number in line.cpp:
+            if line.cycles is not None:
+                spent[number] = spent.get(number, 0.0) + line.cycles / len(line.cpp)
     cpp = tuple(replace(line, cycles=spent.get(i)) for i, line in enumerate(known.cpp, 1)) if spent else known.cpp
     return replace(known, cpp=cpp, isa=isa)
 
@@ -161,10 +168,24 @@ def _statements(node: object) -> Iterator[ast.Statement]:
             yield from _statements(getattr(node, field.name))
 
 
-def _cpp(source: Source, rows: Rows, parameters: Mapping[int, Sequence[int]]) -> Iterator[CppLine]:
-    """Lines with their origin: the marked ones, the loop headers above them, and what follows a marked comment."""
+def _cpp(
+    source: Source, rows: Rows, scheduled: Mapping[int, int], parameters: Mapping[int, Sequence[int]]
+) -> Iterator[CppLine]:
+    """Lines with their origin: the marked ones, the loop headers above them, and what follows a marked comment.
+
+    `scheduled` has the row of a schedule's clause for the lines that it placed.
+    """
     lines = source.text.split("\n")
     spec = [tuple(rows.row(o.file, o.line) for o in origins) for origins in source.origins]
+    for statement in source.operations.values():  # of several lines the first is marked
+        marked = tuple(dict.fromkeys(row for number in statement for row in spec[number - 1]))
+        for number in statement:
+            spec[number - 1] = spec[number - 1] or marked
+    for number, row in scheduled.items():
+        spec[number - 1] = tuple(dict.fromkeys([*spec[number - 1], row]))
+    for i in range(1, len(lines)):  # the meetings that a phase shift adds
+        if lines[i].strip() == "barrier();" and re.match(r"\s*if \(\(?wave ", lines[i - 1]):
+            spec[i] = spec[i - 1]
     for i in range(len(lines) - 1, 0, -1):  # a loop belongs to the statement in it
         if spec[i] and not spec[i - 1] and re.match(r"\s*(#pragma unroll\b|for \(int \w+ = \d+; \w+ < )", lines[i - 1]):
             spec[i - 1] = spec[i]
@@ -181,7 +202,9 @@ def _cpp(source: Source, rows: Rows, parameters: Mapping[int, Sequence[int]]) ->
         yield CppLine(line, tuple(dict.fromkeys([*spec[i], *through])), None)
 
 
-def _isa(function: Function, loop: Loop | None, cpp_name: str, cycles: Mapping[int, float]) -> Iterator[IsaLine]:
+def _isa(
+    function: Function, loop: Loop | None, lines: Sequence[tuple[int, ...]], cycles: Mapping[int, float]
+) -> Iterator[IsaLine]:
     inside = {i.line for i in loop.instructions} if loop else set()
     labels: dict[int, str] = {}
     for label, index in function.labels.items():
@@ -192,15 +215,7 @@ def _isa(function: Function, loop: Loop | None, cpp_name: str, cycles: Mapping[i
             label=labels.get(index, ""),
             text=f"{instruction.mnemonic} {', '.join(instruction.operands)}".rstrip(),
             kind=classify(instruction)[0],
-            cpp=cpp_line(instruction, cpp_name),
+            cpp=lines[index],
             loop=instruction.line in inside,
             cycles=cycles.get(index),
         )
-
-
-def cpp_line(instruction: Instruction, cpp_name: str) -> int:
-    """The line of the generated file behind all inlined calls; 0 where the instruction has none there."""
-    for place in reversed(instruction.sources):
-        if place.file.rpartition("/")[2] == cpp_name:
-            return place.line
-    return 0

@@ -65,7 +65,8 @@ def device_flags(target: Target, options: Options) -> tuple[str, ...]:
     # Same source, same output, wherever the build runs: no random unit id, no absolute folders in the line tables.
     flags += ["-fuse-cuid=none", "-fdebug-compilation-dir=."]
     if options.debug_lines:
-        flags.append("-gline-tables-only")
+        # Without the second one an instruction that has no line takes that of the one before it.
+        flags += ["-gline-tables-only", "-mllvm", "-use-unknown-locations=Enable"]
     if options.kittens is None:
         flags += ["-nogpuinc", "-nogpulib", "-nostdinc", "-nostdinc++", "-DKITTENS_DEVICE_ONLY"]
         flags.append(f"-D{target.kittens_define}")

@@ -1,0 +1,165 @@
+"""Which lines of the generated C++ each instruction carries out, and which spec rows a schedule's name leads to.
+
+Clang's line tables say it, and name no line where there is none: addresses that were moved out of a loop, and accesses
+of several lines that were merged into one. Two slices of a fragment share 16-byte chunks of LDS, so one `ds_read_b128`
+carries out two `load` statements and has the line of neither. Where such an access stands between two barriers or waits
+that have lines, it carries out statements of its kind between them: nothing is moved across those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tkgen.ir.ops import LDS_WRITES, LOADS, Action
+from tkgen.lower import Source
+from tkgen.schedule import Plan
+from tkgen.source import Span
+from tkgen.toolchain.isa import Function, Instruction, classify
+
+# What an access of each kind can carry out.
+_DOES: Mapping[str, frozenset[Action]] = {
+    "lds read": frozenset({Action.READ}),
+    "lds write": LDS_WRITES,
+    "global load": LOADS,
+    "global to lds": LDS_WRITES,
+    "global store": frozenset({Action.STORE}),
+}
+_REGISTERS = re.compile(r"([av])(?:\[(\d+):(\d+)\]|(\d+)\b)")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A line of the C++ that carries out an operation: of which kind, on which operand, for which role."""
+
+    line: int
+    action: Action
+    operand: str
+    role: str
+
+
+def statements(plan: Plan, source: Source) -> tuple[Statement, ...]:
+    """The statements of every operation in the order of the text, without the headers of the loops around them."""
+    text = source.text.split("\n")
+    found: set[tuple[int, str, str, str]] = set()
+    actions: dict[str, Action] = {}
+    for wave in plan.waves:
+        for part in ("prologue", "body", "epilogue"):
+            for i, placed in enumerate(getattr(wave, part)):
+                actions[placed.op.action.value] = placed.op.action
+                for line in source.operations.get(f"{wave.role}/{part}/{i}", ()):
+                    if not re.match(r"\s*(#pragma|for \(|\}$)", text[line - 1]):
+                        found.add((line, placed.op.action.value, placed.op.operand, wave.role))
+    return tuple(Statement(line, actions[a], operand, role) for line, a, operand, role in sorted(found))
+
+
+class Places:
+    """Where the instructions of `function`, compiled from `source`, belong.
+
+    For each of them `lines` are those of the generated file that it carries out, none where it has no line; `roles`
+    names the role in whose code it stands.
+    """
+
+    def __init__(self, function: Function, plan: Plan, source: Source, cpp_name: str):
+        text = source.text.split("\n")
+        body = next(number for number, line in enumerate(text, 1) if line.startswith("__global__"))
+        self.function, self.plan, self.end = function, plan, len(text) + 1
+        self.kinds = [classify(instruction)[0] for instruction in function.instructions]
+        self.placed = statements(plan, source)
+        self.known = [_line(instruction, cpp_name, body) for instruction in function.instructions]
+        role_of = {s.line: s.role for s in self.placed}
+        self.roles = _nearest([role_of.get(line, "") for line in self.known])
+        self.anchors = {role.name: self._anchors(role.name) for role in plan.program.roles}
+        self.lines = tuple(
+            (line,) if line else self._merged(index) if self.kinds[index] in _DOES else ()
+            for index, line in enumerate(self.known)
+        )
+
+    def _anchors(self, role: str) -> list[int]:
+        """The lines of a role's barriers and waits by instruction, 0 for any other instruction."""
+        fixed = {s.line for s in self.placed if s.role == role and s.action in (Action.BARRIER, Action.WAIT)}
+        return [
+            line if kind in ("barrier", "wait") and line in fixed else 0
+            for kind, line in zip(self.kinds, self.known, strict=True)
+        ]
+
+    def _merged(self, index: int) -> tuple[int, ...]:
+        """The statements that an access without a line may carry out."""
+        role, kind = self.roles[index], self.kinds[index]
+        anchors = self.anchors[role]
+        first = next((line for line in reversed(anchors[:index]) if line), 0)
+        last = next((line for line in anchors[index:] if line > first), self.end)
+        operand = _operand(self.function, index, self.plan) if kind == "lds read" else ""
+        found = {
+            s.line
+            for s in self.placed
+            if s.role == role and first < s.line < last and s.action in _DOES[kind] and operand in ("", s.operand)
+        }
+        return tuple(sorted(found))
+
+    def operands(self, index: int) -> tuple[str, ...]:
+        """The operands that an access to LDS is about: both where one instruction writes of both."""
+        action = _DOES.get(self.kinds[index], frozenset())
+        names = {s.operand for s in self.placed if s.line in self.lines[index] and s.action in action}
+        return tuple(o.name for o in self.plan.program.operands if o.name in names)
+
+    def registers(self, role: str) -> int:
+        """Registers per lane, VGPRs and AGPRs together, up to the highest that the role's code names."""
+        highest = {"v": -1, "a": -1}
+        for name, instruction in zip(self.roles, self.function.instructions, strict=True):
+            if name == role:
+                for operand in instruction.operands:
+                    for kind, number in _registers(operand):
+                        highest[kind] = max(highest[kind], number)
+        return highest["v"] + 1 + highest["a"] + 1
+
+
+def named_schedules(plan: Plan, source: Source) -> Iterator[tuple[int, Span]]:
+    """Each line of the C++ whose place a schedule with a name decided (`schedule ping_pong`), with that clause."""
+    by_role = {role.name: role.schedule or plan.program.schedule for role in plan.program.roles}
+    for s in statements(plan, source):
+        clause = by_role[s.role]
+        if clause is not None and not clause.clusters:
+            yield s.line, clause.span
+
+
+def _line(instruction: Instruction, cpp_name: str, body: int) -> int:
+    """The line of the kernel itself, which begins at `body`, behind all inlined calls; 0 where there is none."""
+    for place in reversed(instruction.sources):
+        if place.file.rpartition("/")[2] == cpp_name:
+            return place.line if place.line >= body else 0
+    return 0
+
+
+def _nearest(names: Sequence[str]) -> list[str]:
+    """For each position the name that stands nearest to it."""
+    here = [i for i, name in enumerate(names) if name]
+    return [names[min(here, key=lambda at: abs(at - i))] for i in range(len(names))] if here else list(names)
+
+
+def _operand(function: Function, index: int, plan: Plan) -> str:
+    """The operand that an LDS read is for, by the side on which the first MFMA that needs its result takes it."""
+    holding = _registers(function.instructions[index].operands[0])
+    for x in function.instructions[index + 1 :]:
+        matrix = classify(x)[0] == "mfma"
+        if matrix:  # the headers multiply A by B, never B by A
+            for side, operand in ((1, plan.program.a), (2, plan.program.b)):
+                if holding & _registers(x.operands[side]):
+                    return operand.name
+        elif x.operands:
+            result = _registers(x.operands[0])
+            used = any(holding & _registers(operand) for operand in x.operands[1:])
+            holding = holding | result if used else holding - result
+        if not holding:
+            return ""
+    return ""
+
+
+def _registers(operand: str) -> frozenset[tuple[str, int]]:
+    """The vector registers that an operand names: ("v", 7) is v7."""
+    found = _REGISTERS.match(operand)
+    if not found:
+        return frozenset()
+    first, last = (int(found[2]), int(found[3])) if found[2] else (int(found[4]), int(found[4]))
+    return frozenset((found[1], n) for n in range(first, last + 1))
