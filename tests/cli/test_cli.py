@@ -148,6 +148,25 @@ def test_check_fix_applies_certain_fixes(spec: Path) -> None:
     assert tkgen("check", str(spec)).exit_code == 0
 
 
+def test_check_fix_says_what_is_left(spec: Path) -> None:
+    good = spec.read_text()
+    spec.write_text(good.replace("global B", "globl B").replace("buffers 1", "buffers 99"))
+    done = tkgen("check", str(spec), "--fix")
+    assert done.exit_code == 1 and "error[E501]" in done.stderr and "E103" not in done.output
+    assert "1 error, 0 warnings left" in done.stdout and "globl" not in spec.read_text()
+    spec.write_text(good.replace("globl", "global"))
+    assert "0 errors, 0 warnings left" in tkgen("check", str(spec), "--fix").stdout
+
+
+def test_check_fix_makes_no_guesses(spec: Path) -> None:
+    """The nearest word is offered, not put in place of a name that may mean something else."""
+    guessed = spec.read_text().replace("shared A, B", "shared A, b")
+    spec.write_text(guessed)
+    done = tkgen("check", str(spec), "--fix")
+    assert done.exit_code == 1 and "did you mean `B`?" in done.stderr and "1 error, 0 warnings left" in done.stdout
+    assert spec.read_text() == guessed
+
+
 def test_fmt_is_idempotent_and_check_changes_nothing(spec: Path) -> None:
     ugly = spec.read_text().replace("waves 4 x 2", "waves   4 x    2")
     spec.write_text(ugly)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import corpus
 
 from tkgen.diagnostics.explain import book, codes
 from tkgen.diagnostics.fixes import apply_fixes
+from tkgen.diagnostics.render import render_text
+from tkgen.targets import load_target, target_names
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,11 +56,66 @@ def test_what_is_fixed_is_not_said_again(spec: Path, tmp_path: Path) -> None:
     fixable = [d for d in before if d.fix and d.fix.edits]
     text = spec.read_text(encoding="utf-8")
     mended = tmp_path / spec.name
-    mended.write_text(apply_fixes(text, fixable), encoding="utf-8")
+    mended.write_text(apply_fixes(text, fixable, guesses=True), encoding="utf-8")
     after = corpus.diagnosed(mended)
     fixed = {d.code for d in fixable}
-    rest = {d.code for d in before} - fixed
+    rest = {d.code for d in before if d not in fixable}
     assert not (fixed - rest) & {d.code for d in after}, [d.message for d in after]
+    assert not {d.message for d in fixable} & {d.message for d in after}
+
+
+MISSPELT = {
+    "shared A": "shared Aa", "bf16[N, K]": "bf61[N, K]", "f32[M, N]": "f32[M, NN]", "via collective": "via colective",
+    "relu": "rellu", "grid linear": "grid linaer", "tail masked": "tail maksed", "allow spills": "allow spils",
+    "xcd(": "xdc(", "chunk = 16": "chank = 16", "min(64": "mim(64", "SLICE": "SLCIE", "store C": "sotre C",
+}  # fmt: skip
+SPELT = """kernel gemm
+  dims M = 1024, N = 1024, K = 1024
+  param STEP = 32
+  global A : bf16[M, K]
+  global B : bf16[N, K]
+  global C : f32[M, N]
+  block 128 x 128 step min(64, STEP)
+  remap xcd(8, chunk = 16)
+  grid linear
+  tail masked
+  allow spills
+  waves 2 x 2
+  shared A, B buffers 1 via collective
+  registers A, B slice STEP
+  accumulate C : f32 tile 32 x 32
+  epilogue relu
+  store C
+"""
+
+
+@pytest.mark.parametrize("right", MISSPELT)
+def test_every_misspelt_word_can_be_mended_by_an_editor(right: str, tmp_path: Path) -> None:
+    """`did you mean` comes with the edit that writes it."""
+    spec = tmp_path / "spec.tk"
+    good = SPELT.replace("slice STEP", "slice SLICE").replace("STEP = 32", "STEP = 32, SLICE = 32")
+    spec.write_text(good)
+    assert not [d for d in corpus.diagnosed(spec) if d.code.startswith("E")]
+    assert good.count(right) == (2 if right == "SLICE" else 1)
+    wrong = MISSPELT[right].join(good.rsplit(right, 1))
+    spec.write_text(wrong)
+    found = corpus.diagnosed(spec)
+    assert any("did you mean" in render_text([d]) or (d.fix and d.fix.text.startswith("write `")) for d in found)
+    assert apply_fixes(wrong, found, guesses=True) == good
+
+
+# A number of a GPU in a message: "gfx942 has 512", "a block on gfx942 has 65536", "1/8 of the rate on gfx942".
+OF_HARDWARE = re.compile(r"(?:gfx9\w+|MI\d+\w*) (?:has|cannot) |rate of \w+ on gfx")
+
+
+def test_what_is_said_of_hardware_names_its_source() -> None:
+    sources = {s for name in target_names() for s in load_target(name).sources.values()}
+    said = [d for spec in corpus.SPECS for d in corpus.diagnosed(spec)]
+    of_hardware = [d for d in said if OF_HARDWARE.search(" ".join((d.message, *d.notes)))]
+    assert {d.code for d in of_hardware} == {"E218", "E403", "E404", "E501", "W202", "W601"}
+    for d in of_hardware:
+        assert any(note.startswith("source of ") and note.split(": ", 1)[1] in sources for note in d.notes), d
+    assert not [d for d in said if "the hardware" in d.message]
 
 
 def test_the_documentation_is_made_from_the_pages() -> None:

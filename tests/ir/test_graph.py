@@ -55,7 +55,7 @@ def test_only_lds_crosses_waves_and_every_such_edge_has_a_barrier() -> None:
 def test_text_dot_and_json_say_the_same() -> None:
     made = planned()
     text = dataflow.to_text(made.graph)
-    assert text.startswith("graph gemm\n  op 0  waves waves 0..3  load A[k]\n")
+    assert text.startswith("graph gemm\n  op 0  waves 0..3  load A[k]\n")
     assert "  RAW lds A  0 -> 2  distance 0  barrier 0\n" in text
     found = dataflow.to_json(made.graph)
     assert json.loads(json.dumps(found)) == found

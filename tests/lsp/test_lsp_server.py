@@ -230,6 +230,15 @@ def test_a_fix_can_be_applied(editor: Editor) -> None:
     assert edited(text, list(everything[0].edit.changes[uri])) == SPEC
 
 
+def test_a_guess_is_offered_and_not_applied_with_the_rest(editor: Editor) -> None:
+    text = SPEC.replace("shared A, B", "shared A, b")
+    uri = editor.open("guess.tk", text)
+    (action,) = editor.actions(uri)
+    assert action.title == "Write `B`" and not action.is_preferred
+    assert action.edit and action.edit.changes
+    assert edited(text, list(action.edit.changes[uri])) == SPEC
+
+
 def test_formatting(editor: Editor) -> None:
     text = SPEC.replace("waves 2 x 2", "waves   2   x 2").replace("# both", "#both")
     uri = editor.open("formatting.tk", text)

@@ -12,6 +12,7 @@ linear block index: AMD documentation.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
@@ -64,8 +65,9 @@ def _parts(plan: Plan) -> Iterator[Diagnostic]:
                     f"give {k.name} a size")  # fmt: skip
         return
     if out.dtype is not DType.F32:
-        yield error(f"`{grid.name}` adds to {out.dtype.spelling} elements; the hardware adds f32", Label(out.span),
-                    f"make `{out.name}` f32")  # fmt: skip
+        dtype = out.dtype.spelling
+        yield error(f"`{grid.name}` would round `{out.name}` to {dtype} each time that a part of a sum is added",
+                    Label(out.span, "f32 holds the sum of the parts"), f"make `{out.name}` f32")  # fmt: skip
     for step in program.epilogue:
         if step.function != "scale":
             yield error(f"`{step.function}` would be applied to every block's part of a sum", Label(step.span),
@@ -88,7 +90,14 @@ def _parts(plan: Plan) -> Iterator[Diagnostic]:
 def _remap(program: Program) -> Iterator[Diagnostic]:
     calls = [RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap]
     for problem in problems(calls):
-        yield Diagnostic("E601", problem.message, Label(program.remap[problem.call].span), fix=Fix(problem.remedy))
+        span = program.remap[problem.call].span
+        edits: tuple[Edit, ...] = ()
+        if problem.suggestion:
+            word = re.search(rf"\b{re.escape(problem.parameter or calls[problem.call].name)}\b", span.text)
+            assert word is not None, "a name that is near a known one is written in the call"
+            at = Span(span.file, span.start + word.start(), span.start + word.end())
+            edits = (Edit(at, problem.suggestion),)
+        yield Diagnostic("E601", problem.message, Label(span), fix=Fix(problem.remedy, edits, certain=not edits))
 
 
 def grid(program: Program) -> tuple[int, int] | None:
@@ -141,7 +150,10 @@ def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
             f"the remap deals blocks to {n} XCDs, {target.product.name} has {target.product.xcds}",
             Label(xcd.span),
             (),
-            ("blocks are dispatched to XCDs round robin; with another number, neighbours share no L2",),
+            (
+                "blocks are dispatched to XCDs round robin; with another number, neighbours share no L2",
+                target.cited(f"product.{target.product.name}.xcds"),
+            ),
             Fix(f"write `xcd({target.product.xcds}, ...)`"),
         )
 

@@ -257,7 +257,10 @@ def _spills(plan: Plan, target: Target, found: RegisterEstimate) -> Iterator[Dia
         f"a wave needs at least {worst.least} registers, {per_simd} waves on a SIMD leave it {found.budget}",
         Label(span, f"{worst.accumulators} registers of sums"),
         (secondary,),
-        (f"{target.name} has {target.registers_per_lane} registers for each lane of a SIMD; the kernel would spill",),
+        (
+            f"{target.name} has {target.registers_per_lane} registers for each lane of a SIMD; the kernel would spill",
+            target.cited("registers.vector_per_lane"),
+        ),
         Fix(" or ".join(_changes(plan, target)) or "make the block smaller"),
     )
 

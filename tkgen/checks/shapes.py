@@ -81,6 +81,7 @@ def _direct(program: Program, target: Target) -> Iterator[Diagnostic]:
             (
                 f"its loads from global memory to LDS move {widest} bytes a lane; "
                 f"tiles are laid out in chunks of {DIRECT_BYTES}",
+                target.cited("lds.direct_load_bytes"),
             ),
             Fix("use `via registers`, which also keeps the load in flight, or build for gfx950"),
         )
@@ -178,11 +179,15 @@ def _slow_products(program: Program, target: Target) -> Iterator[Diagnostic]:
     if program.a.tensor.dtype is not DType.F32 or not target.mfma_shapes("f32"):
         return
     times = target.peak_tflops("bf16") / target.peak_tflops("f32")
+    fastest = max(target.mfma_shapes("f32"), key=lambda i: i.flops_per_cycle)
     yield Diagnostic(
         "W202",
         f"f32 operands multiply at 1/{times:.0f} of the rate of bf16 on {target.name}",
         Label(program.a.tensor.span, "f32"),
         (),
-        (f"peak {target.peak_tflops('f32'):.0f} against {target.peak_tflops('bf16'):.0f} TFLOP/s",),
+        (
+            f"peak {target.peak_tflops('f32'):.0f} against {target.peak_tflops('bf16'):.0f} TFLOP/s",
+            target.cited(f"mfma.{fastest.instruction}.cycles"),
+        ),
         Fix("use bf16 or f16 operands; sums are f32 in any case"),
     )

@@ -52,7 +52,7 @@ def _budget(program: Program, target: Target) -> Iterator[Diagnostic]:
         f"the tiles need {need} bytes of LDS, a block on {target.name} has {have}",
         Label(a.span, f"{a.buffers * a.lds_bytes} bytes for `{a.name}`"),
         () if a.span == b.span else (Label(b.span, f"{b.buffers * b.lds_bytes} bytes for `{b.name}`"),),
-        ("\n".join(parts),),
+        ("\n".join(parts), target.cited("lds.bytes_per_block")),
         Fix(" or ".join(_smaller(program, have)) or "make the block smaller"),
     )
 
@@ -63,15 +63,15 @@ def _smaller(program: Program, have: int) -> list[str]:
     rows, cols, step = program.block
     one = a.lds_bytes + b.lds_bytes
     found = []
-    buffers = have // one
-    if a.buffers == b.buffers and 0 < buffers < a.buffers:
-        found.append(f"use `buffers {buffers}`")
     smaller = step // 2
     while smaller >= BASE_TILE and smaller % BASE_TILE == 0:
         if (a.buffers * a.lds_bytes + b.buffers * b.lds_bytes) * smaller // step <= have:
             found.append(f"make the K-step smaller: `block {rows} x {cols} step {smaller}`")
             break
         smaller //= 2
+    buffers = have // one
+    if a.buffers == b.buffers and 0 < buffers < a.buffers:  # last: it gives up the depth that was asked for
+        found.append(f"use `buffers {buffers}`")
     return found
 
 

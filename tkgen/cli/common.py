@@ -205,6 +205,19 @@ def load_spec(path: Path, define: Sequence[str] | None, target: str | None, root
     return load(path, defines(define), target, roots or ())
 
 
+def findings(
+    path: Path, define: Sequence[str] | None, target: str | None, roots: Sequence[Path] | None
+) -> list[Diagnostic]:
+    """Everything there is to say about a spec, whether it can be loaded or not."""
+    from tkgen.diagnostics import SpecError
+
+    with reported():
+        try:
+            return list(load_spec(path, define, target, roots).diagnostics)
+        except SpecError as error:
+            return error.diagnostics
+
+
 def need_emulator() -> None:
     """Make sure that the emulator can run here."""
     from tkgen.emulate import EmulateError, native

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,8 +22,8 @@ from tkgen.cli.common import (
     Specs,
     Target,
     complain,
-    defines,
     fail,
+    findings,
     load_spec,
     reported,
     say,
@@ -33,6 +33,8 @@ from tkgen.cli.common import (
 
 if TYPE_CHECKING:
     from tkgen.diagnostics import Diagnostic
+
+PASSES = 10  # of `check --fix` over a file
 
 commands = typer.Typer()
 
@@ -56,48 +58,41 @@ def check(
     roots: Roots = None,
 ) -> None:
     """Prove specs correct without compiling them; say what is wrong and how to mend it."""
-    from tkgen.api import load
     from tkgen.checks.words import count_text
-    from tkgen.diagnostics import Severity, SpecError
-    from tkgen.diagnostics.fixes import apply_fixes
-    from tkgen.toolchain.files import write_atomic
+    from tkgen.diagnostics import Severity
 
     found: list[Diagnostic] = []
     files = spec_files(specs)
     for path in files:
-        try:
-            with _reported_usage():
-                mine = list(load(path, defines(define), target, roots or ()).diagnostics)
-        except SpecError as error:
-            mine = error.diagnostics
-        if fix and any(d.fix and d.fix.edits for d in mine):
-            text = path.read_text(encoding="utf-8")
-            mended = apply_fixes(text, mine)
-            if mended != text:
-                write_atomic(path, mended)
-                complain(f"{path}: fixed; run `tkgen check` again")
+        mine = findings(path, define, target, roots)
+        for _ in range(PASSES if fix else 0):  # one fix may bring up another
+            if not _fixed(path, mine):
+                break
+            mine = findings(path, define, target, roots)
         found += mine
     how = Format.JSON if as_json else how
     show_diagnostics(found, how)
     errors = sum(d.severity is Severity.ERROR for d in found)
     if how is Format.TEXT:
         counts = count_text(errors, "error"), count_text(len(found) - errors, "warning")
-        say(f"{count_text(len(files), 'spec')} checked: {', '.join(counts)}")
+        say(f"{count_text(len(files), 'spec')} checked: {', '.join(counts)}{' left' if fix else ''}")
     raise typer.Exit(WRONG if errors else OK)
 
 
-@contextmanager
-def _reported_usage() -> Iterator[None]:
-    """As `reported`, but SpecError passes."""
-    from tkgen.diagnostics import SpecError
+def _fixed(path: Path, found: Sequence[Diagnostic]) -> bool:
+    """Make the certain fixes of `found` in a file; whether that changed it."""
+    from tkgen.diagnostics.fixes import apply_fixes
+    from tkgen.toolchain.files import write_atomic
 
-    try:
-        yield
-    except SpecError:
-        raise
-    except Exception:
-        with reported():
-            raise
+    if not any(d.fix and d.fix.edits and d.fix.certain for d in found):
+        return False
+    text = path.read_text(encoding="utf-8")
+    mended = apply_fixes(text, found)
+    if mended == text:
+        return False
+    write_atomic(path, mended)
+    complain(f"{path}: fixed")
+    return True
 
 
 @commands.command()

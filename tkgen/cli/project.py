@@ -18,6 +18,7 @@ from tkgen.cli.common import (
     Json,
     Out,
     fail,
+    findings,
     load_spec,
     reported,
     say,
@@ -26,7 +27,7 @@ from tkgen.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from tkgen.diagnostics import Diagnostic
+    pass
 
 commands = typer.Typer()
 
@@ -145,23 +146,13 @@ def new(
             fail(str(error), USAGE)
     with reported():
         write_atomic(destination, text)
-    found = _diagnostics(destination)
+    found = findings(destination, None, None, None)
     if as_json:
         say(json.dumps({"written": str(destination), "diagnostics": [to_json(d) for d in found]}, indent=2))
     else:
         show_diagnostics(found)
         wrong = any(d.severity is Severity.ERROR for d in found)
         say(f"wrote {destination}; next: {'mend it, and ' if wrong else ''}tkgen watch {destination}")
-
-
-def _diagnostics(path: Path) -> list[Diagnostic]:
-    """What is to be said about a spec, whether it can be loaded or not."""
-    from tkgen.diagnostics import SpecError
-
-    try:
-        return list(load_spec(path, None, None, None).diagnostics)
-    except SpecError as error:
-        return error.diagnostics
 
 
 @commands.command()

@@ -17,14 +17,14 @@ def edited(text: str, edits: Sequence[Edit]) -> str:
     return "".join([*pieces, text[position:]])
 
 
-def apply_fixes(file_text: str, diagnostics: Iterable[Diagnostic]) -> str:
-    """The text of a file with all fixes made that lie in it entirely.
+def apply_fixes(file_text: str, diagnostics: Iterable[Diagnostic], guesses: bool = False) -> str:
+    """The text of a file with all certain fixes made that lie in it entirely; `guesses`: the others, too.
 
     A fix is made whole or not at all: one that overlaps an earlier one, or reaches into another file, is left out.
     """
     chosen: list[Edit] = []
     for diagnostic in diagnostics:
-        edits = diagnostic.fix.edits if diagnostic.fix else ()
+        edits = diagnostic.fix.edits if diagnostic.fix and (diagnostic.fix.certain or guesses) else ()
         if all(e.span.file.text == file_text for e in edits) and not any(
             _overlap(e, other) for e in edits for other in chosen
         ):

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from tkgen import __version__
 from tkgen.diagnostics.explain import UnknownCode, page
-from tkgen.diagnostics.model import Diagnostic, Edit, Label
+from tkgen.diagnostics.model import Diagnostic, Edit, Fix, Label
 from tkgen.diagnostics.text import escape
 from tkgen.source import Span
 
@@ -31,12 +31,16 @@ def to_json(diagnostic: Diagnostic) -> Json:
         "primary": _label(diagnostic.primary) if diagnostic.primary else None,
         "secondary": [_label(label) for label in diagnostic.secondary],
         "notes": list(diagnostic.notes),
-        "fix": {"text": fix.text, "edits": [_edit(edit) for edit in fix.edits]} if fix else None,
+        "fix": _fix(fix) if fix else None,
     }
 
 
 def _label(label: Label) -> Json:
     return {**_place(label.span), "text": label.text}
+
+
+def _fix(fix: Fix) -> Json:
+    return {"text": fix.text, "edits": [_edit(edit) for edit in fix.edits], "certain": fix.certain}
 
 
 def _edit(edit: Edit) -> Json:

@@ -34,10 +34,15 @@ class Edit:
 
 @dataclass(frozen=True)
 class Fix:
-    """A remedy in one sentence; `edits` are given only where applying them is certainly right."""
+    """A remedy in one sentence, and the edits that make it.
+
+    Edits that are not `certain` are a guess, such as the nearest known word: an editor offers them, and nothing makes
+    them unasked.
+    """
 
     text: str
     edits: tuple[Edit, ...] = ()
+    certain: bool = True
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -34,5 +33,5 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """`; did you mean ...?` where a known name is close, else empty."""
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    close = nearest(name, known)
+    return f"; did you mean `{close}`?" if close else ""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from tkgen.ir.ops import LDS_WRITES, Action, Op
-from tkgen.ir.types import Program
+from tkgen.ir.types import Program, role_text
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,7 @@ def to_text(graph: nx.MultiDiGraph) -> str:
     lines = [f"graph {graph.graph['name']}"]
     for _, data in sorted(graph.nodes(data=True)):
         node: Node = data["node"]
-        waves = f"{node.waves[0]}..{node.waves[-1]}" if len(node.waves) > 1 else str(node.waves[0])
-        lines.append(f"  op {node.position}  {node.role} waves {waves}  {node.op}")
+        lines.append(f"  op {node.position}  {role_text(node.role, node.waves)}  {node.op}")
     for source, target, data in sorted(
         graph.edges(data=True), key=lambda e: (e[0], e[1], e[2]["dependency"].kind, e[2]["dependency"].distance)
     ):

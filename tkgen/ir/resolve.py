@@ -14,10 +14,11 @@ from math import gcd
 from typing import TypeVar
 
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label, SpecError
-from tkgen.diagnostics.suggest import suggestion
+from tkgen.diagnostics.suggest import nearest, suggestion
 from tkgen.ir.limits import LARGEST_INT
 from tkgen.ir.tuned import tune_clauses
 from tkgen.ir.types import (
+    ALL_WAVES,
     BASE_TILE,
     DTYPE_NAMES,
     Accumulator,
@@ -93,8 +94,14 @@ class _Resolver:
         secondary: tuple[Label, ...] = (),
         notes: tuple[str, ...] = (),
         fix: str | Fix | None = None,
+        known: Iterable[str] = (),
     ) -> _Stop:
+        """Keep an error. `known`: names that may stand in the place of `span`, of which the nearest is offered."""
         remedy = Fix(fix) if isinstance(fix, str) else fix
+        close = nearest(span.text, known)
+        if close is not None:
+            message, notes = f"{message}; did you mean `{close}`?", (*notes, *([remedy.text] if remedy else []))
+            remedy = Fix(f"write `{close}`", (Edit(span, close),), certain=False)
         self.errors.append(Diagnostic(code, message, Label(span, label), secondary, notes, remedy))
         return _Stop()
 
@@ -143,10 +150,11 @@ class _Resolver:
                 if name not in self.values:
                     raise self.error(
                         "E200",
-                        f"`{name}` is not a dimension or parameter{suggestion(name, self.values)}",
+                        f"`{name}` is not a dimension or parameter",
                         expr.span,
                         "not declared",
                         fix=f"declare it: `param {name} = ...`",
+                        known=self.values,
                     )
                 size = self.values[name]
                 if size is None:
@@ -172,9 +180,10 @@ class _Resolver:
                 if name.id not in functions or len(values) != 2 or (name.id == "ceil_div" and values[1] == 0):
                     raise self.error(
                         "E200",
-                        f"`{name.id}` with {len(values)} arguments is no size function{suggestion(name.id, functions)}",
-                        expr.span,
+                        f"`{name.id}` with {len(values)} arguments is no size function",
+                        expr.span if name.id in functions else name.span,
                         fix="use min(a, b), max(a, b) or ceil_div(a, b)",
+                        known=() if name.id in functions else functions,
                     )
                 return functions[name.id](values[0], values[1])
         raise AssertionError(expr)
@@ -235,9 +244,10 @@ class _Resolver:
             known = ", ".join(d.spelling for d in DType)
             raise self.error(
                 "E204",
-                f"unknown data type `{name.id}`{suggestion(name.id, DTYPE_NAMES)}",
+                f"unknown data type `{name.id}`",
                 name.span,
                 fix=f"the types are {known}",
+                known=DTYPE_NAMES,
             )
         return DTYPE_NAMES[name.id]
 
@@ -329,7 +339,8 @@ class _Resolver:
                     f"`{shown}` is not a declared dimension",
                     extent.span,
                     "tensors are shaped by names, so that tkgen knows which extents are the same",
-                    fix=f"name it: `dims X = {shown}`" + suggestion(shown, self.dims),
+                    fix=f"name it: `dims X = {shown}`",
+                    known=self.dims,
                 )
             dims.append(self.dims[extent.id])
         if len(dims) > 2:
@@ -358,10 +369,11 @@ class _Resolver:
         if name.id not in self.tensors:
             raise self.error(
                 "E200",
-                f"{what} names `{name.id}`, which is not a global tensor{suggestion(name.id, self.tensors)}",
+                f"{what} names `{name.id}`, which is not a global tensor",
                 name.span,
                 "not declared",
                 fix=f"declare it: `global {name.id} : bf16[...]`",
+                known=self.tensors,
             )
         return self.tensors[name.id]
 
@@ -477,7 +489,7 @@ class _Resolver:
             grid = (rows, self.positive(waves.cols, "wave columns")) if waves.cols else self.split(rows, block, tile)
             count = grid[0] * grid[1]
             self.wave_limit(count, waves.span)
-            return (Role("waves", 0, count - 1, grid, (), count, True, None, waves.span),)
+            return (Role(ALL_WAVES, 0, count - 1, grid, (), count, True, None, waves.span),)
         for waves in self.all(ast.Waves, everything):
             self.error(
                 "E214",
@@ -644,8 +656,8 @@ class _Resolver:
                 if shared.via.id not in [v.value for v in Via]:
                     raise self.error(
                         "E213",
-                        f"`via {shared.via.id}` is no way into LDS{suggestion(shared.via.id, [v.value for v in Via])}",
-                        shared.via.span, fix="use `via collective`, `via registers` or `via direct`",
+                        f"`via {shared.via.id}` is no way into LDS", shared.via.span,
+                        fix="use `via collective`, `via registers` or `via direct`", known=[v.value for v in Via],
                     )  # fmt: skip
                 via = Via(shared.via.id)
             buffers = self.positive(shared.buffers, "buffers") if shared.buffers else 1
@@ -734,10 +746,17 @@ class _Resolver:
             a, b = (self.tensor_named(n, "the product") for n in at.product)
             return a, b
         names = list(dict.fromkeys(n.id for s in self.all(ast.Shared, everything) for n in s.names))
-        if len(names) != 2:
+        if len(names) < 2:
+            raise self.error(
+                "E205", f"only `{names[0]}` goes through LDS" if names else "no tensor goes through LDS", at.span,
+                "a product of two tensors",
+                notes=("both factors are shared tiles: no factor goes from global memory to registers without LDS",),
+                fix="name both in `shared`, such as `shared A, B buffers 2`",
+            )  # fmt: skip
+        if len(names) > 2:
             raise self.error(
                 "E205", f"the product is not clear: `shared` names {len(names)} tensors", at.span,
-                fix=f"write it out: `accumulate {at.name.id} = A * B : f32 ...` with one `shared` line for both",
+                fix=f"write it out: `accumulate {at.name.id} = A * B : f32 ...`",
             )  # fmt: skip
         first, second = (self.tensors[n] for n in names)
         return (first, second) if output.dims[0] in first.dims else (second, first)
@@ -881,11 +900,13 @@ class _Resolver:
         steps = []
         for call in [c for e in self.all(ast.Epilogue, everything) for c in e.calls]:
             if call.name.id not in EPILOGUES:
-                raise self.error(
-                    "E211", f"unknown epilogue step `{call.name.id}`{suggestion(call.name.id, EPILOGUES)}",
-                    call.name.span, fix=f"the steps are {', '.join(EPILOGUES)}",
+                self.error(
+                    "E211", f"unknown epilogue step `{call.name.id}`", call.name.span,
+                    fix=f"the steps are {', '.join(EPILOGUES)}", known=EPILOGUES,
                 )  # fmt: skip
-            steps.append(self.epilogue_step(call, output))
+                continue
+            with suppress(_Stop):  # what is wrong with the other steps is said, too
+                steps.append(self.epilogue_step(call, output))
         return tuple(steps)
 
     def epilogue_step(self, call: ast.Call, output: Tensor) -> EpilogueStep:
@@ -942,8 +963,8 @@ class _Resolver:
         call = found[0].call
         if call.name.id not in GRIDS:
             raise self.error(
-                "E212", f"unknown grid `{call.name.id}`{suggestion(call.name.id, GRIDS)}", call.name.span,
-                fix=f"the grids are {', '.join(GRIDS)}",
+                "E212", f"unknown grid `{call.name.id}`", call.name.span,
+                fix=f"the grids are {', '.join(GRIDS)}", known=GRIDS,
             )  # fmt: skip
         values = [*call.args, *(v for n, v in call.keywords)]
         wanted = 0 if call.name.id == "linear" else 1
@@ -974,8 +995,8 @@ class _Resolver:
         for tail in self.all(ast.Tail, everything):
             if tail.mode.id not in TAILS:
                 raise self.error(
-                    "E212", f"unknown tail `{tail.mode.id}`{suggestion(tail.mode.id, TAILS)}", tail.mode.span,
-                    fix="`tail masked` or `tail clamped`",
+                    "E212", f"unknown tail `{tail.mode.id}`", tail.mode.span,
+                    fix="`tail masked` or `tail clamped`", known=TAILS,
                 )  # fmt: skip
             return tail.mode.id
         return None
@@ -996,8 +1017,8 @@ class _Resolver:
         for name in names:
             if name.id not in ALLOWANCES:
                 self.error(
-                    "E200", f"nothing called `{name.id}` can be allowed{suggestion(name.id, ALLOWANCES)}", name.span,
-                    fix=f"one of {', '.join(ALLOWANCES)}",
+                    "E200", f"nothing called `{name.id}` can be allowed", name.span,
+                    fix=f"one of {', '.join(ALLOWANCES)}", known=ALLOWANCES,
                 )  # fmt: skip
         return frozenset(n.id for n in names)
 

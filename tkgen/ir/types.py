@@ -5,6 +5,7 @@ Layout facts (16x16 base tiles, row and column register layouts) are those of Th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -152,6 +153,15 @@ class Operand:
     def registers_per_tile(self) -> int:
         """VGPRs per lane of one register tile."""
         return self.fragment_extent * self.slice * self.tensor.dtype.bytes // (WAVE_LANES * 4)
+
+
+ALL_WAVES = "waves"  # the role of a kernel that declares none
+
+
+def role_text(role: str, waves: Sequence[int]) -> str:
+    """A role with its waves: `producers waves 0..3`; `waves 0..7` where it is the only one."""
+    numbers = f"waves {waves[0]}..{waves[-1]}" if len(waves) > 1 else f"wave {waves[0]}"
+    return numbers if role == ALL_WAVES else f"{role} {numbers}"
 
 
 @dataclass(frozen=True)

@@ -42,5 +42,5 @@ def replacement(file: SourceFile, text: str) -> list[Edit]:
 
 
 def fixes(diagnostics: Iterable[Diagnostic]) -> list[tuple[Diagnostic, Fix]]:
-    """The diagnostics whose fix can be applied, and the fix."""
+    """The diagnostics whose fix can be applied, certain or a guess, and the fix."""
     return [(d, d.fix) for d in diagnostics if d.fix is not None and d.fix.edits]

@@ -302,7 +302,7 @@ async def _code_actions(ls: TkServer, params: lsp.CodeActionParams) -> list[lsp.
                     title=fix.text[:1].upper() + fix.text[1:],
                     kind=lsp.CodeActionKind.QuickFix,
                     diagnostics=[shown],
-                    is_preferred=True,
+                    is_preferred=fix.certain,
                     edit=places.workspace_edit(fix.edits),
                 )
             )

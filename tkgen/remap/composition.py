@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType
 
+from tkgen.diagnostics.suggest import nearest
 from tkgen.remap import cpp, model
 from tkgen.remap.cpp import check_name
 from tkgen.remap.expr import Const, Expr, Program, Ref
@@ -186,7 +186,7 @@ def problems(calls: Sequence[RemapCall]) -> list[RemapError]:
     for i, call in enumerate(calls):
         spec = REMAPS.get(call.name)
         if spec is None:
-            near = _near(call.name, REMAPS)
+            near = nearest(call.name, REMAPS)
             remedy = f"the remaps are {_listed(REMAPS)}"
             found.append(RemapError(f"there is no remap `{call.name}`", i, remedy, suggestion=near))
             continue
@@ -221,7 +221,7 @@ def _argument_problems(i: int, call: RemapCall, spec: RemapSpec) -> list[RemapEr
         if name not in names:
             remedy = f"it takes {_listed(names)}" if names else "it takes none"
             message = f"`{spec.name}` has no parameter `{name}`"
-            found.append(RemapError(message, i, remedy, parameter=name, suggestion=_near(name, names)))
+            found.append(RemapError(message, i, remedy, parameter=name, suggestion=nearest(name, names)))
         elif name in by_position:
             found.append(RemapError(f"`{name}` of `{spec.name}` is given twice", i, "keep one of them", parameter=name))
     given = {**by_position, **call.args}
@@ -243,11 +243,6 @@ def _value_problem(parameter: Parameter, given: Mapping[str, int]) -> str | None
     if not parameter.minimum <= value <= parameter.maximum:
         return f"is {value}, it must be from {parameter.minimum} to {parameter.maximum}"
     return None
-
-
-def _near(name: str, names: Collection[str]) -> str | None:
-    """The one of `names` that `name` was probably meant to be."""
-    return next(iter(difflib.get_close_matches(name, names, n=1)), None)
 
 
 def _listed(names: Collection[str]) -> str:

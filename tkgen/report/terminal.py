@@ -18,6 +18,7 @@ from tkgen.api import Spec
 from tkgen.build import Build
 from tkgen.checks.words import count_text
 from tkgen.diagnostics.text import escape
+from tkgen.ir.types import role_text
 from tkgen.report.facts import Facts, facts
 from tkgen.report.figures import Figure, MixEntry
 from tkgen.report.lanes import NEXT, Lane, LaneOp, Pipeline
@@ -172,8 +173,7 @@ def _pipeline(pipe: Pipeline, schedule: str, plain: bool) -> ConsoleRenderable:
 
 def _lane_name(lane: Lane) -> str:
     phase = f" phase {lane.phase}" if lane.phase else ""
-    role = "" if lane.role == "waves" else f"{lane.role} "
-    return f"{role}waves {spread(lane.waves)}{phase}"
+    return f"{role_text(lane.role, lane.waves)}{phase}"
 
 
 def _epoch(lane: Lane, epoch: int) -> Text:
@@ -222,7 +222,7 @@ def _registers(found: Pressure, plain: bool) -> ConsoleRenderable:
     parts: list[ConsoleRenderable] = [shown(head), shown(found.note, "dim")]
     for role in found.roles:
         needs = needs_text(role, found.measured)
-        parts.append(shown(f"{role.role} waves {spread(role.waves)}: at most {role.peak} in tiles, {needs}"))
+        parts.append(shown(f"{role_text(role.role, role.waves)}: at most {role.peak} in tiles, {needs}"))
         table = plain_table(plain, "operation", ">VGPRs", "", "")
         for point in role.points:
             style = OP_STYLES.get(point.action, "")

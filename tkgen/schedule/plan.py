@@ -12,7 +12,7 @@ import networkx as nx
 
 from tkgen.ir import graph as dataflow
 from tkgen.ir.ops import Action, Body, Op, Placed, WaveProgram
-from tkgen.ir.types import Program
+from tkgen.ir.types import Program, role_text
 from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
 from tkgen.schedule.epochs import Conflict, Purposes, conflicts, passes_to_prove, purposes
@@ -99,7 +99,7 @@ class Plan:
                  f"barriers per step {self.barriers_per_step}"]  # fmt: skip
         for wave in self.waves:
             phase = f"  phase {wave.phase}" if wave.phase else ""
-            lines.append(f"{wave.role} waves {wave.waves[0]}..{wave.waves[-1]}{phase}")
+            lines.append(f"{role_text(wave.role, wave.waves)}{phase}")
             for segment in SEGMENTS:
                 lines.append(f"  {segment}")
                 lines += [f"    {placed}" for placed in getattr(wave, segment)]

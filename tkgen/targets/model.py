@@ -154,6 +154,10 @@ class Target:
         """Waves of the largest block."""
         return self.max_threads_per_block // self.wave_size
 
+    def cited(self, key: str) -> str:
+        """Where a number of this target's file is from, as a note: `cited("lds.banks")`."""
+        return f"source of {key} in targets/{self.name}.toml: {self.sources[key]}"
+
     def product_named(self, name: str) -> Product:
         """The device called `name`, in any case; UnknownTargetError names those there are."""
         for product in self.products:
