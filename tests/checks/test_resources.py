@@ -48,6 +48,16 @@ def test_spills_can_be_allowed(tmp_path: Path) -> None:
     assert build.resources.vgpr_spills and not build.diagnostics
 
 
+def test_scalar_registers_in_lanes_are_no_memory_traffic(tmp_path: Path) -> None:
+    build = built(page("W402").fails[0], tmp_path).check()
+    assert build.resources.sgpr_spills and not build.resources.vgpr_spills and not build.resources.scratch_bytes
+    assert [d.code for d in build.diagnostics] == ["W402"]
+    assert not built(page("W402").passes[0], tmp_path).diagnostics
+    allowed = tmp_path / "example.tk"
+    allowed.write_text(page("W402").fails[0].text.replace("allow slow_reads", "allow spills, slow_reads"))
+    assert not tkgen.api.load(allowed).build().diagnostics
+
+
 def test_less_occupancy_than_asked_for_is_an_error() -> None:
     build = tkgen.api.load(SPECS / "eight_wave.tk").build()
     program = build.spec.program

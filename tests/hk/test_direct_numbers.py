@@ -37,6 +37,14 @@ def test_buffers(small: Small, buffers: int) -> None:
     assert right(small(buffers=buffers, k=384), orders=4)
 
 
+def test_rings_of_three_and_two_buffers(small: Small) -> None:
+    """The address of a ring of three, which clang 22 counts in vector registers here, reaches M0 all the same."""
+    spec = small(m=128, a="M, K", b="K, N", k=384, dtype="f16", tile="32 x 16")
+    text = spec.path.read_text()
+    spec.path.write_text(text.replace("shared A, B buffers 2", "shared A buffers 3 via direct\n  shared B buffers 2"))
+    assert right(api.load(spec.path))
+
+
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_few_steps(small: Small, steps: int) -> None:
     """Fewer K-steps than buffers: prologue and epilogue are all there is."""

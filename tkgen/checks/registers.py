@@ -303,19 +303,14 @@ def _waste(plan: Plan, found: RegisterEstimate) -> Iterator[Diagnostic]:
 
 
 def check_resources(plan: Plan, target: Target, resources: Resources) -> list[Diagnostic]:
-    """The real figures of a compiled kernel: spills and scratch (E405), less occupancy than asked for (E404)."""
+    """The real figures of a compiled kernel: spills to memory (E405) and to lanes (W402), too low occupancy (E404)."""
     program = plan.program
     found: list[Diagnostic] = []
+    spilled_scalars = count_text(resources.sgpr_spills, "spilled scalar register") if resources.sgpr_spills else ""
     if not resources.clean and "spills" not in program.allow:
         predicted = estimate(plan, target)
-        parts = [
-            count_text(n, what)
-            for n, what in (
-                (resources.vgpr_spills, "spilled vector register"),
-                (resources.sgpr_spills, "spilled scalar register"),
-            )
-            if n
-        ]
+        parts = [count_text(resources.vgpr_spills, "spilled vector register")] if resources.vgpr_spills else []
+        parts += [spilled_scalars] if spilled_scalars else []
         if resources.scratch_bytes:
             parts.append(f"{count_text(resources.scratch_bytes, 'byte')} of scratch per lane")
         found.append(
@@ -326,6 +321,17 @@ def check_resources(plan: Plan, target: Target, resources: Resources) -> list[Di
                 (),
                 (f"{waves_per_simd(program)} waves on a SIMD leave {predicted.budget} registers",),
                 Fix(" or ".join(_changes(plan, target)) or "make the slice or the block smaller, or `allow spills`"),
+            )
+        )
+    elif spilled_scalars and "spills" not in program.allow:
+        found.append(
+            Diagnostic(
+                "W402",
+                f"the compiled kernel keeps {spilled_scalars.replace('spilled ', '')} in lanes of a vector register",
+                Label(program.spans["kernel"], f"{resources.sgpr} scalar registers in use"),
+                (),
+                ("each use of one costs a `v_readlane_b32` more; memory is not touched",),
+                Fix("unroll less or use fewer LDS buffers, or `allow spills` where it does not matter"),
             )
         )
     real = target.waves_per_simd(resources.vgpr, resources.agpr)

@@ -443,7 +443,7 @@ class _Lowering:
         coordinate = (step, tile) if operand.contraction_first else (tile, step)
         args: dict[str, object] = {
             "group": role.group,
-            "shared": self.slot(operand, placed),
+            "shared": self.slot(operand, placed, scalar=self.dialect.direct),
             "tensor": f"g.{cpp_name(operand.name)}",
             "row": coordinate[0],
             "col": coordinate[1],
@@ -561,8 +561,13 @@ class _Lowering:
         name = "k" if step.base == "k" else self.steps
         return name if not step.offset else f"{name} {'+' if step.offset > 0 else '-'} {abs(step.offset)}"
 
-    def slot(self, operand: Operand, placed: Placed) -> str:
-        """The LDS buffer that holds the tile of a step: `A_s`, or `A_s[...]` where there are several."""
+    def slot(self, operand: Operand, placed: Placed, scalar: bool = False) -> str:
+        """The LDS buffer that holds the tile of a step: `A_s`, or `A_s[...]` where there are several.
+
+        `scalar`: its address must lie in a scalar register, as that of a direct load does. clang 22 takes some indices
+        that count round a ring of 3 to vector registers, though they are uniform; a power of two is a mask, which it
+        leaves alone.
+        """
         variable, n = self.shared(operand), operand.buffers
         shift = placed.op.slot_shift
         if n == 1:
@@ -574,7 +579,8 @@ class _Lowering:
             return f"{variable}[{(self.program.steps + step.offset + shift) % n}]"
         moved = Step(step.base, step.offset + shift)
         inner = self.step(moved)
-        return f"{variable}[{inner if inner.isidentifier() else f'({inner})'} % {n}]"
+        index = f"{inner if inner.isidentifier() else f'({inner})'} % {n}"
+        return f"{variable}[{f'__builtin_amdgcn_readfirstlane({index})' if scalar and n & n - 1 else index}]"
 
     def register_slot(self, step: Step, slice_: int) -> int:
         """The register buffer of a slice: static, because the loop's unrolling is a multiple of the period."""

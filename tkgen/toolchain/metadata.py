@@ -46,8 +46,11 @@ class Resources:
 
     @property
     def clean(self) -> bool:
-        """True where nothing is kept in memory for want of registers: no spill, no scratch, no dynamic stack."""
-        return not (self.vgpr_spills or self.sgpr_spills or self.scratch_bytes or self.dynamic_stack)
+        """True where nothing is kept in memory for want of registers: no spill, no scratch, no dynamic stack.
+
+        Scalar registers are spilled to lanes of vector registers while there are any; then there is no scratch.
+        """
+        return not (self.vgpr_spills or self.scratch_bytes or self.dynamic_stack)
 
 
 def read_resources(hsaco: bytes) -> dict[str, Resources]:
