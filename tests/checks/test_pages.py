@@ -12,8 +12,6 @@ from tkgen.diagnostics.render import render_text
 
 OF_BUILDS = ("E405", "W402")  # test_resources.py
 OWN = [code for code in codes() if code[1] not in "17" and code not in OF_BUILDS]  # E7xx: tests/sanitize
-    code for code in codes() if code[1] not in "17" and code not in ("E405", "W402")
-]  # E7xx: tests/sanitize; those of a build: test_resources.py
 
 
 def found(example: Example, folder: Path) -> tuple[set[str], str]:
