@@ -29,6 +29,7 @@ from math import isqrt, sqrt
 
 import torch
 
+from tkgen.calls import read_names
 from tkgen.ir.types import DType, EpilogueStep, Program
 
 TORCH = {DType.BF16: torch.bfloat16, DType.F16: torch.float16, DType.F32: torch.float32}
@@ -99,11 +100,6 @@ def random_inputs(
         else:
             tensors[tensor.name] = normal(shape, dtype)
     return tensors
-
-
-def read_names(program: Program) -> set[str]:
-    """The tensors whose elements the kernel reads."""
-    return {program.a.name, program.b.name} | {s.tensor.name for s in program.epilogue if s.tensor}
 
 
 def exact_grid(dtype: torch.dtype, k: int) -> tuple[int, float]:

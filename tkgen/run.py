@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tkgen.emulate import Buffer, Outcome, Scalar, Struct, launch
+from tkgen.calls import grid as grid
+from tkgen.calls import packed
+from tkgen.emulate import Buffer, Outcome, Struct, launch
 from tkgen.emulate import Interleaving as Interleaving
 from tkgen.emulate import interleavings as interleavings
 from tkgen.ir.limits import requirements
-from tkgen.ir.types import Program, Tensor
-from tkgen.numerics import TORCH, Comparison, Inputs, compare, random_inputs, read_names, reference
+from tkgen.ir.types import Program
+from tkgen.numerics import TORCH, Comparison, Inputs, compare, random_inputs, reference
 
 if TYPE_CHECKING:
     from tkgen.build import Build
@@ -73,29 +75,8 @@ def scalar_values(program: Program, given: Mapping[str, float] | None = None) ->
 def arguments(
     program: Program, tensors: Mapping[str, torch.Tensor], extents: Mapping[str, int], scalars: Mapping[str, float]
 ) -> Struct:
-    """The kernel's one argument, laid out as the generated `globals` is."""
-    members: list[Buffer | Scalar] = []
-    for tensor in _arguments(program):
-        members.append(Buffer(tensors[tensor.name], name=tensor.name))
-        members += [Scalar("u64", extents[d.name]) for d in tensor.dims if d.size is None]
-    members += [Scalar("f32", scalars[s.name]) for s in program.scalars]
-    members.append(Scalar("u64", 0))  # the stream
-    return Struct(members)
-
-
-def _arguments(program: Program) -> list[Tensor]:
-    wanted = read_names(program) | {program.accumulator.tensor.name}
-    return [t for t in program.tensors if t.name in wanted]
-
-
-def grid(program: Program, extents: Mapping[str, int]) -> tuple[int, int, int]:
-    """Blocks to launch."""
-    if program.grid.name in ("persistent", "stream_k"):
-        return program.grid.count, 1, 1
-    rows, cols = (
-        -(-extents[d.name] // size) for d, size in zip((program.m, program.n), program.block[:2], strict=True)
-    )
-    return rows * cols * (program.grid.count if program.grid.name == "split_k" else 1), 1, 1
+    """The kernel's one argument, over tensors by name."""
+    return packed(program, {name: Buffer(tensor, name=name) for name, tensor in tensors.items()}, extents, scalars)
 
 
 def check_sizes(program: Program, unroll: int, tail_iterations: int, extents: Mapping[str, int]) -> None:

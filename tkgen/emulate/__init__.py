@@ -7,7 +7,7 @@ The instruction set is that of gfx90a, gfx942 and gfx950. `code_object` reads th
 `launch` sets up memory and registers and calls the interpreter in `core/`; `findings` is what comes back.
 """
 
-from tkgen.emulate.arguments import Arg, Buffer, Bytes, Scalar, Struct
+from tkgen.emulate.arguments import Arg, Buffer, Bytes, Hollow, Scalar, Struct
 from tkgen.emulate.code_object import CodeObject, Kernel, load
 from tkgen.emulate.errors import EmulateError
 from tkgen.emulate.findings import Access, Finding, Kind, Space
@@ -23,6 +23,7 @@ __all__ = [
     "CodeObject",
     "EmulateError",
     "Finding",
+    "Hollow",
     "Interleaving",
     "Kernel",
     "Kind",

@@ -33,9 +33,18 @@ _SCALARS: Final = {
 }
 
 
+@dataclass(frozen=True)
+class Hollow:
+    """`size` bytes with addresses and no contents: they take no memory, and what is loaded from them is unknown."""
+
+    size: int
+
+
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """Memory on the device: a numpy array or torch tensor, contiguous, on the CPU; the kernel writes into it.
+
+    With `Hollow` data the launch is without data: see `launch`.
 
     `writable=False` makes a store into it a finding. `name` appears in findings.
     """
@@ -47,6 +56,8 @@ class Buffer:
     def bytes(self) -> npt.NDArray[np.uint8]:
         """The same memory as bytes."""
         data = self.data
+        if isinstance(data, Hollow):
+            return np.broadcast_to(np.zeros(1, np.uint8), (data.size,))
         if not isinstance(data, np.ndarray):
             data = _from_torch(data)
         if not data.flags.c_contiguous:

@@ -29,6 +29,7 @@ class Kind(Enum):
     DEADLOCK = "deadlock"
     WATCH_LIMIT = "watch-limit"
     LANE_RACE = "lane-race"
+    DATA_DEPENDENT = "data-dependent"
     BLOCK_RACE = "block-race"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tkgen.emulate import native
-from tkgen.emulate.arguments import Arg, Buffer, Geometry, Layout, buffers, kernarg
+from tkgen.emulate.arguments import Arg, Buffer, Geometry, Hollow, Layout, buffers, kernarg
 from tkgen.emulate.code_object import LOAD_BASE, CodeObject, Kernel
 from tkgen.emulate.decode import TARGETS
 from tkgen.emulate.errors import EmulateError
@@ -41,6 +41,11 @@ class Region:
     data: npt.NDArray[np.uint8]
     writable: bool
     buffer: Buffer | None = None
+
+    @property
+    def hollow(self) -> bool:
+        """Whether it has addresses and no contents."""
+        return self.buffer is not None and isinstance(self.buffer.data, Hollow)
 
 
 class Guest:
@@ -140,7 +145,9 @@ class Guest:
         self.region_table = (native.Region * len(self.regions))()
         for i, region in enumerate(self.regions):
             data = region.data
-            self.region_table[i] = native.Region(region.base, len(data), data.ctypes.data, int(region.writable), i)
+            host = None if region.hollow else data.ctypes.data
+            self.region_table[i] = native.Region(region.base, len(data), host, int(region.writable), i)
+        r.dataless = int(any(region.hollow for region in self.regions))
         r.regions, r.region_count = self.region_table, len(self.regions)
         r.shared_base, r.private_base = _SHARED_BASE, _PRIVATE_BASE
         r.target = TARGETS.index(self.code.target)

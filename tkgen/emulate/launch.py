@@ -72,6 +72,10 @@ def launch(
     `watch` turns the referee on. `poison` delays every memory access until its wave waits for it, and fills the
     destination with NaNs until then. `budget` bounds the instructions of one block (counted per wave). `workers`
     threads share the blocks. Raises EmulateError when the launch cannot start.
+
+    Where a buffer is `Hollow` the launch is without data: control flow, addresses, waits and barriers are followed, and
+    arithmetic on what is loaded from such buffers, or from LDS, is left out. That none of them depends on data is
+    checked as it runs: a branch that does stops the launch with a finding, DATA_DEPENDENT.
     """
     loaded = load(code)
     chosen = loaded.kernel(kernel)
@@ -120,6 +124,7 @@ def _run(record: native.Launch, ids: list[int]) -> Part:
         return Part(
             bool(stopped),
             int(core.tk_instructions(handle)),
+            bool(core.tk_block_dependent(handle)),
             np.frombuffer(ctypes.string_at(core.tk_counts(handle), 8 * record.op_count), dtype=np.uint64),
             [native.RawFinding.from_buffer_copy(raw, i) for i in range(0, len(raw), size)],
             list(np.frombuffer(table("barriers", 4), dtype=np.uint32).tolist()),

@@ -75,6 +75,8 @@ def describe(
             return f"the emulator does not support what `{first.text}` at 0x{first.address:x} asks for"
         case Kind.WATCH_LIMIT:
             return "the block touches more memory than the referee can watch: run fewer K-steps, or without the referee"
+        case Kind.DATA_DEPENDENT:
+            return f"what `{first.text}` at 0x{first.address:x} does depends on data, which this launch is without"
         case Kind.ILLEGAL_OPERAND:
             return f"`{first.text}` at 0x{first.address:x} has an operand that does not exist"
 

@@ -85,6 +85,7 @@ class Launch(ctypes.Structure):
         ("split", u32),
         ("trace_wave", i32),
         ("trace_lanes", u32),
+        ("dataless", u32),
         ("cancel", ptr),
     )
 
@@ -240,6 +241,7 @@ def core() -> ctypes.CDLL:
     library.tk_free.argtypes = (ptr,)
     library.tk_run.argtypes = (ptr, ctypes.POINTER(u64), u64)
     library.tk_run.restype = ctypes.c_int
+    library.tk_block_dependent.argtypes = (ptr,)
     library.tk_instructions.argtypes = (ptr,)
     library.tk_instructions.restype = u64
     library.tk_counts.argtypes = (ptr,)

@@ -46,11 +46,16 @@ class Written:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a launch did. `findings` is empty when nothing is wrong; `completed` is False when it had to stop."""
+    """What a launch did. `findings` is empty when nothing is wrong; `completed` is False when it had to stop.
+
+    `block_dependent`, of launches without data: whether a block's number decided a branch, EXEC, M0 or an LDS address.
+    Where it did not, all blocks go through the same instructions, waits, barriers and LDS addresses.
+    """
 
     findings: tuple[Finding, ...]
     completed: bool
     instructions: int
+    block_dependent: bool
     barriers: tuple[int, ...]  # per wave of the blocks run, block by block
     counts: npt.NDArray[np.uint64] = field(repr=False)  # executions per dword of the code
     program: Program = field(repr=False)
@@ -89,6 +94,7 @@ class Part:
 
     stopped: bool
     instructions: int
+    block_dependent: bool
     counts: npt.NDArray[np.uint64]
     findings: list[native.RawFinding]
     barriers: list[int]
@@ -113,6 +119,7 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
         tuple(found.findings),
         not any(p.stopped for p in parts),
         sum(p.instructions for p in parts),
+        any(p.block_dependent for p in parts),
         tuple(b for p in parts for b in p.barriers),
         np.sum([p.counts for p in parts], axis=0, dtype=np.uint64),
         guest.program,

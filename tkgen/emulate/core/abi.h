@@ -31,6 +31,7 @@ enum FindingKind : uint32_t {
   RACE = 1, UNINITIALISED_LDS, UNINITIALISED_REGISTER, LDS_OUT_OF_BOUNDS, GLOBAL_OUT_OF_BOUNDS, READ_ONLY_WRITE,
   SCRATCH_OUT_OF_BOUNDS, MISALIGNED, READ_BEFORE_WAIT, OVERWRITE_BEFORE_WAIT, BARRIER_COUNT, BUDGET,
   UNKNOWN_INSTRUCTION, BAD_JUMP, TRAP, UNSUPPORTED, ILLEGAL_OPERAND, DEADLOCK, WATCH_LIMIT, LANE_RACE,
+  DATA_DEPENDENT,
 };
 
 enum FindingNote : uint32_t {
@@ -42,7 +43,7 @@ struct TkResult;
 
 extern "C" {
 
-struct TkRegion {  // guest addresses base..base+size-1 are host memory
+struct TkRegion {  // guest addresses base..base+size-1 are host memory; null: they have no contents
   uint64_t base, size;
   uint8_t* host;
   uint32_t writable, id;
@@ -69,6 +70,7 @@ struct TkLaunch {
   uint32_t split;            // the waves of a block may run on several CUs (TgSplit)
   int32_t trace_wave;        // -1: none; -2: all waves
   uint32_t trace_lanes;      // also per-lane addresses
+  uint32_t dataless;         // follow addresses and control flow alone (unknown.h)
   const volatile int32_t* cancel;  // not 0: stop soon
 };
 
@@ -104,6 +106,8 @@ TK_API TkResult* tk_new(const TkLaunch* launch);
 TK_API void tk_free(TkResult* result);
 // Runs the blocks (linear ids); returns 0, or 1 when a fatal finding stopped it.
 TK_API int tk_run(TkResult* result, const uint64_t* blocks, uint64_t count);
+// Whether the number of the block decided a branch, EXEC, M0 or an LDS address (dataless launches).
+TK_API int tk_block_dependent(const TkResult* result);
 TK_API uint64_t tk_instructions(const TkResult* result);
 TK_API const uint64_t* tk_counts(const TkResult* result);  // executions per dword index, op_count entries
 TK_API const TkFinding* tk_findings(const TkResult* result, uint64_t* count);

@@ -4,6 +4,7 @@
 
 #include "lanes.h"
 #include "referee.h"
+#include "unknown.h"
 
 namespace {
 
@@ -90,6 +91,7 @@ TkParty party(const Wave& w) {
 
 Engine::Engine(const TkLaunch& l) : launch(l), counts(l.op_count), random_state_(l.seed * 2 + 1) {
   if (launch.watch) referee = std::make_unique<Referee>(*this);
+  if (launch.dataless) unknown = std::make_unique<Unknown>(*this);
   load();
 }
 
@@ -103,6 +105,7 @@ void Engine::load() {
   }
   handlers_.resize(launch.op_count, unknown_instruction);
   uses_.resize(launch.op_count);
+  flows_.resize(launch.dataless ? launch.op_count : 0);
   for (uint64_t i = 0; i < launch.op_count; ++i) {
     const Op& op = launch.ops[i];
     const Info* info = op.opcode < by_name.size() ? by_name[op.opcode] : nullptr;
@@ -116,6 +119,7 @@ void Engine::load() {
     }
     handlers_[i] = op.flags & F_GDS ? unsupported_instruction : info->run;
     uses_[i] = use;
+    if (unknown) flows_[i] = Unknown::describe(op, *info);
   }
 }
 
@@ -137,6 +141,7 @@ uint32_t Engine::random(uint32_t below) {
 // One entry per pair of instructions and kind; later ones only count.
 TkFinding* Engine::report(FindingKind kind, const Wave& w, const TkParty& a, const TkParty* b) {
   (void)w;
+  ++reports;
   const uint64_t key = uint64_t(kind) << 56 ^ uint64_t(a.index) << 28 ^ (b ? b->index + 1 : 0);
   const auto it = seen_.find(key);
   if (it != seen_.end()) {
@@ -194,8 +199,10 @@ void Engine::start_wave(Wave& w, uint32_t id, uint32_t threads) {
 
   uint32_t n = 0;
   for (; n < l.user_sgpr_count; ++n) w.s[n] = l.user_sgprs[n];
+  const uint32_t first_block_id = n;
   for (int d = 0; d < 3; ++d)
     if (l.block_id_enable >> d & 1) w.s[n++] = block_id[d];
+  if (unknown) unknown->begin_wave(w, first_block_id, n - first_block_id);
   if (l.block_info_enable) w.s[n++] = 0;
   const uint64_t scratch_offset = uint64_t(id) * l.scratch_bytes * LANES;
   if (l.scratch_offset_enable) w.s[n++] = uint32_t(scratch_offset);
@@ -350,7 +357,9 @@ void Engine::run(Wave& w, uint64_t quantum) {
       handlers_[w.pc](w, shifted);
       if (WATCH && shifted.dst >= 256) w.defined[shifted.dst - 256] |= w.lanes;
     } else {
-      handlers_[w.pc](w, op);
+      const bool left_out = unknown && unknown->before(w, op, uses_[w.pc], flows_[w.pc]);
+      if (!left_out) handlers_[w.pc](w, op);
+      if (unknown) unknown->after(w, op, uses_[w.pc], flows_[w.pc]);
       if (WATCH) referee->define_registers(w, op, uses_[w.pc], defined);
     }
     if (stopped) return;
@@ -382,6 +391,7 @@ int tk_run(TkResult* r, const uint64_t* blocks, uint64_t count) {
   return r->engine.stopped;
 }
 
+int tk_block_dependent(const TkResult* r) { return r->engine.unknown && r->engine.unknown->block_dependent; }
 uint64_t tk_instructions(const TkResult* r) { return r->engine.instructions; }
 const uint64_t* tk_counts(const TkResult* r) { return r->engine.counts.data(); }
 

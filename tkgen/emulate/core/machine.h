@@ -16,6 +16,8 @@ enum ScalarRegister : uint16_t { FLAT_SCRATCH = 102, VCC = 106, M0 = 124, EXEC =
 struct Wave;
 struct Engine;
 class Referee;
+class Unknown;
+struct Flow;
 using Handler = void (*)(Wave&, const Op&);
 
 enum InfoFlag : uint8_t {
@@ -68,6 +70,8 @@ struct MemoryOp {
   Queue queue;
   Access access;
   bool lds, performed, seen_vector, seen_lgkm;
+  bool hollow;    // some of it is memory without contents
+  bool writable;  // some of it is memory that the kernel may write
   uint64_t undefined[4];   // lanes whose dword nobody has written, of the data stored or (from scratch) loaded
   uint64_t private_lanes;  // lanes whose address is in scratch
   uint32_t written = ~0u;  // bits of each result register that the load fills; d16 forms keep a half
@@ -101,6 +105,10 @@ struct alignas(64) Wave {
   uint32_t pending[ROWS + SCALARS + 16];  // outstanding loads per register, a byte for each queue
   uint64_t defined[ROWS];                 // lanes ever written
   std::vector<uint32_t> instances;        // executions per dword index
+  // In launches without data only (unknown.h):
+  uint8_t unknown[ROWS + SCALARS + 16];
+  uint8_t unknown_scc;
+  std::vector<uint8_t> scratch_unknown;
 
   uint64_t get64(int i) const { uint64_t x; std::memcpy(&x, s + i, 8); return x; }
   void set64(int i, uint64_t x) { std::memcpy(s + i, &x, 8); }
@@ -137,8 +145,10 @@ struct Engine {
   std::vector<TkTraceEntry> trace;
   std::vector<uint64_t> trace_lanes;
   uint64_t instructions = 0;
+  size_t reports = 0;  // of findings, repeated ones too
   bool stopped = false;
   std::unique_ptr<Referee> referee;
+  std::unique_ptr<Unknown> unknown;                 // for launches without data
   MemoryOp scratch_op;                              // for launches that track nothing
   std::vector<std::unique_ptr<MemoryOp>> free_ops;
   bool tracing = false;                             // the instruction under way is being traced
@@ -161,6 +171,7 @@ struct Engine {
   uint32_t turn_ = 0, victim_ = 0;
   std::vector<Handler> handlers_;  // per dword index
   std::vector<Use> uses_;
+  std::vector<Flow> flows_;
   std::unordered_map<uint64_t, size_t> seen_;
 };
 

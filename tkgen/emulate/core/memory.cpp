@@ -9,6 +9,7 @@
 
 #include "lanes.h"
 #include "referee.h"
+#include "unknown.h"
 
 namespace {
 
@@ -38,7 +39,7 @@ MemoryOp& begin(Wave& w, const Op& op, MemoryOp::Perform perform, Queue queue, A
   m->queue = queue;
   m->access = access;
   m->lds = queue == Queue::LDS;
-  m->performed = m->seen_vector = m->seen_lgkm = m->dma = false;
+  m->performed = m->seen_vector = m->seen_lgkm = m->dma = m->hollow = m->writable = false;
   m->private_lanes = 0;
   m->instance = 0;
   m->dst = 256;
@@ -118,9 +119,13 @@ void trace_addresses(Engine& e, const MemoryOp& m) {
   for (int l = 0; l < LANES; ++l) e.trace_lanes.push_back(m.live >> l & 1 ? m.address[l] : ~0ull);
 }
 
+void touch_alone(Wave& w, MemoryOp& m);
+
 void submit(Wave& w, MemoryOp& m) {
   Engine& e = *w.engine;
   trace_addresses(e, m);
+  if (e.unknown) e.unknown->submitted(w, m);
+  if (m.hollow) m.perform = touch_alone;
   if (!e.tracks()) return m.perform(w, m);
   std::unique_ptr<MemoryOp> owned = std::move(e.free_ops.back());
   e.free_ops.pop_back();
@@ -171,6 +176,7 @@ uint8_t* lds_pointer(Wave& w, MemoryOp& m, int lane, uint64_t offset, uint32_t s
     bad_lane(w, m, LDS_OUT_OF_BOUNDS, lane, offset, size, 0);
     return nullptr;
   }
+  m.hollow |= w.engine->launch.dataless;
   return w.engine->lds.data() + offset;
 }
 
@@ -184,6 +190,8 @@ uint8_t* global_pointer(Wave& w, MemoryOp& m, int lane, uint64_t address, uint32
     bad_lane(w, m, READ_ONLY_WRITE, lane, address, size, 1);
     return nullptr;
   }
+  m.hollow |= !r->host;
+  m.writable |= r->writable;
   return r->host + (address - r->base);
 }
 
@@ -308,6 +316,20 @@ void touch_lds_write(Wave& w, MemoryOp& m, uint64_t address, uint32_t size, int 
 
 bool lane_in_lds(const Wave& w, const MemoryOp& m, int lane) {
   return m.lds || (m.queue == Queue::FLAT && in_aperture(m.address[lane], w.engine->launch.shared_base));
+}
+
+// In place of `perform` where memory has no contents: what is initialised is still known.
+void touch_alone(Wave& w, MemoryOp& m) {
+  for (int l = 0; l < LANES; ++l) {
+    if (m.live >> l & 1 && !m.dma && lane_in_lds(w, m, l))
+      for (int part = 0; part < m.parts; ++part) {
+        const uint64_t at = uint32_t(m.address[l]) + (part ? uint64_t(m.second) : 0);
+        if (m.access != Access::WRITE) touch_lds_read(w, m, at, m.size, l);
+        if (m.access != Access::READ) touch_lds_write(w, m, at, m.size, l, part);
+      }
+    const uint64_t width = std::max<uint32_t>(m.size, 4), to = m.lds_base + uint64_t(l) * width;
+    if (m.dma && m.exec >> l & 1 && to + width <= w.engine->lds.size()) touch_lds_write(w, m, to, uint32_t(width), l);
+  }
 }
 
 // --- Loads and stores of whole dwords, bytes and halves ------------------------------------------------------------

@@ -181,7 +181,7 @@ void Referee::judge(Wave& w, const MemoryOp& m, const Instance& mine, uint32_t o
     f->lane = uint32_t(lane);
     uint8_t byte;
     const bool both_write = x.access == Access::WRITE && mine.access == Access::WRITE && !lds;
-    if (both_write && stored_byte(m, lane, lds, address, byte) && m.host[lane][address - m.address[lane]] == byte) f->note = SAME_VALUES;
+    if (both_write && !m.hollow && stored_byte(m, lane, lds, address, byte) && m.host[lane][address - m.address[lane]] == byte) f->note = SAME_VALUES;
   }
 }
 
@@ -221,8 +221,16 @@ Referee::Cell* Referee::global_cell(Wave& w, uint64_t address) {
 
 void Referee::touch(Wave& w, const MemoryOp& m, uint32_t id, bool lds, Access access, uint64_t address, uint32_t size, int lane) {
   const Instance mine = instances_[id];
+  Cell before = {}, after = {};  // of the byte below
+  bool same = false;             // so that a byte with the history of the one below needs no judging
   for (uint64_t at = address; at < address + size; ++at) {
     Cell& c = lds ? lds_[at] : *global_cell(w, at);
+    if (same && !std::memcmp(&c, &before, sizeof c)) {
+      c = after;
+      continue;
+    }
+    before = c;
+    const size_t found = engine_.reports;
     judge(w, m, mine, c.write[0], lds, at, size, lane);
     judge(w, m, mine, c.write[1], lds, at, size, lane);
     uint32_t* mine_last = c.read;
@@ -230,10 +238,12 @@ void Referee::touch(Wave& w, const MemoryOp& m, uint32_t id, bool lds, Access ac
       judge(w, m, mine, c.read[0], lds, at, size, lane);
       judge(w, m, mine, c.read[1], lds, at, size, lane);
       mine_last = c.write;
-      if (c.write[0] == id && access == Access::WRITE) judge_lanes(w, m, lds, at, lane);
+      if (c.write[0] == id && access == Access::WRITE && !engine_.launch.dataless) judge_lanes(w, m, lds, at, lane);
     }
     if (mine_last[0] && instances_[mine_last[0]].wave != mine.wave) mine_last[1] = mine_last[0];
     mine_last[0] = id;
+    after = c;
+    same = engine_.reports == found && before.write[0] != id;  // findings are counted, and lanes judged, byte by byte
   }
 }
 
@@ -272,9 +282,9 @@ bool Referee::in_lds(const MemoryOp& m, int lane) const {
 
 // The lanes of a vector access that are in global memory.
 void Referee::touch_global(Wave& w, MemoryOp& m) {
-  if (!m.live) return;
+  if (!m.live || (engine_.launch.dataless && !m.writable)) return;  // nobody writes there
   const uint32_t id = m.instance = add_instance(w, m, m.access, engine_.launch.split ? w.epoch : NONE);
-  bool unchanged = m.access == Access::WRITE && !engine_.launch.split;  // there it is performed already
+  bool unchanged = m.access == Access::WRITE && !engine_.launch.split && !m.hollow;  // there it is performed already
   for (int l = 0; l < LANES; ++l) {
     if (!((m.live & ~m.private_lanes) >> l & 1) || in_lds(m, l)) continue;
     touch(w, m, id, false, m.access, m.address[l], m.in_range[l], l);
@@ -307,7 +317,8 @@ void Referee::completed(Wave& w, MemoryOp& m) {
   if (!m.live && !m.dma) return;
   if (m.instance) instances_[m.instance].done = w.epoch;
   if (m.queue == Queue::SCALAR) {
-    if (m.live) touch(w, m, add_instance(w, m, Access::READ, w.epoch), false, Access::READ, m.address[0], m.in_range[0], 0);
+    if (m.live && (m.writable || !engine_.launch.dataless))
+      touch(w, m, add_instance(w, m, Access::READ, w.epoch), false, Access::READ, m.address[0], m.in_range[0], 0);
     return;
   }
   for (int i = 0; i < m.dst_count && m.dst >= 256; ++i) {

@@ -1,0 +1,155 @@
+// See unknown.h.
+#include "unknown.h"
+
+#include <algorithm>
+
+namespace {
+
+bool begins(const char* name, std::initializer_list<const char*> with) {
+  return std::any_of(with.begin(), with.end(), [&](const char* s) { return !std::strncmp(name, s, std::strlen(s)); });
+}
+bool contains(const char* name, const char* part) { return std::strstr(name, part) != nullptr; }
+
+unsigned place(uint16_t code) { return code >= 256 ? code - 256u : ROWS + code; }
+
+}  // namespace
+
+Flow Unknown::describe(const Op& op, const Info& info) {
+  const char* n = info.name;
+  Flow f;
+  const auto when = [&](bool holds, uint16_t bit) { if (holds) f.bits |= bit; };
+  const bool scalar = op.encoding >= ENC_SOP1 && op.encoding <= ENC_SOPP;
+  if (scalar) {
+    when(begins(n, {"s_cselect", "s_cmov", "s_addc_", "s_subb_", "s_cbranch_scc"}), Flow::READS_SCC);
+    // Whatever is not named here is taken to leave SCC as it was: at worst SCC counts as unknown for too long.
+    when(op.encoding == ENC_SOPC && !contains(n, "gpr_idx"), Flow::SETS_SCC);
+    when(begins(n, {"s_cmpk_", "s_addk_", "s_add_", "s_sub_", "s_addc_", "s_subb_", "s_and", "s_or", "s_xor", "s_lsh", "s_ashr",
+                    "s_bfe_", "s_min_", "s_max_"}), Flow::SETS_SCC);
+    when(begins(n, {"s_cmov"}), Flow::KEEPS_DST);
+    when(contains(n, "saveexec") || contains(n, "wrexec"), Flow::WRITES_EXEC | Flow::READS_EXEC);
+    when(begins(n, {"s_cbranch_vcc"}), Flow::READS_VCC);
+    when(begins(n, {"s_cbranch", "s_setpc", "s_swappc", "s_setreg"}), Flow::JUMPS);
+    when(contains(n, "movrel") || contains(n, "gpr_idx"), Flow::RELATIVE);
+    when(begins(n, {"s_getreg"}), Flow::READS_BLOCK);
+  } else if (info.flags & MEMORY) {
+    when(op.flags & F_LDS || contains(n, "load_lds") || contains(n, "addtid") || !std::strcmp(n, "ds_append") || !std::strcmp(n, "ds_consume"),
+         Flow::READS_M0);
+  } else {
+    const bool carry = begins(n, {"v_addc_", "v_subb_", "v_subbrev_"});
+    const bool fmas = begins(n, {"v_div_fmas"});
+    when(carry || fmas || begins(n, {"v_cndmask"}), Flow::READS_MASK);
+    f.mask = op.encoding == ENC_VOP3 && !fmas ? op.src[2] : uint16_t(VCC);
+    when(carry || contains(n, "_co_") || begins(n, {"v_div_scale", "v_mad_u64_u32", "v_mad_i64_i32"}), Flow::WRITES_MASK);
+    when(begins(n, {"v_cmpx"}), Flow::WRITES_EXEC);
+    when(begins(n, {"v_mad_u64_u32", "v_mad_i64_i32"}), Flow::LOW_BY_ITSELF);
+    when(begins(n, {"v_movrel"}), Flow::RELATIVE);
+    for (int i = 0; i < 3; ++i) {
+      if (!info.src[i]) continue;
+      when(op.src[i] == 251, Flow::READS_VCC);
+      when(op.src[i] == 253, Flow::READS_SCC);
+    }
+  }
+  if (scalar)
+    for (int i = 0; i < 2; ++i) {
+      if (!info.src[i]) continue;
+      when(op.src[i] == 251, Flow::READS_VCC);
+      when(op.src[i] == 253, Flow::READS_SCC);
+    }
+  if (info.dst && op.dst < 128 && op.dst <= EXEC + 1 && op.dst + info.dst > EXEC) f.bits |= Flow::WRITES_EXEC;
+  return f;
+}
+
+void Unknown::begin_wave(Wave& w, uint32_t first_block_id, uint32_t block_ids) {
+  std::fill(std::begin(w.unknown), std::end(w.unknown), 0);
+  w.unknown_scc = 0;
+  w.scratch_unknown.assign(w.scratch.size(), 0);
+  for (uint32_t i = 0; i < block_ids; ++i) w.unknown[ROWS + first_block_id + i] = BLOCK;
+}
+
+// Control flow, EXEC, M0 or an LDS address is as unknown as `how` says.
+void Unknown::decides(Wave& w, uint8_t how) {
+  if (how & DATA) engine_.fatal(DATA_DEPENDENT, w);
+  if (how & BLOCK) block_dependent = true;
+}
+
+bool Unknown::before(Wave& w, const Op& op, const Use& use, Flow flow) {
+  uint8_t sources = 0, address = 0, low = 0;
+  for (int i = 0; i < use.count; ++i) {
+    const Use::Span& s = use.spans[i];
+    if (s.flags & Use::WRITES) continue;
+    uint8_t here = 0;
+    for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) here |= w.unknown[r];
+    sources |= here;
+    if (s.flags & Use::ADDRESS) address |= here;
+    low |= s.count == 2 ? w.unknown[s.first] : here;  // of the addend, which alone has two, the low half
+  }
+  if (flow.bits) {
+    if (flow.bits & Flow::READS_SCC) sources |= w.unknown_scc;
+    if (flow.bits & Flow::READS_VCC) sources |= w.unknown[ROWS + VCC] | w.unknown[ROWS + VCC + 1];
+    if (flow.bits & Flow::READS_MASK && flow.mask < SCALARS) sources |= w.unknown[ROWS + flow.mask] | w.unknown[ROWS + flow.mask + 1];
+    if (flow.bits & Flow::READS_BLOCK) sources |= BLOCK;
+    if (flow.bits & Flow::READS_M0) decides(w, w.unknown[ROWS + M0]);
+    if (flow.bits & (Flow::JUMPS | Flow::WRITES_EXEC)) decides(w, sources);
+    if (flow.bits & Flow::RELATIVE) engine_.fatal(UNSUPPORTED, w);
+  }
+  sources_ = sources, low_ = low, address_ = address;
+  if (use.info_flags & MEMORY) {
+    data_ = 0;
+    for (int i = 0; i < use.count; ++i) {
+      const Use::Span& s = use.spans[i];
+      if (s.flags & (Use::WRITES | Use::ADDRESS)) continue;
+      for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) data_ |= w.unknown[r];
+    }
+    const bool lds = op.encoding == ENC_DS || op.encoding == ENC_FLAT;
+    decides(w, lds ? address : address & DATA);
+    return false;  // its address counts, and when it is waited for
+  }
+  if (flow.bits & Flow::LOW_BY_ITSELF) return false;
+  return sources & DATA;
+}
+
+void Unknown::after(Wave& w, const Op& op, const Use& use, Flow flow) {
+  if (use.info_flags & MEMORY) return;  // `submitted` knows
+  const bool part = (w.lanes != ~0ull && !(use.info_flags & MATRIX)) || flow.bits & Flow::KEEPS_DST || op.flags & (F_DPP | F_SDWA);
+  for (int i = 0; i < use.count; ++i) {
+    const Use::Span& s = use.spans[i];
+    if (!(s.flags & Use::WRITES)) continue;
+    for (unsigned k = 0; k < s.count; ++k) {
+      uint8_t& now = w.unknown[s.first + k];
+      const uint8_t from = flow.bits & Flow::LOW_BY_ITSELF && k == 0 ? low_ : sources_;
+      now = part && s.first < ROWS ? now | from : from | (flow.bits & Flow::KEEPS_DST ? now : 0);
+    }
+  }
+  if (flow.bits & Flow::WRITES_MASK) w.unknown[ROWS + op.sdst] = w.unknown[ROWS + op.sdst + 1] = sources_;
+  if (op.encoding >= ENC_SOP1 && op.encoding <= ENC_SOPK) {
+    if (flow.bits & Flow::SETS_SCC) w.unknown_scc = sources_;
+    else w.unknown_scc |= sources_;
+  }
+}
+
+// A wave's scratch has contents: what is stored there is followed byte by byte.
+uint8_t Unknown::through_scratch(Wave& w, const MemoryOp& m, uint8_t how) {
+  uint8_t found = 0;
+  for (int l = 0; l < LANES; ++l) {
+    if (!((m.live & m.private_lanes) >> l & 1)) continue;
+    uint8_t* state = w.scratch_unknown.data() + (m.host[l] - w.scratch.data());
+    for (uint32_t i = 0; i < m.size; ++i) {
+      if (m.access == Access::READ) found |= state[i];
+      else state[i] = how;
+    }
+  }
+  return found;
+}
+
+void Unknown::submitted(Wave& w, MemoryOp& m) {
+  uint8_t how = uint8_t(address_ | (m.hollow ? DATA : 0));
+  if (!m.live && m.queue == Queue::LDS) how |= sources_;  // a permutation of lanes
+  if (m.access == Access::ATOMIC) how |= DATA;
+  if (m.private_lanes) how |= through_scratch(w, m, uint8_t(data_ | how));
+  if (m.queue == Queue::SCALAR && !m.live && !m.size) how |= DATA;  // a clock
+  const bool part = m.exec != ~0ull || m.written != ~0u;
+  for (unsigned i = 0; i < m.dst_count; ++i) {
+    uint8_t& now = w.unknown[place(m.dst) + i];
+    now = part && m.dst >= 256 ? now | how : how;
+  }
+}

@@ -1,0 +1,296 @@
+"""Which launches of a code object, and which blocks of them, stand for all: the classes of `tkgen.machine_check`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, gcd, lcm, sqrt
+
+from tkgen.ir.limits import CHUNK_BYTES, requirements
+from tkgen.ir.types import Program
+from tkgen.remap import RemapCall, compose
+from tkgen.schedule import Plan
+from tkgen.schedule.epochs import passes_to_prove
+
+MOST_TILES = 1 << 20  # of larger grids, the tiles between the first and the last half of as many are not told apart
+TILES_WATCHED = 3  # by a persistent block of few K-steps; two where a tile is longer than the pipeline is deep
+
+
+@dataclass(frozen=True)
+class Watched:
+    """One launch: `sizes` of the dimensions, the first block to watch, and others.
+
+    `edges` are run in any case, for the bounds of the tensors; `others` only where the machine code does something else
+    for other blocks. `blocks` is the extent of the grid, which may go beyond the real one: the block numbered b of a
+    persistent grid does what a real block does from its tile b on. `steps` are the most K-steps of a tile; `scalars`
+    are values of the scalar arguments.
+    """
+
+    sizes: Mapping[str, int]
+    blocks: int
+    first: int
+    edges: tuple[int, ...]
+    others: tuple[int, ...]
+    steps: int
+    scalars: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class _Repeat:
+    """When K-steps of a tile begin to repeat: from `enough` on, a `period` more steps add nothing."""
+
+    enough: int
+    period: int
+
+    def reduced(self, steps: int) -> int:
+        """A number of steps after which a tile is as after `steps`."""
+        return steps if steps <= self.enough else self.enough + (steps - self.enough) % self.period
+
+
+def launches(plan: Plan) -> list[Watched]:
+    """The launches that decide whether the machine code of `plan` is right; of sizes that it takes."""
+    program, shape = plan.program, plan.shape
+    repeat = _repeat(plan)
+    needed = requirements(program, shape.unroll, shape.tail_iterations)
+    if program.grid.name == "stream_k":
+        made = _stream_k(program, repeat, _steps(plan, repeat))
+    else:
+        made = _tile_by_tile(plan, repeat)
+    taken = [w for w in made if all(r.holds(program, w.sizes) for r in needed)]
+    # A factor of zero leaves out the tensor that it multiplies.
+    names = list(dict.fromkeys(s.factor for s in program.epilogue if s.tensor and isinstance(s.factor, str)))
+    zeros = [_ones(program) | {zero: 0.0} for zero in names]
+    zeros += [_ones(program) | dict.fromkeys(names, 0.0)] if len(names) > 1 else []
+    return [*taken, *(replace(taken[0], scalars=values, others=()) for values in zeros if taken)]
+
+
+def _tile_by_tile(plan: Plan, repeat: _Repeat) -> Iterator[Watched]:
+    program = plan.program
+    for number, k in enumerate(_contractions(plan, repeat)):
+        for m, n in _extents(program, number == 0):
+            sizes = {program.m.name: m, program.n.name: n, program.k.name: k}
+            others = {d.name: d.size for d in program.dims if d.size is not None and d.name not in sizes}
+            yield _one(program, sizes | others, repeat)
+
+
+def _repeat(plan: Plan) -> _Repeat:
+    """The plan's own proof says after how many passes its pattern repeats. One period more is watched than that: the
+    compiler may rotate a loop, and then a pass of it begins and ends within two passes of the source."""
+    period = lcm(plan.shape.unroll, *(o.buffers for o in plan.program.operands))
+    passes = passes_to_prove(plan.program, plan.shape.depth, plan.shape.unroll)
+    return _Repeat(plan.shape.steps(passes) + period, period)
+
+
+def _steps(plan: Plan, repeat: _Repeat) -> list[int]:
+    """Numbers of K-steps of a tile to watch, the most first."""
+    program, shape = plan.program, plan.shape
+    if program.steps is not None:
+        return [program.steps]
+    most = repeat.enough + repeat.period - 1
+    counts = {shape.steps(passes) for passes in range((most - shape.tail_iterations) // shape.unroll + 1)}
+    return sorted((c for c in counts if c > 0), reverse=True)
+
+
+def _contractions(plan: Plan, repeat: _Repeat) -> list[int]:
+    """Sizes of the contraction to watch, the largest first; each number of steps, and with a ragged last step."""
+    program, step = plan.program, plan.program.block[2]
+    if program.k.size is not None:
+        return [program.k.size]
+    parts = program.grid.count if program.grid.name == "split_k" else 1
+    whole = [steps * parts * step for steps in _steps(plan, repeat)]
+    if program.tail != "masked" or step == 1:
+        return whole
+    return [*whole, *(k - step + 1 for k in whole), *(k - 1 for k in whole[:2])]
+
+
+def _extents(program: Program, most: bool) -> list[tuple[int, int]]:
+    """Rows and columns of the output to watch: for dynamic ones two tiles, the last one ragged where it may be.
+
+    `most`: with several remainders, else with one.
+    """
+    rows, cols = _choices(program, 0, most), _choices(program, 1, most)
+    if program.grid.name == "persistent" and (program.m.size is None or program.n.size is None):
+        # Enough tiles that a block goes on to a second and a third.
+        axis = 0 if program.m.size is None else 1
+        extent, block = (cols, rows)[axis][0], program.block[1 - axis]
+        across = -(-extent // block)
+        tall = -(-(program.grid.count * (TILES_WATCHED - 1) + 1) // across) * program.block[axis]
+        grown = [tall + n - 2 * program.block[axis] for n in (rows, cols)[axis]]
+        rows, cols = (grown, cols) if axis == 0 else (rows, grown)
+    return [(rows[i % len(rows)], cols[i % len(cols)]) for i in range(max(len(rows), len(cols)))]
+
+
+def _choices(program: Program, axis: int, most: bool) -> list[int]:
+    dim, block = (program.m, program.n)[axis], program.block[axis]
+    if dim.size is not None:
+        return [dim.size]
+    if program.tail is None:
+        return [2 * block]
+    unit = CHUNK_BYTES // program.a.tensor.dtype.bytes if program.tail == "clamped" else 1
+    remainders = dict.fromkeys((unit, block - unit, block // 2 // unit * unit, block))
+    return [block + r for r in remainders if r][: None if most else 1]
+
+
+def _ones(program: Program) -> dict[str, float]:
+    return {s.name: 1.0 for s in program.scalars}
+
+
+def _grid(program: Program, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """Rows and columns of tiles."""
+    return -(-sizes[program.m.name] // program.block[0]), -(-sizes[program.n.name] // program.block[1])
+
+
+def _one(program: Program, sizes: Mapping[str, int], repeat: _Repeat) -> Watched:
+    """A launch of any grid but stream_k at `sizes`."""
+    rows, cols = _grid(program, sizes)
+    tiles, sort = rows * cols, _sort(program, sizes)
+    parts = program.grid.count if program.grid.name == "split_k" else 1
+    steps = -(-sizes[program.k.name] // program.block[2]) // parts
+    if program.grid.name == "persistent":
+        count = program.grid.count
+        watched = TILES_WATCHED if steps < repeat.enough + repeat.period else 2
+        late = max(tiles - watched * count, 0)
+        if sort is not _whole:
+            real = (_tiles(b, tiles, count, sort) for b in range(min(count, tiles) if tiles <= MOST_TILES else 0))
+            chosen = _cover(real, [(b, _tiles(b, tiles, count, sort)) for b in _ends(late, tiles)], watched)
+        else:
+            chosen = [late]
+        return Watched(sizes, tiles, chosen[0], (tiles - 1,), tuple(chosen[1:]), steps, _ones(program))
+    blocks = tiles * parts
+    classes: dict[Hashable, int] = {}
+    for tile in _ends(0, tiles if sort is not _whole else 1):
+        for part in {0, parts - 1}:
+            classes.setdefault((sort(tile), part), part * tiles + tile)
+    # A remap that branches on the block sends others another way before the first access: one more of them.
+    others = sorted({*classes.values(), blocks // 2} - {0, blocks - 1})
+    return Watched(sizes, blocks, 0, (blocks - 1,) if blocks > 1 else (), tuple(others), steps, _ones(program))
+
+
+def _ends(begin: int, end: int) -> Iterable[int]:
+    """`begin` to `end` - 1, of many the first and the last half of MOST_TILES."""
+    if end - begin <= MOST_TILES:
+        return range(begin, end)
+    return [*range(begin, begin + MOST_TILES // 2), *range(end - MOST_TILES // 2, end)]
+
+
+def _whole(_index: int) -> Hashable:
+    """The sort of every tile where none hangs over."""
+    return False, False
+
+
+def _sort(program: Program, sizes: Mapping[str, int]) -> Callable[[int], Hashable]:
+    """Whether the tile of a linear index hangs over the end of the rows, and of the columns."""
+    ragged = tuple(sizes[d.name] % b != 0 for d, b in zip((program.m, program.n), program.block[:2], strict=True))
+    if not any(ragged):
+        return _whole
+    rows, cols = _grid(program, sizes)
+    remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap])
+    placed = remap.order(rows, cols) if rows * cols <= MOST_TILES else None
+
+    def sort(index: int) -> Hashable:
+        row, col = placed[index] if placed is not None else remap.place(index, rows, cols)
+        return ragged[0] and row == rows - 1, ragged[1] and col == cols - 1
+
+    return sort
+
+
+def _tiles(block: int, tiles: int, count: int, sort: Callable[[int], Hashable]) -> tuple[Hashable, ...]:
+    """The sorts of tiles that a persistent block computes, one after the other."""
+    return tuple(sort(tile) for tile in range(block, tiles, count))
+
+
+def _windows(sequence: Sequence[Hashable], length: int) -> Iterator[tuple[Hashable, ...]]:
+    """What follows what, `length` at most in a row; a shorter sequence is one window."""
+    if sequence:
+        yield tuple(sequence[:length])
+    for at in range(1, len(sequence) - length + 1):
+        yield tuple(sequence[at : at + length])
+
+
+def _cover(
+    wanted: Iterable[Sequence[Hashable]], offered: Sequence[tuple[int, Sequence[Hashable]]], length: int
+) -> list[int]:
+    """Blocks whose sequences have every window of the wanted ones: the cheapest, that is the shortest, first.
+
+    What is a beginning of a window that is there is there, too.
+    """
+    missing = {window for sequence in wanted for window in _windows(sequence, length)}
+    missing = {w for w in missing if not any(len(o) > len(w) and o[: len(w)] == w for o in missing)}
+    chosen = []
+    for block, sequence in sorted(offered, key=lambda o: (len(o[1]), o[0])):
+        found = missing.intersection(_windows(sequence, length))
+        if found:
+            missing -= found
+            chosen.append(block)
+    return chosen or [offered[0][0]]
+
+
+# ---------------------------------------------------------------- stream-K
+
+
+def _stream_k(program: Program, repeat: _Repeat, counts: Sequence[int]) -> Iterator[Watched]:
+    """Launches in which a block's parts of tiles have every pair of lengths that may follow each other."""
+    seen: set[Hashable] = set()
+    for sizes, steps in _stream_k_sizes(program, repeat, counts):
+        rows, cols = _grid(program, sizes)
+        runs = list(_runs(program, rows * cols, steps, repeat, _sort(program, sizes)))
+        new = [(block, s) for block, s in runs if not seen.issuperset(_windows(s, 2))]
+        if not new:
+            continue
+        chosen = []
+        for block, sequence in sorted(new, key=lambda run: (len(run[1]), run[0])):
+            found = set(_windows(sequence, 2)) - seen
+            if found:
+                seen |= found
+                chosen.append(block)
+        yield Watched(sizes, program.grid.count, chosen[0], tuple(chosen[1:]), (), steps, _ones(program))
+
+
+def _stream_k_sizes(program: Program, repeat: _Repeat, counts: Sequence[int]) -> Iterator[tuple[dict[str, int], int]]:
+    """Sizes and the K-steps of a tile: of dynamic ones those that cut tiles at every place."""
+    fixed = {d.name: d.size for d in program.dims if d.size is not None}
+    m, n, k = program.m, program.n, program.k
+    dynamic = m.size is None or n.size is None
+    wanted = range(1, 2 * (repeat.enough + repeat.period)) if dynamic else (0,)
+    ragged = program.tail == "masked" and k.size is None and program.block[2] > 1
+    for steps in counts:
+        for shortened in (0, program.block[2] - 1) if ragged else (0,):
+            for run in wanted:
+                extents = _near_square(program, max(run * program.grid.count // steps, 1)) if dynamic else {}
+                yield {**fixed, k.name: k.size or steps * program.block[2] - shortened, **extents}, steps
+
+
+def _near_square(program: Program, tiles: int) -> dict[str, int]:
+    """Dynamic rows and columns that make about that many tiles; the last ones ragged if they may be."""
+    dims = [(d, b) for d, b in zip((program.m, program.n), program.block[:2], strict=True) if d.size is None]
+    fixed = [-(-d.size // b) for d, b in zip((program.m, program.n), program.block[:2], strict=True) if d.size]
+    left = ceil(tiles / fixed[0]) if fixed else tiles
+    rows = ceil(sqrt(left)) if len(dims) == 2 else left
+    extents = [rows, ceil(left / rows)][: len(dims)]
+    unit = CHUNK_BYTES // program.a.tensor.dtype.bytes
+    cut = {None: 0, "masked": 1, "clamped": unit}[program.tail]
+    return {d.name: count * b - cut for (d, b), count in zip(dims, extents, strict=True)}
+
+
+def _runs(
+    program: Program, tiles: int, steps: int, repeat: _Repeat, sort: Callable[[int], Hashable]
+) -> Iterator[tuple[int, tuple[Hashable, ...]]]:
+    """Each block's parts of tiles: the sort of tile, K-steps until they repeat, whether the last one is among them."""
+    count, total = program.grid.count, tiles * steps
+    run = -(-total // count)
+    period = steps // gcd(run, steps)  # blocks after which tiles are cut at the same places
+    blocks = (
+        range(count)
+        if sort is not _whole or program.tail is not None or period >= count
+        else [*range(period), count - 1, total // run]
+    )
+    for block in sorted(set(blocks)):
+        at, last = block * run, min((block + 1) * run, total)
+        parts: list[Hashable] = []
+        while at < last:
+            here = min(steps - at % steps, last - at)
+            ends = program.tail is not None and at % steps + here == steps
+            parts.append((sort(at // steps), repeat.reduced(here), ends))
+            at += here
+        if parts and block < count:
+            yield block, tuple(parts)

@@ -1,0 +1,181 @@
+"""Watch the launches that stand for all, and keep what they showed. See the package."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tkgen.diagnostics import Diagnostic
+from tkgen.emulate.errors import EmulateError
+from tkgen.toolchain.cache import Cache, cache_key
+
+if TYPE_CHECKING:
+    from tkgen.api import Spec
+    from tkgen.machine_check.launches import Watched
+
+RIGHT, WRONG, UNCHECKED = "right", "wrong", "not checked"
+BUDGET: Final = 1 << 32  # instructions of a block
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was watched of a code object and what was found.
+
+    `outcome` is `right`, `wrong` or `not checked`, which `reason` then explains. `steps` are the K-steps of the tiles
+    watched, `instructions` those executed, waves counted apart; `seconds` is what it took when it was done, which for a
+    verdict from the cache (`cached`) was earlier.
+    """
+
+    outcome: str
+    reason: str = ""
+    launches: int = 0
+    blocks: int = 0
+    steps: tuple[int, ...] = ()
+    alike: bool = False
+    instructions: int = 0
+    seconds: float = 0.0
+    cached: bool = False
+    diagnostics: tuple[Diagnostic, ...] = field(default=(), repr=False)
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        if self.outcome == UNCHECKED:
+            return f"machine code not checked: {self.reason}"
+        if self.outcome == WRONG:
+            return f"machine code wrong: {len(self.diagnostics)} findings"
+        took = f"{self.seconds:.2f} s" + (", from the cache" if self.cached else "")
+        blocks = f"{self.blocks} block{'s' if self.blocks != 1 else ''} watched"
+        return f"machine code right: {blocks}, {self.instructions:,} instructions, {took}"
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data, without the diagnostics."""
+        plain = asdict(self)
+        del plain["diagnostics"]
+        return plain | {"seconds": round(self.seconds, 3)}
+
+
+def not_checked(reason: str) -> Verdict:
+    """The verdict where nothing was watched."""
+    return Verdict(UNCHECKED, reason)
+
+
+def warm() -> None:
+    """Load what `watch` needs: the emulator's core, compiled on first use, and tables. Errors are left to `watch`."""
+    try:
+        from tkgen.emulate import native
+        from tkgen.emulate.decode import decode
+
+        native.core()
+        decode(b"", "gfx942")
+    except (EmulateError, ImportError):
+        pass
+
+
+def watch(spec: Spec, hsaco: bytes, kernel: str, store: Cache | None = None) -> Verdict:
+    """The verdict on the machine code of `spec`; `right` ones are kept in `store`, by code, launches and emulator."""
+    start = time.perf_counter()
+    try:
+        from tkgen.emulate import native
+        from tkgen.machine_check.launches import launches
+
+        native.core()
+    except ModuleNotFoundError as error:
+        return not_checked(f"the emulator needs {error.name}: pip install 'tkgen[emulate]'")
+    except EmulateError as error:
+        return not_checked(str(error))
+    wanted = tuple(launches(spec.plan))
+    key = cache_key("machine check", _version(), hsaco, kernel, repr(wanted))
+    kept = store.get(key) if store is not None else None
+    if kept is not None and (known := _read(kept)) is not None:
+        return known
+    try:
+        verdict = _watched(spec, hsaco, kernel, wanted, start)
+    except EmulateError as error:  # a launch that cannot start: more threads or LDS than a block has
+        return not_checked(str(error))
+    if store is not None and verdict.outcome == RIGHT:
+        plain = verdict.to_json() | {"steps": list(verdict.steps)}
+        store.put(key, {"verdict": json.dumps(plain).encode()})
+    return verdict
+
+
+def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], start: float) -> Verdict:
+    from tkgen.calls import argument_tensors, packed
+    from tkgen.emulate import Buffer, Hollow, Outcome, launch, load
+    from tkgen.machine_check import words
+
+    program = spec.program
+    code = load(hsaco)
+
+    def run(of: Watched, blocks: tuple[int, ...], watched: bool = True) -> Outcome:
+        buffers = {}
+        for tensor in argument_tensors(program):
+            size = tensor.dtype.bytes
+            for dim in tensor.dims:
+                size *= of.sizes[dim.name]
+            buffers[tensor.name] = Buffer(Hollow(size), tensor.name, tensor is program.accumulator.tensor)
+        return launch(
+            code,
+            kernel=kernel,
+            grid=(of.blocks, 1, 1),
+            block=(program.threads, 1, 1),
+            args=[packed(program, buffers, of.sizes, of.scalars)],
+            blocks=blocks,
+            watch=watched,
+            budget=BUDGET,
+        )
+
+    seen: list[words.Seen] = []
+    instructions = blocks = 0
+    alike = True
+    steps: set[int] = set()
+    for of in wanted:
+        outcome = run(of, (of.first,))
+        outcomes = [outcome]
+        rest = (*of.edges, *of.others) if outcome.block_dependent else of.edges
+        if rest:
+            outcomes.append(run(of, rest, watched=outcome.block_dependent))
+        alike &= not outcome.block_dependent
+        blocks += 1 + len(rest)
+        instructions += sum(o.instructions for o in outcomes)
+        seen += [words.Seen(finding, of.sizes, of.steps) for o in outcomes for finding in o.findings]
+        steps.add(of.steps)
+        if seen:
+            break
+    found = tuple(words.diagnostics(spec, code, seen))
+    return Verdict(
+        WRONG if found else RIGHT,
+        launches=len(wanted),
+        blocks=blocks,
+        steps=tuple(sorted(steps)),
+        alike=alike,
+        instructions=instructions,
+        seconds=time.perf_counter() - start,
+        diagnostics=found,
+    )
+
+
+def _read(entry: dict[str, bytes]) -> Verdict | None:
+    """A verdict from the cache; None where it is none."""
+    try:
+        plain = json.loads(entry["verdict"])
+        return Verdict(**(plain | {"steps": tuple(plain["steps"]), "cached": True}))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+@cache
+def _version() -> str:
+    """What a verdict depends on beside code and launches: the emulator, and what is watched how."""
+    digest = hashlib.sha256()
+    folder = Path(__file__).parent
+    for path in sorted([*folder.glob("*.py"), *(folder.parent / "emulate").rglob("*")]):
+        if path.suffix in (".py", ".h", ".cpp"):
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()

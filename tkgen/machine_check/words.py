@@ -1,0 +1,262 @@
+"""What the referee saw in the machine code of a spec, told in the lines and operations of the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.emulate import Access, CodeObject, Finding, Kind, Space
+from tkgen.ir.ops import LDS_WRITES, Action, Op, Placed, Step, WaveProgram
+from tkgen.sanitize.places import Places
+from tkgen.schedule.epochs import NEVER, Event, trace
+from tkgen.source import Span
+
+if TYPE_CHECKING:
+    from tkgen.api import Spec
+
+RACE, NOT_WAITED, CONTROL, OUTSIDE = "E321", "E322", "E323", "E324"
+CODES: Final = frozenset({RACE, NOT_WAITED, CONTROL, OUTSIDE})
+_OF_KIND: Final = {
+    Kind.RACE: RACE,
+    Kind.BLOCK_RACE: RACE,
+    Kind.READ_BEFORE_WAIT: NOT_WAITED,
+    Kind.OVERWRITE_BEFORE_WAIT: NOT_WAITED,
+    Kind.UNINITIALISED_LDS: OUTSIDE,
+    Kind.UNINITIALISED_REGISTER: OUTSIDE,
+    Kind.LDS_OUT_OF_BOUNDS: OUTSIDE,
+    Kind.GLOBAL_OUT_OF_BOUNDS: OUTSIDE,
+    Kind.SCRATCH_OUT_OF_BOUNDS: OUTSIDE,
+    Kind.READ_ONLY_WRITE: OUTSIDE,
+    Kind.MISALIGNED: OUTSIDE,
+}  # everything else is control flow
+_FIX: Final = Fix(
+    "the plan is proven, the compiled code departs from it: change the schedule or the buffers around this place"
+)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A finding and the launch it is of: `steps` are the most K-steps of a tile there."""
+
+    finding: Finding
+    sizes: Mapping[str, int]
+    steps: int
+
+
+@dataclass(frozen=True)
+class _Party:
+    """An access, as far as it is known: the operation that it belongs to, what the plan says of it, where it stands."""
+
+    access: Access
+    wave: WaveProgram | None
+    op: Op | None
+    planned: Event | None
+    span: Span | None
+    cpp_line: int | None
+
+    def __str__(self) -> str:
+        if self.op is None:
+            return f"`{self.access.text}`"
+        if self.planned is None:
+            return f"`{self.op}`"
+        return f"`{Placed(self.op, Step('zero', self.planned.step))}`"
+
+
+def diagnostics(spec: Spec, code: CodeObject, seen: Iterable[Seen]) -> list[Diagnostic]:
+    """One diagnostic for each pair of operations and sort of finding, the first that was seen."""
+    words = _Words(spec, code)
+    found: dict[tuple[object, ...], Diagnostic] = {}
+    for each in seen:
+        first = words.party(each.finding.first, each)
+        second = words.party(each.finding.second, each) if each.finding.second is not None else None
+        parties = [p for p in (first, second) if p is not None]
+        named = sorted(str((p.op.action, p.op.operand, p.span) if p.op else p.cpp_line) for p in parties)
+        key = (_OF_KIND.get(each.finding.kind, CONTROL), *named)
+        if key not in found:
+            found[key] = words.diagnostic(each, first, second)
+    return sorted(found.values(), key=lambda d: d.code)
+
+
+def _actions(access: Access) -> frozenset[Action]:
+    """What an instruction can be part of; empty where it does not say. Where code was moved or merged, its line is that
+    of other code."""
+    mnemonic = access.text.split()[0]
+    if mnemonic.startswith("ds_read"):
+        return frozenset({Action.READ})
+    if mnemonic.startswith("ds_write"):
+        return frozenset({Action.LOAD, Action.WRITE})
+    if access.text.split()[-1] == "lds" or " lds " in access.text or "load_lds" in mnemonic:
+        return frozenset({Action.COPY})
+    return frozenset({Action.MULTIPLY}) if mnemonic.startswith("v_mfma") else frozenset()
+
+
+class _Words:
+    def __init__(self, spec: Spec, code: CodeObject):
+        self.spec, self.code = spec, code
+        self._traces: dict[tuple[int, int], list[Event]] = {}
+
+    @cached_property
+    def places(self) -> Places:
+        return Places(self.code)
+
+    # ------------------------------------------------------------ who it is
+
+    def party(self, access: Access, seen: Seen) -> _Party:
+        """What is known of an instruction: its line of C++, of the spec, its operation and its place in the plan."""
+        frames = self.places.frames(access.address)
+        line = frames[-1].line if frames else None
+        wave = next((w for w in self.spec.plan.waves if access.wave in w.waves), None)
+        event = self._event(wave, line, access, seen) if wave is not None else None
+        op = event.op if event is not None else self._op(wave, line, access) if wave is not None else None
+        span = op.span if op is not None else None
+        if span is None and op is not None and op.operand:
+            span = self.spec.program.operand(op.operand).span
+        return _Party(access, wave, op, event, span or self._line(line), line)
+
+    def _line(self, line: int | None) -> Span | None:
+        """The line of the spec behind one of the generated C++."""
+        origin = self.spec.source.origin(line) if line is not None else None
+        if origin is None:
+            return None
+        start, text = origin.file.line_starts[origin.line - 1], origin.file.line(origin.line).split("#")[0].rstrip()
+        lead = len(text) - len(text.lstrip())
+        return Span(origin.file, start + lead, start + max(len(text), lead))
+
+    def _at(self, wave: WaveProgram, line: int | None, access: Access) -> tuple[str, int] | None:
+        """The part and position of the operation that a line of C++ carries out, if the instruction can be of it."""
+        wanted = _actions(access)
+        for name, lines in self.spec.source.operations.items():
+            role, part, number = name.rsplit("/", 2)
+            if line in lines and role == wave.role:
+                placed: Placed = getattr(wave, part)[int(number)]
+                if not wanted or placed.op.action in wanted:
+                    return part, int(number)
+        return None
+
+    def _op(self, wave: WaveProgram, line: int | None, access: Access) -> Op | None:
+        at = self._at(wave, line, access)
+        placed: Placed | None = getattr(wave, at[0])[at[1]] if at is not None else None
+        return placed.op if placed is not None else None
+
+    def _event(self, wave: WaveProgram, line: int | None, access: Access, seen: Seen) -> Event | None:
+        """The operation in the plan's own trace.
+
+        By the line and the iteration; where the line is that of other code, by the tile of LDS that is accessed: the
+        last of its operations that the plan begins no later than the access was issued.
+        """
+        plan = self.spec.plan
+        passes = (seen.steps - plan.shape.tail_iterations) // plan.shape.unroll
+        if self.spec.program.grid.name == "stream_k" or passes < 0 or plan.shape.steps(passes) != seen.steps:
+            return None
+        events = self._trace(wave, passes, seen.steps)
+        at = self._at(wave, line, access)
+        if at is not None:
+            return self._instance(wave, at, access.instance, passes, events)
+        wanted, operand = _actions(access), self._operand(seen.finding)
+        near = [e for e in events if e.op.action in wanted and e.op.operand == operand and e.begin <= access.epoch]
+        return near[-1] if near else None
+
+    def _trace(self, wave: WaveProgram, passes: int, steps: int) -> list[Event]:
+        key = (wave.waves[0], steps)
+        if key not in self._traces:
+            plan, program = self.spec.plan, self.spec.program
+            last = max(w.phase for w in plan.waves)
+            self._traces[key] = trace(program, wave, passes, plan.shape.unroll, steps, plan.tiles_to_prove, last)
+        return self._traces[key]
+
+    def _instance(
+        self, wave: WaveProgram, at: tuple[str, int], instance: int, passes: int, events: list[Event]
+    ) -> Event | None:
+        part, number = at
+        begin = {"prologue": 0, "body": len(wave.prologue), "epilogue": len(wave.prologue) + passes * len(wave.body)}
+        tile, iteration = divmod(instance, passes if part == "body" and passes else 1)
+        each = len(events) // self.spec.plan.tiles_to_prove
+        index = tile * each + wave.phase + begin[part] + number
+        index += iteration * len(wave.body) if part == "body" else 0
+        return events[index] if index < len(events) else None
+
+    def _operand(self, finding: Finding) -> str:
+        """The tensor whose tile lies at the LDS bytes of a finding; tiles lie in the order of the operands."""
+        end = 0
+        for operand in self.spec.program.operands if finding.space is Space.LDS else ():
+            end += operand.lds_bytes * operand.buffers
+            if finding.offset < end:
+                return operand.name
+        return ""
+
+    # ------------------------------------------------------------ what is said of it
+
+    def diagnostic(self, seen: Seen, first: _Party, second: _Party | None) -> Diagnostic:
+        """What is said of a finding."""
+        finding = seen.finding
+        code = _OF_KIND.get(finding.kind, CONTROL)
+        message, parties = f"in the compiled code of {first}, {finding.message}", [first, *([second] if second else [])]
+        if code == RACE and second is not None:
+            message, *parties = self._race(finding, first, second)
+        labels = [self._label(p) for p in parties if p.span is not None]
+        secondary = tuple(label for label in labels[1:] if label.span != labels[0].span)
+        notes = [self._note(p) for p in parties]
+        where = f"LDS byte {finding.offset}, " if code == RACE and finding.space is Space.LDS else ""
+        sizes = " ".join(f"{name}={size}" for name, size in seen.sizes.items())
+        notes.append(f"{where}block {','.join(map(str, finding.block))}, {sizes}")
+        return Diagnostic(code, message, labels[0] if labels else None, secondary, tuple(notes), _FIX)
+
+    def _label(self, party: _Party) -> Label:
+        assert party.span is not None
+        return Label(party.span, f"{party}, wave {party.access.wave}")
+
+    def _note(self, party: _Party) -> str:
+        access, plan = party.access, party.planned
+        text = f"wave {access.wave}, {party}: `{access.text}` at 0x{access.address:x}"
+        text += f" ({self.spec.name}.cpp:{party.cpp_line})" if party.cpp_line else ""
+        text += f" is issued after {access.epoch} barrier{'s' if access.epoch != 1 else ''}"
+        text += f" and complete after {access.done}" if access.done is not None else " and never waited for"
+        if plan is not None:
+            text += f"; in the plan after {plan.begin} and {int(plan.done) if plan.done != NEVER else 'never'}"
+        return text
+
+    def _race(self, finding: Finding, first: _Party, second: _Party) -> tuple[str, _Party, _Party]:
+        """The sentence about two accesses that no barrier orders, the one that departs from the plan, the other."""
+        moved = next((party for party in (second, first) if _moved(party)), None)
+        if moved is None:
+            where = "LDS" if finding.space is Space.LDS else finding.buffer or "global memory"
+            return f"{second} and {first} touch the same bytes of {where} with no barrier between them", second, first
+        other = first if moved is second else second
+        barrier = self._barrier(moved)
+        does = "overwrites" if other.op is not None and other.op.action in LDS_WRITES else "needs"
+        match _moved(moved):
+            case "late":
+                text = f"the compiler moved {moved} below {barrier}, behind which {other} {does} its tile"
+            case "early":
+                text = f"the compiler moved {moved} above {barrier}, before which {other} {does} its tile"
+            case _:
+                text = (
+                    f"the compiled code waits for {moved} below {barrier}, not above it; there {other} {does} its tile"
+                )
+        return text, moved, other
+
+    def _barrier(self, moved: _Party) -> str:
+        """The barrier that an access crossed: its line in the spec, or what it stands behind."""
+        event, wave, access = moved.planned, moved.wave, moved.access
+        assert event is not None and wave is not None
+        events = next(t for (first, _), t in self._traces.items() if first == wave.waves[0] and event in t)
+        number = {"late": event.begin, "early": access.epoch}.get(_moved(moved))
+        barriers = [e for e in events if e.op.action is Action.BARRIER]
+        barrier = barriers[min(int(event.done) if number is None else number, len(barriers) - 1)]
+        if barrier.op.span is not None:
+            return f"the barrier of line {barrier.op.span.line}"
+        before = next((e for e in reversed(events[: barrier.order]) if e.op.action in LDS_WRITES | {Action.READ}), None)
+        return f"the barrier after `{before.op}`" if before is not None else "the first barrier"
+
+
+def _moved(party: _Party) -> str:
+    """How the machine code departs from the plan: issued late or early, waited for late; empty where it does not."""
+    plan, access = party.planned, party.access
+    if plan is None:
+        return ""
+    if access.epoch != plan.begin:
+        return "late" if access.epoch > plan.begin else "early"
+    return "waited" if plan.done != NEVER and (access.done is None or access.done > plan.done) else ""
