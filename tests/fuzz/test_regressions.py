@@ -13,6 +13,7 @@ import fuzz
 
 from tkgen.api import load
 from tkgen.diagnostics import SpecError
+from tkgen.run import SizeError, run
 
 HEAD = """kernel found
   dims M = 64, N = 64, K = 96
@@ -66,18 +67,23 @@ LATE_WRITE = """kernel found
   store C
 """
 ACCEPTED = {
-    "writes complete before the barrier at the loop's head": (LATE_WRITE, {"M": 192, "K": 256}),
-    "stream_k over a number of tiles known at launch": (STREAM_K, {"M": 128}),
+    "writes complete before the barrier at the loop's head": fuzz.Sample(
+        1, LATE_WRITE, extents={"M": (192,)}, dynamic_k=True, step=64
+    ),
+    "stream_k over a number of tiles known at launch": fuzz.Sample(1, STREAM_K, extents={"M": (128,)}),
 }
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_is_right(name: str) -> None:
-    text, extents = ACCEPTED[name]
-    assert fuzz.judge(fuzz.Sample(1, text, extents), 2)[:2] == ("accepted", "")
+    result = fuzz.attempt(ACCEPTED[name], orders=2)
+    assert (result.verdict, result.detail) == ("accepted", "") and result.runs >= 4
 
 
-def test_clamped_tails_do_not_cover_a_ragged_sum() -> None:
+def test_clamped_tails_do_not_cover_a_ragged_sum(tmp_path: Path) -> None:
     text = HEAD.replace("K = 96", "K = dynamic") + "  tail clamped\n  shared A, B\n" + BODY
-    verdict, why, _ = fuzz.judge(fuzz.Sample(1, text, {"K": 40}), 1)
-    assert verdict == "rejected" and "K must be a multiple of 32" in why
+    path = tmp_path / "found.tk"
+    path.write_text(text)
+    build = load(path).build()
+    with pytest.raises(SizeError, match="K must be a multiple of 32"):
+        run(build, extents={"K": 40})

@@ -1,0 +1,406 @@
+"""Written schedules, right by construction and then, now and then, with one thing changed.
+
+One K-step is built in four stages. The registers first: reads in pieces and multiplies in rectangles, in an order in
+which every rectangle finds its pieces. Then the moves to LDS, each at a place and as many steps ahead as its buffers
+allow. Then barriers: between the writes of a step and its reads, and between those and the next writes of the buffer,
+as many as the phases of the waves ask for. Then waits and lines. `mistake` changes what came out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+Range = tuple[int, int]  # first and last
+LATE = {"collective": "load", "registers": "write", "direct": "copy"}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """`fragments` of a wave, LDS `buffers`, `via`, the role that loads it, global loads of a wave for one tile."""
+
+    name: str
+    fragments: int
+    buffers: int
+    via: str
+    role: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Item:
+    """An operation of one role. `rows` are the fragments of a read, too."""
+
+    word: str
+    role: int
+    operand: str = ""
+    offset: int = 0
+    rows: Range = (0, 0)
+    cols: Range = (0, 0)
+    slices: Range = (0, 0)
+    count: int = 0
+
+
+@dataclass
+class Frame:
+    """What a schedule is drawn for; role `compute` multiplies, `shift` is the largest phase."""
+
+    rng: random.Random
+    operands: tuple[Operand, Operand]
+    slices: int
+    register_buffers: int
+    roles: int = 1
+    compute: int = 0
+    waves: int = 4
+    shift: int = 0
+    automatic_barriers: bool = False
+    automatic_waits: bool = False
+    changed: str = ""  # the mistake that was made, if any
+    features: set[str] = field(default_factory=set)
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    @property
+    def fragments(self) -> tuple[int, int]:
+        return self.operands[0].fragments, self.operands[1].fragments
+
+
+def schedule(frame: Frame, mistakes: float = 0.15) -> list[list[str]] | None:
+    """The lines of every role's schedule, or None where the order drawn has no room for its barriers."""
+    steps = _moves(frame, _rotated(frame, _registers(frame)))
+    if steps is None:
+        return None
+    gaps = _barriers(frame, steps)
+    if gaps is None:
+        return None
+    change = frame.chance(mistakes)
+    if change:
+        steps, gaps = _mistaken(frame, steps, gaps)
+    return [_lines(frame, role, steps, gaps) for role in range(frame.roles)]
+
+
+# ---------------------------------------------------------------- registers
+
+
+def _cuts(frame: Frame, count: int, probability: float = 0.35) -> list[Range]:
+    """0 .. count - 1 in pieces, in order."""
+    ends = [i for i in range(count) if i == count - 1 or frame.chance(probability)]
+    return [(first, last) for first, last in zip([0, *(e + 1 for e in ends[:-1])], ends, strict=True)]
+
+
+def _registers(frame: Frame) -> list[Item]:
+    """Reads and multiplies of one step in an order in which every multiply finds what it needs."""
+    rng, slices, buffers = frame.rng, frame.slices, frame.register_buffers
+    order = list(range(slices))
+    if (buffers == 1 or buffers >= slices) and frame.chance(0.25):
+        rng.shuffle(order)
+    whole = buffers >= slices or slices == 1
+    groups = _cuts(frame, slices, 0.6) if whole and order == sorted(order) else [(t, t) for t in order]
+    reads = []
+    for index, operand in enumerate(frame.operands):
+        same = _cuts(frame, operand.fragments)
+        for group in groups if not whole else _cuts(frame, slices, 0.6):
+            parts = same if frame.chance(0.6) else _cuts(frame, operand.fragments)
+            reads += [(index, Item("read", frame.compute, operand.name, 0, part, slices=group)) for part in parts]
+    multiplies = []
+    for group in groups:
+        rows, cols = (_cuts(frame, f, 0.3) for f in frame.fragments)
+        multiplies += [Item("multiply", frame.compute, rows=r, cols=c, slices=group) for r in rows for c in cols]
+    return _ordered(frame, order, reads, multiplies)
+
+
+def _span(bounds: Range) -> range:
+    return range(bounds[0], bounds[1] + 1)
+
+
+def _ordered(frame: Frame, order: list[int], reads: list[tuple[int, Item]], multiplies: list[Item]) -> list[Item]:
+    rng, buffers = frame.rng, frame.register_buffers
+    holds: dict[tuple[int, int, int], int] = {}  # (operand, fragment, slot) -> slice
+    needed: dict[tuple[int, int, int], int] = {}  # (operand, fragment, slice) -> products still to be made
+    for m in multiplies:
+        for t in _span(m.slices):
+            for index, bounds in enumerate((m.rows, m.cols)):
+                for f in _span(bounds):
+                    needed[index, f, t] = needed.get((index, f, t), 0) + 1
+    eager = rng.choice([0.2, 0.5, 0.9])  # how soon what can be multiplied is
+    in_order = frame.chance(0.5)
+    result: list[Item] = []
+
+    def free(index: int, f: int, t: int) -> bool:
+        held = holds.get((index, f, t % buffers))
+        earlier = [s for s in order[: order.index(t)] if s % buffers == t % buffers]
+        return (held is None or not needed[index, f, held]) and not any(needed[index, f, s] for s in earlier)
+
+    while reads or multiplies:
+        able = [m for m in multiplies if all(
+            holds.get((i, f, t % buffers)) == t
+            for t in _span(m.slices) for i, b in enumerate((m.rows, m.cols)) for f in _span(b)
+        )]  # fmt: skip
+        readable = [(i, r) for i, r in reads if all(free(i, f, t) for t in _span(r.slices) for f in _span(r.rows))]
+        if able and (not readable or frame.chance(eager)):
+            done = able[0] if in_order else rng.choice(able)
+            multiplies.remove(done)
+            result.append(done)
+            for t in _span(done.slices):
+                for i, bounds in enumerate((done.rows, done.cols)):
+                    for f in _span(bounds):
+                        needed[i, f, t] -= 1
+            continue
+        soonest = min(order.index(r.slices[0]) for _, r in readable)
+        index, read = rng.choice([x for x in readable if order.index(x[1].slices[0]) == soonest or frame.chance(0.2)])
+        reads.remove((index, read))
+        result.append(read)
+        for t in _span(read.slices):
+            for f in _span(read.rows):
+                holds[index, f, t % buffers] = t
+        if frame.chance(0.08):
+            result.append(read)
+            frame.features.add("repeated read")
+    return result
+
+
+def _clash(frame: Frame, read: Item, other: Item) -> bool:
+    """Whether `read` of the next step may not come before `other` of this one."""
+    if other.word != "multiply":
+        return other.operand == read.operand
+    mine = other.rows if read.operand == frame.operands[0].name else other.cols
+    if not set(_span(mine)) & set(_span(read.rows)):
+        return False
+    return any(
+        (frame.slices + t - s) % frame.register_buffers == 0 for t in _span(read.slices) for s in _span(other.slices)
+    )
+
+
+def _rotated(frame: Frame, items: list[Item]) -> list[Item]:
+    """The first reads moved to the end of the step before, if the buffers can hold so much."""
+    ahead = 0
+    while ahead < len(items) and items[ahead].word == "read":
+        ahead += 1
+    if not ahead or not frame.chance(0.25):
+        return items
+    ahead = frame.rng.randint(1, ahead)
+    result = items[ahead:]
+    for read in items[:ahead]:
+        later = replace(read, offset=1)
+        at = len(result)
+        while at and not _clash(frame, later, result[at - 1]) and frame.chance(0.5):
+            at -= 1
+        result.insert(at, later)
+    frame.features.add("reads ahead")
+    return result
+
+
+# ---------------------------------------------------------------- moves to LDS
+
+
+def _moves(frame: Frame, items: list[Item]) -> list[Item] | None:
+    result = list(items)
+    operands = list(frame.operands)
+    frame.rng.shuffle(operands)
+    for operand in operands:
+        places = list(_places(operand, result))
+        if not places:
+            return None
+        ahead = frame.rng.choice(sorted({w for w, _ in places}))
+        at = frame.rng.choice([p for w, p in places if w == ahead])
+        write = Item(LATE[operand.via], operand.role, operand.name, ahead)
+        result.insert(at, write)
+        if operand.via == "registers":
+            if (at and frame.chance(0.5)) or at + 1 == len(result):
+                result.insert(frame.rng.randint(0, at), replace(write, word="fetch"))
+            else:
+                result.insert(frame.rng.randint(at + 1, len(result)), replace(write, word="fetch", offset=ahead + 1))
+    return result
+
+
+def _places(operand: Operand, items: Sequence[Item]) -> Iterator[tuple[int, int]]:
+    """(steps ahead, position) at which a tile may be written: before its reads, after those of the tile it replaces."""
+    reads = [(i, r.offset) for i, r in enumerate(items) if r.word == "read" and r.operand == operand.name]
+    for ahead in range(operand.buffers + 2):
+        for at in range(len(items) + 1):
+            if all(
+                (ahead > r or (ahead == r and at <= i))
+                and (operand.buffers - ahead + r > 0 or (operand.buffers - ahead + r == 0 and i < at))
+                for i, r in reads
+            ):
+                yield ahead, at
+
+
+# ---------------------------------------------------------------- barriers
+
+
+def _barriers(frame: Frame, items: list[Item]) -> list[int] | None:
+    """The operations behind which a barrier stands: enough of them between all that waves must not do at once."""
+    if frame.waves == 1 and frame.chance(0.7):
+        return []
+    n, wanted = len(items), 1 + frame.shift
+    ranges = []
+    for operand in frame.operands:
+        write = next(i for i, x in enumerate(items) if x.word in LATE.values() and x.operand == operand.name)
+        for read in (i for i, x in enumerate(items) if x.word == "read" and x.operand == operand.name):
+            ahead = items[write].offset - items[read].offset
+            ranges.append((write, read + ahead * n - write))
+            ranges.append((read, write + (operand.buffers - ahead) * n - read))
+    chosen: set[int] = set()
+
+    def met(first: int, length: int) -> int:
+        return sum((first + i) % n in chosen for i in range(length))
+
+    for first, length in sorted(ranges, key=lambda r: r[1]):
+        while met(first, length) < wanted:
+            room = {(first + i) % n for i in range(length)} - chosen
+            if not room:
+                return None
+            chosen.add(frame.rng.choice(sorted(room)))
+    for i in range(n):
+        if frame.chance(0.04):
+            chosen.add(i)
+    return sorted(chosen)
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+def _mistaken(frame: Frame, items: list[Item], gaps: list[int]) -> tuple[list[Item], list[int]]:
+    """One thing changed. Checks must see it, or it is none."""
+    rng, items, gaps = frame.rng, list(items), list(gaps)
+    at = rng.randrange(len(items))
+    frame.changed = rng.choice(
+        ["barrier dropped", "barrier moved", "swapped", "moved", "offset", "dropped", "doubled", "part"]
+    )
+    match frame.changed:
+        case "barrier dropped" if gaps:
+            gaps.remove(rng.choice(gaps))
+        case "barrier moved" if gaps:
+            gap = rng.choice(gaps)
+            gaps = sorted({*gaps, (gap + rng.choice([-1, 1])) % len(items)} - {gap})
+        case "swapped" if at:
+            items[at - 1], items[at] = items[at], items[at - 1]
+        case "moved":
+            items.insert(rng.randrange(len(items)), items.pop(at))
+        case "offset" if items[at].word != "multiply":
+            items[at] = replace(items[at], offset=items[at].offset + rng.choice([-1, 1]))
+        case "doubled":
+            items.insert(at, items[at])
+            gaps = [g + (g >= at) for g in gaps]
+        case "dropped" if len(items) > 2:
+            items.pop(at)
+            gaps = sorted({g - (g >= at) for g in gaps} & set(range(len(items))))
+        case "part" if items[at].rows[1]:
+            items[at] = replace(items[at], rows=(0, 0))
+    return items, gaps
+
+
+# ---------------------------------------------------------------- lines
+
+
+def _lines(frame: Frame, role: int, items: list[Item], gaps: list[int]) -> list[str]:
+    """The schedule of a role: its operations between barriers, as clusters and groups, with waits."""
+    lines: list[str] = []
+    segment: list[Item] = []
+    for i, item in enumerate(items):
+        if item.role == role:
+            segment.append(item)
+        if i in gaps and not frame.automatic_barriers:
+            lines += _segment(frame, role, items, segment, True)
+            segment = []
+    if segment:
+        lines += _segment(frame, role, items, segment, frame.automatic_barriers and frame.chance(0.5))
+    return lines or ["group priority 0"]
+
+
+def _segment(frame: Frame, role: int, items: list[Item], segment: list[Item], barrier: bool) -> list[str]:
+    rng = frame.rng
+    waits = _waits(frame, role, items) if barrier and not frame.automatic_barriers else []
+    cuts = sorted({i for i in range(1, len(segment)) if frame.chance(0.25)})
+    parts = [segment[a:b] for a, b in zip([0, *cuts], [*cuts, len(segment)], strict=True)]
+    lines = []
+    for number, part in enumerate(parts):
+        words = _text(frame, part)
+        if words and frame.chance(0.12):
+            words.insert(rng.randint(0, len(words)), f"priority {rng.choice(['high', 'low', '0', '1', '2', '3'])}")
+        if frame.chance(0.06):
+            counter = rng.choice(["vm", "lds"])
+            words.insert(rng.randint(0, len(words)), f"wait {counter} {_any_count(frame, counter)}")
+        last = number == len(parts) - 1
+        if last:
+            words += waits
+        if last and barrier:
+            if words and frame.chance(0.85):
+                lines.append(f"cluster {'  '.join(words)}")
+            else:
+                lines.append(f"group {'  '.join([*words, 'barrier'])}")
+        elif words:
+            lines.append(f"group {'  '.join(words)}")
+    return lines
+
+
+def _any_count(frame: Frame, counter: str) -> int:
+    small = [0, 0, 0, 1, 1, 2, 3, 4, 6, 8, 12, 15]
+    return frame.rng.choice(small if counter == "lds" else [*small, 16, 31, 62, 62 + frame.chance(0.2)])
+
+
+def _waits(frame: Frame, role: int, items: list[Item]) -> list[str]:
+    """What a wave waits for before a barrier: everything, mostly; some of the newest may stay in flight."""
+    if frame.automatic_waits and not frame.chance(0.1):
+        return []
+    mine = {x.word for x in items if x.role == role}
+    waits = []
+    if mine & {"read", "write"} and not frame.chance(0.12):
+        waits.append(f"wait lds {0 if frame.chance(0.85) else _any_count(frame, 'lds')}")
+    if mine & {"copy"} and not frame.chance(0.04):
+        each = [o.instructions for o in frame.operands if o.via == "direct"]
+        flying = frame.rng.choice([0, 0, each[0], each[-1], sum(each), 2 * sum(each), _any_count(frame, "vm")])
+        waits.append(f"wait vm {0 if frame.chance(0.6) else flying}")
+    frame.rng.shuffle(waits)
+    return waits
+
+
+def _index(frame: Frame, bounds: Range, count: int) -> str:
+    if bounds == (0, count - 1) and frame.chance(0.7):
+        return "*"
+    return f"{bounds[0]}" if bounds[0] == bounds[1] else f"{bounds[0]}..{bounds[1]}"
+
+
+def _text(frame: Frame, items: Sequence[Item]) -> list[str]:
+    """Operations as text; neighbours of one word may share it."""
+    words: list[str] = []
+    previous = ""
+    for item in items:
+        text = _multiply(frame, item) if item.word == "multiply" else _move(frame, item)
+        if item.word == previous and item.word != "multiply" and frame.chance(0.75):
+            words[-1] += f" {text}"
+        else:
+            words.append(text if item.word == "multiply" else f"{item.word} {text}")
+        previous = item.word
+    return words
+
+
+def _move(frame: Frame, item: Item) -> str:
+    operand = next(o for o in frame.operands if o.name == item.operand)
+    step = f"[k{item.offset:+}]" if item.offset else "[k]" if frame.chance(0.03) else ""
+    text = item.operand + step
+    if item.word != "read":
+        return text
+    all_rows, all_slices = item.rows == (0, operand.fragments - 1), item.slices == (0, frame.slices - 1)
+    if all_rows and all_slices and frame.chance(0.7):
+        return text
+    fragments = _index(frame, item.rows, operand.fragments)
+    if all_slices and frame.chance(0.6):
+        return f"{text}({fragments})"
+    return f"{text}({fragments}; {_index(frame, item.slices, frame.slices)})"
+
+
+def _multiply(frame: Frame, item: Item) -> str:
+    rows, cols = frame.fragments
+    whole = item.rows == (0, rows - 1) and item.cols == (0, cols - 1)
+    all_slices = item.slices == (0, frame.slices - 1)
+    if whole and all_slices and frame.chance(0.6):
+        return "multiply"
+    slices = _index(frame, item.slices, frame.slices)
+    if whole and frame.chance(0.6):
+        return f"multiply slice {slices}"
+    part = f"{_index(frame, item.rows, rows)}, {_index(frame, item.cols, cols)}"
+    return f"multiply ({part})" if all_slices and frame.chance(0.6) else f"multiply ({part}; {slices})"

@@ -1,0 +1,184 @@
+"""What becomes of a spec: refused with diagnostics, or built, run under the referee at several sizes, and compared."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuzzing.specs import Sample
+
+if TYPE_CHECKING:
+    from tkgen.api import Spec
+    from tkgen.build import Build
+
+MANY = 9  # K-steps: enough for every prologue, some passes of the loop, and every epilogue
+REFUSED_BUILDS = ("E405",)  # registers are counted only in machine code
+KINDS = ("wrong", "machine check", "toolchain", "exception", "silent")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a seed.
+
+    `verdict` is `accepted`, `rejected` or `FAILED`; `kind` of a failure is one of `KINDS`; `detail` the codes of a
+    rejection, or what failed. `runs` counts launches.
+    """
+
+    seed: int
+    verdict: str
+    detail: str
+    seconds: float
+    instructions: int = 0
+    runs: int = 0
+    kind: str = ""
+    features: frozenset[str] = frozenset()
+
+
+class Failure(Exception):
+    """A failure of tkgen: its kind, and what happened."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+
+
+@dataclass
+class Tally:
+    """What was run."""
+
+    instructions: int = 0
+    runs: int = 0
+    sizes: list[Mapping[str, int]] = field(default_factory=list)
+
+
+def attempt(made: Sample, orders: int = 5, quick: bool = False) -> Result:
+    """Check a spec and, if it is accepted, build, emulate and compare it. Never raises."""
+    start = time.perf_counter()
+    tally, kind = Tally(), ""
+    try:
+        codes = judge(made, orders, tally, quick)
+        verdict, detail = ("rejected", codes) if codes else ("accepted", "")
+    except Failure as failure:
+        verdict, kind, detail = "FAILED", failure.kind, str(failure)
+    except Exception as error:
+        places = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)[-3:]]
+        verdict, kind, detail = "FAILED", "exception", f"{type(error).__name__}: {error} ({', '.join(places)})"
+    seconds = time.perf_counter() - start
+    return Result(made.seed, verdict, detail, seconds, tally.instructions, tally.runs, kind, made.features)
+
+
+def judge(made: Sample, orders: int, tally: Tally, quick: bool = False) -> str:
+    """The codes with which a spec is refused, none where it is accepted and right. Raises Failure where it is not."""
+    from tkgen.diagnostics import SpecError
+    from tkgen.toolchain.compiler import ToolchainError
+
+    with tempfile.TemporaryDirectory(prefix="tkgen-fuzz-") as folder:
+        path = write(made, Path(folder))
+        try:
+            spec = loaded(made, path)
+        except SpecError as error:
+            return _codes(error)
+        try:
+            for build, extents in _launches(made, path, spec, quick):
+                _run(made, build, extents, orders, tally)
+        except SpecError as error:
+            codes = _codes(error)
+            if codes not in REFUSED_BUILDS:
+                raise Failure("machine check", f"{codes}: {error}") from error
+            return codes
+        except ToolchainError as error:
+            raise Failure("toolchain", error.message) from error
+    return "" if tally.runs else "no size"
+
+
+def write(made: Sample, folder: Path) -> Path:
+    """The spec, and the files that it includes, in `folder`."""
+    for name, text in made.files.items():
+        (folder / name).write_text(text)
+    path = folder / f"fuzz_{made.seed}.tk"
+    path.write_text(made.text)
+    return path
+
+
+def loaded(made: Sample, path: Path, steps: int | None = None) -> Spec:
+    """The checked spec, with another number of K-steps if it is static."""
+    from tkgen.api import load
+
+    defines = None if steps is None else {"K": _k(made, steps)}
+    return load(path, defines, made.target).check()
+
+
+def _codes(error: Exception) -> str:
+    from tkgen.diagnostics import Severity, SpecError
+
+    assert isinstance(error, SpecError)
+    codes = sorted({d.code for d in error.diagnostics if d.severity is Severity.ERROR})
+    if not codes or not all(d.message and (d.primary or d.code in REFUSED_BUILDS) for d in error.diagnostics):
+        raise Failure("silent", f"a rejection that says nothing: {error}")
+    return " ".join(codes)
+
+
+def _k(made: Sample, steps: int) -> int:
+    return max(made.step * steps - made.ragged, 1)
+
+
+def _launches(made: Sample, path: Path, spec: Spec, quick: bool) -> Iterator[tuple[Build, dict[str, int]]]:
+    """Builds and sizes to run them at: 1, 2, 3 and many K-steps, those that the kernel takes."""
+    from tkgen.diagnostics import SpecError
+    from tkgen.run import SizeError, check_sizes, sizes
+
+    rng = random.Random(made.seed)
+    shape = spec.plan.shape
+    if made.dynamic_k:
+        build = spec.build().check()
+        least, unroll = max(shape.tail_iterations, 1), shape.unroll
+        wanted = {-(-max(n, least) // unroll) * unroll for n in (1, 2, 3, MANY)}
+        for steps in sorted(wanted):
+            extents = {n: rng.choice(values) for n, values in made.extents.items()} | {"K": _k(made, steps)}
+            try:
+                check_sizes(spec.program, unroll, shape.tail_iterations, sizes(spec.program, extents))
+            except SizeError:
+                continue
+            yield build, extents
+        return
+    other = [n * shape.unroll for n in (1, 2, 3, MANY)]
+    for steps in (None, *([] if quick else sorted({rng.choice(other[:3]), other[3]}))):
+        extents = {n: rng.choice(values) for n, values in made.extents.items()}
+        try:
+            fixed = spec if steps is None else loaded(made, path, steps)
+            check_sizes(fixed.program, fixed.plan.shape.unroll, fixed.plan.shape.tail_iterations,
+                        sizes(fixed.program, extents))  # fmt: skip
+        except SizeError:
+            continue
+        except SpecError:
+            if steps is None:
+                raise
+            continue
+        yield fixed.build().check(), extents
+
+
+def _run(made: Sample, build: Build, extents: dict[str, int], orders: int, tally: Tally) -> None:
+    """Launches under several orders of the waves, in turn with both kinds of inputs."""
+    from tkgen.run import run, trials
+
+    scalars = {s.name: 0.75 for s in build.spec.program.scalars if s.default is None}
+    for order, kind in trials(orders):
+        tried = run(build, extents=extents, seed=made.seed, kind=kind, scalars=scalars, order=order)
+        tally.runs += 1
+        tally.instructions += tried.outcome.instructions
+        shown = " ".join(f"{name}={size}" for name, size in tried.sizes.items())
+        if tried.outcome.findings:
+            found = "\n".join(str(f) for f in tried.outcome.findings[:3])
+            raise Failure("wrong", f"{shown}, {order}: {len(tried.outcome.findings)} findings\n{found}")
+        if not tried.comparison.right:
+            raise Failure("wrong", f"{shown}, {order}: {tried.comparison}")
+        out = build.spec.program.accumulator.tensor.name
+        for buffer in {w.buffer.name: w.buffer for w in tried.outcome.written}.values():
+            if buffer.name == out and tried.outcome.unwritten(buffer):
+                raise Failure("wrong", f"{shown}, {order}: bytes of {out} are never written")
