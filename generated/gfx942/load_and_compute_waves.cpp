@@ -38,19 +38,27 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
+/// No access to memory crosses, in the optimiser or in the code generator. A barrier or a wait alone is no obstacle to
+/// LLVM's MachineSink, which moves LDS reads past both to where their values are used, nor are fences.
+__device__ inline void pin() { asm volatile("" : : : "memory"); }
+
 /// All waves of the block meet. Counted by the hardware, so it may stand inside a role's branch; waits for nothing else.
 __device__ inline void barrier() {
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");  // for the compiler only: nothing moves across
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+    pin();
 }
 
-/// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight.
+/// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight. The fences
+/// are for the compiler's scheduler, which then mixes reads with multiplies; the wait is spelled out, for clang 22 loses
+/// a fence's own at the head of some loops.
 __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // lgkmcnt(0): clang 22 loses the fence's own wait at the head of some loops
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // lgkmcnt(0)
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+    pin();
 }
 
 __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:13,16

@@ -38,11 +38,29 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
+/// No access to memory crosses, in the optimiser or in the code generator. A barrier or a wait alone is no obstacle to
+/// LLVM's MachineSink, which moves LDS reads past both to where their values are used, nor are fences.
+__device__ inline void pin() { asm volatile("" : : : "memory"); }
+
+/// The schedule ends a cluster or group here: the compiler moves nothing across.
+__device__ inline void fence() {
+    pin();
+    __builtin_amdgcn_sched_barrier(0);
+}
+
+/// Waits for outstanding memory operations, as many as `immediate` (of s_waitcnt) says.
+template <int immediate> __device__ inline void wait() {
+    pin();
+    __builtin_amdgcn_s_waitcnt(immediate);
+    pin();
+}
+
 /// All waves of the block meet. Counted by the hardware, so it may stand inside a role's branch; waits for nothing else.
 __device__ inline void barrier() {
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");  // for the compiler only: nothing moves across
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+    pin();
 }
 constexpr int RAW_BUFFER = 0x00020000;  // word 3 of a buffer descriptor: 32-bit raw data (CDNA3 ISA guide, table 44)
 constexpr int OUTSIDE = -1;             // an offset past every buffer: loads give zero, stores are dropped
@@ -144,20 +162,20 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             zero(C_acc[i][j]);  // spec:15
     fetch<8 * WARP_THREADS>(A_s, A_stage, g.A, tile_row, 0);  // spec:20
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:20
-    __builtin_amdgcn_sched_barrier(0);  // spec:20
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:20
+    fence();  // spec:20
     fetch<8 * WARP_THREADS>(B_s, B_stage, g.B, tile_col, 0);  // spec:22
-    __builtin_amdgcn_sched_barrier(0);  // spec:22
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
-    __builtin_amdgcn_sched_barrier(0);  // spec:24
+    fence();  // spec:22
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
+    fence();  // spec:24
     write<8 * WARP_THREADS>(A_s, A_stage);  // spec:26
     write<8 * WARP_THREADS>(B_s, B_stage);  // spec:26
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:26
-    __builtin_amdgcn_sched_barrier(0);  // spec:26
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:26
+    fence();  // spec:26
     barrier();  // spec:26
-    __builtin_amdgcn_sched_barrier(0);  // spec:26
+    fence();  // spec:26
     barrier();  // spec:27
-    __builtin_amdgcn_sched_barrier(0);  // spec:27
+    fence();  // spec:27
 
     #pragma unroll 1
     for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:10
@@ -174,10 +192,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 1}));  // spec:20,14
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:20
-        __builtin_amdgcn_sched_barrier(0);  // spec:20
+        wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:20
+        fence();  // spec:20
         barrier();  // spec:20
-        __builtin_amdgcn_sched_barrier(0);  // spec:20
+        fence();  // spec:20
         __builtin_amdgcn_s_setprio(1);  // spec:21
         #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -185,13 +203,13 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:21
         __builtin_amdgcn_s_setprio(0);  // spec:21
-        __builtin_amdgcn_sched_barrier(0);  // spec:21
+        fence();  // spec:21
         barrier();  // spec:21
-        __builtin_amdgcn_sched_barrier(0);  // spec:21
+        fence();  // spec:21
         fetch<8 * WARP_THREADS>(B_s, B_stage, g.B, tile_col, k + 1);  // spec:22
-        __builtin_amdgcn_sched_barrier(0);  // spec:22
+        fence();  // spec:22
         barrier();  // spec:22
-        __builtin_amdgcn_sched_barrier(0);  // spec:22
+        fence();  // spec:22
         __builtin_amdgcn_s_setprio(1);  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -199,9 +217,9 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[i][j], A_r[1][i], B_r[1][j], C_acc[i][j]);  // spec:23
         __builtin_amdgcn_s_setprio(0);  // spec:23
-        __builtin_amdgcn_sched_barrier(0);  // spec:23
+        fence();  // spec:23
         barrier();  // spec:23
-        __builtin_amdgcn_sched_barrier(0);  // spec:23
+        fence();  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:24,14
@@ -214,10 +232,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 3}));  // spec:24,14
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
-        __builtin_amdgcn_sched_barrier(0);  // spec:24
+        wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
+        fence();  // spec:24
         barrier();  // spec:24
-        __builtin_amdgcn_sched_barrier(0);  // spec:24
+        fence();  // spec:24
         __builtin_amdgcn_s_setprio(1);  // spec:25
         #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -225,15 +243,15 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:25
         __builtin_amdgcn_s_setprio(0);  // spec:25
-        __builtin_amdgcn_sched_barrier(0);  // spec:25
+        fence();  // spec:25
         barrier();  // spec:25
-        __builtin_amdgcn_sched_barrier(0);  // spec:25
+        fence();  // spec:25
         write<8 * WARP_THREADS>(A_s, A_stage);  // spec:26
         write<8 * WARP_THREADS>(B_s, B_stage);  // spec:26
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:26
-        __builtin_amdgcn_sched_barrier(0);  // spec:26
+        wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:26
+        fence();  // spec:26
         barrier();  // spec:26
-        __builtin_amdgcn_sched_barrier(0);  // spec:26
+        fence();  // spec:26
         __builtin_amdgcn_s_setprio(1);  // spec:27
         #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -241,9 +259,9 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[i][j], A_r[1][i], B_r[1][j], C_acc[i][j]);  // spec:27
         __builtin_amdgcn_s_setprio(0);  // spec:27
-        __builtin_amdgcn_sched_barrier(0);  // spec:27
+        fence();  // spec:27
         barrier();  // spec:27
-        __builtin_amdgcn_sched_barrier(0);  // spec:27
+        fence();  // spec:27
     }
 
     #pragma unroll
@@ -258,8 +276,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 1}));  // spec:20,14
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:20
-    __builtin_amdgcn_sched_barrier(0);  // spec:20
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:20
+    fence();  // spec:20
     __builtin_amdgcn_s_setprio(1);  // spec:21
     #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -267,7 +285,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:21
     __builtin_amdgcn_s_setprio(0);  // spec:21
-    __builtin_amdgcn_sched_barrier(0);  // spec:21
+    fence();  // spec:21
     __builtin_amdgcn_s_setprio(1);  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -275,7 +293,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[i][j], A_r[1][i], B_r[1][j], C_acc[i][j]);  // spec:23
     __builtin_amdgcn_s_setprio(0);  // spec:23
-    __builtin_amdgcn_sched_barrier(0);  // spec:23
+    fence();  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:24,14
@@ -288,8 +306,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 3}));  // spec:24,14
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
-    __builtin_amdgcn_sched_barrier(0);  // spec:24
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
+    fence();  // spec:24
     __builtin_amdgcn_s_setprio(1);  // spec:25
     #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -297,9 +315,9 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:25
     __builtin_amdgcn_s_setprio(0);  // spec:25
-    __builtin_amdgcn_sched_barrier(0);  // spec:25
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:26
-    __builtin_amdgcn_sched_barrier(0);  // spec:26
+    fence();  // spec:25
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:26
+    fence();  // spec:26
     __builtin_amdgcn_s_setprio(1);  // spec:27
     #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -307,7 +325,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[i][j], A_r[1][i], B_r[1][j], C_acc[i][j]);  // spec:27
     __builtin_amdgcn_s_setprio(0);  // spec:27
-    __builtin_amdgcn_sched_barrier(0);  // spec:27
+    fence();  // spec:27
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll

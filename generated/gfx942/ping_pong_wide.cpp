@@ -38,11 +38,29 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
+/// No access to memory crosses, in the optimiser or in the code generator. A barrier or a wait alone is no obstacle to
+/// LLVM's MachineSink, which moves LDS reads past both to where their values are used, nor are fences.
+__device__ inline void pin() { asm volatile("" : : : "memory"); }
+
+/// The schedule ends a cluster or group here: the compiler moves nothing across.
+__device__ inline void fence() {
+    pin();
+    __builtin_amdgcn_sched_barrier(0);
+}
+
+/// Waits for outstanding memory operations, as many as `immediate` (of s_waitcnt) says.
+template <int immediate> __device__ inline void wait() {
+    pin();
+    __builtin_amdgcn_s_waitcnt(immediate);
+    pin();
+}
+
 /// All waves of the block meet. Counted by the hardware, so it may stand inside a role's branch; waits for nothing else.
 __device__ inline void barrier() {
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");  // for the compiler only: nothing moves across
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+    pin();
 }
 constexpr int RAW_BUFFER = 0x00020000;  // word 3 of a buffer descriptor: 32-bit raw data (CDNA3 ISA guide, table 44)
 constexpr int OUTSIDE = -1;             // an offset past every buffer: loads give zero, stores are dropped
@@ -143,22 +161,22 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             zero(C_acc[i][j]);  // spec:15
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:20
-    __builtin_amdgcn_sched_barrier(0);  // spec:20
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:20
+    fence();  // spec:20
     fetch<8 * WARP_THREADS>(A_s, A_stage, g.A, tile_row, 0);  // spec:22
     fetch<8 * WARP_THREADS>(B_s, B_stage, g.B, tile_col, 0);  // spec:22
-    __builtin_amdgcn_sched_barrier(0);  // spec:22
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
-    __builtin_amdgcn_sched_barrier(0);  // spec:24
-    __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding, spec:26
+    fence();  // spec:22
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
+    fence();  // spec:24
+    wait<0xf70>();  // global operations: at most 0 outstanding, spec:26
     write<8 * WARP_THREADS>(A_s, A_stage);  // spec:26
     write<8 * WARP_THREADS>(B_s, B_stage);  // spec:26
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:26
-    __builtin_amdgcn_sched_barrier(0);  // spec:26
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:26
+    fence();  // spec:26
     barrier();  // spec:26
-    __builtin_amdgcn_sched_barrier(0);  // spec:26
+    fence();  // spec:26
     barrier();  // spec:27
-    __builtin_amdgcn_sched_barrier(0);  // spec:27
+    fence();  // spec:27
 
     #pragma unroll 1
     for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:10
@@ -168,10 +186,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:20,14
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:20
-        __builtin_amdgcn_sched_barrier(0);  // spec:20
+        wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:20
+        fence();  // spec:20
         barrier();  // spec:20
-        __builtin_amdgcn_sched_barrier(0);  // spec:20
+        fence();  // spec:20
         __builtin_amdgcn_s_setprio(1);  // spec:21
         #pragma unroll
         for (int i = 0; i < 2; ++i)
@@ -179,14 +197,14 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:21
         __builtin_amdgcn_s_setprio(0);  // spec:21
-        __builtin_amdgcn_sched_barrier(0);  // spec:21
+        fence();  // spec:21
         barrier();  // spec:21
-        __builtin_amdgcn_sched_barrier(0);  // spec:21
+        fence();  // spec:21
         fetch<8 * WARP_THREADS>(A_s, A_stage, g.A, tile_row, k + 1);  // spec:22
         fetch<8 * WARP_THREADS>(B_s, B_stage, g.B, tile_col, k + 1);  // spec:22
-        __builtin_amdgcn_sched_barrier(0);  // spec:22
+        fence();  // spec:22
         barrier();  // spec:22
-        __builtin_amdgcn_sched_barrier(0);  // spec:22
+        fence();  // spec:22
         __builtin_amdgcn_s_setprio(1);  // spec:23
         #pragma unroll
         for (int i = 2; i < 4; ++i)
@@ -194,19 +212,19 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:23
         __builtin_amdgcn_s_setprio(0);  // spec:23
-        __builtin_amdgcn_sched_barrier(0);  // spec:23
+        fence();  // spec:23
         barrier();  // spec:23
-        __builtin_amdgcn_sched_barrier(0);  // spec:23
+        fence();  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 4 + i, 1}));  // spec:24,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:24,14
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
-        __builtin_amdgcn_sched_barrier(0);  // spec:24
+        wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
+        fence();  // spec:24
         barrier();  // spec:24
-        __builtin_amdgcn_sched_barrier(0);  // spec:24
+        fence();  // spec:24
         __builtin_amdgcn_s_setprio(1);  // spec:25
         #pragma unroll
         for (int i = 0; i < 2; ++i)
@@ -214,16 +232,16 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:25
         __builtin_amdgcn_s_setprio(0);  // spec:25
-        __builtin_amdgcn_sched_barrier(0);  // spec:25
+        fence();  // spec:25
         barrier();  // spec:25
-        __builtin_amdgcn_sched_barrier(0);  // spec:25
-        __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding, spec:26
+        fence();  // spec:25
+        wait<0xf70>();  // global operations: at most 0 outstanding, spec:26
         write<8 * WARP_THREADS>(A_s, A_stage);  // spec:26
         write<8 * WARP_THREADS>(B_s, B_stage);  // spec:26
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:26
-        __builtin_amdgcn_sched_barrier(0);  // spec:26
+        wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:26
+        fence();  // spec:26
         barrier();  // spec:26
-        __builtin_amdgcn_sched_barrier(0);  // spec:26
+        fence();  // spec:26
         __builtin_amdgcn_s_setprio(1);  // spec:27
         #pragma unroll
         for (int i = 2; i < 4; ++i)
@@ -231,9 +249,9 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:27
         __builtin_amdgcn_s_setprio(0);  // spec:27
-        __builtin_amdgcn_sched_barrier(0);  // spec:27
+        fence();  // spec:27
         barrier();  // spec:27
-        __builtin_amdgcn_sched_barrier(0);  // spec:27
+        fence();  // spec:27
     }
 
     #pragma unroll
@@ -242,8 +260,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:20,14
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:20
-    __builtin_amdgcn_sched_barrier(0);  // spec:20
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:20
+    fence();  // spec:20
     __builtin_amdgcn_s_setprio(1);  // spec:21
     #pragma unroll
     for (int i = 0; i < 2; ++i)
@@ -251,7 +269,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:21
     __builtin_amdgcn_s_setprio(0);  // spec:21
-    __builtin_amdgcn_sched_barrier(0);  // spec:21
+    fence();  // spec:21
     __builtin_amdgcn_s_setprio(1);  // spec:23
     #pragma unroll
     for (int i = 2; i < 4; ++i)
@@ -259,15 +277,15 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:23
     __builtin_amdgcn_s_setprio(0);  // spec:23
-    __builtin_amdgcn_sched_barrier(0);  // spec:23
+    fence();  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 4 + i, 1}));  // spec:24,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:24,14
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
-    __builtin_amdgcn_sched_barrier(0);  // spec:24
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
+    fence();  // spec:24
     __builtin_amdgcn_s_setprio(1);  // spec:25
     #pragma unroll
     for (int i = 0; i < 2; ++i)
@@ -275,10 +293,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:25
     __builtin_amdgcn_s_setprio(0);  // spec:25
-    __builtin_amdgcn_sched_barrier(0);  // spec:25
-    __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding, spec:26
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:26
-    __builtin_amdgcn_sched_barrier(0);  // spec:26
+    fence();  // spec:25
+    wait<0xf70>();  // global operations: at most 0 outstanding, spec:26
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:26
+    fence();  // spec:26
     __builtin_amdgcn_s_setprio(1);  // spec:27
     #pragma unroll
     for (int i = 2; i < 4; ++i)
@@ -286,7 +304,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:27
     __builtin_amdgcn_s_setprio(0);  // spec:27
-    __builtin_amdgcn_sched_barrier(0);  // spec:27
+    fence();  // spec:27
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll

@@ -38,19 +38,34 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
-/// All waves of the block meet. Counted by the hardware, so it may stand inside a role's branch; waits for nothing else.
-__device__ inline void barrier() {
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");  // for the compiler only: nothing moves across
-    __builtin_amdgcn_s_barrier();
-    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+/// No access to memory crosses, in the optimiser or in the code generator. A barrier or a wait alone is no obstacle to
+/// LLVM's MachineSink, which moves LDS reads past both to where their values are used, nor are fences.
+__device__ inline void pin() { asm volatile("" : : : "memory"); }
+
+/// Waits for outstanding memory operations, as many as `immediate` (of s_waitcnt) says.
+template <int immediate> __device__ inline void wait() {
+    pin();
+    __builtin_amdgcn_s_waitcnt(immediate);
+    pin();
 }
 
-/// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight.
+/// All waves of the block meet. Counted by the hardware, so it may stand inside a role's branch; waits for nothing else.
+__device__ inline void barrier() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+    pin();
+}
+
+/// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight. The fences
+/// are for the compiler's scheduler, which then mixes reads with multiplies; the wait is spelled out, for clang 22 loses
+/// a fence's own at the head of some loops.
 __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // lgkmcnt(0): clang 22 loses the fence's own wait at the head of some loops
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // lgkmcnt(0)
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+    pin();
 }
 
 __global__ __launch_bounds__(THREADS, 4) void kernel(const globals g) {  // spec:16,19
@@ -72,32 +87,33 @@ __global__ __launch_bounds__(THREADS, 4) void kernel(const globals g) {  // spec
         group<4>::prefill_swizzled_offsets(B_s[0], g.B, B_offsets);  // spec:12
         group<4>::load(A_s[0], g.A, {0, 0, tile_row, 0}, A_offsets);  // spec:12,17
         group<4>::load(B_s[0], g.B, {0, 0, tile_col, 0}, B_offsets);  // spec:12,17
+        barrier();
         group<4>::load(A_s[1], g.A, {0, 0, tile_row, 1}, A_offsets);  // spec:12,17
         group<4>::load(B_s[1], g.B, {0, 0, tile_col, 1}, B_offsets);  // spec:12,17
-        __builtin_amdgcn_s_waitcnt(0xf7c);  // global operations: at most 12 outstanding
+        wait<0xf7c>();  // global operations: at most 12 outstanding
         barrier();
 
         #pragma unroll 1
         for (int k = 0; k < K_STEPS - 3; k += 3) {  // spec:11,13
             group<4>::load(A_s[2], g.A, {0, 0, tile_row, k + 2}, A_offsets);  // spec:12,17
             group<4>::load(B_s[2], g.B, {0, 0, tile_col, k + 2}, B_offsets);  // spec:12,17
-            __builtin_amdgcn_s_waitcnt(0xf7c);  // global operations: at most 12 outstanding
+            wait<0xf7c>();  // global operations: at most 12 outstanding
             barrier();
             group<4>::load(A_s[0], g.A, {0, 0, tile_row, k + 3}, A_offsets);  // spec:12,17
             group<4>::load(B_s[0], g.B, {0, 0, tile_col, k + 3}, B_offsets);  // spec:12,17
-            __builtin_amdgcn_s_waitcnt(0xf7c);  // global operations: at most 12 outstanding
+            wait<0xf7c>();  // global operations: at most 12 outstanding
             barrier();
             group<4>::load(A_s[1], g.A, {0, 0, tile_row, k + 4}, A_offsets);  // spec:12,17
             group<4>::load(B_s[1], g.B, {0, 0, tile_col, k + 4}, B_offsets);  // spec:12,17
-            __builtin_amdgcn_s_waitcnt(0xf7c);  // global operations: at most 12 outstanding
+            wait<0xf7c>();  // global operations: at most 12 outstanding
             barrier();
         }
 
         group<4>::load(A_s[2], g.A, {0, 0, tile_row, K_STEPS - 1}, A_offsets);  // spec:12,17
         group<4>::load(B_s[2], g.B, {0, 0, tile_col, K_STEPS - 1}, B_offsets);  // spec:12,17
-        __builtin_amdgcn_s_waitcnt(0xf7c);  // global operations: at most 12 outstanding
+        wait<0xf7c>();  // global operations: at most 12 outstanding
         barrier();
-        __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding
+        wait<0xf70>();  // global operations: at most 0 outstanding
         barrier();
     } else {  // consumer: waves 4..15, spec:19
         const int wave_row = (wave - 4) / 4;  // spec:19
@@ -107,7 +123,8 @@ __global__ __launch_bounds__(THREADS, 4) void kernel(const globals g) {  // spec
         rt_fl<64, 48, ducks::rt_layout::col> C_acc[1][1];  // spec:20
 
         zero(C_acc[0][0]);  // spec:20
-        lds_barrier();
+        barrier();
+        barrier();
 
         #pragma unroll 1
         for (int k = 0; k < K_STEPS - 3; k += 3) {  // spec:11,13
@@ -140,14 +157,14 @@ __global__ __launch_bounds__(THREADS, 4) void kernel(const globals g) {  // spec
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:12,14
         load(B_r[0][0], subtile_inplace<48, 32>(B_s[0], {wave_col, 1}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-        lds_barrier();
+        barrier();
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:12,14
         load(B_r[0][0], subtile_inplace<48, 32>(B_s[1], {wave_col, 0}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:12,14
         load(B_r[0][0], subtile_inplace<48, 32>(B_s[1], {wave_col, 1}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-        lds_barrier();
+        barrier();
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:12,14
         load(B_r[0][0], subtile_inplace<48, 32>(B_s[2], {wave_col, 0}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20

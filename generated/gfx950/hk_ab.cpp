@@ -38,12 +38,26 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
-/// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight.
+/// No access to memory crosses, in the optimiser or in the code generator. A barrier or a wait alone is no obstacle to
+/// LLVM's MachineSink, which moves LDS reads past both to where their values are used, nor are fences.
+__device__ inline void pin() { asm volatile("" : : : "memory"); }
+
+/// Waits for outstanding memory operations, as many as `immediate` (of s_waitcnt) says.
+template <int immediate> __device__ inline void wait() {
+    pin();
+    __builtin_amdgcn_s_waitcnt(immediate);
+    pin();
+}
+
+/// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight. The fences
+/// are for the compiler's scheduler, which then mixes reads with multiplies; the wait is spelled out, for clang 22 loses
+/// a fence's own at the head of some loops.
 __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // lgkmcnt(0): clang 22 loses the fence's own wait at the head of some loops
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // lgkmcnt(0)
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+    pin();
 }
 
 __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:12
@@ -70,9 +84,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     zero(C_acc[0][0]);  // spec:16
     group<8>::load(A_s[0], g.A, {0, 0, tile_row, 0}, A_offsets);  // spec:13
     group<8>::load(B_s[0], g.B, {0, 0, 0, tile_col}, B_offsets);  // spec:13
+    lds_barrier();
     group<8>::load(A_s[1], g.A, {0, 0, tile_row, 1}, A_offsets);  // spec:13
     group<8>::load(B_s[1], g.B, {0, 0, 1, tile_col}, B_offsets);  // spec:13
-    __builtin_amdgcn_s_waitcnt(0xf76);  // global operations: at most 6 outstanding
+    wait<0xf76>();  // global operations: at most 6 outstanding
     lds_barrier();
 
     #pragma unroll 1
@@ -85,7 +100,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:13,15
         load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {1, wave_col}));  // spec:13,15
         mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-        __builtin_amdgcn_s_waitcnt(0xf76);  // global operations: at most 6 outstanding
+        wait<0xf76>();  // global operations: at most 6 outstanding
         lds_barrier();
         group<8>::load(A_s[0], g.A, {0, 0, tile_row, k + 3}, A_offsets);  // spec:13
         group<8>::load(B_s[0], g.B, {0, 0, k + 3, tile_col}, B_offsets);  // spec:13
@@ -95,7 +110,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:13,15
         load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {1, wave_col}));  // spec:13,15
         mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-        __builtin_amdgcn_s_waitcnt(0xf76);  // global operations: at most 6 outstanding
+        wait<0xf76>();  // global operations: at most 6 outstanding
         lds_barrier();
         group<8>::load(A_s[1], g.A, {0, 0, tile_row, k + 4}, A_offsets);  // spec:13
         group<8>::load(B_s[1], g.B, {0, 0, k + 4, tile_col}, B_offsets);  // spec:13
@@ -105,7 +120,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:13,15
         load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {1, wave_col}));  // spec:13,15
         mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-        __builtin_amdgcn_s_waitcnt(0xf76);  // global operations: at most 6 outstanding
+        wait<0xf76>();  // global operations: at most 6 outstanding
         lds_barrier();
     }
 
@@ -117,7 +132,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:13,15
     load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {1, wave_col}));  // spec:13,15
     mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-    __builtin_amdgcn_s_waitcnt(0xf76);  // global operations: at most 6 outstanding
+    wait<0xf76>();  // global operations: at most 6 outstanding
     lds_barrier();
     load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:13,15
     load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {0, wave_col}));  // spec:13,15
@@ -125,7 +140,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:13,15
     load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {1, wave_col}));  // spec:13,15
     mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-    __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding
+    wait<0xf70>();  // global operations: at most 0 outstanding
     lds_barrier();
     load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:13,15
     load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {0, wave_col}));  // spec:13,15

@@ -38,12 +38,26 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
-/// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight.
+/// No access to memory crosses, in the optimiser or in the code generator. A barrier or a wait alone is no obstacle to
+/// LLVM's MachineSink, which moves LDS reads past both to where their values are used, nor are fences.
+__device__ inline void pin() { asm volatile("" : : : "memory"); }
+
+/// Waits for outstanding memory operations, as many as `immediate` (of s_waitcnt) says.
+template <int immediate> __device__ inline void wait() {
+    pin();
+    __builtin_amdgcn_s_waitcnt(immediate);
+    pin();
+}
+
+/// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight. The fences
+/// are for the compiler's scheduler, which then mixes reads with multiplies; the wait is spelled out, for clang 22 loses
+/// a fence's own at the head of some loops.
 __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // lgkmcnt(0): clang 22 loses the fence's own wait at the head of some loops
+    __builtin_amdgcn_s_waitcnt(0xc07f);  // lgkmcnt(0)
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+    pin();
 }
 
 __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:12
@@ -74,7 +88,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             zero(C_acc[i][j]);  // spec:15
     group<8>::load(A_s[0], g.A, {0, 0, 0, tile_row}, A_offsets);  // spec:13
     group<8>::load(B_s[0], g.B, {0, 0, 0, tile_col}, B_offsets);  // spec:13
-    __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding
+    wait<0xf70>();  // global operations: at most 0 outstanding
     lds_barrier();
 
     #pragma unroll 1
@@ -103,7 +117,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             #pragma unroll
             for (int j = 0; j < 2; ++j)
                 mma_AtB(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
-        __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding
+        wait<0xf70>();  // global operations: at most 0 outstanding
         lds_barrier();
     }
 

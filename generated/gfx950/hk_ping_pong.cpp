@@ -38,11 +38,29 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
+/// No access to memory crosses, in the optimiser or in the code generator. A barrier or a wait alone is no obstacle to
+/// LLVM's MachineSink, which moves LDS reads past both to where their values are used, nor are fences.
+__device__ inline void pin() { asm volatile("" : : : "memory"); }
+
+/// The schedule ends a cluster or group here: the compiler moves nothing across.
+__device__ inline void fence() {
+    pin();
+    __builtin_amdgcn_sched_barrier(0);
+}
+
+/// Waits for outstanding memory operations, as many as `immediate` (of s_waitcnt) says.
+template <int immediate> __device__ inline void wait() {
+    pin();
+    __builtin_amdgcn_s_waitcnt(immediate);
+    pin();
+}
+
 /// All waves of the block meet. Counted by the hardware, so it may stand inside a role's branch; waits for nothing else.
 __device__ inline void barrier() {
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");  // for the compiler only: nothing moves across
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+    pin();
 }
 
 __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:13
@@ -89,15 +107,15 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             zero(C_acc[i][j]);  // spec:16
     group<8>::load(A_s[0], g.A, {0, 0, tile_row, 0}, A_offsets);  // spec:22
     group<8>::load(B_s[0], g.B, {0, 0, tile_col, 0}, B_offsets);  // spec:22
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
-    __builtin_amdgcn_sched_barrier(0);  // spec:22
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
-    __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding, spec:24
-    __builtin_amdgcn_sched_barrier(0);  // spec:24
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:22
+    fence();  // spec:22
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
+    wait<0xf70>();  // global operations: at most 0 outstanding, spec:24
+    fence();  // spec:24
     barrier();  // spec:24
-    __builtin_amdgcn_sched_barrier(0);  // spec:24
+    fence();  // spec:24
     barrier();  // spec:25
-    __builtin_amdgcn_sched_barrier(0);  // spec:25
+    fence();  // spec:25
 
     #pragma unroll 1
     for (int k = 0; k < K_STEPS - 2; k += 2) {  // spec:11,17
@@ -109,10 +127,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:22,15
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
-        __builtin_amdgcn_sched_barrier(0);  // spec:22
+        wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:22
+        fence();  // spec:22
         barrier();  // spec:22
-        __builtin_amdgcn_sched_barrier(0);  // spec:22
+        fence();  // spec:22
         __builtin_amdgcn_s_setprio(1);  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -120,20 +138,20 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:23
         __builtin_amdgcn_s_setprio(0);  // spec:23
-        __builtin_amdgcn_sched_barrier(0);  // spec:23
+        fence();  // spec:23
         barrier();  // spec:23
-        __builtin_amdgcn_sched_barrier(0);  // spec:23
+        fence();  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:24,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:24,15
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
-        __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding, spec:24
-        __builtin_amdgcn_sched_barrier(0);  // spec:24
+        wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
+        wait<0xf70>();  // global operations: at most 0 outstanding, spec:24
+        fence();  // spec:24
         barrier();  // spec:24
-        __builtin_amdgcn_sched_barrier(0);  // spec:24
+        fence();  // spec:24
         __builtin_amdgcn_s_setprio(1);  // spec:25
         #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -141,9 +159,9 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:25
         __builtin_amdgcn_s_setprio(0);  // spec:25
-        __builtin_amdgcn_sched_barrier(0);  // spec:25
+        fence();  // spec:25
         barrier();  // spec:25
-        __builtin_amdgcn_sched_barrier(0);  // spec:25
+        fence();  // spec:25
         group<8>::load(A_s[0], g.A, {0, 0, tile_row, k + 2}, A_offsets);  // spec:22
         group<8>::load(B_s[0], g.B, {0, 0, tile_col, k + 2}, B_offsets);  // spec:22
         #pragma unroll
@@ -152,10 +170,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:22,15
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
-        __builtin_amdgcn_sched_barrier(0);  // spec:22
+        wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:22
+        fence();  // spec:22
         barrier();  // spec:22
-        __builtin_amdgcn_sched_barrier(0);  // spec:22
+        fence();  // spec:22
         __builtin_amdgcn_s_setprio(1);  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -163,20 +181,20 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:23
         __builtin_amdgcn_s_setprio(0);  // spec:23
-        __builtin_amdgcn_sched_barrier(0);  // spec:23
+        fence();  // spec:23
         barrier();  // spec:23
-        __builtin_amdgcn_sched_barrier(0);  // spec:23
+        fence();  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:24,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:24,15
-        __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
-        __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding, spec:24
-        __builtin_amdgcn_sched_barrier(0);  // spec:24
+        wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
+        wait<0xf70>();  // global operations: at most 0 outstanding, spec:24
+        fence();  // spec:24
         barrier();  // spec:24
-        __builtin_amdgcn_sched_barrier(0);  // spec:24
+        fence();  // spec:24
         __builtin_amdgcn_s_setprio(1);  // spec:25
         #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -184,9 +202,9 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:25
         __builtin_amdgcn_s_setprio(0);  // spec:25
-        __builtin_amdgcn_sched_barrier(0);  // spec:25
+        fence();  // spec:25
         barrier();  // spec:25
-        __builtin_amdgcn_sched_barrier(0);  // spec:25
+        fence();  // spec:25
     }
 
     group<8>::load(A_s[1], g.A, {0, 0, tile_row, K_STEPS - 1}, A_offsets);  // spec:22
@@ -197,8 +215,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:22,15
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
-    __builtin_amdgcn_sched_barrier(0);  // spec:22
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:22
+    fence();  // spec:22
     __builtin_amdgcn_s_setprio(1);  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -206,18 +224,18 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:23
     __builtin_amdgcn_s_setprio(0);  // spec:23
-    __builtin_amdgcn_sched_barrier(0);  // spec:23
+    fence();  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:24,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:24,15
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
-    __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding, spec:24
-    __builtin_amdgcn_sched_barrier(0);  // spec:24
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
+    wait<0xf70>();  // global operations: at most 0 outstanding, spec:24
+    fence();  // spec:24
     barrier();  // spec:24
-    __builtin_amdgcn_sched_barrier(0);  // spec:24
+    fence();  // spec:24
     __builtin_amdgcn_s_setprio(1);  // spec:25
     #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -225,17 +243,17 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:25
     __builtin_amdgcn_s_setprio(0);  // spec:25
-    __builtin_amdgcn_sched_barrier(0);  // spec:25
+    fence();  // spec:25
     barrier();  // spec:25
-    __builtin_amdgcn_sched_barrier(0);  // spec:25
+    fence();  // spec:25
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:22,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:22,15
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:22
-    __builtin_amdgcn_sched_barrier(0);  // spec:22
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:22
+    fence();  // spec:22
     __builtin_amdgcn_s_setprio(1);  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -243,16 +261,16 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:23
     __builtin_amdgcn_s_setprio(0);  // spec:23
-    __builtin_amdgcn_sched_barrier(0);  // spec:23
+    fence();  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:24,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:24,15
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // LDS operations: at most 0 outstanding, spec:24
-    __builtin_amdgcn_s_waitcnt(0xf70);  // global operations: at most 0 outstanding, spec:24
-    __builtin_amdgcn_sched_barrier(0);  // spec:24
+    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
+    wait<0xf70>();  // global operations: at most 0 outstanding, spec:24
+    fence();  // spec:24
     __builtin_amdgcn_s_setprio(1);  // spec:25
     #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -260,7 +278,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:25
     __builtin_amdgcn_s_setprio(0);  // spec:25
-    __builtin_amdgcn_sched_barrier(0);  // spec:25
+    fence();  // spec:25
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll

@@ -101,11 +101,23 @@ def test_register_tiles_stand_in_the_scope_of_their_role() -> None:
 def test_barriers_in_a_branch_are_counted_ones() -> None:
     text = code(lowered(PRODUCER_CONSUMER))
     kernel = braces(text, text.index("__global__"))
-    assert "__syncthreads" not in kernel
     producer, consumer = braces(kernel, kernel.index("if (wave < 4)")), braces(kernel, kernel.index("} else"))
     loops = [braces(part, part.index("for (int k")) for part in (producer, consumer)]
     assert [len(re.findall(r"barrier\(\)", loop)) for loop in loops] == [1, 1]
-    assert "__syncthreads" in lowered(gemm())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_access_to_memory_crosses_a_barrier_a_wait_or_a_fence(name: str) -> None:
+    """Each stands in a helper that pins; `__syncthreads()` and bare builtins let LDS reads sink."""
+    text = code(spec_source(name).text)
+    helpers = {m[1]: braces(text, m.start()) for m in re.finditer(r"__device__ inline void (\w+)\(", text)}
+    pinned = [helpers.pop(each) for each in ("fence", "wait", "barrier", "lds_barrier") if each in helpers]
+    assert all("pin();" in body for body in pinned)
+    assert "__syncthreads" not in text
+    builtins = re.compile(r"__builtin_amdgcn_(s_barrier|s_waitcnt|sched_barrier)\b")
+    assert sum(len(builtins.findall(body)) for body in pinned) == len(builtins.findall(text)) - len(
+        builtins.findall(helpers.get("load_masked", ""))
+    )
 
 
 def test_lds_is_static_and_holds_every_buffer() -> None:
@@ -217,9 +229,9 @@ def test_names_stay_different() -> None:
 
 
 CPP_TEXT = """
-    auto bool break case char class const constexpr continue decltype do double else enum extern false float for if
+    asm auto bool break case char class const constexpr continue decltype do double else enum extern false float for if
     inline int long namespace new nullptr operator public reinterpret_cast return short sizeof static static_cast struct
-    switch template this throw true typename unsigned using void while include ifndef ifdef endif define if defined else
+    switch template this throw true typename unsigned using void volatile while include ifndef ifdef endif define if defined else
     pragma unroll
 """
 CPP_WORDS = set(CPP_TEXT.split())

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
 from tkgen.ir.resolve import resolve
 from tkgen.ir.types import Program
-from tkgen.schedule.epochs import NEVER, Event, conflicts, lds_instructions, trace
+from tkgen.schedule.epochs import NEVER, Event, conflicts, held, instructions, trace
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse
 
@@ -56,8 +56,16 @@ def test_epochs_count_barriers() -> None:
     assert [e.begin for e in events] == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_a_load_waits_for_itself() -> None:
+def test_a_load_waits_for_itself_and_for_the_lds_accesses_before_it() -> None:
     assert traced(LOAD, BARRIER)[0].done == 0
+    assert traced(LOAD, BARRIER, via="direct")[0].done == 0  # a copy and its wait
+    assert traced(READ, MULTIPLY, FENCE, LOAD, BARRIER)[0].done == 0
+    assert traced(READ, MULTIPLY, LOAD, BARRIER)[0].done == NEVER  # the compiler may read after it has loaded
+
+
+def test_a_collective_load_beside_direct_ones_waits_for_no_lds_read() -> None:
+    read, *_ = traced(READ, MULTIPLY, LOAD, BARRIER, via="direct")
+    assert read.done == NEVER
 
 
 def test_a_read_is_complete_when_it_is_waited_for() -> None:
@@ -67,23 +75,69 @@ def test_a_read_is_complete_when_it_is_waited_for() -> None:
     assert traced(READ, wait("vm"), BARRIER)[0].done == NEVER
 
 
-def test_a_multiply_completes_its_reads_only_at_a_fence() -> None:
-    assert traced(READ, MULTIPLY, BARRIER)[0].done == NEVER
-    assert traced(READ, MULTIPLY, FENCE, BARRIER)[0].done == 0
-    assert traced(READ, READ_B, MULTIPLY, BARRIER, FENCE)[0].done == 1
+def test_a_multiply_completes_no_read() -> None:
+    for ops in ((READ, MULTIPLY, BARRIER), (READ, MULTIPLY, FENCE, BARRIER), (READ, READ_B, MULTIPLY, BARRIER, FENCE)):
+        assert traced(*ops)[0].done == NEVER
+
+
+def held_by(*ops: Op, via: str = "collective") -> dict[int, int]:
+    """Position of each barrier that needs a wait of its own -> what that may leave outstanding."""
+    return {at: count for (_, at), count in held(program(via), wave(*ops), 2, 1, 2, 1).items()}
+
+
+def test_barriers_behind_multiplies_wait_for_what_those_need() -> None:
+    assert held_by(READ, READ_B, MULTIPLY, FENCE, BARRIER) == {4: 0}
+    assert held_by(READ, READ_B, BARRIER) == {}  # nobody needs them yet
+    assert held_by(READ, READ_B, wait("lds"), MULTIPLY, FENCE, BARRIER) == {}  # complete already
+    later = replace(READ_B, offset=1)
+    multiply = replace(MULTIPLY, cols=())  # of A alone
+    assert held_by(READ, FENCE, multiply, READ_B, FENCE, BARRIER, replace(MULTIPLY, rows=())) == {5: 1}
+    assert held_by(READ, multiply, later, FENCE, BARRIER) == {4: 0}  # the compiler may read B first
 
 
 def test_counted_waits_leave_the_latest_outstanding() -> None:
-    first, second, *_ = traced(READ, READ_B, wait("lds", 1), BARRIER)
+    first, _, second, *_ = traced(READ, FENCE, READ_B, MULTIPLY, wait("lds", 1), BARRIER)
     assert (first.done, second.done) == (0, NEVER)
 
 
+def test_reads_of_one_section_are_in_no_order() -> None:
+    first, second, *_ = traced(READ, READ_B, MULTIPLY, wait("lds", 1), BARRIER)
+    assert (first.done, second.done) == (NEVER, NEVER)
+
+
+def test_a_counted_wait_counts_only_what_is_surely_issued() -> None:
+    unused = traced(READ, FENCE, READ_B, wait("lds", 1), BARRIER)  # nobody multiplies B: the compiler leaves it out
+    assert unused[0].done == NEVER
+    twice = traced(READ, FENCE, READ_B, READ_B, MULTIPLY, wait("lds", 2), BARRIER)  # one read
+    assert twice[0].done == NEVER
+    assert traced(READ, FENCE, READ_B, MULTIPLY, wait("lds", 1), BARRIER)[0].done == 0
+    unwritten = traced(
+        COPY, FENCE, FETCH, wait("vm", 1), BARRIER, via="direct"
+    )  # nor does anybody write what is fetched
+    assert unwritten[0].done == NEVER
+
+
 def test_instructions_are_counted_as_if_the_compiler_merged_them() -> None:
+    def reads(made: Program, *ops: Op) -> int:
+        return instructions(made, ops)["lds"]
+
     made = program()
-    assert lds_instructions(made, READ) == 1  # 16 x 16 bf16: 8 bytes a lane
+    assert reads(made, READ) == 1  # 16 x 16 bf16: 8 bytes a lane
+    assert reads(made, READ, READ_B) == 1  # might be one ds_read2_b64
     wide = replace(made, operands=(replace(made.a, fragment_extent=32, slice=32), made.b))
-    assert lds_instructions(wide, READ) == 2  # 32 bytes a lane
-    assert lds_instructions(wide, replace(READ, rows=(0, 1), slices=(0, 1))) == 8
+    assert reads(wide, READ) == 2  # 32 bytes a lane
+    assert reads(wide, READ, READ) == 2
+    assert reads(wide, replace(READ, rows=(0, 1), slices=(0, 1))) == 8
+    columns = replace(made, operands=(replace(made.a, contraction_first=True), made.b))
+    assert reads(columns, READ) == 4  # element by element
+
+
+def test_a_wave_may_have_no_part_in_a_write() -> None:
+    made = program("registers", waves=4)
+    assert instructions(made, [WRITE])["lds"] == 0  # 64 x 16 bf16 are 2 KiB: two of four waves write
+    assert instructions(program("registers"), [WRITE])["lds"] == 0
+    large = replace(made, operands=(replace(made.a, extent=256), made.b))
+    assert instructions(large, [WRITE])["lds"] == 2
 
 
 def test_a_write_completes_its_fetch() -> None:
@@ -92,24 +146,26 @@ def test_a_write_completes_its_fetch() -> None:
 
 
 def test_one_buffer_needs_two_barriers() -> None:
-    done = (MULTIPLY, FENCE)
+    done = (MULTIPLY, FENCE, wait("lds"))
     assert kinds(LOAD, BARRIER, READ, *done, BARRIER) == set()
     assert kinds(LOAD, BARRIER, READ, *done) == {("WAR", "")}
     assert kinds(LOAD, READ, *done, BARRIER) == {("RAW", "")}
 
 
 def test_a_barrier_before_completion_does_not_help() -> None:
-    assert kinds(LOAD, BARRIER, READ, BARRIER, MULTIPLY, FENCE) == {("WAR", "wait")}
-    assert kinds(COPY, BARRIER, READ, MULTIPLY, FENCE, BARRIER, via="direct") == {("RAW", "wait")}
-    assert kinds(COPY, wait("vm"), BARRIER, READ, MULTIPLY, FENCE, BARRIER, via="direct") == set()
+    done = (MULTIPLY, wait("lds"))
+    assert kinds(LOAD, BARRIER, READ, BARRIER, *done) == {("WAR", "wait")}
+    assert kinds(COPY, BARRIER, READ, *done, BARRIER, via="direct") == {("RAW", "wait")}
+    assert kinds(COPY, wait("vm"), BARRIER, READ, *done, BARRIER, via="direct") == set()
 
 
 def test_one_wave_needs_no_barriers_but_waits_for_direct_loads() -> None:
-    assert kinds(LOAD, READ, MULTIPLY, FENCE, waves=1) == set()
-    assert kinds(COPY, READ, MULTIPLY, FENCE, via="direct", waves=1) == {("RAW", "")}
-    assert kinds(COPY, wait("vm"), READ, MULTIPLY, FENCE, via="direct", waves=1) == set()
+    done = (MULTIPLY, wait("lds"))
+    assert kinds(LOAD, READ, MULTIPLY, waves=1) == set()
+    assert kinds(COPY, READ, *done, via="direct", waves=1) == {("RAW", "")}
+    assert kinds(COPY, wait("vm"), READ, *done, via="direct", waves=1) == set()
     # the copy goes past the queue in which the read may still stand
-    assert kinds(COPY, wait("vm"), READ, via="direct", waves=1) == {("WAR", "")}
+    assert kinds(COPY, wait("vm"), READ, MULTIPLY, FENCE, via="direct", waves=1) == {("WAR", "")}
 
 
 def test_nobody_loads_what_is_read() -> None:

@@ -300,6 +300,8 @@ class _Lowering:
         p, plan = self.program, self.plan
         programs = [w for w in plan.waves if w.role == role.name]
         wave = programs[0]
+        if any((w.prologue, w.body, w.epilogue) != (wave.prologue, wave.body, wave.epilogue) for w in programs):
+            raise ValueError(f"the waves of role {role.name} share one program, whatever their phase")
         constants: list[Constant] = []
         registers: list[RegisterTile] = []
         single = len(p.roles) == 1
@@ -362,6 +364,8 @@ class _Lowering:
         origin = self.origin(*(p.span for p in self.program.phases))
         before = tuple(Phase(_waves(w.waves), w.phase, origin) for w in programs if w.phase)
         after = tuple(Phase(_waves(w.waves), last - w.phase, origin) for w in programs if w.phase < last)
+        if before or after:
+            self.helpers.add("barrier")
         return before, after
 
     def register_tile(self, o: Operand) -> RegisterTile:
@@ -388,33 +392,34 @@ class _Lowering:
                 and after is not None and after.action is Action.BARRIER
             )  # fmt: skip
             if joined:
-                add([self.barrier(waited=True, origin=self.origin(placed[i + 1].op.span))], i, 2)
+                add([self.synchronise("lds_barrier", self.origin(placed[i + 1].op.span))], i, 2)
                 i += 2
                 continue
             add(self.statement(role, placed[i]), i, 1)
             i += 1
         return tuple(result)
 
-    def barrier(self, waited: bool, origin: str) -> Statement:
-        uniform = len(self.program.roles) == 1 and len(self.plan.waves) == 1
-        if waited and uniform and not self.program.direct:
-            return Statement("syncthreads", {}, origin=origin)
-        self.helpers.add("lds_barrier" if waited else "barrier")
-        return Statement("lds_barrier" if waited else "barrier", {}, origin=origin)
+    def synchronise(self, kind: str, origin: str, **arguments: object) -> Statement:
+        """A statement that is one call of a helper of its name, which no access to memory crosses."""
+        self.helpers.add(kind)
+        return Statement(kind, arguments, origin=origin)
+
+    @staticmethod
+    def wait_arguments(counter: str, count: int) -> dict[str, object]:
+        comment = f"{'LDS' if counter == 'lds' else 'global'} operations: at most {count} outstanding"
+        return {"immediate": hex(waitcnt(counter, count)), "comment": comment}
 
     def statement(self, role: Role, placed: Placed) -> list[Statement]:
         op, origin = placed.op, self.origin(placed.op.span)
         match op.action:
             case Action.BARRIER:
-                return [self.barrier(waited=False, origin=origin)]
+                return [self.synchronise("barrier", origin)]
             case Action.FENCE:
-                return [Statement("fence", {}, origin=origin)]
+                return [self.synchronise("fence", origin)]
             case Action.PRIORITY:
                 return [Statement("priority", {"level": op.count}, origin=origin)]
             case Action.WAIT:
-                comment = f"{'LDS' if op.counter == 'lds' else 'global'} operations: at most {op.count} outstanding"
-                immediate = hex(waitcnt(op.counter, op.count))
-                return [Statement("wait", {"immediate": immediate, "comment": comment}, origin=origin)]
+                return [self.synchronise("wait", origin, **self.wait_arguments(op.counter, op.count))]
             case Action.ZERO:
                 loops, (i, j) = _loops(("i", op.rows), ("j", op.cols))
                 return [Statement("zero", {"tile": f"{self.accumulator}[{i}][{j}]"}, loops, origin)]
@@ -453,7 +458,11 @@ class _Lowering:
         }
         if op.action in (Action.FETCH, Action.WRITE) or p.tail is not None:
             self.helpers.add("staging")
-        kind = "copy_and_wait" if self.dialect.direct and op.action is Action.LOAD else op.action.value
+        kind = op.action.value
+        if self.dialect.direct and op.action is Action.LOAD:
+            kind = "copy_and_wait"
+            self.helpers.add("wait")
+            args |= self.wait_arguments("vm", 0)
         return Statement(kind, args, origin=self.origin(op.span or operand.span, role.loads_span, "tail"))
 
     def read(self, placed: Placed) -> list[Statement]:

@@ -15,6 +15,8 @@ from tkgen.lower.model import KernelModel, Scope, Statement
 from tkgen.schedule import Plan
 from tkgen.source import SourceFile
 
+SYNCHRONISING = frozenset({"barrier", "fence", "lds_barrier", "wait"})  # helpers that pin accesses to memory
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -90,6 +92,7 @@ def _helpers(model: KernelModel) -> str:
     template = environment().get_template("helpers.jinja")
     return template.render(
         helpers=model.helpers,
+        pinned=model.helpers & SYNCHRONISING,
         activations=model.helpers.intersection(ACTIVATIONS),
         exponential=model.helpers.intersection(ACTIVATIONS) - {"relu"},
         masked=model.tail is not None,

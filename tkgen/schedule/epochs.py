@@ -5,36 +5,48 @@
 waited for it, or infinity). x on wave u happens before y on wave v != u iff done(x) < begin(y); on one wave program
 order and waits decide.
 
+What the machine code keeps of the written order. Every FENCE, BARRIER and WAIT is lowered with a memory clobber that no
+access crosses, in LLVM's IR or in its machine passes; they cut a program into *sections*. Within a section the compiler
+may put accesses in any order, do two equal ones once, and leave out those whose result nobody uses. (Multiplies may
+move anywhere that their data allows, past barriers too.)
+
 Waits follow the hardware's counters: LDS operations complete in order (lgkmcnt), global loads complete in order
-(vmcnt). A LOAD waits for itself, a WRITE for the fetch it writes. A MULTIPLY needs its register tiles, and the compiler
-waits for them, but where is the compiler's choice: a multiply may sink below a barrier, and the wait with it. So
-the reads that
-a MULTIPLY consumes count as complete only from the next FENCE on, which nothing crosses. Everything else is
-complete only when a WAIT says so.
+(vmcnt). So a wait that leaves n outstanding completes x iff at least n instructions are *surely* issued after x: those
+of later sections, each section's at their fewest (`instructions`). A multiply completes nothing: it needs the reads
+that it consumes, but it may sink below a barrier, and the compiler's wait with it. Where a barrier relies on it, the
+plan writes a wait of its own in front of the barrier (`held`). A collective load ends with a wait for its LDS writes,
+and so for the accesses to LDS of earlier sections; in kernels with direct loads it is a copy that is waited for at once
+(vmcnt alone). A write of staged registers has waited for its fetch, and so, from the next cut on, for the direct loads
+of sections before that fetch.
 
 Why a few passes of the loop prove all of them: control flow is uniform, so epochs are affine in the iteration; an LDS
-slot is revisited after `buffers` steps and no operation runs more than `depth` steps ahead, so after
-depth + buffers + 1 steps the pattern of conflicts repeats. `passes_to_prove` counts those passes.
+slot is revisited after `buffers` steps, no operation runs more than `depth` steps ahead, and a wait that leaves n
+outstanding looks back over the steps that issue n; after all of these steps the pattern of conflicts repeats.
+`passes_to_prove` counts those passes.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from tkgen.ir.ops import LDS_WRITES, Action, Op, WaveProgram
-from tkgen.ir.types import WAVE_LANES, Program
+from tkgen.ir.ops import LDS_WRITES, Action, Op, Placed, WaveProgram
+from tkgen.ir.types import WAVE_LANES, Operand, Program
 
 NEVER = math.inf
+CUTS = frozenset({Action.FENCE, Action.BARRIER, Action.WAIT})  # no access to memory crosses them
+ACCESS_BYTES = 16 * WAVE_LANES  # what one instruction of a wave moves at most (CDNA3 ISA: 16 bytes a lane)
+
+Place = tuple[str, int]  # segment of a wave's program, and the position in it
 
 
 @dataclass(slots=True)
 class Event:
     """One executed operation: `step` is its K-step in output tile `tile`; `order` its position in the trace.
 
-    `begin` and `done` are epochs; `completed` is the position in the trace at which it is complete.
+    `begin` and `done` are epochs; `completed` is the position in the trace at which it is complete. `section` counts
+    the cuts before it; `place` is where the operation stands, None for the barriers of a phase.
     """
 
     op: Op
@@ -42,6 +54,8 @@ class Event:
     step: int
     order: int
     begin: int
+    section: int = 0
+    place: Place | None = None
     done: float = NEVER
     completed: float = NEVER
 
@@ -68,60 +82,147 @@ class Conflict:
     detail: str = ""
 
 
-def passes_to_prove(program: Program, depth: int, unroll: int) -> int:
+def passes_to_prove(program: Program, waves: Sequence[WaveProgram], depth: int, unroll: int) -> int:
     """Passes of the steady loop after which the pattern of conflicts repeats."""
     buffers = max(o.buffers for o in program.operands)
-    return -(-(depth + buffers + 1) // unroll) + 1
+    return -(-(depth + buffers + 1) // unroll) + 1 + max(_passes_waited_over(program, w.body) for w in waves)
 
 
-def lds_instructions(program: Program, op: Op) -> int:
-    """The fewest LDS instructions with which one wave can do `op`: each moves at most 16 bytes a lane.
+def _passes_waited_over(program: Program, body: Sequence[Placed]) -> int:
+    """Passes of the loop that issue as much as its loosest counted wait leaves outstanding; 0 without such waits."""
+    most = 0
+    for counter in ("lds", "vm"):
+        left = max((p.op.count for p in body if p.op.action is Action.WAIT and p.op.counter == counter), default=0)
+        issued = sum(instructions(program, [p.op])[counter] for p in body)
+        most = max(most, -(-left // issued) if issued else 0)
+    return most
+
+
+# ---------------------------------------------------------------- instructions
+
+
+def instructions(program: Program, ops: Iterable[Op]) -> dict[str, int]:
+    """The fewest instructions by counter (`lds`, `vm`) with which one wave does `ops`, all within one section.
 
     Fewest, because a counted wait leaves that many of the *latest* outstanding: counting too many of these would take
     an earlier operation for complete.
     """
+    counters = {"lds": _Section(0), "vm": _Section(0)}
+    for op in ops:
+        for counter, pieces in _pieces(program, op, op.offset, None):
+            counters[counter].pieces.update(pieces)
+    return {name: section.instructions for name, section in counters.items()}
+
+
+def _pieces(program: Program, op: Op, step: int, used: frozenset[tuple[int, int]] | None
+            ) -> Iterator[tuple[str, dict[Hashable, int]]]:  # fmt: skip
+    """(counter, pieces) of what `op` issues: what a section does once, and its weight in bytes of full instructions.
+
+    `used` are the (fragment, slice) of a READ whose registers are multiplied, and nothing for a FETCH that is not
+    written; None for all.
+    """
+    match op.action:
+        case Action.READ:
+            operand = program.operand(op.operand)
+            weight, slot = _read_weight(program, operand), _slot(op, step, operand.buffers)
+            tiles = ((f, t) for f in op.rows or op.cols for t in op.slices)
+            yield "lds", {(op.operand, slot, *tile): weight for tile in tiles if used is None or tile in used}
+        case Action.FETCH | Action.COPY | Action.LOAD if op.action is not Action.LOAD or program.direct:
+            weight = global_instructions(program, op) * ACCESS_BYTES
+            yield "vm", {(op.operand, step): weight} if used is None else {}
+        case Action.WRITE | Action.LOAD:
+            operand = program.operand(op.operand)
+            yield "lds", {(op.operand, _slot(op, step, operand.buffers)): _lds_writes(program, op) * ACCESS_BYTES}
+        case _:
+            pass
+
+
+def _slot(op: Op, step: int, buffers: int) -> int:
+    """The LDS buffer of an operand that an access to a K-step goes to."""
+    return (step + op.slot_shift) % buffers
+
+
+def _read_weight(program: Program, operand: Operand) -> int:
+    """One register tile, in bytes of full instructions.
+
+    Two-byte elements of a column layout are read one by one (`kittens/move.cuh`; direct tiles have transposing reads);
+    everything else may be merged to 16 bytes a lane.
+    """
+    elements, size = operand.fragment_extent * operand.slice, operand.tensor.dtype.bytes
+    if operand.contraction_first and size == 2 and not program.direct:
+        return elements // WAVE_LANES * ACCESS_BYTES
+    return elements * size
+
+
+def _group(program: Program, op: Op) -> tuple[Operand, int]:
     operand = program.operand(op.operand)
-    if op.action is Action.READ:
-        elements = operand.fragment_extent * operand.slice * len(op.rows or op.cols) * len(op.slices)
-        return -(-elements * operand.tensor.dtype.bytes // (16 * WAVE_LANES))
-    return global_instructions(program, op)
+    role = next((r for r in program.roles if op.operand in r.loads), program.compute)
+    return operand, role.group
+
+
+def _lds_writes(program: Program, op: Op) -> int:
+    """LDS writes that every wave of the group makes: a wave may have no part in what is left by whole rounds."""
+    operand, group = _group(program, op)
+    return operand.lds_bytes // (ACCESS_BYTES * group)
 
 
 def global_instructions(program: Program, op: Op) -> int:
     """Global loads one wave issues to bring a tile: 16 bytes a lane, over the waves of one group."""
-    operand = program.operand(op.operand)
-    role = next((r for r in program.roles if op.operand in r.loads), program.compute)
-    return max(1, -(-operand.lds_bytes // (16 * WAVE_LANES * role.group)))
+    operand, group = _group(program, op)
+    return max(1, -(-operand.lds_bytes // (ACCESS_BYTES * group)))
+
+
+# ---------------------------------------------------------------- traces
+
+
+@dataclass(slots=True)
+class _Section:
+    """What one counter has outstanding of a section."""
+
+    number: int
+    events: list[Event] = field(default_factory=list)
+    pieces: dict[Hashable, int] = field(default_factory=dict)
+
+    @property
+    def instructions(self) -> int:
+        return -(-sum(self.pieces.values()) // ACCESS_BYTES)
 
 
 class _Counter:
-    """Outstanding operations of one hardware counter, completed in order."""
+    """Outstanding operations of one hardware counter: sections complete in order, nothing is known within one."""
 
     def __init__(self) -> None:
-        self.queue: deque[tuple[Event, int]] = deque()
+        self.sections: list[_Section] = []
 
-    def issue(self, event: Event, instructions: int) -> None:
-        self.queue.append((event, instructions))
+    def issue(self, event: Event, pieces: Mapping[Hashable, int]) -> None:
+        if not self.sections or self.sections[-1].number != event.section:
+            self.sections.append(_Section(event.section))
+        self.sections[-1].events.append(event)
+        self.sections[-1].pieces.update(pieces)
 
     def wait(self, outstanding: int, epoch: int, order: int) -> None:
-        """Complete from the front until at most `outstanding` instructions remain."""
-        total = sum(n for _, n in self.queue)
-        while self.queue and total > outstanding:
-            event, n = self.queue[0]
-            if total - n < outstanding:
-                break  # part of this operation is done, not all
-            self.queue.popleft()
-            event.complete(epoch, order)
-            total -= n
+        """Complete every section after which `outstanding` instructions, or more, are surely issued."""
+        later = 0
+        for index in range(len(self.sections) - 1, -1, -1):
+            if later >= outstanding:
+                self._complete(index + 1, epoch, order)
+                return
+            later += self.sections[index].instructions
 
-    def wait_for(self, event: Event, epoch: int, order: int) -> None:
-        """Complete everything up to and including `event`."""
-        if any(e is event for e, _ in self.queue):
-            while self.queue:
-                head, _ = self.queue.popleft()
-                head.complete(epoch, order)
-                if head is event:
-                    return
+    def wait_before(self, section: int, epoch: int, order: int) -> None:
+        """Complete the sections before that number."""
+        self._complete(sum(s.number < section for s in self.sections), epoch, order)
+
+    def issued_after(self, section: int) -> int:
+        """Instructions surely issued after a section's."""
+        return sum(s.instructions for s in self.sections if s.number > section)
+
+    def _complete(self, count: int, epoch: int, order: int) -> None:
+        for section in self.sections[:count]:
+            for event in section.events:
+                if event.done is NEVER:
+                    event.complete(epoch, order)
+        del self.sections[:count]
 
 
 def trace(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int, last_phase: int
@@ -130,55 +231,133 @@ def trace(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: 
 
     `last_phase` is the largest phase of the block: waves that run ahead pass the difference at the end of a tile.
     """
-    events: list[Event] = []
-    lds, vm = _Counter(), _Counter()
-    reads: dict[tuple[str, int, int, int], Event] = {}  # (operand, fragment, step, slice) -> its read
-    fetched: dict[tuple[str, int], Event] = {}
-    consumed: list[Event] = []  # reads that a MULTIPLY needs, not yet behind a FENCE
-    epoch = 0
-    barrier = Op(Action.BARRIER, automatic=True)
+    return _Trace(program, _sequence(wave, passes, unroll, steps, tiles, last_phase)).events
+
+
+def held(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int) -> dict[Place, int]:
+    """Where a barrier of `wave` must be preceded by a wait for LDS operations, and how many that may leave outstanding.
+
+    It completes the reads that multiplies before the barrier have consumed.
+    """
+    return _Trace(program, _sequence(wave, passes, unroll, steps, tiles, wave.phase)).held
+
+
+_Step = tuple[Op, int, int, Place | None]  # operation, tile, K-step, place
+
+
+def _sequence(wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int, last_phase: int) -> list[_Step]:
+    """What `wave` executes, in order."""
+    meeting = Op(Action.BARRIER, automatic=True)
+    sequence: list[_Step] = []
     for tile in range(tiles):
-        sequence: list[tuple[Op, int]] = [(barrier, 0)] * wave.phase
-        sequence += [(p.op, p.step.at(0, steps)) for p in wave.prologue]
-        for i in range(passes):
-            sequence += [(p.op, p.step.at(i * unroll, steps)) for p in wave.body]
-        sequence += [(p.op, p.step.at(0, steps)) for p in wave.epilogue]
-        sequence += [(barrier, 0)] * (last_phase - wave.phase)
-        for op, step in sequence:
-            now = len(events)
-            event = Event(op, tile, step, now, epoch)
-            events.append(event)
-            match op.action:
-                case Action.FETCH:
-                    vm.issue(event, global_instructions(program, op))
-                    fetched[op.operand, step] = event
-                case Action.COPY:
-                    vm.issue(event, global_instructions(program, op))
-                case Action.WRITE:
-                    if (op.operand, step) in fetched:
-                        vm.wait_for(fetched.pop((op.operand, step)), epoch, now)
-                    lds.issue(event, lds_instructions(program, op))
-                case Action.READ:
-                    lds.issue(event, lds_instructions(program, op))
-                    for key in _tiles(op, step):
-                        reads[key] = event
-                case _:
-                    event.complete(epoch, now)
-            match op.action:
-                case Action.BARRIER:
-                    epoch += 1
-                case Action.LOAD:
-                    lds.wait(0, epoch, now)
-                    vm.wait(0, epoch, now)
-                case Action.MULTIPLY:
-                    consumed += [reads.pop(key) for key in _consumed(program, op, step) if key in reads]
-                case Action.FENCE:
-                    for read in consumed:
-                        lds.wait_for(read, epoch, now)
-                    consumed = []
-                case Action.WAIT:
-                    (lds if op.counter == "lds" else vm).wait(op.count, epoch, now)
-    return events
+        sequence += [(meeting, tile, 0, None)] * wave.phase
+        for segment, count in (("prologue", 1), ("body", passes), ("epilogue", 1)):
+            placed: tuple[Placed, ...] = getattr(wave, segment)
+            for i in range(count):
+                sequence += [(p.op, tile, p.step.at(i * unroll, steps), (segment, n)) for n, p in enumerate(placed)]
+        sequence += [(meeting, tile, 0, None)] * (last_phase - wave.phase)
+    return sequence
+
+
+class _Trace:
+    """One walk along what a wave executes."""
+
+    def __init__(self, program: Program, sequence: Sequence[_Step]):
+        self.program = program
+        self.events: list[Event] = []
+        self.held: dict[Place, int] = {}
+        self.lds, self.vm = _Counter(), _Counter()
+        self.fetched: dict[tuple[str, int], Event] = {}
+        self.reads: dict[tuple[str, int, int, int], Event] = {}  # (operand, fragment, step, slice) -> its read
+        self.owed: list[Event] = []  # reads that a multiply has consumed since the last barrier
+        self.waited_fetch = 0  # the latest section whose fetch a write of this section has waited for
+        used = _used(program, sequence)
+        epoch = section = 0
+        for (op, tile, step, place), tiles in zip(sequence, used, strict=True):
+            event = Event(op, tile, step, len(self.events), epoch, section, place)
+            self.events.append(event)
+            if op.action in CUTS:
+                self._cut(event)
+                section += 1
+                epoch += op.action is Action.BARRIER
+            else:
+                self._access(event, tiles)
+
+    def _access(self, event: Event, used: frozenset[tuple[int, int]] | None) -> None:
+        op, program = event.op, self.program
+        for counter, pieces in _pieces(program, op, event.step, used):
+            (self.lds if counter == "lds" else self.vm).issue(event, pieces)
+        match op.action:
+            case Action.LOAD if program.direct:
+                self.vm.wait(0, event.begin, event.order)
+            case Action.LOAD:
+                self.lds.wait_before(event.section, event.begin, event.order)
+                event.complete(event.begin, event.order)
+            case Action.FETCH:
+                self.fetched[op.operand, event.step] = event
+            case Action.WRITE:
+                self._staged(event)
+            case Action.READ:
+                self.reads.update(dict.fromkeys(_tiles(op, event.step), event))
+            case Action.COPY:
+                pass
+            case _:
+                event.complete(event.begin, event.order)
+                consumed = _consumed(program, op, event.step) if op.action is Action.MULTIPLY else ()
+                self.owed += [self.reads.pop(key) for key in consumed if key in self.reads]
+
+    def _staged(self, write: Event) -> None:
+        """A write has waited for its fetch: by data, so only on waves that have something to write."""
+        fetch = self.fetched.pop((write.op.operand, write.step), None)
+        if fetch is not None:
+            fetch.complete(write.begin, write.order)
+            if _lds_writes(self.program, write.op):
+                self.waited_fetch = max(self.waited_fetch, fetch.section)
+
+    def _cut(self, event: Event) -> None:
+        op, epoch, now = event.op, event.begin, event.order
+        event.complete(epoch, now)
+        self.vm.wait_before(self.waited_fetch, epoch, now)
+        if op.action is Action.WAIT:
+            (self.lds if op.counter == "lds" else self.vm).wait(op.count, epoch, now)
+        elif op.action is Action.BARRIER:
+            late = [e for e in self.owed if e.done is NEVER]
+            if late and event.place is not None:
+                left = min(self.lds.issued_after(e.section) for e in late)
+                self.held[event.place] = min(left, self.held.get(event.place, left))
+            self.owed = []
+
+
+def _used(program: Program, sequence: Sequence[_Step]) -> list[frozenset[tuple[int, int]] | None]:
+    """Which tiles of each READ a multiply uses before they are read again; None for other operations.
+
+    What nobody uses the compiler leaves out: reads by the tile, fetches whole (they are given an empty set).
+    """
+    slices, buffers = program.a.slices, program.a.register_buffers
+    wanted: set[tuple[str, int, int]] = set()  # (operand, fragment, register buffer)
+    staged: set[str] = set()
+    result: list[frozenset[tuple[int, int]] | None] = []
+    for op, _, step, _ in reversed(sequence):
+        found: frozenset[tuple[int, int]] | None = None
+        match op.action:
+            case Action.MULTIPLY:
+                for name, fragment, s, t in _consumed(program, op, step):
+                    wanted.add((name, fragment, (s * slices + t) % buffers))
+            case Action.READ:
+                keys = {(f, t): (op.operand, f, (step * slices + t) % buffers)
+                        for f in op.rows or op.cols for t in op.slices}  # fmt: skip
+                found = frozenset(tile for tile, key in keys.items() if key in wanted)
+                wanted.difference_update(keys.values())
+            case Action.WRITE:
+                staged.add(op.operand)
+            case Action.FETCH:
+                found = None if op.operand in staged else frozenset()
+                staged.discard(op.operand)
+            case _:
+                pass
+        result.append(found)
+    result.reverse()
+    return result
 
 
 def _tiles(op: Op, step: int) -> Iterable[tuple[str, int, int, int]]:
@@ -266,7 +445,7 @@ def _slots(operand: str, buffers: int, traces: list[list[Event]]) -> list[_Slot]
     for index, events in enumerate(traces):
         for e in events:
             if e.op.operand == operand and (e.op.action in LDS_WRITES or e.op.action is Action.READ):
-                slot = slots.setdefault((e.step + e.op.slot_shift) % buffers, {})
+                slot = slots.setdefault(_slot(e.op, e.step, buffers), {})
                 writes, reads = slot.setdefault((e.tile, e.step), ([], []))
                 (reads if e.op.action is Action.READ else writes).append(_At(index, e))
     return [dict(sorted(slot.items(), key=lambda item: item[0])) for slot in slots.values()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import lcm
@@ -15,13 +15,14 @@ from tkgen.ir.ops import Action, Body, Op, Placed, WaveProgram
 from tkgen.ir.types import Program, role_text
 from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
-from tkgen.schedule.epochs import Conflict, Purposes, conflicts, passes_to_prove, purposes
+from tkgen.schedule.epochs import Conflict, Purposes, conflicts, held, passes_to_prove, purposes
 from tkgen.schedule.pipeline import Shape, clip, shape
 from tkgen.schedule.presets import preset
 from tkgen.schedule.templates import iteration as template
 
 SEGMENTS = ("prologue", "body", "epilogue")
-MOST_OUTSTANDING = 62  # vmcnt has six bits, and all ones means "do not wait" (CDNA3 and CDNA4 ISA, S_WAITCNT)
+# All ones means "do not wait" (CDNA3 and CDNA4 ISA, S_WAITCNT): vmcnt has six bits, lgkmcnt four.
+MOST_OUTSTANDING = {"vm": 62, "lds": 14}
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Plan:
         tile of a persistent block the same buffers. Dynamic K: every number up to there, because the loop may also make
         few passes or none, where prologue and epilogue meet.
         """
-        enough = passes_to_prove(self.program, self.shape.depth, self.shape.unroll)
+        enough = passes_to_prove(self.program, self.waves, self.shape.depth, self.shape.unroll)
         buffers = lcm(*(o.buffers for o in self.program.operands))
         period = lcm(buffers, self.shape.unroll) // self.shape.unroll
         if self.shape.passes is None:
@@ -89,7 +90,21 @@ class Plan:
     def with_bodies(self, bodies: tuple[Body, ...]) -> Plan:
         """The same program with other iterations, one for each role, clipped anew and nothing trimmed."""
         form = shape(self.program, bodies)
-        return replace(self, bodies=bodies, shape=form, waves=_clipped(self.program, bodies, form))
+        return _held(replace(self, bodies=bodies, shape=form, waves=_clipped(self.program, bodies, form)))
+
+    @property
+    def role_names(self) -> tuple[str, ...]:
+        """The roles, in the order of their waves' programs."""
+        return tuple(dict.fromkeys(w.role for w in self.waves))
+
+    def waves_of(self, role: str) -> tuple[WaveProgram, ...]:
+        """The programs of a role: one for each phase, the same but for that."""
+        return tuple(w for w in self.waves if w.role == role)
+
+    def with_segment(self, role: str, segment: str, ops: tuple[Placed, ...]) -> Plan:
+        """The same plan with other operations in a segment of `role`, on its waves of every phase."""
+        changed: dict[str, Any] = {segment: ops}
+        return replace(self, waves=tuple(replace(w, **changed) if w.role == role else w for w in self.waves))
 
     def to_text(self) -> str:
         """The stable text form: per role and phase its prologue, loop and epilogue."""
@@ -133,7 +148,7 @@ def plan(program: Program) -> Plan:
     graph = dataflow.build(program, sequence)
     form = shape(program, bodies)
     waves = _clipped(program, bodies, form)
-    result = _tidy(_trimmed(_counted(Plan(program, graph, bodies, form, waves, written is None, chosen))))
+    result = _tidy(_trimmed(_counted(_held(Plan(program, graph, bodies, form, waves, written is None, chosen)))))
     _cover(result)
     return result
 
@@ -187,6 +202,36 @@ def _with_waits(program: Program, ops: tuple[Op, ...]) -> Iterator[Op]:
         yield op
 
 
+def _held(plan: Plan) -> Plan:
+    """`plan`; if that is not right as it stands, with waits for the reads that its multiplies consume before barriers.
+
+    The compiler waits for them, too, but it may put the multiply, and that wait, below the barrier
+    (`tkgen.schedule.epochs`).
+    """
+    if not plan.conflicts():
+        return plan
+    edits: dict[tuple[str, str], dict[int, Op]] = {}
+    for role in plan.role_names:
+        wave = plan.waves_of(role)[0]
+        for passes in plan.passes_to_prove:
+            shape, steps = plan.shape, plan.shape.steps(passes)
+            for (segment, at), count in held(
+                plan.program, wave, passes, shape.unroll, steps, plan.tiles_to_prove
+            ).items():
+                here = edits.setdefault((role, segment), {})
+                left = min(count, MOST_OUTSTANDING["lds"], here[at].count if at in here else count)
+                here[at] = Op(Action.WAIT, counter="lds", count=left, automatic=True)
+    for (role, segment), waits in edits.items():
+        ops = getattr(plan.waves_of(role)[0], segment)
+        made = [p for at, placed in enumerate(ops) for p in (*_before(waits.get(at), placed), placed)]
+        plan = plan.with_segment(role, segment, tuple(made))
+    return plan
+
+
+def _before(wait: Op | None, barrier: Placed) -> tuple[Placed, ...]:
+    return () if wait is None else (Placed(replace(wait, span=barrier.op.span), barrier.step),)
+
+
 def _trimmed(plan: Plan) -> Plan:
     """Without the barriers of prologue and epilogue, and the waits, that order nothing.
 
@@ -196,30 +241,23 @@ def _trimmed(plan: Plan) -> Plan:
         return plan  # the checks will say what is wrong; nothing to minimise
     uniform = plan.automatic and len(plan.waves) == 1
     for segment in SEGMENTS:
-        for action in (Action.BARRIER, Action.WAIT):
-            if segment == "body" and action is Action.BARRIER:
-                continue  # the body's barriers are already a minimum
-            for ordinal in reversed(range(_count(plan, segment, action))):
-                if uniform and action is Action.WAIT and _counter(plan, segment, ordinal) == "lds":
-                    continue
-                candidate = _without(plan, segment, action, ordinal)
-                if not candidate.conflicts():
-                    plan = candidate
+        if segment != "body":  # the body's barriers are already a minimum
+            for ordinal in reversed(range(max(len(_automatic(w, segment, Action.BARRIER)) for w in plan.waves))):
+                candidate = _without_barrier(plan, segment, ordinal)
+                plan = plan if candidate.conflicts() else candidate
+        for role in plan.role_names:
+            for at in reversed(_automatic(plan.waves_of(role)[0], segment, Action.WAIT)):
+                ops = getattr(plan.waves_of(role)[0], segment)
+                if not (uniform and ops[at].op.counter == "lds"):
+                    candidate = plan.with_segment(role, segment, (*ops[:at], *ops[at + 1 :]))
+                    plan = plan if candidate.conflicts() else candidate
     return plan
 
 
-def _automatic(action: Action) -> Callable[[Placed], bool]:
-    return lambda placed: placed.op.action is action and placed.op.automatic
-
-
-def _count(plan: Plan, segment: str, action: Action) -> int:
-    return max(sum(map(_automatic(action), getattr(w, segment))) for w in plan.waves)
-
-
-def _counter(plan: Plan, segment: str, ordinal: int) -> str:
-    """The counter of the n-th automatic wait of `segment`, where all waves run the same code."""
-    waits = [p.op for p in getattr(plan.waves[0], segment) if _automatic(Action.WAIT)(p)]
-    return str(waits[ordinal].counter)
+def _automatic(wave: WaveProgram, segment: str, action: Action) -> list[int]:
+    """Where `wave` has operations that tkgen placed."""
+    ops: tuple[Placed, ...] = getattr(wave, segment)
+    return [at for at, p in enumerate(ops) if p.op.action is action and p.op.automatic]
 
 
 def _counted(plan: Plan) -> Plan:
@@ -229,50 +267,44 @@ def _counted(plan: Plan) -> Plan:
     order: of two waits that would do, the later one stays. (Before trimming: a wait of the epilogue that the loop's
     full wait makes needless is what the loop's counted one relies on.)
     """
-    waits = [
-        (number, segment, at)
-        for number, wave in enumerate(plan.waves)
-        for segment in SEGMENTS
-        for at, placed in enumerate(getattr(wave, segment))
-        if _automatic(Action.WAIT)(placed) and placed.op.counter == "vm"
-    ]
-    if not waits or plan.conflicts():
+    if plan.conflicts():
         return plan
-    for where in waits:
-        right, wrong = 0, MOST_OUTSTANDING + 1
-        while wrong - right > 1:
-            middle = (right + wrong) // 2
-            if _waiting_for(plan, where, middle).conflicts():
-                wrong = middle
-            else:
-                right = middle
-        plan = _waiting_for(plan, where, right)
+    for role in plan.role_names:
+        for segment in SEGMENTS:
+            wave = plan.waves_of(role)[0]
+            for at in _automatic(wave, segment, Action.WAIT):
+                ops = getattr(plan.waves_of(role)[0], segment)
+                if ops[at].op.counter != "vm":
+                    continue
+                right, wrong = 0, MOST_OUTSTANDING["vm"] + 1
+                while wrong - right > 1:
+                    middle = (right + wrong) // 2
+                    if plan.with_segment(role, segment, _waiting_for(ops, at, middle)).conflicts():
+                        wrong = middle
+                    else:
+                        right = middle
+                plan = plan.with_segment(role, segment, _waiting_for(ops, at, right))
     return plan
 
 
-def _waiting_for(plan: Plan, where: tuple[int, str, int], count: int) -> Plan:
-    """`plan` with the wait at (wave program, segment, position) for at most `count` outstanding operations."""
-    number, segment, at = where
-    ops: list[Placed] = list(getattr(plan.waves[number], segment))
-    ops[at] = replace(ops[at], op=replace(ops[at].op, count=count))
-    waves = list(plan.waves)
-    changed: dict[str, Any] = {segment: tuple(ops)}
-    waves[number] = replace(waves[number], **changed)
-    return replace(plan, waves=tuple(waves))
+def _waiting_for(ops: tuple[Placed, ...], at: int, count: int) -> tuple[Placed, ...]:
+    """`ops` with the wait at a position for at most `count` outstanding operations."""
+    return (*ops[:at], replace(ops[at], op=replace(ops[at].op, count=count)), *ops[at + 1 :])
 
 
-def _without(plan: Plan, segment: str, action: Action, ordinal: int) -> Plan:
-    """`plan` without the n-th automatic `action` of `segment`, and a barrier's own wait, in every wave's program."""
+def _without_barrier(plan: Plan, segment: str, ordinal: int) -> Plan:
+    """`plan` without the n-th automatic barrier of `segment`, and its own waits, in every wave's program."""
     waves = []
     for wave in plan.waves:
-        ops = getattr(wave, segment)
-        found = [i for i, p in enumerate(ops) if _automatic(action)(p)]
+        ops: tuple[Placed, ...] = getattr(wave, segment)
+        found = _automatic(wave, segment, Action.BARRIER)
         if ordinal < len(found):
             first = last = found[ordinal]
-            while action is Action.BARRIER and first and _automatic(Action.WAIT)(ops[first - 1]):
+            while first and ops[first - 1].op.action is Action.WAIT and ops[first - 1].op.automatic:
                 first -= 1
             ops = ops[:first] + ops[last + 1 :]
-        waves.append(replace(wave, **{segment: ops}))
+        changed: dict[str, Any] = {segment: ops}
+        waves.append(replace(wave, **changed))
     return replace(plan, waves=tuple(waves))
 
 
