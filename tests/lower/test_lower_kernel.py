@@ -231,8 +231,8 @@ def test_names_stay_different() -> None:
 CPP_TEXT = """
     asm auto bool break case char class const constexpr continue decltype do double else enum extern false float for if
     inline int long namespace new nullptr operator public reinterpret_cast return short sizeof static static_cast struct
-    switch template this throw true typename unsigned using void volatile while include ifndef ifdef endif define if defined else
-    pragma unroll
+    switch template this throw true typename unsigned using void while include ifndef ifdef endif define if defined else
+    pragma unroll volatile
 """
 CPP_WORDS = set(CPP_TEXT.split())
 HOST = {

@@ -10,7 +10,6 @@ from tkgen.ir.limits import CHUNK_BYTES, requirements
 from tkgen.ir.types import Program
 from tkgen.remap import RemapCall, compose
 from tkgen.schedule import Plan
-from tkgen.schedule.epochs import passes_to_prove
 
 MOST_TILES = 1 << 20  # of larger grids, the tiles between the first and the last half of as many are not told apart
 TILES_WATCHED = 3  # by a persistent block of few K-steps; two where a tile is longer than the pipeline is deep
@@ -77,8 +76,7 @@ def _repeat(plan: Plan) -> _Repeat:
     """The plan's own proof says after how many passes its pattern repeats. One period more is watched than that: the
     compiler may rotate a loop, and then a pass of it begins and ends within two passes of the source."""
     period = lcm(plan.shape.unroll, *(o.buffers for o in plan.program.operands))
-    passes = passes_to_prove(plan.program, plan.shape.depth, plan.shape.unroll)
-    return _Repeat(plan.shape.steps(passes) + period, period)
+    return _Repeat(plan.shape.steps(plan.passes_to_repeat) + period, period)
 
 
 def _steps(plan: Plan, repeat: _Repeat) -> list[int]:

@@ -52,6 +52,11 @@ class Plan:
         return 2 if self.program.grid.name in ("persistent", "stream_k") else 1
 
     @property
+    def passes_to_repeat(self) -> int:
+        """Passes of the loop after which the pattern of conflicts repeats."""
+        return passes_to_prove(self.program, self.waves, self.shape.depth, self.shape.unroll)
+
+    @property
     def passes_to_prove(self) -> tuple[int, ...]:
         """How often to pass the loop in each proof.
 
@@ -59,7 +64,7 @@ class Plan:
         tile of a persistent block the same buffers. Dynamic K: every number up to there, because the loop may also make
         few passes or none, where prologue and epilogue meet.
         """
-        enough = passes_to_prove(self.program, self.waves, self.shape.depth, self.shape.unroll)
+        enough = self.passes_to_repeat
         buffers = lcm(*(o.buffers for o in self.program.operands))
         period = lcm(buffers, self.shape.unroll) // self.shape.unroll
         if self.shape.passes is None:
