@@ -30,6 +30,7 @@ class Kind(Enum):
     WATCH_LIMIT = "watch-limit"
     LANE_RACE = "lane-race"
     DATA_DEPENDENT = "data-dependent"
+    WAIT_STATES = "missing-wait-states"
     BLOCK_RACE = "block-race"
 
 

@@ -27,6 +27,9 @@ def describe(
             return _race(first, second, space, where)
         case Kind.LANE_RACE:
             return f"lanes {other_lane} and {lane} of wave {first.wave} write different values to {where} at once"
+        case Kind.WAIT_STATES:
+            assert second is not None
+            return _wait_states(first, second, _scalar_name(register), lane, size)
         case Kind.BLOCK_RACE:
             assert second is not None
             return (
@@ -79,6 +82,19 @@ def describe(
             return f"what `{first.text}` at 0x{first.address:x} does depends on data, which this launch is without"
         case Kind.ILLEGAL_OPERAND:
             return f"`{first.text}` at 0x{first.address:x} has an operand that does not exist"
+
+
+def _wait_states(first: Access, second: Access, register: str, needed: int, missing: int) -> str:
+    states = f"{needed} wait state{'s' if needed != 1 else ''}"
+    return (
+        f"{first.text.split()[0]} comes too early for {register}: it needs {states} after {second.text.split()[0]}, "
+        f"{missing} {'are' if missing != 1 else 'is'} missing, and the hardware does not wait by itself"
+    )
+
+
+def _scalar_name(register: str) -> str:
+    """Scalar registers that have names of their own."""
+    return {"s106": "vcc", "s124": "m0", "s126": "exec"}.get(register, register)
 
 
 def _race(first: Access, second: Access, space: Space, where: str) -> str:

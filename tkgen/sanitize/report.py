@@ -42,6 +42,7 @@ _CODES: Final = {
     Kind.UNINITIALISED_REGISTER: "E708",
     Kind.MISALIGNED: "W703",
     Kind.LANE_RACE: "E713",
+    Kind.WAIT_STATES: "E714",
 }
 # Findings about bytes of LDS, global memory or scratch, not about a register or the flow of control.
 _ACCESSES: Final = (
@@ -57,7 +58,7 @@ _ACCESSES: Final = (
 )
 # What stops the kernel, then what makes it read or write wrong bytes, then what follows from those.
 _ORDER: Final = (
-    *("E711", "E704", "E710", "E703", "E709", "E701", "E702", "E705", "E713", "E708", "E706", "E707", "E712"),
+    *("E711", "E704", "E710", "E703", "E709", "E701", "E702", "E705", "E714", "E713", "E708", "E706", "E707", "E712"),
     *("W702", "W703", "W701"),
 )
 
@@ -148,14 +149,19 @@ class _Group:
     # ------------------------------------------------------------ parts
 
     def label(self, access: Access) -> Label | None:
-        place = statement(self.subject, access)
         text = f"wave {access.wave}"
+        if self.shown.kind is Kind.WAIT_STATES:
+            return self.line(access, "too early" if access is self.shown.first else "the result is not there yet")
         if access.text == "s_barrier":
             text += " waits here"
         elif access.text == "s_endpgm":
             text += " ends here"
         elif self.shown.kind in _ACCESSES:
             text += f" {access.access} {'here' if self.exact(access) else 'near here'}"
+        return self.line(access, text)
+
+    def line(self, access: Access, text: str) -> Label:
+        place = statement(self.subject, access)
         if place is None:
             return Label(_listing(self.subject, self.outcome, access), text)
         return Label(span_of(self.subject, place), text)
@@ -175,8 +181,10 @@ class _Group:
         return self.subject.places.exact(access.address)
 
     def party(self, access: Access) -> str:
-        text = f"wave {access.wave}: `{access.text}` at 0x{access.address:x}, iteration {access.instance}"
-        text += f", after {access.epoch} barrier{'s' if access.epoch != 1 else ''}"
+        text = f"`{access.text}` at 0x{access.address:x}"
+        if self.shown.kind is not Kind.WAIT_STATES:
+            text = f"wave {access.wave}: {text}, iteration {access.instance}"
+            text += f", after {access.epoch} barrier{'s' if access.epoch != 1 else ''}"
         if self.shown.kind is Kind.RACE and access.done is not None and access.done != access.epoch:
             text += f", complete after {access.done}"
         place = statement(self.subject, access)
@@ -197,9 +205,12 @@ class _Group:
             parts.append(f"LDS bytes {shown.offset}..{shown.offset + max(shown.size, 1) - 1}")
         elif shown.kind in _ACCESSES and shown.buffer:
             parts.append(f"byte {shown.offset} of {shown.buffer}")
-        parts.append(f"block {shown.block[0]},{shown.block[1]},{shown.block[2]}")
-        seen = len({m.schedule for m in self.members})
-        parts.append(f"seen on {seen} of {self.schedules} schedules")
+        if shown.kind is Kind.WAIT_STATES:
+            parts.append("seen in the code, whatever runs")
+        else:
+            parts.append(f"block {shown.block[0]},{shown.block[1]},{shown.block[2]}")
+            seen = len({m.schedule for m in self.members})
+            parts.append(f"seen on {seen} of {self.schedules} schedules")
         pairs = len({(m.finding.first.address, m.finding.second and m.finding.second.address) for m in self.members})
         if pairs > 1:
             parts.append(f"{pairs} {'pairs of instructions' if shown.second else 'instructions'} like this")
@@ -249,6 +260,8 @@ class _Group:
                 return shown.message, "tile coordinates are in units of the tile moved, not of elements"
             case Kind.READ_ONLY_WRITE:
                 return shown.message, ""
+            case Kind.WAIT_STATES:
+                return shown.message, f"put `s_nop {min(shown.size, 16) - 1}`, or other instructions, between the two"
             case Kind.LANE_RACE:
                 return (
                     f"{shown.message}: one of the two is lost",

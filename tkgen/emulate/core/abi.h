@@ -31,7 +31,7 @@ enum FindingKind : uint32_t {
   RACE = 1, UNINITIALISED_LDS, UNINITIALISED_REGISTER, LDS_OUT_OF_BOUNDS, GLOBAL_OUT_OF_BOUNDS, READ_ONLY_WRITE,
   SCRATCH_OUT_OF_BOUNDS, MISALIGNED, READ_BEFORE_WAIT, OVERWRITE_BEFORE_WAIT, BARRIER_COUNT, BUDGET,
   UNKNOWN_INSTRUCTION, BAD_JUMP, TRAP, UNSUPPORTED, ILLEGAL_OPERAND, DEADLOCK, WATCH_LIMIT, LANE_RACE,
-  DATA_DEPENDENT,
+  DATA_DEPENDENT, WAIT_STATES,
 };
 
 enum FindingNote : uint32_t {
@@ -84,7 +84,7 @@ struct TkParty {  // one dynamic instruction
 struct TkFinding {
   uint32_t kind, fatal, block[3], lane;
   uint64_t count, address;
-  uint32_t size, space;    // space: 0 LDS, 1 global, 2 scratch, 3 VGPR, 4 SGPR
+  uint32_t size, space;    // space: 0 LDS, 1 global, 2 scratch, 3 VGPR, 4 SGPR; of WAIT_STATES size is what is missing, lane what is needed
   uint32_t other_lane, note;  // of LANE_RACE the other lane; FindingNote bits
   TkParty a, b;            // b.index == UINT32_MAX: no second party
 };

@@ -5,6 +5,7 @@
 #include "lanes.h"
 #include "referee.h"
 #include "unknown.h"
+#include "wait_states.h"
 
 namespace {
 
@@ -106,6 +107,7 @@ void Engine::load() {
   handlers_.resize(launch.op_count, unknown_instruction);
   uses_.resize(launch.op_count);
   flows_.resize(launch.dataless ? launch.op_count : 0);
+  infos_.resize(launch.op_count, nullptr);
   for (uint64_t i = 0; i < launch.op_count; ++i) {
     const Op& op = launch.ops[i];
     const Info* info = op.opcode < by_name.size() ? by_name[op.opcode] : nullptr;
@@ -120,6 +122,20 @@ void Engine::load() {
     handlers_[i] = op.flags & F_GDS ? unsupported_instruction : info->run;
     uses_[i] = use;
     if (unknown) flows_[i] = Unknown::describe(op, *info);
+    infos_[i] = info;
+  }
+}
+
+// Before the first block, for all the code that can be reached: whatever the waves do, the distances stay.
+void Engine::check_wait_states() {
+  for (const TooClose& pair : missing_wait_states(launch, infos_, uses_)) {
+    const TkParty a = {0, pair.second, 0, 0, 0, 0}, b = {0, pair.first, 0, 0, 0, 1};
+    if (TkFinding* f = report(WAIT_STATES, *waves[0], a, &b)) {
+      f->size = pair.missing;
+      f->lane = pair.needed;
+      f->address = pair.reg < unsigned(ROWS) ? pair.reg : pair.reg - ROWS;
+      f->space = pair.reg < unsigned(ROWS) ? 3 : 4;
+    }
   }
 }
 
@@ -371,6 +387,7 @@ void Engine::run(Wave& w, uint64_t quantum) {
 void Engine::run_block(uint64_t linear) {
   block_linear = linear;
   start_waves();
+  if (referee && !instructions) check_wait_states();
   schedule();
   instructions += block_instructions_;
   for (auto& w : waves) barriers.push_back(w->epoch);

@@ -155,6 +155,7 @@ struct Engine {
 
  private:
   void load();
+  void check_wait_states();
   const TkRegion* search(uint64_t address, uint64_t size);
   void start_waves();
   void start_wave(Wave& w, uint32_t id, uint32_t threads);
@@ -172,6 +173,7 @@ struct Engine {
   std::vector<Handler> handlers_;  // per dword index
   std::vector<Use> uses_;
   std::vector<Flow> flows_;
+  std::vector<const Info*> infos_;  // null where the core knows no such instruction
   std::unordered_map<uint64_t, size_t> seen_;
 };
 
