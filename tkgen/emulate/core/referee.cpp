@@ -188,6 +188,7 @@ void Referee::judge(Wave& w, const MemoryOp& m, const Instance& mine, uint32_t o
 // Another lane of the same instruction wrote the byte, too.
 void Referee::judge_lanes(Wave& w, const MemoryOp& m, bool lds, uint64_t address, int lane) {
   uint8_t mine, theirs;
+  if (engine_.launch.dataless) return;  // the values mean nothing
   if (!stored_byte(m, lane, lds, address, mine)) return;
   for (int other = lane - 1; other >= 0; --other) {
     if (!(m.live >> other & 1) || !stored_byte(m, other, lds, address, theirs)) continue;
