@@ -11,7 +11,7 @@ import pytest
 from report_specs import spec_of
 from test_report_html import hostile
 
-from tkgen.report import Facts, Prediction, facts, render_html
+from tkgen.report import Facts, Prediction, facts, prediction, render_html
 from tkgen.report.figures import Figure
 from tkgen.report.prediction import Part
 
@@ -225,6 +225,117 @@ def test_tiles_in_flight(page: Any, eight_wave_facts: Facts) -> None:
     )
     assert outline() != first
     assert find(page, "#k0 output").text.endswith(f"of {len(eight_wave_facts.order.sequence)}")
+
+
+@pytest.fixture(scope="module")
+def timed_report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    build = spec_of("ping_pong").build()
+    path = tmp_path_factory.mktemp("timed") / "report.html"
+    path.write_text(render_html([facts(build, prediction(build))]), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def timed(browser: Any, timed_report: str) -> Any:
+    browser.set_window_size(1280, 900)
+    browser.get(timed_report)
+    return browser
+
+
+BOX = "#k0 [data-picture=time-scale]"
+
+
+def view(page: Any) -> tuple[float, float]:
+    """The cycles that the timeline shows."""
+    data = find(page, BOX)
+    return float(data.get_attribute("data-from")), float(data.get_attribute("data-to"))
+
+
+def test_the_pipeline_to_scale_begins_with_the_steady_loop(timed: Any) -> None:
+    assert timed.get_log("browser") == []
+    loop = timed.execute_script("return JSON.parse(document.getElementById('data').textContent)[0].time.loop")
+    assert view(timed) == tuple(loop)
+    assert count(timed, f"{BOX} .last") == 16  # two passes of eight barriers
+    bars = timed.execute_script("return JSON.parse(document.getElementById('data').textContent)[0].time.bars")
+    for wave in range(8):
+        shown = [b for b in bars if b[0] == "MFMA" and b[2] == wave and b[4] >= loop[0] and b[3] <= loop[1]]
+        assert count(timed, f"{BOX} .w{wave}") == len(shown) >= 8
+    labels = [e.text for e in timed.find_elements("css selector", f"{BOX} text.end")]
+    assert [label for label in labels if "SIMD" in label] == [f"SIMD {n} · MFMA" for n in range(4)]
+    assert {f"wave {n}" for n in range(8)} <= set(labels)
+    wide = timed.execute_script(  # drawn to scale: a bar's width is its cycles
+        "const b = document.querySelector(arguments[0] + ' .w0'), box = document.querySelector(arguments[0]);"
+        "const d = JSON.parse(document.getElementById('data').textContent)[0].time.bars[+b.dataset.bar];"
+        "const scale = (box.clientWidth - 126) / (box.dataset.to - box.dataset.from);"
+        "return [+b.getAttribute('width') / (d[4] - d[3]), scale]",
+        BOX,
+    )
+    assert wide[0] == pytest.approx(wide[1], rel=0.02)
+
+
+def test_the_abstract_view_is_the_second_tab(timed: Any) -> None:
+    assert not find(timed, "#k0 [data-picture=pipeline]").is_displayed()
+    keys(timed, "#k0-scale-tab", "ARROW_RIGHT")
+    assert find(timed, "#k0 [data-picture=pipeline]").is_displayed() and not find(timed, BOX).is_displayed()
+    assert timed.switch_to.active_element.get_attribute("id") == "k0-abstract-tab"
+
+
+def test_pointing_at_a_wait_says_for_whom(timed: Any) -> None:
+    timed.execute_script(
+        "const every = [...document.querySelectorAll(arguments[0] + ' .t-barrier')];"
+        "const at = every.find((b) => +b.getAttribute('width') > 40);"
+        "at.scrollIntoView({block: 'center', behavior: 'instant'}); const r = at.getBoundingClientRect();"
+        "at.dispatchEvent(new MouseEvent('mousemove', {bubbles: true, clientX: r.x + 5, clientY: r.y + 5}))",
+        BOX,
+    )
+    said = find(timed, "#k0 .time-status").text
+    assert "at the barrier" in said and "comes last, after multiply" in said
+    assert find(timed, f"{BOX} .tip").is_displayed() and find(timed, f"{BOX} .tip").text == said
+    assert count(timed, f"{BOX} .because") == 1
+
+
+def test_the_timeline_by_keyboard(timed: Any) -> None:
+    whole = view(timed)
+    keys(timed, BOX, "+", "+")
+    near = view(timed)
+    assert whole[0] < near[0] < near[1] < whole[1]
+    keys(timed, BOX, ">")
+    assert view(timed)[0] > near[0]
+    keys(timed, BOX, "HOME")
+    assert view(timed)[0] <= 0 and view(timed)[1] >= whole[1]
+    keys(timed, BOX, "0")
+    assert view(timed) == whole
+    keys(timed, BOX, "ARROW_DOWN", "ARROW_RIGHT")
+    assert "SIMD 0" in find(timed, "#k0 .time-status").text and count(timed, f"{BOX} .at-hand") == 1
+    for _ in range(12):
+        if "multiply [k]" in find(timed, "#k0 .time-status").text:
+            break
+        keys(timed, BOX, "ARROW_RIGHT")
+    keys(timed, BOX, "ENTER")
+    line = find(timed, "#k0 [data-pane=spec] .hit").text
+    assert "multiply" in line
+    keys(timed, BOX, "ESCAPE")
+    assert count(timed, f"{BOX} .at-hand") == 0 and find(timed, "#k0 .time-status").text == ""
+
+
+def test_the_timeline_moves_by_mouse_and_buttons(timed: Any) -> None:
+    from selenium.webdriver import ActionChains
+
+    whole = view(timed)
+    timed.execute_script(
+        "const b = document.querySelector(arguments[0]); b.scrollIntoView({block: 'center', behavior: 'instant'});"
+        "const r = b.getBoundingClientRect();"
+        "b.dispatchEvent(new WheelEvent('wheel', {deltaY: -100, ctrlKey: true, clientX: r.x + 400, cancelable: true}))",
+        BOX,
+    )
+    near = view(timed)
+    assert near[1] - near[0] < whole[1] - whole[0]
+    ActionChains(timed).drag_and_drop_by_offset(find(timed, f"{BOX} svg"), 80, 0).perform()
+    assert view(timed)[0] < near[0]
+    find(timed, "#k0 [data-time=all]").click()
+    assert view(timed)[0] <= 0
+    find(timed, "#k0 [data-time=loop]").click()
+    assert view(timed) == whole
 
 
 OVERLAPS = """

@@ -98,7 +98,7 @@ def test_only_its_own_script_may_run(tree: Any) -> None:
 
 def test_the_order_of_the_blocks_is_embedded(tree: Any, eight_wave_facts: Facts, ping_pong: Facts) -> None:
     data = json.loads(next(e.text for e in tree.iter("script") if e.get("type") == "application/json"))
-    assert [tuple(d["sequence"]) for d in data] == [f.order.sequence for f in (eight_wave_facts, ping_pong)]
+    assert [tuple(d["order"]["sequence"]) for d in data] == [f.order.sequence for f in (eight_wave_facts, ping_pong)]
 
 
 def test_embedded_json_cannot_end_its_element() -> None:

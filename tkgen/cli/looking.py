@@ -222,6 +222,9 @@ def predict(
     compare_define: Annotated[
         list[str] | None, typer.Option("--compare-D", metavar="NAME=VALUE", help="Its -D values; else the same.")
     ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write every wave's work and waits to a file for Perfetto or chrome://tracing.")
+    ] = None,
     cxx: Cxx = None,
     as_json: Json = False,
     roots: Roots = None,
@@ -231,21 +234,28 @@ def predict(
 
     from tkgen import predict as model
 
-    def one(path: Path, values: Sequence[str] | None) -> model.Prediction:
+    def one(path: Path, values: Sequence[str] | None, into: Path | None = None) -> model.Prediction:
         from tkgen.launching import split_defines
+        from tkgen.report.timeline import trace as trace_of
+        from tkgen.toolchain.files import write_atomic
 
         static, extents = split_defines(path, defines(values), target, roots or ())
         loaded = load(path, static, target, roots or ())
         model.device_of(loaded.target, product)  # before anything is compiled
         loaded.check()
         need_emulator()
-        return model.predict(loaded.build(cxx=cxx).check(), extents, product)
+        built = loaded.build(cxx=cxx).check()
+        if into is None:
+            return model.predict(built, extents, product)
+        profiled = model.profile(built, extents, product)
+        write_atomic(into, json.dumps(trace_of(built, profiled), separators=(",", ":")))
+        return profiled.prediction
 
     from tkgen.api import load
 
     with reported():
         try:
-            first = one(spec, define)
+            first = one(spec, define, trace)
             second = None
             if compare is not None or compare_define:
                 second = one(compare or spec, compare_define or define)
@@ -258,3 +268,5 @@ def predict(
         model.render_terminal(first, Console())
     else:
         model.render_comparison(both, Console())
+    if trace is not None and not as_json:
+        say(f"wrote {trace}")

@@ -20,7 +20,7 @@ from tkgen.predict.model import (
     predict_workload,
     to_json,
 )
-from tkgen.predict.profile import profile
+from tkgen.predict.profile import Profile, profile
 from tkgen.predict.render import render_comparison, render_terminal
 from tkgen.predict.workload import PredictError, Workload
 
@@ -29,6 +29,7 @@ __all__ = [
     "Level",
     "PredictError",
     "Prediction",
+    "Profile",
     "WhatIf",
     "Workload",
     "compare",

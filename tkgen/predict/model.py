@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tkgen.predict.cache import traffic
 from tkgen.predict.clock import Clock, engine_clock
+from tkgen.predict.events import Recording, record
 from tkgen.predict.stream import WaveStream, block_streams
-from tkgen.predict.timing import Cause, CuTiming, Machine, Memory, simulate, time_by_instruction
+from tkgen.predict.timing import Cause, CuTiming, Machine, Memory, simulate
 from tkgen.predict.workload import PredictError, Workload
 from tkgen.targets import Target, load_target, target_names
 from tkgen.targets.model import Product
@@ -310,10 +311,10 @@ class Model:
             notes=self._notes(base.clock),
         )
 
-    def by_instruction(self) -> list[dict[int, float]]:
-        """Per wave of a block the cycles that each instruction keeps it on a full CU. See `profile`."""
+    def recording(self) -> Recording:
+        """What happens on a full CU with all code in the instruction cache, event by event."""
         base = self.base
-        return time_by_instruction(self.streams, base.full.blocks, self._machine(base.clock, frozenset()))
+        return record(self.streams, base.full.blocks, self._machine(base.clock, frozenset()))
 
     def _what_if(self, base: _Estimate) -> tuple[WhatIf, ...]:
         found = []

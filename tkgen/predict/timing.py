@@ -25,7 +25,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import pairwise
 from math import ceil
 from typing import Final
 
@@ -120,28 +119,13 @@ _FAR: Final = float("inf")
 
 def simulate(streams: Sequence[WaveStream], blocks: int, machine: Machine) -> CuTiming:
     """Run `blocks` copies of a block together for some passes of the loop, and extend that to all of them."""
-    return _run(streams, blocks, machine).result()
+    unit = ComputeUnit(streams, blocks, machine)
+    unit.run()
+    return unit.result()
 
 
-def time_by_instruction(streams: Sequence[WaveStream], blocks: int, machine: Machine) -> list[dict[int, float]]:
-    """Per wave of a block, the cycles from each instruction's issue to that of the wave's next one, by its address.
-
-    In the loop of one steady pass, on average; elsewhere of the one time it runs, on average over the blocks.
-    """
-    return _run(streams, blocks, machine, traced=True).by_instruction()
-
-
-def _run(streams: Sequence[WaveStream], blocks: int, machine: Machine, traced: bool = False) -> _Cu:
-    most = max(s.passes for s in streams)
-    measured = MEASURED_PASSES if blocks == 1 else 2 * MEASURED_PASSES  # blocks advance unevenly
-    passes = min(most, WARM_PASSES + measured + 1)
-    cu = _Cu(streams, blocks, machine, passes, most, traced)
-    cu.run()
-    return cu
-
-
-class _Wave:
-    """The state of one wave."""
+class Wave:
+    """The state of one wave. `age` numbers the waves of all blocks, a block's one after another."""
 
     __slots__ = ("age", "block", "code", "due", "last_lgkm", "last_vector", "lgkm", "line", "log", "marks", "pc",
                  "priority", "ready", "results", "simd", "vector")  # fmt: skip
@@ -160,33 +144,33 @@ class _Wave:
         self.log: deque[tuple[float, float, Cause]] = deque(maxlen=48)
 
 
-class _Cu:
-    """One run of the model."""
+class ComputeUnit:
+    """One run of the model. `tkgen.predict.events` runs it and writes down what happens."""
 
-    def __init__(
-        self, streams: Sequence[WaveStream], blocks: int, machine: Machine, passes: int, most: int, traced: bool
-    ):
-        self.streams, self.blocks, self.machine, self.passes, self.most = streams, blocks, machine, passes, most
+    def __init__(self, streams: Sequence[WaveStream], blocks: int, machine: Machine):
+        self.streams, self.blocks, self.machine = streams, blocks, machine
+        self.most = max(s.passes for s in streams)
+        measured = MEASURED_PASSES if blocks == 1 else 2 * MEASURED_PASSES  # blocks advance unevenly
+        self.passes = passes = min(self.most, WARM_PASSES + measured + 1)
         self.free = machine.free
         self.costless = _LIGHT if "issue" in machine.free else frozenset()
         self.multiplies = [any(i.flops for i in s.body) for s in streams]
         self.waves = [self._wave(s, b, i, len(streams)) for b in range(blocks) for i, s in enumerate(streams)]
-        self.by_simd: list[list[_Wave]] = [[] for _ in range(machine.simds)]
+        self.by_simd: list[list[Wave]] = [[] for _ in range(machine.simds)]
         for wave in self.waves:
             self.by_simd[wave.simd].append(wave)
         self.lines: dict[int, float] = {}
         self.matrix_free = [0.0] * machine.simds
         self.pair_free = [0.0] * (machine.simds // 2)
         self.lds_free = self.address_free = self.return_free = self.write_free = 0.0
-        self.at_barrier: list[list[tuple[_Wave, float]]] = [[] for _ in range(blocks)]
+        self.at_barrier: list[list[tuple[Wave, float]]] = [[] for _ in range(blocks)]
         self.alive = [len(streams)] * blocks
         self.headers: list[list[float]] = [[0.0] * (passes + 1) for _ in self.waves]
         self.lost: list[tuple[float, float, Cause]] = []
         self.worked: list[tuple[float, float]] = []
         self.end = 0.0
-        self.issued: list[list[tuple[int, float]]] | None = [[] for _ in self.waves] if traced else None
 
-    def _wave(self, s: WaveStream, block: int, index: int, count: int) -> _Wave:
+    def _wave(self, s: WaveStream, block: int, index: int, count: int) -> Wave:
         # Streams may make different numbers of passes (a producer's loop runs ahead): all are cut by the same number.
         own = max(s.passes - (self.most - self.passes), 0)
         code = [*s.prologue]
@@ -196,7 +180,7 @@ class _Cu:
             code += s.body
         marks[len(code)] = own
         code += s.epilogue
-        return _Wave(block * count + index, block, (block * count + index) % self.machine.simds, code, marks)
+        return Wave(block * count + index, block, (block * count + index) % self.machine.simds, code, marks)
 
     # ------------------------------------------------------------ the clock
 
@@ -230,27 +214,24 @@ class _Cu:
         used = 0
         for wave in tuple(self.by_simd[simd]):
             while wave.ready <= now:  # once, but for instructions that cost nothing
-                at = wave.pc
-                unit = wave.code[at].unit
+                unit = wave.code[wave.pc].unit
                 kind = 0 if unit in self.costless else _KIND[unit]
                 if used & kind:
                     wave.log.append((now, now + self.machine.issue, Cause.ISSUE))
                     wave.ready = now + self.machine.issue
-                elif self._issue(wave, unit, now):
+                elif self.issue(wave, unit, now):
                     used |= kind
-                    if self.issued is not None:
-                        self.issued[wave.age].append((at, now))
 
     # ------------------------------------------------------------ instructions
 
-    def _issue(self, wave: _Wave, unit: Unit, now: float) -> bool:
+    def issue(self, wave: Wave, unit: Unit, now: float) -> bool:
         """Try to issue the wave's next instruction; False (and a later `ready`) where it cannot yet."""
         x = wave.code[wave.pc]
         line = x.address // self.machine.fetch_dwords
         if line != wave.line and not self._fetched(wave, line, now):
             return False
         if unit is Unit.MFMA:
-            return self._multiply(wave, x, now)
+            return self.multiply(wave, x, now)
         if x.reads and not self._results_ready(wave, x, now):
             return False
         mark = wave.marks.get(wave.pc)
@@ -259,17 +240,17 @@ class _Cu:
         wave.ready = now if unit in self.costless else now + (x.cycles if unit is Unit.VALU else self.machine.issue)
         wave.pc += 1
         if unit is Unit.LDS:
-            self._lds(wave, x, now)
+            self.lds(wave, x, now)
         elif unit is Unit.VMEM:
-            self._memory(wave, x, now)
+            self.memory(wave, x, now)
         elif unit is Unit.FLAT:
-            self._lds(wave, x, now)
+            self.lds(wave, x, now)
             wave.vector.append(max(wave.lgkm[-1], wave.vector[-1] if wave.vector else 0.0))
             wave.due.append(wave.vector[-1])
         elif unit is Unit.SMEM:
             wave.lgkm.append(now + ("memory" not in self.free) * self.machine.memory.latency)
         elif unit is Unit.WAIT:
-            self._wait(wave, x, now)
+            self.wait(wave, x, now)
         elif unit is Unit.BARRIER:
             self._barrier(wave, now)
         elif unit is Unit.PRIORITY:
@@ -285,7 +266,7 @@ class _Cu:
             self._end(wave, now)
         return True
 
-    def _fetched(self, wave: _Wave, line: int, now: float) -> bool:
+    def _fetched(self, wave: Wave, line: int, now: float) -> bool:
         """Whether a line of code is there. Entering a line asks for it and, in time for its end, for the next one."""
         latency = self.machine.fetch_latency
         arrival = self.lines.setdefault(line, now + latency)
@@ -297,7 +278,7 @@ class _Cu:
         wave.line = line
         return True
 
-    def _results_ready(self, wave: _Wave, x: Instruction, now: float) -> bool:
+    def _results_ready(self, wave: Wave, x: Instruction, now: float) -> bool:
         ready = max(wave.results.get(r, 0.0) for r in x.reads)
         if ready <= now:
             return True
@@ -305,7 +286,8 @@ class _Cu:
         wave.ready = ready
         return False
 
-    def _multiply(self, wave: _Wave, x: Instruction, now: float) -> bool:
+    def multiply(self, wave: Wave, x: Instruction, now: float) -> bool:
+        """Try to begin a matrix instruction; False where the unit or an operand is not ready."""
         simd = wave.simd
         idle_since = self.matrix_free[simd]
         if idle_since > now:
@@ -318,7 +300,7 @@ class _Cu:
         if mark is not None:
             self.headers[wave.age][mark] = now
         if idle_since < now:
-            self._charge(wave, idle_since, now)
+            self.charge(wave, idle_since, now)
         cycles = 0 if "MFMA" in self.free else x.cycles
         self.matrix_free[simd] = now + cycles
         self.worked.append((now, now + cycles))
@@ -333,7 +315,7 @@ class _Cu:
         wave.log.append((now, wave.ready, Cause.MATRIX))
         return True
 
-    def _lds(self, wave: _Wave, x: Instruction, now: float) -> None:
+    def lds(self, wave: Wave, x: Instruction, now: float) -> None:
         """Banks serve all SIMDs in turn; the data goes over the path of the wave's pair of SIMDs."""
         done = now
         if "LDS" not in self.free:
@@ -345,7 +327,8 @@ class _Cu:
         wave.last_lgkm = max(wave.last_lgkm, done)
         wave.lgkm.append(wave.last_lgkm)
 
-    def _memory(self, wave: _Wave, x: Instruction, now: float) -> None:
+    def memory(self, wave: Wave, x: Instruction, now: float) -> None:
+        """An access to global memory: its way through the addresses, the latency, the data's way back."""
         memory = self.machine.memory
         if "memory" in self.free:
             done = due = now
@@ -366,7 +349,7 @@ class _Cu:
         wave.vector.append(wave.last_vector)
         wave.due.append(due)
 
-    def _wait(self, wave: _Wave, x: Instruction, now: float) -> None:
+    def wait(self, wave: Wave, x: Instruction, now: float) -> None:
         """Completion times are known, so the wave sleeps until the last of them. Of a wait for memory, what lies before
         the latency of that access is over counts as latency, the rest as bandwidth."""
         until, spans = now, [(now, now, Cause.LDS)]
@@ -384,15 +367,15 @@ class _Cu:
             wave.log += [span for span in spans if span[1] > span[0]]
             wave.ready = until
 
-    def _barrier(self, wave: _Wave, now: float) -> None:
+    def _barrier(self, wave: Wave, now: float) -> None:
         waiting = self.at_barrier[wave.block]
         if len(waiting) + 1 < self.alive[wave.block]:
             waiting.append((wave, now))
             wave.ready = _FAR
             return
-        self._release(wave.block, wave, now)
+        self.release(wave.block, wave, now)
 
-    def _release(self, block: int, last: _Wave | None, now: float) -> None:
+    def release(self, block: int, last: Wave | None, now: float) -> None:
         """All have met: waves go on, and their waiting is charged to what kept the last one."""
         waiting, self.at_barrier[block] = self.at_barrier[block], []
         for wave, since in waiting:
@@ -405,7 +388,7 @@ class _Cu:
         for simd in {w.simd for w, _ in waiting}:
             self._schedule(simd, now + 1)
 
-    def _end(self, wave: _Wave, now: float) -> None:
+    def _end(self, wave: Wave, now: float) -> None:
         wave.ready = _FAR
         wave.pc = len(wave.code) - 1
         drained = max((now + self.machine.issue, *wave.vector))
@@ -413,11 +396,11 @@ class _Cu:
         self.alive[wave.block] -= 1
         waiting = self.at_barrier[wave.block]
         if waiting and len(waiting) == self.alive[wave.block]:
-            self._release(wave.block, None, now)
+            self.release(wave.block, None, now)
 
     # ------------------------------------------------------------ the account
 
-    def _charge(self, wave: _Wave, start: float, now: float) -> None:
+    def charge(self, wave: Wave, start: float, now: float) -> None:
         """Charge the gap in which a matrix unit stood still to what this wave was waiting for in it."""
         left = now - start
         covered = start
@@ -429,24 +412,6 @@ class _Cu:
                 covered = end
         if left > 0:
             self.lost.append((now - left, now, Cause.ISSUE))
-
-    def by_instruction(self) -> list[dict[int, float]]:
-        """Cycles until the wave's next issue, by wave of a block and address. See `time_by_instruction`."""
-        assert self.issued is not None
-        found: list[dict[int, float]] = [{} for _ in self.streams]
-        for wave, issued in zip(self.waves, self.issued, strict=True):
-            headers = sorted(wave.marks)  # where each pass begins, and the end of the last
-            passes = len(headers) - 1
-            warm = min(WARM_PASSES, passes - 1)
-            measured = range(headers[warm], headers[-1]) if passes else range(0)
-            for (at, begin), (_, end) in pairwise(issued):
-                inside = passes and headers[0] <= at < headers[-1]
-                if inside and at not in measured:
-                    continue
-                parts = self.blocks * (passes - warm if inside else 1)
-                cycles, address = found[wave.age % len(self.streams)], wave.code[at].address
-                cycles[address] = cycles.get(address, 0.0) + (end - begin) / parts
-        return found
 
     def _matrix_floor(self) -> float:
         """Cycles of a pass that the matrix units need in any case: no kernel is known to keep them busier."""

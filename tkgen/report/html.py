@@ -53,6 +53,17 @@ KEY = (
     ("line waw", "write after write"),
 )
 
+TIME_KEY = (
+    ("k t-multiply", "MFMA"),
+    ("k t-vector", "vector"),
+    ("k t-read", "LDS read"),
+    ("k t-write", "LDS write"),
+    ("k t-load", "global memory"),
+    ("k t-wait", "waits for data"),
+    ("k t-barrier", "waits at a barrier"),
+    ("k starved", "matrix unit starved"),
+)
+
 
 def write_report(
     builds: Sequence[Build | Spec], path: Path, previous: Mapping[str, Mapping[str, Any]] | None = None
@@ -97,7 +108,7 @@ def render_html(kernels: Sequence[Facts], drawn: Sequence[Mapping[str, str]] = (
     pictures = [
         {**k, **svg.pictures(f, [n for n in svg.PICTURES if n not in k])} for f, k in zip(kernels, known, strict=True)
     ]
-    script = _script(style("report.js"))
+    script = _script(style("timeline.js") + style("report.js"))
     return (
         environment()
         .get_template("report.html.jinja")
@@ -106,6 +117,7 @@ def render_html(kernels: Sequence[Facts], drawn: Sequence[Mapping[str, str]] = (
             kernels=kernels,
             sections=SECTIONS,
             key=KEY,
+            time_key=TIME_KEY,
             headline=[_headline(f) for f in kernels],
             longest=[_longest(f) for f in kernels],
             pictures=[{name: Markup(text) for name, text in p.items()} for p in pictures],
@@ -113,7 +125,7 @@ def render_html(kernels: Sequence[Facts], drawn: Sequence[Mapping[str, str]] = (
             beside=_beside(kernels),
             css=Markup(style_sheet()),
             hatch=Markup(HATCH),
-            data=embedded_json([_order(f) for f in kernels]),
+            data=embedded_json([{"order": _order(f), "time": _time(f)} for f in kernels]),
             script=script,
             policy=_policy(script),
         )
@@ -169,6 +181,20 @@ def _order(found: Facts) -> dict[str, Any]:
     """What the script draws with: the order of the blocks."""
     order = found.order
     return {"cols": order.cols, "concurrent": order.concurrent, "sequence": order.sequence}
+
+
+def _time(found: Facts) -> dict[str, Any] | None:
+    """The timeline for the script: a bar is a list, its text a number; None without a prediction."""
+    time = found.prediction.timeline if found.prediction else None
+    if time is None:
+        return None
+    texts = {text: i for i, text in enumerate(dict.fromkeys(bar.text for bar in time.bars))}
+    bars = [
+        [b.track, b.kind, b.wave, round(b.start, 1), round(b.end, 1), texts[b.text], b.line, b.count, b.by]
+        for b in time.bars
+    ]
+    plain = {"simds": time.simds, "waves": time.waves, "blocks": time.blocks, "roles": time.roles, "end": time.end}
+    return plain | {"loop": time.loop, "passes": time.passes, "texts": list(texts), "bars": bars}
 
 
 def _longest(found: Facts) -> dict[str, float] | None:

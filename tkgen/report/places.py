@@ -31,27 +31,32 @@ _REGISTERS = re.compile(r"([av])(?:\[(\d+):(\d+)\]|(\d+)\b)")
 
 @dataclass(frozen=True)
 class Statement:
-    """A line of the C++ that carries out an operation: of which kind, on which operand, for which role."""
+    """A line of the C++ that carries out an operation: of which kind, on which operand, for which role.
+
+    `text` names the operation and `span` is its place in the spec, None where tkgen placed it.
+    """
 
     line: int
     action: Action
     operand: str
     role: str
+    text: str
+    span: Span | None
 
 
 def statements(plan: Plan, source: Source) -> tuple[Statement, ...]:
     """The statements of every operation in the order of the text, without the headers of the loops around them."""
     text = source.text.split("\n")
-    found: set[tuple[int, str, str, str]] = set()
-    actions: dict[str, Action] = {}
-    for wave in plan.waves:
+    found: dict[tuple[int, Action, str], Statement] = {}
+    for wave in plan.waves:  # waves of other phases execute the same
         for part in ("prologue", "body", "epilogue"):
             for i, placed in enumerate(getattr(wave, part)):
-                actions[placed.op.action.value] = placed.op.action
+                op = placed.op
                 for line in source.operations.get(f"{wave.role}/{part}/{i}", ()):
                     if not re.match(r"\s*(#pragma|for \(|\}$)", text[line - 1]):
-                        found.add((line, placed.op.action.value, placed.op.operand, wave.role))
-    return tuple(Statement(line, actions[a], operand, role) for line, a, operand, role in sorted(found))
+                        made = Statement(line, op.action, op.operand, wave.role, str(placed), op.span)
+                        found.setdefault((line, op.action, op.operand), made)
+    return tuple(sorted(found.values(), key=lambda s: s.line))
 
 
 class Places:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tkgen.build import Build
 from tkgen.report.figures import Figure
+from tkgen.report.timeline import Timeline, timeline
 
 LIMITED = 0.005  # parts of the time below this share are not shown
 
@@ -31,6 +32,7 @@ class Prediction:
     `parts` say where the time goes, multiplying first; `changes` what would help: (change, times faster). `waves` has
     for each wave of a block the cycles by instruction, counted from the kernel's first: from its issue to that of the
     wave's next one, in one pass of the loop or, outside of it, the one time it runs.
+    `timeline` has what happens on a compute unit, cycle by cycle.
     """
 
     by: str
@@ -40,6 +42,7 @@ class Prediction:
     changes: tuple[tuple[str, float], ...] = ()
     waves: tuple[Mapping[int, float], ...] = ()
     notes: tuple[str, ...] = ()
+    timeline: Timeline | None = None
 
 
 def prediction(build: Build, product: str | None = None, sizes: Mapping[str, int] | None = None) -> Prediction:
@@ -54,7 +57,8 @@ def prediction(build: Build, product: str | None = None, sizes: Mapping[str, int
 
     given = dict(sizes or {})
     assumed = {name: extent for name, extent in _assumed(build).items() if name not in given}
-    found, waves = profile(build, assumed | given, product)
+    profiled = profile(build, assumed | given, product)
+    found, waves = profiled.prediction, profiled.recording.spent
     code = load(build.hsaco)
     starts = decode(code.code, code.target).starts()
     position = {start: number for number, start in enumerate(starts[: len(build.function.instructions)])}
@@ -86,6 +90,7 @@ def prediction(build: Build, product: str | None = None, sizes: Mapping[str, int
         changes=tuple((x.change, x.speedup) for x in found.what_if if x.speedup > 1 + LIMITED),
         waves=tuple({position[a]: c for a, c in wave.items() if a in position} for wave in waves),
         notes=found.notes,
+        timeline=timeline(build, profiled),
     )
 
 

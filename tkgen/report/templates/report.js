@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const all = (root, selector) => Array.from(root.querySelectorAll(selector));
-  const orders = JSON.parse(document.getElementById("orders").textContent);
+  const data = JSON.parse(document.getElementById("data").textContent);
 
   /* ---- light and dark: the viewer's choice wins over the system's ---- */
   const root = document.documentElement;
@@ -14,7 +14,7 @@
   });
 
   /* ---- one kernel at a time ---- */
-  const tabs = all(document, "[role=tab]");
+  const tabs = all(document, ".kernels [role=tab]");
   const show = (index, focus) => {
     tabs.forEach((tab, i) => {
       tab.setAttribute("aria-selected", String(i === index));
@@ -43,7 +43,9 @@
     waves(kernel);
     operations(kernel, hold);
     zoom(kernel.querySelector(".zoom"));
-    order(kernel, orders[+kernel.dataset.kernel]);
+    order(kernel, data[+kernel.dataset.kernel].order);
+    views(kernel);
+    timeline(kernel, data[+kernel.dataset.kernel].time, hold);
   });
 
   /* ---- table of contents: which section is in view ---- */
@@ -160,6 +162,25 @@
     };
     all(kernel, ".goto").forEach((b) => b.addEventListener("click", () => jump(+b.dataset.line)));
     return jump;
+  }
+
+  /* ---- the pipeline's two views ---- */
+  function views(kernel) {
+    const own = all(kernel, ".views [role=tab]");
+    const open = (index, focus) => {
+      own.forEach((tab, i) => {
+        tab.setAttribute("aria-selected", String(i === index));
+        tab.tabIndex = i === index ? 0 : -1;
+        document.getElementById(tab.getAttribute("aria-controls")).hidden = i !== index;
+      });
+      if (focus) own[index].focus();
+    };
+    own.forEach((tab, i) => {
+      tab.addEventListener("click", () => open(i));
+      tab.addEventListener("keydown", (event) => {
+        if (event.key === "ArrowRight" || event.key === "ArrowLeft") { event.preventDefault(); open((i + 1) % own.length, true); }
+      });
+    });
   }
 
   /* ---- ownership: one wave's tiles ---- */

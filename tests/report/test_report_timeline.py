@@ -1,0 +1,119 @@
+"""The pipeline to scale: what the bars say, against the model's prediction; the trace for Perfetto."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from report_specs import SPECS, spec_of
+from typer.testing import CliRunner
+
+from tkgen.cli import app
+from tkgen.predict import Profile, profile
+from tkgen.report.timeline import Timeline, timeline, trace
+
+
+def drawn(name: str) -> tuple[Timeline, Profile]:
+    build = spec_of(name).build()
+    profiled = profile(build)
+    return timeline(build, profiled), profiled
+
+
+@pytest.fixture(scope="module")
+def ping_pong_time() -> tuple[Timeline, Profile]:
+    return drawn("ping_pong")
+
+
+def test_the_loop_is_as_long_as_predicted(ping_pong_time: tuple[Timeline, Profile]) -> None:
+    found, profiled = ping_pong_time
+    predicted = profiled.prediction
+    ideal = predicted.cycles_per_step - predicted.lost_per_step["architecture"]
+    assert found.loop[1] - found.loop[0] == pytest.approx(2 * ideal, rel=0.01)  # two passes of one K-step
+    assert found.loop[0] in found.passes and found.loop[1] in found.passes
+    assert found.clock_mhz == pytest.approx(predicted.clock_mhz, abs=0.1)
+
+
+def test_while_one_half_multiplies_the_other_does_not(ping_pong_time: tuple[Timeline, Profile]) -> None:
+    found, _ = ping_pong_time
+    begin, end = found.loop
+    for simd in range(4):
+        mine = [b for b in found.bars if b.kind == "multiply" and b.wave % 4 == simd and begin <= b.start < end]
+        assert [b.wave // 4 for b in mine] == [mine[0].wave // 4, 1 - mine[0].wave // 4] * 8
+        assert all(a.end <= b.start for a, b in itertools.pairwise(mine))
+        assert all(b.count == 32 and b.end - b.start == 512 for b in mine)
+
+
+def test_bars_are_named_by_their_operations(ping_pong_time: tuple[Timeline, Profile]) -> None:
+    found, _ = ping_pong_time
+    begin, end = found.loop
+    mine = Counter((b.kind, b.text) for b in found.bars if b.wave == 0 and begin <= b.start < end and b.text)
+    for operation in ("fetch A[k + 1]", "fetch B[k + 1]"):
+        assert mine["load", operation] == 2
+    assert mine["read", "read A[k](0..3; 0..1)"] == mine["read", "read B[k](0..1; 2..3)"] == 2
+    assert mine["write", "write A[k + 1]"] == 2
+    spec = (SPECS / "ping_pong.tk").read_text().splitlines()
+    for bar in found.bars:
+        if bar.kind in ("multiply", "read", "write", "load"):
+            words = {"load": ("fetch",), "store": ("store",)}.get(bar.kind, (bar.kind,))
+            assert any(word in spec[bar.line - 1] for word in words), bar
+
+
+def test_every_wave_accounts_for_its_time(ping_pong_time: tuple[Timeline, Profile]) -> None:
+    found, profiled = ping_pong_time
+    predicted = profiled.prediction
+    share = predicted.matrix_cycles_per_step / (predicted.cycles_per_step - predicted.lost_per_step["architecture"])
+    for simd in range(4):
+        assert sum(t.multiplying for t in found.times if t.simd == simd) == pytest.approx(share, abs=0.01)
+    for t in found.times:
+        assert 0.9 < t.multiplying + t.lds + t.memory + t.barrier <= 1.01
+        assert t.latest // 4 == 1 - t.wave // 4  # each half waits for the other
+
+
+def test_starved_consumers_wait_for_producers() -> None:
+    found, _ = drawn("producer_consumer_4p4c")
+    assert found.roles == ("producer",) * 4 + ("consumer",) * 4
+    for t in found.times:
+        if t.role == "consumer":
+            assert t.barrier > 0.3 and found.roles[t.latest] == "producer"
+        else:
+            assert t.multiplying == 0 and t.memory > 0.5
+    idle = [b for b in found.bars if b.kind == "idle" and b.start >= found.loop[0]]
+    assert max(idle, key=lambda b: b.end - b.start).text == "memory"
+
+
+def test_code_without_a_loop_is_shown_whole() -> None:
+    build = spec_of("eight_wave", M=256, N=128, K=128).build()
+    found = timeline(build, profile(build))
+    assert found.loop[0] == 0 and found.end == found.loop[1] >= max(b.start for b in found.bars)
+
+
+def test_the_trace_is_one_that_viewers_read(ping_pong_time: tuple[Timeline, Profile]) -> None:
+    data = trace(spec_of("ping_pong").build(), ping_pong_time[1])
+    assert json.loads(json.dumps(data)) == data
+    threads: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    begun: dict[int, float] = {}
+    for e in data["traceEvents"]:
+        assert {"ph", "pid", "tid", "name"} <= set(e)
+        if e["ph"] == "X":
+            threads.setdefault((e["pid"], e["tid"]), []).append((e["ts"], e["ts"] + e["dur"]))
+        elif e["ph"] == "b":
+            begun[e["id"]] = e["ts"]
+        elif e["ph"] == "e":
+            assert begun.pop(e["id"]) <= e["ts"]
+    assert not begun and len(threads) == 4 + 8
+    for spans in threads.values():  # what shares a thread must not overlap, or a viewer drops it
+        spans.sort()
+        assert all(a[1] <= b[0] + 1e-6 for a, b in itertools.pairwise(spans))
+    flows = Counter(e["ph"] for e in data["traceEvents"])
+    assert flows["s"] == flows["f"] > 0
+
+
+def test_the_command_writes_a_trace(tmp_path: Path) -> None:
+    into = tmp_path / "trace.json"
+    done = CliRunner().invoke(app, ["predict", str(SPECS / "one_wave.tk"), "--trace", str(into)])
+    assert done.exit_code == 0 and f"wrote {into}" in done.stdout.replace("\n", "")
+    data = json.loads(into.read_text())
+    assert data["otherData"]["kernel"] == "one_wave" and len(data["traceEvents"]) > 100
