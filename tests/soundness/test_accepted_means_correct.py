@@ -1,0 +1,150 @@
+"""Specs that an earlier calculus or lowering accepted although their machine code was wrong, with right neighbours.
+
+`RIGHT` are accepted now and must be right: on every order of the waves the numbers agree, and the referee has nothing
+to say. `REFUSED` must not be accepted; their machine code, built all the same, is wrong, so the refusal is no false
+alarm; and one edit makes each of them accepted and right. The last tests take out what holds the machine code to the
+proof, a construct at a time, and see the referee find the race that comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tkgen.api import Spec, load
+from tkgen.build import Build
+from tkgen.checks import check
+from tkgen.diagnostics import Severity, SpecError
+from tkgen.emulate import interleavings
+from tkgen.ir.ops import Action
+from tkgen.kittens import include_dir
+from tkgen.lower import lower
+from tkgen.run import Run, run
+from tkgen.schedule import Plan
+from tkgen.toolchain.compile import compile_device
+from tkgen.toolchain.discover import find_compiler
+from tkgen.toolchain.metadata import read_resources
+
+SPECS = Path(__file__).parent / "specs"
+
+# name -> (target, sizes of dynamic dimensions)
+RIGHT: dict[str, tuple[str, dict[str, int]]] = {
+    "masked_dynamic_K": ("gfx942", {"K": 192}),
+    "masked_dynamic_eight_wave": ("gfx942", {"M": 256, "N": 256, "K": 192}),
+    "masked_dynamic_sunk_reads": ("gfx90a", {"M": 200}),
+    "partial_multiply": ("gfx942", {}),
+    "reads_reordered": ("gfx942", {}),
+    "fix_breaks": ("gfx942", {}),
+    "phase_waits_auto_direct": ("gfx950", {}),
+    "phase_waits_auto_random": ("gfx950", {}),
+    "mfma_sinks_below_fence": ("gfx90a", {}),
+}
+# name -> (target, code, the edit that makes it right)
+REFUSED = {
+    "wait_lds_count_slice16": ("gfx942", "E304", ("wait lds 2", "wait lds 0")),
+    "direct_collective_load": ("gfx950", "E304", ("read B  load A[k+1]", "read B  load A[k+1]  wait lds 0")),
+    "wait_negative": ("gfx950", "E216", ("wait vm -1", "wait vm 0")),
+}
+
+
+Specs = Callable[..., Spec]
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Specs:
+    """spec(name, target, old, new): the spec of that name, with one text replaced by another."""
+
+    def made(name: str, target: str, *edit: str) -> Spec:
+        text = (SPECS / f"{name}.tk").read_text()
+        if edit:
+            assert text.count(edit[0]) == 1
+            text = text.replace(*edit)
+        path = tmp_path / f"{name}.tk"
+        path.write_text(text)
+        return load(path, target=target)
+
+    return made
+
+
+def built(made: Spec, plan: Plan | None = None, edit: tuple[str, str] | None = None) -> Build:
+    """What a spec compiles to, checks or no checks; of another plan, or with its C++ edited."""
+    made = made if plan is None else replace(made, plan=plan)
+    source = lower(made.plan, made.target.name, str(made.path)).text
+    if edit:
+        assert edit[0] in source
+        source = source.replace(*edit)
+    compiler = find_compiler(made.target)
+    result = compile_device(source, made.target, compiler, include_dirs=[include_dir()])
+    assert result.asm is not None and result.hsaco is not None
+    resources = next(iter(read_resources(result.hsaco).values()))
+    return Build(made, compiler, result.asm, result.hsaco, resources, None, result.seconds, False)
+
+
+def runs(build: Build, sizes: dict[str, int], orders: int = 3) -> list[Run]:
+    return [run(build, extents=sizes, order=order) for order in interleavings(orders)]
+
+
+def errors(made: Spec) -> set[str]:
+    return {d.code for d in check(made.plan, made.target) if d.severity is Severity.ERROR}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_accepted_is_right(name: str, spec: Specs) -> None:
+    target, sizes = RIGHT[name]
+    made = spec(name, target)
+    assert not errors(made)
+    assert all(each.ok for each in runs(built(made), sizes))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_wrong_is_refused_and_its_neighbour_right(name: str, spec: Specs) -> None:
+    target, code, edit = REFUSED[name]
+    with pytest.raises(SpecError) as caught:
+        spec(name, target).check()
+    assert code in {d.code for d in caught.value.diagnostics}
+    neighbour = spec(name, target, *edit)
+    assert not errors(neighbour)
+    assert all(each.ok for each in runs(built(neighbour), {}))
+
+
+@pytest.mark.parametrize("name", ["wait_lds_count_slice16", "direct_collective_load"])
+def test_the_refused_is_wrong_indeed(name: str, spec: Specs) -> None:
+    assert not any(each.ok for each in runs(built(spec(name, REFUSED[name][0])), {}))
+
+
+def test_a_fix_leaves_the_kernel_right(spec: Specs) -> None:
+    """The wait that W302 calls needless may go: the barrier behind the multiply then has a wait of its own."""
+    made = spec("fix_breaks", "gfx942", "  wait lds 0", "")
+    assert not errors(made)
+    waits = [p.op for p in made.plan.waves[0].body if p.op.action is Action.WAIT]
+    assert [(op.counter, op.count, op.automatic) for op in waits] == [("lds", 0, True)]
+
+
+def test_without_the_pins_reads_sink_below_barriers(spec: Specs) -> None:
+    made = spec("masked_dynamic_K", "gfx942")
+    loose = built(made, edit=('asm volatile("" : : : "memory");', ""))
+    assert not any(each.ok for each in runs(loose, {"K": 192}))
+
+
+def test_without_the_wait_in_front_of_a_barrier_multiplies_take_their_reads_below_it(spec: Specs) -> None:
+    made = spec("mfma_sinks_below_fence", "gfx90a")
+    plan = made.plan
+    for segment in ("prologue", "body", "epilogue"):
+        ops = getattr(plan.waves[0], segment)
+        plan = plan.with_segment("waves", segment, tuple(p for p in ops if p.op.action is not Action.WAIT))
+    assert plan != made.plan
+    assert "E304" in {d.code for d in check(plan, made.target)}
+    assert not any(each.ok for each in runs(built(made, plan), {}))
+
+
+def test_waits_of_one_role_are_the_same_in_every_phase(spec: Specs) -> None:
+    """The C++ has one program for a role; a plan in which phases differ is none that can be lowered."""
+    made = spec("phase_waits_auto_direct", "gfx950")
+    early, late = made.plan.waves
+    assert (early.prologue, early.body, early.epilogue) == (late.prologue, late.body, late.epilogue)
+    other = replace(made.plan, waves=(early, replace(late, epilogue=late.epilogue[1:])))
+    with pytest.raises(ValueError, match="share one program"):
+        lower(other, "gfx950")
