@@ -10,6 +10,7 @@ On CPU tensors the emulator runs the machine code; on AMD GPUs the built module 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,26 +124,26 @@ _modules: dict[tuple[object, ...], Any] = {}
 def register(build: Build, name: str | None = None) -> Callable[..., torch.Tensor]:
     """Register `torch.ops.tkgen.NAME` for `build` and return it; NAME is the kernel's own unless given.
 
-    The operator takes the spec's input tensors, then its scalars with their defaults. It has no gradient. The same
-    machine code may be registered again.
+    The operator takes the spec's input tensors, then its scalars with their defaults; a name that is a keyword of
+    Python gets an underscore. It has no gradient. The same machine code may be registered again.
 
     Raises:
         ValueError: another kernel has this name already, or it is no identifier.
     """
     program = build.spec.program
     name = name or program.name
-    if not name.isidentifier():
-        raise ValueError(f"`{name}` cannot name an operator")
+    if not name.isidentifier() or iskeyword(name):
+        raise ValueError(f"`{name}` cannot name an operator: pass another, `operator(name=...)`")
     if name in _registered:
         if _registered[name][1] != _identity(build):
             raise ValueError(
                 f"torch.ops.{NAMESPACE}.{name} is another kernel already: rename this one, or `operator(name=...)`"
             )
         return _operator(name)
-    parameters = [f"Tensor {t.name}" for t in inputs_of(program)]
+    parameters = [f"Tensor {_parameter(t.name)}" for t in inputs_of(program)]
     for scalar in program.scalars:
         default = "" if scalar.default is None else f"={scalar.default}"
-        parameters.append(f"float {scalar.name}{default}")
+        parameters.append(f"float {_parameter(scalar.name)}{default}")
     count, names = len(inputs_of(program)), [s.name for s in program.scalars]
 
     def compute(*arguments: Any) -> torch.Tensor:
@@ -163,6 +164,11 @@ def register(build: Build, name: str | None = None) -> Callable[..., torch.Tenso
     torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, lib=library)
     _registered[name] = library, _identity(build)
     return _operator(name)
+
+
+def _parameter(name: str) -> str:
+    """What torch and Python can call a parameter named `name` in a spec."""
+    return f"{name}_" if iskeyword(name.rstrip("_")) else name
 
 
 def _operator(name: str) -> Callable[..., torch.Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,17 @@ def test_scalars_have_defaults_and_can_be_given() -> None:
     build = tkgen.load(SPECS / "alpha_beta.tk", {"M": 128, "N": 128, "K": 128}).build()
     product = a.float() @ b.float().T
     torch.testing.assert_close(build.run(a, b, c, alpha=2.0, beta=-1.0), 2 * product - c, atol=1e-3, rtol=1e-5)
+
+
+def test_names_that_are_keywords_of_python_get_an_underscore(tmp_path: Path) -> None:
+    text = (SPECS / "alpha_beta.tk").read_text()
+    for name, other in (("A", "in"), ("alpha", "None"), ("beta", "class"), ("alpha_beta", "keyworded")):
+        text = re.sub(rf"\b{name}\b", other, text)
+    (tmp_path / "t.tk").write_text(text)
+    (a, b), (c,) = tensors((128, 128), (128, 128)), tensors((128, 128), dtype=torch.float32)
+    gemm = tkgen.load(tmp_path / "t.tk", {"M": 128, "N": 128, "K": 128}).build().operator()
+    product = a.float() @ b.float().T
+    torch.testing.assert_close(gemm(a, b, c, None_=2.0, class_=-1.0), 2 * product - c, atol=1e-3, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

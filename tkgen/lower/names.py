@@ -1,42 +1,76 @@
-"""C++ identifiers for the names of a spec: nothing it says can collide with, or break out of, the generated code."""
+"""C++ identifiers for the names of a spec: nothing it says can collide with, or break out of, the generated code.
+
+A tensor or scalar of a spec is a member of the argument struct, beside constants, types and functions; with a suffix it
+is a local of the kernel; the kernel's name is that of a namespace, beside everything that any header declares. There is
+one set of names for all of these that generated code or a header uses otherwise (`is_taken`), and a name in it gets an
+underscore, which nothing in the set has at its end.
+"""
 
 from __future__ import annotations
 
 import re
+from functools import cache
+from importlib import resources
 
 from tkgen.kittens import surface
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
-# Words that have a meaning in a generated file beside those of ThunderKittens: of C++20; of the file itself; of the
-# harness; of the C library, which declares functions in the scope where a kernel's namespace stands.
-WORDS = """
+# Of C++20, and of C where a compiler knows them in C++ too.
+KEYWORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class
     compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype
     default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline
     int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public
-    register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch
-    template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
-    wchar_t while xor xor_eq
-
-    linux unix main g al wave wave_row wave_col tile tile_row tile_col block_id k steps grid block grid_rows grid_cols
-    dynamic_shared_memory stream globals kernel dispatch check detail common chunk half_chunk fetch apply barrier
-    lds_barrier buffer_at element add_to_rows add_to_columns for_each_inside rows_from store_masked load_masked
-    store_add silu gelu gelu_tanh exponential
-
-    tensor brain fail require parse repeats warmup check_and_time
-
-    abort abs access acos alarm asin atan atof atoi brk bsearch calloc ceil clock close connect cos cosh creat
-    ctime dup erf erfc exit fabs floor fma fmod fopen fork fputs fread free frexp fwrite gamma getc gets hypot
-    index isnan j0 j1 jn kill labs ldexp link listen localtime log log10 log2 longjmp lseek malloc memcpy memset
-    mkdir modf nan nice open pause perror pipe pow printf putc puts qsort raise rand random read realloc
-    remainder remove rename rewind rint round scalb select send setjmp signal sin sinh sleep socket sqrt srand
-    stat strcmp strlen swab sync system tan tanh tgamma time times tolower toupper trunc truncate umask uname
-    unlink wait write y0 y1 yn
+    register reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct
+    switch template this thread_local throw true try typedef typeid typename typeof union unsigned using virtual void
+    volatile wchar_t while xor xor_eq
 """
-RESERVED = frozenset(WORDS.split()) | {
-    n.name for n in surface.values() if n.kind in ("namespace", "type", "constant", "function", "c++")
-}
+# What the generator writes without a template, and what functions of helpers.jinja and the harness are called.
+GENERATED = """
+    linux unix main wave_row wave_col grid_rows grid_cols common detail chunk half_chunk fetch apply barrier write
+    lds_barrier buffer_at element add_to_rows add_to_columns for_each_inside rows_from store_masked load_masked
+    store_add relu silu gelu gelu_tanh exponential chunk_at tensor brain fail require parse whole real repeats warmup
+    check_and_time
+"""
+# Constants of the generated file and macros of any header are written in capitals.
+CAPITALS = re.compile(r"[A-Z][A-Z0-9_]{2,}")
+# Reserved for the implementation, or a prefix (an ending) of one header's names.
+FAMILIES = re.compile(r"_|DIM_|KITTENS|hip|Py|PY|pybind|pthread_|SYS_|PRI|SCN|M_|L_|.*f(32|64)x?(_[lr])?$")
+# What a tensor's name is given to name a local of the kernel.
+SUFFIXES = ("_s", "_r", "_acc", "_stage", "_offsets")
+# Templates whose every word stands in the argument struct, in the kernel, or beside the namespace.
+TEMPLATES = ("kernel.cpp.jinja", "block.jinja", "scope.jinja", "statements.jinja")
+# Their words that name nothing of the kind: a component of an index, and what a lambda calls its argument.
+HARMLESS = {"x"}
+
+
+@cache
+def taken() -> frozenset[str]:
+    """The names that mean something in a generated file, beside those with the form of a family."""
+    folder = resources.files("tkgen.lower")
+    library = folder.joinpath("library_names.txt").read_text(encoding="utf-8").split("\n", 2)[2]
+    found = {*KEYWORDS.split(), *GENERATED.split(), *library.split()}
+    found |= {
+        n.name for n in surface.values() if n.kind in ("namespace", "type", "constant", "function", "c++", "language")
+    }
+    for name in TEMPLATES:
+        text = folder.joinpath("templates", name).read_text(encoding="utf-8")
+        bare = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|//[^\n]*|\"(\\.|[^\"\\])*\"", " ", text, flags=re.DOTALL)
+        found |= set(WORD.findall(bare)) - HARMLESS
+    return frozenset(found)
+
+
+def is_taken(name: str) -> bool:
+    """Whether generated code cannot use `name`, or a local made from it, for something of a spec."""
+    known = taken()
+    return (
+        name in known
+        or CAPITALS.fullmatch(name) is not None
+        or FAMILIES.match(name) is not None
+        or any(name + suffix in known for suffix in SUFFIXES)
+    )
 
 
 def cpp_name(name: str) -> str:
@@ -48,7 +82,7 @@ def cpp_name(name: str) -> str:
     if not IDENTIFIER.match(name):
         raise ValueError(f"{name!r} is not an identifier")
     # Also `int_`, so that `int` and `int_` stay two names.
-    return f"{name}_" if name.rstrip("_") in RESERVED or name.startswith(("__", "hip", "KITTENS")) else name
+    return f"{name}_" if is_taken(name.rstrip("_") or name) else name
 
 
 def comment_text(text: str) -> str:
