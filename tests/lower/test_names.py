@@ -22,6 +22,7 @@ from tkgen.kittens import include_dir
 from tkgen.lower import lower
 from tkgen.lower.harness import harness_cpp, harness_python
 from tkgen.lower.names import WORD, cpp_name, is_taken, taken
+from tkgen.syntax.grammar import OPERATIONS
 
 CLANG = next((c for c in ("clang++-22", "clang++-21", "clang++-20", "clang++-19", "clang++") if shutil.which(c)), None)
 pytestmark = pytest.mark.skipif(CLANG is None, reason="no clang with HIP support")
@@ -31,6 +32,7 @@ FAMILIES = """
     _Complex _Atomic _Bool _Imaginary _Static_assert _ __x __CUDA__ __HIP__ EOF NULL NAN INT_MAX I M_PI K_STEP THREADS
     DIM_M DIM_x PyObject Py_None hipMalloc PRIu64 KITTENS_CDNA3 TKGEN_STANDALONE rt_16x32 st_16x32 A_s A_r size_t t
 """
+RESERVED = {*OPERATIONS, "dynamic"}  # words of the language that are no names of tensors or dimensions
 PLACES = 12  # names that a spec below takes
 SPEC = """kernel {0}
   dims {1} = dynamic, {2} = 64, {3} = 96
@@ -80,6 +82,7 @@ def words() -> tuple[str, ...]:
     for folder, pattern in folders:
         for path in folder.rglob(pattern):
             found |= set(WORD.findall(path.read_text(encoding="utf-8")))
+    found -= RESERVED
     return tuple(sorted(found, key=lambda w: (w[::-1], w)))
 
 
@@ -115,6 +118,13 @@ def compile_all(texts: list[str], target: str, folder: Path) -> None:
         all_of_them.write_text(every.replace("{}", what))
         done = subprocess.run([str(CLANG), *flags, *mine, str(all_of_them)], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:4000]
+
+
+def test_words_of_the_language_may_name_the_rest(tmp_path: Path) -> None:
+    words = sorted(RESERVED)
+    turned = [[words[(i + k) % len(words)] for k in range(5)] for i in range(len(words))]
+    texts = [SPEC.format(w[0], *"MNKABCV", *w[1:], dtype="bf16", grid="") for w in turned]
+    compile_all(texts, "gfx942", tmp_path)
 
 
 SAMPLE = 80
