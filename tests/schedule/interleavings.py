@@ -1,205 +1,356 @@
-"""A referee for the barrier calculus that knows nothing of epochs: it tries every interleaving of the waves.
+"""A referee for the barrier calculus that knows nothing of epochs: it runs small programs in every order that may occur.
 
-The state of a block is how far each wave has got and how many instructions of each of its counters are complete. A
-wave goes on by issuing its next operation, any of its outstanding instructions may complete (in the order of its
-counter), and waves that all stand at a barrier pass it together. An access is wrong if it can be issued while one that
-must come before it is not complete. States that differ only by which of several waves with one program is where count
-as one.
+Two things are free. The *compiler* puts the accesses between two fences, barriers or waits in any order (a write stays
+behind its own fetch), may do two equal ones once, and leaves out reads that no multiply uses; it may need fewer
+instructions than there are accesses, since neighbours are merged into 16 bytes a lane. The *waves* go on in any order
+between barriers, and memory completes as late as something waits for it: in the order of issue for each counter.
+
+A machine runs two waves in the orders that a compiler chose, step by step, over all their interleavings; the other waves
+of the block only meet them at barriers. An access is wrong if it can be issued while one that must come before it is
+not complete. The orders: all of them where they are few; else in turn each access last in its section, which is where
+it completes latest, against each first, which is where it begins soonest, and some at random.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations, product
+from math import factorial, prod
 
 from tkgen.ir.ops import Action, Op, WaveProgram
 from tkgen.ir.types import Program
-from tkgen.schedule.epochs import global_instructions, lds_instructions
 
+CUTS = (Action.FENCE, Action.BARRIER, Action.WAIT)
 LDS, VM = 0, 1
-BEGIN, END = "begin", "end"
+FULL = 1024  # bytes that one instruction of a wave moves at most
+ALL_ORDERS = 6  # sections with no more orders than this are tried in all of them
+AT_RANDOM = 2
 
 
-@dataclass
-class Step:
-    """One thing a wave does; a collective load is two, its beginning and its end."""
+@dataclass(eq=False)
+class Access:
+    """One access of a wave: to a tile in an LDS slot, and its traffic: counter -> pieces with their bytes.
+
+    Of equal pieces in one section only the first counts. `fetch` is what a write needs, `waits` whether it waits for it:
+    a wave may have no part in what a group writes.
+    """
 
     op: Op
-    step: int
-    part: str = BEGIN
-    counter: int | None = None
-    instructions: int = 0
-    issued_before: tuple[int, int] = (0, 0)  # instructions of each counter issued before this
-    needs: tuple[int, int] = (0, 0)  # instructions of each counter that must be complete before it is done
-    after: list[tuple[int, int]] = field(default_factory=list)  # (wave, position) that must be complete first
+    tile: tuple[int, int]  # output tile, K-step
+    slot: int
+    section: int
+    position: int
+    pieces: dict[int, dict[object, int]] = field(default_factory=dict)
+    fetch: Access | None = None
+    waits: bool = False
+
+    @property
+    def reads(self) -> bool:
+        return self.op.action is Action.READ
+
+    @property
+    def writes(self) -> bool:
+        return self.op.writes_lds
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A fence, barrier or wait."""
+
+    op: Op
+
+
+Section = list[Access]
+Wave = list[Section | Cut]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What some interleaving does: operands with accesses out of order, and whether waves wait for ever."""
+    """What some run does: operands with accesses out of order, and whether waves wait for ever."""
 
     racing: frozenset[str]
     deadlock: bool
 
 
-def explore(
-    program: Program, programs: Sequence[WaveProgram], passes: int, unroll: int, steps: int, *, late: bool = True
-) -> Verdict:
-    """The verdict over all interleavings of `passes` passes.
-
-    With `late`, instructions complete no earlier than something waits for them. That is enough: completing earlier only
-    takes wrong accesses away and holds nobody up. Without it they complete at any time.
-    """
+def explore(program: Program, programs: Sequence[WaveProgram], passes: int, unroll: int, steps: int) -> Verdict:
+    """The verdict over all orders and interleavings of `passes` passes."""
     last_phase = max(p.phase for p in programs)
-    waves = {w: _steps(program, p, passes, unroll, steps, last_phase) for p in programs for w in p.waves}
-    order = sorted(waves)
-    racing = _demands(program, waves)
-    groups = [[order.index(w) for w in p.waves] for p in programs]
-    start = tuple((0, 0, 0) for _ in order)
-
-    def alike(state: State) -> State:
-        result = list(state)
-        for group in groups:
-            for place, at in zip(group, sorted(state[n] for n in group), strict=True):
-                result[place] = at
-        return tuple(result)
-
-    seen, stack, deadlock = {start}, [start], False
-    while stack:
-        state = stack.pop()
-        successors = list(_successors(order, waves, state, racing, late))
-        if not successors and any(at[0] < len(waves[w]) for w, at in zip(order, state, strict=True)):
-            deadlock = True
-        for following in map(alike, successors):
-            if following not in seen:
-                seen.add(following)
-                stack.append(following)
-    return Verdict(frozenset(racing), deadlock)
+    waves = {p: _wave(program, p, passes, unroll, steps, last_phase) for p in programs}
+    barriers = {sum(isinstance(x, Cut) and x.op.action is Action.BARRIER for x in wave) for wave in waves.values()}
+    if len(barriers) > 1:
+        return Verdict(frozenset(), True)
+    racing = _unwritten(waves.values())
+    rng = random.Random(len(waves))
+    for p in programs:
+        for order in [*_orders(waves[p], True, rng), *_orders(waves[p], False, rng)]:
+            racing |= _alone(program, order)
+    for p, q in product(programs, programs):
+        if p is q and len(p.waves) == 1:
+            continue
+        later = list(_orders(waves[q], False, rng))
+        for late in _orders(waves[p], True, rng):
+            for soon in later:
+                if not racing >= {o.name for o in program.operands}:
+                    racing |= _together(program, late, soon)
+    return Verdict(frozenset(racing), False)
 
 
-def _steps(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: int, late: int) -> list[Step]:
-    sequence = [(Op(Action.BARRIER), 0)] * wave.phase
+# ---------------------------------------------------------------- what a wave does
+
+
+def _wave(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: int, last_phase: int) -> Wave:
+    barrier = Op(Action.BARRIER)
+    sequence = [(barrier, 0)] * wave.phase
     sequence += [(p.op, p.step.at(0, steps)) for p in wave.prologue]
     for i in range(passes):
         sequence += [(p.op, p.step.at(i * unroll, steps)) for p in wave.body]
     sequence += [(p.op, p.step.at(0, steps)) for p in wave.epilogue]
-    sequence += [(Op(Action.BARRIER), 0)] * (late - wave.phase)
-    result: list[Step] = []
-    issued = [0, 0]
-    reads: dict[tuple[str, int, int, int], int] = {}
-    fetched: dict[tuple[str, int], int] = {}
-    consumed = 0
-    for op, step in sequence:
-        item = Step(op, step, issued_before=(issued[0], issued[1]))
-        if op.action is Action.LOAD:
-            result.append(item)
-            item = Step(op, step, END, needs=(issued[0], issued[1]), issued_before=(issued[0], issued[1]))
-        elif op.action in (Action.READ, Action.WRITE):
-            item.counter, item.instructions = LDS, lds_instructions(program, op)
-            if op.action is Action.READ:
-                for f in op.rows or op.cols:
-                    for t in op.slices:
-                        reads[op.operand, f, step, t] = issued[LDS] + item.instructions
-            elif (op.operand, step) in fetched:
-                item.needs = (0, fetched.pop((op.operand, step)))
-        elif op.action in (Action.FETCH, Action.COPY):
-            item.counter, item.instructions = VM, global_instructions(program, op)
+    sequence += [(barrier, 0)] * (last_phase - wave.phase)
+    result: Wave = [[]]
+    fetched: dict[tuple[str, int], Access] = {}
+    for position, (op, step) in enumerate(sequence):
+        if op.action in CUTS:
+            result += [Cut(op), []]
+        elif op.operand:
+            access = _access(program, op, step, position, len(result))
+            _count(program, access, sequence)
             if op.action is Action.FETCH:
-                fetched[op.operand, step] = issued[VM] + item.instructions
-        elif op.action is Action.WAIT:
-            counter = LDS if op.counter == "lds" else VM
-            least = max(0, issued[counter] - op.count)
-            item.needs = (least, 0) if counter == LDS else (0, least)
-        elif op.action is Action.MULTIPLY:
-            keys = [(program.a.name, i, step, t) for i in op.rows for t in op.slices]
-            keys += [(program.b.name, j, step, t) for j in op.cols for t in op.slices]
-            consumed = max([consumed, *(reads.pop(k) for k in keys if k in reads)])
-        elif op.action is Action.FENCE:  # a multiply may sink down to here, and its wait with it
-            item.needs = (consumed, 0)
-        result.append(item)
-        if item.counter is not None:
-            issued[item.counter] += item.instructions
+                fetched[op.operand, step] = access
+            elif op.action is Action.WRITE and (op.operand, step) in fetched:
+                access.fetch = fetched.pop((op.operand, step))
+                access.waits = bool(access.pieces[LDS]) and max(access.pieces[LDS].values()) > 0
+            section = result[-1]
+            assert isinstance(section, list)
+            section.append(access)
     return result
 
 
-def _demands(program: Program, waves: dict[int, list[Step]]) -> set[str]:
-    """Writes into every step what must be complete before it; operands with reads of what nobody loads."""
-    unwritten: set[str] = set()
-    accesses: dict[tuple[str, int], list[tuple[int, int, Step]]] = {}
-    for w, items in waves.items():
-        for i, item in enumerate(items):
-            if item.op.operand and item.op.action is not Action.FETCH and item.part == BEGIN:
-                slot = (item.step + item.op.slot_shift) % program.operand(item.op.operand).buffers
-                accesses.setdefault((item.op.operand, slot), []).append((w, i, item))
-    for (operand, _), group in accesses.items():
-        written = {item.step for _, _, item in group if item.op.writes_lds}
-        if any(item.step not in written for _, _, item in group if item.op.action is Action.READ):
-            unwritten.add(operand)
-        for u, i, x in group:
-            for _, _, y in group:
-                if _before(x, y):
-                    y.after.append((u, i))
-    return unwritten
+def _access(program: Program, op: Op, step: int, position: int, section: int) -> Access:
+    return Access(op, (0, step), (step + op.slot_shift) % program.operand(op.operand).buffers, section, position)
 
 
-def _before(x: Step, y: Step) -> bool:
+def _count(program: Program, access: Access, sequence: Sequence[tuple[Op, int]]) -> None:
+    """The traffic of an access that is surely there: what merging leaves of it, without what nobody uses."""
+    op, (_, step) = access.op, access.tile
+    operand = program.operand(op.operand)
+    group = next((r for r in program.roles if op.operand in r.loads), program.compute).group
+    share = operand.lds_bytes / group
+    brought = FULL * max(1, -(-int(share) // FULL))
+    written = FULL * int(share // FULL)
+    match op.action:
+        case Action.READ:
+            one = operand.fragment_extent * operand.slice
+            size = operand.tensor.dtype.bytes
+            by_element = operand.contraction_first and size == 2 and not program.direct
+            bytes_ = FULL * one // 64 if by_element else one * size
+            tiles = [(f, t) for f in op.rows or op.cols for t in op.slices]
+            used = [x for x in tiles if _used(program, op, step, x, sequence[access.position + 1 :])]
+            access.pieces = {LDS: {("read", op.operand, access.slot, *x): bytes_ for x in used}}
+        case Action.WRITE:
+            access.pieces = {LDS: {("write", op.operand, access.slot): written}}
+        case Action.LOAD if not program.direct:
+            access.pieces = {LDS: {("write", op.operand, access.slot): written}}
+        case Action.FETCH:
+            behind = (other.action for other, _ in sequence[access.position + 1 :] if other.operand == op.operand)
+            needed = next((a is Action.WRITE for a in behind if a in (Action.WRITE, Action.FETCH)), False)
+            access.pieces = {VM: {("global", op.operand, step): brought} if needed else {}}
+        case _:
+            access.pieces = {VM: {("global", op.operand, step): brought}}
+
+
+def _used(program: Program, read: Op, step: int, tile: tuple[int, int], behind: Sequence[tuple[Op, int]]) -> bool:
+    """Whether a multiply takes what a read put into a register before another read replaces it."""
+    fragment, slice_ = tile
+    slices, buffers = program.a.slices, program.a.register_buffers
+    register = (step * slices + slice_) % buffers
+    is_a = read.operand == program.a.name
+    for op, at in behind:
+        mine = {(at * slices + t) % buffers for t in op.slices}
+        if op.action is Action.MULTIPLY and fragment in (op.rows if is_a else op.cols) and register in mine:
+            return True
+        if (
+            op.action is Action.READ
+            and op.operand == read.operand
+            and fragment in (op.rows or op.cols)
+            and register in mine
+        ):
+            return False
+    return False
+
+
+def _unwritten(waves: Sequence[Wave] | object) -> set[str]:
+    accesses = [a for wave in waves for part in wave if isinstance(part, list) for a in part]  # type: ignore[attr-defined]
+    written = {(a.op.operand, a.tile) for a in accesses if a.writes}
+    return {a.op.operand for a in accesses if a.reads and (a.op.operand, a.tile) not in written}
+
+
+# ---------------------------------------------------------------- what the compiler makes of it
+
+
+def _possible(order: Sequence[Access]) -> bool:
+    return all(a.fetch is None or a.fetch not in order or order.index(a.fetch) < i for i, a in enumerate(order))
+
+
+def _orders(wave: Wave, late: bool, rng: random.Random) -> Iterator[list[Access | Cut]]:
+    """Orders of a wave's accesses: all, or those with each access last (`late`) or first in its section, and others."""
+    sections = [part for part in wave if isinstance(part, list)]
+    count = prod(factorial(len(s)) for s in sections)
+    if count <= ALL_ORDERS:
+        for chosen in product(*(filter(_possible, permutations(s)) for s in sections)):
+            yield _linear(wave, chosen)
+        return
+    for turn in range(max(map(len, sections))):
+        yield _linear(wave, [_turned(s, turn, late) for s in sections])
+    for _ in range(AT_RANDOM):
+        shuffled = [rng.sample(s, len(s)) for s in sections]
+        yield _linear(wave, [s if _possible(s) else original for s, original in zip(shuffled, sections, strict=True)])
+
+
+def _turned(section: Section, turn: int, late: bool) -> Section:
+    """A section with one access as late, or as soon, as can be."""
+    if not section:
+        return section
+    chosen = section[turn % len(section)]
+    rest = [a for a in section if a is not chosen]
+    after = [a for a in rest if a.fetch is chosen] if late else []
+    before = [a for a in rest if chosen.fetch is a] if not late else []
+    middle = [a for a in rest if a not in (*after, *before)]
+    return [*middle, chosen, *after] if late else [*before, chosen, *middle]
+
+
+def _linear(wave: Wave, chosen: Sequence[Sequence[Access]]) -> list[Access | Cut]:
+    taken = iter(chosen)
+    result: list[Access | Cut] = []
+    for part in wave:
+        result += next(taken) if isinstance(part, list) else [part]
+    return result
+
+
+# ---------------------------------------------------------------- one wave's memory
+
+
+class Memory:
+    """What a wave has outstanding, by counter in order of issue, and what it has issued."""
+
+    def __init__(self) -> None:
+        self.queues: tuple[list[Access], list[Access]] = ([], [])
+        self.issued: set[Access] = set()
+
+    def copy(self) -> Memory:
+        other = Memory()
+        other.queues = (list(self.queues[0]), list(self.queues[1]))
+        other.issued = set(self.issued)
+        return other
+
+    def complete(self, access: Access) -> bool:
+        return access in self.issued and all(access not in queue for queue in self.queues)
+
+    def step(self, program: Program, item: Access | Cut) -> None:
+        if isinstance(item, Cut):
+            if item.op.action is Action.WAIT:
+                self._wait(LDS if item.op.counter == "lds" else VM, item.op.count)
+            return
+        self.issued.add(item)
+        action = item.op.action
+        if action is Action.LOAD:  # on return its own part is complete, and so all that was issued before
+            self._drain(VM if program.direct else LDS, len(self.queues[VM if program.direct else LDS]))
+            return
+        if item.fetch is not None and item.fetch in self.queues[VM]:
+            if item.waits:
+                self._drain(VM, self.queues[VM].index(item.fetch) + 1)
+            else:
+                self.queues[VM].remove(item.fetch)
+        self.queues[LDS if action in (Action.READ, Action.WRITE) else VM].append(item)
+
+    def _wait(self, counter: int, left: int) -> None:
+        queue = self.queues[counter]
+        count = sum(self._behind(queue, i, counter) >= left for i in range(len(queue)))
+        self._drain(counter, count)
+
+    def _drain(self, counter: int, count: int) -> None:
+        del self.queues[counter][:count]
+
+    @staticmethod
+    def _behind(queue: Sequence[Access], at: int, counter: int) -> int:
+        """Instructions surely issued behind an access: in its own section only whole ones of other pieces."""
+        mine = queue[at]
+        sections: dict[int, dict[object, int]] = {}
+        for access in queue[at + 1 :]:
+            sections.setdefault(access.section, {}).update(access.pieces.get(counter, {}))
+        own = sections.pop(mine.section, {})
+        for piece in mine.pieces.get(counter, {}):
+            own.pop(piece, None)
+        whole = sum(own.values()) // FULL
+        return whole + sum(-(-sum(pieces.values()) // FULL) for pieces in sections.values())
+
+
+# ---------------------------------------------------------------- the machine
+
+
+def _before(x: Access, y: Access) -> bool:
     """Whether the meaning of the steps puts x before y: writes of a step, its reads, the writes of the next.
 
     Two writes touch no common bytes: an operand is loaded by one role, which deals a tile to its waves always alike.
     """
-    if x.op.writes_lds == y.op.writes_lds:
+    if x.op.operand != y.op.operand or x.slot != y.slot or x.op.action is Action.FETCH or y.op.action is Action.FETCH:
         return False
-    return (x.step, not x.op.writes_lds) < (y.step, not y.op.writes_lds)
+    return x.writes != y.writes and (x.tile, not x.writes) < (y.tile, not y.writes)
 
 
-State = tuple[tuple[int, int, int], ...]  # of each wave: its position, complete instructions of LDS and VM
+def _alone(program: Program, items: Sequence[Access | Cut]) -> set[str]:
+    """What one wave does to itself: LDS serves a wave in order, but a copy goes past that queue."""
+    racing: set[str] = set()
+    memory, done = Memory(), list[Access]()
+    accesses = [a for a in items if isinstance(a, Access)]
+    for item in items:
+        if isinstance(item, Access):
+            for x in accesses:
+                if _before(x, item) and not memory.complete(x):
+                    in_order = x.position < item.position and Action.COPY not in (x.op.action, item.op.action)
+                    if not in_order:
+                        racing.add(item.op.operand)
+            done.append(item)
+        memory.step(program, item)
+    return racing
 
 
-def _successors(
-    order: list[int], waves: dict[int, list[Step]], state: State, racing: set[str], late: bool
-) -> Iterator[State]:
-    at = dict(zip(order, state, strict=True))
-    ahead = {w: waves[w][at[w][0]] if at[w][0] < len(waves[w]) else None for w in order}
-    if all(item is not None and item.op.action is Action.BARRIER for item in ahead.values()):
-        yield tuple((position + 1, lds, vm) for position, lds, vm in state)
-    for n, w in enumerate(order):
-        position, lds, vm = state[n]
-        item = ahead[w]
-        issued = _issued(waves[w], position)
-        if lds < issued[LDS] and not late:
-            yield (*state[:n], (position, lds + 1, vm), *state[n + 1 :])
-        if vm < issued[VM] and not late:
-            yield (*state[:n], (position, lds, vm + 1), *state[n + 1 :])
-        if item is None or item.op.action is Action.BARRIER:
-            continue
-        if late:
-            lds, vm = max(lds, item.needs[LDS]), max(vm, item.needs[VM])
-        elif lds < item.needs[LDS] or vm < item.needs[VM]:
-            continue
-        for u, i in item.after:
-            if item.part == BEGIN and not _complete(waves[u], at[u], i, u == w, item):
-                racing.add(item.op.operand)
-        yield (*state[:n], (position + 1, lds, vm), *state[n + 1 :])
+def _together(program: Program, late: Sequence[Access | Cut], soon: Sequence[Access | Cut]) -> set[str]:
+    """Operands with an access of `soon` that can be issued while one of `late` that comes before it is not complete.
+
+    A wave passes its n-th barrier when the other has come to it. What is complete on a wave depends on how far it has
+    got, so the interleavings are the places at which the one can be while the other issues.
+    """
+    racing: set[str] = set()
+    states: list[Memory] = [Memory()]  # of `late`, before each of its items
+    for item in late:
+        memory = states[-1].copy()
+        memory.step(program, item)
+        states.append(memory)
+    reached = {(0, 0)}
+    stack = [(0, 0)]
+    while stack:
+        i, j = stack.pop()
+        mine = late[i] if i < len(late) else None
+        other = soon[j] if j < len(soon) else None
+        following = []
+        if _meets(mine) and _meets(other):
+            following.append((i + 1, j + 1))
+        if mine is not None and not _meets(mine):
+            following.append((i + 1, j))
+        if other is not None and not _meets(other):
+            following.append((i, j + 1))
+            if isinstance(other, Access) and other.op.operand not in racing:
+                before = [x for x in late if isinstance(x, Access) and _before(x, other)]
+                if any(not states[i].complete(x) for x in before):
+                    racing.add(other.op.operand)
+        for state in following:
+            if state not in reached:
+                reached.add(state)
+                stack.append(state)
+    return racing
 
 
-def _issued(items: list[Step], position: int) -> tuple[int, int]:
-    if position < len(items):
-        return items[position].issued_before
-    last = items[-1]
-    both = list(last.issued_before)
-    if last.counter is not None:
-        both[last.counter] += last.instructions
-    return both[0], both[1]
-
-
-def _complete(items: list[Step], at: tuple[int, int, int], i: int, same_wave: bool, y: Step) -> bool:
-    """Whether the operation that begins at position i of its wave is complete, or, on y's own wave, ordered by LDS."""
-    x = items[i]
-    if x.op.action is Action.LOAD:
-        return at[0] > i + 1
-    if at[0] <= i:
-        return False
-    assert x.counter is not None
-    if same_wave and Action.COPY not in (x.op.action, y.op.action):
-        return True
-    return at[1 + x.counter] >= x.issued_before[x.counter] + x.instructions
+def _meets(item: Access | Cut | None) -> bool:
+    return isinstance(item, Cut) and item.op.action is Action.BARRIER

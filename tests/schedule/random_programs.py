@@ -1,4 +1,4 @@
-"""Small random wave programs: 2 to 4 waves, up to 8 operations in all, two iterations."""
+"""Small random wave programs: 2 to 4 waves, up to 12 operations in all, two iterations, tiles read whole or in parts."""
 
 from __future__ import annotations
 
@@ -25,24 +25,41 @@ class Case:
     waves: tuple[WaveProgram, ...]
 
 
+@dataclass(frozen=True)
+class Form:
+    """Fragments of A and slices of a K-step that a wave has, the elements' type, and how A is stored."""
+
+    fragments: int = 1
+    slices: int = 1
+    dtype: str = "bf16"
+    a: str = "M, K"
+
+
+FORMS = (Form(), Form(), Form(2), Form(1, 2), Form(2, 2), Form(1, 2, "f32"), Form(2, 1, "bf16", "K, M"))
+
+
 @cache
-def program(loading: int, multiplying: int, buffers: tuple[int, int], vias: tuple[str, str]) -> Program:
-    """A kernel of one fragment per wave; `loading` waves in a role of their own, or none."""
-    rows = 16 * multiplying
+def program(
+    loading: int, multiplying: int, buffers: tuple[int, int], vias: tuple[str, str], form: Form = FORMS[0]
+) -> Program:
+    """A kernel whose waves have one fragment of B; `loading` waves in a role of their own, or none."""
+    rows, step = 16 * multiplying * form.fragments, 16 * form.slices
+    registers = f"registers A, B slice 16 buffers {form.slices}"
     if loading:
         waves = f"""  role loaders waves 0..{loading - 1}
     load A, B
   role workers waves {loading}..{loading + multiplying - 1} as {multiplying} x 1
+    {registers}
     accumulate C : f32 tile 16 x 16
     store C"""
     else:
-        waves = f"  waves {multiplying} x 1\n  accumulate C : f32 tile 16 x 16\n  store C"
+        waves = f"  waves {multiplying} x 1\n  {registers}\n  accumulate C : f32 tile 16 x 16\n  store C"
     text = f"""kernel small
-  dims M = {rows}, N = 16, K = {16 * PASSES}
-  global A : bf16[M, K]
-  global B : bf16[N, K]
+  dims M = {rows}, N = 16, K = {step * PASSES}
+  global A : {form.dtype}[{form.a}]
+  global B : {form.dtype}[N, K]
   global C : f32[M, N]
-  block {rows} x 16 step 16
+  block {rows} x 16 step {step}
 {waves}
   shared A buffers {buffers[0]} via {vias[0]}
   shared B buffers {buffers[1]} via {vias[1]}
@@ -55,9 +72,9 @@ def case(seed: int) -> Case:
     rng = random.Random(seed)
     loading, multiplying = rng.choice([(0, 2), (0, 2), (0, 3), (0, 4), (1, 1), (1, 1), (1, 2), (2, 1), (2, 2)])
     buffers = rng.choice([1, 1, 2, 2, 3]), rng.choice([1, 2])
-    made = program(loading, multiplying, buffers, (rng.choice(VIAS), rng.choice(VIAS)))
+    made = program(loading, multiplying, buffers, (rng.choice(VIAS), rng.choice(VIAS)), rng.choice(FORMS))
     waves = loading + multiplying
-    room = {2: 8, 3: 5, 4: 4}[waves]
+    room = {2: 9, 3: 7, 4: 6}[waves]
     # Most cases follow a pattern that can be right, so that both verdicts occur.
     make = _patterned if rng.random() < 0.8 else _scattered
     bodies = make(rng, made, room)
@@ -79,11 +96,11 @@ def _any(rng: random.Random, made: Program, role: Role) -> Op:
         case "barrier":
             return Op(Action.BARRIER)
         case "wait":
-            return Op(Action.WAIT, counter=rng.choice(["lds", "vm"]), count=rng.choice([0, 0, 1]))
+            return Op(Action.WAIT, counter=rng.choice(["lds", "vm"]), count=rng.choice([0, 0, 1, 2, 3]))
         case "read":
-            return _read(rng.choice(made.operands), made, rng.choice([0, 0, 1]))
+            return _read(rng, rng.choice(made.operands), made, rng.choice([0, 0, 1]))
         case "multiply":
-            return _multiply()
+            return _multiply(rng, made)
         case "fence":
             return Op(Action.FENCE)
     operand = made.operand(rng.choice(role.loads))
@@ -96,21 +113,24 @@ def _patterned(rng: random.Random, made: Program, room: int) -> dict[str, list[O
     bodies: dict[str, list[Op]] = {}
     ahead = {o.name: rng.choice([0, o.buffers - 1, 1]) for o in operands}
     meetings = rng.choice([1, 2, 2])
+    reads_first = rng.random() < 0.3
     for role in made.roles:
         ops: list[Op] = []
         for o in (o for o in operands if o.name in role.loads):
             ops += [Op(action, o.name, ahead[o.name]) for action in _actions(o)]
         if role.multiplies:
-            reads = [_read(o, made, 0) for o in operands]
-            ops = [*ops, *reads] if rng.random() < 0.7 else [*reads, *ops]
+            reads = [_read(rng, o, made, 0) for o in operands for _ in range(rng.choice([1, 1, 2]))]
+            ops = [*reads, *ops] if reads_first else [*ops, *reads]
             if rng.random() < 0.6:
-                ops += [_multiply(), *([Op(Action.FENCE)] if rng.random() < 0.8 else [])]
+                ops += [_multiply(rng, made), *([Op(Action.FENCE)] if rng.random() < 0.8 else [])]
+        for _ in range(rng.choice([0, 0, 1, 2])):
+            ops.insert(rng.randint(0, len(ops)), Op(Action.FENCE))
         for _ in range(meetings + (rng.random() < 0.05)):
             at = rng.randint(0, len(ops))
             ops.insert(at, Op(Action.BARRIER))
-            if rng.random() < 0.6:
-                counter = "vm" if any(o.via is Via.DIRECT for o in operands) and rng.random() < 0.6 else "lds"
-                ops.insert(at, Op(Action.WAIT, counter=counter, count=rng.choice([0, 0, 0, 1])))
+            for counter in ("lds", "vm") if any(o.via is Via.DIRECT for o in operands) else ("lds",):
+                if rng.random() < 0.8:
+                    ops.insert(at, Op(Action.WAIT, counter=counter, count=rng.choice([0, 0, 0, 0, 1, 2, 3])))
         bodies[role.name] = ops[:room]
     return bodies
 
@@ -123,13 +143,21 @@ def _actions(operand: Operand) -> list[Action]:
     }[operand.via]
 
 
-def _read(operand: Operand, made: Program, offset: int) -> Op:
-    is_a = operand is made.a
-    return Op(Action.READ, operand.name, offset, (0,) if is_a else (), () if is_a else (0,), (0,))
+def _part(rng: random.Random, count: int) -> tuple[int, ...]:
+    """All of 0 .. count - 1, mostly, or one of them."""
+    return tuple(range(count)) if rng.random() < 0.6 else (rng.randrange(count),)
 
 
-def _multiply() -> Op:
-    return Op(Action.MULTIPLY, rows=(0,), cols=(0,), slices=(0,))
+def _read(rng: random.Random, operand: Operand, made: Program, offset: int) -> Op:
+    is_a, parts = operand is made.a, _part(rng, operand.fragments)
+    slices = _part(rng, operand.slices)
+    return Op(Action.READ, operand.name, offset, parts if is_a else (), () if is_a else parts, slices)
+
+
+def _multiply(rng: random.Random, made: Program) -> Op:
+    rows, cols = made.accumulator.fragments
+    parts = (_part(rng, count) for count in (rows, cols, made.a.slices))
+    return Op(Action.MULTIPLY, "", 0, *parts)
 
 
 def _split(rng: random.Random, made: Program, bodies: dict[str, list[Op]]) -> list[WaveProgram]:
