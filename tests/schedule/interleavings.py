@@ -1,12 +1,13 @@
-"""A referee for the barrier calculus that knows nothing of epochs: it runs small programs in every order that may occur.
+"""A referee for the barrier calculus that knows nothing of epochs: it runs small programs in every order there can be.
 
 Two things are free. The *compiler* puts the accesses between two fences, barriers or waits in any order (a write stays
-behind its own fetch), may do two equal ones once, and leaves out reads that no multiply uses; it may need fewer
+behind its own fetch; a collective load in a kernel with direct loads, which ends with a wait of its own, behind the
+global loads before it), may do two equal ones once, and leaves out reads that no multiply uses; it may need fewer
 instructions than there are accesses, since neighbours are merged into 16 bytes a lane. The *waves* go on in any order
 between barriers, and memory completes as late as something waits for it: in the order of issue for each counter.
 
-A machine runs two waves in the orders that a compiler chose, step by step, over all their interleavings; the other waves
-of the block only meet them at barriers. An access is wrong if it can be issued while one that must come before it is
+Two waves run in the orders that a compiler chose, step by step, over all their interleavings; the other waves of the
+block only meet them at barriers. An access is wrong if it can be issued while one that must come before it is
 not complete. The orders: all of them where they are few; else in turn each access last in its section, which is where
 it completes latest, against each first, which is where it begins soonest, and some at random.
 """
@@ -14,7 +15,7 @@ it completes latest, against each first, which is where it begins soonest, and s
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations, product
 from math import factorial, prod
@@ -33,8 +34,8 @@ AT_RANDOM = 2
 class Access:
     """One access of a wave: to a tile in an LDS slot, and its traffic: counter -> pieces with their bytes.
 
-    Of equal pieces in one section only the first counts. `fetch` is what a write needs, `waits` whether it waits for it:
-    a wave may have no part in what a group writes.
+    Of equal pieces in one section only the first counts. `behind` are accesses of its section that it stays behind,
+    `fetch` is what a write needs, and `waits` whether it waits for it: a wave may have no part in what a group writes.
     """
 
     op: Op
@@ -43,6 +44,7 @@ class Access:
     section: int
     position: int
     pieces: dict[int, dict[object, int]] = field(default_factory=dict)
+    behind: list[Access] = field(default_factory=list)
     fetch: Access | None = None
     waits: bool = False
 
@@ -74,8 +76,10 @@ class Verdict:
     deadlock: bool
 
 
-def explore(program: Program, programs: Sequence[WaveProgram], passes: int, unroll: int, steps: int) -> Verdict:
-    """The verdict over all orders and interleavings of `passes` passes."""
+def explore(
+    program: Program, programs: Sequence[WaveProgram], passes: int, unroll: int, steps: int, few: int = ALL_ORDERS
+) -> Verdict:
+    """The verdict over all orders and interleavings of `passes` passes; of the orders, all where there are so `few`."""
     last_phase = max(p.phase for p in programs)
     waves = {p: _wave(program, p, passes, unroll, steps, last_phase) for p in programs}
     barriers = {sum(isinstance(x, Cut) and x.op.action is Action.BARRIER for x in wave) for wave in waves.values()}
@@ -84,13 +88,13 @@ def explore(program: Program, programs: Sequence[WaveProgram], passes: int, unro
     racing = _unwritten(waves.values())
     rng = random.Random(len(waves))
     for p in programs:
-        for order in [*_orders(waves[p], True, rng), *_orders(waves[p], False, rng)]:
+        for order in [*_orders(waves[p], True, rng, few), *_orders(waves[p], False, rng, few)]:
             racing |= _alone(program, order)
     for p, q in product(programs, programs):
         if p is q and len(p.waves) == 1:
             continue
-        later = list(_orders(waves[q], False, rng))
-        for late in _orders(waves[p], True, rng):
+        later = list(_orders(waves[q], False, rng, few))
+        for late in _orders(waves[p], True, rng, few):
             for soon in later:
                 if not racing >= {o.name for o in program.operands}:
                     racing |= _together(program, late, soon)
@@ -123,6 +127,10 @@ def _wave(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: 
                 access.waits = bool(access.pieces[LDS]) and max(access.pieces[LDS].values()) > 0
             section = result[-1]
             assert isinstance(section, list)
+            if access.fetch in section:
+                access.behind = [access.fetch]
+            elif op.action is Action.LOAD and program.direct:
+                access.behind = [a for a in section if VM in a.pieces]
             section.append(access)
     return result
 
@@ -180,8 +188,8 @@ def _used(program: Program, read: Op, step: int, tile: tuple[int, int], behind: 
     return False
 
 
-def _unwritten(waves: Sequence[Wave] | object) -> set[str]:
-    accesses = [a for wave in waves for part in wave if isinstance(part, list) for a in part]  # type: ignore[attr-defined]
+def _unwritten(waves: Iterable[Wave]) -> set[str]:
+    accesses = [a for wave in waves for part in wave if isinstance(part, list) for a in part]
     written = {(a.op.operand, a.tile) for a in accesses if a.writes}
     return {a.op.operand for a in accesses if a.reads and (a.op.operand, a.tile) not in written}
 
@@ -190,14 +198,14 @@ def _unwritten(waves: Sequence[Wave] | object) -> set[str]:
 
 
 def _possible(order: Sequence[Access]) -> bool:
-    return all(a.fetch is None or a.fetch not in order or order.index(a.fetch) < i for i, a in enumerate(order))
+    return all(order.index(b) < i for i, a in enumerate(order) for b in a.behind)
 
 
-def _orders(wave: Wave, late: bool, rng: random.Random) -> Iterator[list[Access | Cut]]:
+def _orders(wave: Wave, late: bool, rng: random.Random, few: int) -> Iterator[list[Access | Cut]]:
     """Orders of a wave's accesses: all, or those with each access last (`late`) or first in its section, and others."""
     sections = [part for part in wave if isinstance(part, list)]
     count = prod(factorial(len(s)) for s in sections)
-    if count <= ALL_ORDERS:
+    if count <= few:
         for chosen in product(*(filter(_possible, permutations(s)) for s in sections)):
             yield _linear(wave, chosen)
         return
@@ -213,11 +221,12 @@ def _turned(section: Section, turn: int, late: bool) -> Section:
     if not section:
         return section
     chosen = section[turn % len(section)]
-    rest = [a for a in section if a is not chosen]
-    after = [a for a in rest if a.fetch is chosen] if late else []
-    before = [a for a in rest if chosen.fetch is a] if not late else []
-    middle = [a for a in rest if a not in (*after, *before)]
-    return [*middle, chosen, *after] if late else [*before, chosen, *middle]
+    bound = [chosen]  # with what must stay behind it, or before it
+    for a in section if late else reversed(section):
+        if any(b in bound for b in a.behind) if late else any(a in b.behind for b in bound):
+            bound.append(a)
+    rest = [a for a in section if a not in bound]
+    return [*rest, *bound] if late else [*reversed(bound), *rest]
 
 
 def _linear(wave: Wave, chosen: Sequence[Sequence[Access]]) -> list[Access | Cut]:

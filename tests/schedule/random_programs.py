@@ -1,4 +1,4 @@
-"""Small random wave programs: 2 to 4 waves, up to 12 operations in all, two iterations, tiles read whole or in parts."""
+"""Small random wave programs: 2 to 4 waves of a few operations, two iterations, tiles read whole or in parts."""
 
 from __future__ import annotations
 
