@@ -78,8 +78,9 @@ def load(
     defines: Mapping[str, int | None] | None = None,
     target: str | None = None,
     include_roots: Sequence[str | os.PathLike[str]] = (),
+    text: str | None = None,
 ) -> Spec:
-    """Read, resolve and schedule the spec at `path`.
+    """Read, resolve and schedule the spec at `path`, or `text` as if it stood there.
 
     `defines` gives dimensions and parameters other values, None meaning `dynamic`. `target` defaults to the first one
     the spec names, else gfx942. Raises SpecError with every problem found, UnknownTargetError for a wrong target,
@@ -88,7 +89,7 @@ def load(
     for name, value in (defines or {}).items():
         if value is not None and type(value) is not int:
             raise TypeError(f"defines: {name} is a whole number, or None for `dynamic`, not {value!r}")
-    kernel = parse_path(path, include_roots)
+    kernel = parse_path(path, include_roots, text)
     program = resolve(kernel, defines)
     chosen = load_target(target or (program.targets[0] if program.targets else DEFAULT_TARGET))
     return Spec(Path(path), kernel, program, plan(program), chosen, dict(defines or {}))

@@ -198,22 +198,32 @@ def wants_json(args: Sequence[str]) -> bool:
     return "--json" in words or "--format=json" in words or ("--format", "json") in pairwise(words)
 
 
-def load_spec(path: Path, define: Sequence[str] | None, target: str | None, roots: Sequence[Path] | None) -> Spec:
-    """The spec of a file, with what the options give."""
+def load_spec(
+    path: Path,
+    define: Sequence[str] | None,
+    target: str | None,
+    roots: Sequence[Path] | None,
+    text: str | None = None,
+) -> Spec:
+    """The spec of a file, or of a text in its place, with what the options give."""
     from tkgen.api import load
 
-    return load(path, defines(define), target, roots or ())
+    return load(path, defines(define), target, roots or (), text)
 
 
 def findings(
-    path: Path, define: Sequence[str] | None, target: str | None, roots: Sequence[Path] | None
+    path: Path,
+    define: Sequence[str] | None,
+    target: str | None,
+    roots: Sequence[Path] | None,
+    text: str | None = None,
 ) -> list[Diagnostic]:
     """Everything there is to say about a spec, whether it can be loaded or not."""
     from tkgen.diagnostics import SpecError
 
     with reported():
         try:
-            return list(load_spec(path, define, target, roots).diagnostics)
+            return list(load_spec(path, define, target, roots, text).diagnostics)
         except SpecError as error:
             return error.diagnostics
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,7 +67,7 @@ def check(
     for path in files:
         mine = findings(path, define, target, roots)
         for _ in range(PASSES if fix else 0):  # one fix may bring up another
-            if not _fixed(path, mine):
+            if not _fixed(path, mine, partial(findings, path, define, target, roots)):
                 break
             mine = findings(path, define, target, roots)
         found += mine
@@ -79,15 +80,15 @@ def check(
     raise typer.Exit(WRONG if errors else OK)
 
 
-def _fixed(path: Path, found: Sequence[Diagnostic]) -> bool:
-    """Make the certain fixes of `found` in a file; whether that changed it."""
-    from tkgen.diagnostics.fixes import apply_fixes
+def _fixed(path: Path, found: Sequence[Diagnostic], judge: Callable[[str], Sequence[Diagnostic]]) -> bool:
+    """Make those certain fixes of `found` in a file that, as `judge` finds, do no harm; whether that changed it."""
+    from tkgen.diagnostics.fixes import harmless_fixes
     from tkgen.toolchain.files import write_atomic
 
     if not any(d.fix and d.fix.edits and d.fix.certain for d in found):
         return False
     text = path.read_text(encoding="utf-8")
-    mended = apply_fixes(text, found)
+    mended = harmless_fixes(text, found, judge)
     if mended == text:
         return False
     write_atomic(path, mended)

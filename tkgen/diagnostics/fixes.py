@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 
-from tkgen.diagnostics.model import Diagnostic, Edit
+from tkgen.diagnostics.model import Diagnostic, Edit, Severity
 
 
 def edited(text: str, edits: Sequence[Edit]) -> str:
@@ -30,6 +31,30 @@ def apply_fixes(file_text: str, diagnostics: Iterable[Diagnostic], guesses: bool
         ):
             chosen += edits
     return edited(file_text, chosen)
+
+
+def harmless_fixes(file_text: str, found: Sequence[Diagnostic], judge: Callable[[str], Sequence[Diagnostic]]) -> str:
+    """The text with the certain fixes made that make nothing worse: `judge` says what is found in a text then.
+
+    All together where that will do, else one after the other, without those that bring errors up.
+    """
+    whole = apply_fixes(file_text, found)
+    if whole == file_text or not _worse(found, judge(whole)):
+        return whole
+    kept: list[Diagnostic] = []
+    mended = file_text
+    for diagnostic in found:
+        tried = apply_fixes(file_text, [*kept, diagnostic])
+        if tried != mended and not _worse(found, judge(tried)):
+            kept.append(diagnostic)
+            mended = tried
+    return mended
+
+
+def _worse(before: Iterable[Diagnostic], after: Iterable[Diagnostic]) -> bool:
+    """Whether there are errors now that there were not before, and that none of an earlier stage had hidden."""
+    had, has = (Counter(d.code for d in each if d.severity is Severity.ERROR) for each in (before, after))
+    return bool(has - had) and not any(code.startswith(("E1", "E2")) for code in had)
 
 
 def _overlap(a: Edit, b: Edit) -> bool:

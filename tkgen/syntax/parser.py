@@ -27,9 +27,14 @@ from tkgen.syntax.tree import Branch, TreeBuilder, check_once
 MAX_INCLUDES = 16
 
 
-def parse_path(path: str | os.PathLike[str], include_roots: Sequence[str | os.PathLike[str]] = ()) -> ast.Kernel:
-    """The kernel in the file at `path`; includes may reach its own folder and `include_roots`. Raises SpecError."""
-    file = read_source(Path(path), os.fspath(path))
+def parse_path(
+    path: str | os.PathLike[str], include_roots: Sequence[str | os.PathLike[str]] = (), text: str | None = None
+) -> ast.Kernel:
+    """The kernel in the file at `path`; includes may reach its own folder and `include_roots`. Raises SpecError.
+
+    `text` stands for the file's content where it is given.
+    """
+    file = read_source(Path(path), os.fspath(path)) if text is None else SourceFile(os.fspath(path), text)
     return parse(file, loader=Loader.of([os.path.dirname(file.name) or ".", *include_roots]))
 
 
