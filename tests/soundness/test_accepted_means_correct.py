@@ -131,6 +131,8 @@ def test_without_the_pins_reads_sink_below_barriers(spec: Specs) -> None:
 
 def test_without_the_wait_in_front_of_a_barrier_multiplies_take_their_reads_below_it(spec: Specs) -> None:
     made = spec("mfma_sinks_below_fence", "gfx90a")
+    if not find_compiler(made.target).version.startswith("22."):
+        pytest.skip("seen with clang 22; another compiler may leave the multiplies where they are")
     plan = made.plan
     for segment in ("prologue", "body", "epilogue"):
         ops = getattr(plan.waves[0], segment)

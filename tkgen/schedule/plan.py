@@ -240,7 +240,7 @@ def _before(wait: Op | None, barrier: Placed) -> tuple[Placed, ...]:
 def _trimmed(plan: Plan) -> Plan:
     """Without the barriers of prologue and epilogue, and the waits, that order nothing.
 
-    Where all waves run the same code every barrier keeps its LDS wait: the pair is a plain `__syncthreads()`.
+    Where all waves run the same code every barrier keeps its LDS wait: the pair is one `lds_barrier()`.
     """
     if plan.conflicts():
         return plan  # the checks will say what is wrong; nothing to minimise
