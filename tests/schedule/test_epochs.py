@@ -135,6 +135,7 @@ def test_instructions_are_counted_as_if_the_compiler_merged_them() -> None:
 def test_a_wave_may_have_no_part_in_a_write() -> None:
     made = program("registers", waves=4)
     assert instructions(made, [WRITE])["lds"] == 0  # 64 x 16 bf16 are 2 KiB: two of four waves write
+    assert instructions(made, [FETCH])["vm"] == 0
     assert instructions(program("registers"), [WRITE])["lds"] == 0
     large = replace(made, operands=(replace(made.a, extent=256), made.b))
     assert instructions(large, [WRITE])["lds"] == 2

@@ -127,12 +127,13 @@ def _pieces(program: Program, op: Op, step: int, used: frozenset[tuple[int, int]
             weight, slot = _read_weight(program, operand), _slot(op, step, operand.buffers)
             tiles = ((f, t) for f in op.rows or op.cols for t in op.slices)
             yield "lds", {(op.operand, slot, *tile): weight for tile in tiles if used is None or tile in used}
-        case Action.FETCH | Action.COPY | Action.LOAD if op.action is not Action.LOAD or program.direct:
-            weight = global_instructions(program, op) * ACCESS_BYTES
-            yield "vm", {(op.operand, step): weight} if used is None else {}
+        case Action.FETCH if used is None:
+            yield "vm", {(op.operand, step): _whole_rounds(program, op) * ACCESS_BYTES}
+        case Action.COPY | Action.LOAD if op.action is Action.COPY or program.direct:
+            yield "vm", {(op.operand, step): global_instructions(program, op) * ACCESS_BYTES}
         case Action.WRITE | Action.LOAD:
             operand = program.operand(op.operand)
-            yield "lds", {(op.operand, _slot(op, step, operand.buffers)): _lds_writes(program, op) * ACCESS_BYTES}
+            yield "lds", {(op.operand, _slot(op, step, operand.buffers)): _whole_rounds(program, op) * ACCESS_BYTES}
         case _:
             pass
 
@@ -160,8 +161,11 @@ def _group(program: Program, op: Op) -> tuple[Operand, int]:
     return operand, role.group
 
 
-def _lds_writes(program: Program, op: Op) -> int:
-    """LDS writes that every wave of the group makes: a wave may have no part in what is left by whole rounds."""
+def _whole_rounds(program: Program, op: Op) -> int:
+    """Accesses of 16 bytes a lane that every wave of the group makes to bring a tile.
+
+    A wave may have no part in what whole rounds leave; the compiler may then let it branch around.
+    """
     operand, group = _group(program, op)
     return operand.lds_bytes // (ACCESS_BYTES * group)
 
@@ -311,7 +315,7 @@ class _Trace:
         fetch = self.fetched.pop((write.op.operand, write.step), None)
         if fetch is not None:
             fetch.complete(write.begin, write.order)
-            if _lds_writes(self.program, write.op):
+            if _whole_rounds(self.program, write.op):
                 self.waited_fetch = max(self.waited_fetch, fetch.section)
 
     def _cut(self, event: Event) -> None:
