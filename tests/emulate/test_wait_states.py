@@ -175,3 +175,14 @@ def test_the_shortest_path_counts_whatever_runs(assemble):
     (found,) = findings(assemble, loop, "gfx942")
     assert (found.size, found.first.text.split()[0]) == (6, "v_mov_b32")
     assert "too early for v1: it needs 7 wait states after v_mfma" in found.message and "6 are missing" in found.message
+
+
+def test_of_accumulators_that_overlap_the_nearest_counts(assemble):
+    """As LLVM has it: the second writes all of the third's addend, so what the first wrote of it does not matter."""
+    third = XDL_16.format("v[0:3]")
+    text = (
+        f"{apart(24)}  v_mfma_f32_16x16x16f16 v[2:5], v[100:101], v[110:111], v[2:5]\n{apart(8)}  {third}\n  {third}\n"
+    )
+    assert findings(assemble, text, "gfx90a") == []
+    (found,) = findings(assemble, text.replace(apart(8), apart(7)), "gfx90a")
+    assert found.size == 1

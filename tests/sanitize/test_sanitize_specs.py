@@ -100,3 +100,12 @@ def test_wrong_numbers_are_found_by_the_comparison_with_torch(spec: Path) -> Non
     verdict = sanitize(subject, mixed, schedules=1)
     assert [d.code for d in verdict.diagnostics] == ["E712"] and not verdict.clean
     assert "elements are wrong" in verdict.diagnostics[0].message
+
+
+@pytest.mark.parametrize("name", ["split_k", "stream_k"])
+def test_outputs_that_kernels_add_to_start_at_zero(name: str) -> None:
+    path = Path(__file__).parents[2] / "specs" / f"{name}.tk"
+    sizes = {d.name: 256 for d in load(path).program.dims if d.size is None}
+    subject, launch = from_spec(path, None, defines=sizes or {"M": 256, "N": 256, "K": 256})
+    verdict = sanitize(subject, launch, schedules=1)
+    assert verdict.diagnostics == ()

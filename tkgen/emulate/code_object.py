@@ -229,7 +229,7 @@ def _load_segments(elf: ELFFile) -> tuple[bytearray, tuple[tuple[int, int, bool]
         if s["p_flags"] & 1:
             text = (s["p_vaddr"], s["p_memsz"])
     if not text[1] or text[0] % 4:
-        raise ValueError("no executable segment")
+        raise ValueError("it holds no code: no kernel was compiled into it (a template needs a launch, or an instance)")
     return image, tuple(segments), text
 
 

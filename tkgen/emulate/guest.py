@@ -29,7 +29,7 @@ _DISPATCH_BASE: Final = 0x5800_0000_0000
 _BUFFER_BASE: Final = 0x1000_0000_0000
 _GUARD: Final = 1 << 20
 _DYNAMIC_STACK: Final = 16384
-_LDS_LIMIT: Final = {"gfx90a": 65536, "gfx942": 65536, "gfx950": 163840}
+LDS_LIMIT: Final = {"gfx90a": 65536, "gfx942": 65536, "gfx950": 163840}
 _MAX_SCRATCH: Final = 1 << 27  # bytes per block
 
 
@@ -72,9 +72,9 @@ class Guest:
         if dynamic_lds < 0:
             raise EmulateError("lds_bytes must not be negative")
         lds = self.kernel.descriptor.group_bytes + dynamic_lds
-        if lds > _LDS_LIMIT[self.code.target]:
+        if lds > LDS_LIMIT[self.code.target]:
             raise EmulateError(
-                f"{lds} bytes of LDS, but {self.code.target} has {_LDS_LIMIT[self.code.target]} per block"
+                f"{lds} bytes of LDS, but {self.code.target} has {LDS_LIMIT[self.code.target]} per block"
             )
         if self.kernel.descriptor.properties & 1 << 10:
             raise EmulateError(f"{self.kernel.name} is compiled for waves of 32, which CDNA does not have")

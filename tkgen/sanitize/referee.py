@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tkgen.diagnostics import Diagnostic, Severity
-from tkgen.emulate import Kind, interleavings
+from tkgen.emulate import Kind, Outcome, interleavings
 from tkgen.emulate import launch as emulate
+from tkgen.emulate.guest import LDS_LIMIT
 from tkgen.sanitize.arguments import ArgumentError, named
 from tkgen.sanitize.report import Seen, diagnostics, in_order, outside_of_array, unwritten
 from tkgen.sanitize.subject import Launch, Subject
@@ -65,6 +66,7 @@ def sanitize(
     rest: dict[str, Diagnostic] = {}
     instructions = done = 0
     kernel = subject.code.kernel(launch.kernel)
+    lds_bytes = launch.lds_bytes
     for order in interleavings(schedules):
         if progress is not None:
             progress(str(order))
@@ -75,7 +77,7 @@ def sanitize(
             grid=launch.grid,
             block=launch.block,
             kernel=launch.kernel,
-            lds_bytes=launch.lds_bytes,
+            lds_bytes=lds_bytes,
             blocks=blocks,
             policy=order.policy,
             seed=order.seed,
@@ -88,6 +90,7 @@ def sanitize(
         seen += [Seen(str(order), finding, outcome) for finding in outcome.findings]
         if not outcome.completed:
             break
+        lds_bytes = _enough_lds(outcome, lds_bytes)
         if blocks is None:
             found = unwritten(outcome, args)
             wrong = launch.arguments.check(outcome, args) if launch.arguments.check is not None else ""
@@ -100,6 +103,19 @@ def sanitize(
     if not any(s.finding.kind is Kind.TRAP for s in seen):
         found += _outside_of_arrays(subject, launch, blocks, budget, workers)
     return Verdict(tuple(in_order(found)), done, total, instructions)
+
+
+def _enough_lds(outcome: Outcome, dynamic: int) -> int:
+    """Dynamic LDS in bytes with which the next schedule shows what hides behind accesses outside of it.
+
+    LDS that inline assembly alone touches is allotted by nobody: that is one finding, what its waves do there another.
+    """
+    outside = [f for f in outcome.findings if f.kind is Kind.LDS_OUT_OF_BOUNDS]
+    static = outcome.kernel.descriptor.group_bytes
+    needed = max((f.offset + f.size for f in outside if f.offset + f.size <= LDS_LIMIT[outcome.code.target]), default=0)
+    if needed <= static + dynamic:
+        return dynamic
+    return min(1 << (needed - 1).bit_length(), LDS_LIMIT[outcome.code.target]) - static
 
 
 def _outside_of_arrays(

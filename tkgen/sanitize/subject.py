@@ -167,7 +167,8 @@ def from_spec(
     def make() -> Sequence[Arg]:
         import torch
 
-        blank = torch.full([shape[d.name] for d in out.dims], float("nan"), dtype=TORCH[out.dtype])
+        start = 0.0 if program.adds_to_output else float("nan")
+        blank = torch.full([shape[d.name] for d in out.dims], start, dtype=TORCH[out.dtype])
         result = inputs[out.name].clone() if out.name in inputs else blank
         packed = arguments(program, fixed | {out.name: result}, shape, scalars)
         fields = [Output(f.data, f.name) if isinstance(f, Buffer) and f.name == out.name else f for f in packed.fields]

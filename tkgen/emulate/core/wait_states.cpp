@@ -4,7 +4,8 @@
 // Inserted Wait States (NOPs)" and "Dependency Resolution: Required Independent Instructions" of the CDNA2, CDNA3 and CDNA4 ISA
 // documents, and of LLVM's GCNHazardRecognizer, by whose `post-RA-hazard-rec` pass (LLVM 22) every number here was measured.
 // Where the two differ, LLVM's holds: what it emits must pass. Like it, a rule looks along all paths of the control flow, and a
-// write in between does not end a dependence. Paths end where the target is not known (s_setpc, s_swappc) and at calls.
+// write in between does not end a dependence; but of matrix instructions that write parts of one operand the nearest counts.
+// Paths end where the target is not known (s_setpc, s_swappc) and at calls.
 #include "wait_states.h"
 
 #include <algorithm>
@@ -157,20 +158,18 @@ Instruction describe(const Op& op, const Info& info, const Use& use, uint32_t ta
   return x;
 }
 
-// What one pair needs: the most of all rules that apply, and the register that it is for.
+// What one pair needs more than it has, by each rule that applies: the register, and all of the operand that it is of.
 struct Need {
-  int states = 0;
-  unsigned reg = 0;
-  void of(int n, unsigned r) {
-    if (n > states) states = n, reg = r;
-  }
+  int states;
+  unsigned reg;
+  Registers operand;
 };
 
 class Pair {
  public:
-  Pair(const Instruction& first, const Instruction& second, uint32_t target) : p(first), c(second), target_(target) {}
+  Pair(const Instruction& first, const Instruction& second, int gap, uint32_t target) : p(first), c(second), gap_(gap), target_(target) {}
 
-  Need need() {
+  const std::vector<Need>& needs() {
     if (p.is & MATRIX_OP) matrix_first();
     if (p.is & VALU && !(p.is & MATRIX_OP)) vector_first();
     if (c.is & DPP) reads_of(2, [](const Registers& r) { return !r.scalar(); });
@@ -179,7 +178,7 @@ class Pair {
     if (p.is & SALU && c.is & NEEDS_M0)
       for (const Registers& w : p.writes)
         if (overlap(w, registers(M0, 1))) n.of(1, ROWS + M0);
-    return n;
+    return n.all;
   }
 
  private:
@@ -247,17 +246,17 @@ class Pair {
     const int result = wide ? (small ? 6 : target_ == GFX950 ? 19 : 11) : single ? p.passes + 2 : p.passes + 3 + more;
     if (c.is & MATRIX_OP) {
       for (const Registers* r : {&c.a, &c.b})
-        if (overlap(p.d, *r)) n.of(result, r->first);
-      if (overlap(p.d, c.c)) n.of(accumulated(wide, single, small, more), c.c.first);
+        if (overlap(p.d, *r)) n.of(result, r->first, *r);
+      if (overlap(p.d, c.c)) n.of(accumulated(wide, single, small, more), c.c.first, c.c);
       return;
     }
     if (wide && c.is & FMA64) n.of(2, p.d.first);
     if (!(c.is & (VALU | MEMORY_OP))) return;
     for (const Registers& r : c.reads)
-      if (overlap(p.d, r)) n.of(wide && c.is & MEMORY_OP ? (small ? 9 : 18) : result, r.first);
+      if (overlap(p.d, r)) n.of(wide && c.is & MEMORY_OP ? (small ? 9 : 18) : result, r.first, r);
     for (const Registers& w : c.writes) {
-      if (overlap(p.d, w)) n.of(wide ? (small ? 6 : 11) : result, w.first);
-      if (overlap(p.c, w) && !wide && !single) n.of(p.passes - 1, w.first);
+      if (overlap(p.d, w)) n.of(wide ? (small ? 6 : 11) : result, w.first, w);
+      if (overlap(p.c, w) && !wide && !single) n.of(p.passes - 1, w.first, w);
     }
   }
 
@@ -283,8 +282,15 @@ class Pair {
 
   const Instruction& p;
   const Instruction& c;
+  int gap_;
   uint32_t target_;
-  Need n;
+  struct {
+    int gap;
+    std::vector<Need> all;
+    void of(int states, unsigned reg, const Registers& operand = {}) {
+      if (states > gap) all.push_back({states, reg, operand});
+    }
+  } n{gap_, {}};
 };
 
 class Walk {
@@ -304,7 +310,7 @@ class Walk {
       successors(at, true, todo);
     }
     for (size_t i = 0; i < known_.size(); ++i)
-      if (known_[i].horizon) from(order_[i], known_[i]);
+      if (known_[i].horizon) from(order_[i]);
     return std::move(found_);
   }
 
@@ -321,30 +327,60 @@ class Walk {
     if (!starts(name, "s_branch") && (!call || past_calls)) out.push_back(next);
   }
 
-  // All that follows within the horizon, by the shortest way.
-  void from(uint32_t first, const Instruction& p) {
+  const Instruction& known(uint32_t at) const { return known_[index_[at] - 1]; }
+
+  // The wait states on the shortest way from `first` to all that follows within its horizon, in `nearest_`; no way leads through
+  // a matrix instruction that touches `operand`. Returns the places reached.
+  std::vector<uint32_t> reach(uint32_t first, const Registers& operand) {
     struct Step { uint32_t at; int gap; };
     std::vector<Step> todo;
     std::vector<uint32_t> next, touched;
     const auto push = [&](uint32_t at, int gap) {
       next.clear();
       successors(at, false, next);
-      for (uint32_t n : next)
-        if (n < launch_.op_count && index_[n] && gap < nearest_[n] && gap < p.horizon) nearest_[n] = uint8_t(gap), touched.push_back(n), todo.push_back({n, gap});
+      for (uint32_t n : next) {
+        if (n >= launch_.op_count || !index_[n] || gap >= nearest_[n] || gap >= known(first).horizon) continue;
+        nearest_[n] = uint8_t(gap);
+        touched.push_back(n);
+        todo.push_back({n, gap});
+      }
     };
     push(first, 0);
     while (!todo.empty()) {
       const Step step = todo.back();
       todo.pop_back();
-      if (step.gap > nearest_[step.at]) continue;
-      push(step.at, step.gap + known_[index_[step.at] - 1].states);
+      const Instruction& x = known(step.at);
+      if (step.gap > nearest_[step.at] || (x.is & MATRIX_OP && (overlap(x.d, operand) || overlap(x.c, operand)))) continue;
+      push(step.at, step.gap + x.states);
     }
     std::sort(touched.begin(), touched.end());
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+    return touched;
+  }
+
+  void forget(const std::vector<uint32_t>& touched) {
+    for (uint32_t at : touched) nearest_[at] = FAR;
+  }
+
+  void from(uint32_t first) {
+    struct Candidate { uint32_t at; int gap; Need need; };
+    std::vector<Candidate> candidates;
+    const std::vector<uint32_t> touched = reach(first, {});
     for (uint32_t at : touched) {
-      const Need need = Pair(p, known_[index_[at] - 1], launch_.target).need();
-      if (need.states > nearest_[at]) found_.push_back({first, at, uint32_t(need.states), uint32_t(need.states - nearest_[at]), need.reg});
-      nearest_[at] = FAR;
+      Pair pair(known(first), known(at), nearest_[at], launch_.target);
+      for (const Need& need : pair.needs()) candidates.push_back({at, nearest_[at], need});
+    }
+    forget(touched);
+    for (Candidate& c : candidates) {
+      if (c.need.operand.count) {
+        const std::vector<uint32_t> again = reach(first, c.need.operand);
+        c.gap = nearest_[c.at];
+        forget(again);
+      }
+      if (c.need.states <= c.gap) continue;
+      const TooClose pair{first, c.at, uint32_t(c.need.states), uint32_t(c.need.states - c.gap), c.need.reg};
+      if (found_.empty() || found_.back().first != first || found_.back().second != c.at) found_.push_back(pair);
+      else if (found_.back().missing < pair.missing) found_.back() = pair;
     }
   }
 

@@ -6,6 +6,8 @@
 
 #include "kittens.cuh"
 
+#include "device_functions.cuh"
+
 /* ---------- host: parsed by the compiler, no code made of it ---------- */
 
 using hipError_t = int;
@@ -55,15 +57,6 @@ template <auto, typename GLOBALS, typename... T> __host__ void bind_function(con
 
 // The text is not formatted: under the emulator nobody reads it.
 template <typename... T> __host__ __device__ int printf(const char *, const T &...) { return 0; }
-
-__device__ __forceinline__ void __threadfence_block() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "workgroup"); }
-__device__ __forceinline__ void __threadfence() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); }
-template <typename T, typename U> __device__ __forceinline__ T atomicAdd(T *address, U value) {
-    return __hip_atomic_fetch_add(address, T(value), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-}
-template <typename T, typename U> __device__ __forceinline__ T atomicExch(T *address, U value) {
-    return __hip_atomic_exchange(address, T(value), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-}
 
 namespace std {
 template <typename A, typename B> inline constexpr bool is_same_v = __is_same(A, B);
