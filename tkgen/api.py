@@ -64,13 +64,31 @@ class Spec:
         """The generated C++."""
         return lower(self.plan, self.target.name, str(self.path))
 
-    def build(self, *, cxx: str | None = None, kittens: Path | None = None, log: Path | None = None) -> Build:
-        """Compile to a code object. Raises SpecError as `check` does, ToolchainError where the compiler fails."""
+    def build(
+        self,
+        *,
+        cxx: str | None = None,
+        kittens: Path | None = None,
+        log: Path | None = None,
+        machine_check: bool = True,
+    ) -> Build:
+        """Compile to a code object and watch it, unless `machine_check` says not to (see `tkgen.machine_check`).
+
+        Raises:
+            SpecError: as `check`; or the compiled code races, does not wait, or leaves its memory.
+            ToolchainError: the compiler fails.
+        """
         from tkgen.build import build
         from tkgen.toolchain.discover import find_compiler
 
         self.check()
-        return build(self, find_compiler(self.target, cxx), kittens=kittens, log=log)
+        built = build(self, find_compiler(self.target, cxx), kittens=kittens, log=log)
+        if not machine_check:
+            return built
+        built = built.watched()
+        if built.machine_check.diagnostics:
+            raise SpecError(list(built.machine_check.diagnostics))
+        return built
 
 
 def load(

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tkgen import __version__, checks
+from tkgen import __version__, checks, machine_check
 from tkgen import kittens as headers
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
 from tkgen.lower import harness_cpp, harness_python
+from tkgen.machine_check import NOT_ASKED, Verdict
 from tkgen.targets.model import Occupancy
 from tkgen.toolchain.cache import default_cache
 from tkgen.toolchain.compile import compile_device
@@ -37,7 +38,7 @@ DEFAULT_EMITS = ("cpp", "asm", "hsaco", "report", "html")
 
 @dataclass(frozen=True)
 class Build:
-    """A compiled spec: the machine code and the figures read from it."""
+    """A compiled spec: the machine code, the figures read from it, and what watching it showed."""
 
     spec: Spec
     compiler: Compiler
@@ -47,6 +48,7 @@ class Build:
     kittens: Path | None
     seconds: float
     cached: bool
+    machine_check: Verdict = NOT_ASKED
 
     @cached_property
     def function(self) -> Function:
@@ -72,8 +74,9 @@ class Build:
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What the checks say of the spec and of the real registers."""
-        return (*self.spec.diagnostics, *checks.check_resources(self.spec.plan, self.spec.target, self.resources))
+        """What the checks say of the spec, of the real registers, and of the machine code."""
+        measured = checks.check_resources(self.spec.plan, self.spec.target, self.resources)
+        return (*self.spec.diagnostics, *measured, *self.machine_check.diagnostics)
 
     def report(self) -> dict[str, object]:
         """All figures as plain data: the content of report.json."""
@@ -97,15 +100,21 @@ class Build:
             "steps_per_pass": spec.plan.shape.unroll,
             "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},
             "flat_instructions": len(self.function.flat_accesses),
+            "machine_check": self.machine_check.to_json(),
             "diagnostics": [to_json(d) for d in self.diagnostics],
         }
 
     def check(self) -> Build:
-        """This build; raises SpecError where the real figures break what was promised (spills, scratch)."""
+        """This build; raises SpecError where the machine code breaks what was promised: spills, scratch, races."""
         errors = [d for d in self.diagnostics if d.severity is Severity.ERROR]
         if errors:
             raise SpecError(errors)
         return self
+
+    def watched(self) -> Build:
+        """This build with a verdict on its machine code. See `tkgen.machine_check`."""
+        verdict = machine_check.watch(self.spec, self.hsaco, self.resources.kernel, default_cache())
+        return replace(self, machine_check=verdict)
 
     def run(self, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor:
         """The kernel's output for input tensors in the spec's order; on the emulator for CPU tensors.
@@ -187,10 +196,13 @@ def produce(
     *,
     cxx: str | None = None,
     kittens: Path | None = None,
+    watch: bool = True,
 ) -> tuple[Build, dict[str, Path]]:
     """Build `spec`, hold its figures against what was promised and write the outputs: the build and their paths.
 
-    What the HTML report shows of the spec alone is drawn while the compiler runs. Raises as `build` and `Build.check`.
+    What the HTML report shows of the spec alone is drawn while the compiler runs. The machine code is watched unless
+    `watch` says not to; where that finds something, source and assembly are kept under `NAME.refused`. Raises as `build`
+    and `Build.check`.
     """
 
     def draw() -> Outline | None:
@@ -201,13 +213,33 @@ def produce(
     spec.check()
     compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
     with ThreadPoolExecutor(1) as pool:
+        if watch:
+            pool.submit(machine_check.warm)
         drawn = pool.submit(draw)
-        built = build(spec, compiler, kittens=kittens, log=directory / f"{spec.name}.log").check()
-        return built, built.write(directory, emit, drawn.result())
+        built = build(spec, compiler, kittens=kittens, log=directory / f"{spec.name}.log")
+        if watch:
+            built = _watched(built, directory)
+        return built, built.check().write(directory, emit, drawn.result())
+
+
+def _watched(built: Build, directory: Path) -> Build:
+    """`built` with its verdict; what was compiled is kept for a look where it is wrong, and removed where it is right."""
+    built = built.watched()
+    kept = [directory / f"{built.spec.name}.refused{suffix}" for suffix in (".cpp", ".s")]
+    found = built.machine_check.diagnostics
+    if not found:
+        for path in kept:
+            path.unlink(missing_ok=True)
+        return built
+    for path, text in zip(kept, (built.spec.source.text, built.asm), strict=True):
+        write_atomic(path, text)
+    note = f"what was compiled is kept as {kept[0]} and {kept[1].name}"
+    last = replace(found[-1], notes=(*found[-1].notes, note))
+    return replace(built, machine_check=replace(built.machine_check, diagnostics=(*found[:-1], last)))
 
 
 def build(spec: Spec, compiler: Compiler, *, kittens: Path | None = None, log: Path | None = None) -> Build:
-    """Compile `spec`, which is proven, or take it from the cache where nothing changed. See `Spec.build`."""
+    """Compile `spec`, which is proven, or take it from the cache where nothing changed. Its code is not watched."""
     try:
         result = compile_device(
             spec.source.text,

@@ -20,6 +20,7 @@ from tkgen.cli.common import (
     Specs,
     Target,
     build_line,
+    complain,
     each,
     load_spec,
     reported,
@@ -58,11 +59,15 @@ def build(
     kittens: Annotated[
         Path | None, typer.Option(help="Compile against a real ThunderKittens checkout instead.")
     ] = None,
+    machine_check: Annotated[
+        bool, typer.Option(help="Watch the machine code with the race referee before it counts as good.")
+    ] = True,
     roots: Roots = None,
     print_after: Annotated[list[Pass] | None, typer.Option(help="Print what a pass left.")] = None,
 ) -> None:
     """Check specs, generate their C++, compile it, measure the machine code and write a report of it."""
     from tkgen.build import EMITS, produce
+    from tkgen.machine_check import UNCHECKED
 
     kinds = [e for e in emit.split(",") if e]
     for kind in kinds:
@@ -74,8 +79,10 @@ def build(
             spec = load_spec(path, define, target, roots)
             for stage in print_after or ():
                 say(_after(spec, stage).rstrip("\n"))
-            built, files = produce(spec, out, kinds, cxx=cxx, kittens=kittens)
+            built, files = produce(spec, out, kinds, cxx=cxx, kittens=kittens, watch=machine_check)
             show_diagnostics(built.diagnostics)
+            if built.machine_check.outcome == UNCHECKED and machine_check:
+                complain(f"note: {built.spec.name}: {built.machine_check.summary}")
         return [built.report() | {"files": {k: str(v) for k, v in files.items()}}], [build_line(built)]
 
     reports, worst = each(one, spec_files(specs), jobs, "building", as_json)

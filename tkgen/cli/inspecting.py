@@ -77,6 +77,8 @@ def check(
     if how is Format.TEXT:
         counts = count_text(errors, "error"), count_text(len(found) - errors, "warning")
         say(f"{count_text(len(files), 'spec')} checked: {', '.join(counts)}{' left' if fix else ''}")
+        if not errors:
+            say("proven: the plan; `tkgen build` watches the machine code, too")
     raise typer.Exit(WRONG if errors else OK)
 
 

@@ -58,6 +58,7 @@ def launch(
     kernel: str | None = None,
     lds_bytes: int = 0,
     blocks: Iterable[int] | None = None,
+    beyond: int = 0,
     policy: Policy = Policy.BARRIER,
     seed: int = 0,
     watch: bool = False,
@@ -68,7 +69,8 @@ def launch(
 ) -> Outcome:
     """Run `kernel` on `grid` blocks of `block` threads and return what happened; buffers are written in place.
 
-    `lds_bytes` is the dynamic LDS in addition to the static one. `blocks` restricts the run to some linear block ids.
+    `lds_bytes` is the dynamic LDS in addition to the static one. `blocks` restricts the run to some linear block ids;
+    in a grid of one dimension they may go beyond its end, up to the number `beyond`, of which the kernel is not told.
     `watch` turns the referee on. `poison` delays every memory access until its wave waits for it, and fills the
     destination with NaNs until then. `budget` bounds the instructions of one block (counted per wave). `workers`
     threads share the blocks. Raises EmulateError when the launch cannot start.
@@ -87,8 +89,10 @@ def launch(
     if trace is not None:
         record.trace_wave = -2 if trace.wave is None else trace.wave
         record.trace_limit, record.trace_lanes = trace.limit, int(trace.addresses)
-    total = grid[0] * grid[1] * grid[2]
-    ids = list(range(total)) if blocks is None else list(blocks)
+    if beyond > grid[0] and grid[1:] == (1, 1):
+        record.grid[0] = beyond
+    total = record.grid[0] * grid[1] * grid[2]
+    ids = list(range(grid[0] * grid[1] * grid[2])) if blocks is None else list(blocks)
     if any(not 0 <= b < total for b in ids):
         raise EmulateError(f"the grid has blocks 0..{total - 1}")
     workers = max(1, min(workers, len(ids)))

@@ -47,6 +47,6 @@ What is not its business: numbers. A kernel that drops or exchanges data without
 for right kernels and broken ones.
 """
 
-from tkgen.machine_check.verdict import RIGHT, UNCHECKED, WRONG, Verdict, not_checked, warm, watch
+from tkgen.machine_check.verdict import CODES, NOT_ASKED, RIGHT, UNCHECKED, WRONG, Verdict, warm, watch
 
-__all__ = ["RIGHT", "UNCHECKED", "WRONG", "Verdict", "not_checked", "warm", "watch"]
+__all__ = ["CODES", "NOT_ASKED", "RIGHT", "UNCHECKED", "WRONG", "Verdict", "warm", "watch"]

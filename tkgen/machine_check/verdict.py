@@ -6,13 +6,14 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tkgen.diagnostics import Diagnostic
-from tkgen.emulate.errors import EmulateError
+from tkgen.packages import install_line
 from tkgen.toolchain.cache import Cache, cache_key
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from tkgen.machine_check.launches import Watched
 
 RIGHT, WRONG, UNCHECKED = "right", "wrong", "not checked"
+RACE, NOT_WAITED, CONTROL, OUTSIDE = "E321", "E322", "E323", "E324"
+CODES: Final = frozenset({RACE, NOT_WAITED, CONTROL, OUTSIDE})  # of all that is found in machine code here
 BUDGET: Final = 1 << 32  # instructions of a block
 
 
@@ -61,52 +64,45 @@ class Verdict:
         return plain | {"seconds": round(self.seconds, 3)}
 
 
-def not_checked(reason: str) -> Verdict:
-    """The verdict where nothing was watched."""
-    return Verdict(UNCHECKED, reason)
+NOT_ASKED: Final = Verdict(UNCHECKED, "it was left out")
 
 
 def warm() -> None:
     """Load what `watch` needs: the emulator's core, compiled on first use, and tables. Errors are left to `watch`."""
-    try:
-        from tkgen.emulate import native
+    with suppress(ImportError):
+        from tkgen.emulate import EmulateError, native
         from tkgen.emulate.decode import decode
 
-        native.core()
-        decode(b"", "gfx942")
-    except (EmulateError, ImportError):
-        pass
+        with suppress(EmulateError):
+            native.core()
+            decode(b"", "gfx942")
 
 
 def watch(spec: Spec, hsaco: bytes, kernel: str, store: Cache | None = None) -> Verdict:
     """The verdict on the machine code of `spec`; `right` ones are kept in `store`, by code, launches and emulator."""
     start = time.perf_counter()
     try:
-        from tkgen.emulate import native
+        from tkgen.emulate import EmulateError, native
         from tkgen.machine_check.launches import launches
-
-        native.core()
     except ModuleNotFoundError as error:
-        return not_checked(f"the emulator needs {error.name}: pip install 'tkgen[emulate]'")
-    except EmulateError as error:
-        return not_checked(str(error))
-    wanted = tuple(launches(spec.plan))
-    key = cache_key("machine check", _version(), hsaco, kernel, repr(wanted))
-    kept = store.get(key) if store is not None else None
-    if kept is not None and (known := _read(kept)) is not None:
-        return known
+        return Verdict(UNCHECKED, f"the emulator needs {error.name}: {install_line('emulate')}")
     try:
+        native.core()
+        wanted = tuple(launches(spec.plan))
+        key = cache_key("machine check", _version(), hsaco, kernel, repr(wanted))
+        kept = store.get(key) if store is not None else None
+        if kept is not None and (known := _read(kept)) is not None:
+            return known
         verdict = _watched(spec, hsaco, kernel, wanted, start)
-    except EmulateError as error:  # a launch that cannot start: more threads or LDS than a block has
-        return not_checked(str(error))
+    except EmulateError as error:  # no compiler for the core, or a launch that it cannot start
+        return Verdict(UNCHECKED, str(error))
     if store is not None and verdict.outcome == RIGHT:
-        plain = verdict.to_json() | {"steps": list(verdict.steps)}
-        store.put(key, {"verdict": json.dumps(plain).encode()})
+        store.put(key, {"verdict": json.dumps(verdict.to_json()).encode()})
     return verdict
 
 
 def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], start: float) -> Verdict:
-    from tkgen.calls import argument_tensors, packed
+    from tkgen.calls import argument_tensors, grid, packed
     from tkgen.emulate import Buffer, Hollow, Outcome, launch, load
     from tkgen.machine_check import words
 
@@ -123,7 +119,8 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         return launch(
             code,
             kernel=kernel,
-            grid=(of.blocks, 1, 1),
+            grid=grid(program, of.sizes),
+            beyond=of.blocks,
             block=(program.threads, 1, 1),
             args=[packed(program, buffers, of.sizes, of.scalars)],
             blocks=blocks,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.emulate import Access, CodeObject, Finding, Kind, Space
 from tkgen.ir.ops import LDS_WRITES, Action, Op, Placed, Step, WaveProgram
+from tkgen.machine_check.verdict import CONTROL, NOT_WAITED, OUTSIDE, RACE
 from tkgen.sanitize.places import Places
 from tkgen.schedule.epochs import NEVER, Event, trace
 from tkgen.source import Span
@@ -17,8 +18,6 @@ from tkgen.source import Span
 if TYPE_CHECKING:
     from tkgen.api import Spec
 
-RACE, NOT_WAITED, CONTROL, OUTSIDE = "E321", "E322", "E323", "E324"
-CODES: Final = frozenset({RACE, NOT_WAITED, CONTROL, OUTSIDE})
 _OF_KIND: Final = {
     Kind.RACE: RACE,
     Kind.BLOCK_RACE: RACE,

@@ -87,6 +87,7 @@ class Facts:
     previous: tuple[Figure, ...]
     findings: tuple[Finding, ...]
     prediction: Prediction | None
+    machine_check: str  # what watching the machine code showed, in words; empty where nothing was compiled
 
 
 def facts(
@@ -129,6 +130,7 @@ def facts(
         previous=figures(previous) if previous else (),
         findings=tuple(_finding(d, rows) for d in subject.diagnostics),
         prediction=prediction,
+        machine_check=subject.machine_check.summary,
     )
 
 
@@ -158,6 +160,7 @@ def _of_spec(spec: Spec) -> Facts:
         previous=(),
         findings=tuple(_finding(d, rows) for d in spec.diagnostics),
         prediction=None,
+        machine_check="",
     )
 
 

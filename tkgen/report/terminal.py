@@ -65,6 +65,8 @@ def _sections(found: Facts, plain: bool) -> Iterator[tuple[str, ConsoleRenderabl
         yield "One pass of the main loop", _mix(found.mix, plain)
     if found.figures:
         yield "Figures", _figures(found.figures, found.previous, plain)
+    if found.machine_check:
+        yield "Machine code", shown(found.machine_check.removeprefix("machine code "))
     if found.prediction:
         yield "Prediction", _prediction(found.prediction, plain)
 

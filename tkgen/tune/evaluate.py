@@ -76,7 +76,7 @@ def measure(setting: Setting, candidate: Candidate) -> Trial:
     if found.status is Status.REJECTED:
         return found
     try:
-        build = setting.load(candidate).build(cxx=setting.cxx).check()
+        build = setting.load(candidate).build(cxx=setting.cxx, machine_check=False).check()
         prediction = predict(build, setting.sizes, setting.product, what_if=False)
     except SpecError as error:
         return _rejected(candidate, error)
@@ -100,12 +100,16 @@ def registers(build: Build) -> int:
 
 
 def verify(setting: Setting, trial: Trial) -> Trial:
-    """Run the candidate at a small size, under three orders of the waves: right numbers, and nothing found."""
+    """Run the candidate at a small size, under three orders of the waves: right numbers, and nothing found.
+
+    The machine code for the sizes of the request is watched, too (`tkgen.machine_check`).
+    """
     from tkgen.regression import size_cases
     from tkgen.run import run, trials
 
     try:
         whole = setting.load(trial.candidate)
+        whole.build(cxx=setting.cxx)
         small = size_cases(whole)[2]
         static = {d.name: small[d.name] for d in whole.program.dims if d.size is not None and d.name in small}
         build = setting.load(trial.candidate, static).build(cxx=setting.cxx).check()
