@@ -201,8 +201,8 @@ def produce(
     """Build `spec`, hold its figures against what was promised and write the outputs: the build and their paths.
 
     What the HTML report shows of the spec alone is drawn while the compiler runs. The machine code is watched unless
-    `watch` says not to; where that finds something, source and assembly are kept under `NAME.refused`. Raises as `build`
-    and `Build.check`.
+    `watch` says not to; where that finds something, source and assembly are kept under `NAME.refused`. Raises as
+    `build` and `Build.check`.
     """
 
     def draw() -> Outline | None:
@@ -223,7 +223,7 @@ def produce(
 
 
 def _watched(built: Build, directory: Path) -> Build:
-    """`built` with its verdict; what was compiled is kept for a look where it is wrong, and removed where it is right."""
+    """`built` with its verdict; what was compiled is kept for a look where it is wrong, a former one removed if not."""
     built = built.watched()
     kept = [directory / f"{built.spec.name}.refused{suffix}" for suffix in (".cpp", ".s")]
     found = built.machine_check.diagnostics
