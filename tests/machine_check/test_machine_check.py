@@ -105,7 +105,7 @@ def test_a_race_between_two_tiles_of_a_block_is_found() -> None:
     """Without the barrier behind the last K-step, a wave loads the next tile over what others still read."""
     spec = spec_called("persistent")
     lines = spec.source.text.split("\n")
-    last = max(i for i, line in enumerate(lines) if line.strip() == "__syncthreads();")
+    last = max(i for i, line in enumerate(lines) if line.strip() == "lds_barrier();")
     found = verdict(compiled(spec, "\n".join([*lines[:last], *lines[last + 1 :]])))
     assert {d.code for d in found.diagnostics} == {"E321"}
 
@@ -113,8 +113,8 @@ def test_a_race_between_two_tiles_of_a_block_is_found() -> None:
 def test_a_race_in_one_pass_of_thousands_is_found() -> None:
     spec = tkgen.load(FOLDER / "collective.tk", {"K": 16384}).check()
     whole = ["C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);"]
-    multiply = [f"mma_ABt({whole[0]}", "__syncthreads();"]
-    source = with_lines(spec.source.text, multiply, [multiply[0], "if (k != 477) __syncthreads();"])
+    multiply = [f"mma_ABt({whole[0]}", "lds_barrier();"]
+    source = with_lines(spec.source.text, multiply, [multiply[0], "if (k != 477) lds_barrier();"])
     assert "E321" in codes(compiled(spec, source))
 
 
@@ -137,7 +137,7 @@ def test_a_moved_operation_is_named_in_the_lines_of_the_spec() -> None:
         "load(B_r[0][0], subtile_inplace<32, 32>(B_s, {wave_col, 0}));",
         "mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);",
     )
-    source = with_lines(spec.source.text, [read, multiply, "__syncthreads();"], ["__syncthreads();", read, multiply])
+    source = with_lines(spec.source.text, [read, multiply, "lds_barrier();"], ["lds_barrier();", read, multiply])
     found = [d for d in verdict(compiled(spec, source)).diagnostics if "`read B" in d.message]
     assert found and all(d.code == "E321" for d in found)
     assert found[0].message.startswith("the compiler moved `read B[0](0; 0)` below the barrier after")
