@@ -25,6 +25,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    """What `dir` and completion show: also what has not been imported yet."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Public names are imported when first used, so that `import tkgen` (and the command line's help) stays quick."""
     if name not in _HOMES:

@@ -22,7 +22,7 @@ from tkgen.ir.types import Program
 from tkgen.lower import Source, lower
 from tkgen.schedule import Plan, plan
 from tkgen.syntax import ast
-from tkgen.syntax.parser import parse_path
+from tkgen.syntax.parser import parse_path, parse_text
 from tkgen.targets import Target, load_target
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ def load(
 ) -> Spec:
     """Read, resolve and schedule the spec at `path`, or `text` as if it stood there.
 
+    A `path` with line breaks is no path but the text of a spec.
+
     `defines` gives dimensions and parameters other values, None meaning `dynamic`. `target` defaults to the first one
     the spec names, else gfx942. Raises SpecError with every problem found, UnknownTargetError for a wrong target,
     TypeError for a define that is no whole number.
@@ -107,7 +109,10 @@ def load(
     for name, value in (defines or {}).items():
         if value is not None and type(value) is not int:
             raise TypeError(f"defines: {name} is a whole number, or None for `dynamic`, not {value!r}")
-    kernel = parse_path(path, include_roots, text)
+    if isinstance(path, str) and "\n" in path:
+        kernel = parse_text(path, include_roots)
+    else:
+        kernel = parse_path(path, include_roots, text)
     program = resolve(kernel, defines)
     chosen = load_target(target or (program.targets[0] if program.targets else DEFAULT_TARGET))
-    return Spec(Path(path), kernel, program, plan(program), chosen, dict(defines or {}))
+    return Spec(Path(kernel.name.span.file.name), kernel, program, plan(program), chosen, dict(defines or {}))

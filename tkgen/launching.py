@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from tkgen.api import Spec, load
+from tkgen.blocks import run_blocks, watched
 from tkgen.emulate import EmulateError
 from tkgen.numerics import TORCH, Comparison, Inputs, compare, random_inputs, reference
-from tkgen.regression import size_cases
+from tkgen.regression import blocks_text, size_cases
 from tkgen.run import SizeError as SizeError
+from tkgen.run import grid, scalar_values, sizes, trials
 from tkgen.run import run as emulate_once
-from tkgen.run import scalar_values, sizes, trials
 from tkgen.syntax import ast
 from tkgen.toolchain.compiler import ToolchainError
 
@@ -29,6 +31,10 @@ class Row:
     comparison: Comparison
     findings: tuple[str, ...]
     instructions: int
+    shipped: bool  # the code of the spec as it stands; with `-D` sizes it is another kernel
+    grid: int  # blocks of the launch
+    blocks: tuple[int, ...] | None = None  # those run, None for all
+    watched: bool = True  # by the referee
     milliseconds: float | None = None
     tflops: float | None = None
 
@@ -43,7 +49,10 @@ class Row:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Launches of one spec as text: its name and sizes, a row for each launch, a line for each finding."""
+    """Launches of one spec as text: which code at which sizes, a row for each launch, a line for all that is wrong.
+
+    At most 80 columns wide, but for the findings.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -55,17 +64,24 @@ def table(rows: Sequence[Row]) -> str:
         shown.add_column(heading, justify="right")
     for row in rows:
         c = row.comparison
-        last: tuple[object, object] = row.instructions, len(row.findings)
+        last: tuple[object, object] = row.instructions, len(row.findings) if row.watched else "unwatched"
         if row.milliseconds is not None:
             last = f"{row.milliseconds:.3f}", f"{row.tflops:.1f}"
-        numbers = "right" if c.right else f"{c.wrong} of {c.elements} WRONG" + f", {c.nan} NaN" * bool(c.nan)
         errors = (f"{c.max_error:.3g}", f"{c.ulps:.2g}", f"{c.bound:.3g}")
-        shown.add_row(row.schedule, row.inputs.value, numbers, *errors, *map(str, last))
+        shown.add_row(row.schedule, row.inputs.value, "right" if c.right else "WRONG", *errors, *map(str, last))
     text = io.StringIO()
     Console(file=text, width=200, color_system=None).print(shown, highlight=False)
     extents = " ".join(f"{n}={s}" for n, s in rows[0].sizes.items())
+    wrong = [f"{row.schedule}: {row.comparison}" for row in rows if not row.comparison.right]
     found = [f"{row.schedule}: {finding}" for row in rows for finding in row.findings]
-    return "\n".join([f"{rows[0].spec}  {extents}", *(line.rstrip() for line in text.getvalue().splitlines()), *found])
+    lines = [line.rstrip() for line in text.getvalue().splitlines()]
+    return "\n".join([f"{rows[0].spec}  {extents}  ({_code(rows[0])})", *lines, *wrong, *found])
+
+
+def _code(row: Row) -> str:
+    """Which code was run, and how much of the launch."""
+    which = "as shipped" if row.shipped else "built for -D"
+    return which if row.blocks is None else f"{which}; {blocks_text(row.blocks)} of {row.grid}"
 
 
 def smallest(
@@ -105,32 +121,50 @@ def run_spec(
     schedules: int,
     workers: int,
     cxx: str | None,
+    blocks: Sequence[int] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Row]:
     """Build and launch the spec at `path`, once per schedule. `defines` also gives dynamic dimensions their sizes.
 
+    `blocks` launches these alone (`tkgen.blocks`). `progress` is told blocks done, and of how many.
+
     Raises:
         SpecError: the spec is wrong, or its sizes are.
-        SizeError: a dynamic dimension has no size, or one that the kernel cannot do.
+        SizeError: a dynamic dimension has no size, or one that the kernel cannot do; a block that is not there.
         ToolchainError: nothing here compiles or emulates it, or there is no GPU to run it on.
     """
     static, extents = split_defines(path, defines, target, roots)
     spec = load(path, static, target, roots).check()
     if device == "gpu":
-        return [_on_gpu(spec, extents, seed, cxx)]
+        if blocks is not None:
+            raise SizeError("a GPU launches all blocks: `--blocks` is for the emulator")
+        return [_on_gpu(spec, extents, seed, cxx, not static)]
     build = spec.build(cxx=cxx).check()
+    shape = sizes(spec.program, extents)
+    total = grid(spec.program, shape)[0]
     rows = []
-    for order, kind in trials(schedules):
+    for number, (order, kind) in enumerate(trials(schedules)):
+
+        def done(count: int, before: int = number, each: int = total if blocks is None else len(blocks)) -> None:
+            if progress is not None:
+                progress(before * each + count, schedules * each)
+
+        done(0)
+        launch = partial(emulate_once, build) if blocks is None else partial(run_blocks, build, blocks)
         try:
-            tried = emulate_once(build, extents=extents, seed=seed, kind=kind, order=order, workers=workers)
+            tried = launch(extents=extents, seed=seed, kind=kind, order=order, workers=workers, progress=done)
         except EmulateError as error:
             raise ToolchainError(str(error)) from error
         findings = tuple(str(f) for f in tried.outcome.findings)
         shown = (spec.name, tried.sizes, str(order), kind)
-        rows.append(Row(*shown, tried.comparison, findings, tried.outcome.instructions))
+        own = None if blocks is None else tuple(blocks)
+        seen = own is None or watched(spec.program, shape, own)
+        counts = (tried.outcome.instructions, not static, total)
+        rows.append(Row(*shown, tried.comparison, findings, *counts, own, seen))
     return rows
 
 
-def _on_gpu(spec: Spec, given: Mapping[str, int], seed: int, cxx: str | None) -> Row:
+def _on_gpu(spec: Spec, given: Mapping[str, int], seed: int, cxx: str | None, shipped: bool) -> Row:
     """One launch through the built Python module, timed by events: median of 20 after 3 warm-ups."""
     import importlib.util
     import statistics
@@ -176,4 +210,7 @@ def _on_gpu(spec: Spec, given: Mapping[str, int], seed: int, cxx: str | None) ->
             times.append(begin.elapsed_time(end))
     milliseconds = statistics.median(times)
     flops = 2 * extents[program.m.name] * extents[program.n.name] * extents[program.k.name]
-    return Row(spec.name, extents, "gpu", Inputs.EXACT, comparison, (), 0, milliseconds, flops / (milliseconds * 1e9))
+    return Row(
+        spec.name, extents, "gpu", Inputs.EXACT, comparison, (), 0, shipped, grid(program, extents)[0],
+        milliseconds=milliseconds, tflops=flops / (milliseconds * 1e9),
+    )  # fmt: skip

@@ -1,10 +1,10 @@
 """The regression run of a kernel suite: every spec at several sizes, under several schedules, against what was
 expected.
 
-For each spec: the checks pass; the generated source equals the checked-in one, where there is one; each size
-compiles with the
-figures of the spec's `# expect` line; the emulated numbers are right and the referee finds nothing on any schedule
-tried.
+For each spec: the checks pass; the generated source equals the checked-in one, where there is one; each size compiles
+with the figures of the spec's `# expect` line; the emulated numbers are right and the referee finds nothing on any
+schedule tried. A spec whose sizes are all known at build time is other code at each size, so some blocks of its own
+code are run, too, at its own sizes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tkgen.diagnostics.render import render_text
 from tkgen.emulate import EmulateError
 from tkgen.toolchain.compiler import ToolchainError
 
+SHIPPED_SCHEDULES = 2  # interleavings tried at full size, where a launch takes seconds
 TERM = re.compile(r"(?P<name>[a-z/]+) (?P<sign><= )?(?P<value>\d+)")
 
 
@@ -113,10 +114,14 @@ def test_spec(
     target: str | None = None,
     schedules: int = 5,
     generated: Path | None = None,
+    blocks: Sequence[int] | None = None,
     cxx: str | None = None,
     seed: int = 0,
 ) -> list[Result]:
-    """Everything the regression run tries on one spec; never raises for what is wrong with it."""
+    """Everything the regression run tries on one spec; never raises for what is wrong with it.
+
+    `blocks` are those run at the spec's own sizes, else a sample.
+    """
     results: list[Result] = []
 
     def attempt(case: str, work: object) -> None:
@@ -143,6 +148,8 @@ def test_spec(
     for extents in size_cases(spec[0]):
         shown = " ".join(f"{name}={size}" for name, size in extents.items())
         attempt(shown, lambda e=extents: _numbers(path, target, e, schedules, cxx, seed))
+    if all(d.size is not None for d in spec[0].program.dims):
+        attempt("as shipped", lambda: _shipped(spec[0], blocks, min(schedules, SHIPPED_SCHEDULES), cxx, seed))
     return results
 
 
@@ -172,6 +179,28 @@ def _numbers(
         if tried.outcome.findings:
             return f"{order}: " + "\n".join(str(f) for f in tried.outcome.findings)
     return ""
+
+
+def _shipped(spec: Spec, blocks: Sequence[int] | None, schedules: int, cxx: str | None, seed: int) -> str:
+    """Some blocks of the code object as it is shipped, at the spec's own sizes."""
+    from tkgen.blocks import run_blocks, sample
+    from tkgen.run import sizes, trials
+
+    build = spec.build(cxx=cxx)
+    chosen = sample(spec.program, sizes(spec.program)) if blocks is None else blocks
+    for order, kind in trials(schedules):
+        tried = run_blocks(build, chosen, seed=seed, kind=kind, order=order)
+        what = f"{order}, {blocks_text(chosen)}"
+        if not tried.comparison.right:
+            return f"{what}: {tried.comparison}"
+        if tried.outcome.findings:
+            return f"{what}: " + "\n".join(str(f) for f in tried.outcome.findings)
+    return ""
+
+
+def blocks_text(blocks: Sequence[int]) -> str:
+    """`block 3`, or `blocks 0, 2048, 4095`."""
+    return f"block{'s' if len(blocks) > 1 else ''} {', '.join(map(str, blocks))}"
 
 
 def junit(results: Sequence[Result]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -95,8 +95,13 @@ def emulate(
     order: Interleaving | None = None,
     watch: bool = True,
     workers: int = 1,
+    blocks: Sequence[int] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> tuple[torch.Tensor, Outcome]:
-    """Run the code object on `inputs`; the output tensor and what the referee saw."""
+    """Run the code object on `inputs`; the output tensor and what the referee saw.
+
+    `blocks` runs these alone; `progress` is told how many are done.
+    """
     program = build.spec.program
     shape = build.spec.plan.shape
     check_sizes(program, shape.unroll, shape.tail_iterations, extents)
@@ -116,6 +121,8 @@ def emulate(
         watch=watch,
         poison=watch,
         workers=workers,
+        blocks=blocks,
+        progress=progress,
     )
     return tensors[out.name], outcome
 
@@ -130,12 +137,15 @@ def run(
     order: Interleaving | None = None,
     watch: bool = True,
     workers: int = 1,
+    progress: Callable[[int], None] | None = None,
 ) -> Run:
     """Random inputs of that kind, one launch, one comparison. Raises SizeError for sizes the kernel cannot do."""
     program = build.spec.program
     shape = sizes(program, extents)
     values = scalar_values(program, scalars)
     inputs = random_inputs(program, shape, seed, kind)
+    output, outcome = emulate(
+        build, inputs, shape, values, order=order, watch=watch, workers=workers, progress=progress
+    )
     expected, bound = reference(program, inputs, values)
-    output, outcome = emulate(build, inputs, shape, values, order=order, watch=watch, workers=workers)
     return Run(shape, output, compare(output, expected, bound), outcome)

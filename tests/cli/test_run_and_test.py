@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -47,6 +51,33 @@ def test_run_gives_dynamic_sizes_to_the_launch_and_refuses_wrong_ones() -> None:
     assert missing.exit_code == 2 and "is dynamic: give its size" in missing.output
 
 
+def test_run_says_which_code_it_runs_and_some_blocks_of_the_shipped_one() -> None:
+    spec = str(SPECS / "split_k.tk")
+    shipped = tkgen("run", spec, "--blocks", "0,254..255", "--schedules", "2")
+    assert shipped.exit_code == 0
+    assert shipped.stdout.startswith("split_k  M=1024 N=1024 K=8192  (as shipped; blocks 0, 254, 255 of 256)\n")
+    other = tkgen("run", spec, "-D", "M=128,N=128,K=1024")
+    assert other.exit_code == 0 and other.stdout.startswith("split_k  M=128 N=128 K=1024  (built for -D)\n")
+    dynamic = tkgen("run", str(SPECS / "dynamic_sizes.tk"), "-D", "M=256 N=128,K=192", "--json")
+    (row,) = json.loads(dynamic.stdout)
+    assert row["shipped"] and row["blocks"] is None and row["grid"] == 2
+    beyond = tkgen("run", spec, "--blocks", "256")
+    assert beyond.exit_code == 2 and "there is no block 256: the launch has blocks 0..255" in beyond.output
+    assert tkgen("run", spec, "--blocks", "first").exit_code == 2
+
+
+def test_a_long_run_says_how_long_from_its_first_blocks_on() -> None:
+    """8192 x 8192 x 8192 takes an hour: that is said at once, and results alone go to standard output."""
+    command = [sys.executable, "-m", "tkgen", "run", str(SPECS / "eight_wave.tk")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stderr is not None and process.stdout is not None
+        first, second = process.stderr.readline(), process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130 and process.stdout.read() == ""
+    assert first == "eight_wave: 4096 blocks; `--blocks 0,1` runs some of them, -D smaller sizes\n"
+    assert re.fullmatch(r"eight_wave: about \d+ (min|h)\n", second)
+
+
 def test_run_on_a_gpu_says_that_there_is_none() -> None:
     result = tkgen("run", str(SPECS / "eight_wave.tk"), "--device", "gpu")
     assert result.exit_code == 3 and "no AMD GPU" in result.output
@@ -59,7 +90,7 @@ def test_test_runs_sizes_and_schedules_and_writes_junit(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     cases = [r["case"] for r in json.loads(result.stdout)]
     assert cases[:3] == ["proves", "source", "figures"]
-    assert "M=128 N=128 K=32" in cases and "M=256 N=384 K=96" in cases
+    assert "M=128 N=128 K=32" in cases and "M=256 N=384 K=96" in cases and cases[-1] == "as shipped"
     suite = ElementTree.fromstring(report.read_text())[0]
     assert suite.attrib["tests"] == str(len(cases)) and suite.attrib["failures"] == "0"
 

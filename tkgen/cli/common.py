@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -18,10 +19,14 @@ from typer.core import TyperGroup
 from tkgen.packages import install_line, needed_by
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from tkgen.api import Spec
     from tkgen.build import Build
     from tkgen.diagnostics import Diagnostic
 
+LONG = 20  # seconds of work from which on an estimate is said
+MANY = 1000  # blocks of a launch that takes minutes
 OK, WRONG, USAGE, TOOLCHAIN, INTERRUPTED = 0, 1, 2, 3, 130
 
 
@@ -51,13 +56,16 @@ Cxx = Annotated[str | None, typer.Option("--cxx", help="The compiler to use (als
 Jobs = Annotated[
     int | None, typer.Option("-j", "--jobs", min=1, help="Specs handled side by side; else as many as there are cores.")
 ]
+Blocks = Annotated[
+    str, typer.Option("--blocks", metavar="0,8..11", help="Run these blocks of the launch alone, at full size.")
+]
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the outputs.")]
 
 
 def defines(values: Sequence[str] | None) -> dict[str, int | None]:
-    """`NAME=VALUE` options as a mapping; several may stand in one, split by spaces."""
+    """`NAME=VALUE` options as a mapping; several may stand in one, with spaces or commas between."""
     result: dict[str, int | None] = {}
-    for word in (w for value in values or () for w in value.split()):
+    for word in (w for value in values or () for w in value.replace(",", " ").split()):
         name, _, number = word.partition("=")
         if number == "dynamic":
             result[name] = None
@@ -252,9 +260,6 @@ def each(
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    from rich.console import Console
-    from rich.progress import Progress
-
     def guarded(path: Path) -> tuple[list[object], list[str], int]:
         try:
             return *work(path), OK
@@ -263,23 +268,97 @@ def each(
 
     jobs = min(jobs or os.cpu_count() or 1, max(len(paths), 1))
 
-    show = sys.stderr.isatty() and len(paths) > 1
     results, worst = [], OK
-    with Progress(console=Console(stderr=True), transient=True, disable=not show) as progress:
+    with bar(len(paths) > 1) as progress:
         task = progress.add_task(what, total=len(paths))
         with ThreadPoolExecutor(jobs) as pool:
             try:
                 # One at a time stays on the main thread, where an interrupt arrives.
                 for found, lines, code in map(guarded, paths) if jobs == 1 else pool.map(guarded, paths):
                     results += found
-                    for line in () if as_json else lines:
-                        say(line)
+                    if lines and not as_json:
+                        progress.stop()  # the bar is gone while results are written
+                        for line in lines:
+                            say(line)
+                        progress.start()
                     worst = max(worst, code)
                     progress.advance(task)
             except KeyboardInterrupt:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
     return results, worst
+
+
+def block_ids(text: str) -> list[int] | None:
+    """The numbers of a `--blocks` option; None where it is not given."""
+    from tkgen.sanitize import ArgumentError
+    from tkgen.sanitize import block_ids as parse
+
+    try:
+        return parse(text)
+    except ArgumentError as error:
+        fail(str(error), USAGE)
+
+
+def bar(wanted: bool = True) -> Progress:
+    """A bar for standard error that is seen on a terminal alone, and leaves standard output to the results."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(
+        *columns, TimeRemainingColumn(), console=console, transient=True, redirect_stdout=False, redirect_stderr=False,
+        disable=not (wanted and console.is_terminal),
+    )  # fmt: skip
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say on a terminal what is being done, until it is done."""
+    with bar() as progress:
+        progress.add_task(what, total=None)
+        yield
+
+
+@contextmanager
+def emulating(what: str, wanted: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """What long emulation does, on standard error: how many blocks, an estimate of the time, a bar on a terminal.
+
+    Gives a function to be told how many blocks are done, and of how many. `wanted`: no other bar is shown.
+    """
+    first: list[tuple[float, int]] = []
+    estimated = False
+
+    def line(text: str) -> None:
+        progress.stop()
+        complain(text)
+        progress.start()
+
+    with bar(wanted) as progress:
+        task = progress.add_task(what, total=None)
+
+        def told(done: int, total: int) -> None:
+            nonlocal estimated
+            progress.update(task, completed=done, total=total)
+            if not done:
+                if total >= MANY:
+                    line(f"{what}: {total} blocks; `--blocks 0,1` runs some of them, -D smaller sizes")
+            elif not first:
+                first.append((time.monotonic(), done))
+            elif not estimated:
+                seconds = (time.monotonic() - first[0][0]) / (done - first[0][1]) * (total - done)
+                if estimated := seconds > LONG:
+                    line(f"{what}: about {duration(seconds)}")
+
+        yield told
+
+
+def duration(seconds: float) -> str:
+    """A time to wait, in a unit that suits it."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
 
 
 def build_line(built: Build) -> str:

@@ -33,6 +33,7 @@ from tkgen.cli.common import (
     say,
     show_diagnostics,
     spec_files,
+    working,
 )
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ def report(
     from tkgen.toolchain.files import write_atomic
 
     def one(path: Path) -> Facts:
-        built = load_spec(path, define, target, roots).build(cxx=cxx)
-        found = _prediction(built, product) if predicted else None
+        with working(f"measuring {path.stem}"):
+            built = load_spec(path, define, target, roots).build(cxx=cxx)
+            found = _prediction(built, product) if predicted else None
         return facts(built, found, previous_report(previous / f"{built.spec.name}.json"), product=product)
 
     with reported():
@@ -244,12 +246,13 @@ def predict(
         model.device_of(loaded.target, product)  # before anything is compiled
         loaded.check()
         need_emulator()
-        built = loaded.build(cxx=cxx).check()
-        if into is None:
-            return model.predict(built, extents, product)
-        profiled = model.profile(built, extents, product)
-        write_atomic(into, json.dumps(trace_of(built, profiled), separators=(",", ":")))
-        return profiled.prediction
+        with working(f"predicting {loaded.name}"):
+            built = loaded.build(cxx=cxx).check()
+            if into is None:
+                return model.predict(built, extents, product)
+            profiled = model.profile(built, extents, product)
+            write_atomic(into, json.dumps(trace_of(built, profiled), separators=(",", ":")))
+            return profiled.prediction
 
     from tkgen.api import load
 

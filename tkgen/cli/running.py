@@ -12,6 +12,7 @@ from tkgen.cli.common import (
     OK,
     USAGE,
     WRONG,
+    Blocks,
     Cxx,
     Defines,
     Format,
@@ -20,8 +21,10 @@ from tkgen.cli.common import (
     Roots,
     Specs,
     Target,
+    block_ids,
     defines,
     each,
+    emulating,
     fail,
     need_emulator,
     reported,
@@ -41,12 +44,17 @@ def run(
     seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
     schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try.")] = 1,
     device: Annotated[str, typer.Option(help="`emulator`, or `gpu` through the built module.")] = "emulator",
+    blocks: Blocks = "",
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks.")] = 1,
     as_json: Json = False,
     cxx: Cxx = None,
     roots: Roots = None,
 ) -> None:
-    """Build specs, run their machine code with random inputs, and compare with torch."""
+    """Build specs, run their machine code with random inputs, and compare with torch.
+
+    Sizes that the spec gives are constants of the code: `-D` builds another kernel than the one shipped. `--blocks`
+    runs some blocks of that one.
+    """
     from tkgen import launching
 
     if device not in ("emulator", "gpu"):
@@ -54,12 +62,13 @@ def run(
     if device == "emulator":
         need_emulator()
     wrong = []
+    chosen, files = block_ids(blocks), spec_files(specs)
 
     def one(path: Path) -> tuple[list[object], list[str]]:
         try:
-            with reported():
+            with reported(), emulating(path.stem, len(files) == 1) as progress:
                 rows = launching.run_spec(
-                    path, defines(define), target, roots or (), device, seed, schedules, jobs, cxx
+                    path, defines(define), target, roots or (), device, seed, schedules, jobs, cxx, chosen, progress
                 )
         except launching.SizeError as error:
             fail(str(error), USAGE)
@@ -67,7 +76,7 @@ def run(
             wrong.extend([] if row.ok else [row])
         return [row.to_json() for row in rows], [launching.table(rows)]
 
-    results, worst = each(one, spec_files(specs), 1, "running", as_json)
+    results, worst = each(one, files, 1, "running", as_json)
     if as_json:
         say(json.dumps(results, indent=2))
     raise typer.Exit(worst or (WRONG if wrong else OK))
@@ -79,6 +88,9 @@ def test(
     target: Target = None,
     schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try on each size.")] = 5,
     generated: Annotated[Path | None, typer.Option(help="Folder of checked-in sources to compare with.")] = None,
+    blocks: Annotated[
+        str, typer.Option(metavar="0,8..11", help="Blocks of the shipped code to run at full size; else a few.")
+    ] = "",
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
     jobs: Jobs = None,
     as_json: Json = False,
@@ -97,11 +109,14 @@ def test(
             load_target(target)
     if generated is not None and not generated.is_dir():
         raise typer.BadParameter(f"no folder {generated}", param_hint="--generated")
+    chosen = block_ids(blocks)
     results: list[regression.Result] = []
 
     def one(path: Path) -> tuple[list[object], list[str]]:
         with reported():
-            found = regression.test_spec(path, target=target, schedules=schedules, generated=generated, cxx=cxx)
+            found = regression.test_spec(
+                path, target=target, schedules=schedules, generated=generated, blocks=chosen, cxx=cxx
+            )
         results.extend(found)
         bad = [r for r in found if r.failure]
         passed = f"{path}: {len(found) - len(bad)} passed, {len(bad)} failed  ({sum(r.seconds for r in found):.1f} s)"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ from typing import Annotated
 import typer
 
 from tkgen.cli.common import (
+    INTERRUPTED,
     TOOLCHAIN,
     USAGE,
     WRONG,
@@ -22,6 +22,7 @@ from tkgen.cli.common import (
     Roots,
     Specs,
     Target,
+    bar,
     defines,
     fail,
     need_emulator,
@@ -63,7 +64,7 @@ def tune(
 ) -> None:
     """Search parameters and variants for the fastest kernel; write it as a spec. Several specs compete."""
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import TaskID
 
     from tkgen import tune as tuner
 
@@ -72,13 +73,15 @@ def tune(
         tuple(roots or ()), trials, best, jobs or os.cpu_count() or 1, executor, device, out, resume, cxx, seed,
     )  # fmt: skip
     need_emulator()
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with bar() as progress:
+        begin = progress.add_task("reading the specs", total=None)
         tasks: dict[str, TaskID] = {}
 
         def show(step: tuner.Progress) -> None:
             if step.stage not in tasks:
-                tasks[step.stage] = bar.add_task(step.stage)
-            bar.update(tasks[step.stage], completed=step.done, total=step.total)
+                tasks[step.stage] = progress.add_task(step.stage)
+            progress.update(begin, visible=False)
+            progress.update(tasks[step.stage], completed=step.done, total=step.total)
 
         with reported():
             try:
@@ -89,6 +92,8 @@ def tune(
                 fail(str(error), WRONG)
             except tuner.TuneError as error:
                 fail(str(error), USAGE)
+            except KeyboardInterrupt:
+                fail(f"interrupted; the trials are in {out}: the same command with `--resume` goes on", INTERRUPTED)
     if as_json:
         say(json.dumps(outcome.to_json(), indent=2))
     else:

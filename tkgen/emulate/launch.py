@@ -9,7 +9,9 @@ for finding in outcome.findings:
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -66,6 +68,7 @@ def launch(
     budget: int = 200_000_000,
     workers: int = 1,
     trace: TraceRequest | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Run `kernel` on `grid` blocks of `block` threads and return what happened; buffers are written in place.
 
@@ -73,7 +76,8 @@ def launch(
     in a grid of one dimension they may go beyond its end, up to the number `beyond`, of which the kernel is not told.
     `watch` turns the referee on. `poison` delays every memory access until its wave waits for it, and fills the
     destination with NaNs until then. `budget` bounds the instructions of one block (counted per wave). `workers`
-    threads share the blocks. Raises EmulateError when the launch cannot start.
+    threads share the blocks; `progress` is told, by one of them at a time, how many blocks are done. Raises
+    EmulateError when the launch cannot start.
 
     Where a buffer is `Hollow` the launch is without data: control flow, addresses, waits and barriers are followed, and
     arithmetic on what is loaded from such buffers, or from LDS, is left out. That none of them depends on data is
@@ -96,11 +100,12 @@ def launch(
     if any(not 0 <= b < total for b in ids):
         raise EmulateError(f"the grid has blocks 0..{total - 1}")
     workers = max(1, min(workers, len(ids)))
+    done = _counter(progress)
     cancel = ctypes.c_int32(0)
     record.cancel = ctypes.addressof(cancel)
     with ThreadPoolExecutor(workers) as pool:
         try:
-            parts = list(pool.map(lambda i: _run(record, ids[i::workers]), range(workers)))
+            parts = list(pool.map(lambda i: _run(record, ids[i::workers], done), range(workers)))
         except BaseException:  # an interrupt, above all: the pool waits for its threads
             cancel.value = 1
             raise
@@ -111,11 +116,28 @@ _INTERVAL: Final = np.dtype(native.Interval)
 _TRACE: Final = np.dtype([("wave", "<u4"), ("index", "<u4"), ("lanes", "<i8"), ("exec", "<u8")])
 
 
-def _run(record: native.Launch, ids: list[int]) -> Part:
+def _counter(progress: Callable[[int], None] | None) -> Callable[[], None]:
+    """A call for each block that is done, from any thread."""
+    lock, count = threading.Lock(), itertools.count(1)
+
+    def one_more() -> None:
+        if progress is not None:
+            with lock:
+                progress(next(count))
+
+    return one_more
+
+
+def _run(record: native.Launch, ids: list[int], done: Callable[[], None]) -> Part:
     core = native.core()
     handle = core.tk_new(ctypes.byref(record))
     try:
-        stopped = core.tk_run(handle, (native.u64 * len(ids))(*ids), len(ids))
+        stopped = 0
+        for block in ids:
+            stopped = core.tk_run(handle, (native.u64 * 1)(block), 1)
+            if stopped:
+                break
+            done()
 
         def table(name: str, size: int) -> bytes:
             count = native.u64()

@@ -38,6 +38,16 @@ def parse_path(
     return parse(file, loader=Loader.of([os.path.dirname(file.name) or ".", *include_roots]))
 
 
+def parse_text(text: str, include_roots: Sequence[str | os.PathLike[str]] = ()) -> ast.Kernel:
+    """The kernel in `text`, called `<text>` in diagnostics. Raises SpecError.
+
+    Includes are found from the current folder, and may reach it and `include_roots`.
+    """
+    file = SourceFile("<text>", text)
+    check_text(file)
+    return parse(file, loader=Loader.of([".", *include_roots]))
+
+
 def parse(file: SourceFile, *, loader: Loader | None = None) -> ast.Kernel:
     """The one kernel of a spec. Without a loader, `include` is an error. Raises SpecError."""
     tree = parse_tree(file)

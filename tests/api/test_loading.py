@@ -1,0 +1,43 @@
+"""The library's face before anything is built: what is there, and a spec from a file or a text."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tkgen
+
+SPEC = Path(__file__).parents[2] / "specs" / "one_wave.tk"
+
+
+def test_a_spec_from_a_text_is_the_spec_of_its_file() -> None:
+    text = SPEC.read_text(encoding="utf-8")
+    one, other = tkgen.load(text, {"M": 64}), tkgen.load(SPEC, {"M": 64})
+    assert one.plan.to_text() == other.plan.to_text() and one.program.m.size == 64 and one.check().name == "one_wave"
+    assert one.source.text.replace("<text>", SPEC.name) == other.source.text
+
+
+def test_what_is_wrong_in_a_text_has_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = SPEC.read_text(encoding="utf-8")
+    with pytest.raises(tkgen.SpecError) as wrong:
+        tkgen.load(text.replace("store C", "stroe C"))
+    (found,) = wrong.value.diagnostics
+    assert found.primary is not None and found.primary.span.file.name == "<text>" and found.code == "E103"
+    with pytest.raises(tkgen.SpecError, match="E100"):
+        tkgen.load(text + "\0")
+    (tmp_path / "part.tk").write_text("shared A, B buffers 1\n")
+    included = text.replace("  shared A, B buffers 1\n", '  include "part.tk"\n')
+    assert included != text
+    with pytest.raises(tkgen.SpecError):
+        tkgen.load(included)
+    monkeypatch.chdir(tmp_path)
+    assert tkgen.load(included).plan.to_text() == tkgen.load(SPEC).plan.to_text()
+
+
+def test_dir_shows_what_is_imported_later() -> None:
+    script = "import tkgen, sys; print(*dir(tkgen)); assert 'tkgen.api' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert set(tkgen.__all__) <= set(done.stdout.split())
