@@ -294,8 +294,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:25
     __builtin_amdgcn_s_setprio(0);  // spec:25
     fence();  // spec:25
-    wait<0xf70>();  // global operations: at most 0 outstanding, spec:26
-    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:26
+    wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding, spec:26
     fence();  // spec:26
     __builtin_amdgcn_s_setprio(1);  // spec:27
     #pragma unroll

@@ -49,6 +49,14 @@ template <int immediate> __device__ inline void wait() {
     pin();
 }
 
+/// All waves of the block meet. Counted by the hardware, so it may stand inside a role's branch; waits for nothing else.
+__device__ inline void barrier() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+    pin();
+}
+
 /// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight. The fences
 /// are for the compiler's scheduler, which then mixes reads with multiplies; the wait is spelled out, for clang 22 loses
 /// a fence's own at the head of some loops.
@@ -87,8 +95,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     lds_barrier();
     group<8>::load(A_s[1], g.A, {0, 0, tile_row, 1}, A_offsets);  // spec:13
     group<8>::load(B_s[1], g.B, {0, 0, 1, tile_col}, B_offsets);  // spec:13
-    wait<0xf76>();  // global operations: at most 6 outstanding
-    lds_barrier();
+    wait<0x76>();  // global operations: at most 6 outstanding, LDS operations: at most 0 outstanding
+    barrier();
 
     #pragma unroll 1
     for (int k = 0; k < K_STEPS - 3; k += 3) {  // spec:11,14
@@ -100,8 +108,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:13,15
         load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {1, wave_col}));  // spec:13,15
         mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-        wait<0xf76>();  // global operations: at most 6 outstanding
-        lds_barrier();
+        wait<0x76>();  // global operations: at most 6 outstanding, LDS operations: at most 0 outstanding
+        barrier();
         group<8>::load(A_s[0], g.A, {0, 0, tile_row, k + 3}, A_offsets);  // spec:13
         group<8>::load(B_s[0], g.B, {0, 0, k + 3, tile_col}, B_offsets);  // spec:13
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:13,15
@@ -110,8 +118,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:13,15
         load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {1, wave_col}));  // spec:13,15
         mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-        wait<0xf76>();  // global operations: at most 6 outstanding
-        lds_barrier();
+        wait<0x76>();  // global operations: at most 6 outstanding, LDS operations: at most 0 outstanding
+        barrier();
         group<8>::load(A_s[1], g.A, {0, 0, tile_row, k + 4}, A_offsets);  // spec:13
         group<8>::load(B_s[1], g.B, {0, 0, k + 4, tile_col}, B_offsets);  // spec:13
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:13,15
@@ -120,8 +128,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:13,15
         load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {1, wave_col}));  // spec:13,15
         mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-        wait<0xf76>();  // global operations: at most 6 outstanding
-        lds_barrier();
+        wait<0x76>();  // global operations: at most 6 outstanding, LDS operations: at most 0 outstanding
+        barrier();
     }
 
     group<8>::load(A_s[2], g.A, {0, 0, tile_row, K_STEPS - 1}, A_offsets);  // spec:13
@@ -132,16 +140,16 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:13,15
     load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {1, wave_col}));  // spec:13,15
     mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-    wait<0xf76>();  // global operations: at most 6 outstanding
-    lds_barrier();
+    wait<0x76>();  // global operations: at most 6 outstanding, LDS operations: at most 0 outstanding
+    barrier();
     load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:13,15
     load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {0, wave_col}));  // spec:13,15
     mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
     load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:13,15
     load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {1, wave_col}));  // spec:13,15
     mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-    wait<0xf70>();  // global operations: at most 0 outstanding
-    lds_barrier();
+    wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding
+    barrier();
     load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:13,15
     load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {0, wave_col}));  // spec:13,15
     mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16

@@ -49,14 +49,11 @@ template <int immediate> __device__ inline void wait() {
     pin();
 }
 
-/// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight. The fences
-/// are for the compiler's scheduler, which then mixes reads with multiplies; the wait is spelled out, for clang 22 loses
-/// a fence's own at the head of some loops.
-__device__ inline void lds_barrier() {
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
-    __builtin_amdgcn_s_waitcnt(0xc07f);  // lgkmcnt(0)
+/// All waves of the block meet. Counted by the hardware, so it may stand inside a role's branch; waits for nothing else.
+__device__ inline void barrier() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
     __builtin_amdgcn_s_barrier();
-    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
     pin();
 }
 
@@ -101,8 +98,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
             zero(C_acc[i][j]);  // spec:16
     group<4>::load(A_s[0], g.A, {0, 0, tile_row, 0}, A_offsets);  // spec:14
     group<4>::load(B_s[0], g.B, {0, 0, tile_col, 0}, B_offsets);  // spec:14
-    wait<0xf70>();  // global operations: at most 0 outstanding
-    lds_barrier();
+    wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding
+    barrier();
 
     #pragma unroll 1
     for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:11
@@ -130,8 +127,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
             #pragma unroll
             for (int j = 0; j < 3; ++j)
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:16
-        wait<0xf70>();  // global operations: at most 0 outstanding
-        lds_barrier();
+        wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding
+        barrier();
     }
 
     #pragma unroll

@@ -109,8 +109,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     group<8>::load(B_s[0], g.B, {0, 0, tile_col, 0}, B_offsets);  // spec:22
     wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:22
     fence();  // spec:22
-    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
-    wait<0xf70>();  // global operations: at most 0 outstanding, spec:24
+    wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding, spec:24
     fence();  // spec:24
     barrier();  // spec:24
     fence();  // spec:24
@@ -147,8 +146,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:24,15
-        wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
-        wait<0xf70>();  // global operations: at most 0 outstanding, spec:24
+        wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding, spec:24
         fence();  // spec:24
         barrier();  // spec:24
         fence();  // spec:24
@@ -190,8 +188,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:24,15
-        wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
-        wait<0xf70>();  // global operations: at most 0 outstanding, spec:24
+        wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding, spec:24
         fence();  // spec:24
         barrier();  // spec:24
         fence();  // spec:24
@@ -231,8 +228,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:24,15
-    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
-    wait<0xf70>();  // global operations: at most 0 outstanding, spec:24
+    wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding, spec:24
     fence();  // spec:24
     barrier();  // spec:24
     fence();  // spec:24
@@ -268,8 +264,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:24,15
-    wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
-    wait<0xf70>();  // global operations: at most 0 outstanding, spec:24
+    wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding, spec:24
     fence();  // spec:24
     __builtin_amdgcn_s_setprio(1);  // spec:25
     #pragma unroll

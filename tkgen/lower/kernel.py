@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import PurePath
 from urllib.parse import quote
 
@@ -40,10 +41,10 @@ BUFFERED = frozenset(
 )  # helpers that address memory through a buffer
 
 
-def waitcnt(counter: str, outstanding: int) -> int:
-    """The immediate of `s_waitcnt` that waits until at most `outstanding` operations of one counter remain."""
-    vm = min(outstanding, VMCNT_NONE) if counter == "vm" else VMCNT_NONE
-    lgkm = min(outstanding, LGKMCNT_NONE) if counter == "lds" else LGKMCNT_NONE
+def waitcnt(outstanding: Mapping[str, int]) -> int:
+    """The immediate of `s_waitcnt` that waits until at most that many operations of each counter remain."""
+    vm = min(outstanding.get("vm", VMCNT_NONE), VMCNT_NONE)
+    lgkm = min(outstanding.get("lds", LGKMCNT_NONE), LGKMCNT_NONE)
     return (vm & 15) | EXPCNT_NONE << 4 | lgkm << 8 | (vm >> 4) << 14
 
 
@@ -386,17 +387,17 @@ class _Lowering:
 
         i = 0
         while i < len(placed):
-            now, after = placed[i].op, placed[i + 1].op if i + 1 < len(placed) else None
-            joined = (
-                now.action is Action.WAIT and now.counter == "lds" and now.count == 0
-                and after is not None and after.action is Action.BARRIER
-            )  # fmt: skip
-            if joined:
-                add([self.synchronise("lds_barrier", self.origin(placed[i + 1].op.span))], i, 2)
-                i += 2
-                continue
-            add(self.statement(role, placed[i]), i, 1)
-            i += 1
+            waits = list(takewhile(lambda op: op.action is Action.WAIT, (p.op for p in placed[i:])))
+            then = placed[i + len(waits)].op if i + len(waits) < len(placed) else None
+            if not waits:
+                add(self.statement(role, placed[i]), i, 1)
+                i += 1
+            elif _least(waits) == {"lds": 0} and then is not None and then.action is Action.BARRIER:
+                add([self.synchronise("lds_barrier", self.origin(then.span))], i, len(waits) + 1)
+                i += len(waits) + 1
+            else:
+                add([self.wait(_least(waits), self.origin(*(op.span for op in waits)))], i, len(waits))
+                i += len(waits)
         return tuple(result)
 
     def synchronise(self, kind: str, origin: str, **arguments: object) -> Statement:
@@ -404,10 +405,9 @@ class _Lowering:
         self.helpers.add(kind)
         return Statement(kind, arguments, origin=origin)
 
-    @staticmethod
-    def wait_arguments(counter: str, count: int) -> dict[str, object]:
-        comment = f"{'LDS' if counter == 'lds' else 'global'} operations: at most {count} outstanding"
-        return {"immediate": hex(waitcnt(counter, count)), "comment": comment}
+    def wait(self, outstanding: Mapping[str, int], origin: str) -> Statement:
+        """One wait for several counters."""
+        return self.synchronise("wait", origin, **_wait_arguments(outstanding))
 
     def statement(self, role: Role, placed: Placed) -> list[Statement]:
         op, origin = placed.op, self.origin(placed.op.span)
@@ -418,8 +418,6 @@ class _Lowering:
                 return [self.synchronise("fence", origin)]
             case Action.PRIORITY:
                 return [Statement("priority", {"level": op.count}, origin=origin)]
-            case Action.WAIT:
-                return [self.synchronise("wait", origin, **self.wait_arguments(op.counter, op.count))]
             case Action.ZERO:
                 loops, (i, j) = _loops(("i", op.rows), ("j", op.cols))
                 return [Statement("zero", {"tile": f"{self.accumulator}[{i}][{j}]"}, loops, origin)]
@@ -462,7 +460,7 @@ class _Lowering:
         if self.dialect.direct and op.action is Action.LOAD:
             kind = "copy_and_wait"
             self.helpers.add("wait")
-            args |= self.wait_arguments("vm", 0)
+            args |= _wait_arguments({"vm": 0})
         return Statement(kind, args, origin=self.origin(op.span or operand.span, role.loads_span, "tail"))
 
     def read(self, placed: Placed) -> list[Statement]:
@@ -596,6 +594,23 @@ class _Lowering:
         a = self.program.a
         base = self.program.steps or 0 if step.base == "end" else 0
         return ((base + step.offset) * a.slices + slice_) % a.register_buffers
+
+
+def _least(waits: Iterable[Op]) -> dict[str, int]:
+    """What waits in a row leave outstanding of each counter."""
+    least: dict[str, int] = {}
+    for op in waits:
+        least[op.counter] = min(op.count, least.get(op.counter, op.count))
+    return least
+
+
+def _wait_arguments(outstanding: Mapping[str, int]) -> dict[str, object]:
+    names = {"vm": "global", "lds": "LDS"}
+    counts = [
+        f"{names[counter]} operations: at most {outstanding[counter]} outstanding"
+        for counter in sorted(outstanding, reverse=True)
+    ]
+    return {"immediate": hex(waitcnt(outstanding)), "comment": ", ".join(counts)}
 
 
 def _loops(*axes: tuple[str, tuple[int, ...]]) -> tuple[tuple[Loop, ...], tuple[str, ...]]:
