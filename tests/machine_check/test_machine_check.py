@@ -55,6 +55,11 @@ def test_where_blocks_are_alike_it_is_found_out() -> None:
     assert not verdict(compiled(spec_called("persistent"))).alike  # how many tiles follow depends on the block
 
 
+def test_lanes_whose_registers_held_data_are_told_apart() -> None:
+    found = verdict(compiled(spec_called("two_arms")))
+    assert found.outcome == RIGHT, found.diagnostics
+
+
 # ---------------------------------------------------------------- broken ones
 
 

@@ -107,6 +107,7 @@ struct alignas(64) Wave {
   std::vector<uint32_t> instances;        // executions per dword index
   // In launches without data only (unknown.h):
   uint8_t unknown[ROWS + SCALARS + 16];
+  uint64_t unknown_lanes[ROWS];  // of a vector register: those whose data is unknown
   uint8_t unknown_scc;
   std::vector<uint8_t> scratch_unknown;
 

@@ -61,6 +61,7 @@ Flow Unknown::describe(const Op& op, const Info& info) {
 
 void Unknown::begin_wave(Wave& w, uint32_t first_block_id, uint32_t block_ids) {
   std::fill(std::begin(w.unknown), std::end(w.unknown), 0);
+  std::fill(std::begin(w.unknown_lanes), std::end(w.unknown_lanes), 0);
   w.unknown_scc = 0;
   w.scratch_unknown.assign(w.scratch.size(), 0);
   for (uint32_t i = 0; i < block_ids; ++i) w.unknown[ROWS + first_block_id + i] = BLOCK;
@@ -72,16 +73,44 @@ void Unknown::decides(Wave& w, uint8_t how) {
   if (how & BLOCK) block_dependent = true;
 }
 
+// How unknown some lanes of a register are; the number of the block is followed for all lanes together.
+uint8_t Unknown::of(const Wave& w, unsigned row, uint64_t lanes) const {
+  if (row >= ROWS) return w.unknown[row];
+  return uint8_t((w.unknown[row] & BLOCK) | (w.unknown_lanes[row] & lanes ? DATA : 0));
+}
+
+// `lanes` of a register are written; `keeps`: with a part of what they held.
+void Unknown::becomes(Wave& w, unsigned row, uint64_t lanes, uint8_t how, bool keeps) {
+  if (row >= ROWS) {
+    w.unknown[row] = uint8_t(how | (keeps ? w.unknown[row] : 0));
+    return;
+  }
+  uint64_t& data = w.unknown_lanes[row];
+  data = (keeps ? data : data & ~lanes) | (how & DATA ? lanes : 0);
+  w.unknown[row] = uint8_t((how & BLOCK) | (keeps || lanes != ~0ull ? w.unknown[row] : 0));
+}
+
+namespace {
+
+// The lanes that an instruction reads: those of EXEC, or any.
+uint64_t lanes_read(const Wave& w, const Op& op, const Use& use) {
+  const bool any = use.info_flags & (MATRIX | CROSS_LANE) || op.flags & F_DPP;
+  return any ? ~0ull : w.exec();
+}
+
+}  // namespace
+
 bool Unknown::before(Wave& w, const Op& op, const Use& use, Flow flow) {
   uint8_t sources = 0, address = 0, low = 0;
+  const uint64_t lanes = lanes_read(w, op, use);
   for (int i = 0; i < use.count; ++i) {
     const Use::Span& s = use.spans[i];
     if (s.flags & Use::WRITES) continue;
     uint8_t here = 0;
-    for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) here |= w.unknown[r];
+    for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) here |= of(w, r, lanes);
     sources |= here;
     if (s.flags & Use::ADDRESS) address |= here;
-    low |= s.count == 2 ? w.unknown[s.first] : here;  // of the addend, which alone has two, the low half
+    low |= s.count == 2 ? of(w, s.first, lanes) : here;  // of the addend, which alone has two, the low half
   }
   if (flow.bits) {
     if (flow.bits & Flow::READS_SCC) sources |= w.unknown_scc;
@@ -98,7 +127,7 @@ bool Unknown::before(Wave& w, const Op& op, const Use& use, Flow flow) {
     for (int i = 0; i < use.count; ++i) {
       const Use::Span& s = use.spans[i];
       if (s.flags & (Use::WRITES | Use::ADDRESS)) continue;
-      for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) data_ |= w.unknown[r];
+      for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) data_ |= of(w, r, lanes);
     }
     const bool lds = op.encoding == ENC_DS || op.encoding == ENC_FLAT;
     decides(w, lds ? address : address & DATA);
@@ -110,15 +139,13 @@ bool Unknown::before(Wave& w, const Op& op, const Use& use, Flow flow) {
 
 void Unknown::after(Wave& w, const Op& op, const Use& use, Flow flow) {
   if (use.info_flags & MEMORY) return;  // `submitted` knows
-  const bool part = (w.lanes != ~0ull && !(use.info_flags & MATRIX)) || flow.bits & Flow::KEEPS_DST || op.flags & (F_DPP | F_SDWA);
+  const bool keeps = flow.bits & Flow::KEEPS_DST || op.flags & (F_DPP | F_SDWA);
+  const uint64_t lanes = use.info_flags & (MATRIX | CROSS_LANE) ? ~0ull : w.lanes;
   for (int i = 0; i < use.count; ++i) {
     const Use::Span& s = use.spans[i];
     if (!(s.flags & Use::WRITES)) continue;
-    for (unsigned k = 0; k < s.count; ++k) {
-      uint8_t& now = w.unknown[s.first + k];
-      const uint8_t from = flow.bits & Flow::LOW_BY_ITSELF && k == 0 ? low_ : sources_;
-      now = part && s.first < ROWS ? now | from : from | (flow.bits & Flow::KEEPS_DST ? now : 0);
-    }
+    for (unsigned k = 0; k < s.count; ++k)
+      becomes(w, s.first + k, lanes, flow.bits & Flow::LOW_BY_ITSELF && k == 0 ? low_ : sources_, keeps && (s.first < ROWS || flow.bits & Flow::KEEPS_DST));
   }
   if (flow.bits & Flow::WRITES_MASK) w.unknown[ROWS + op.sdst] = w.unknown[ROWS + op.sdst + 1] = sources_;
   if (op.encoding >= ENC_SOP1 && op.encoding <= ENC_SOPK) {
@@ -147,9 +174,5 @@ void Unknown::submitted(Wave& w, MemoryOp& m) {
   if (m.access == Access::ATOMIC) how |= DATA;
   if (m.private_lanes) how |= through_scratch(w, m, uint8_t(data_ | how));
   if (m.queue == Queue::SCALAR && !m.live && !m.size) how |= DATA;  // a clock
-  const bool part = m.exec != ~0ull || m.written != ~0u;
-  for (unsigned i = 0; i < m.dst_count; ++i) {
-    uint8_t& now = w.unknown[place(m.dst) + i];
-    now = part && m.dst >= 256 ? now | how : how;
-  }
+  for (unsigned i = 0; i < m.dst_count; ++i) becomes(w, place(m.dst) + i, m.exec, how, m.dst >= 256 && m.written != ~0u);
 }

@@ -38,6 +38,8 @@ class Unknown {
 
  private:
   void decides(Wave& w, uint8_t how);
+  uint8_t of(const Wave& w, unsigned row, uint64_t lanes) const;
+  void becomes(Wave& w, unsigned row, uint64_t lanes, uint8_t how, bool keeps);
   uint8_t through_scratch(Wave& w, const MemoryOp& m, uint8_t how);
 
   Engine& engine_;
