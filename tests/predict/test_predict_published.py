@@ -8,12 +8,21 @@ from pathlib import Path
 import pytest
 from measured_kernels import EIGHT_CLUSTERS, ELEMENT_READS, predicted
 
+import tkgen
+from tkgen.predict import predict
+
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("size", EIGHT_CLUSTERS)
 def test_eight_clusters_is_within_fifteen_percent(size: int) -> None:
     assert predicted("eight_clusters", size).tflops == pytest.approx(EIGHT_CLUSTERS[size], rel=0.15)
+
+
+def test_ping_pong_on_the_mi355x_is_within_ten_percent() -> None:
+    """HipKittens' paper, arXiv 2511.08083, table 2: 1610 TFLOP/s at 8192. No constant of the model comes from it."""
+    p = predict(tkgen.load(ROOT / "specs" / "hk_ping_pong.tk").build(), product="MI355X", what_if=False)
+    assert p.tflops == pytest.approx(1610, rel=0.1) and p.clock_limit == "power" and not p.upper_bound
 
 
 def test_element_reads_in_order_and_in_proportion() -> None:

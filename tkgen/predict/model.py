@@ -50,7 +50,11 @@ class Prediction:
     """The time of one launch and where it goes. Cycles are of the engine clock, per SIMD, over the whole launch.
 
     `lost_cycles` adds up with `matrix_cycles` to `cycles`. `seconds` includes `launch_seconds`. `clock_limit` says
-    whether power ("power") holds the clock below its peak.
+    whether power ("power") holds the clock below its peak. Where it is not known what the power limit leaves, the speed
+    is an `upper_bound`.
+
+    `gbps` counts every byte of the tensors once, in GB/s; `share_of_copy` is its share of what a copy reaches. The
+    kernel is `memory_bound` where these bytes take longer at that rate than its multiplies at the matrix units' best.
     """
 
     kernel: str
@@ -60,6 +64,10 @@ class Prediction:
     seconds: float
     tflops: float
     share_of_peak: float
+    upper_bound: bool
+    gbps: float
+    share_of_copy: float
+    memory_bound: bool
     limiter: str
     clock_mhz: float
     clock_limit: str
@@ -154,9 +162,13 @@ class Model:
         self.traffic = traffic(workload, target, product)
         self.launch_seconds = self.timing.launch_us * 1e-6
         if workload.zeroed_bytes:  # clearing the output is a launch of its own
-            rate = product.hbm_tbps * self.timing.hbm_efficiency * 1e12
-            self.launch_seconds += self.timing.launch_us * 1e-6 + workload.zeroed_bytes / rate
+            self.launch_seconds += self.timing.launch_us * 1e-6 + workload.zeroed_bytes / self.copy_rate
         self.matrix_cycles = sum(self._matrix_cycles(s) for s in streams) / target.simds_per_cu
+
+    @property
+    def copy_rate(self) -> float:
+        """Bytes a second that streams reach."""
+        return self.product.hbm_tbps * self.timing.hbm_efficiency * 1e12
 
     def _matrix_cycles(self, s: WaveStream) -> float:
         parts = ((s.prologue, 1), (s.body, s.passes), (s.epilogue, 1))
@@ -262,7 +274,7 @@ class Model:
             if "HBM" not in free:
                 latency += flow.from_hbm * (t.hbm_latency_ns - t.llc_latency_ns) * 1e-9 * hertz
         llc_share = t.llc_tbps * 1e12 / hertz / flow.active_cus
-        hbm_share = self.product.hbm_tbps * t.hbm_efficiency * 1e12 / hertz / flow.active_cus
+        hbm_share = self.copy_rate / hertz / flow.active_cus
         rates = {"L2": min(t.l1_bytes_per_clock, t.l2_bytes_per_clock / flow.active_cus_per_xcd)}
         if beyond_l2:
             rates["LLC"] = llc_share / beyond_l2
@@ -287,6 +299,9 @@ class Model:
         cycles = base.seconds * hertz
         matrix = self.matrix_cycles * len(w.pieces) / self.product.compute_units
         lost = self._lost(base, cycles, matrix)
+        peak = self.target.peak_tflops(w.dtype, self.product)
+        best = peak * self.timing.matrix_efficiency * base.clock.mhz / self.product.clock_mhz * 1e12
+        moved = self._footprint()
         return Prediction(
             kernel=w.name,
             target=self.target.name,
@@ -294,7 +309,11 @@ class Model:
             sizes=(w.m, w.n, w.k),
             seconds=base.seconds,
             tflops=w.flops / base.seconds / 1e12,
-            share_of_peak=w.flops / base.seconds / 1e12 / self.target.peak_tflops(w.dtype, self.product),
+            share_of_peak=w.flops / base.seconds / 1e12 / peak,
+            upper_bound=base.clock.limit == "unknown",
+            gbps=moved / base.seconds / 1e9,
+            share_of_copy=moved / base.seconds / self.copy_rate,
+            memory_bound=moved / self.copy_rate > w.flops / best,
             limiter=_limiter(base.seconds, changes, {"MFMA": matrix, **lost}),
             clock_mhz=base.clock.mhz,
             clock_limit=base.clock.limit,
@@ -383,7 +402,8 @@ class Model:
         notes = []
         if clock.limit == "unknown":
             notes.append(
-                f"no sustained clock is published for {self.product.name}, {self.workload.dtype}: this is the peak"
+                f"an upper bound: what the power limit of {self.product.name} leaves in {self.workload.dtype} is not "
+                f"published, so the clock is the peak"
             )
         if self.workload.repeats > 1:
             notes.append("a persistent grid: every tile is charged a block's start and end")

@@ -15,11 +15,7 @@ def render_terminal(p: Prediction, console: Console) -> None:
     clock = {"power": "held by power", "peak": "the peak", "unknown": "the peak; none published for sustained work"}[
         p.clock_limit
     ]
-    console.print(
-        f"[bold]{p.kernel}[/] {m} x {n} x {k} on {p.product}: [bold]{p.tflops:.0f} TFLOP/s[/], {_time(p.seconds)}, "
-        f"{p.share_of_peak:.0%} of peak, limited by [bold]{p.limiter}[/]",
-        highlight=False,
-    )
+    console.print(f"[bold]{p.kernel}[/] {m} x {n} x {k} on {p.product}: {_headline(p)}", highlight=False)
     console.print(
         f"{count_text(p.blocks, 'block')} in {count_text(p.rounds, 'round')}, {p.blocks_per_cu} per CU; "
         f"{p.clock_mhz:.0f} MHz ({clock}); "
@@ -40,7 +36,9 @@ def render_comparison(c: Comparison, console: Console) -> None:
     table.add_column("")
     for p in (c.a, c.b):
         table.add_column(f"{p.kernel} {'x'.join(map(str, p.sizes))} {p.product}", justify="right")
-    table.add_row("TFLOP/s", *(f"{p.tflops:.0f}" for p in (c.a, c.b)))
+    table.add_row("TFLOP/s", *(f"{'at most ' if p.upper_bound else ''}{p.tflops:.0f}" for p in (c.a, c.b)))
+    if c.a.memory_bound or c.b.memory_bound:
+        table.add_row("GB/s", *(f"{p.gbps:.0f} ({p.share_of_copy:.0%} of a copy)" for p in (c.a, c.b)))
     table.add_row("time", *(_time(p.seconds) for p in (c.a, c.b)))
     table.add_row("limiter", c.a.limiter, c.b.limiter)
     table.add_row("clock, MHz", *(f"{p.clock_mhz:.0f}" for p in (c.a, c.b)))
@@ -50,6 +48,16 @@ def render_comparison(c: Comparison, console: Console) -> None:
     for a, b in zip(c.a.levels[:-1], c.b.levels[:-1], strict=True):  # HBM has everything
         table.add_row(f"{a.name} hits", f"{a.hit_rate:.0%}", f"{b.hit_rate:.0%}")
     console.print(table)
+
+
+def _headline(p: Prediction) -> str:
+    """The result: a kernel that is bound by memory in GB/s, any other in TFLOP/s, its time, what limits it."""
+    share = f"{p.share_of_peak:.0%} of peak"
+    rates = [f"{p.tflops:.0f} TFLOP/s", _time(p.seconds), share]
+    if p.memory_bound:
+        rates = [f"{p.gbps:.0f} GB/s", _time(p.seconds), f"{p.share_of_copy:.0%} of the copy rate", rates[0]]
+    bound = "upper bound " if p.upper_bound else ""
+    return f"{bound}[bold]{rates[0]}[/], {', '.join(rates[1:])}, limited by [bold]{p.limiter}[/]"
 
 
 def _verdict(c: Comparison) -> str:

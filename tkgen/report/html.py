@@ -291,9 +291,12 @@ def _headline(found: Facts) -> list[tuple[str, str, str]]:
         time, rate, peak = (
             next(x for x in found.prediction.figures if x.key == f"predict.{n}") for n in ("time", "tflops", "peak")
         )
-        rows.append(
-            ("Predicted", rate.show(), f"{peak.show()} of peak, {time.show()}, limited by {found.prediction.limiter}")
-        )
+        known = {x.key: x for x in found.prediction.figures}
+        value, share = rate.show(), f"{peak.show()} of peak"
+        if "predict.bandwidth" in known:
+            value, share = known["predict.bandwidth"].show(), f"{known['predict.copy'].show()} of the copy rate"
+        name = "Predicted, upper bound" if found.prediction.upper_bound else "Predicted"
+        rows.append((name, value, f"{share}, {time.show()}, limited by {found.prediction.limiter}"))
     if "resources.vgpr_spills" in by_key:
         spills = by_key["resources.vgpr_spills"].value + by_key["resources.sgpr_spills"].value
         rows.append(("Spills", f"{spills:g}", f"{by_key['resources.scratch_bytes'].value:g} B scratch per lane"))

@@ -29,14 +29,15 @@ class Part:
 class Prediction:
     """What a timing model says: `by` names it and its assumptions in a sentence, `limiter` what limits the kernel.
 
-    `parts` say where the time goes, multiplying first; `changes` what would help: (change, times faster). `waves` has
-    for each wave of a block the cycles by instruction, counted from the kernel's first: from its issue to that of the
-    wave's next one, in one pass of the loop or, outside of it, the one time it runs.
-    `timeline` has what happens on a compute unit, cycle by cycle.
+    The speed is an `upper_bound` where the power limit is not known. `parts` say where the time goes, multiplying first;
+    `changes` what would help: (change, times faster). `waves` has for each wave of a block the cycles by instruction,
+    counted from the kernel's first: from its issue to that of the wave's next one, in one pass of the loop or, outside
+    of it, the one time it runs. `timeline` has what happens on a compute unit, cycle by cycle.
     """
 
     by: str
     figures: tuple[Figure, ...] = ()
+    upper_bound: bool = False
     limiter: str = ""
     parts: tuple[Part, ...] = ()
     changes: tuple[tuple[str, float], ...] = ()
@@ -64,12 +65,18 @@ def prediction(build: Build, product: str | None = None, sizes: Mapping[str, int
     position = {start: number for number, start in enumerate(starts[: len(build.function.instructions)])}
     size = " x ".join(map(str, found.sizes))
     example = ", an example: a size is dynamic" if assumed else ""
+    bound = ": an upper bound, as the power limit is not known" if found.upper_bound else ""
+    copied = (
+        Figure("predict.bandwidth", "bandwidth", round(found.gbps), "GB/s", 1, "Prediction"),
+        Figure("predict.copy", "of the copy rate", round(found.share_of_copy * 100, 1), "%", 1, "Prediction"),
+    )
     return Prediction(
-        by=f"the timing model of tkgen predict, for {size} on one {found.product}{example}.",
+        by=f"the timing model of tkgen predict, for {size} on one {found.product}{example}{bound}.",
         figures=(
             Figure("predict.time", "time", round(found.seconds * 1e3, 3), "ms", -1, "Prediction"),
             Figure("predict.tflops", "rate", round(found.tflops), "TFLOP/s", 1, "Prediction"),
             Figure("predict.peak", "of the peak", round(found.share_of_peak * 100, 1), "%", 1, "Prediction"),
+            *(copied if found.memory_bound else ()),
             Figure("predict.clock", "clock", round(found.clock_mhz), "MHz", 0, "Prediction"),
             Figure("predict.step", "cycles per K-step", round(found.cycles_per_step), "", -1, "Prediction"),
             *(
@@ -78,6 +85,7 @@ def prediction(build: Build, product: str | None = None, sizes: Mapping[str, int
                 if x.name != "HBM"
             ),
         ),
+        upper_bound=found.upper_bound,
         limiter=found.limiter,
         parts=(
             Part("multiplying", found.matrix_cycles_per_step, found.matrix_cycles / found.cycles),
