@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,8 +40,10 @@ from tkgen.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from tkgen.api import Spec
     from tkgen.build import Build
     from tkgen.report import Prediction
+    from tkgen.tune.edits import Tried
 
 commands = typer.Typer()
 
@@ -224,6 +229,12 @@ def predict(
     compare_define: Annotated[
         list[str] | None, typer.Option("--compare-D", metavar="NAME=VALUE", help="Its -D values; else the same.")
     ] = None,
+    edits: Annotated[
+        bool, typer.Option("--edits", help="Try edits of the spec, one at a time: what each would bring.")
+    ] = False,
+    apply: Annotated[
+        str | None, typer.Option(metavar="EDIT", help="Write one of the edits that --edits names to the spec, and end.")
+    ] = None,
     trace: Annotated[
         Path | None, typer.Option(help="Write every wave's work and waits to a file for Perfetto or chrome://tracing.")
     ] = None,
@@ -232,9 +243,14 @@ def predict(
     roots: Roots = None,
 ) -> None:
     """Predict how long a kernel takes on a GPU, what limits it, and what would change that."""
+    if apply is not None:
+        with reported():
+            say(_applied(spec, load_spec(spec, define, target, roots), apply))
+        return
     from rich.console import Console
 
     from tkgen import predict as model
+    from tkgen.tune.edits import render_edits
 
     def one(path: Path, values: Sequence[str] | None, into: Path | None = None) -> model.Prediction:
         from tkgen.launching import split_defines
@@ -265,11 +281,57 @@ def predict(
         except model.PredictError as error:
             fail(str(error), USAGE)
     both = None if second is None else model.compare(first, second)
+    tried = _tried(spec, define, target, roots, product, cxx, first.seconds) if edits else ()
     if as_json:
-        say(json.dumps(model.to_json(first if both is None else both), indent=2))
+        data = model.to_json(first if both is None else both)
+        say(json.dumps(data | {"edits": [asdict(t) for t in tried]} if edits else data, indent=2))
     elif both is None:
         model.render_terminal(first, Console())
+        if not edits:
+            say("--edits tries changes to the spec, one at a time")
     else:
         model.render_comparison(both, Console())
+    if edits and not as_json:
+        render_edits(tried, spec, Console())
     if trace is not None and not as_json:
         say(f"wrote {trace}")
+
+
+def _tried(
+    path: Path, define: list[str] | None, target: str | None, roots: list[Path] | None, product: str | None,
+    cxx: str | None, seconds: float,
+) -> tuple[Tried, ...]:  # fmt: skip
+    """What the edits of a spec would bring, tried by prediction, with progress on a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from tkgen.api import load
+    from tkgen.launching import split_defines
+    from tkgen.tune.edits import try_edits
+
+    with reported():
+        static, extents = split_defines(path, defines(define), target, roots or ())
+        loaded = load(path, static, target, roots or ())
+        with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+            task = bar.add_task("edits")
+            return try_edits(
+                loaded, seconds, product, extents, cxx=cxx, roots=tuple(roots or ()), jobs=os.cpu_count() or 1,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )  # fmt: skip
+
+
+def _applied(path: Path, loaded: Spec, name: str) -> str:
+    """Write the edit called `name` to the spec; what was done, in words."""
+    from tkgen.diagnostics.suggest import suggestion
+    from tkgen.edits import changes, passes
+    from tkgen.toolchain.files import write_atomic
+
+    known = {" ".join(change.name.split()): change.text for change in changes(loaded)}
+    wanted = " ".join(name.split())
+    if wanted not in known:
+        near = suggestion(wanted, list(known)) or f"; there are {', '.join(known)}"
+        fail(f"`{name}` is no edit of {path}{near}", USAGE)
+    if not passes(loaded, known[wanted]):
+        fail(f"{path} with `{wanted}` does not pass the checks", WRONG)
+    write_atomic(path, known[wanted])
+    return f"{path}: {wanted}"

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,11 +25,15 @@ from tkgen.cli.common import (
     bar,
     defines,
     fail,
+    load_spec,
     need_emulator,
     reported,
     say,
     spec_files,
 )
+
+if TYPE_CHECKING:
+    from tkgen.tune import Request
 
 commands = typer.Typer()
 
@@ -94,10 +98,29 @@ def tune(
                 fail(str(error), USAGE)
             except KeyboardInterrupt:
                 fail(f"interrupted; the trials are in {out}: the same command with `--resume` goes on", INTERRUPTED)
+    offers = _offers(request) if outcome.space_size == len(request.specs) else {}
     if as_json:
-        say(json.dumps(outcome.to_json(), indent=2))
-    else:
-        tuner.render_terminal(outcome, Console())
+        offered = {str(spec): str(path) for spec, path in offers.items()}
+        say(json.dumps(outcome.to_json() | {"offers": offered}, indent=2))
+        return
+    tuner.render_terminal(outcome, Console())
+    for spec, path in offers.items():
+        say(f"{spec} has nothing to tune; with sensible parameters: tkgen tune {path}")
+
+
+def _offers(request: Request) -> dict[Path, Path]:
+    """Specs of which nothing varies, each with a file that has its numbers as parameters to tune."""
+    from tkgen.edits import tunable
+    from tkgen.toolchain.files import write_atomic
+
+    found: dict[Path, Path] = {}
+    for spec in request.specs:
+        with reported():
+            text = tunable(load_spec(spec, None, request.target, list(request.include_roots)))
+        if text and request.directory is not None:
+            found[spec] = request.directory / f"{spec.stem}_tunable.tk"
+            write_atomic(found[spec], text)
+    return found
 
 
 def _ranges(values: Sequence[str] | None) -> dict[str, list[int]]:

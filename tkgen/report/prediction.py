@@ -29,10 +29,10 @@ class Part:
 class Prediction:
     """What a timing model says: `by` names it and its assumptions in a sentence, `limiter` what limits the kernel.
 
-    The speed is an `upper_bound` where the power limit is not known. `parts` say where the time goes, multiplying first;
-    `changes` what would help: (change, times faster). `waves` has for each wave of a block the cycles by instruction,
-    counted from the kernel's first: from its issue to that of the wave's next one, in one pass of the loop or, outside
-    of it, the one time it runs. `timeline` has what happens on a compute unit, cycle by cycle.
+    The speed is an `upper_bound` where the power limit is not known. `parts` say where the time goes, multiplying
+    first; `changes` what would help: (change, times faster). `waves` has for each wave of a block the cycles by
+    instruction, counted from the kernel's first: from its issue to that of the wave's next one, in one pass of the loop
+    or, outside of it, the one time it runs. `timeline` has what happens on a compute unit, cycle by cycle.
     """
 
     by: str

@@ -1,0 +1,188 @@
+"""Edits of a spec that may make it faster: one number or one word at a time, each a whole new text.
+
+    for change in changes(tkgen.load("specs/single_buffer.tk")):
+        print(change.name)  # `buffers 2`, `step 32`, `group(rows = 16)`, `schedule ping_pong`, ...
+
+Nothing here says whether an edit is right or fast: the checks and `tkgen predict --edits` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tkgen.api import Spec, load
+from tkgen.diagnostics import SpecError
+from tkgen.ir.types import Via
+from tkgen.schedule.presets import PRESETS
+from tkgen.source import Span
+from tkgen.syntax import ast
+from tkgen.syntax.ast import flatten
+
+MOST_BUFFERS = 4
+REMAP = "remap xcd(8, chunk = 32) | group(rows = 8)"  # what pays for large products: docs/remaps.md
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A number of a spec: where it stands, what to call a value of it, and the values worth trying beside its own.
+
+    `shown` is the name of a value with `{}` in its place. `parameter` is the parameter whose default it is, where it is
+    `declared`, else what it would be called as one.
+    """
+
+    span: Span
+    value: int
+    others: tuple[int, ...]
+    shown: str
+    parameter: str
+    declared: bool
+
+
+@dataclass(frozen=True)
+class Change:
+    """One edit: what to call it, and the whole text of the spec with it."""
+
+    name: str
+    text: str
+
+
+def changes(spec: Spec) -> tuple[Change, ...]:
+    """The edits worth trying; some of them the checks will refuse."""
+    text = spec.kernel.span.file.text
+    found = [
+        Change(knob.shown.format(value), _replaced(text, knob.span, str(value)))
+        for knob in knobs(spec)
+        for value in knob.others
+    ]
+    found += _words(spec, text)
+    return tuple({change.name: change for change in found}.values())
+
+
+def knobs(spec: Spec) -> tuple[Knob, ...]:
+    """The numbers of a spec that are worth another value, where they are literals, or parameters with a literal."""
+    given = {b.name.id: b.value for s in _own(spec) if isinstance(s, ast.Param) for b in s.bindings}
+    found: dict[tuple[int, int], Knob] = {}
+    for statement in _own(spec):
+        for expression, shown, parameter, others in _numbers(statement):
+            declared = isinstance(expression, ast.Name)
+            literal = given.get(expression.id) if isinstance(expression, ast.Name) else expression
+            if isinstance(literal, ast.Number) and isinstance(literal.value, int):
+                value = literal.value
+                tried = tuple(n for n in others(value) if n > 0 and n != value)
+                name = expression.id if isinstance(expression, ast.Name) else parameter
+                knob = Knob(literal.span, value, tried, shown, name, declared)
+                found.setdefault((literal.span.start, literal.span.end), knob)
+    return tuple(found.values())
+
+
+def tunable(spec: Spec) -> str:
+    """The text of a spec with its numbers as parameters to tune, each over the values that pass the checks alone.
+
+    Empty where no other value of any number passes.
+    """
+    text, lines = spec.kernel.span.file.text, list[str]()
+    names = {d.name for d in spec.program.dims} | {t.name for t in spec.program.tensors}
+    edits: list[tuple[Span, str]] = []
+    for knob in knobs(spec):
+        passing = [n for n in knob.others if passes(spec, _replaced(text, knob.span, str(n)))]
+        if not passing or knob.parameter in names:
+            continue
+        names.add(knob.parameter)
+        values = sorted({knob.value, *passing})
+        if not knob.declared:
+            lines.append(f"  param {knob.parameter} = {knob.value}")
+            edits.append((knob.span, knob.parameter))
+        lines.append(f"  tune {knob.parameter} in {', '.join(map(str, values))}")
+    if not lines:
+        return ""
+    for span, new in sorted(edits, key=lambda e: -e[0].start):
+        text = _replaced(text, span, new)
+    head = text.index("\n", spec.kernel.name.span.end) + 1
+    return text[:head] + "\n".join(lines) + "\n\n" + text[head:]
+
+
+def passes(spec: Spec, text: str) -> bool:
+    """Whether `text` in the place of `spec` passes all checks."""
+    try:
+        load(spec.path, spec.defines, spec.target.name, text=text).check()
+    except SpecError:
+        return False
+    return True
+
+
+def _own(spec: Spec) -> Iterator[ast.Statement]:
+    """The statements of the spec's own file, those of roles included."""
+    for statement in flatten(spec.kernel.body):
+        if statement.span.file is spec.kernel.span.file:
+            yield statement
+            if isinstance(statement, ast.Role):
+                yield from (s for s in statement.body if s.span.file is spec.kernel.span.file)
+
+
+def _double(value: int) -> Sequence[int]:
+    return value // 2, value * 2
+
+
+def _numbers(statement: ast.Statement) -> Iterator[tuple[ast.Expr, str, str, Callable[[int], Sequence[int]]]]:
+    """(expression, name of a value, parameter, other values) of a statement's numbers."""
+    match statement:
+        case ast.Block():
+            rows, cols, step = (e.span.text for e in (statement.rows, statement.cols, statement.step))
+            yield statement.rows, f"block {{}} x {cols} step {step}", "ROWS", _double
+            yield statement.cols, f"block {rows} x {{}} step {step}", "COLS", _double
+            yield statement.step, f"block {rows} x {cols} step {{}}", "STEP", _double
+        case ast.Waves(cols=ast.Number() | ast.Name() as cols):
+            yield statement.rows, f"waves {{}} x {cols.span.text}", "WAVE_ROWS", _double
+            yield cols, f"waves {statement.rows.span.text} x {{}}", "WAVE_COLS", _double
+        case ast.Shared(buffers=ast.Number() | ast.Name() as buffers):
+            yield buffers, "buffers {}", "BUFFERS", lambda n: range(max(n - 1, 1), min(n + 1, MOST_BUFFERS) + 1)
+        case ast.Registers():
+            if statement.buffers is not None:
+                yield statement.buffers, "registers ... buffers {}", "REGISTER_BUFFERS", lambda n: (1, 2)
+            if statement.slice is not None:
+                yield statement.slice, "registers ... slice {}", "SLICE", _double
+        case ast.Remap():
+            for call in statement.calls:
+                for key, value in call.keywords:
+                    name = f"{call.name.id}({key.id} = {{}})"
+                    yield value, name, f"{call.name.id}_{key.id}".upper(), _double
+        case ast.Unroll():
+            yield statement.count, "unroll {}", "UNROLL", _double
+
+
+def _words(spec: Spec, text: str) -> Iterator[Change]:
+    """What is no number: schedules, ways to LDS, a remap or register buffers where there are none."""
+    body = list(_own(spec))
+    written = [s for s in body if isinstance(s, ast.Schedule)]
+    presets = [s for s in written if s.preset is not None]
+    for name in PRESETS:
+        if presets and presets[0].preset is not None and presets[0].preset.id != name:
+            yield Change(f"schedule {name}", _replaced(text, presets[0].preset.span, name))
+        elif not written:
+            yield Change(f"schedule {name}", _after_last_line(text, f"  schedule {name}"))
+    for shared in (s for s in body if isinstance(s, ast.Shared)):
+        for way in (w.value for w in Via):
+            if (shared.via.id if shared.via else Via.COLLECTIVE.value) == way or written:
+                continue
+            if shared.via:
+                yield Change(f"via {way}", _replaced(text, shared.via.span, way))
+            else:
+                yield Change(f"via {way}", _inserted(text, shared.span.end, f" via {way}"))
+    for registers in (s for s in body if isinstance(s, ast.Registers) and s.buffers is None):
+        yield Change("registers ... buffers 2", _inserted(text, registers.span.end, " buffers 2"))
+    block = next((s for s in body if isinstance(s, ast.Block)), None)
+    if block and not any(isinstance(s, ast.Remap) for s in body):
+        yield Change(REMAP, _inserted(text, block.span.end, f"\n  {REMAP}"))
+
+
+def _replaced(text: str, span: Span, new: str) -> str:
+    return text[: span.start] + new + text[span.end :]
+
+
+def _inserted(text: str, at: int, new: str) -> str:
+    return text[:at] + new + text[at:]
+
+
+def _after_last_line(text: str, line: str) -> str:
+    return f"{text.rstrip()}\n\n{line}\n"
