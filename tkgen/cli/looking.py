@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -26,6 +25,7 @@ from tkgen.cli.common import (
     Specs,
     Stop,
     Target,
+    bar,
     build_line,
     complain,
     defines,
@@ -245,7 +245,8 @@ def predict(
     """Predict how long a kernel takes on a GPU, what limits it, and what would change that."""
     if apply is not None:
         with reported():
-            say(_applied(spec, load_spec(spec, define, target, roots), apply))
+            done = _applied(spec, load_spec(spec, define, target, roots), apply)
+        say(json.dumps({"spec": str(spec), "applied": done}) if as_json else f"{spec}: {done}")
         return
     from rich.console import Console
 
@@ -302,9 +303,6 @@ def _tried(
     cxx: str | None, seconds: float,
 ) -> tuple[Tried, ...]:  # fmt: skip
     """What the edits of a spec would bring, tried by prediction, with progress on a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from tkgen.api import load
     from tkgen.launching import split_defines
     from tkgen.tune.edits import try_edits
@@ -312,16 +310,16 @@ def _tried(
     with reported():
         static, extents = split_defines(path, defines(define), target, roots or ())
         loaded = load(path, static, target, roots or ())
-        with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-            task = bar.add_task("edits")
+        with bar() as shown:
+            task = shown.add_task("edits")
             return try_edits(
                 loaded, seconds, product, extents, cxx=cxx, roots=tuple(roots or ()), jobs=os.cpu_count() or 1,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
+                progress=lambda done, total: shown.update(task, completed=done, total=total),
             )  # fmt: skip
 
 
 def _applied(path: Path, loaded: Spec, name: str) -> str:
-    """Write the edit called `name` to the spec; what was done, in words."""
+    """Write the edit called `name` to the spec; its name."""
     from tkgen.diagnostics.suggest import suggestion
     from tkgen.edits import changes, passes
     from tkgen.toolchain.files import write_atomic
@@ -334,4 +332,4 @@ def _applied(path: Path, loaded: Spec, name: str) -> str:
     if not passes(loaded, known[wanted]):
         fail(f"{path} with `{wanted}` does not pass the checks", WRONG)
     write_atomic(path, known[wanted])
-    return f"{path}: {wanted}"
+    return wanted
