@@ -55,8 +55,9 @@ def test_where_blocks_are_alike_it_is_found_out() -> None:
     assert not verdict(compiled(spec_called("persistent"))).alike  # how many tiles follow depends on the block
 
 
-def test_lanes_whose_registers_held_data_are_told_apart() -> None:
-    found = verdict(compiled(spec_called("two_arms")))
+@pytest.mark.parametrize("name", ["two_arms", "selected_bytes"])
+def test_addresses_in_registers_that_held_data_are_known(name: str) -> None:
+    found = verdict(compiled(spec_called(name)))
     assert found.outcome == RIGHT, found.diagnostics
 
 

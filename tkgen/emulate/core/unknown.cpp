@@ -79,14 +79,18 @@ uint8_t Unknown::of(const Wave& w, unsigned row, uint64_t lanes) const {
   return uint8_t((w.unknown[row] & BLOCK) | (w.unknown_lanes[row] & lanes ? DATA : 0));
 }
 
-// `lanes` of a register are written; `keeps`: with a part of what they held.
-void Unknown::becomes(Wave& w, unsigned row, uint64_t lanes, uint8_t how, bool keeps) {
+uint64_t Unknown::lanes_of(const Wave& w, unsigned row) const {
+  return row < ROWS ? w.unknown_lanes[row] : w.unknown[row] & DATA ? ~0ull : 0;
+}
+
+// `lanes` of a register are written, `unknown` ones of them with unknown data; `keeps`: with a part of what they held.
+void Unknown::becomes(Wave& w, unsigned row, uint64_t lanes, uint8_t how, uint64_t unknown, bool keeps) {
   if (row >= ROWS) {
     w.unknown[row] = uint8_t(how | (keeps ? w.unknown[row] : 0));
     return;
   }
   uint64_t& data = w.unknown_lanes[row];
-  data = (keeps ? data : data & ~lanes) | (how & DATA ? lanes : 0);
+  data = (keeps ? data : data & ~lanes) | (unknown & lanes);
   w.unknown[row] = uint8_t((how & BLOCK) | (keeps || lanes != ~0ull ? w.unknown[row] : 0));
 }
 
@@ -101,16 +105,18 @@ uint64_t lanes_read(const Wave& w, const Op& op, const Use& use) {
 }  // namespace
 
 bool Unknown::before(Wave& w, const Op& op, const Use& use, Flow flow) {
-  uint8_t sources = 0, address = 0, low = 0;
+  uint8_t sources = 0, address = 0;
+  uint64_t unknown = 0, low = 0;
   const uint64_t lanes = lanes_read(w, op, use);
   for (int i = 0; i < use.count; ++i) {
     const Use::Span& s = use.spans[i];
     if (s.flags & Use::WRITES) continue;
     uint8_t here = 0;
-    for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) here |= of(w, r, lanes);
-    sources |= here;
+    uint64_t mine = 0;
+    for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) here |= of(w, r, lanes), mine |= lanes_of(w, r);
+    sources |= here, unknown |= mine;
     if (s.flags & Use::ADDRESS) address |= here;
-    low |= s.count == 2 ? of(w, s.first, lanes) : here;  // of the addend, which alone has two, the low half
+    low |= s.count == 2 ? lanes_of(w, s.first) : mine;  // of the addend, which alone has two, the low half
   }
   if (flow.bits) {
     if (flow.bits & Flow::READS_SCC) sources |= w.unknown_scc;
@@ -121,7 +127,9 @@ bool Unknown::before(Wave& w, const Op& op, const Use& use, Flow flow) {
     if (flow.bits & (Flow::JUMPS | Flow::WRITES_EXEC)) decides(w, sources);
     if (flow.bits & Flow::RELATIVE) engine_.fatal(UNSUPPORTED, w);
   }
-  sources_ = sources, low_ = low, address_ = address;
+  const bool together = use.info_flags & (MATRIX | CROSS_LANE) || op.flags & F_DPP;  // a lane may read another's
+  if (sources & DATA && (together || flow.bits & (Flow::READS_SCC | Flow::READS_VCC | Flow::READS_MASK))) unknown = low = ~0ull;
+  sources_ = sources, unknown_ = unknown, low_ = low, address_ = address;
   if (use.info_flags & MEMORY) {
     data_ = 0;
     for (int i = 0; i < use.count; ++i) {
@@ -134,18 +142,21 @@ bool Unknown::before(Wave& w, const Op& op, const Use& use, Flow flow) {
     return false;  // its address counts, and when it is waited for
   }
   if (flow.bits & Flow::LOW_BY_ITSELF) return false;
-  return sources & DATA;
+  return sources & DATA && !(w.exec() & ~unknown);  // what lanes hold that are unknown does the others no harm
 }
 
 void Unknown::after(Wave& w, const Op& op, const Use& use, Flow flow) {
   if (use.info_flags & MEMORY) return;  // `submitted` knows
-  const bool keeps = flow.bits & Flow::KEEPS_DST || op.flags & (F_DPP | F_SDWA);
+  // SDWA: dst_sel is the whole register, or dst_unused is not UNUSED_PRESERVE (CDNA3 ISA guide, SDWA).
+  const bool sdwa_keeps = op.flags & F_SDWA && (op.control >> 8 & 7) != 6 && (op.control >> 11 & 3) == 2;
+  const bool keeps = flow.bits & Flow::KEEPS_DST || op.flags & F_DPP || sdwa_keeps;
   const uint64_t lanes = use.info_flags & (MATRIX | CROSS_LANE) ? ~0ull : w.lanes;
   for (int i = 0; i < use.count; ++i) {
     const Use::Span& s = use.spans[i];
     if (!(s.flags & Use::WRITES)) continue;
+    const bool part = keeps && (s.first < ROWS || flow.bits & Flow::KEEPS_DST);
     for (unsigned k = 0; k < s.count; ++k)
-      becomes(w, s.first + k, lanes, flow.bits & Flow::LOW_BY_ITSELF && k == 0 ? low_ : sources_, keeps && (s.first < ROWS || flow.bits & Flow::KEEPS_DST));
+      becomes(w, s.first + k, lanes, sources_, flow.bits & Flow::LOW_BY_ITSELF && k == 0 ? low_ : unknown_, part);
   }
   if (flow.bits & Flow::WRITES_MASK) w.unknown[ROWS + op.sdst] = w.unknown[ROWS + op.sdst + 1] = sources_;
   if (op.encoding >= ENC_SOP1 && op.encoding <= ENC_SOPK) {
@@ -174,5 +185,6 @@ void Unknown::submitted(Wave& w, MemoryOp& m) {
   if (m.access == Access::ATOMIC) how |= DATA;
   if (m.private_lanes) how |= through_scratch(w, m, uint8_t(data_ | how));
   if (m.queue == Queue::SCALAR && !m.live && !m.size) how |= DATA;  // a clock
-  for (unsigned i = 0; i < m.dst_count; ++i) becomes(w, place(m.dst) + i, m.exec, how, m.dst >= 256 && m.written != ~0u);
+  for (unsigned i = 0; i < m.dst_count; ++i) 
+    becomes(w, place(m.dst) + i, m.exec, how, how & DATA ? ~0ull : 0, m.dst >= 256 && m.written != ~0u);
 }

@@ -3,7 +3,7 @@
 // EXEC, M0 or the address of an access that depends on one stops the run (DATA_DEPENDENT), so whatever control flow,
 // addresses, waits and barriers the run went through, every run on real data goes through too.
 //
-// Instructions with an unknown operand are not executed. Nor is LDS filled: what is loaded from it is unknown. That is
+// Instructions whose operands are unknown in all lanes are not executed. Nor is LDS filled: what is loaded from it is unknown. That is
 // all that a launch without data leaves out, and by the above nothing that it does execute can tell.
 //
 // The same bits follow the number of the block. A run in which no branch, EXEC, M0 or LDS address depended on it went
@@ -39,9 +39,12 @@ class Unknown {
  private:
   void decides(Wave& w, uint8_t how);
   uint8_t of(const Wave& w, unsigned row, uint64_t lanes) const;
-  void becomes(Wave& w, unsigned row, uint64_t lanes, uint8_t how, bool keeps);
+  uint64_t lanes_of(const Wave& w, unsigned row) const;
+  void becomes(Wave& w, unsigned row, uint64_t lanes, uint8_t how, uint64_t unknown, bool keeps);
   uint8_t through_scratch(Wave& w, const MemoryOp& m, uint8_t how);
 
   Engine& engine_;
-  uint8_t sources_ = 0, low_ = 0, data_ = 0, address_ = 0;  // of the instruction under way
+  // Of the instruction under way: how unknown what it reads is, and in which lanes the data.
+  uint8_t sources_ = 0, data_ = 0, address_ = 0;
+  uint64_t unknown_ = 0, low_ = 0;
 };
