@@ -142,8 +142,8 @@ def test_code_cannot_be_modified(assemble):
 @pytest.mark.parametrize(
     "text",
     [
-        "s_mov_b32 m0, 0x7fffffff\n  s_movrels_b32 s20, s0",
-        "s_mov_b32 m0, 120\n  s_movreld_b64 s[20:21], s[0:1]",
+        "s_mov_b32 m0, 0x7fffffff\n  s_nop 0\n  s_movrels_b32 s20, s0",
+        "s_mov_b32 m0, 120\n  s_nop 0\n  s_movreld_b64 s[20:21], s[0:1]",
         "s_mov_b32 s20, 200\n  s_set_gpr_idx_on s20, 1\n  v_mov_b32 v3, v100",
         "s_mov_b32 s20, 200\n  s_set_gpr_idx_on s20, 8\n  v_mov_b32 v100, v3",
     ],
