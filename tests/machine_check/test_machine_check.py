@@ -107,6 +107,15 @@ def test_dynamic_sizes_are_watched_at_sizes_that_show_it() -> None:
         assert (verdict(broken).outcome == WRONG) == wrong, f"without {what}"
 
 
+def test_runs_of_stream_k_of_any_length_are_watched() -> None:
+    made = compiled(tkgen.load(FOLDER / "stream.tk", {"M": None, "N": None}).check())
+    extents = [{"M": m, "N": n} for m, n in [(64, 64), (128, 128), (64, 192), (192, 192), (320, 320)]]
+    assert not any(exhaustive(made, e, 1) for e in extents) and verdict(made).outcome == RIGHT
+    for what, broken in itertools.islice(without_one(made), 0, None, 2):
+        wrong = any(exhaustive(broken, e, 1) for e in extents)
+        assert (verdict(broken).outcome == WRONG) == wrong, f"without {what}"
+
+
 def test_a_race_between_two_tiles_of_a_block_is_found() -> None:
     """Without the barrier behind the last K-step, a wave loads the next tile over what others still read."""
     spec = spec_called("persistent")

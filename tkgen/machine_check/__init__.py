@@ -30,7 +30,8 @@ of each is watched (`launches`):
 - persistent blocks: each sequence of such tiles, three in a row, or two where a tile has more K-steps than the
   pipeline is deep. Every wait of a tile's loop is for accesses of that tile, and a tile as long as the pipeline is
   deep waits for all that came before it: what a tile finds depends on the one before it alone;
-- stream-K blocks: each pair of parts of tiles that follow each other in a block, by their K-steps.
+- stream-K blocks: each pair of parts of tiles that follow each other in a block, by their K-steps; with dynamic rows
+  or columns, in launches that give a block less than a tile, about one, and more.
 
 **Few numbers of K-steps stand for all.** Static sizes need no argument: the object's own loop runs to its end. Where
 K is dynamic, or parts of tiles are of any length, every number of steps is watched up to where the loop repeats. A

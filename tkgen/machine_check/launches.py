@@ -51,10 +51,7 @@ def launches(plan: Plan) -> list[Watched]:
     program, shape = plan.program, plan.shape
     repeat = _repeat(plan)
     needed = requirements(program, shape.unroll, shape.tail_iterations)
-    if program.grid.name == "stream_k":
-        made = _stream_k(program, repeat, _steps(plan, repeat))
-    else:
-        made = _tile_by_tile(plan, repeat)
+    made = _stream_k(program, repeat) if program.grid.name == "stream_k" else _tile_by_tile(plan, repeat)
     taken = [w for w in made if all(r.holds(program, w.sizes) for r in needed)]
     # A factor of zero leaves out the tensor that it multiplies.
     names = list(dict.fromkeys(s.factor for s in program.epilogue if s.tensor and isinstance(s.factor, str)))
@@ -226,36 +223,33 @@ def _cover(
 # ---------------------------------------------------------------- stream-K
 
 
-def _stream_k(program: Program, repeat: _Repeat, counts: Sequence[int]) -> Iterator[Watched]:
+def _stream_k(program: Program, repeat: _Repeat) -> Iterator[Watched]:
     """Launches in which a block's parts of tiles have every pair of lengths that may follow each other."""
+    assert program.k.size is not None  # E608
+    steps = -(-program.k.size // program.block[2])
     seen: set[Hashable] = set()
-    for sizes, steps in _stream_k_sizes(program, repeat, counts):
+    for sizes in _stream_k_sizes(program):
         rows, cols = _grid(program, sizes)
-        runs = list(_runs(program, rows * cols, steps, repeat, _sort(program, sizes)))
-        new = [(block, s) for block, s in runs if not seen.issuperset(_windows(s, 2))]
-        if not new:
-            continue
         chosen = []
-        for block, sequence in sorted(new, key=lambda run: (len(run[1]), run[0])):
+        runs = _runs(program, rows * cols, steps, repeat, _sort(program, sizes))
+        for block, sequence in sorted(runs, key=lambda run: (len(run[1]), run[0])):
             found = set(_windows(sequence, 2)) - seen
             if found:
                 seen |= found
                 chosen.append(block)
-        yield Watched(sizes, program.grid.count, chosen[0], tuple(chosen[1:]), (), steps, _ones(program))
+        if chosen:
+            yield Watched(sizes, program.grid.count, chosen[0], tuple(chosen[1:]), (), steps, _ones(program))
 
 
-def _stream_k_sizes(program: Program, repeat: _Repeat, counts: Sequence[int]) -> Iterator[tuple[dict[str, int], int]]:
-    """Sizes and the K-steps of a tile: of dynamic ones those that cut tiles at every place."""
+def _stream_k_sizes(program: Program) -> Iterator[dict[str, int]]:
+    """The sizes, or where rows or columns are dynamic those that give a block less than a tile, about one, and more."""
     fixed = {d.name: d.size for d in program.dims if d.size is not None}
-    m, n, k = program.m, program.n, program.k
-    dynamic = m.size is None or n.size is None
-    wanted = range(1, 2 * (repeat.enough + repeat.period)) if dynamic else (0,)
-    ragged = program.tail == "masked" and k.size is None and program.block[2] > 1
-    for steps in counts:
-        for shortened in (0, program.block[2] - 1) if ragged else (0,):
-            for run in wanted:
-                extents = _near_square(program, max(run * program.grid.count // steps, 1)) if dynamic else {}
-                yield {**fixed, k.name: k.size or steps * program.block[2] - shortened, **extents}, steps
+    if program.m.size is not None and program.n.size is not None:
+        yield fixed
+        return
+    count = program.grid.count
+    for tiles in dict.fromkeys((1, 2, 3, 5, 7, count // 2 + 1, count + 1, 2 * count + 1)):
+        yield fixed | _near_square(program, tiles)
 
 
 def _near_square(program: Program, tiles: int) -> dict[str, int]:
