@@ -530,11 +530,13 @@ def test_direct_to_lds(assemble, target):
     body = """
   v_sub_u32 v3, 252, v1
   s_mov_b32 m0, 512
+  s_nop 0
   global_load_lds_dword v3, s[8:9] offset:0
   s_mov_b64 s[12:13], s[8:9]
   s_mov_b32 s14, 0x10000
   s_mov_b32 s15, 0x00020000
   s_mov_b32 m0, 1024
+  s_nop 0
   buffer_load_dword v3, s[12:15], 0 offen offset:256 lds
   s_waitcnt vmcnt(0)
   ds_read_b32 v20, v1 offset:512
@@ -546,6 +548,7 @@ def test_direct_to_lds(assemble, target):
         body += """
   v_lshlrev_b32 v4, 2, v1
   s_mov_b32 m0, 4096
+  s_nop 0
   global_load_lds_dwordx4 v4, s[8:9]
   s_waitcnt vmcnt(0)
   ds_read_b128 v[22:25], v4 offset:4096

@@ -27,6 +27,13 @@ class Pair:
     also: frozenset[str] | set[str] = frozenset()  # what is said of the right one, too
 
 
+FLAG = "const float *in, float *data, int *flag, float *out"
+FLAGGED = ("f32[128]=randn", "f32[128]=nan:out", "i32[1]", "f32[128]=nan:out")
+PUBLISH = (
+    "int t = threadIdx.x; if (blockIdx.x == 0) { data[t] = in[t]; __syncthreads(); "
+    "if (t == 0) __hip_atomic_store(flag, 1, ORDER, __HIP_MEMORY_SCOPE_AGENT); } "
+)
+POLL = "else { while (__hip_atomic_load(flag, EDIT, __HIP_MEMORY_SCOPE_AGENT) == 0) {} out[t] = data[127 - t]; }"
 EXCHANGE = "const float *in, float *middle, float *out"
 PAIRS = {
     # Waves exchange data through global memory: the barrier orders it, whether or not the stores were waited for.
@@ -80,6 +87,51 @@ PAIRS = {
         "int t = threadIdx.x; middle[t] = in[t]; __shared__ float tile[2]; tile[t / 64] = EDIT; __syncthreads(); "
         "out[t] = tile[t / 64];",
         "in[t]", "in[t / 64]",
+    ),
+    # Flags: what one block or wave releases and another acquires is in order.
+    "an acquire between blocks": Pair(
+        {"E701"}, FLAG, PUBLISH.replace("ORDER", "__ATOMIC_RELEASE") + POLL, "__ATOMIC_RELAXED", "__ATOMIC_ACQUIRE",
+        FLAGGED, grid=2,
+    ),
+    "a release between blocks": Pair(
+        {"E701"}, FLAG, PUBLISH.replace("ORDER", "EDIT") + POLL.replace("EDIT", "__ATOMIC_ACQUIRE"),
+        "__ATOMIC_RELAXED", "__ATOMIC_RELEASE", FLAGGED, grid=2,
+    ),
+    "a release for the other waves of the block": Pair(
+        {"E701"}, FLAG,
+        PUBLISH.replace("__syncthreads()", "EDIT").replace("ORDER", "__ATOMIC_RELEASE")
+        + POLL.replace("EDIT", "__ATOMIC_ACQUIRE"),
+        "__threadfence()", "__syncthreads()", FLAGGED, grid=2,
+    ),
+    "the last block sums up": Pair(
+        {"E701"}, FLAG,
+        "int t = threadIdx.x; __shared__ int last; data[128 * blockIdx.x + t] = in[t]; EDIT; __syncthreads(); "
+        "if (t == 0) last = atomicAdd(flag, 1) == 1; __threadfence(); __syncthreads(); "
+        "if (last) { __threadfence(); out[t] = data[t] + data[128 + t]; }",
+        "", "__threadfence()", ("f32[128]=randn", "f32[256]=nan:out", "i32[1]", "f32[128]=nan:out"), grid=2,
+    ),
+    "all blocks sum up, not the last alone": Pair(
+        {"E701"}, FLAG,
+        "int t = threadIdx.x, at = 128 * blockIdx.x + t; __shared__ int last; out[at] = 0; data[at] = in[t]; "
+        "__threadfence(); __syncthreads(); if (t == 0) last = atomicAdd(flag, 1) == 1; __syncthreads(); "
+        "__threadfence(); if (EDIT) out[at] = data[t] + data[128 + t];",
+        "last || blockIdx.x == 0", "last", ("f32[128]=randn", "f32[256]=nan:out", "i32[1]", "f32[256]=nan:out"), grid=2,
+    ),
+    "blocks that add to one place": Pair(
+        {"E701", "E706"}, "float *sum", "EDIT;", "if (threadIdx.x == 0) *sum += 1",
+        "if (threadIdx.x == 0) atomicAdd(sum, 1.f)",
+        ("f32[1]",), grid=2,
+    ),
+    "atomic and plain stores of two blocks": Pair(
+        {"E701"}, "float *sum", "int t = threadIdx.x; if (blockIdx.x) atomicAdd(sum + t, 1.f); else EDIT;",
+        "sum[t] = 1", "atomicAdd(sum + t, 2.f)", ("f32[128]",), grid=2,
+    ),
+    "waves of a block that pass a flag in global memory": Pair(
+        {"E701"}, FLAG,
+        "int t = threadIdx.x; data[t] = 0; __syncthreads(); if (t < 64) { data[t] = in[t]; "
+        "if (t == 0) __hip_atomic_store(flag, 1, EDIT, __HIP_MEMORY_SCOPE_AGENT); out[t] = 0; } else { "
+        "while (__hip_atomic_load(flag, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) == 0) {} out[t] = data[127 - t]; }",
+        "__ATOMIC_RELAXED", "__ATOMIC_RELEASE", FLAGGED,
     ),
     # LDS that nobody allotted does not hide what waves do in it.
     "LDS of inline assembly alone": Pair(

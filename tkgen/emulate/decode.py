@@ -65,6 +65,7 @@ class Flag(IntEnum):
     SDST = 512
     GDS = 1024
     SCALED = 2048
+    SC1 = 4096
 
 
 OP: Final = np.dtype(
@@ -523,6 +524,7 @@ class _Decoder:
         # Scratch has no room for "both addresses" but with the SVE bit (13) of CDNA3.
         self.flag(rows, Flag.OFFEN, self.field(rows, 13, 1))
         self.flag(rows, Flag.SC0, self.field(rows, 16, 1))
+        self.flag(rows, Flag.SC1, self.field(rows, 25, 1))
 
     def mubuf(self, rows: npt.NDArray[np.intp]) -> None:
         self.name(rows, Encoding.MUBUF, self.field(rows, 18, 7))
@@ -543,3 +545,4 @@ class _Decoder:
         self.flag(rows, Flag.OFFEN, self.field(rows, 12, 1))
         self.flag(rows, Flag.IDXEN, self.field(rows, 13, 1))
         self.flag(rows, Flag.SC0, self.field(rows, 14, 1))
+        self.flag(rows, Flag.SC1, self.field(rows, 15, 1))

@@ -103,16 +103,22 @@ def launch(
     done = _counter(progress)
     cancel = ctypes.c_int32(0)
     record.cancel = ctypes.addressof(cancel)
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            parts = list(pool.map(lambda i: _run(record, ids[i::workers], done), range(workers)))
-        except BaseException:  # an interrupt, above all: the pool waits for its threads
-            cancel.value = 1
-            raise
+    record.flags = native.core().tk_flags_new()
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            try:
+                parts = list(pool.map(lambda i: _run(record, ids[i::workers], done), range(workers)))
+            except BaseException:  # an interrupt, above all: the pool waits for its threads
+                cancel.value = 1
+                raise
+    finally:
+        native.core().tk_flags_free(record.flags)
     return collect(guest, parts)
 
 
 _INTERVAL: Final = np.dtype(native.Interval)
+_RELEASE: Final = np.dtype(native.Release)
+_KNOWN: Final = np.dtype(native.Known)
 _TRACE: Final = np.dtype([("wave", "<u4"), ("index", "<u4"), ("lanes", "<i8"), ("exec", "<u8")])
 
 
@@ -155,6 +161,8 @@ def _run(record: native.Launch, ids: list[int], done: Callable[[], None]) -> Par
             [native.RawFinding.from_buffer_copy(raw, i) for i in range(0, len(raw), size)],
             list(np.frombuffer(table("barriers", 4), dtype=np.uint32).tolist()),
             np.frombuffer(table("intervals", _INTERVAL.itemsize), dtype=_INTERVAL),
+            np.frombuffer(table("releases", _RELEASE.itemsize), dtype=_RELEASE),
+            np.frombuffer(table("known", _KNOWN.itemsize), dtype=_KNOWN),
             Trace(
                 entries["wave"],
                 entries["index"],

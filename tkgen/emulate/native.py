@@ -87,6 +87,7 @@ class Launch(ctypes.Structure):
         ("trace_lanes", u32),
         ("dataless", u32),
         ("cancel", ptr),
+        ("flags", ptr),
     )
 
 
@@ -133,8 +134,24 @@ class Interval(ctypes.Structure):
         ("begin", u64),
         ("end", u64),
         ("unchanged", u32),
-        ("pad", u32),
+        ("clock", u32),
+        ("wave", u32),
+        ("epoch", u32),
+        ("completed", u32),
+        ("scoped", u32),
     )
+
+
+class Release(ctypes.Structure):
+    """`TkRelease`."""
+
+    _fields_ = (("block", u32), ("number", u32), ("wave", u32), ("epoch", u32))
+
+
+class Known(ctypes.Structure):
+    """`TkKnown`."""
+
+    _fields_ = (("clock", u32), ("number", u32), ("block", u64))
 
 
 class TraceEntry(ctypes.Structure):
@@ -250,12 +267,16 @@ def core() -> ctypes.CDLL:
         ("findings", RawFinding),
         ("barriers", u32),
         ("intervals", Interval),
+        ("releases", Release),
+        ("known", Known),
         ("trace", TraceEntry),
         ("trace_lanes", u64),
     ):
         function = getattr(library, f"tk_{name}")
         function.argtypes = (ptr, ctypes.POINTER(u64))
         function.restype = ctypes.POINTER(of)
+    library.tk_flags_new.restype = ptr
+    library.tk_flags_free.argtypes = (ptr,)
     library.tk_operation.argtypes = (u64,)
     library.tk_operation.restype = ctypes.c_char_p
     return library

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tkgen.emulate import native
 from tkgen.emulate.arguments import Buffer
+from tkgen.emulate.between import Flags, numbered, races
 from tkgen.emulate.code_object import LOAD_BASE, CodeObject, Kernel
 from tkgen.emulate.decode import Program
 from tkgen.emulate.findings import BY_NUMBER, Access, Finding, Kind, Space
@@ -99,16 +100,19 @@ class Part:
     findings: list[native.RawFinding]
     barriers: list[int]
     intervals: npt.NDArray[Any]
+    releases: npt.NDArray[Any]
+    known: npt.NDArray[Any]
     trace: Trace
 
 
 def collect(guest: Guest, parts: list[Part]) -> Outcome:
     """The outcome of all workers together."""
-    intervals = np.concatenate([p.intervals for p in parts])
+    intervals, known = numbered([(p.intervals, p.known) for p in parts])
     found = _Findings(guest)
     for raw in _merged([raw for part in parts for raw in part.findings]):
         found.add(raw)
-    found.between_blocks(intervals)
+    for a, b in races(intervals, Flags(np.concatenate([p.releases for p in parts]), known)):
+        found.block_race(a, b)
     written = []
     text = guest.code.text[0]
     for number, block, index, _, begin, end, *_ in intervals[intervals["writes"] != 0].tolist():
@@ -138,18 +142,6 @@ def _merged(records: list[native.RawFinding]) -> list[native.RawFinding]:
         if first is not raw:
             first.count += raw.count
     return list(kept.values())
-
-
-def _meet(rows: npt.NDArray[Any]) -> bool:
-    """Whether any of the intervals, sorted by where they begin, could conflict: the common case is that none does."""
-    for kind in range(3):
-        mine = rows["writes"] == kind
-        furthest = np.maximum.accumulate(np.where(mine, rows["end"], 0))[:-1]
-        others = rows["writes"][1:]
-        conflict = (others != kind) | (kind == 1)  # reads of one byte do not, nor do atomics
-        if np.any(conflict & (furthest > rows["begin"][1:])):
-            return True
-    return False
 
 
 class _Findings:
@@ -226,25 +218,8 @@ class _Findings:
         given = [r for r in self.guest.regions if r.buffer is not None]
         return region.buffer.name or f"buffer {given.index(region)}"
 
-    def between_blocks(self, intervals: npt.NDArray[Any]) -> None:
-        """Blocks are never ordered: what one writes, another may not touch but by atomics."""
-        for region in np.unique(intervals["region"][intervals["writes"] != 0]):
-            rows = intervals[intervals["region"] == region]
-            rows = rows[np.lexsort((rows["end"], rows["begin"]))]
-            if not _meet(rows):
-                continue
-            reach: dict[int, Any] = {}  # per kind of access, the interval that reaches furthest
-            for row in rows:
-                for other in reach.values():
-                    plain = row["writes"] == 1 or other["writes"] == 1 or row["writes"] != other["writes"]
-                    conflict = plain and (row["writes"] or other["writes"])
-                    if other["end"] > row["begin"] and other["block"] != row["block"] and conflict:
-                        self._block_race(row, other)
-                furthest = reach.get(int(row["writes"]))
-                if furthest is None or row["end"] > furthest["end"]:
-                    reach[int(row["writes"])] = row
-
-    def _block_race(self, a: Any, b: Any) -> None:
+    def block_race(self, a: Any, b: Any) -> None:
+        """Two intervals of different blocks that nothing orders; each pair of instructions once."""
         key = (Kind.BLOCK_RACE.value.__hash__(), int(a["index"]), int(b["index"]))
         if key in self.seen:
             return

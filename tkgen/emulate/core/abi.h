@@ -9,7 +9,7 @@ enum Encoding : uint8_t {
 
 enum OpFlag : uint16_t {
   F_DPP = 1, F_SDWA = 2, F_LITERAL = 4, F_LDS = 8, F_OFFEN = 16, F_IDXEN = 32, F_SC0 = 64, F_SADDR = 128,
-  F_TRUNCATED = 256, F_SDST = 512, F_GDS = 1024, F_SCALED = 2048,
+  F_TRUNCATED = 256, F_SDST = 512, F_GDS = 1024, F_SCALED = 2048, F_SC1 = 4096,
 };
 
 // Operand codes: 0..127 scalar registers, 128..255 constants, 256..511 VGPRs, 512..767 AGPRs.
@@ -40,6 +40,7 @@ enum FindingNote : uint32_t {
 };
 
 struct TkResult;
+struct TkFlags;
 
 extern "C" {
 
@@ -72,6 +73,7 @@ struct TkLaunch {
   uint32_t trace_lanes;      // also per-lane addresses
   uint32_t dataless;         // follow addresses and control flow alone (unknown.h)
   const volatile int32_t* cancel;  // not 0: stop soon
+  TkFlags* flags;                  // of all threads of a watched launch
 };
 
 struct TkParty {  // one dynamic instruction
@@ -92,7 +94,20 @@ struct TkFinding {
 struct TkInterval {  // bytes of one region that one block wrote (or read)
   uint32_t region, block, index, writes;
   uint64_t begin, end;
-  uint32_t unchanged, pad;  // 1: the instruction wrote what was there
+  uint32_t unchanged;       // 1: the instruction wrote what was there
+  uint32_t clock;           // the releases that it comes after, by number of the engine's clocks
+  uint32_t wave, epoch;
+  uint32_t completed;       // releases that there had been of its block when it was complete
+  uint32_t scoped;          // an atomic operation, or an access of agent scope: no race with another
+};
+
+struct TkRelease {  // a wave gave a flag to others (flags.h)
+  uint32_t block, number, wave, epoch;
+};
+
+struct TkKnown {  // one release that a clock holds
+  uint32_t clock, number;
+  uint64_t block;
 };
 
 struct TkTraceEntry {
@@ -113,6 +128,10 @@ TK_API const uint64_t* tk_counts(const TkResult* result);  // executions per dwo
 TK_API const TkFinding* tk_findings(const TkResult* result, uint64_t* count);
 TK_API const uint32_t* tk_barriers(const TkResult* result, uint64_t* count);  // per wave of the last block
 TK_API const TkInterval* tk_intervals(const TkResult* result, uint64_t* count);
+TK_API const TkRelease* tk_releases(const TkResult* result, uint64_t* count);
+TK_API const TkKnown* tk_known(TkResult* result, uint64_t* count);
+TK_API TkFlags* tk_flags_new();
+TK_API void tk_flags_free(TkFlags* flags);
 TK_API const TkTraceEntry* tk_trace(const TkResult* result, uint64_t* count);
 TK_API const uint64_t* tk_trace_lanes(const TkResult* result, uint64_t* count);
 // Every mnemonic that the core implements, in table order; null past the end.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "flags.h"
 #include "lanes.h"
 #include "referee.h"
 #include "unknown.h"
@@ -260,6 +261,7 @@ bool Engine::meet() {
   }
   for (auto& w : waves)
     if (w->state == Wave::BARRIER) w->state = Wave::RUNNING, ++w->epoch;
+  if (referee) referee->order.met();
   victim_ = random(uint32_t(waves.size()));
   return true;
 }
@@ -420,6 +422,16 @@ const T* hand_out(const std::vector<T>& v, uint64_t* count) {
 const TkFinding* tk_findings(const TkResult* r, uint64_t* count) { return hand_out(r->engine.findings, count); }
 const uint32_t* tk_barriers(const TkResult* r, uint64_t* count) { return hand_out(r->engine.barriers, count); }
 const TkInterval* tk_intervals(const TkResult* r, uint64_t* count) { return hand_out(r->engine.intervals, count); }
+const TkRelease* tk_releases(const TkResult* r, uint64_t* count) { return hand_out(r->engine.releases, count); }
+const TkKnown* tk_known(TkResult* r, uint64_t* count) {
+  Engine& engine = r->engine;
+  engine.known.clear();
+  for (uint32_t i = 0; i < engine.clocks.size(); ++i)
+    for (uint64_t entry : engine.clocks[i]) engine.known.push_back({i, uint32_t(entry), entry >> 32});
+  return hand_out(engine.known, count);
+}
+TkFlags* tk_flags_new() { return new TkFlags; }
+void tk_flags_free(TkFlags* flags) { delete flags; }
 const TkTraceEntry* tk_trace(const TkResult* r, uint64_t* count) { return hand_out(r->engine.trace, count); }
 const uint64_t* tk_trace_lanes(const TkResult* r, uint64_t* count) { return hand_out(r->engine.trace_lanes, count); }
 

@@ -143,6 +143,9 @@ struct Engine {
   std::vector<TkFinding> findings;
   std::vector<uint32_t> barriers;
   std::vector<TkInterval> intervals;
+  std::vector<TkRelease> releases;
+  std::vector<std::vector<uint64_t>> clocks{{}};  // flags.h
+  std::vector<TkKnown> known;
   std::vector<TkTraceEntry> trace;
   std::vector<uint64_t> trace_lanes;
   uint64_t instructions = 0;

@@ -852,6 +852,11 @@ void read_clock(Wave& w, const Op& op) {
   submit(w, m);
 }
 
+// The L1 forgets: whoever waited for a flag sees what was released with it (from gfx942 on only with SC1: agent scope).
+void invalidate(Wave& w, const Op& op) {
+  if (w.engine->referee && (w.engine->launch.target == GFX90A || op.flags & F_SC1)) w.engine->referee->order.invalidated(w);
+}
+
 // --- Tables -------------------------------------------------------------------------------------------------------------
 
 // In these entries dst and src give the result's and the data's dwords; addresses are described below.
@@ -921,7 +926,8 @@ void read_clock(Wave& w, const Op& op) {
 const Info TABLE[] = {
     PLAIN("flat_"), PLAIN("global_"), PLAIN("scratch_"), PLAIN("buffer_"),
     ATOMICS("flat_"), ATOMICS("global_"), ATOMICS("buffer_"), DMA("global_"), DMA("scratch_"),
-    NOTHING("buffer_wbl2"), NOTHING("buffer_inv"), NOTHING("buffer_invl2"), NOTHING("buffer_wbinvl1"), NOTHING("buffer_wbinvl1_vol"),
+    NOTHING("buffer_wbl2"), NOTHING("buffer_invl2"),
+    {"buffer_inv", invalidate, 0, {0, 0, 0}, 0}, {"buffer_wbinvl1", invalidate, 0, {0, 0, 0}, 0}, {"buffer_wbinvl1_vol", invalidate, 0, {0, 0, 0}, 0},
 
     LDS_LOAD("ds_read_b32", lds_load<1>, 1, 0), LDS_LOAD("ds_read_b64", lds_load<2>, 2, 0),
     LDS_LOAD("ds_read_b96", lds_load<3>, 3, 0), LDS_LOAD("ds_read_b128", lds_load<4>, 4, 0),

@@ -5,6 +5,7 @@
 
 void Referee::begin_block(uint32_t lds_bytes) {
   instances_.assign(1, Instance{});
+  order.begin_block(engine_.waves.size());
   lds_.assign(lds_bytes, Cell{});
   pages_.clear();
   last_page_ = ~0ull;
@@ -163,6 +164,7 @@ void Referee::write_lds(const MemoryOp& m, uint64_t address, uint32_t size, int 
 }
 
 bool Referee::ordered(const Instance& x, const Instance& mine, bool lds) const {
+  if (!lds && mine.clock && order.before(x.wave, x.epoch, x.completed, mine.clock)) return true;
   if (!lds && !engine_.launch.split && !x.scalar && !mine.scalar) return x.epoch != mine.epoch;
   return x.done < mine.epoch || (!lds && mine.done < x.epoch);
 }
@@ -171,7 +173,7 @@ void Referee::judge(Wave& w, const MemoryOp& m, const Instance& mine, uint32_t o
   if (!other) return;
   const Instance& x = instances_[other];
   if (x.wave == mine.wave || ordered(x, mine, lds)) return;
-  if (x.access == Access::ATOMIC && mine.access == Access::ATOMIC) return;
+  if (x.scoped && mine.scoped) return;
   const TkParty a = {mine.wave, mine.index, mine.number, mine.epoch, mine.done, uint32_t(mine.access)};
   const TkParty b = {x.wave, x.index, x.number, x.epoch, x.done, uint32_t(x.access)};
   if (TkFinding* f = engine_.report(RACE, w, a, &b)) {
@@ -268,12 +270,12 @@ void Referee::compact() {
   instances_.swap(kept);
 }
 
-uint32_t Referee::add_instance(const Wave& w, const MemoryOp& m, Access access, uint32_t done) {
+uint32_t Referee::add_instance(const Wave& w, const MemoryOp& m, Access access, uint32_t done, bool scoped) {
   if (instances_.size() >= compact_at_) {
     compact();
     compact_at_ = std::max(MOST_INSTANCES, 2 * instances_.size());
   }
-  instances_.push_back({w.id, m.index, m.number, m.epoch, done, access, m.queue == Queue::SCALAR, false});
+  instances_.push_back({w.id, m.index, m.number, m.epoch, done, access, m.queue == Queue::SCALAR, scoped || access == Access::ATOMIC, false, order.clock(w), NONE});
   return uint32_t(instances_.size() - 1);
 }
 
@@ -284,7 +286,8 @@ bool Referee::in_lds(const MemoryOp& m, int lane) const {
 // The lanes of a vector access that are in global memory.
 void Referee::touch_global(Wave& w, MemoryOp& m) {
   if (!m.live || (engine_.launch.dataless && !m.writable)) return;  // nobody writes there
-  const uint32_t id = m.instance = add_instance(w, m, m.access, engine_.launch.split ? w.epoch : NONE);
+  const bool scoped = m.access == Access::ATOMIC || is_scoped(*m.op, m.access, engine_.launch.target);
+  const uint32_t id = m.instance = add_instance(w, m, m.access, engine_.launch.split ? w.epoch : NONE, scoped);
   bool unchanged = m.access == Access::WRITE && !engine_.launch.split && !m.hollow;  // there it is performed already
   for (int l = 0; l < LANES; ++l) {
     if (!((m.live & ~m.private_lanes) >> l & 1) || in_lds(m, l)) continue;
@@ -293,6 +296,7 @@ void Referee::touch_global(Wave& w, MemoryOp& m) {
       unchanged = !std::memcmp(m.host[l] + i, &m.data[i / 4][l], std::min(4, m.in_range[l] - i));
   }
   instances_[id].unchanged = unchanged;
+  if (scoped && m.access != Access::READ) order.released(w, m);
 }
 
 // The lanes that are in LDS, and what a load straight into LDS writes there.
@@ -316,7 +320,12 @@ void Referee::touch_lds(Wave& w, const MemoryOp& m, uint32_t done) {
 
 void Referee::completed(Wave& w, MemoryOp& m) {
   if (!m.live && !m.dma) return;
-  if (m.instance) instances_[m.instance].done = w.epoch;
+  if (m.instance) {
+    Instance& x = instances_[m.instance];
+    x.done = w.epoch;
+    x.completed = order.releases();
+    if (x.scoped && (m.access == Access::READ || m.dst_count)) order.acquired(w, m);
+  }
   if (m.queue == Queue::SCALAR) {
     if (m.live && (m.writable || !engine_.launch.dataless))
       touch(w, m, add_instance(w, m, Access::READ, w.epoch), false, Access::READ, m.address[0], m.in_range[0], 0);
@@ -333,6 +342,7 @@ void Referee::completed(Wave& w, MemoryOp& m) {
 void Referee::add_intervals(uint64_t page, const Page& cells, int kind) {
   const uint64_t base = page << PAGE_BITS;
   TkInterval* open = nullptr;
+  const bool flags = order.used();
   for (uint64_t i = 0; i < 1 << PAGE_BITS; ++i) {
     const uint32_t id = kind ? cells.cells[i].write[0] : cells.cells[i].read[0];
     if (!id) {
@@ -341,13 +351,16 @@ void Referee::add_intervals(uint64_t page, const Page& cells, int kind) {
     }
     const Instance& x = instances_[id];
     const uint32_t access = uint32_t(x.access);
-    if (open && open->end == base + i && open->writes == access && (!kind || (open->index == x.index && open->unchanged == x.unchanged))) {
+    const bool like = open && open->end == base + i && open->writes == access && open->scoped == x.scoped;
+    const bool written_alike = !kind || (open && open->index == x.index && open->unchanged == x.unchanged);
+    const bool in_step = !flags || (open && open->clock == x.clock && open->wave == x.wave && open->epoch == x.epoch && open->completed == x.completed);
+    if (like && written_alike && in_step) {
       open->end = base + i + 1;
       continue;
     }
     if (engine_.intervals.size() >= MOST_INTERVALS) return engine_.fatal(WATCH_LIMIT, *engine_.waves[0]);
     const TkRegion* r = engine_.find(base + i, 1);
-    engine_.intervals.push_back({r ? r->id : NONE, uint32_t(engine_.block_linear), x.index, access, base + i, base + i + 1, x.unchanged, 0});
+    engine_.intervals.push_back({r ? r->id : NONE, uint32_t(engine_.block_linear), x.index, access, base + i, base + i + 1, x.unchanged, x.clock, x.wave, x.epoch, x.completed, x.scoped});
     open = &engine_.intervals.back();
   }
 }

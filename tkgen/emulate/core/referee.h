@@ -15,15 +15,17 @@
 // "Memory Model gfx90a" and "gfx942": "No special action is required for coherence between wavefronts in the same work-group
 // since they execute on the same CU. The exception is when in tgsplit execution mode"). These accesses enter when they issue.
 // Not so, and under the rule for LDS: everything with TgSplit, where waves of a block may be on several CUs; scalar loads, whose
-// cache is not the vector L1; the LDS side of a load straight into LDS. Blocks may be on different CUs: no barrier orders them.
+// cache is not the vector L1; the LDS side of a load straight into LDS. Blocks may be on different CUs: no barrier orders them,
+// only flags do (flags.h).
 //
 // Lanes of one instruction have no order either: two that write different values to one byte are a finding.
 #pragma once
+#include "flags.h"
 #include "machine.h"
 
 class Referee {
  public:
-  explicit Referee(Engine& engine) : engine_(engine) {}
+  explicit Referee(Engine& engine) : order(engine), engine_(engine) {}
   void begin_block(uint32_t lds_bytes);
   void end_block();  // writes the block's intervals of global memory to the engine
 
@@ -37,13 +39,15 @@ class Referee {
   void write_lds(const MemoryOp& m, uint64_t address, uint32_t size, int lane, int part);
   void completed(Wave& w, MemoryOp& m);
 
+  Order order;                       // through flags
   uint64_t sources_defined = ~0ull;  // of the instruction under way
 
  private:
   struct Instance {
     uint32_t wave, index, number, epoch, done;
     Access access;
-    bool scalar, unchanged;
+    bool scalar, scoped, unchanged;
+    uint32_t clock, completed;  // flags.h
   };
   struct Cell {
     uint32_t read[2], write[2];  // indices into instances_, 0 for none
@@ -57,7 +61,7 @@ class Referee {
 
   void through_scratch(Wave& w, MemoryOp& m);
   void stored_undefined(Wave& w, const MemoryOp& m);
-  uint32_t add_instance(const Wave& w, const MemoryOp& m, Access access, uint32_t done);
+  uint32_t add_instance(const Wave& w, const MemoryOp& m, Access access, uint32_t done, bool scoped = false);
   void touch_global(Wave& w, MemoryOp& m);
   void touch_lds(Wave& w, const MemoryOp& m, uint32_t done);
   void touch(Wave& w, const MemoryOp& m, uint32_t id, bool lds, Access access, uint64_t address, uint32_t size, int lane);
