@@ -50,7 +50,8 @@ DEPENDENT = {
     "M0 of a load into LDS": SCALAR + "  s_mov_b32 m0, s20\n  global_load_lds_dword v1, s[8:9]\n",
     "what an atomic gives back": "  v_mov_b32 v2, 1\n  global_atomic_add v3, v1, v2, s[10:11] sc0\n"
     "  s_waitcnt vmcnt(0)\n" + USE,
-    "where half of the lanes kept it": LOAD + "  v_mov_b32 v3, v2\n  s_mov_b64 exec, 0xff\n  v_mov_b32 v3, 0\n" + USE,
+    "where half of the lanes kept it": LOAD + "  v_mov_b32 v3, v2\n  s_mov_b64 exec, 0xff\n  v_mov_b32 v3, 0\n"
+    "  s_mov_b64 exec, -1\n" + USE,
 }  # fmt: skip
 
 INDEPENDENT = {
@@ -63,6 +64,7 @@ INDEPENDENT = {
     "  v_mad_u64_u32 v[4:5], s[20:21], v1, 1, v[6:7]\n  v_mov_b32 v3, v4\n" + USE,
     "a known value through scratch": "  scratch_store_dword off, v1, off\n  scratch_load_dword v3, off, off\n"
     "  s_waitcnt vmcnt(0)\n" + USE,
+    "lanes that are off": LOAD + "  v_mov_b32 v3, v2\n  s_mov_b64 exec, 0xff\n  v_mov_b32 v3, 0\n" + USE,
     "a known value of another lane": "  ds_bpermute_b32 v3, v1, v1\n  s_waitcnt lgkmcnt(0)\n" + USE,
 }
 
