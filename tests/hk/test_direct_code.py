@@ -12,7 +12,7 @@ from tkgen.build import Build
 from tkgen.ir.ops import Action
 from tkgen.kittens import include_dir
 from tkgen.kittens.layout import box_offset
-from tkgen.schedule.epochs import global_instructions
+from tkgen.schedule.instructions import global_instructions
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler

@@ -7,7 +7,8 @@ from dataclasses import replace
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
 from tkgen.ir.resolve import resolve
 from tkgen.ir.types import Program
-from tkgen.schedule.epochs import NEVER, Event, conflicts, held, instructions, trace
+from tkgen.schedule.epochs import NEVER, Event, conflicts, held, trace
+from tkgen.schedule.instructions import instructions
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse
 

@@ -14,12 +14,12 @@ from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
 from tkgen.ir.resolve import ACTIVATIONS
 from tkgen.ir.types import BASE_TILE, Operand, Role, Tensor, Via
 from tkgen.lower.dialects import dialect, direct_loads
+from tkgen.lower.expressions import float_literal, loops_over, wave_condition
 from tkgen.lower.model import (
     Check,
     Constant,
     GlobalTensor,
     KernelModel,
-    Loop,
     Phase,
     RegisterTile,
     ScalarMember,
@@ -29,23 +29,14 @@ from tkgen.lower.model import (
     Statement,
 )
 from tkgen.lower.names import comment_text, cpp_name
+from tkgen.lower.waits import least, wait_arguments
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.schedule import Plan
 from tkgen.source import SourceFile, Span
 
-# s_waitcnt immediate of gfx9 (LLVM AMDGPUUsage; CDNA3 ISA guide, SOPP): vmcnt in bits 3:0 and 15:14, expcnt 6:4,
-# lgkmcnt 11:8; all ones means "do not wait".
-EXPCNT_NONE, VMCNT_NONE, LGKMCNT_NONE = 7, 63, 15
 BUFFERED = frozenset(
     {"staging", "masked_store", "atomic_store", "bias"}
 )  # helpers that address memory through a buffer
-
-
-def waitcnt(outstanding: Mapping[str, int]) -> int:
-    """The immediate of `s_waitcnt` that waits until at most that many operations of each counter remain."""
-    vm = min(outstanding.get("vm", VMCNT_NONE), VMCNT_NONE)
-    lgkm = min(outstanding.get("lds", LGKMCNT_NONE), LGKMCNT_NONE)
-    return (vm & 15) | EXPCNT_NONE << 4 | lgkm << 8 | (vm >> 4) << 14
 
 
 def kernel_model(plan: Plan, target: str, spec: str = "") -> KernelModel:
@@ -363,8 +354,8 @@ class _Lowering:
         """The meetings that waves of this role pass before their prologue, and those with which the others catch up."""
         last = max(w.phase for w in self.plan.waves)
         origin = self.origin(*(p.span for p in self.program.phases))
-        before = tuple(Phase(_waves(w.waves), w.phase, origin) for w in programs if w.phase)
-        after = tuple(Phase(_waves(w.waves), last - w.phase, origin) for w in programs if w.phase < last)
+        before = tuple(Phase(wave_condition(w.waves), w.phase, origin) for w in programs if w.phase)
+        after = tuple(Phase(wave_condition(w.waves), last - w.phase, origin) for w in programs if w.phase < last)
         if before or after:
             self.helpers.add("barrier")
         return before, after
@@ -392,11 +383,11 @@ class _Lowering:
             if not waits:
                 add(self.statement(role, placed[i]), i, 1)
                 i += 1
-            elif _least(waits) == {"lds": 0} and then is not None and then.action is Action.BARRIER:
+            elif least(waits) == {"lds": 0} and then is not None and then.action is Action.BARRIER:
                 add([self.synchronise("lds_barrier", self.origin(then.span))], i, len(waits) + 1)
                 i += len(waits) + 1
             else:
-                add([self.wait(_least(waits), self.origin(*(op.span for op in waits)))], i, len(waits))
+                add([self.wait(least(waits), self.origin(*(op.span for op in waits)))], i, len(waits))
                 i += len(waits)
         return tuple(result)
 
@@ -407,7 +398,7 @@ class _Lowering:
 
     def wait(self, outstanding: Mapping[str, int], origin: str) -> Statement:
         """One wait for several counters."""
-        return self.synchronise("wait", origin, **_wait_arguments(outstanding))
+        return self.synchronise("wait", origin, **wait_arguments(outstanding))
 
     def statement(self, role: Role, placed: Placed) -> list[Statement]:
         op, origin = placed.op, self.origin(placed.op.span)
@@ -419,7 +410,7 @@ class _Lowering:
             case Action.PRIORITY:
                 return [Statement("priority", {"level": op.count}, origin=origin)]
             case Action.ZERO:
-                loops, (i, j) = _loops(("i", op.rows), ("j", op.cols))
+                loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
                 return [Statement("zero", {"tile": f"{self.accumulator}[{i}][{j}]"}, loops, origin)]
             case Action.STORE:
                 return [self.store(op)]
@@ -460,7 +451,7 @@ class _Lowering:
         if self.dialect.direct and op.action is Action.LOAD:
             kind = "copy_and_wait"
             self.helpers.add("wait")
-            args |= _wait_arguments({"vm": 0})
+            args |= wait_arguments({"vm": 0})
         return Statement(kind, args, origin=self.origin(op.span or operand.span, role.loads_span, "tail"))
 
     def read(self, placed: Placed) -> list[Statement]:
@@ -470,7 +461,7 @@ class _Lowering:
         axis, wave, waves = (0, "wave_row", p.compute.shape[0]) if is_a else (1, "wave_col", p.compute.shape[1])  # type: ignore[index]
         result = []
         for t in op.slices:
-            loops, (f,) = _loops(("i" if is_a else "j", op.rows if is_a else op.cols))
+            loops, (f,) = loops_over(("i" if is_a else "j", op.rows if is_a else op.cols))
             subtile = self.fragment_index(axis, wave, f, waves)
             rows, cols = operand.register_shape
             index = (str(t), subtile) if operand.contraction_first else (subtile, str(t))
@@ -489,7 +480,7 @@ class _Lowering:
         op, p = placed.op, self.program
         result = []
         for t in op.slices:
-            loops, (i, j) = _loops(("i", op.rows), ("j", op.cols))
+            loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
             slot = self.register_slot(placed.step, t)
             args: dict[str, object] = {
                 "function": f"mma_{p.product}",
@@ -503,7 +494,7 @@ class _Lowering:
     def store(self, op: Op) -> Statement:
         p = self.program
         acc = p.accumulator
-        loops, (i, j) = _loops(("i", op.rows), ("j", op.cols))
+        loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
         shape = p.compute.shape
         assert shape is not None
         coordinate = []
@@ -513,7 +504,7 @@ class _Lowering:
             coordinate.append(f"{tile} * {per_block} + {inner}" if per_block > 1 else tile)
         steps = []
         for number, step in enumerate(p.epilogue):
-            factor = f"g.{cpp_name(step.factor)}" if isinstance(step.factor, str) else _float(step.factor)
+            factor = f"g.{cpp_name(step.factor)}" if isinstance(step.factor, str) else float_literal(step.factor)
             along_rows = step.tensor is not None and step.tensor.dims == (p.m,)
             steps.append(
                 {
@@ -596,52 +587,8 @@ class _Lowering:
         return ((base + step.offset) * a.slices + slice_) % a.register_buffers
 
 
-def _least(waits: Iterable[Op]) -> dict[str, int]:
-    """What waits in a row leave outstanding of each counter."""
-    least: dict[str, int] = {}
-    for op in waits:
-        least[op.counter] = min(op.count, least.get(op.counter, op.count))
-    return least
-
-
-def _wait_arguments(outstanding: Mapping[str, int]) -> dict[str, object]:
-    names = {"vm": "global", "lds": "LDS"}
-    counts = [
-        f"{names[counter]} operations: at most {outstanding[counter]} outstanding"
-        for counter in sorted(outstanding, reverse=True)
-    ]
-    return {"immediate": hex(waitcnt(outstanding)), "comment": ", ".join(counts)}
-
-
-def _loops(*axes: tuple[str, tuple[int, ...]]) -> tuple[tuple[Loop, ...], tuple[str, ...]]:
-    """Loops over index ranges and the index expressions: a single index is written as its number."""
-    loops, names = [], []
-    for variable, values in axes:
-        if len(values) == 1:
-            names.append(str(values[0]))
-        else:
-            loops.append(Loop(variable, len(values), values[0]))
-            names.append(variable)
-    return tuple(loops), tuple(names)
-
-
-def _waves(waves: tuple[int, ...]) -> str:
-    """The C++ condition that a wave is one of these."""
-    runs: list[list[int]] = []
-    for wave in waves:
-        if runs and runs[-1][-1] == wave - 1:
-            runs[-1].append(wave)
-        else:
-            runs.append([wave])
-    return " || ".join(f"wave == {r[0]}" if len(r) == 1 else f"(wave >= {r[0]} && wave <= {r[-1]})" for r in runs)
-
-
 def _file_key(file: SourceFile, main: SourceFile) -> str:
     """How comments name an included file: its path from the spec's folder, without blanks and commas; the spec: ""."""
     if file.name == main.name:
         return ""
     return quote(os.path.relpath(file.name, os.path.dirname(main.name) or "."), safe="/")
-
-
-def _float(value: float | None) -> str:
-    return "1.0f" if value is None else f"{float(value)!r}f"

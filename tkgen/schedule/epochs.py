@@ -12,12 +12,12 @@ move anywhere that their data allows, past barriers too.)
 
 Waits follow the hardware's counters: LDS operations complete in order (lgkmcnt), global loads complete in order
 (vmcnt). So a wait that leaves n outstanding completes x iff at least n instructions are *surely* issued after x: those
-of later sections, each section's at their fewest (`instructions`). A multiply completes nothing: it needs the reads
-that it consumes, but it may sink below a barrier, and the compiler's wait with it. Where a barrier relies on it, the
-plan writes a wait of its own in front of the barrier (`held`). A collective load ends with a wait for its LDS writes,
-and so for the accesses to LDS of earlier sections; in kernels with direct loads it is a copy that is waited for at once
-(vmcnt alone). A write of staged registers has waited for its fetch, and so, from the next cut on, for the direct loads
-of sections before that fetch.
+of later sections, each section's at their fewest (`tkgen.schedule.instructions`). A multiply completes nothing: it
+needs the reads that it consumes, but it may sink below a barrier, and the compiler's wait with it. Where a barrier
+relies on it, the plan writes a wait of its own in front of the barrier (`held`). A collective load ends with a wait for
+its LDS writes, and so for the accesses to LDS of earlier sections; in kernels with direct loads it is a copy that is
+waited for at once (vmcnt alone). A write of staged registers has waited for its fetch, and so, from the next cut on,
+for the direct loads of sections before that fetch.
 
 Why a few passes of the loop prove all of them: control flow is uniform, so epochs are affine in the iteration; an LDS
 slot is revisited after `buffers` steps, no operation runs more than `depth` steps ahead, and a wait that leaves n
@@ -32,11 +32,11 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tkgen.ir.ops import LDS_WRITES, Action, Op, Placed, WaveProgram
-from tkgen.ir.types import WAVE_LANES, Operand, Program
+from tkgen.ir.types import Program
+from tkgen.schedule.instructions import instructions, instructions_of, pieces, slot_of, whole_rounds
 
 NEVER = math.inf
 CUTS = frozenset({Action.FENCE, Action.BARRIER, Action.WAIT})  # no access to memory crosses them
-ACCESS_BYTES = 16 * WAVE_LANES  # what one instruction of a wave moves at most (CDNA3 ISA: 16 bytes a lane)
 
 Place = tuple[str, int]  # segment of a wave's program, and the position in it
 
@@ -98,84 +98,6 @@ def _passes_waited_over(program: Program, body: Sequence[Placed]) -> int:
     return most
 
 
-# ---------------------------------------------------------------- instructions
-
-
-def instructions(program: Program, ops: Iterable[Op]) -> dict[str, int]:
-    """The fewest instructions by counter (`lds`, `vm`) with which one wave does `ops`, all within one section.
-
-    Fewest, because a counted wait leaves that many of the *latest* outstanding: counting too many of these would take
-    an earlier operation for complete.
-    """
-    counters = {"lds": _Section(0), "vm": _Section(0)}
-    for op in ops:
-        for counter, pieces in _pieces(program, op, op.offset, None):
-            counters[counter].pieces.update(pieces)
-    return {name: section.instructions for name, section in counters.items()}
-
-
-def _pieces(program: Program, op: Op, step: int, used: frozenset[tuple[int, int]] | None
-            ) -> Iterator[tuple[str, dict[Hashable, int]]]:  # fmt: skip
-    """(counter, pieces) of what `op` issues: what a section does once, and its weight in bytes of full instructions.
-
-    `used` are the (fragment, slice) of a READ whose registers are multiplied, and nothing for a FETCH that is not
-    written; None for all.
-    """
-    match op.action:
-        case Action.READ:
-            operand = program.operand(op.operand)
-            weight, slot = _read_weight(program, operand), _slot(op, step, operand.buffers)
-            tiles = ((f, t) for f in op.rows or op.cols for t in op.slices)
-            yield "lds", {(op.operand, slot, *tile): weight for tile in tiles if used is None or tile in used}
-        case Action.FETCH if used is None:
-            yield "vm", {(op.operand, step): _whole_rounds(program, op) * ACCESS_BYTES}
-        case Action.COPY | Action.LOAD if op.action is Action.COPY or program.direct:
-            yield "vm", {(op.operand, step): global_instructions(program, op) * ACCESS_BYTES}
-        case Action.WRITE | Action.LOAD:
-            operand = program.operand(op.operand)
-            yield "lds", {(op.operand, _slot(op, step, operand.buffers)): _whole_rounds(program, op) * ACCESS_BYTES}
-        case _:
-            pass
-
-
-def _slot(op: Op, step: int, buffers: int) -> int:
-    """The LDS buffer of an operand that an access to a K-step goes to."""
-    return (step + op.slot_shift) % buffers
-
-
-def _read_weight(program: Program, operand: Operand) -> int:
-    """One register tile, in bytes of full instructions.
-
-    Two-byte elements of a column layout are read one by one (`kittens/move.cuh`; direct tiles have transposing reads);
-    everything else may be merged to 16 bytes a lane.
-    """
-    elements, size = operand.fragment_extent * operand.slice, operand.tensor.dtype.bytes
-    if operand.contraction_first and size == 2 and not program.direct:
-        return elements // WAVE_LANES * ACCESS_BYTES
-    return elements * size
-
-
-def _group(program: Program, op: Op) -> tuple[Operand, int]:
-    operand = program.operand(op.operand)
-    role = next((r for r in program.roles if op.operand in r.loads), program.compute)
-    return operand, role.group
-
-
-def _whole_rounds(program: Program, op: Op) -> int:
-    """Accesses of 16 bytes a lane that every wave of the group makes to bring a tile.
-
-    A wave may have no part in what whole rounds leave; the compiler may then let it branch around.
-    """
-    operand, group = _group(program, op)
-    return operand.lds_bytes // (ACCESS_BYTES * group)
-
-
-def global_instructions(program: Program, op: Op) -> int:
-    """Global loads one wave issues to bring a tile: 16 bytes a lane, over the waves of one group."""
-    operand, group = _group(program, op)
-    return max(1, -(-operand.lds_bytes // (ACCESS_BYTES * group)))
-
-
 # ---------------------------------------------------------------- traces
 
 
@@ -189,7 +111,7 @@ class _Section:
 
     @property
     def instructions(self) -> int:
-        return -(-sum(self.pieces.values()) // ACCESS_BYTES)
+        return instructions_of(self.pieces)
 
 
 class _Counter:
@@ -255,9 +177,9 @@ def _sequence(wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: in
     sequence: list[_Step] = []
     for tile in range(tiles):
         sequence += [(meeting, tile, 0, None)] * wave.phase
-        for segment, count in (("prologue", 1), ("body", passes), ("epilogue", 1)):
+        for segment, times in (("prologue", 1), ("body", passes), ("epilogue", 1)):
             placed: tuple[Placed, ...] = getattr(wave, segment)
-            for i in range(count):
+            for i in range(times):
                 sequence += [(p.op, tile, p.step.at(i * unroll, steps), (segment, n)) for n, p in enumerate(placed)]
         sequence += [(meeting, tile, 0, None)] * (last_phase - wave.phase)
     return sequence
@@ -289,8 +211,8 @@ class _Trace:
 
     def _access(self, event: Event, used: frozenset[tuple[int, int]] | None) -> None:
         op, program = event.op, self.program
-        for counter, pieces in _pieces(program, op, event.step, used):
-            (self.lds if counter == "lds" else self.vm).issue(event, pieces)
+        for counter, found in pieces(program, op, event.step, used):
+            (self.lds if counter == "lds" else self.vm).issue(event, found)
         match op.action:
             case Action.LOAD if program.direct:
                 self.vm.wait(0, event.begin, event.order)
@@ -315,7 +237,7 @@ class _Trace:
         fetch = self.fetched.pop((write.op.operand, write.step), None)
         if fetch is not None:
             fetch.complete(write.begin, write.order)
-            if _whole_rounds(self.program, write.op):
+            if whole_rounds(self.program, write.op):
                 self.waited_fetch = max(self.waited_fetch, fetch.section)
 
     def _cut(self, event: Event) -> None:
@@ -449,7 +371,7 @@ def _slots(operand: str, buffers: int, traces: list[list[Event]]) -> list[_Slot]
     for index, events in enumerate(traces):
         for e in events:
             if e.op.operand == operand and (e.op.action in LDS_WRITES or e.op.action is Action.READ):
-                slot = slots.setdefault(_slot(e.op, e.step, buffers), {})
+                slot = slots.setdefault(slot_of(e.op, e.step, buffers), {})
                 writes, reads = slot.setdefault((e.tile, e.step), ([], []))
                 (reads if e.op.action is Action.READ else writes).append(_At(index, e))
     return [dict(sorted(slot.items(), key=lambda item: item[0])) for slot in slots.values()]

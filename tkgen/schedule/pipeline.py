@@ -17,7 +17,7 @@ from math import lcm
 
 from tkgen.ir.ops import CONTROL, Action, Body, Op, Placed, Step, WaveProgram
 from tkgen.ir.types import Program
-from tkgen.schedule.epochs import global_instructions
+from tkgen.schedule.instructions import global_instructions
 
 
 @dataclass(frozen=True)

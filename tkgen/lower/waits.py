@@ -1,0 +1,36 @@
+"""Waits for memory operations as the arguments of statements: several in a row are one instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tkgen.ir.ops import Op
+
+# s_waitcnt immediate of gfx9 (LLVM AMDGPUUsage; CDNA3 ISA guide, SOPP): vmcnt in bits 3:0 and 15:14, expcnt 6:4,
+# lgkmcnt 11:8; all ones means "do not wait".
+EXPCNT_NONE, VMCNT_NONE, LGKMCNT_NONE = 7, 63, 15
+
+
+def least(waits: Iterable[Op]) -> dict[str, int]:
+    """What waits in a row leave outstanding of each counter."""
+    left: dict[str, int] = {}
+    for op in waits:
+        left[op.counter] = min(op.count, left.get(op.counter, op.count))
+    return left
+
+
+def waitcnt(outstanding: Mapping[str, int]) -> int:
+    """The immediate of `s_waitcnt` that waits until at most that many operations of each counter remain."""
+    vm = min(outstanding.get("vm", VMCNT_NONE), VMCNT_NONE)
+    lgkm = min(outstanding.get("lds", LGKMCNT_NONE), LGKMCNT_NONE)
+    return (vm & 15) | EXPCNT_NONE << 4 | lgkm << 8 | (vm >> 4) << 14
+
+
+def wait_arguments(outstanding: Mapping[str, int]) -> dict[str, object]:
+    """The arguments of a `wait` statement for at most that many operations of each counter."""
+    names = {"vm": "global", "lds": "LDS"}
+    counts = [
+        f"{names[counter]} operations: at most {outstanding[counter]} outstanding"
+        for counter in sorted(outstanding, reverse=True)
+    ]
+    return {"immediate": hex(waitcnt(outstanding)), "comment": ", ".join(counts)}

@@ -1,0 +1,94 @@
+"""How many instructions of the machine code an operation is at the fewest, by hardware counter.
+
+What the compiler does once, merges or leaves out is not counted: see "What the machine code keeps of the written order"
+in `tkgen.schedule.epochs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+
+from tkgen.ir.ops import Action, Op
+from tkgen.ir.types import WAVE_LANES, Operand, Program
+
+ACCESS_BYTES = 16 * WAVE_LANES  # what one instruction of a wave moves at most (CDNA3 ISA: 16 bytes a lane)
+
+
+def instructions(program: Program, ops: Iterable[Op]) -> dict[str, int]:
+    """The fewest instructions by counter (`lds`, `vm`) with which one wave does `ops`, all within one section.
+
+    Fewest, because a counted wait leaves that many of the *latest* outstanding: counting too many of these would take
+    an earlier operation for complete.
+    """
+    issued: dict[str, dict[Hashable, int]] = {"lds": {}, "vm": {}}
+    for op in ops:
+        for counter, found in pieces(program, op, op.offset, None):
+            issued[counter].update(found)
+    return {counter: instructions_of(found) for counter, found in issued.items()}
+
+
+def instructions_of(found: Mapping[Hashable, int]) -> int:
+    """Instructions that make pieces of these weights."""
+    return -(-sum(found.values()) // ACCESS_BYTES)
+
+
+def pieces(program: Program, op: Op, step: int, used: frozenset[tuple[int, int]] | None
+            ) -> Iterator[tuple[str, dict[Hashable, int]]]:  # fmt: skip
+    """(counter, pieces) of what `op` issues: what a section does once, and its weight in bytes of full instructions.
+
+    `used` are the (fragment, slice) of a READ whose registers are multiplied, and nothing for a FETCH that is not
+    written; None for all.
+    """
+    match op.action:
+        case Action.READ:
+            operand = program.operand(op.operand)
+            weight, slot = _read_weight(program, operand), slot_of(op, step, operand.buffers)
+            tiles = ((f, t) for f in op.rows or op.cols for t in op.slices)
+            yield "lds", {(op.operand, slot, *tile): weight for tile in tiles if used is None or tile in used}
+        case Action.FETCH if used is None:
+            yield "vm", {(op.operand, step): whole_rounds(program, op) * ACCESS_BYTES}
+        case Action.COPY | Action.LOAD if op.action is Action.COPY or program.direct:
+            yield "vm", {(op.operand, step): global_instructions(program, op) * ACCESS_BYTES}
+        case Action.WRITE | Action.LOAD:
+            operand = program.operand(op.operand)
+            yield "lds", {(op.operand, slot_of(op, step, operand.buffers)): whole_rounds(program, op) * ACCESS_BYTES}
+        case _:
+            pass
+
+
+def slot_of(op: Op, step: int, buffers: int) -> int:
+    """The LDS buffer of an operand that an access to a K-step goes to."""
+    return (step + op.slot_shift) % buffers
+
+
+def _read_weight(program: Program, operand: Operand) -> int:
+    """One register tile, in bytes of full instructions.
+
+    Two-byte elements of a column layout are read one by one (`kittens/move.cuh`; direct tiles have transposing reads);
+    everything else may be merged to 16 bytes a lane.
+    """
+    elements, size = operand.fragment_extent * operand.slice, operand.tensor.dtype.bytes
+    if operand.contraction_first and size == 2 and not program.direct:
+        return elements // WAVE_LANES * ACCESS_BYTES
+    return elements * size
+
+
+def _group(program: Program, op: Op) -> tuple[Operand, int]:
+    operand = program.operand(op.operand)
+    role = next((r for r in program.roles if op.operand in r.loads), program.compute)
+    return operand, role.group
+
+
+def whole_rounds(program: Program, op: Op) -> int:
+    """Accesses of 16 bytes a lane that every wave of the group makes to bring a tile.
+
+    A wave may have no part in what whole rounds leave; the compiler may then let it branch around.
+    """
+    operand, group = _group(program, op)
+    return operand.lds_bytes // (ACCESS_BYTES * group)
+
+
+def global_instructions(program: Program, op: Op) -> int:
+    """Global loads one wave issues to bring a tile: 16 bytes a lane, over the waves of one group."""
+    operand, group = _group(program, op)
+    return max(1, -(-operand.lds_bytes // (ACCESS_BYTES * group)))
