@@ -55,6 +55,11 @@ def test_where_blocks_are_alike_it_is_found_out() -> None:
     assert not verdict(compiled(spec_called("persistent"))).alike  # how many tiles follow depends on the block
 
 
+def test_blocks_that_stand_for_tiles_of_others_do_not_race() -> None:
+    found = verdict(compiled(spec_called("ragged_persistent")))
+    assert found.outcome == RIGHT and not found.alike, found.diagnostics
+
+
 @pytest.mark.parametrize("name", ["two_arms", "selected_bytes"])
 def test_addresses_in_registers_that_held_data_are_known(name: str) -> None:
     found = verdict(compiled(spec_called(name)))
