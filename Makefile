@@ -4,14 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint docs toolchain extension regen bless clean
+.PHONY: run test lint docs toolchain tools extension dist wheel vsix regen bless clean
 
 run: $(VENV)/.ready toolchain
 	$(BIN)/tkgen build specs/eight_wave.tk -o out
 	$(BIN)/tkgen run specs/eight_wave.tk -D "M=256 N=256 K=192" --schedules 3
 	$(BIN)/tkgen report specs/eight_wave.tk -o out/eight_wave.html
 
-test: $(VENV)/.ready-dev toolchain extension
+test: $(VENV)/.ready-dev toolchain tools extension
 	$(BIN)/python -m pytest -q -n 2
 
 lint: $(VENV)/.ready-dev
@@ -38,12 +38,32 @@ toolchain: | $(VENV)/.ready
 	  $(BIN)/pip install -q 'ziglang==0.17.0'
 	@$(BIN)/tkgen doctor >/dev/null || { echo "no compiler with an AMDGPU backend could be installed:"; $(BIN)/tkgen doctor; exit 3; }
 
+# The browser that the tests of pages drive, and the npm that packs the VS Code extension; without them their tests skip.
+tools:
+	@missing=; command -v chromium >/dev/null || missing="chromium chromium-driver"; \
+	  command -v npm >/dev/null || missing="$$missing npm"; \
+	  if [ -z "$$missing" ]; then :; \
+	  elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+	    && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; then :; \
+	  else echo "not installed:" $$missing; echo "the tests that need them are skipped"; fi
+
 # The packages that build the VS Code extension. Without npm, or without its registry, the test of the extension skips.
 extension:
 	@cd tkgen/lsp/vscode; \
 	  if [ ! node_modules/.package-lock.json -ot package-lock.json ] && [ -e node_modules/.package-lock.json ]; then :; \
 	  elif ! command -v npm >/dev/null; then echo "npm is not installed: the VS Code extension is not built and not tested"; \
 	  else npm ci --no-audit --no-fund --loglevel=error || echo "npm ci failed: the VS Code extension is not tested"; fi
+
+# What others install, into dist/: the wheel with its source archive, and the VS Code extension.
+DIST ?= dist
+dist: wheel vsix
+
+wheel: $(VENV)/.ready-dev
+	$(BIN)/python -m hatchling build -d $(DIST)
+
+vsix: extension
+	mkdir -p $(DIST)
+	cd tkgen/lsp/vscode && npm run --silent vsix -- --out $(abspath $(DIST))/tkgen.vsix
 
 regen: $(VENV)/.ready
 	$(BIN)/tkgen regen

@@ -75,14 +75,19 @@ def test_messages_name_the_requirements_of_the_extras() -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel and an sdist, made by the build backend from the tracked files."""
+    """A wheel and an sdist, made by `make wheel` from the tracked files."""
     out = tmp_path_factory.mktemp("dist")
     pytest.importorskip("hatchling", reason="the build backend is not installed here: pip install hatchling")
-    done = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-d", str(out)], cwd=ROOT, capture_output=True, text=True
-    )
+    tools = f"BIN={Path(sys.executable).parent}"
+    command = ["make", "-o", ".venv/.ready-dev", "wheel", f"DIST={out}", tools]  # as `make dist` does
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return out
+
+
+def test_one_command_makes_all_that_others_install() -> None:
+    done = subprocess.run(["make", "-n", "-o", ".venv/.ready-dev", "dist"], cwd=ROOT, capture_output=True, text=True)
+    assert "hatchling build -d dist" in done.stdout and "/dist/tkgen.vsix" in done.stdout, done.stdout
 
 
 def tracked(*folders: str) -> set[str]:

@@ -54,10 +54,10 @@ UNRUN = {
     "make run": "it is run by .ci/run; a test compares the commands of the Makefile with those of the page",
     "make test": "it runs this test",
     'pip install ".[lsp]"': "tests/cli/test_distribution.py installs the package",
-    "cd tkgen/lsp/vscode && npm run package": "tests/lsp/test_lsp_vscode.py runs it, where there is npm",
+    "make dist": "tests/cli/test_distribution.py and tests/lsp/test_lsp_vscode.py run its two halves",
     "hipcc -O3 -gline-tables-only --offload-arch=gfx942 --cuda-device-only --no-gpu-bundle-output gemm.cpp"
     " -o gemm.hsaco": "needs ROCm; the tests make the same code object with clang",
-    "code --install-extension tkgen.vsix": "needs VS Code",
+    "code --install-extension dist/tkgen.vsix": "needs VS Code",
 }
 
 

@@ -1,0 +1,52 @@
+"""What `make test` does on a machine that lacks the browser and npm."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAKE = shutil.which("make") or "make"
+
+
+def machine(folder: Path, **programs: str) -> str:
+    """A PATH with nothing but these programs, lines of shell each."""
+    for name, line in programs.items():
+        program = folder / name.replace("_", "-")
+        program.write_text(f"#!/bin/sh\n{line}\n")
+        program.chmod(0o755)
+    return str(folder)
+
+
+def tools(path: str) -> str:
+    done = subprocess.run([MAKE, "-s", "tools"], cwd=ROOT, env={"PATH": path}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_is_missing_is_installed_where_it_may_be(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    path = machine(tmp_path, id="echo 0", apt_get=f'echo "$@" >> {log}')
+    assert tools(path) == ""
+    update, install = log.read_text().splitlines()
+    assert update.startswith("update") and install.endswith("chromium chromium-driver npm")
+
+
+@pytest.mark.parametrize("apt", ["", "exit 1"])
+def test_else_it_is_said_what_is_skipped(apt: str, tmp_path: Path) -> None:
+    programs = {"id": "echo 0", "apt_get": apt} if apt else {"id": "echo 1000"}
+    assert tools(machine(tmp_path, **programs)) == (
+        "not installed: chromium chromium-driver npm\nthe tests that need them are skipped\n"
+    )
+
+
+def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
+    assert tools(machine(tmp_path, chromium="", npm="", id="echo 0", apt_get="exit 1")) == ""
+
+
+def test_tests_come_after_the_tools() -> None:
+    done = subprocess.run([MAKE, "-n", "test"], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.index("apt-get install -y -qq --no-install-recommends") < done.stdout.index("pytest")
