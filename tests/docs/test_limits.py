@@ -1,0 +1,71 @@
+"""What docs/limits.md says cannot be said is refused, with the code it names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tkgen.api import load
+from tkgen.diagnostics import SpecError
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
+SPEC = """kernel gemm
+  dims M = 1024, N = 1024, K = 1024, L = 2
+  global A : bf16[M, K]
+  global B : bf16[N, K]
+  global C : f32[M, N]
+  block 128 x 128 step 64
+  waves 2 x 2
+  shared A, B buffers 1
+  registers A, B slice 16
+  accumulate C : f32 tile 32 x 32
+  store C
+"""
+CHANGES = [
+    ("E202", "  store C", "  accumulate C : f32 tile 32 x 32\n  store C"),
+    ("E211", "  store C", "  epilogue softmax\n  store C"),
+    ("E201", "  accumulate C : f32 tile 32 x 32\n", ""),
+    ("E204", "A : bf16", "A : fp8"),
+    ("E204", "C : f32 tile", "C : bf16 tile"),
+    ("E209", "A : bf16[M, K]", "A : bf16[L, M, K]"),
+    ("E205", "shared A, B buffers 1", "shared A buffers 1"),
+    ("E208", "registers A, B slice 16", "registers A slice 16\n  registers B slice 32"),
+    ("E608", "  waves 2 x 2", "  grid split_k(2)\n  waves 2 x 2\n  epilogue relu"),
+]
+
+
+def codes(text: str) -> set[str]:
+    try:
+        return {d.code for d in load(text).check().diagnostics}
+    except SpecError as error:
+        return {d.code for d in error.diagnostics}
+
+
+@pytest.mark.parametrize(("code", "old", "new"), CHANGES)
+def test_what_cannot_be_said_is_refused_by_that_code(code: str, old: str, new: str) -> None:
+    assert not {c for c in codes(SPEC) if c.startswith("E")}
+    changed = SPEC.replace(old, new, 1)
+    assert changed != SPEC and code in codes(changed)
+
+
+def test_every_code_of_the_page_is_tried() -> None:
+    assert set(re.findall(r"\bE\d{3}\b", PAGE.split("## What the proof")[0])) == {code for code, _, _ in CHANGES}
+
+
+def test_what_has_run_where_is_said_in_a_sentence() -> None:
+    """Until there are measurements; where there are, the pages point to them."""
+    pages = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/prediction.md")}
+    for name, text in {**pages, "docs/limits.md": PAGE}.items():
+        assert "othing of tkgen has run on an AMD GPU" in " ".join(text.split()), name
+        assert ("measured.md" in text) == (ROOT / "docs" / "measured.md").exists() or name == "docs/limits.md", name
+
+
+def test_the_language_page_has_every_grid() -> None:
+    from tkgen.ir.resolve import GRIDS
+
+    page = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+    section = page.split("### grid")[1].split("\n### ")[0]
+    assert all(re.search(rf"^\| `{grid}\b", section, re.MULTILINE) for grid in GRIDS)
