@@ -105,6 +105,7 @@ def test_the_wheel_holds_everything_and_no_more(built: Path) -> None:
         f"tkgen/{n}" if n.startswith(("grammar/", "specs/")) else n for n in tracked("tkgen", "grammar", "specs")
     }
     packaged = {n for n in names if n.startswith("tkgen/")}
+    assert f'pip install "dist/{wheel.name}[' in (ROOT / "README.md").read_text(encoding="utf-8")
     assert packaged - sources == set() and not {n for n in sources - packaged if not n.endswith("/.gitignore")}
 
 

@@ -53,6 +53,8 @@ DOCTEST_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 UNRUN = {
     "make run": "it is run by .ci/run; a test compares the commands of the Makefile with those of the page",
     "make test": "it runs this test",
+    'pip install "dist/tkgen_compiler-0.1.0-py3-none-any.whl[emulate,toolchain]"': "tests/cli/test_distribution.py"
+    " installs the wheel and compares its name",
     'pip install ".[lsp]"': "tests/cli/test_distribution.py installs the package",
     "make dist": "tests/cli/test_distribution.py and tests/lsp/test_lsp_vscode.py run its two halves",
     "hipcc -O3 -gline-tables-only --offload-arch=gfx942 --cuda-device-only --no-gpu-bundle-output gemm.cpp"

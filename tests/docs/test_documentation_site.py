@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -88,6 +89,12 @@ def test_every_page_of_the_folder_is_there(site: Path) -> None:
     for source in (ROOT / "docs").glob("*.md"):
         assert (site / f"{source.stem}.html").exists()
     assert not list(site.rglob("*.py"))
+
+
+@pytest.mark.parametrize("word", ["attention", "fp8", "softmax", "layernorm"])
+def test_the_search_finds_what_cannot_be_said(word: str, site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    assert any(word in e["text"].lower() and e["location"].startswith("limits.html") for e in index["docs"])
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path, pages: dict[Path, Page]) -> None:

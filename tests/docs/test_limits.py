@@ -63,6 +63,28 @@ def test_what_has_run_where_is_said_in_a_sentence() -> None:
         assert ("measured.md" in text) == (ROOT / "docs" / "measured.md").exists() or name == "docs/limits.md", name
 
 
+ROW = re.compile(r"^\| `(\w+)` \| (\d+) \| (\d+) \| (\d+) \| ([\d.]+) \| (\d+) TFLOP/s \|$", re.MULTILINE)
+FIGURES = ROW.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def test_the_readme_has_figures() -> None:
+    assert len(FIGURES) == 3
+
+
+@pytest.mark.parametrize("row", FIGURES, ids=[row[0] for row in FIGURES])
+def test_the_figures_of_the_readme_are_those_of_the_code(row: tuple[str, ...]) -> None:
+    from tkgen.build import other_per_mfma
+    from tkgen.predict import predict
+
+    name, waves, vgprs, spills, others, tflops = row
+    build = load(ROOT / "specs" / f"{name}.tk").build()
+    assert build.main_loop is not None and build.spec.program.waves == int(waves)
+    assert build.resources.vgpr_spills + build.resources.sgpr_spills == int(spills)
+    assert build.resources.vgpr == pytest.approx(int(vgprs), rel=0.1)
+    assert other_per_mfma(build.main_loop) == pytest.approx(float(others), rel=0.1)
+    assert predict(build, product="MI325X").tflops == pytest.approx(int(tflops), rel=0.05)
+
+
 def test_the_language_page_has_every_grid() -> None:
     from tkgen.ir.resolve import GRIDS
 
