@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SHOWN_PASSES = 2  # of the steady loop
 LONG_PASS = 8000  # cycles; of longer passes one is shown
 # Instructions of one operation are one bar unless the wave or the unit does something else for so many cycles.
-_GAP: Mapping[Track, float] = {Track.MFMA: 4, Track.VECTOR: 12, Track.LDS: 64, Track.MEMORY: 64, Track.IDLE: 4}
+_GAP: Mapping[Track, float] = {Track.MFMA: 0, Track.VECTOR: 12, Track.LDS: 64, Track.MEMORY: 64, Track.IDLE: 0}
 _KINDS = {
     "lds read": "read", "lds write": "write", "global load": "load", "global to lds": "copy", "global store": "store",
     "global": "store", "mfma": "multiply",
@@ -115,40 +115,83 @@ def timeline(build: Build, profile: Profile) -> Timeline:
 def trace(build: Build, profile: Profile) -> dict[str, Any]:
     """All events for Perfetto or chrome://tracing, one microsecond there for a cycle here.
 
-    A process is a SIMD; its matrix unit has a thread, and so has each wave. Accesses to memory overlap, so they are
-    asynchronous events of their wave's thread; an arrow leads from the wave that comes last to those it released.
+    A process is a SIMD. Its matrix unit has a thread, each wave one for what it does or waits for and one for its
+    vector work. Accesses to memory overlap, so they are asynchronous events; an arrow leads from the wave that comes
+    last to a barrier to those that have waited for it.
     """
     recording = profile.recording
+    bars = list(_bars(recording.events, _Names(build)))
+    slices = _slices(bars)
     events: list[dict[str, Any]] = list(_named(recording))
-    for number, bar in enumerate(_bars(recording.events, _Names(build))):
-        unit = bar.track in (Track.MFMA.value, Track.IDLE.value)
-        place = {"pid": bar.wave % recording.simds, "tid": 0 if unit else bar.wave + 1}
-        args = {"wave": bar.wave, "instructions": bar.count}
-        entry = {"name": bar.text or bar.kind, "cat": bar.track, **place, "args": args}
+    for number, bar in enumerate(bars):
+        pid, wave = bar.wave % recording.simds, _thread(bar.wave)
+        about = {"name": bar.text or bar.kind, "cat": bar.track, "pid": pid, "args": {"instructions": bar.count}}
+        span = {"ph": "X", "ts": bar.start, "dur": bar.end - bar.start}
         if bar.track in (Track.LDS.value, Track.MEMORY.value):
-            events.append({**entry, "ph": "b", "id": number, "ts": bar.start})
-            events.append({**entry, "ph": "e", "id": number, "ts": bar.end})
-        else:
-            events.append({**entry, "ph": "X", "ts": bar.start, "dur": bar.end - bar.start})
+            events.append(about | {"tid": wave, "ph": "b", "id": number, "ts": bar.start})
+            events.append(about | {"tid": wave, "ph": "e", "id": number, "ts": bar.end})
+        elif bar.track in (Track.MFMA.value, Track.IDLE.value):
+            events.append(about | {"tid": 0, "name": f"wave {bar.wave}: {about['name']}"} | span)
+        elif bar.track == Track.VECTOR.value:
+            events.append(about | {"tid": wave + 1} | span)
         if bar.by >= 0 and bar.end > bar.start:
-            arrow = {"name": "released by", "cat": "barrier", "id": number}
-            events.append({**arrow, "ph": "s", "ts": bar.end, "pid": bar.by % recording.simds, "tid": bar.by + 1})
-            events.append({**arrow, "ph": "f", "bp": "e", "ts": bar.end, **place})
-    about = {"kernel": build.spec.name, "product": profile.prediction.product, "one microsecond": "one cycle"}
-    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
+            events += _arrow(number, bar, slices.get(bar.by, []), recording.simds)
+    for w, found in slices.items():
+        for start, end, bar in found:
+            about = {"name": bar.text or bar.kind, "cat": bar.track, "args": {"instructions": bar.count}}
+            place = {"pid": w % recording.simds, "tid": _thread(w)}
+            events.append(about | place | {"ph": "X", "ts": start, "dur": end - start})
+    known = {"kernel": build.spec.name, "product": profile.prediction.product, "one microsecond": "one cycle"}
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": known}
+
+
+def _thread(wave: int) -> int:
+    """The number of a wave's thread; the next is that of its vector work."""
+    return 2 * wave + 1
+
+
+def _slices(bars: Sequence[Bar]) -> dict[int, list[tuple[float, float, Bar]]]:
+    """What each wave does or waits for, one after another: a multiply ends at the latest where the wave goes on."""
+    own = (Track.MFMA.value, Track.WAIT.value, Track.BARRIER.value)
+    by_wave: dict[int, list[Bar]] = {}
+    for bar in bars:
+        if bar.track in own and bar.end > bar.start:
+            by_wave.setdefault(bar.wave, []).append(bar)
+    return {
+        wave: [
+            (bar.start, min(bar.end, after.start if after else bar.end), bar)
+            for bar, after in zip(found, [*found[1:], None], strict=True)
+        ]
+        for wave, found in by_wave.items()
+    }
+
+
+def _arrow(number: int, bar: Bar, last: Sequence[tuple[float, float, Bar]], simds: int) -> Iterator[dict[str, Any]]:
+    """From what the last wave did before it came to the barrier, to the wait of another one that ends then."""
+    before = [span for span in last if span[0] < bar.end]
+    if before:
+        start, end, _ = before[-1]
+        at = max(start, min(end, bar.end) - 0.01)  # an arrow is tied to the slice that it begins or ends in
+        arrow = {"name": "released", "cat": "barrier", "id": number}
+        yield arrow | {"ph": "s", "ts": at, "pid": bar.by % simds, "tid": _thread(bar.by)}
+        finish = max(bar.start, bar.end - 0.01)
+        yield arrow | {"ph": "f", "bp": "e", "ts": finish, "pid": bar.wave % simds, "tid": _thread(bar.wave)}
 
 
 def _named(recording: Recording) -> Iterator[dict[str, Any]]:
     """The names of processes and threads."""
+
+    def name(what: str, pid: int, tid: int, text: str) -> dict[str, Any]:
+        return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": text}}
+
     for simd in range(recording.simds):
-        yield {"ph": "M", "name": "process_name", "pid": simd, "tid": 0, "args": {"name": f"SIMD {simd}"}}
-        yield {"ph": "M", "name": "thread_name", "pid": simd, "tid": 0, "args": {"name": "matrix unit"}}
+        yield name("process_name", simd, 0, f"SIMD {simd}")
+        yield name("thread_name", simd, 0, "matrix unit")
     for wave in range(recording.waves * recording.blocks):
         block = f", block {wave // recording.waves}" if recording.blocks > 1 else ""
-        name = f"wave {wave % recording.waves}{block}"
-        yield {
-            "ph": "M", "name": "thread_name", "pid": wave % recording.simds, "tid": wave + 1, "args": {"name": name}
-        }  # fmt: skip
+        text = f"wave {wave % recording.waves}{block}"
+        yield name("thread_name", wave % recording.simds, _thread(wave), text)
+        yield name("thread_name", wave % recording.simds, _thread(wave) + 1, f"{text}: vector")
 
 
 class _Names:
