@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -68,15 +67,17 @@ def main() -> None:
         bare = median(lambda: subprocess.run(bare_command, check=True))
         numbers = itertools.count()
 
-        def whole_build() -> None:
+        def whole_build(watch: bool = True) -> None:
+            # Another name, in the spec's comment too: neither the code nor the verdict on it is in the cache.
             fresh = Path(folder) / f"eight_wave_{Path(folder).name}_{next(numbers)}.tk"
-            shutil.copy(spec_path, fresh)
-            built, _ = produce(tkgen.load(fresh), Path(folder) / "out")
-            assert not built.cached
+            fresh.write_text(spec_path.read_text().replace("kernel eight_wave", f"kernel {fresh.stem}"))
+            built, _ = produce(tkgen.load(fresh), Path(folder) / "out", watch=watch)
+            assert not built.cached and not built.machine_check.cached
 
-        whole = median(whole_build)
+        whole, unwatched = median(whole_build), median(lambda: whole_build(watch=False))
     table.add_row("bare compile of the source to a code object", f"{bare:.0f}", "1.00")
     table.add_row("whole tkgen build (all outputs)", f"{whole:.0f}", f"{whole / bare:.2f}")
+    table.add_row("the same without the machine check", f"{unwatched:.0f}", f"{unwatched / bare:.2f}")
     try:
         sys.path.insert(0, str(Path(__file__).parent))
         from triton_gemm import compile_gemm
