@@ -7,8 +7,8 @@
 A spec is a function of its seed alone. What the checks refuse must come with diagnostics; what they accept must
 compile, give the right numbers at 1, 2, 3 and many K-steps under several orders of the waves, and leave the race
 referee nothing to say. Failures are of kinds: `wrong` (accepted, built, and wrong numbers, races or bytes never
-written), `machine check` (accepted by the plan's checks, refused by the build), `toolchain`, `exception`, and `silent`
-(a rejection that says nothing).
+written), `machine check` (accepted by the plan's checks, refused by the build), `unchecked` (the build could not tell),
+`wait states` (the compiler left some out), `toolchain`, `exception`, and `silent` (a rejection that says nothing).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def sweep(first: int, accepted: int, jobs: int, orders: int, quick: bool = False
                 results.append(result)
                 counted += result.verdict != "rejected"
                 if result.verdict == "FAILED":
-                    print(f"seed {result.seed} FAILED ({result.kind}): {result.detail}", flush=True)
+                    print(f"{counted}: seed {result.seed} FAILED ({result.kind}): {result.detail}", flush=True)
             if sys.stderr.isatty():
                 rate = 60 * counted / (time.perf_counter() - start)
                 shown = f"{counted} of {accepted}, {len(results)} tried, {rate:.0f} a minute"

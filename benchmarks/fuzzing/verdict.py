@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,11 @@ from fuzzing.specs import Sample
 if TYPE_CHECKING:
     from tkgen.api import Spec
     from tkgen.build import Build
+    from tkgen.toolchain.compiler import Compiler
 
 MANY = 9  # K-steps: enough for every prologue, some passes of the loop, and every epilogue
 REFUSED_BUILDS = ("E405",)  # registers are counted only in machine code
-KINDS = ("wrong", "machine check", "toolchain", "exception", "silent")
+KINDS = ("wrong", "machine check", "unchecked", "wait states", "toolchain", "exception", "silent")
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def judge(made: Sample, orders: int, tally: Tally, quick: bool = False) -> str:
         except SpecError as error:
             codes = _codes(error)
             if codes not in REFUSED_BUILDS:
-                raise Failure("machine check", f"{codes}: {error}") from error
+                raise Failure("wait states" if "wait state" in str(error) else "machine check", f"{error}") from error
             return codes
         except ToolchainError as error:
             raise Failure("toolchain", error.message) from error
@@ -129,14 +131,14 @@ def _k(made: Sample, steps: int) -> int:
 
 
 def _launches(made: Sample, path: Path, spec: Spec, quick: bool) -> Iterator[tuple[Build, dict[str, int]]]:
-    """Builds and sizes to run them at: 1, 2, 3 and many K-steps, those that the kernel takes."""
+    """Builds and sizes to run them at: 1, 2, 3 and many K-steps where K is dynamic, else its own number and another."""
     from tkgen.diagnostics import SpecError
     from tkgen.run import SizeError, check_sizes, sizes
 
     rng = random.Random(made.seed)
     shape = spec.plan.shape
     if made.dynamic_k:
-        build = spec.build().check()
+        build = _built(spec)
         least, unroll = max(shape.tail_iterations, 1), shape.unroll
         wanted = {-(-max(n, least) // unroll) * unroll for n in (1, 2, 3, MANY)}
         for steps in sorted(wanted):
@@ -147,8 +149,8 @@ def _launches(made: Sample, path: Path, spec: Spec, quick: bool) -> Iterator[tup
                 continue
             yield build, extents
         return
-    other = [n * shape.unroll for n in (1, 2, 3, MANY)]
-    for steps in (None, *([] if quick else sorted({rng.choice(other[:3]), other[3]}))):
+    others = [] if quick else [rng.choice([1, 2, 3, 3, MANY]) * shape.unroll]
+    for steps in (None, *others):  # each costs a compilation, and many seeds make up for few sizes
         extents = {n: rng.choice(values) for n, values in made.extents.items()}
         try:
             fixed = spec if steps is None else loaded(made, path, steps)
@@ -160,11 +162,31 @@ def _launches(made: Sample, path: Path, spec: Spec, quick: bool) -> Iterator[tup
             if steps is None:
                 raise
             continue
-        yield fixed.build().check(), extents
+        yield _built(fixed), extents
+
+
+@cache
+def _compiler(target: str) -> Compiler:
+    from tkgen.targets import load_target
+    from tkgen.toolchain.discover import find_compiler
+
+    return find_compiler(load_target(target))
+
+
+def _built(spec: Spec) -> Build:
+    """The compiled spec, watched. (`Spec.build` also asks for a compiler, each time anew where nothing is cached.)"""
+    from tkgen.build import build
+    from tkgen.machine_check import RIGHT
+
+    watched = build(spec, _compiler(spec.target.name)).check().watched().check()
+    if watched.machine_check.outcome != RIGHT:
+        raise Failure("unchecked", watched.machine_check.reason)
+    return watched
 
 
 def _run(made: Sample, build: Build, extents: dict[str, int], orders: int, tally: Tally) -> None:
     """Launches under several orders of the waves, in turn with both kinds of inputs."""
+    from tkgen.emulate import Kind
     from tkgen.run import run, trials
 
     scalars = {s.name: 0.75 for s in build.spec.program.scalars if s.default is None}
@@ -175,7 +197,9 @@ def _run(made: Sample, build: Build, extents: dict[str, int], orders: int, tally
         shown = " ".join(f"{name}={size}" for name, size in tried.sizes.items())
         if tried.outcome.findings:
             found = "\n".join(str(f) for f in tried.outcome.findings[:3])
-            raise Failure("wrong", f"{shown}, {order}: {len(tried.outcome.findings)} findings\n{found}")
+            all_waits = all(f.kind is Kind.WAIT_STATES for f in tried.outcome.findings)
+            raise Failure("wait states" if all_waits and tried.comparison.right else "wrong",
+                          f"{shown}, {order}: {len(tried.outcome.findings)} findings\n{found}")  # fmt: skip
         if not tried.comparison.right:
             raise Failure("wrong", f"{shown}, {order}: {tried.comparison}")
         out = build.spec.program.accumulator.tensor.name

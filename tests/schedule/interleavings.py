@@ -163,7 +163,7 @@ def _count(program: Program, access: Access, sequence: Sequence[tuple[Op, int]])
         case Action.FETCH:
             behind = (other.action for other, _ in sequence[access.position + 1 :] if other.operand == op.operand)
             needed = next((a is Action.WRITE for a in behind if a in (Action.WRITE, Action.FETCH)), False)
-            access.pieces = {VM: {("global", op.operand, step): brought} if needed else {}}
+            access.pieces = {VM: {("global", op.operand, step): written} if needed else {}}
         case _:
             access.pieces = {VM: {("global", op.operand, step): brought}}
 
