@@ -15,6 +15,7 @@ from fuzzing import schedules
 
 EPILOGUES = ("relu", "gelu", "gelu_tanh", "silu")
 LDS_BYTES = {"gfx90a": 65536, "gfx942": 65536, "gfx950": 163840}
+REMAPS = ("row_major", "row_major()", "column_major", "group(rows = 2)", "group(rows = 3)", "morton", "hilbert")
 TINY = (1, 2, 3, 5)
 
 
@@ -110,6 +111,8 @@ def sample(seed: int) -> Sample:
     head, extents, ragged, epilogue = _data(draft)
     body = [*head, *_mapping(draft), *_work(draft, epilogue)]
     files = {}
+    if draft.params and draft.chance(0.2):
+        draft.params |= {"UNUSED": 7}
     if draft.params:
         listed = ", ".join(f"{name} = {value}" for name, value in draft.params.items())
         body.insert(1, f"  param {listed}")
@@ -270,9 +273,7 @@ def _mapping(d: Draft) -> list[str]:
     rng = d.rng
     lines: list[str] = []
     if d.chance(0.3):
-        stages = rng.sample(
-            ["row_major", "row_major()", "column_major", "group(rows = 2)", "group(rows = 3)", "morton", "hilbert"], 1
-        )
+        stages = [rng.choice(REMAPS)]
         if d.chance(0.5):
             stages.insert(0, rng.choice(["xcd(8)", "xcd(8, chunk = 2)", "xcd(2, chunk = 3)"]))
         lines.append(f"remap {' | '.join(stages)}")
