@@ -152,7 +152,7 @@ def execute(
     body += "  s_waitcnt vmcnt(0)\n"
     file = "a" if accumulators else "v"
     if accumulators:
-        body += "".join(f"  v_accvgpr_write_b32 a{32 + i}, v{32 + i}\n" for i in range(len(c)))
+        body += "".join(f"  v_accvgpr_write_b32 a{32 + i}, v{32 + i}\n" for i in range(len(c))) + "  s_nop 1\n"
     name = LLVM_NAMES.get(op.name, op.name) if target == "gfx90a" else op.name
     sources = f"{registers('v', 10, len(a))}, {registers('v', 20, len(b))}, {registers(file, 32, len(c))}"
     body += f"  v_mfma_{name} {registers(file, 64, len(c))}, {sources} {options}\n"
@@ -431,6 +431,7 @@ def test_formats_and_scales_of_gfx950(assemble, m, kind_a, kind_b, scaled):
     scale = ", v50, v51 op_sel:[1,0] op_sel_hi:[0,1]" if scaled else ""  # byte 1 for A, byte 2 for B
     formats = f"cbsz:{FORMATS[kind_a][0]} blgp:{FORMATS[kind_b][0]}"
     body += f"  s_waitcnt vmcnt(0)\n  {name}_{m}x{m}x{k}_f8f6f4 v[64:{last + 32}], {sources}{scale} {formats}\n"
+    body += "  s_nop 15\n  s_nop 15\n"
     body += "".join(
         f"  global_store_dword v1, v{64 + i}, s[10:11]\n  s_add_u32 s10, s10, 256\n  s_addc_u32 s11, s11, 0\n"
         for i in range(m * m // 64)
