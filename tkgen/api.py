@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -116,3 +117,18 @@ def load(
     program = resolve(kernel, defines)
     chosen = load_target(target or (program.targets[0] if program.targets else DEFAULT_TARGET))
     return Spec(Path(kernel.name.span.file.name), kernel, program, plan(program), chosen, dict(defines or {}))
+
+
+def define_value(text: str) -> int | float | None:
+    """What stands behind `=` in a `-D` option: a size, a number for a scalar, or None for `dynamic`.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if text == "dynamic":
+        return None
+    if re.fullmatch(r"\d{1,12}", text, re.ASCII):
+        return int(text)
+    if re.fullmatch(r"-?\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,2})?", text, re.ASCII):
+        return float(text)
+    raise ValueError(text)

@@ -14,7 +14,7 @@ from tkgen.emulate import EmulateError
 from tkgen.numerics import TORCH, Comparison, Inputs, compare, random_inputs, reference
 from tkgen.regression import blocks_text, size_cases
 from tkgen.run import SizeError as SizeError
-from tkgen.run import grid, scalar_values, sizes, trials
+from tkgen.run import check_scalars, grid, scalar_values, sizes, trials
 from tkgen.run import run as emulate_once
 from tkgen.syntax import ast
 from tkgen.toolchain.compiler import ToolchainError
@@ -86,10 +86,14 @@ def _code(row: Row) -> str:
 
 def smallest(
     path: Path, defines: Mapping[str, int | None], target: str | None, roots: Sequence[Path]
-) -> dict[str, int | None]:
-    """`defines`, with the smallest sizes worth running for the dimensions of the product they leave alone."""
+) -> dict[str, float | None]:
+    """`defines`, with values worth running for what they leave alone: the smallest sizes of the product, scalars."""
     spec = load(path, defines, target, roots)
-    return {**size_cases(spec)[2], **{n: v for n, v in defines.items() if v is not None}}
+    return {
+        **size_cases(spec)[2],
+        **check_scalars(spec.program),
+        **{n: v for n, v in defines.items() if v is not None},
+    }
 
 
 def included(kernel: ast.Kernel) -> set[Path]:
@@ -102,18 +106,37 @@ def included(kernel: ast.Kernel) -> set[Path]:
     return files(kernel.body)
 
 
-def split_defines(
-    path: Path, defines: Mapping[str, int | None], target: str | None, roots: Sequence[Path]
-) -> tuple[dict[str, int | None], dict[str, int]]:
-    """`-D` values that are known at build time, and the sizes of dynamic dimensions that are given at launch."""
-    dynamic = {d.name for d in load(path, None, target, roots).program.dims if d.size is None}
-    extents = {n: v for n, v in defines.items() if n in dynamic and v is not None}
-    return {n: v for n, v in defines.items() if n not in extents}, extents
+@dataclass(frozen=True)
+class Given:
+    """The `-D` values of a launch: those known at build time, sizes of dynamic dimensions, scalars."""
+
+    static: dict[str, int | None]
+    extents: dict[str, int]
+    scalars: dict[str, float]
+
+
+def split_defines(path: Path, defines: Mapping[str, float | None], target: str | None, roots: Sequence[Path]) -> Given:
+    """`-D` values by what they give. Raises SizeError for a size that is no whole number, and a `dynamic` scalar."""
+    program = load(path, None, target, roots).program
+    dynamic, scalars = {d.name for d in program.dims if d.size is None}, {s.name for s in program.scalars}
+    given = Given({}, {}, {})
+    for name, value in defines.items():
+        if name in scalars and value is not None:
+            given.scalars[name] = float(value)
+        elif name in scalars:
+            raise SizeError(f"{name} is a scalar: its value is a number, not `dynamic`")
+        elif isinstance(value, float):
+            raise SizeError(f"{name} = {value}: sizes are whole numbers, other numbers are for scalars")
+        elif name in dynamic and value is not None:
+            given.extents[name] = value
+        else:
+            given.static[name] = value
+    return given
 
 
 def run_spec(
     path: Path,
-    defines: Mapping[str, int | None],
+    defines: Mapping[str, float | None],
     target: str | None,
     roots: Sequence[Path],
     device: str,
@@ -124,23 +147,27 @@ def run_spec(
     blocks: Sequence[int] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Row]:
-    """Build and launch the spec at `path`, once per schedule. `defines` also gives dynamic dimensions their sizes.
+    """Build and launch the spec at `path`, once per schedule.
+
+    `defines` also gives dynamic dimensions their sizes, and scalars their values.
 
     `blocks` launches these alone (`tkgen.blocks`). `progress` is told blocks done, and of how many.
 
     Raises:
         SpecError: the spec is wrong, or its sizes are.
-        SizeError: a dynamic dimension has no size, or one that the kernel cannot do; a block that is not there.
+        SizeError: a dynamic dimension has no size, or one that the kernel cannot do; a scalar has no value; a block
+            that is not there.
         ToolchainError: nothing here compiles or emulates it, or there is no GPU to run it on.
     """
-    static, extents = split_defines(path, defines, target, roots)
-    spec = load(path, static, target, roots).check()
+    given = split_defines(path, defines, target, roots)
+    spec = load(path, given.static, target, roots).check()
+    scalars = scalar_values(spec.program, given.scalars)
     if device == "gpu":
         if blocks is not None:
             raise SizeError("a GPU launches all blocks: `--blocks` is for the emulator")
-        return [_on_gpu(spec, extents, seed, cxx, not static)]
+        return [_on_gpu(spec, given.extents, scalars, seed, cxx, not given.static)]
     build = spec.build(cxx=cxx).check()
-    shape = sizes(spec.program, extents)
+    shape = sizes(spec.program, given.extents)
     total = grid(spec.program, shape)[0]
     rows = []
     for number, (order, kind) in enumerate(trials(schedules)):
@@ -152,19 +179,24 @@ def run_spec(
         done(0)
         launch = partial(emulate_once, build) if blocks is None else partial(run_blocks, build, blocks)
         try:
-            tried = launch(extents=extents, seed=seed, kind=kind, order=order, workers=workers, progress=done)
+            tried = launch(
+                extents=given.extents, seed=seed, kind=kind, scalars=scalars, order=order, workers=workers,
+                progress=done,
+            )  # fmt: skip
         except EmulateError as error:
             raise ToolchainError(str(error)) from error
         findings = tuple(str(f) for f in tried.outcome.findings)
         shown = (spec.name, tried.sizes, str(order), kind)
         own = None if blocks is None else tuple(blocks)
         seen = own is None or watched(spec.program, shape, own)
-        counts = (tried.outcome.instructions, not static, total)
+        counts = (tried.outcome.instructions, not given.static, total)
         rows.append(Row(*shown, tried.comparison, findings, *counts, own, seen))
     return rows
 
 
-def _on_gpu(spec: Spec, given: Mapping[str, int], seed: int, cxx: str | None, shipped: bool) -> Row:
+def _on_gpu(
+    spec: Spec, given: Mapping[str, int], scalars: Mapping[str, float], seed: int, cxx: str | None, shipped: bool
+) -> Row:
     """One launch through the built Python module, timed by events: median of 20 after 3 warm-ups."""
     import importlib.util
     import statistics
@@ -179,7 +211,6 @@ def _on_gpu(spec: Spec, given: Mapping[str, int], seed: int, cxx: str | None, sh
         )
     program = spec.program
     extents = sizes(program, given)
-    scalars = scalar_values(program)
     inputs = random_inputs(program, extents, seed)
     expected, bound = reference(program, inputs, scalars)
     with tempfile.TemporaryDirectory() as folder:

@@ -165,7 +165,7 @@ def _source(spec: Spec, generated: Path) -> str:
 def _numbers(
     path: Path, target: str | None, extents: Mapping[str, int], schedules: int, cxx: str | None, seed: int
 ) -> str:
-    from tkgen.run import run, trials
+    from tkgen.run import check_scalars, run, trials
 
     whole = load(path, None, target).program
     static: dict[str, int | None] = {
@@ -173,7 +173,9 @@ def _numbers(
     }
     build = load(path, static, target).build(cxx=cxx)
     for order, kind in trials(schedules):
-        tried = run(build, extents=extents, seed=seed, kind=kind, order=order)
+        tried = run(
+            build, extents=extents, scalars=check_scalars(build.spec.program), seed=seed, kind=kind, order=order
+        )
         if not tried.comparison.right:
             return f"{order}: {tried.comparison}"
         if tried.outcome.findings:

@@ -67,9 +67,14 @@ def scalar_values(program: Program, given: Mapping[str, float] | None = None) ->
     for scalar in program.scalars:
         value = (given or {}).get(scalar.name, scalar.default)
         if value is None:
-            raise SizeError(f"scalar {scalar.name} has no default: give it a value")
+            raise SizeError(f"scalar {scalar.name} has no default: give it a value, such as -D {scalar.name}=0.5")
         values[scalar.name] = float(value)
     return values
+
+
+def check_scalars(program: Program) -> dict[str, float]:
+    """Values for a check that nobody gives any: the defaults, and a half where there is none."""
+    return {s.name: 0.5 if s.default is None else s.default for s in program.scalars}
 
 
 def arguments(

@@ -78,6 +78,25 @@ def test_a_long_run_says_how_long_from_its_first_blocks_on() -> None:
     assert re.fullmatch(r"eight_wave: about \d+ (min|h)\n", second)
 
 
+def test_a_scalar_without_a_default_takes_its_value_at_launch(tmp_path: Path) -> None:
+    text = (SPECS / "alpha_beta.tk").read_text().replace("beta : f32 = 0.0", "beta : f32").replace("8192", "128")
+    (tmp_path / "t.tk").write_text(text.replace("# expect", "# expected"))
+    spec = str(tmp_path / "t.tk")
+    for command in ("run", "sanitize"):
+        missing = tkgen(command, spec)
+        assert missing.exit_code == 2 and "give it a value, such as -D beta=0.5" in missing.output
+        for value in ("0.5", "-2", "1e-3", "3"):
+            given = tkgen(command, spec, "-D", f"beta={value}")
+            assert given.exit_code == 0, given.output
+        assert tkgen(command, spec, "-D", "beta=dynamic").exit_code == 2
+        assert tkgen(command, spec, "-D", "beta=half").exit_code == 2
+        size = tkgen(command, spec, "-D", "beta=1 M=0.5")
+        assert size.exit_code == 2 and "sizes are whole numbers" in size.output
+    assert tkgen("test", spec, "--schedules", "1").exit_code == 0
+    assert tkgen("watch", spec, "--once", "-o", str(tmp_path / "out")).exit_code == 0
+    assert tkgen("build", spec, "-D", "beta=0.5", "-o", str(tmp_path / "out")).exit_code == 2
+
+
 def test_run_on_a_gpu_says_that_there_is_none() -> None:
     result = tkgen("run", str(SPECS / "eight_wave.tk"), "--device", "gpu")
     assert result.exit_code == 3 and "no AMD GPU" in result.output

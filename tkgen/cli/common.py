@@ -65,14 +65,24 @@ Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the outputs."
 def defines(values: Sequence[str] | None) -> dict[str, int | None]:
     """`NAME=VALUE` options as a mapping; several may stand in one, with spaces or commas between."""
     result: dict[str, int | None] = {}
+    for name, value in launch_defines(values).items():
+        if isinstance(value, float):
+            raise typer.BadParameter(f"-D takes NAME=NUMBER, a whole number, or NAME=dynamic, not `{name}={value}`")
+        result[name] = value
+    return result
+
+
+def launch_defines(values: Sequence[str] | None) -> dict[str, int | float | None]:
+    """The same where there is a launch, which also takes the values of scalars."""
+    from tkgen.api import define_value
+
+    result: dict[str, int | float | None] = {}
     for word in (w for value in values or () for w in value.replace(",", " ").split()):
         name, _, number = word.partition("=")
-        if number == "dynamic":
-            result[name] = None
-        elif number.isdecimal() and number.isascii() and len(number) <= 12:
-            result[name] = int(number)
-        else:
-            raise typer.BadParameter(f"-D takes NAME=NUMBER or NAME=dynamic, not `{word}`")
+        try:
+            result[name] = define_value(number)
+        except ValueError:
+            raise typer.BadParameter(f"-D takes NAME=NUMBER or NAME=dynamic, not `{word}`") from None
     return result
 
 

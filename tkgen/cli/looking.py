@@ -258,16 +258,16 @@ def predict(
         from tkgen.report.timeline import trace as trace_of
         from tkgen.toolchain.files import write_atomic
 
-        static, extents = split_defines(path, defines(values), target, roots or ())
-        loaded = load(path, static, target, roots or ())
+        given = split_defines(path, defines(values), target, roots or ())
+        loaded = load(path, given.static, target, roots or ())
         model.device_of(loaded.target, product)  # before anything is compiled
         loaded.check()
         need_emulator()
         with working(f"predicting {loaded.name}"):
             built = loaded.build(cxx=cxx).check()
             if into is None:
-                return model.predict(built, extents, product)
-            profiled = model.profile(built, extents, product)
+                return model.predict(built, given.extents, product)
+            profiled = model.profile(built, given.extents, product)
             write_atomic(into, json.dumps(trace_of(built, profiled), separators=(",", ":")))
             return profiled.prediction
 
@@ -308,12 +308,12 @@ def _tried(
     from tkgen.tune.edits import try_edits
 
     with reported():
-        static, extents = split_defines(path, defines(define), target, roots or ())
-        loaded = load(path, static, target, roots or ())
+        given = split_defines(path, defines(define), target, roots or ())
+        loaded = load(path, given.static, target, roots or ())
         with bar() as shown:
             task = shown.add_task("edits")
             return try_edits(
-                loaded, seconds, product, extents, cxx=cxx, roots=tuple(roots or ()), jobs=os.cpu_count() or 1,
+                loaded, seconds, product, given.extents, cxx=cxx, roots=tuple(roots or ()), jobs=os.cpu_count() or 1,
                 progress=lambda done, total: shown.update(task, completed=done, total=total),
             )  # fmt: skip
 

@@ -22,10 +22,10 @@ from tkgen.cli.common import (
     Specs,
     Target,
     block_ids,
-    defines,
     each,
     emulating,
     fail,
+    launch_defines,
     need_emulator,
     reported,
     say,
@@ -68,7 +68,17 @@ def run(
         try:
             with reported(), emulating(path.stem, len(files) == 1) as progress:
                 rows = launching.run_spec(
-                    path, defines(define), target, roots or (), device, seed, schedules, jobs, cxx, chosen, progress
+                    path,
+                    launch_defines(define),
+                    target,
+                    roots or (),
+                    device,
+                    seed,
+                    schedules,
+                    jobs,
+                    cxx,
+                    chosen,
+                    progress,
                 )
         except launching.SizeError as error:
             fail(str(error), USAGE)

@@ -79,11 +79,15 @@ def prepare(request: Request) -> tuple[Subject, Launch]:
 def _spec(request: Request) -> tuple[Subject, Launch]:
     if request.arguments or request.arguments_from or request.kernel:
         raise ArgumentError("a spec makes its own arguments: leave out --arg, --args-from and --kernel")
-    numbers: dict[str, int | None] = {}
+    from tkgen.api import define_value
+
+    numbers: dict[str, float | None] = {}
     for name, value in (request.defines or {}).items():
-        if value != "dynamic" and not re.fullmatch(r"\d{1,12}", value):
-            raise ArgumentError(f"-D {name}={value}: a spec's dimensions and parameters are whole numbers or `dynamic`")
-        numbers[name] = None if value == "dynamic" else int(value)
+        try:
+            numbers[name] = define_value(value)
+        except ValueError:
+            message = "a spec's dimensions and parameters are whole numbers or `dynamic`, its scalars numbers"
+            raise ArgumentError(f"-D {name}={value}: {message}") from None
     try:
         subject, launch = from_spec(
             request.path,

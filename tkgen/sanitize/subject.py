@@ -139,26 +139,27 @@ def from_spec(
     *,
     kittens: Path | None = None,
     include_roots: Sequence[Path] = (),
-    defines: Mapping[str, int | None] | None = None,
+    defines: Mapping[str, float | None] | None = None,
     cxx: str | None = None,
     seed: int = 0,
 ) -> tuple[Subject, Launch]:
-    """A spec, built, and its launch with random inputs at the spec's sizes; `defines` also sizes dynamic dimensions.
+    """A spec, built, and its launch with random inputs at the spec's sizes.
+
+    `defines` also sizes dynamic dimensions and gives scalars values.
 
     Raises SpecError, ToolchainError, UnknownTargetError, OSError, and ValueError for sizes the kernel cannot do.
     """
     from tkgen.api import load
+    from tkgen.launching import split_defines
     from tkgen.numerics import TORCH, compare, random_inputs, reference
     from tkgen.run import arguments, check_sizes, grid, scalar_values, sizes
 
-    given = dict(defines or {})
-    dynamic = {d.name for d in load(path, None, target, include_roots).program.dims if d.size is None}
-    extents = {name: size for name, size in given.items() if name in dynamic and size is not None}
-    spec = load(path, {n: v for n, v in given.items() if n not in extents}, target, include_roots).check()
+    given = split_defines(path, defines or {}, target, include_roots)
+    spec = load(path, given.static, target, include_roots).check()
     program = spec.program
-    shape = sizes(program, extents)
+    shape = sizes(program, given.extents)
     check_sizes(program, spec.plan.shape.unroll, spec.plan.shape.tail_iterations, shape)
-    scalars = scalar_values(program)
+    scalars = scalar_values(program, given.scalars)
     build = spec.build(cxx=cxx, kittens=kittens, machine_check=False)  # the referee runs it
     inputs = random_inputs(program, shape, seed)
     out = program.accumulator.tensor

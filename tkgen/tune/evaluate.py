@@ -105,7 +105,7 @@ def verify(setting: Setting, trial: Trial) -> Trial:
     The machine code for the sizes of the request is watched, too (`tkgen.machine_check`).
     """
     from tkgen.regression import size_cases
-    from tkgen.run import run, trials
+    from tkgen.run import check_scalars, run, trials
 
     try:
         whole = setting.load(trial.candidate)
@@ -114,7 +114,8 @@ def verify(setting: Setting, trial: Trial) -> Trial:
         static = {d.name: small[d.name] for d in whole.program.dims if d.size is not None and d.name in small}
         build = setting.load(trial.candidate, static).build(cxx=setting.cxx).check()
         for order, kind in trials(3):
-            tried = run(build, extents=small, kind=kind, order=order)
+            scalars = check_scalars(build.spec.program)
+            tried = run(build, extents=small, kind=kind, scalars=scalars, order=order)
             if not tried.ok:
                 what = "; ".join(str(f) for f in tried.outcome.findings) or str(tried.comparison)
                 return replace(trial, verified=False, message=f"{order}: {what}")
@@ -130,9 +131,11 @@ def time_on_gpu(setting: Setting, trial: Trial) -> Trial:
         ToolchainError: there is no GPU here, or its module cannot be built.
     """
     from tkgen.launching import run_spec
+    from tkgen.run import check_scalars
 
     candidate = trial.candidate
-    defines = {**setting.fixed[candidate.spec], **dict(candidate.values), **setting.sizes}
+    scalars = check_scalars(setting.load(candidate).program)
+    defines = {**scalars, **setting.fixed[candidate.spec], **dict(candidate.values), **setting.sizes}
     row = run_spec(
         Path(candidate.spec), defines, setting.target, setting.include_roots, "gpu", 0, 1, 1, setting.cxx
     )[0]  # fmt: skip
