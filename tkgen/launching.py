@@ -14,7 +14,7 @@ from tkgen.emulate import EmulateError
 from tkgen.numerics import TORCH, Comparison, Inputs, compare, random_inputs, reference
 from tkgen.regression import blocks_text, size_cases
 from tkgen.run import SizeError as SizeError
-from tkgen.run import check_scalars, grid, scalar_values, sizes, trials
+from tkgen.run import check_memory, check_scalars, grid, scalar_values, sizes, trials
 from tkgen.run import run as emulate_once
 from tkgen.syntax import ast
 from tkgen.toolchain.compiler import ToolchainError
@@ -211,6 +211,7 @@ def _on_gpu(
         )
     program = spec.program
     extents = sizes(program, given)
+    check_memory(program, extents)
     inputs = random_inputs(program, extents, seed)
     expected, bound = reference(program, inputs, scalars)
     with tempfile.TemporaryDirectory() as folder:

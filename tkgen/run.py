@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from tkgen.calls import grid as grid
-from tkgen.calls import packed
+from tkgen.calls import packed, read_names
 from tkgen.emulate import Buffer, Outcome, Struct, launch
 from tkgen.emulate import Interleaving as Interleaving
 from tkgen.emulate import interleavings as interleavings
@@ -59,6 +62,30 @@ def sizes(program: Program, given: Mapping[str, int] | None = None) -> dict[str,
             raise SizeError(f"{dim.name} is dynamic: give its size")
         found[dim.name] = size
     return found
+
+
+def check_memory(program: Program, extents: Mapping[str, int]) -> None:
+    """Raises SizeError where a run with random inputs at these sizes would not fit the memory that is free here.
+
+    An input is there as it is, as fp32 and as fp64, an output four times as fp64: result, reference, bound, error.
+    """
+    free = _free_memory()
+    reads = read_names(program) - {program.accumulator.tensor.name}
+    need = sum((t.dtype.bytes + 12) * prod(extents[d.name] for d in t.dims) for t in program.tensors if t.name in reads)
+    need += 32 * extents[program.m.name] * extents[program.n.name]
+    if free is not None and need > free:
+        given = " ".join(f"{n}={size}" for n, size in extents.items())
+        raise SizeError(f"{given}: such tensors and their reference take {need / 2**30:.3g} GiB, "
+                        f"{free / 2**30:.3g} GiB are free here")  # fmt: skip
+
+
+def _free_memory() -> int | None:
+    """Bytes that can be had without swapping (Linux); None where nothing says so."""
+    try:
+        found = re.search(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text("ascii"), re.MULTILINE)
+    except (OSError, ValueError):
+        return None
+    return int(found[1]) * 1024 if found else None
 
 
 def scalar_values(program: Program, given: Mapping[str, float] | None = None) -> dict[str, float]:
@@ -148,6 +175,7 @@ def run(
     program = build.spec.program
     shape = sizes(program, extents)
     values = scalar_values(program, scalars)
+    check_memory(program, shape)
     inputs = random_inputs(program, shape, seed, kind)
     output, outcome = emulate(
         build, inputs, shape, values, order=order, watch=watch, workers=workers, progress=progress

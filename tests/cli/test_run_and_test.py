@@ -97,6 +97,24 @@ def test_a_scalar_without_a_default_takes_its_value_at_launch(tmp_path: Path) ->
     assert tkgen("build", spec, "-D", "beta=0.5", "-o", str(tmp_path / "out")).exit_code == 2
 
 
+@pytest.mark.parametrize("command", ["run", "sanitize", "tune"])
+@pytest.mark.parametrize("seed", ["-1", "99999999999999999999999", str(1 << 32)])
+def test_a_seed_out_of_range_is_a_wrong_command_line(command: str, seed: str) -> None:
+    result = tkgen(command, str(SPECS / "one_wave.tk"), "--seed", seed)
+    assert result.exit_code == 2 and isinstance(result.exception, SystemExit) and "--seed" in result.output
+
+
+def test_sizes_whose_tensors_do_not_fit_the_memory_are_refused() -> None:
+    spec = str(SPECS / "dynamic_sizes.tk")
+    for command in ("run", "sanitize"):
+        result = tkgen(command, spec, "-D", "M=262144 N=393216 K=65536")
+        assert result.exit_code == 2 and "GiB are free here" in result.output
+        nothing = tkgen(command, spec, "-D", "M=0 N=128 K=64")
+        assert nothing.exit_code == 2 and "M must be from 1 to" in nothing.output
+    predicted = tkgen("predict", spec, "-D", "M=262144 N=393216 K=65536")
+    assert predicted.exit_code == 2 and "more than a prediction looks at" in predicted.output
+
+
 def test_run_on_a_gpu_says_that_there_is_none() -> None:
     result = tkgen("run", str(SPECS / "eight_wave.tk"), "--device", "gpu")
     assert result.exit_code == 3 and "no AMD GPU" in result.output

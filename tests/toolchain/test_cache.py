@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
 
+import msgpack
 import pytest
 from toolchain_kernels import KERNEL
 
+from tkgen.emulate import native
 from tkgen.targets import Target, load_target
-from tkgen.toolchain.cache import Cache, cache_dir, cache_key, default_cache, hash_headers
+from tkgen.toolchain import compile as compile_module
+from tkgen.toolchain import discover
+from tkgen.toolchain.cache import _MAGIC, Cache, cache_dir, cache_key, default_cache, hash_headers
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler
 from tkgen.toolchain.files import TEMPORARY_SUFFIX, write_atomic
@@ -212,3 +218,81 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
     with pytest.raises(OSError, match="No space"):
         write_atomic(path, "new")
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_without_a_file_name_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "chmod", full)
+    with pytest.raises(OSError, match="No space") as caught:
+        write_atomic(tmp_path / "out.s", "new")
+    assert caught.value.filename == str(tmp_path / "out.s") and list(tmp_path.iterdir()) == []
+
+
+PAYLOADS = [
+    b"",
+    b"\xc1",
+    msgpack.packb(["asm"]),
+    msgpack.packb({"asm": 10**12}),
+    msgpack.packb({1: b"x"}),
+    msgpack.packb({"asm": "text"}),
+    msgpack.packb({"asm": b"x"}) + b"more",
+]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_a_valid_checksum_over_something_else_is_a_miss(payload: bytes, tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put("ab" * 32, ENTRY)
+    (path,) = files(tmp_path)
+    path.write_bytes(_MAGIC + hashlib.sha256(payload).digest() + payload)
+    assert cache.get("ab" * 32) is None and files(tmp_path) == []
+
+
+ENTRIES: list[dict[str, bytes]] = [
+    {},
+    {"asm": b""},
+    {"asm": b"\xff", "hsaco": b"", "warnings": b""},
+    {"asm": b"", "hsaco": b"\x7fELF", "warnings": b""},
+    {"asm": b"", "warnings": b""},
+    {"asm": b"", "hsaco": b"", "warnings": b"", "more": b""},
+]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_an_entry_of_something_else_is_compiled_anew(
+    entry: dict[str, bytes], clang: Compiler, gfx942: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path)
+    key = "cd" * 32
+    cache.put(key, entry)
+    monkeypatch.setattr(compile_module, "cache_key", lambda *_: key)
+    result = compile_device(KERNEL, gfx942, clang, cache=cache)
+    assert not result.cached and result.hsaco is not None and result.hsaco[:4] == b"\x7fELF"
+    assert compile_device(KERNEL, gfx942, clang, cache=cache).cached
+
+
+COMPILERS = [{}, {"compiler": b"\xc1"}, {"compiler": msgpack.packb([1, 2])}, {"compiler": msgpack.packb([1] * 7)}]
+
+
+@pytest.mark.parametrize("entry", COMPILERS)
+def test_a_remembered_compiler_that_is_none_is_asked_anew(
+    entry: dict[str, bytes], gfx942: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path)
+    cache.put("ef" * 32, entry)
+    monkeypatch.setenv("TKGEN_CACHE", str(tmp_path))
+    monkeypatch.setattr(discover, "cache_key", lambda *_: "ef" * 32)
+    assert discover.find_compiler(gfx942).command
+
+
+def test_a_damaged_core_of_the_emulator_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take the process down: mapped pages past the end of a cut file are a bus error."""
+    made = native.build()
+    monkeypatch.setenv("TKGEN_CACHE", str(tmp_path))
+    monkeypatch.setattr(native, "_compile", lambda _c, _d, library, native: shutil.copy(made, library))
+    kept = native.build()
+    assert kept.parent == tmp_path / "emulate" and kept.read_bytes() == made.read_bytes()
+    kept.write_bytes(made.read_bytes()[:4096])
+    assert native.build() == kept and kept.read_bytes() == made.read_bytes()

@@ -59,6 +59,7 @@ Jobs = Annotated[
 Blocks = Annotated[
     str, typer.Option("--blocks", metavar="0,8..11", help="Run these blocks of the launch alone, at full size.")
 ]
+Seed = Annotated[int, typer.Option(min=0, max=(1 << 32) - 1, help="Seed of what is random.")]
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the outputs.")]
 
 

@@ -19,6 +19,7 @@ from tkgen.cli.common import (
     Jobs,
     Json,
     Roots,
+    Seed,
     Specs,
     Target,
     block_ids,
@@ -41,7 +42,7 @@ def run(
     specs: Specs,
     target: Target = None,
     define: Defines = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
+    seed: Seed = 0,
     schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try.")] = 1,
     device: Annotated[str, typer.Option(help="`emulator`, or `gpu` through the built module.")] = "emulator",
     blocks: Blocks = "",
@@ -167,7 +168,7 @@ def sanitize(
     include: Annotated[
         list[Path] | None, typer.Option("-I", "--include-root", help="Folders of headers, or that `include` may reach.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
+    seed: Seed = 0,
     how: Annotated[Format, typer.Option("--format", help="How to print what is found.")] = Format.TEXT,
     as_json: Json = False,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks.")] = 1,

@@ -214,13 +214,18 @@ def _run(command: list[str]) -> None:
 
 
 def build() -> Path:
-    """The compiled core; compiles it if the cache has none. Safe against other processes that do the same."""
+    """The compiled core; compiles it if the cache has none. Safe against other processes that do the same.
+
+    Its name holds the hash of its content: a damaged library would take the process down, so none is loaded.
+    """
     compiler = host_compiler()
     directory = cache_directory() / "emulate"
-    library = directory / f"core-{_key(compiler)}.so"
-    if library.exists():
-        return library
+    key = _key(compiler)
     try:
+        for library in directory.glob(f"core-{key}-*.so"):
+            if library.stem == f"core-{key}-{_checksum(library)}":
+                return library
+            library.unlink(missing_ok=True)
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=directory, prefix="build-") as name:
             made = Path(name) / "core.so"
@@ -228,12 +233,17 @@ def build() -> Path:
                 _compile(compiler, Path(name), made, native=True)
             except EmulateError:  # perhaps this compiler does not know its machine
                 _compile(compiler, Path(name), made, native=False)
+            library = directory / f"core-{key}-{_checksum(made)}.so"
             os.replace(made, library)
     except OSError as error:
         raise EmulateError(
-            f"cannot write the emulator's core to {directory}: {error.strerror}; set TKGEN_CACHE"
+            f"cannot keep the emulator's core in {directory}: {error.strerror}; set TKGEN_CACHE"
         ) from error
     return library
+
+
+def _checksum(library: Path) -> str:
+    return hashlib.sha256(library.read_bytes()).hexdigest()[:20]
 
 
 def _compile(compiler: list[str], directory: Path, library: Path, native: bool) -> None:

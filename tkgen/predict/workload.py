@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tkgen.build import Build
 
 
+MOST_PIECES = 1 << 22  # blocks, or parts of sums, that a prediction goes through one by one
+
+
 class PredictError(Exception):
     """One sentence for the user: why this kernel cannot be predicted."""
 
@@ -82,17 +85,22 @@ class Workload:
         m, n, k = (extents[d.name] for d in (program.m, program.n, program.k))
         grid = run.grid(program, extents)
         rows, cols = -(-m // program.block[0]), -(-n // program.block[1])
+        if rows * cols * (program.grid.count if program.grid.name == "split_k" else 1) > MOST_PIECES:
+            raise PredictError(f"{rows} x {cols} output tiles are more than a prediction looks at, {MOST_PIECES}")
 
         scalars = run.scalar_values(program, {s.name: 1.0 for s in program.scalars if s.default is None})
 
         def arguments() -> Sequence[Arg]:
             # Zero pages that are never written cost nothing; only the block's own panels are touched.
-            tensors = {
-                t.name: torch.from_numpy(
-                    np.zeros([extents[d.name] for d in t.dims], np.float32 if t.dtype.bytes == 4 else np.uint16)
-                )
-                for t in program.tensors
-            }
+            try:
+                tensors = {
+                    t.name: torch.from_numpy(
+                        np.zeros([extents[d.name] for d in t.dims], np.float32 if t.dtype.bytes == 4 else np.uint16)
+                    )
+                    for t in program.tensors
+                }
+            except MemoryError as error:
+                raise PredictError(f"tensors of these sizes cannot be had here: {error}") from None
             return [run.arguments(program, tensors, extents, scalars)]
 
         pieces, piece_steps = _pieces(program, rows, cols, -(-k // program.block[2]))

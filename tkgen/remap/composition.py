@@ -87,20 +87,21 @@ class Remap:
         row, col = model.function(_model(self), model.SCALAR)(index, grid_rows, grid_cols)
         return row, col
 
-    def order(self, grid_rows: int, grid_cols: int) -> list[tuple[int, int]]:
-        """The (row, col) of every tile, by linear index."""
+    def order(self, grid_rows: int, grid_cols: int, indices: Sequence[int] | None = None) -> list[tuple[int, int]]:
+        """The (row, col) of every tile, by linear index; with `indices`, of these alone."""
         tiles = _tiles(grid_rows, grid_cols)
-        if tiles >= _VECTOR_FROM:
+        wanted = range(tiles) if indices is None else indices
+        if len(wanted) >= _VECTOR_FROM:
             try:
                 import numpy
             except ImportError:
                 pass
             else:
                 program = model.function(_model(self), model.vector_runtime(numpy))
-                rows, cols = program(numpy.arange(tiles), grid_rows, grid_cols)
+                rows, cols = program(numpy.asarray(wanted, dtype=numpy.int64), grid_rows, grid_cols)
                 return list(zip(rows.tolist(), cols.tolist(), strict=True))
         program = model.function(_model(self), model.SCALAR)
-        return [(row, col) for row, col in (program(i, grid_rows, grid_cols) for i in range(tiles))]
+        return [(row, col) for row, col in (program(i, grid_rows, grid_cols) for i in wanted)]
 
     def is_bijection(self, grid_rows: int, grid_cols: int) -> bool:
         """Whether every tile of this grid is placed exactly once, by going through them all."""

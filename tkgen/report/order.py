@@ -12,6 +12,7 @@ from tkgen.targets.model import Product
 
 ASSUMED_TILES = 32  # rows and columns of the grid that is drawn when a size is known only at run time
 MAX_TILES = 1 << 14  # larger grids are not drawn
+SAMPLED_TILES = 1 << 16  # of larger grids the reuse is that of the tiles that begin first
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,12 @@ def block_order(program: Program, product: Product, blocks_per_cu: int) -> Block
     concurrent = min(product.compute_units * max(blocks_per_cu, 1), blocks, rows * cols)
     window = max(concurrent // product.xcds, 1)
     dealt = _dealt(program, rows * cols, blocks, product.xcds)
-    order, plain = remap.order(rows, cols), compose([])
+    indices, plain = [index for index, _ in dealt], compose([])
+    order = remap.order(rows, cols, indices)
     drawn = dealt if rows * cols <= MAX_TILES else []
     reuse = [_reuse(str(remap), order, dealt, window)]
     if str(plain) != str(remap):
-        reuse.append(_reuse(str(plain), plain.order(rows, cols), dealt, window))
+        reuse.append(_reuse(str(plain), plain.order(rows, cols, indices), dealt, window))
     return BlockOrder(
         remap=str(remap),
         grid=program.grid.name,
@@ -75,7 +77,7 @@ def block_order(program: Program, product: Product, blocks_per_cu: int) -> Block
         concurrent=concurrent,
         window=window,
         product=product.name,
-        sequence=tuple(order[index][0] * cols + order[index][1] for index, _ in drawn),
+        sequence=tuple(row * cols + col for row, col in order[: len(drawn)]),
         xcd=tuple(xcd for _, xcd in drawn),
         reuse=tuple(r for r in reuse if r is not None),
     )
@@ -94,23 +96,26 @@ def _blocks(program: Program, tiles: int) -> int:
 
 
 def _dealt(program: Program, tiles: int, blocks: int, xcds: int) -> list[tuple[int, int]]:
-    """(linear index, XCD) of every tile in the order in which they begin; blocks go to XCDs round robin.
+    """(linear index, XCD) of tiles in the order in which they begin, SAMPLED_TILES at most; round robin over XCDs.
 
     A tile whose K is split counts where its first part runs.
     """
     if program.grid.name != "stream_k":
-        return [(index, index % blocks % xcds) for index in range(tiles)]
+        return [(index, index % blocks % xcds) for index in range(min(tiles, SAMPLED_TILES))]
     steps = ASSUMED_TILES if program.k.size is None else -(-program.k.size // program.block[2])
     run = -(-tiles * steps // blocks)  # K-steps of a block
-    begins = sorted((index * steps % run, index) for index in range(tiles))
+    some = range(tiles)
+    if tiles > SAMPLED_TILES:  # the tiles in which the first blocks begin
+        some = range(0, tiles, max(1, -(-run // steps)))[:SAMPLED_TILES]
+    begins = sorted((index * steps % run, index) for index in some)
     return [(index, index * steps // run % xcds) for _, index in begins]
 
 
 def _reuse(name: str, order: Sequence[tuple[int, int]], dealt: list[tuple[int, int]], window: int) -> Reuse | None:
-    """Panels of full windows of each XCD's tiles, on average; None where no XCD gets as many tiles."""
+    """Panels of full windows of each XCD's tiles, on average; None where no XCD gets as many. `order` is of `dealt`."""
     on_xcd: dict[int, list[tuple[int, int]]] = {}
-    for index, xcd in dealt:
-        on_xcd.setdefault(xcd, []).append(order[index])
+    for tile, (_, xcd) in zip(order, dealt, strict=True):
+        on_xcd.setdefault(xcd, []).append(tile)
     counts = [
         panels(tiles[start : start + window])
         for tiles in on_xcd.values()

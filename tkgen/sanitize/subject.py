@@ -152,7 +152,7 @@ def from_spec(
     from tkgen.api import load
     from tkgen.launching import split_defines
     from tkgen.numerics import TORCH, compare, random_inputs, reference
-    from tkgen.run import arguments, check_sizes, grid, scalar_values, sizes
+    from tkgen.run import arguments, check_memory, check_sizes, grid, scalar_values, sizes
 
     given = split_defines(path, defines or {}, target, include_roots)
     spec = load(path, given.static, target, include_roots).check()
@@ -161,6 +161,7 @@ def from_spec(
     check_sizes(program, spec.plan.shape.unroll, spec.plan.shape.tail_iterations, shape)
     scalars = scalar_values(program, given.scalars)
     build = spec.build(cxx=cxx, kittens=kittens, machine_check=False)  # the referee runs it
+    check_memory(program, shape)
     inputs = random_inputs(program, shape, seed)
     out = program.accumulator.tensor
     fixed = {n: t for n, t in inputs.items() if n != out.name}

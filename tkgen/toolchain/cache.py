@@ -65,7 +65,10 @@ class Cache:
     limit_bytes: int = DEFAULT_LIMIT_BYTES
 
     def get(self, key: str) -> dict[str, bytes] | None:
-        """The entry of `key`, or None where there is none or it is damaged (it is then removed)."""
+        """The entry of `key`, or None where there is none or it is damaged (it is then removed).
+
+        That its content is what the caller once put there is for the caller to see.
+        """
         path = self._path(key)
         try:
             data = path.read_bytes()
@@ -128,8 +131,12 @@ def _decode(data: bytes) -> dict[str, bytes] | None:
     head = len(_MAGIC) + _DIGEST_BYTES
     if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(data[head:]).digest() != data[len(_MAGIC) : head]:
         return None
-    entry = msgpack.unpackb(data[head:], raw=False)
-    return {str(k): bytes(v) for k, v in entry.items()} if isinstance(entry, dict) else None
+    try:
+        entry = msgpack.unpackb(data[head:], raw=False)
+    except ValueError:  # all that msgpack raises
+        return None
+    whole = isinstance(entry, dict) and all(isinstance(k, str) and isinstance(v, bytes) for k, v in entry.items())
+    return entry if whole else None
 
 
 def _listed(folder: Path | str) -> list[os.DirEntry[str]]:

@@ -22,6 +22,7 @@ from tkgen.toolchain.cache import Cache, cache_key, hash_headers
 from tkgen.toolchain.compiler import Compiler, CompilerMessage, Location, ToolchainError
 from tkgen.toolchain.files import write_atomic
 from tkgen.toolchain.hip import HIP_INSTALL, HipRuntime, hip_flags, knows_hip, python_flags
+from tkgen.toolchain.metadata import read_resources
 from tkgen.toolchain.process import TIMEOUT_EXIT, Completed, run_tool
 
 Output = Literal["asm", "hsaco"]
@@ -122,9 +123,8 @@ def compile_device(
     if cache is not None:
         key = cache_key(text, source_name, *sorted(outputs), *_key_parts(target, compiler, options))
         entry = cache.get(key)
-        if entry is not None:
-            asm = entry["asm"].decode("utf-8") if "asm" in entry else None
-            return CompileResult(asm, entry.get("hsaco"), entry["warnings"].decode("utf-8"), cached=True)
+        if entry is not None and (kept := _kept(entry, outputs)) is not None:
+            return kept
     result = _compile(text, source_name, target, compiler, options, outputs, timeout, log)
     if cache is not None:
         entry = {"warnings": result.warnings.encode("utf-8")}
@@ -134,6 +134,19 @@ def compile_device(
             entry["hsaco"] = result.hsaco
         cache.put(key, entry)
     return result
+
+
+def _kept(entry: Mapping[str, bytes], outputs: Collection[Output]) -> CompileResult | None:
+    """The result that a cache entry holds; None where it holds something else."""
+    if entry.keys() != {"warnings", *outputs}:
+        return None
+    try:
+        if "hsaco" in entry:
+            read_resources(entry["hsaco"])
+        asm = entry["asm"].decode("utf-8") if "asm" in entry else None
+        return CompileResult(asm, entry.get("hsaco"), entry["warnings"].decode("utf-8"), cached=True)
+    except (ToolchainError, UnicodeDecodeError):
+        return None
 
 
 def _compile(

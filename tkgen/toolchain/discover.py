@@ -259,9 +259,12 @@ def _encode(compiler: Compiler) -> dict[str, bytes]:
 
 
 def _decode(entry: Mapping[str, bytes]) -> Compiler | None:
-    """A remembered compiler, unless one of its tools is gone."""
-    kind, command, version, assembler, linker, objdump, fingerprint = msgpack.unpackb(entry["compiler"])
-    tools = [tuple(t) if t else None for t in (command, assembler, linker, objdump)]
-    if any(t is not None and shutil.which(t[0]) is None for t in tools):
+    """A remembered compiler, unless one of its tools is gone, or the entry holds something else."""
+    try:
+        kind, command, version, assembler, linker, objdump, fingerprint = msgpack.unpackb(entry["compiler"])
+        tools = [tuple(map(os.fspath, t)) if t else None for t in (command, assembler, linker, objdump)]
+        if any(t is not None and shutil.which(t[0]) is None for t in tools) or tools[0] is None or tools[1] is None:
+            return None
+        return Compiler(CompilerKind(kind), tools[0], str(version), tools[1], tools[2], tools[3], str(fingerprint))
+    except (KeyError, TypeError, ValueError):
         return None
-    return Compiler(CompilerKind(kind), tuple(command), version, tuple(assembler), tools[2], tools[3], fingerprint)

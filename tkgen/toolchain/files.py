@@ -12,7 +12,8 @@ from pathlib import Path
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Put `data` (text as UTF-8) at `path`: written whole under a temporary name beside it, then renamed over it.
 
-    Missing parent folders are made. OSError passes through; the temporary file is then gone and `path` untouched.
+    Missing parent folders are made. OSError passes through, naming `path` where it names no file, as that of a full
+    disk; the temporary file is then gone and `path` untouched.
     """
     content = data.encode("utf-8") if isinstance(data, str) else data
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -22,8 +23,10 @@ def write_atomic(path: Path, data: bytes | str) -> None:
             file.write(content)
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)
         raise
 
 

@@ -58,7 +58,7 @@ def read_resources(hsaco: bytes) -> dict[str, Resources]:
     metadata = read_metadata(hsaco)
     try:
         return {k[".name"]: _resources(k) for k in metadata["amdhsa.kernels"]}
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ToolchainError(f"the code object's metadata is damaged: {error!r}") from error
 
 
