@@ -186,12 +186,12 @@ def _numbers(
 def _shipped(spec: Spec, blocks: Sequence[int] | None, schedules: int, cxx: str | None, seed: int) -> str:
     """Some blocks of the code object as it is shipped, at the spec's own sizes."""
     from tkgen.blocks import run_blocks, sample
-    from tkgen.run import sizes, trials
+    from tkgen.run import check_scalars, sizes, trials
 
     build = spec.build(cxx=cxx)
     chosen = sample(spec.program, sizes(spec.program)) if blocks is None else blocks
     for order, kind in trials(schedules):
-        tried = run_blocks(build, chosen, seed=seed, kind=kind, order=order)
+        tried = run_blocks(build, chosen, seed=seed, kind=kind, scalars=check_scalars(build.spec.program), order=order)
         what = f"{order}, {blocks_text(chosen)}"
         if not tried.comparison.right:
             return f"{what}: {tried.comparison}"
