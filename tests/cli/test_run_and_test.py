@@ -42,6 +42,12 @@ def test_run_compares_with_torch_on_every_schedule() -> None:
         assert row["comparison"]["max_error"] == 0 if exact else 0 < row["comparison"]["max_error"] < 1e-3
 
 
+def test_launches_of_one_block_on_several_schedules() -> None:
+    """Nothing is done yet when the second launch begins: there is no rate to estimate from."""
+    result = tkgen("run", str(SPECS / "one_wave.tk"), "-D", "M=64 N=64 K=64", "--schedules", "3")
+    assert result.exit_code == 0 and result.stdout.count("right") == 3 and not result.exception
+
+
 def test_run_gives_dynamic_sizes_to_the_launch_and_refuses_wrong_ones() -> None:
     spec = str(SPECS / "dynamic_sizes.tk")
     assert tkgen("run", spec, "-D", "M=256 N=128 K=192").exit_code == 0

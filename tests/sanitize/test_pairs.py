@@ -133,6 +133,40 @@ PAIRS = {
         "while (__hip_atomic_load(flag, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) == 0) {} out[t] = data[127 - t]; }",
         "__ATOMIC_RELAXED", "__ATOMIC_RELEASE", FLAGGED,
     ),
+    # Barriers that lanes of a wave do not meet together.
+    "a barrier in a loop that lanes leave at different times": Pair(
+        {"E715"}, EXCHANGE,
+        "__shared__ float tile[128]; int t = threadIdx.x; float sum = 0; tile[t] = in[t]; middle[t] = 0; "
+        "__syncthreads(); "
+        "for (int i = 0; i < EDIT; ++i) { sum += tile[(t + i) % 64]; __syncthreads(); } "
+        "out[t] = sum; middle[t] = tile[t];",
+        "1 + t % 2", "2",
+    ),
+    "threads that returned, half of a wave": Pair(
+        {"E715"}, "const float *in, float *out",
+        "__shared__ float tile[128]; int t = threadIdx.x; tile[t] = in[t]; if (t >= 96) EDIT __syncthreads(); "
+        "out[t] = 1;",
+        "out[t] = 2; else", "return;", ("f32[128]=randn", "f32[128]"),
+    ),
+    # Waits that are too loose by one.
+    "a counted wait for loads into registers": Pair(
+        {"E705"}, "const float *in, float *middle, float *out",
+        "int t = threadIdx.x; float a, b; const float *p = in + t; middle[t] = 0; "
+        'asm volatile("global_load_dword %0, %2, off\\nglobal_load_dword %1, %2, off offset:4\\n'
+        's_waitcnt vmcnt(EDIT)\\n'
+        'v_add_f32 %0, %0, %1\\ns_waitcnt vmcnt(0)" : "=&v"(a), "=&v"(b) : "v"(p)); out[t] = a;',
+        "1", "0", ("f32[129]=randn", *FLOATS[1:]),
+    ),
+    "a counted wait for LDS writes before a barrier": Pair(
+        {"E701"}, EXCHANGE,
+        "__shared__ float tile[256]; int t = threadIdx.x; float x = in[t], y; middle[t] = x; "
+        'unsigned at = (unsigned)(unsigned long)(__attribute__((address_space(3))) float *)(tile + t), from = at ^ 508; '
+        'asm volatile("ds_write_b32 %1, %3\\nds_write_b32 %1, %3 offset:512\\ns_waitcnt lgkmcnt(EDIT)\\n'
+        's_barrier\\n'
+        'ds_read_b32 %0, %2 offset:512\\ns_waitcnt lgkmcnt(0)" : "=&v"(y) : "v"(at), "v"(from), "v"(x) : "memory"); '
+        "out[t] = y + tile[t];",
+        "1", "0",
+    ),
     # LDS that nobody allotted does not hide what waves do in it.
     "LDS of inline assembly alone": Pair(
         {"E703", "E701"}, "const float *in, float *middle, float *out",

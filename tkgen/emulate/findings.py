@@ -31,6 +31,7 @@ class Kind(Enum):
     LANE_RACE = "lane-race"
     DATA_DEPENDENT = "data-dependent"
     WAIT_STATES = "missing-wait-states"
+    DIVERGENT_BARRIER = "divergent-barrier"
     BLOCK_RACE = "block-race"
 
 

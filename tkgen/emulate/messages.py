@@ -27,6 +27,11 @@ def describe(
             return _race(first, second, space, where)
         case Kind.LANE_RACE:
             return f"lanes {other_lane} and {lane} of wave {first.wave} write different values to {where} at once"
+        case Kind.DIVERGENT_BARRIER:
+            return (
+                f"wave {first.wave} meets a barrier without lane {lane}, which goes on behind it: the barrier counts "
+                "waves, so the lane passed it without having come there"
+            )
         case Kind.WAIT_STATES:
             assert second is not None
             return _wait_states(first, second, _scalar_name(register), lane, size)

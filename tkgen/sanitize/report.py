@@ -43,6 +43,7 @@ _CODES: Final = {
     Kind.MISALIGNED: "W703",
     Kind.LANE_RACE: "E713",
     Kind.WAIT_STATES: "E714",
+    Kind.DIVERGENT_BARRIER: "E715",
 }
 # Findings about bytes of LDS, global memory or scratch, not about a register or the flow of control.
 _ACCESSES: Final = (
@@ -58,7 +59,23 @@ _ACCESSES: Final = (
 )
 # What stops the kernel, then what makes it read or write wrong bytes, then what follows from those.
 _ORDER: Final = (
-    *("E711", "E704", "E710", "E703", "E709", "E701", "E702", "E705", "E714", "E713", "E708", "E706", "E707", "E712"),
+    *(
+        "E711",
+        "E704",
+        "E710",
+        "E703",
+        "E709",
+        "E701",
+        "E702",
+        "E705",
+        "E714",
+        "E715",
+        "E713",
+        "E708",
+        "E706",
+        "E707",
+        "E712",
+    ),
     *("W702", "W703", "W701"),
 )
 
@@ -152,6 +169,8 @@ class _Group:
         text = f"wave {access.wave}"
         if self.shown.kind is Kind.WAIT_STATES:
             return self.line(access, "too early" if access is self.shown.first else "the result is not there yet")
+        if self.shown.kind is Kind.DIVERGENT_BARRIER:
+            return self.line(access, "not all lanes are here" if access is self.shown.first else "they are here again")
         if access.text == "s_barrier":
             text += " waits here"
         elif access.text == "s_endpgm":
@@ -262,6 +281,11 @@ class _Group:
                 return shown.message, ""
             case Kind.WAIT_STATES:
                 return shown.message, f"put `s_nop {min(shown.size, 16) - 1}`, or other instructions, between the two"
+            case Kind.DIVERGENT_BARRIER:
+                return (
+                    shown.message,
+                    "take the barrier out of the branch or loop that only some threads of a wave go through",
+                )
             case Kind.LANE_RACE:
                 return (
                     f"{shown.message}: one of the two is lost",

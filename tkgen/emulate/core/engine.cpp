@@ -204,7 +204,9 @@ void Engine::start_wave(Wave& w, uint32_t id, uint32_t threads) {
   w.instances.assign(l.watch ? l.op_count : 0, 0);
 
   const uint32_t first = id * LANES, active = std::min<uint32_t>(LANES, threads - first);
-  w.set64(EXEC, active == LANES ? ~0ull : (1ull << active) - 1);
+  w.started = active == LANES ? ~0ull : (1ull << active) - 1;
+  w.absent = 0;
+  w.set64(EXEC, w.started);
   w.set64(VCC, 0);
   // Work-item ids come packed in v0 on gfx90a and later: ten bits each.
   for (uint32_t i = 0; i < LANES; ++i) {

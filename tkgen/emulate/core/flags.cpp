@@ -14,6 +14,8 @@ bool is_scoped(const Op& op, Access access, uint32_t target) {
   return op.flags & F_SC1;
 }
 
+bool adds_floats(const char* name) { return std::strstr(name, "_add_f") || std::strstr(name, "_add_bf"); }
+
 void Order::begin_block(size_t waves) {
   waves_.assign(waves, Known{});
   released_.clear();

@@ -28,6 +28,7 @@ struct TkFlags {
 };
 
 bool is_scoped(const Op& op, Access access, uint32_t target);
+bool adds_floats(const char* name);  // sums, which nobody waits for: not worth remembering
 
 // Of one block.
 class Order {

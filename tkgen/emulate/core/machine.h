@@ -96,6 +96,8 @@ struct alignas(64) Wave {
   uint64_t lanes;     // lanes that the current vector instruction writes: EXEC, less what DPP masks out
   uint64_t executed;
   uint32_t id, epoch;
+  uint64_t started, absent;  // lanes there were at first; those that were not at a barrier, which its wave passed at `barrier_pc`
+  uint32_t barrier_pc;
   enum State : uint8_t { RUNNING, BARRIER, ENDED } state;
   Engine* engine;
   MemoryQueue vector_ops, lds_ops, scalar_ops;  // FLAT ones stand among vector_ops

@@ -115,8 +115,17 @@ void Referee::stored_undefined(Wave& w, const MemoryOp& m) {
   }
 }
 
+// Lanes that had ended their part for good never come back; these do.
+void Referee::divergent(Wave& w, const MemoryOp& m) {
+  const uint64_t back = w.absent & m.exec;
+  const TkParty a = {w.id, w.barrier_pc, 0, w.epoch, w.epoch, 0}, b = party(w);
+  if (TkFinding* f = engine_.report(DIVERGENT_BARRIER, w, a, &b)) f->lane = uint32_t(__builtin_ctzll(back));
+  w.absent = 0;
+}
+
 // Direct-to-LDS loads complete with vmcnt: until then the wave's own LDS accesses may come before or after them.
 void Referee::issued(Wave& w, MemoryOp& m) {
+  if (w.absent & m.exec && m.queue != Queue::SCALAR && m.op->encoding != ENC_SCRATCH && !m.private_lanes) divergent(w, m);
   for (int i = 0; i < 4; ++i) m.undefined[i] = m.access == Access::READ ? 0 : m.exec & ~data_defined_[i];
   if (m.private_lanes) through_scratch(w, m);
   if (m.queue != Queue::LDS) {
@@ -296,7 +305,7 @@ void Referee::touch_global(Wave& w, MemoryOp& m) {
       unchanged = !std::memcmp(m.host[l] + i, &m.data[i / 4][l], std::min(4, m.in_range[l] - i));
   }
   instances_[id].unchanged = unchanged;
-  if (scoped && m.access != Access::READ) order.released(w, m);
+  if (scoped && m.access != Access::READ && !adds_floats(engine_.launch.names[m.op->opcode])) order.released(w, m);
 }
 
 // The lanes that are in LDS, and what a load straight into LDS writes there.

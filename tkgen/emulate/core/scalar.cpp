@@ -111,6 +111,11 @@ void end(Wave& w) {
   w.state = Wave::ENDED;
 }
 
+void arrive(Wave& w) {
+  w.state = Wave::BARRIER;
+  if (const uint64_t absent = w.started & ~w.exec()) w.absent |= absent, w.barrier_pc = w.pc;
+}
+
 int32_t k16(const Op& op) { return op.offset; }
 uint32_t destination(Wave& w, const Op& op) { return w.s[op.dst]; }
 
@@ -260,7 +265,7 @@ const Info TABLE[] = {
     CONTROL(s_cbranch_vccnz, branch(w, op, w.get64(VCC) != 0)),
     CONTROL(s_cbranch_execz, branch(w, op, w.exec() == 0)),
     CONTROL(s_cbranch_execnz, branch(w, op, w.exec() != 0)),
-    CONTROL(s_barrier, w.state = Wave::BARRIER),
+    CONTROL(s_barrier, arrive(w)),
     // vmcnt is split: bits 0..3 and 14..15; lgkmcnt is bits 8..11.
     CONTROL(s_waitcnt, wait(w, (op.offset & 15) | (op.offset >> 10 & 0x30), op.offset >> 8 & 15)),
     CONTROL(s_sleep, ),
