@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from tests.emulate import frame
 from tkgen.emulate import Buffer, Bytes, EmulateError, Policy, Scalar, Struct, TraceRequest, launch, load
+from tkgen.emulate.arguments import Geometry, Layout, kernarg
+from tkgen.emulate.code_object import Argument, Kernel
 
 
 def test_struct_by_value_with_pointers(build):
@@ -198,3 +201,11 @@ def test_an_interrupt_ends_the_run(assemble, workers):
     python.send_signal(signal.SIGINT)
     _, errors = python.communicate(timeout=120)
     assert python.returncode != 0 and "KeyboardInterrupt" in errors
+
+
+@pytest.mark.parametrize(("offset", "size"), [(0, 0), (0, 1), (14, 4), (-4, 4), (1 << 40, 4), (0, 1 << 40)])
+def test_a_hidden_argument_of_damaged_metadata_is_named(offset: int, size: int) -> None:
+    count = Argument("", offset, size, "hidden_block_count_x")
+    kernel = Kernel("k", 0, cast(Any, None), (count,), 16, 1024, False, {})
+    with pytest.raises(EmulateError, match="the metadata of k is damaged: hidden_block_count_x"):
+        kernarg(kernel, [], Layout(), Geometry((300, 1, 1), (64, 1, 1), 0, 0, 0))

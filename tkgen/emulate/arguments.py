@@ -215,6 +215,8 @@ def kernarg(kernel: Kernel, args: Sequence[Arg], layout: Layout, geometry: Geome
     for place in kernel.arguments:
         value = _hidden(place.kind, geometry)
         if value is not None:
+            if not 0 <= place.offset <= len(out) - place.size or value.bit_length() > 8 * place.size:
+                raise EmulateError(f"the metadata of {kernel.name} is damaged: {place.kind} of {place.size} bytes")
             out[place.offset : place.offset + place.size] = value.to_bytes(place.size, "little")
     return bytes(out)
 
