@@ -14,6 +14,7 @@ written), `machine check` (accepted by the plan's checks, refused by the build),
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -61,13 +62,15 @@ def _start() -> None:
     os.environ["TKGEN_CACHE"] = ""
 
 
-def sweep(first: int, accepted: int, jobs: int, orders: int, quick: bool = False) -> list[Result]:
-    """Seeds from `first` on, until `accepted` of them were accepted or failed; prints failures as they come."""
+def sweep(
+    first: int, accepted: int, jobs: int, orders: int, quick: bool = False, minutes: float = math.inf
+) -> list[Result]:
+    """Seeds from `first` on, until `accepted` of them were accepted or failed, or time is up; prints failures."""
     results: list[Result] = []
     counted, seed, start = 0, first, time.perf_counter()
     with ProcessPoolExecutor(jobs, initializer=_start) as pool:
         running: set[Future[Result]] = set()
-        while counted < accepted:
+        while counted < accepted and time.perf_counter() - start < 60 * minutes:
             while len(running) < 4 * jobs:
                 running.add(pool.submit(_try, seed, orders, quick))
                 seed += 1
@@ -130,6 +133,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=300, help="accepted specs wanted; with --coverage, specs drawn")
     parser.add_argument("--orders", type=int, default=5, help="orders of the waves at each size")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long")
     parser.add_argument("--quick", action="store_true", help="static sizes as drawn, not at other numbers of K-steps")
     parser.add_argument("-j", "--jobs", type=int, default=1)
     parser.add_argument("--show", action="store_true", help="this one seed: its spec and its fate")
@@ -143,7 +147,7 @@ def main() -> int:
         print(report(range(options.seed, options.seed + options.count)))
         return 0
     start = time.perf_counter()
-    results = sweep(options.seed, options.count, options.jobs, options.orders, options.quick)
+    results = sweep(options.seed, options.count, options.jobs, options.orders, options.quick, options.minutes)
     print(table(results, time.perf_counter() - start))
     return int(any(r.verdict == "FAILED" for r in results))
 

@@ -220,7 +220,7 @@ def _data(d: Draft) -> tuple[list[str], dict[str, tuple[int, ...]], int, list[st
     lines.append(f"block {d.number(d.block[0])} x {d.number(d.block[1])} step {d.number(d.block[2])}")
     lines += [f"tail {d.tail}"] * bool(d.tail)
     allowed = ["slow_reads"] if "K, " in a or ", K" not in b else []
-    allowed += [name for name in ("spills", "low_occupancy") if d.chance(0.08)]
+    allowed += [name for name in ("spills", "low_occupancy") if d.chance(0.15)]
     lines += [f"allow {', '.join(allowed)}"] * bool(allowed)
     lines += [f"target {', '.join([d.target, *(['gfx942'] if d.chance(0.2) and d.target != 'gfx942' else [])])}"]
     extents = {n: tuple(sizes[n]) for n in d.dynamic if n != "K"}
@@ -310,7 +310,7 @@ def _work(d: Draft, epilogue: list[str]) -> list[str]:
         mfma = " mfma 32 x 32"
     elif d.chance(0.05):
         mfma = " mfma 16 x 16"
-    which = " = A * B" if d.chance(0.05) else ""
+    which = " = A * B" if d.chance(0.12) else ""
     accumulate = f"accumulate C{which} : f32 tile {d.number(d.tile[0])} x {d.tile[1]}{arrangement}{mfma}"
     finish = [*([f"epilogue {' | '.join(epilogue)}"] if epilogue else []), "store C"]
     compute = [*registers, accumulate, *finish]
