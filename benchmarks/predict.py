@@ -18,7 +18,7 @@ from rich.table import Table
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "predict"))
 
-from measured_kernels import DEVICE, EIGHT_CLUSTERS, ELEMENT_READS, eight_clusters, predicted  # noqa: E402
+from measured_kernels import DEVICE, EIGHT_CLUSTERS, ELEMENT_READS, MI355X, eight_clusters, predicted  # noqa: E402
 
 from tkgen.predict import predict_workload  # noqa: E402
 from tkgen.targets import load_target  # noqa: E402
@@ -42,6 +42,7 @@ def rows() -> Iterator[tuple[str, ...]]:
     """One row per published measurement, TFLOP/s on the device."""
     measured = [("eight clusters", "eight_clusters", size, size, t) for size, t in EIGHT_CLUSTERS.items()]
     measured += [(f"element reads, K-step {s}", "element_reads", s, 8192, t) for s, t in ELEMENT_READS.items()]
+    measured += [("MI355X, ping-pong", "mi355x", size, size, t) for size, t in MI355X.items()]
     for label, name, value, size, tflops in measured:
         p = predicted(name, value)
         worst = max(p.lost_cycles, key=lambda cause: p.lost_cycles[cause])
@@ -71,7 +72,7 @@ def in_docs(text: str, table: str) -> str:
 
 
 def main() -> None:
-    table = Table(title=f"bf16 GEMM on {DEVICE}, TFLOP/s")
+    table = Table(title=f"bf16 GEMM on {DEVICE} and MI355X, TFLOP/s")
     for heading in HEADINGS:
         table.add_column(heading, justify="left" if heading in ("kernel", "largest loss") else "right")
     for row in rows():

@@ -2,8 +2,9 @@
 
 `EIGHT_CLUSTERS`: HipKittens' bf16 GEMM, C = A Bt, M = N = K, TFLOP/s on an MI325X (HazyResearch/HipKittens, branch
 cdna3, analysis/bf16_gemm/mi325x: blocks of 128 x 128 at 1024 and 2048, of 256 x 256 above). `ELEMENT_READS`: a first
-hand-written kernel at 8192, by K-step, as its users measured it. Our kernels have their shape and schedule and none
-of their text.
+hand-written kernel at 8192, by K-step, as its users measured it. `MI355X`: HipKittens' bf16 GEMM there (branch main,
+analysis/bf16_gemm/mi350x/mi355x_bf16_gemm.json), in blocks of 128 x 128 at 1024 and 2048, of 256 x 256 above. Our
+kernels have their shape and schedule and none of their text.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from tkgen.api import load
 from tkgen.emulate import Arg, Buffer, Scalar, Struct
-from tkgen.predict import Prediction, Workload, predict_workload
+from tkgen.predict import Prediction, Workload, predict, predict_workload
 from tkgen.remap import RemapCall, compose
 from tkgen.targets import load_target
 from tkgen.toolchain.cache import default_cache
@@ -29,6 +31,7 @@ KERNELS = Path(__file__).parent / "kernels"
 DEVICE = "MI325X"
 EIGHT_CLUSTERS = {1024: 60, 2048: 298, 4096: 714, 8192: 749, 16384: 714}
 ELEMENT_READS = {64: 140, 16: 60}
+MI355X = {1024: 139, 2048: 665, 4096: 1413, 8192: 1610, 16384: 1571}
 
 
 @cache
@@ -130,6 +133,10 @@ def workload(
 
 @cache
 def predicted(name: str, value: int) -> Prediction:
-    """The prediction for `eight_clusters` at a size, or `element_reads` with a K-step."""
+    """The prediction for `eight_clusters` or `mi355x` at a size, or `element_reads` with a K-step."""
+    if name == "mi355x":
+        spec = KERNELS / "small_blocks.tk" if value <= 2048 else KERNELS.parents[2] / "specs" / "hk_ping_pong.tk"
+        build = load(spec, {"M": None, "N": None, "K": None}).build()
+        return predict(build, {"M": value, "N": value, "K": value}, "MI355X", what_if=False)
     made = {"eight_clusters": eight_clusters, "element_reads": element_reads}[name](value)
     return predict_workload(made, load_target("gfx942"), DEVICE, what_if=False)
