@@ -195,7 +195,10 @@ def test_an_interrupt_ends_the_run(assemble, workers):
         "args = [Buffer(np.zeros(64, np.uint32)), Buffer(np.zeros(64, np.uint32))]\n"
         f"launch({str(path)!r}, grid=(8, 1, 1), block=(64, 1, 1), args=args, budget=1 << 60, workers={workers})\n"
     )
-    python = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    python = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it
+    )  # fmt: skip
     assert python.stdout.readline() == "ready\n"
     time.sleep(0.5)  # into the loop, which has no end of its own
     python.send_signal(signal.SIGINT)

@@ -186,8 +186,9 @@ def test_an_interrupted_search_ends_without_a_traceback(small: Path, tmp_path: P
     """Ctrl-C reaches the workers as well as the search."""
     journal = tmp_path / "trials.jsonl"
     process = subprocess.Popen(
-        command(small, tmp_path, "-j", "2"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-    )
+        command(small, tmp_path, "-j", "2"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job ignores it
+    )  # fmt: skip
     deadline = time.monotonic() + 60
     while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
         assert process.poll() is None and time.monotonic() < deadline

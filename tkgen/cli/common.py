@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -101,6 +103,23 @@ def spec_files(paths: Iterable[Path]) -> list[Path]:
 def say(text: str = "") -> None:
     """Print a result."""
     typer.echo(text)
+
+
+def fitted(text: str, indent: str = "  ") -> str:
+    """Text for standard output: on a terminal, lines that are too long are broken between words and indented."""
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(_broken(line, width, indent) for line in text.splitlines())
+
+
+def _broken(line: str, width: int, indent: str) -> str:
+    if len(line) <= width:
+        return line
+    return textwrap.fill(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False,
+        drop_whitespace=True,
+    )  # fmt: skip
 
 
 def complain(text: str) -> None:
@@ -290,7 +309,7 @@ def each(
                     if lines and not as_json:
                         progress.stop()  # the bar is gone while results are written
                         for line in lines:
-                            say(line)
+                            say(fitted(line))
                         progress.start()
                     worst = max(worst, code)
                     progress.advance(task)

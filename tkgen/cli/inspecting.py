@@ -25,6 +25,7 @@ from tkgen.cli.common import (
     complain,
     fail,
     findings,
+    fitted,
     load_spec,
     reported,
     say,
@@ -156,6 +157,6 @@ def explain(
     from tkgen.diagnostics.explain import UnknownCode, explain_text, page
 
     try:
-        say(json.dumps(asdict(page(code)), indent=2) if as_json else explain_text(code).rstrip("\n"))
+        say(json.dumps(asdict(page(code)), indent=2) if as_json else fitted(explain_text(code).rstrip("\n"), ""))
     except UnknownCode as error:
         fail(str(error), USAGE)

@@ -19,6 +19,7 @@ from tkgen.cli.common import (
     Out,
     fail,
     findings,
+    fitted,
     load_spec,
     reported,
     say,
@@ -46,16 +47,17 @@ def doctor(cxx: Cxx = None, as_json: Json = False) -> None:
     else:
         for compiler in report.compilers:
             works = [t for t, reason in compiler.targets.items() if not reason]
-            say(f"compiler   {' '.join(compiler.command)}  {compiler.version}  {', '.join(works) or 'no target'}")
+            command = f"compiler   {' '.join(compiler.command)}"
+            say(fitted(f"{command}  {compiler.version}  {', '.join(works) or 'no target'}", " " * 11))
         for part in report.components:
-            say(f"{'found' if part.found else 'missing':<10} {part.name}: {part.detail}")
+            say(fitted(f"{'found' if part.found else 'missing':<10} {part.name}: {part.detail}", " " * 11))
         for ability in report.capabilities:
             say(
                 f"{'can' if ability.available else 'cannot':<10} {ability.name}"
                 + (f"  ({ability.by})" if ability.by else "")
             )
             for missing in ability.missing:
-                say(f"{'':<10}   needs {missing.what}: {missing.install}")
+                say(fitted(f"{'':<10}   needs {missing.what}: {missing.install}", " " * 13))
     raise typer.Exit(OK if report.ok else TOOLCHAIN)
 
 
@@ -79,7 +81,7 @@ def specs(as_json: Json = False) -> None:
         say(json.dumps(rows, indent=2))
     else:
         for row in rows:
-            say(f"{row['name']:<26} {row['shows']}")
+            say(fitted(f"{row['name']:<26} {row['shows']}", " " * 27))
 
 
 @commands.command()
