@@ -160,7 +160,8 @@ PAIRS = {
     "a counted wait for LDS writes before a barrier": Pair(
         {"E701"}, EXCHANGE,
         "__shared__ float tile[256]; int t = threadIdx.x; float x = in[t], y; middle[t] = x; "
-        'unsigned at = (unsigned)(unsigned long)(__attribute__((address_space(3))) float *)(tile + t), from = at ^ 508; '
+        'unsigned at = (unsigned)(unsigned long)(__attribute__((address_space(3))) float *)(tile + t); '
+        'unsigned from = at ^ 508; '
         'asm volatile("ds_write_b32 %1, %3\\nds_write_b32 %1, %3 offset:512\\ns_waitcnt lgkmcnt(EDIT)\\n'
         's_barrier\\n'
         'ds_read_b32 %0, %2 offset:512\\ns_waitcnt lgkmcnt(0)" : "=&v"(y) : "v"(at), "v"(from), "v"(x) : "memory"); '

@@ -376,7 +376,7 @@ def emulating(what: str, wanted: bool = True) -> Iterator[Callable[[int, int], N
                     line(f"{what}: {total} blocks; `--blocks 0,1` runs some of them, -D smaller sizes")
             elif not first:
                 first.append((time.monotonic(), done))
-            elif not estimated:
+            elif not estimated and done > first[0][1]:
                 seconds = (time.monotonic() - first[0][0]) / (done - first[0][1]) * (total - done)
                 if estimated := seconds > LONG:
                     line(f"{what}: about {duration(seconds)}")
