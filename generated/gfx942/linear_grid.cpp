@@ -42,6 +42,20 @@ struct globals {
 /// LLVM's MachineSink, which moves LDS reads past both to where their values are used, nor are fences.
 __device__ inline void pin() { asm volatile("" : : : "memory"); }
 
+/// The schedule ends a cluster or group here: the compiler moves nothing across.
+__device__ inline void fence() {
+    pin();
+    __builtin_amdgcn_sched_barrier(0);
+}
+
+/// The products are in their registers, whatever way leads to their use: LLVM's GCNHazardRecognizer looks for the wait
+/// states after an MFMA (20 at most: CDNA3 and CDNA4 ISA, "Manually Inserted Wait States") once a block, and so misses
+/// some where a branch goes around instructions.
+__device__ inline void settle() {
+    fence();
+    asm volatile("s_nop 15\n\ts_nop 7" : : : "memory");
+}
+
 /// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight. The fences
 /// are for the compiler's scheduler, which then mixes reads with multiplies; the wait is spelled out, for clang 22 loses
 /// a fence's own at the head of some loops.
@@ -96,6 +110,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         lds_barrier();
     }
 
+    settle();
     #pragma unroll
     for (int i = 0; i < 2; ++i)
         #pragma unroll

@@ -38,6 +38,24 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
+/// No access to memory crosses, in the optimiser or in the code generator. A barrier or a wait alone is no obstacle to
+/// LLVM's MachineSink, which moves LDS reads past both to where their values are used, nor are fences.
+__device__ inline void pin() { asm volatile("" : : : "memory"); }
+
+/// The schedule ends a cluster or group here: the compiler moves nothing across.
+__device__ inline void fence() {
+    pin();
+    __builtin_amdgcn_sched_barrier(0);
+}
+
+/// The products are in their registers, whatever way leads to their use: LLVM's GCNHazardRecognizer looks for the wait
+/// states after an MFMA (20 at most: CDNA3 and CDNA4 ISA, "Manually Inserted Wait States") once a block, and so misses
+/// some where a branch goes around instructions.
+__device__ inline void settle() {
+    fence();
+    asm volatile("s_nop 15\n\ts_nop 7" : : : "memory");
+}
+
 __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec:11
     // Static: from its size the compiler knows how many waves fit, and so how many registers it may use.
     __shared__ alignment_dummy __shm[SHARED_BYTES / sizeof(alignment_dummy)];
@@ -63,6 +81,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:13
     }
 
+    settle();
     store(g.C, C_acc[0][0], {0, 0, tile_row, tile_col});  // spec:14
 }
 

@@ -42,6 +42,20 @@ struct globals {
 /// LLVM's MachineSink, which moves LDS reads past both to where their values are used, nor are fences.
 __device__ inline void pin() { asm volatile("" : : : "memory"); }
 
+/// The schedule ends a cluster or group here: the compiler moves nothing across.
+__device__ inline void fence() {
+    pin();
+    __builtin_amdgcn_sched_barrier(0);
+}
+
+/// The products are in their registers, whatever way leads to their use: LLVM's GCNHazardRecognizer looks for the wait
+/// states after an MFMA (20 at most: CDNA3 and CDNA4 ISA, "Manually Inserted Wait States") once a block, and so misses
+/// some where a branch goes around instructions.
+__device__ inline void settle() {
+    fence();
+    asm volatile("s_nop 15\n\ts_nop 7" : : : "memory");
+}
+
 /// All waves of the block meet. Counted by the hardware, so it may stand inside a role's branch; waits for nothing else.
 __device__ inline void barrier() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
@@ -113,6 +127,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             lds_barrier();
         }
 
+        settle();
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             load(A_r[0][i], subtile_inplace<32, 64>(A_s[1], {wave_row * 2 + i, 0}));  // spec:11
@@ -124,6 +139,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             #pragma unroll
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:17
+        settle();
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             #pragma unroll

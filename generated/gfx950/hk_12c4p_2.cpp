@@ -42,6 +42,20 @@ struct globals {
 /// LLVM's MachineSink, which moves LDS reads past both to where their values are used, nor are fences.
 __device__ inline void pin() { asm volatile("" : : : "memory"); }
 
+/// The schedule ends a cluster or group here: the compiler moves nothing across.
+__device__ inline void fence() {
+    pin();
+    __builtin_amdgcn_sched_barrier(0);
+}
+
+/// The products are in their registers, whatever way leads to their use: LLVM's GCNHazardRecognizer looks for the wait
+/// states after an MFMA (20 at most: CDNA3 and CDNA4 ISA, "Manually Inserted Wait States") once a block, and so misses
+/// some where a branch goes around instructions.
+__device__ inline void settle() {
+    fence();
+    asm volatile("s_nop 15\n\ts_nop 7" : : : "memory");
+}
+
 /// Waits for outstanding memory operations, as many as `immediate` (of s_waitcnt) says.
 template <int immediate> __device__ inline void wait() {
     pin();
@@ -134,6 +148,7 @@ __global__ __launch_bounds__(THREADS, 4) void kernel(const globals g) {  // spec
             lds_barrier();
         }
 
+        settle();
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:12,14
         load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 0}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
@@ -147,6 +162,7 @@ __global__ __launch_bounds__(THREADS, 4) void kernel(const globals g) {  // spec
         load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:12,14
         load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 1}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
+        settle();
         store(g.C, C_acc[0][0], {0, 0, tile_row * 3 + wave_row, tile_col * 4 + wave_col});  // spec:21
     }
 }

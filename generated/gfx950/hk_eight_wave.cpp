@@ -42,6 +42,20 @@ struct globals {
 /// LLVM's MachineSink, which moves LDS reads past both to where their values are used, nor are fences.
 __device__ inline void pin() { asm volatile("" : : : "memory"); }
 
+/// The schedule ends a cluster or group here: the compiler moves nothing across.
+__device__ inline void fence() {
+    pin();
+    __builtin_amdgcn_sched_barrier(0);
+}
+
+/// The products are in their registers, whatever way leads to their use: LLVM's GCNHazardRecognizer looks for the wait
+/// states after an MFMA (20 at most: CDNA3 and CDNA4 ISA, "Manually Inserted Wait States") once a block, and so misses
+/// some where a branch goes around instructions.
+__device__ inline void settle() {
+    fence();
+    asm volatile("s_nop 15\n\ts_nop 7" : : : "memory");
+}
+
 /// Waits for outstanding memory operations, as many as `immediate` (of s_waitcnt) says.
 template <int immediate> __device__ inline void wait() {
     pin();
@@ -157,6 +171,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         barrier();
     }
 
+    settle();
     group<8>::load(A_s[1], g.A, {0, 0, tile_row, K_STEPS - 1}, A_offsets);  // spec:14
     group<8>::load(B_s[1], g.B, {0, 0, tile_col, K_STEPS - 1}, B_offsets);  // spec:14
     #pragma unroll
@@ -205,6 +220,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:17
+    settle();
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll

@@ -48,6 +48,14 @@ __device__ inline void fence() {
     __builtin_amdgcn_sched_barrier(0);
 }
 
+/// The products are in their registers, whatever way leads to their use: LLVM's GCNHazardRecognizer looks for the wait
+/// states after an MFMA (20 at most: CDNA3 and CDNA4 ISA, "Manually Inserted Wait States") once a block, and so misses
+/// some where a branch goes around instructions.
+__device__ inline void settle() {
+    fence();
+    asm volatile("s_nop 15\n\ts_nop 7" : : : "memory");
+}
+
 /// Waits for outstanding memory operations, as many as `immediate` (of s_waitcnt) says.
 template <int immediate> __device__ inline void wait() {
     pin();
@@ -204,6 +212,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         fence();  // spec:25
     }
 
+    settle();
     group<8>::load(A_s[1], g.A, {0, 0, tile_row, K_STEPS - 1}, A_offsets);  // spec:22
     group<8>::load(B_s[1], g.B, {0, 0, tile_col, K_STEPS - 1}, B_offsets);  // spec:22
     #pragma unroll
@@ -274,6 +283,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:25
     __builtin_amdgcn_s_setprio(0);  // spec:25
     fence();  // spec:25
+    settle();
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll

@@ -376,8 +376,13 @@ class _Lowering:
             names = tuple(f"{role.name}/{part}/{n}" for n in range(first, first + count))
             result.extend(replace(s, operations=names) for s in made)
 
+        multiplied = role.multiplies and part != "prologue"  # products that may still be on their way
         i = 0
         while i < len(placed):
+            if multiplied and (self.branches(placed[i].op) or (part, i) == ("epilogue", 0)):  # where the loop is left
+                add([self.settle()], i, 1)
+                multiplied = False
+            multiplied |= placed[i].op.action is Action.MULTIPLY
             waits = list(takewhile(lambda op: op.action is Action.WAIT, (p.op for p in placed[i:])))
             then = placed[i + len(waits)].op if i + len(waits) < len(placed) else None
             if not waits:
@@ -395,6 +400,16 @@ class _Lowering:
         """A statement that is one call of a helper of its name, which no access to memory crosses."""
         self.helpers.add(kind)
         return Statement(kind, arguments, origin=origin)
+
+    def branches(self, op: Op) -> bool:
+        """Whether the code of an operation branches: where products are used, or registers that they use set anew."""
+        if op.action in (Action.LOAD, Action.FETCH):
+            return self.program.tail == "masked" and self.program.operand(op.operand).tensor.dims[-1].size is None
+        return op.action is Action.STORE
+
+    def settle(self) -> Statement:
+        self.helpers.add("fence")
+        return self.synchronise("settle", "")
 
     def wait(self, outstanding: Mapping[str, int], origin: str) -> Statement:
         """One wait for several counters."""

@@ -65,6 +65,8 @@ def device_flags(target: Target, options: Options) -> tuple[str, ...]:
     flags += ["--no-gpu-bundle-output", "-fno-color-diagnostics"]
     # Same source, same output, wherever the build runs: no random unit id, no absolute folders in the line tables.
     flags += ["-fuse-cuid=none", "-fdebug-compilation-dir=."]
+    # LDS is the kernel's: no array that is indexed at run time is put there beside its tiles, uncounted.
+    flags += ["-mllvm", "-disable-promote-alloca-to-lds"]
     if options.debug_lines:
         # Without the second one an instruction that has no line takes that of the one before it.
         flags += ["-gline-tables-only", "-mllvm", "-use-unknown-locations=Enable"]

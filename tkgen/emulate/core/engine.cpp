@@ -52,10 +52,13 @@ bool describe(const Op& op, const Info& info, Use& use) {
   // v_mfma_*_f8f6f4: the formats say how many registers A and B take.
   constexpr uint8_t FORMAT_REGISTERS[8] = {8, 8, 6, 6, 4, 8, 8, 8};
   const bool formats = op.encoding == ENC_MFMA && std::strstr(info.name, "f8f6f4");
+  const bool packed_f32 = !std::strncmp(info.name, "v_pk_", 5) && std::strstr(info.name, "_f32");
   for (int i = 0; i < 3; ++i) {
     if (!info.src[i]) continue;
     if (!legal_source(op.src[i])) return false;
-    use.add(op.src[i], formats && i < 2 ? FORMAT_REGISTERS[(i ? op.blgp : op.cbsz) & 7] : info.src[i], 0);
+    const bool low = !(op.opsel >> i & 1) || !(op.opsel_hi >> i & 1), high = (op.opsel | op.opsel_hi) >> i & 1;
+    if (packed_f32 && op.src[i] >= 256 && low != high) use.add(uint16_t(op.src[i] + high), 1, 0);  // one of the pair
+    else use.add(op.src[i], formats && i < 2 ? FORMAT_REGISTERS[(i ? op.blgp : op.cbsz) & 7] : info.src[i], 0);
   }
   for (int i = 0; i < 2 && op.flags & F_SCALED; ++i) {
     const uint16_t scale = op.control >> 9 * i & 511;
