@@ -270,7 +270,7 @@ def test_a_report_without_what_predictions_need(tmp_path: Path) -> None:
 def test_watch_once_builds_and_runs(tmp_path: Path) -> None:
     result = tkgen("watch", str(ROOT / "specs" / "one_wave.tk"), "--once", "-o", str(tmp_path))
     assert result.exit_code == 0 and "0 spills" in result.output
-    assert re.search(r"^barrier +right .* 0$", result.output, re.MULTILINE)
+    assert re.search(r"^barrier +exact +right .* 0$", result.output, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

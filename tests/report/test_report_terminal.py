@@ -68,7 +68,9 @@ def test_predictions_and_previous_figures(eight_wave_facts: Facts) -> None:
     before = tuple(replace(f, value=f.value + 4) for f in eight_wave_facts.figures if f.key == "resources.vgpr")
     figure = Figure("cycles", "cycles per K-step", 512, "", -1, "Predicted")
     parts = (Part("multiplying", 256, 0.5), Part("LDS", None, 0.25))
-    said = Prediction("a model", (figure,), "LDS", parts, (("no LDS", 1.25),), (), ("only a guess",))
+    said = Prediction(
+        "a model", (figure,), limiter="LDS", parts=parts, changes=(("no LDS", 1.25),), notes=("only a guess",)
+    )
     text = printed(replace(eight_wave_facts, previous=before, prediction=said))
     assert "previous build" in text and str(int(before[0].value)) in text
     for words in ("by a model", "512", "limited by LDS", "lost to LDS", "25.0%", "no LDS", "1.25", "only a guess"):

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tkgen.build import Build
 from tkgen.report.figures import Figure
-from tkgen.report.timeline import Timeline, timeline
+
+if TYPE_CHECKING:  # the timing model needs numpy, which reports without a prediction do not
+    from tkgen.report.timeline import Timeline
 
 LIMITED = 0.005  # parts of the time below this share are not shown
 
@@ -55,6 +58,7 @@ def prediction(build: Build, product: str | None = None, sizes: Mapping[str, int
     from tkgen.emulate import load
     from tkgen.emulate.decode import decode
     from tkgen.predict import profile
+    from tkgen.report.timeline import timeline
 
     given = dict(sizes or {})
     assumed = {name: extent for name, extent in _assumed(build).items() if name not in given}
