@@ -21,6 +21,7 @@ from tkgen.remap import RemapCall, compose
 from tkgen.remap.measure import panels_per_window
 from tkgen.report import Facts, Prediction, facts, pictures, prediction, to_json
 from tkgen.report.figures import figures, mix
+from tkgen.report.timeline import Timeline
 
 
 def conforms(value: object, annotation: object) -> bool:
@@ -31,7 +32,7 @@ def conforms(value: object, annotation: object) -> bool:
     if annotation is type(None):
         return value is None
     if is_dataclass(annotation) and isinstance(annotation, type):
-        hints = typing.get_type_hints(annotation)
+        hints = typing.get_type_hints(annotation, localns={"Timeline": Timeline})
         names = [f.name for f in fields(annotation)]
         return isinstance(value, dict) and list(value) == names and all(conforms(value[n], hints[n]) for n in names)
     if origin is tuple:
