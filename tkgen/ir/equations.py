@@ -1,0 +1,341 @@
+"""The tile IR: what a kernel computes, as equations over named axes; nothing here knows of waves, LDS or a GPU.
+
+    Kernel   tensors, scalars, axes, and a body of operations in an order that respects their values
+    Axis     PARALLEL (one block each tile), SEQUENTIAL (a loop), WHOLE (a tensor's extent that a tile spans whole)
+    Value    a tile over axes, defined once (SSA)
+    Access   a tensor at an index of each of its dimensions
+    Op       Load | Store | Constant | Argument | Coordinate | Map | Convert | Reduce | Product | Loop
+
+An operation on several values broadcasts by the names of axes, as einsum does: o[q, D] / l[q] divides rows. Numbers of
+a computation are f32 (predicates and coordinates aside): a load widens, a store and a `Convert` round to the type that
+they name. `tkgen.ir.verifier` states what must hold, `tkgen.ir.meaning` what it means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tkgen.ir.types import Dim, DType, ScalarArg, Tensor
+from tkgen.source import Span
+
+
+class AxisKind(Enum):
+    """Who walks along an axis."""
+
+    PARALLEL = "over"  # blocks: a tile each
+    SEQUENTIAL = "each"  # a loop of every block
+    WHOLE = "whole"  # nobody: a tile holds all of it
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A direction in which tiles extend. Its `name` is its identity: a kernel has one axis of a name.
+
+    `tile` elements of it are in one tile; None where the axis is an index alone (`over b in BATCH`), or WHOLE. `until`
+    names the PARALLEL axis beyond whose tile a SEQUENTIAL one is not walked (`each j in LENGTH to q`): tiles whose
+    first element is beyond the other tile's last are not visited.
+    """
+
+    name: str
+    dim: Dim
+    kind: AxisKind
+    tile: int | None = None
+    until: str | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_index(self) -> bool:
+        """Whether a tile has no extent along it: the axis only says which tile."""
+        return self.tile is None and self.kind is not AxisKind.WHOLE
+
+
+@dataclass(frozen=True)
+class Index:
+    """The place in one dimension of a tensor: along an axis, divided where it is an index (`h / 8`), or `at` a number."""
+
+    axis: Axis | None
+    divisor: int = 1
+    at: int = 0
+
+
+@dataclass(frozen=True)
+class Access:
+    """Which part of a tensor is touched: an index for each of its dimensions."""
+
+    tensor: Tensor
+    indices: tuple[Index, ...]
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes of the tile that is touched: those along which it has an extent."""
+        return tuple(i.axis for i in self.indices if i.axis is not None and not i.axis.is_index)
+
+
+class Kind(Enum):
+    """What the elements of a value are."""
+
+    NUMBER = "number"  # f32, or rounded to `Value.dtype`
+    COORDINATE = "coordinate"  # a place along an axis, a whole number
+    PREDICATE = "predicate"  # true or false
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tile, defined once. `number` is its identity in the kernel, `name` what the spec calls it (or empty)."""
+
+    number: int
+    axes: tuple[Axis, ...]
+    name: str = ""
+    kind: Kind = Kind.NUMBER
+    dtype: DType = DType.F32
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"%{self.number}{'.' + self.name if self.name else ''}"
+
+
+@dataclass(frozen=True)
+class Load:
+    """`result` = the tile of a tensor, widened to f32; elements outside of the tensor are zero."""
+
+    result: Value
+    source: Access
+
+
+@dataclass(frozen=True)
+class Store:
+    """The tile of a tensor = `value`, rounded to the tensor's type. Elements outside of the tensor are dropped.
+
+    `adds` says that blocks add to what stands there (split sums).
+    """
+
+    target: Access
+    value: Value
+    adds: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """`result` = a number everywhere; no axes."""
+
+    result: Value
+    value: float
+
+
+@dataclass(frozen=True)
+class Argument:
+    """`result` = a scalar argument of the launch; no axes."""
+
+    result: Value
+    scalar: ScalarArg
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """`result` = the place of each element along `axis`, counted over the whole tensor; its one axis is that axis."""
+
+    result: Value
+    axis: Axis
+
+
+@dataclass(frozen=True)
+class Map:
+    """`result` = `function` (one of `tkgen.ir.functions`) of the arguments, element by element, broadcast by axes."""
+
+    result: Value
+    function: str
+    arguments: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Convert:
+    """`result` = the argument rounded to `result.dtype`, to nearest even."""
+
+    result: Value
+    argument: Value
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """`result` = `function` (`sum`, `max` or `min`) of the argument along `axis`, which the result has not.
+
+    Elements outside of the tensor's extent take no part.
+    """
+
+    result: Value
+    function: str
+    axis: Axis
+    argument: Value
+
+
+@dataclass(frozen=True)
+class Product:
+    """`result` = the sum over `axis`, which both factors have, of left times right: exact products, summed in f32."""
+
+    result: Value
+    left: Value
+    right: Value
+    axis: Axis
+
+
+@dataclass(frozen=True)
+class Carry:
+    """A value handed from pass to pass: `initial` before the first, `inside` within a pass, `update` at its end,
+    `result` after the loop."""
+
+    initial: Value
+    inside: Value
+    update: Value
+    result: Value
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`body` for each tile of the SEQUENTIAL `axis`, in order."""
+
+    axis: Axis
+    carries: tuple[Carry, ...]
+    body: tuple[Op, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Op = Load | Store | Constant | Argument | Coordinate | Map | Convert | Reduce | Product | Loop
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What one launch computes."""
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    scalars: tuple[ScalarArg, ...]
+    axes: tuple[Axis, ...]
+    body: tuple[Op, ...]
+
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        """All stores, in order."""
+        return tuple(op for op in walk(self.body) if isinstance(op, Store))
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Tensors that the kernel reads, in the order of their declaration."""
+        read = {op.source.tensor.name for op in walk(self.body) if isinstance(op, Load)}
+        return tuple(t for t in self.tensors if t.name in read)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """Tensors that the kernel writes, in the order of their declaration."""
+        written = {store.target.tensor.name for store in self.stores}
+        return tuple(t for t in self.tensors if t.name in written)
+
+
+def walk(body: tuple[Op, ...]) -> Iterator[Op]:
+    """Every operation, those of loops after their loop."""
+    for op in body:
+        yield op
+        if isinstance(op, Loop):
+            yield from walk(op.body)
+
+
+def reads(op: Op) -> tuple[Value, ...]:
+    """The values that an operation itself takes (not those within a loop's body)."""
+    match op:
+        case Store(value=value) | Convert(argument=value) | Reduce(argument=value):
+            return (value,)
+        case Map(arguments=arguments):
+            return arguments
+        case Product(left=left, right=right):
+            return (left, right)
+        case Loop(carries=carries):
+            return tuple(c.initial for c in carries)
+    return ()
+
+
+def writes(op: Op) -> tuple[Value, ...]:
+    """The values that an operation defines for those after it."""
+    match op:
+        case Store():
+            return ()
+        case Loop(carries=carries):
+            return tuple(c.result for c in carries)
+        case _:
+            return (op.result,)
+
+
+def joined(*axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """The axes of an element-wise result: each once, in order of first appearance, those of the widest value first."""
+    widest = max(axes, key=len, default=())
+    return tuple(dict.fromkeys([*widest, *(a for group in axes for a in group)]))
+
+
+# ---------------------------------------------------------------- text
+
+
+def to_text(kernel: Kernel) -> str:
+    """The stable text form: axes, then an operation a line."""
+    lines = [f"kernel {kernel.name}"]
+    lines += [f"  tensor {t.name} : {t.dtype.spelling}[{', '.join(d.name for d in t.dims)}]" for t in kernel.tensors]
+    lines += [f"  scalar {s.name} : {s.dtype.spelling}" for s in kernel.scalars]
+    lines += [f"  axis {axis_text(a)}" for a in kernel.axes]
+    return "\n".join([*lines, *_body_text(kernel.body, "  ")]) + "\n"
+
+
+def axis_text(axis: Axis) -> str:
+    """`over q in LENGTH by 256`."""
+    by = "" if axis.tile is None else f" by {axis.tile}"
+    return f"{axis.kind.value} {axis.name} in {axis.dim.name}{by}{f' to {axis.until}' if axis.until else ''}"
+
+
+def _body_text(body: tuple[Op, ...], indent: str) -> Iterator[str]:
+    for op in body:
+        if isinstance(op, Loop):
+            yield f"{indent}each {op.axis.name}"
+            yield from (f"{indent}  carry {c.inside} = {c.initial}" for c in op.carries)
+            yield from _body_text(op.body, indent + "  ")
+            yield from (f"{indent}  next {c.inside} = {c.update} -> {c.result}" for c in op.carries)
+        else:
+            yield indent + op_text(op)
+
+
+def op_text(op: Op) -> str:
+    """One operation, a loop as its head."""
+    match op:
+        case Load(result=result, source=source):
+            return f"{_typed(result)} = load {access_text(source)}"
+        case Store(target=target, value=value, adds=adds):
+            return f"store {access_text(target)} {'+=' if adds else '='} {value}"
+        case Constant(result=result, value=value):
+            return f"{_typed(result)} = {value!r}"
+        case Argument(result=result, scalar=scalar):
+            return f"{_typed(result)} = argument {scalar.name}"
+        case Coordinate(result=result, axis=axis):
+            return f"{_typed(result)} = coordinate {axis.name}"
+        case Map(result=result, function=function, arguments=arguments):
+            return f"{_typed(result)} = {function} {', '.join(map(str, arguments))}"
+        case Convert(result=result, argument=argument):
+            return f"{_typed(result)} = convert {argument}"
+        case Reduce(result=result, function=function, axis=axis, argument=argument):
+            return f"{_typed(result)} = {function} over {axis.name} of {argument}"
+        case Product(result=result, left=left, right=right, axis=axis):
+            return f"{_typed(result)} = product over {axis.name} of {left}, {right}"
+    return f"each {op.axis.name}"
+
+
+def access_text(access: Access) -> str:
+    """`K[b, h / 8, j]`."""
+    return f"{access.tensor.name}[{', '.join(map(_index_text, access.indices))}]"
+
+
+def _index_text(index: Index) -> str:
+    if index.axis is None:
+        return str(index.at)
+    return index.axis.name + (f" / {index.divisor}" if index.divisor != 1 else "")
+
+
+def _typed(value: Value) -> str:
+    what = value.dtype.spelling if value.kind is Kind.NUMBER else value.kind.value
+    return f"{value} : {what}[{', '.join(a.name for a in value.axes)}]"
