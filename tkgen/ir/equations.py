@@ -53,7 +53,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Index:
-    """The place in one dimension of a tensor: along an axis, divided where it is an index (`h / 8`), or `at` a number."""
+    """The place in one dimension of a tensor: along an axis (an index may be divided: `h / 8`), or the number `at`."""
 
     axis: Axis | None
     divisor: int = 1
