@@ -206,3 +206,32 @@ def test_watch_sees_each_save_of_the_spec_and_of_what_it_includes(workplace: Pat
         assert watch.next()["exit"] == 1
         spec.write_text(text)
         assert watch.next()["build"]["lds_bytes"] == 8192
+
+
+WITHOUT = """
+import json, sys
+sys.modules[sys.argv[1]] = None
+from typer.testing import CliRunner
+from tkgen.cli import app
+for call in json.loads(sys.argv[2]):
+    result = CliRunner().invoke(app, [*call, "--json"])
+    print(json.dumps([result.exit_code, result.stdout, result.stderr]))
+"""
+
+
+@pytest.mark.parametrize("package", ["numpy", "torch"])
+def test_json_without_a_package(package: str, workplace: Path) -> None:
+    """Commands that cannot do without say how to install it, as JSON too; the others do their work."""
+    needing = {"run", "sanitize", "test", "tune", "predict", "watch"}
+    calls = [call for command, call in CALLS.items() if command in needing | {"check", "explain", "report"}]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, package, json.dumps(calls)], capture_output=True, text=True, check=True
+    )
+    for call, line in zip(calls, done.stdout.splitlines(), strict=True):
+        code, stdout, stderr = json.loads(line)
+        said = json.loads(stdout)
+        if call[0] in needing:
+            assert code == 3 and package in said["error"] and "pip install" in said["error"], (call, said)
+            assert "Traceback" not in stderr
+        else:
+            assert code == 0, (call, stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,10 +14,14 @@ from diagnosing import diagnose
 from typer.testing import CliRunner
 
 from tkgen.cli import app
+from tkgen.cli.fixing import Builder
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label, Severity
 from tkgen.diagnostics.fixes import harmless_fixes
 from tkgen.source import SourceFile, Span
+from tkgen.targets import load_target
+from tkgen.toolchain.discover import find_compiler
 
+ROOT = Path(__file__).parents[2]
 RIGHT = """kernel t
   dims M = 128, N = 128, K = 128
   global A : bf16[M, K]
@@ -66,7 +71,7 @@ def test_a_fix_that_breaks_a_right_spec_is_left_out(tmp_path: Path) -> None:
 
     found = [removal("  store C\n"), removal("  scalar beta : f32\n")]
     assert not errors(judge(RIGHT))
-    assert harmless_fixes(RIGHT, found, judge) == RIGHT.replace("  scalar beta : f32\n", "")
+    assert harmless_fixes(RIGHT, found, judge, lambda _: True) == RIGHT.replace("  scalar beta : f32\n", "")
 
 
 def test_a_fix_of_a_text_that_cannot_be_read_may_bring_up_what_it_hid(tmp_path: Path) -> None:
@@ -74,3 +79,94 @@ def test_a_fix_of_a_text_that_cannot_be_read_may_bring_up_what_it_hid(tmp_path: 
     path.write_text(RIGHT.replace("global B", "globl B").replace("buffers 1", "buffers 9"))
     CliRunner().invoke(app, ["check", str(path), "--fix"])
     assert "global B" in path.read_text() and set(errors(diagnose(path))) == {"E501"}
+
+
+BARRIER = "        lds_barrier();"
+OTHER = """
+import subprocess, sys
+from pathlib import Path
+for name in (a for a in sys.argv if a.endswith("in.cpp")):
+    Path(name).write_text(Path(name).read_text().replace({old!r}, {new!r}))
+sys.exit(subprocess.run([*{command}, *sys.argv[1:]]).returncode)
+"""
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Path:
+    """A right spec with a wait that W302 calls needless: the plan has one of its own in front of the barrier then."""
+    return Path(shutil.copy(ROOT / "tests" / "soundness" / "specs" / "fix_breaks.tk", tmp_path / "spec.tk"))
+
+
+def compiler(folder: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
+    """Builds are made by a compiler that replaces a text of the C++."""
+    script = folder / "other.py"
+    command = list(find_compiler(load_target("gfx942")).command)
+    script.write_text(OTHER.format(command=command, old=old, new=new))
+    monkeypatch.setenv("TKGEN_CXX", f"{sys.executable} {script}")
+
+
+@pytest.fixture
+def losing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler that loses the wait in front of a barrier, where the plan has put one there."""
+    compiler(tmp_path, monkeypatch, BARRIER, "pin(); __builtin_amdgcn_s_barrier(); pin();")
+
+
+def test_a_fix_that_is_proven_and_builds_is_made(waiting: Path) -> None:
+    done = CliRunner().invoke(app, ["check", str(waiting), "--fix"])
+    assert done.exit_code == 0 and done.stderr == f"{waiting}: fixed\n"
+    assert "wait" not in waiting.read_text()
+
+
+def test_a_fix_whose_machine_code_races_is_left_out(waiting: Path, losing: None) -> None:
+    before = waiting.read_text()
+    done = CliRunner().invoke(app, ["check", str(waiting), "--fix"])
+    assert done.exit_code == 0 and waiting.read_text() == before
+    assert f"note: {waiting}: a fix is left out, as the build fails with it: E32" in done.stderr
+    assert "warning[W302]" in done.stderr and "1 warning left" in done.stdout
+
+
+def test_only_the_build_finds_that_it_races(waiting: Path, losing: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the check the fix comes through, and its machine code is refused."""
+    monkeypatch.setattr(Builder, "no_worse", lambda *_: True)
+    assert CliRunner().invoke(app, ["check", str(waiting), "--fix"]).exit_code == 0
+    assert "wait" not in waiting.read_text()
+    refused = CliRunner().invoke(app, ["build", str(waiting), "-o", str(waiting.parent / "out")])
+    assert refused.exit_code == 1 and "error[E32" in refused.stderr
+
+
+def test_a_fix_that_does_not_compile_is_left_out(
+    waiting: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler(tmp_path, monkeypatch, BARRIER, "nonsense")
+    before = waiting.read_text()
+    done = CliRunner().invoke(app, ["check", str(waiting), "--fix"])
+    assert done.exit_code == 0 and waiting.read_text() == before and "a fix is left out" in done.stderr
+
+
+def test_where_nothing_builds_a_fix_does_no_harm(
+    waiting: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler(tmp_path, monkeypatch, "__global__", "nonsense")
+    assert CliRunner().invoke(app, ["check", str(waiting), "--fix"]).exit_code == 0
+    assert "wait" not in waiting.read_text()
+
+
+def test_without_a_compiler_a_fix_is_proven_alone_and_that_is_said(
+    waiting: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TKGEN_CXX", "/nowhere/clang++")
+    done = CliRunner().invoke(app, ["check", str(waiting), "--fix"])
+    assert done.exit_code == 0 and "wait" not in waiting.read_text()
+    assert f"{waiting}: fixed (not built: " in done.stderr and "/nowhere/clang++" in done.stderr
+
+
+def test_without_the_emulator_a_fix_is_built_and_not_watched(waiting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tkgen.emulate import EmulateError, native
+
+    def missing() -> None:
+        raise EmulateError("no C++ compiler")
+
+    monkeypatch.setattr(native, "core", missing)
+    done = CliRunner().invoke(app, ["check", str(waiting), "--fix"])
+    assert done.exit_code == 0 and "wait" not in waiting.read_text()
+    assert "fixed (machine code not checked: no C++ compiler" in done.stderr

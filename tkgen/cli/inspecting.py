@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from enum import StrEnum
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,7 +19,6 @@ from tkgen.cli.common import (
     Roots,
     Specs,
     Target,
-    complain,
     fail,
     findings,
     fitted,
@@ -32,11 +28,10 @@ from tkgen.cli.common import (
     show_diagnostics,
     spec_files,
 )
+from tkgen.cli.fixing import fixed
 
 if TYPE_CHECKING:
     from tkgen.diagnostics import Diagnostic
-
-PASSES = 10  # of `check --fix` over a file
 
 commands = typer.Typer()
 
@@ -56,7 +51,7 @@ def check(
     define: Defines = None,
     how: Annotated[Format, typer.Option("--format", help="How to print what is found.")] = Format.TEXT,
     as_json: Json = False,
-    fix: Annotated[bool, typer.Option("--fix", help="Apply the fixes that are certain.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply the fixes that are certain, proven and built.")] = False,
     roots: Roots = None,
 ) -> None:
     """Prove specs correct without compiling them; say what is wrong and how to mend it."""
@@ -66,12 +61,7 @@ def check(
     found: list[Diagnostic] = []
     files = spec_files(specs)
     for path in files:
-        mine = findings(path, define, target, roots)
-        for _ in range(PASSES if fix else 0):  # one fix may bring up another
-            if not _fixed(path, mine, partial(findings, path, define, target, roots)):
-                break
-            mine = findings(path, define, target, roots)
-        found += mine
+        found += (fixed if fix else findings)(path, define, target, roots)
     how = Format.JSON if as_json else how
     show_diagnostics(found, how)
     errors = sum(d.severity is Severity.ERROR for d in found)
@@ -81,22 +71,6 @@ def check(
         if not errors:
             say("proven: the plan; `tkgen build` watches the machine code, too")
     raise typer.Exit(WRONG if errors else OK)
-
-
-def _fixed(path: Path, found: Sequence[Diagnostic], judge: Callable[[str], Sequence[Diagnostic]]) -> bool:
-    """Make those certain fixes of `found` in a file that, as `judge` finds, do no harm; whether that changed it."""
-    from tkgen.diagnostics.fixes import harmless_fixes
-    from tkgen.toolchain.files import write_atomic
-
-    if not any(d.fix and d.fix.edits and d.fix.certain for d in found):
-        return False
-    text = path.read_text(encoding="utf-8")
-    mended = harmless_fixes(text, found, judge)
-    if mended == text:
-        return False
-    write_atomic(path, mended)
-    complain(f"{path}: fixed")
-    return True
 
 
 @commands.command()

@@ -33,19 +33,29 @@ def apply_fixes(file_text: str, diagnostics: Iterable[Diagnostic], guesses: bool
     return edited(file_text, chosen)
 
 
-def harmless_fixes(file_text: str, found: Sequence[Diagnostic], judge: Callable[[str], Sequence[Diagnostic]]) -> str:
-    """The text with the certain fixes made that make nothing worse: `judge` says what is found in a text then.
+def harmless_fixes(
+    file_text: str,
+    found: Sequence[Diagnostic],
+    judge: Callable[[str], Sequence[Diagnostic]],
+    builds: Callable[[str], bool],
+) -> str:
+    """The text with the certain fixes made that make nothing worse.
 
-    All together where that will do, else one after the other, without those that bring errors up.
+    `judge` says what is found in a text, `builds` whether one without errors builds as well as before. All fixes
+    together where that will do, else one after the other, without those that bring errors up or do not build.
     """
+
+    def harmless(text: str) -> bool:
+        return not _worse(found, judge(text)) and builds(text)
+
     whole = apply_fixes(file_text, found)
-    if whole == file_text or not _worse(found, judge(whole)):
+    if whole == file_text or harmless(whole):
         return whole
     kept: list[Diagnostic] = []
     mended = file_text
     for diagnostic in found:
         tried = apply_fixes(file_text, [*kept, diagnostic])
-        if tried != mended and not _worse(found, judge(tried)):
+        if tried != mended and harmless(tried):
             kept.append(diagnostic)
             mended = tried
     return mended
