@@ -94,8 +94,8 @@ def test_the_map_of_the_code_names_what_is_there() -> None:
     inside = ("", "diagnostics", "ir", "schedule", "lower/templates")
     folders = [ROOT, *(ROOT / "tkgen" / folder for folder in inside)]
     assert not [p for p in paths if not any(list(f.glob(p.removeprefix("../").rstrip("/"))) for f in folders)]
-    for family, name in (("ir.resolve", "ACTIVATIONS"), ("ir.resolve", "EPILOGUES"), ("checks", "FAMILIES"),
-                         ("remap.registry", "_MODULES"), ("schedule.presets", "PRESETS"),
+    for family, name in (("ir.resolve.clauses", "ACTIVATIONS"), ("ir.resolve.clauses", "EPILOGUES"),
+                         ("checks", "FAMILIES"), ("remap.registry", "_MODULES"), ("schedule.presets", "PRESETS"),
                          ("schedule.presets", "OBSTACLES"), ("syntax.grammar", "OPERATIONS"),
                          ("ir.ops", "CONTROL"), ("syntax.ast", "ScheduleOp")):  # fmt: skip
         assert f"`{name}`" in text and hasattr(import_module(f"tkgen.{family}"), name), name

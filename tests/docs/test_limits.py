@@ -86,7 +86,7 @@ def test_the_figures_of_the_readme_are_those_of_the_code(row: tuple[str, ...]) -
 
 
 def test_the_language_page_has_every_grid() -> None:
-    from tkgen.ir.resolve import GRIDS
+    from tkgen.ir.resolve.clauses import GRIDS
 
     page = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
     section = page.split("### grid")[1].split("\n### ")[0]

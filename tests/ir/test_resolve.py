@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+
 import pytest
 
 from tkgen.diagnostics import SpecError
 from tkgen.ir.resolve import resolve
 from tkgen.ir.types import DType, Program, Via
 from tkgen.source import SourceFile
+from tkgen.syntax import ast
 from tkgen.syntax.parser import parse
 
 LINES = {
@@ -186,3 +190,26 @@ def test_suggestions() -> None:
     with pytest.raises(SpecError) as caught:
         resolved(shared="shared A, BB")
     assert "did you mean" in caught.value.diagnostics[0].message
+
+
+def test_the_problems_of_a_schedule_are_said_with_those_of_other_clauses() -> None:
+    lines = "cluster load A B", "group read A(9) B(0; 9) multiply (0, 5)"
+    schedule = "  schedule barriers sometimes\n" + "".join(f"    {line}\n" for line in lines)
+    assert codes(extra="  epilogue squash\n" + schedule) == ["E211", "E216", "E217", "E217", "E217"]
+
+
+def test_no_node_of_the_tree_stands_behind_resolution() -> None:
+    program = resolved(
+        extra="  schedule waits auto\n    cluster load A B\n    cluster read A B  multiply  priority low\n"
+    )
+
+    def nodes(value: object) -> Iterator[object]:
+        if isinstance(value, ast.Node):
+            yield value
+        elif is_dataclass(value):
+            yield from (n for f in fields(value) for n in nodes(getattr(value, f.name)))
+        elif isinstance(value, tuple | dict):
+            yield from (n for v in (value.values() if isinstance(value, dict) else value) for n in nodes(v))
+
+    assert program.schedule is not None and len(program.schedule.clusters) == 2
+    assert not list(nodes(program))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tkgen.api import load
-from tkgen.ir.resolve import EPILOGUES
+from tkgen.ir.resolve.clauses import EPILOGUES
 from tkgen.lower import harness_cpp, harness_python
 from tkgen.run import run
 

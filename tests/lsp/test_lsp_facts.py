@@ -100,6 +100,16 @@ def test_a_broken_spec_has_words_but_no_values() -> None:
     assert shown is not None and "global A : bf16[M, K]" in shown.markdown
 
 
+def test_sizes_stay_while_a_schedule_is_wrong() -> None:
+    text = SPEC + "  schedule\n    cluster load A B\n    cluster read A(7) B multiply\n"
+    found = analyze(Request(SourceFile("/a.tk", text)))
+    assert [d.code for d in found.diagnostics] == ["E217"] and found.plan is None
+    assert [h.text for h in hints(outline(found.file), found)] == [
+        h.text for h in hints(outline(SourceFile("/a.tk", SPEC)), analyze(Request(SourceFile("/a.tk", SPEC))))
+        if "per K-step" not in h.text
+    ]  # fmt: skip
+
+
 def test_hover_text_is_text() -> None:
     text = SPEC.replace("sample", "a_b_").replace("global A", "global A_x_").replace(" A, B", " A_x_, B")
     found = analyze(Request(SourceFile("/a.tk", text)))

@@ -221,8 +221,7 @@ def _barriers(body: Body) -> int:
 
 def _schedule_span(program: Program, role: str) -> Span:
     found = next(r for r in program.roles if r.name == role)
-    schedule = found.schedule or program.schedule
-    return schedule.span if schedule else found.span
+    return found.schedule.span if found.schedule else found.span
 
 
 # ---------------------------------------------------------------- races

@@ -1,1 +1,1 @@
-"""The typed program (`program`), its operations (`ops`) and the dataflow graph (`graph`)."""
+"""From the AST (`resolve`) to the typed program (`types`), its operations (`ops`) and the dataflow graph (`graph`)."""

@@ -141,3 +141,30 @@ class Body:
 
     role: str
     ops: tuple[Op, ...]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A line of a written schedule: operations that the compiler keeps between its ends.
+
+    `paced`: it ends with a barrier, unless barriers are placed automatically.
+    """
+
+    ops: tuple[Op, ...]
+    paced: bool
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The `schedule` clause that a role follows: the name of one that tkgen makes, or clusters as written.
+
+    `barriers` and `waits` say that tkgen places these. Two roles follow one clause iff its spans are equal.
+    """
+
+    preset: str | None
+    barriers: bool
+    waits: bool
+    clusters: tuple[Cluster, ...]
+    span: Span
+    preset_span: Span | None = field(default=None, compare=False, repr=False)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from tkgen.ir.ops import Schedule
 from tkgen.source import Span
-from tkgen.syntax import ast
 
 WAVE_LANES = 64  # CDNA waves are 64 lanes wide (CDNA3 ISA guide, section 2)
 BASE_TILE = 16  # rows and columns of a ThunderKittens base tile
@@ -169,7 +169,7 @@ class Role:
     """Waves `first`..`last` of the block doing the same work.
 
     `loads` are the operands they bring to LDS with collectives of `group` waves each; `shape` is the grid of
-    waves over the output tile when they multiply, None when they only load.
+    waves over the output tile when they multiply, None when they only load. `schedule` is its own or the kernel's.
     """
 
     name: str
@@ -179,7 +179,7 @@ class Role:
     loads: tuple[str, ...]
     group: int
     stores: bool
-    schedule: ast.Schedule | None
+    schedule: Schedule | None
     span: Span = field(compare=False, repr=False)
     loads_span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -297,7 +297,6 @@ class Program:
     phases: tuple[PhaseShift, ...]
     unroll: int | None
     targets: tuple[str, ...]
-    schedule: ast.Schedule | None
     unused: tuple[Unused, ...]
     spans: dict[str, Span] = field(compare=False, repr=False)
 
@@ -344,6 +343,11 @@ class Program:
     def compute(self) -> Role:
         """The role that multiplies."""
         return next(r for r in self.roles if r.multiplies)
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The schedule clause that the multiplying role follows."""
+        return self.compute.schedule
 
     @property
     def tile_steps(self) -> int | None:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, requirements
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
-from tkgen.ir.resolve import ACTIVATIONS
+from tkgen.ir.resolve.clauses import ACTIVATIONS
 from tkgen.ir.types import BASE_TILE, Operand, Role, Tensor, Via
 from tkgen.lower.dialects import dialect, direct_loads
 from tkgen.lower.expressions import float_literal, loops_over, wave_condition

@@ -9,7 +9,7 @@ from functools import cache
 
 import jinja2
 
-from tkgen.ir.resolve import ACTIVATIONS
+from tkgen.ir.resolve.clauses import ACTIVATIONS
 from tkgen.lower.kernel import kernel_model
 from tkgen.lower.model import KernelModel, Scope, Statement
 from tkgen.schedule import Plan

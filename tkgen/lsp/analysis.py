@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def analyze(request: Request) -> Analysis:
     """Every stage that the text allows; a spec's problems become diagnostics, never exceptions."""
     found = resolved(request.file, request.texts, request.include_roots)
     kernel, program = found.kernel, found.program
-    if kernel is None or program is None:
+    if kernel is None or program is None or found.diagnostics:
         return found
     try:
         target = load_target(request.target or (program.targets[0] if program.targets else DEFAULT_TARGET))
@@ -82,4 +82,17 @@ def resolved(file: SourceFile, texts: Mapping[Path, str], include_roots: tuple[s
     try:
         return Analysis(file, (), kernel, resolve(kernel))
     except SpecError as error:
-        return Analysis(file, tuple(error.diagnostics), kernel)
+        return Analysis(file, tuple(error.diagnostics), kernel, _unscheduled(kernel))
+
+
+def _unscheduled(kernel: ast.Kernel) -> Program | None:
+    """The program without its schedule, where only that is wrong: sizes stay on the screen while one is written."""
+
+    def rest(body: Sequence[ast.Statement]) -> tuple[ast.Statement, ...]:
+        kept = (s for s in body if not isinstance(s, ast.Schedule))
+        return tuple(replace(s, body=rest(s.body)) if isinstance(s, ast.Role) else s for s in kept)
+
+    try:
+        return resolve(replace(kernel, body=rest(kernel.body)))
+    except SpecError:
+        return None

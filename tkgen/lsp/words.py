@@ -9,10 +9,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from tkgen.ir.resolve import ALLOWANCES, EPILOGUES, GRIDS, TAILS
+from tkgen.ir.resolve.clauses import ALLOWANCES, EPILOGUES, GRIDS, TAILS
+from tkgen.ir.resolve.written import COUNTERS, LEVELS
 from tkgen.ir.types import DType, Via
 from tkgen.remap import REMAPS
-from tkgen.schedule.explicit import COUNTERS, LEVELS
 from tkgen.schedule.presets import PRESETS
 from tkgen.targets import load_target, target_names
 

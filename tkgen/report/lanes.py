@@ -185,10 +185,9 @@ def _lane_op(
 
 def _clusters(plan: Plan, row: Callable[[Span | None], int]) -> dict[int, str]:
     """The lines of a written schedule: row of the spec line -> its text."""
-    blocks = [plan.program.schedule, *(r.schedule for r in plan.program.roles)]
     found: dict[int, str] = {}
-    for block in blocks:
-        for cluster in block.clusters if block else ():
+    for role in plan.program.roles:
+        for cluster in role.schedule.clusters if role.schedule else ():
             found[row(cluster.span)] = " ".join(cluster.span.text.split())
     return dict(sorted(found.items()))
 

@@ -122,7 +122,7 @@ class Places:
 
 def named_schedules(plan: Plan, source: Source) -> Iterator[tuple[int, Span]]:
     """Each line of the C++ whose place a schedule with a name decided (`schedule ping_pong`), with that clause."""
-    by_role = {role.name: role.schedule or plan.program.schedule for role in plan.program.roles}
+    by_role = {role.name: role.schedule for role in plan.program.roles}
     for s in statements(plan, source):
         clause = by_role[s.role]
         if clause is not None and not clause.clusters:

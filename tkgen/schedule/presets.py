@@ -46,7 +46,7 @@ def preset(program: Program) -> Preset:
     block = program.schedule
     if block is None or block.preset is None:
         return Preset("simple", None, False, (), "no schedule is asked for")
-    name, span = block.preset.id, block.preset.span
+    name, span = block.preset, block.preset_span or block.span
     if name == "auto":
         return _automatic(program)
     if name not in PRESETS:

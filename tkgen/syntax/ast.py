@@ -1,6 +1,6 @@
 """The abstract syntax tree: what a spec file says, one frozen dataclass per statement, each with its span.
 
-Nothing here is resolved: names are names, sizes are expressions. `tkgen.ir.program` turns a `Kernel`
+Nothing here is resolved: names are names, sizes are expressions. `tkgen.ir.resolve` turns a `Kernel`
 into a typed program. `docs/language.md` shows every construct in its surface form.
 """
 

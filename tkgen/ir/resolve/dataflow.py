@@ -1,0 +1,276 @@
+"""The product: accumulator, factors, and the way of each from global memory to registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd
+from typing import TypeVar
+
+from tkgen.diagnostics import Edit, Fix, Label
+from tkgen.ir.resolve.names import Scope
+from tkgen.ir.resolve.sizes import element, number, positive
+from tkgen.ir.types import BASE_TILE, Accumulator, Dim, DType, EpilogueStep, Operand, Role, Side, Tensor, Unused, Via
+from tkgen.syntax import ast
+
+Clause = TypeVar("Clause", ast.Shared, ast.Registers)
+
+MOST_LDS = 160 * 1024  # bytes of LDS that any target gives a block (gfx950)
+MOST_REGISTERS = 512  # VGPRs and AGPRs of one wave, on every CDNA target
+MOST_BUFFERS = 16  # of an operand in LDS
+
+
+def accumulator(
+    scope: Scope, at: ast.Accumulate, output: Tensor, block: tuple[int, int, int], compute: Role
+) -> Accumulator:
+    """The output fragments of the waves that multiply."""
+    assert compute.shape is not None
+    dtype = element(scope, at.dtype)
+    if dtype is not DType.F32:
+        raise scope.error(
+            "E204", f"MFMA accumulates in f32, not {dtype.spelling}", at.dtype.span,
+            fix=Fix("accumulate in f32; the store converts to the tensor's type", (Edit(at.dtype.span, "f32"),)),
+        )  # fmt: skip
+    tile = (number(scope, at.tile[0]), number(scope, at.tile[1]))
+    for expr, size in zip(at.tile, tile, strict=True):
+        if size % BASE_TILE:
+            raise scope.error(
+                "E207", f"a tile side of {size} is no multiple of {BASE_TILE}", expr.span,
+                fix=f"register tiles are made of {BASE_TILE} x {BASE_TILE} base tiles",
+            )  # fmt: skip
+    fragments = []
+    for axis, what in enumerate(("rows", "columns")):
+        covered = compute.shape[axis] * tile[axis]
+        if block[axis] % covered:
+            raise scope.error(
+                "E206",
+                f"the block's {block[axis]} {what} are no multiple of {compute.shape[axis]} waves x {tile[axis]}",
+                at.tile[axis].span,
+                f"{compute.shape[axis]} waves x {tile[axis]} = {covered}",
+                secondary=(Label(compute.span, f"{compute.shape[0]} x {compute.shape[1]} waves"),),
+                notes=(f"fragment {block[axis] // covered} of the last wave would reach past the block",),
+                fix=f"use a tile side that divides {block[axis] // gcd(block[axis], compute.shape[axis])}",
+            )
+        fragments.append(block[axis] // covered)
+    mfma = (BASE_TILE, BASE_TILE)
+    if at.mfma:
+        mfma = (number(scope, at.mfma[0]), number(scope, at.mfma[1]))
+        if mfma not in ((16, 16), (32, 32)) or tile[0] % mfma[0] or tile[1] % mfma[1]:
+            raise scope.error(
+                "E207", f"no MFMA makes {mfma[0]} x {mfma[1]} of a {tile[0]} x {tile[1]} tile",
+                at.mfma[0].span.to(at.mfma[1].span), fix="use `mfma 16 x 16` or `mfma 32 x 32`",
+            )  # fmt: skip
+    if at.arrangement and at.arrangement.id not in ("interleaved", "blocked"):
+        raise scope.error(
+            "E212", f"unknown arrangement `{at.arrangement.id}`", at.arrangement.span,
+            fix="write `interleaved` or `blocked`",
+        )  # fmt: skip
+    interleaved = at.arrangement is not None and at.arrangement.id == "interleaved"
+    result = Accumulator(output, dtype, tile, (fragments[0], fragments[1]), interleaved, mfma, at.span)
+    if result.registers > MOST_REGISTERS:
+        raise scope.error(
+            "E403",
+            f"the sums of one wave need {result.registers} registers of each lane; a wave has {MOST_REGISTERS}",
+            at.span,
+            f"{fragments[0]} x {fragments[1]} fragments of {tile[0]} x {tile[1]}",
+            secondary=(Label(compute.span, f"{compute.shape[0]} x {compute.shape[1]} waves"),),
+            fix="use more waves, or a smaller block",
+        )
+    return result
+
+
+def operands(
+    scope: Scope, at: ast.Accumulate, output: Tensor, block: tuple[int, int, int], accumulator: Accumulator
+) -> tuple[Operand, Operand]:
+    """The two factors, each with its tile in LDS and its register tiles."""
+    tensors = _factors(scope, at, output)
+    contraction = _contraction(scope, tensors, output, at)
+    a, b = (
+        _operand(scope, side, tensor, contraction, block, accumulator)
+        for side, tensor in zip(Side, tensors, strict=True)
+    )
+    if a.slice != b.slice or a.register_buffers != b.register_buffers:
+        raise scope.error(
+            "E208", "both operands need the same slice and register buffers: a product consumes them in pairs",
+            next(s.span for s in scope.all(ast.Registers)),
+            notes=(f"{a.name}: slice {a.slice}, buffers {a.register_buffers}; "
+                   f"{b.name}: slice {b.slice}, buffers {b.register_buffers}",),
+            fix=f"write one line for both: `registers {a.name}, {b.name} slice {min(a.slice, b.slice)} ...`",
+        )  # fmt: skip
+    return a, b
+
+
+def _operand(
+    scope: Scope, side: Side, tensor: Tensor, contraction: Dim, block: tuple[int, int, int], accumulator: Accumulator
+) -> Operand:
+    shared = _clause(scope, ast.Shared, tensor)
+    if shared is None:
+        raise scope.error(
+            "E201", f"nothing says how `{tensor.name}` is buffered in LDS", tensor.span, "an operand",
+            fix=f"add a line such as `shared {tensor.name} buffers 1`",
+        )  # fmt: skip
+    axis = 0 if side is Side.A else 1
+    via = _via(scope, shared)
+    buffers = _buffers(scope, shared, tensor, (block[axis], block[2]))
+    registers = _clause(scope, ast.Registers, tensor)
+    register_buffers = positive(scope, registers.buffers, "buffers") if registers and registers.buffers else 1
+    if register_buffers > 2 and registers:
+        raise scope.error(
+            "E208", "registers are buffered once or twice", registers.span,
+            notes=("a third register buffer would only hold what LDS holds already",), fix="write `buffers 2`",
+        )  # fmt: skip
+    return Operand(
+        side=side,
+        tensor=tensor,
+        extent=block[axis],
+        step=block[2],
+        contraction_first=tensor.dims[0] == contraction,
+        buffers=buffers,
+        via=via,
+        register_buffers=register_buffers,
+        slice=_slice(scope, registers, block[2], accumulator.mfma[0]),
+        fragments=accumulator.fragments[axis],
+        fragment_extent=accumulator.tile[axis],
+        span=shared.span,
+        registers_span=registers.span if registers else None,
+    )
+
+
+def _via(scope: Scope, shared: ast.Shared) -> Via:
+    ways = [v.value for v in Via]
+    if shared.via is None:
+        return Via.COLLECTIVE
+    if shared.via.id not in ways:
+        raise scope.error(
+            "E213", f"`via {shared.via.id}` is no way into LDS", shared.via.span,
+            fix="use `via collective`, `via registers` or `via direct`", known=ways,
+        )  # fmt: skip
+    return Via(shared.via.id)
+
+
+def _buffers(scope: Scope, shared: ast.Shared, tensor: Tensor, tile: tuple[int, int]) -> int:
+    buffers = positive(scope, shared.buffers, "buffers") if shared.buffers else 1
+    need = buffers * tile[0] * tile[1] * tensor.dtype.bytes
+    if need > MOST_LDS:
+        raise scope.error(
+            "E501",
+            f"{buffers} buffers of {tile[0]} x {tile[1]} {tensor.dtype.spelling} are "
+            f"{need} bytes of LDS; no GPU has more than {MOST_LDS}",
+            shared.span,
+            fix="make the block or the K-step smaller, or use fewer buffers",
+        )
+    if buffers > MOST_BUFFERS and shared.buffers:
+        raise scope.error(
+            "E203", f"an operand has at most {MOST_BUFFERS} buffers, not {buffers}", shared.buffers.span,
+            fix=f"write {MOST_BUFFERS} or less",
+        )  # fmt: skip
+    return buffers
+
+
+def _slice(scope: Scope, registers: ast.Registers | None, step: int, base: int) -> int:
+    """Contraction elements of a register tile: whole base tiles of the matrix instruction's side, `base`."""
+    at = registers.slice if registers else None
+    size = positive(scope, at, "the slice") if at else step
+    if step % size or size % base:
+        raise scope.error(
+            "E208",
+            f"a slice of {size} does not divide the K-step of {step} into multiples of {base}",
+            at.span if at else scope.all(ast.Block)[0].step.span,
+            fix=_slices(step, base),
+        )
+    return size
+
+
+def _slices(step: int, base: int) -> str:
+    """Which slices a K-step admits, for a fix."""
+    fit = [n for n in range(base, step + 1, base) if step % n == 0]
+    if fit:
+        return f"use a slice of {' or '.join(map(str, fit))}"
+    return f"make the K-step a multiple of {base}"
+
+
+def _clause(scope: Scope, kind: type[Clause], tensor: Tensor) -> Clause | None:
+    """The statement of `kind` that names `tensor`."""
+    found = [s for s in scope.all(kind) if tensor.name in [n.id for n in s.names]]
+    if len(found) > 1:
+        raise scope.error(
+            "E202", f"two `{kind.__name__.lower()}` lines for `{tensor.name}`", found[1].span, "again here",
+            secondary=(Label(found[0].span, "first here"),),
+            fix="keep one of them",
+        )  # fmt: skip
+    return found[0] if found else None
+
+
+def _factors(scope: Scope, at: ast.Accumulate, output: Tensor) -> tuple[Tensor, Tensor]:
+    """The tensors of the product: as written, or the two that `shared` names, ordered by the output's dims."""
+    for shared in scope.all(ast.Shared):
+        for name in shared.names:
+            scope.tensor_named(name, "`shared`")
+    for registers in scope.all(ast.Registers):
+        for name in registers.names:
+            scope.tensor_named(name, "`registers`")
+    if at.product:
+        a, b = (scope.tensor_named(n, "the product") for n in at.product)
+        return a, b
+    names = list(dict.fromkeys(n.id for s in scope.all(ast.Shared) for n in s.names))
+    if len(names) < 2:
+        raise scope.error(
+            "E205", f"only `{names[0]}` goes through LDS" if names else "no tensor goes through LDS", at.span,
+            "a product of two tensors",
+            notes=("both factors are shared tiles: no factor goes from global memory to registers without LDS",),
+            fix="name both in `shared`, such as `shared A, B buffers 2`",
+        )  # fmt: skip
+    if len(names) > 2:
+        raise scope.error(
+            "E205", f"the product is not clear: `shared` names {len(names)} tensors", at.span,
+            fix=f"write it out: `accumulate {at.name.id} = A * B : f32 ...`",
+        )  # fmt: skip
+    first, second = (scope.tensors[n] for n in names)
+    return (first, second) if output.dims[0] in first.dims else (second, first)
+
+
+def _contraction(scope: Scope, tensors: tuple[Tensor, Tensor], output: Tensor, at: ast.Accumulate) -> Dim:
+    a, b = tensors
+    shared = [d for d in a.dims if d in b.dims]
+    good = (
+        len(a.dims) == len(b.dims) == 2
+        and len(shared) == 1
+        and output.dims[0] in a.dims
+        and output.dims[1] in b.dims
+        and shared[0] not in output.dims
+    )
+    if not good:
+        shape = {t.name: f"[{', '.join(d.name for d in t.dims)}]" for t in (a, b, output)}
+        raise scope.error(
+            "E205",
+            f"`{a.name}{shape[a.name]}` times `{b.name}{shape[b.name]}` does not make "
+            f"`{output.name}{shape[output.name]}`",
+            at.span,
+            secondary=(Label(a.span, "the left factor"), Label(b.span, "the right factor")),
+            notes=("the left factor has the output's first dimension, the right one its second, "
+                   "and both have one contracted dimension in common",),
+            fix=f"change the dimensions of `{a.name}`, `{b.name}` or `{output.name}`, or the order of the factors",
+        )  # fmt: skip
+    if a.dtype is not b.dtype:
+        raise scope.error(
+            "E204", f"one product of {a.dtype.spelling} and {b.dtype.spelling}: no MFMA mixes them", at.span,
+            secondary=(Label(a.span, a.dtype.spelling), Label(b.span, b.dtype.spelling)),
+            fix=f"make both {a.dtype.spelling} or both {b.dtype.spelling}",
+        )  # fmt: skip
+    return shared[0]
+
+
+def unused(
+    scope: Scope,
+    operands: tuple[Operand, Operand],
+    epilogue: tuple[EpilogueStep, ...],
+    output: Tensor,
+) -> Iterator[Unused]:
+    """Tiles of tensors that are no operand, tensors and scalars that nothing names."""
+    names = [o.name for o in operands]
+    tiles = [("shared tile", n) for s in scope.all(ast.Shared) for n in s.names]
+    tiles += [("register tile", n) for s in scope.all(ast.Registers) for n in s.names]
+    yield from (Unused(what, n.id, n.span) for what, n in tiles if n.id not in names)
+    used = {*names, output.name, *(s.tensor.name for s in epilogue if s.tensor)}
+    yield from (Unused("tensor", t.name, t.span) for t in scope.tensors.values() if t.name not in used)
+    factors = {s.factor for s in epilogue}
+    yield from (Unused("scalar", s.name, s.span) for s in scope.scalars.values() if s.name not in factors)

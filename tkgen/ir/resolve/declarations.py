@@ -1,0 +1,115 @@
+"""The declarations of a kernel: dimensions, parameters, tensors, scalars."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tkgen.diagnostics.suggest import suggestion
+from tkgen.ir.resolve.names import Scope, Stop, guarded
+from tkgen.ir.resolve.sizes import element, positive, real
+from tkgen.ir.tuned import tune_clauses
+from tkgen.ir.types import Dim, DType, ScalarArg, Tensor
+from tkgen.syntax import ast
+from tkgen.syntax.ast import flatten
+
+
+def declarations(scope: Scope) -> None:
+    """Declare them all; stops where any is wrong, since everything else builds on them."""
+    body = scope.kernel.body
+    for statement in flatten(body):
+        match statement:
+            case ast.Dims(bindings=bindings) | ast.Param(bindings=bindings):
+                for binding in bindings:
+                    guarded(partial(_binding, scope, statement, binding))
+    scope.errors += tune_clauses(scope.kernel)[1]
+    unknown = [n for n in scope.defines if n not in scope.declared]
+    for name in unknown:
+        scope.error(
+            "E210",
+            f"-D {name} sets nothing in kernel `{scope.kernel.name.id}`{suggestion(name, scope.declared)}",
+            scope.kernel.name.span,
+            "no dimension or parameter of that name",
+            notes=(f"it has {', '.join(sorted(scope.values)) or 'none'}",),
+            fix="leave it out, or name one of these",
+        )
+    for statement in flatten(body):
+        match statement:
+            case ast.Global():
+                guarded(partial(_tensor, scope, statement))
+            case ast.Scalar():
+                guarded(partial(_scalar, scope, statement))
+    if scope.errors:
+        raise Stop()
+
+
+def _binding(scope: Scope, statement: ast.Dims | ast.Param, binding: ast.Binding) -> None:
+    name = binding.name.id
+    scope.declare(binding.name)
+    scope.broken.add(name)
+    value: int | None
+    if name in scope.defines:
+        value = scope.defines[name]
+        if value is not None and not 0 < value < 1 << 31:
+            raise scope.error(
+                "E210",
+                f"-D {name}={value} is no size",
+                binding.span,
+                "must be positive, 31 bits",
+                fix=f"give `{name}` a number from 1 to {(1 << 31) - 1}",
+            )
+    else:
+        value = None if binding.value is None else positive(scope, binding.value, f"`{name}`")
+    if value is None and isinstance(statement, ast.Param):
+        raise scope.error(
+            "E210",
+            f"parameter `{name}` cannot be dynamic",
+            binding.span,
+            "a parameter, not a dim",
+            fix=f"give it a number: -D {name}=...",
+        )
+    scope.values[name] = value
+    scope.broken.discard(name)
+    if isinstance(statement, ast.Dims):
+        scope.dims[name] = Dim(name, value, binding.span)
+
+
+def _tensor(scope: Scope, statement: ast.Global) -> None:
+    scope.declare(statement.name)
+    dtype = element(scope, statement.dtype)
+    dims = []
+    for extent in statement.shape:
+        if isinstance(extent, ast.Name) and extent.id in scope.broken:
+            raise Stop()
+        if not isinstance(extent, ast.Name) or extent.id not in scope.dims:
+            shown = extent.span.text
+            raise scope.error(
+                "E209",
+                f"`{shown}` is not a declared dimension",
+                extent.span,
+                "tensors are shaped by names, so that tkgen knows which extents are the same",
+                fix=f"name it: `dims X = {shown}`",
+                known=scope.dims,
+            )
+        dims.append(scope.dims[extent.id])
+    if len(dims) > 2:
+        raise scope.error(
+            "E209",
+            f"`{statement.name.id}` has {len(dims)} dimensions, at most 2",
+            statement.span,
+            fix="write a kernel of one matrix, and launch it once for each of a batch",
+        )
+    scope.tensors[statement.name.id] = Tensor(statement.name.id, dtype, tuple(dims), statement.span)
+
+
+def _scalar(scope: Scope, statement: ast.Scalar) -> None:
+    scope.declare(statement.name)
+    dtype = element(scope, statement.dtype)
+    if dtype is not DType.F32:
+        raise scope.error("E204", f"a scalar is f32, not {dtype.spelling}", statement.dtype.span, fix="write `f32`")
+    default = statement.default
+    if default is not None and not isinstance(default, ast.Number):
+        raise scope.error(
+            "E203", "the default of a scalar is a number", default.span, fix="write a number, or leave it out"
+        )
+    value = None if default is None else real(scope, default, default.value)
+    scope.scalars[statement.name.id] = ScalarArg(statement.name.id, dtype, value, statement.span)

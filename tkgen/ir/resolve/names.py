@@ -1,0 +1,128 @@
+"""The names of a kernel while it is resolved, and what was found wrong with it.
+
+Every problem of a spec is collected, then raised as one SpecError; what depends on a broken declaration is not
+reported a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.diagnostics.suggest import nearest
+from tkgen.ir.types import Dim, ScalarArg, Tensor
+from tkgen.source import Span
+from tkgen.syntax import ast
+from tkgen.syntax.ast import flatten
+
+S = TypeVar("S")
+
+
+class Stop(Exception):
+    """A declaration is broken and already reported; what needs it is skipped."""
+
+
+@dataclass
+class Scope:
+    """What the statements of a kernel have declared so far, with `-D` values from `defines`."""
+
+    kernel: ast.Kernel
+    defines: dict[str, int | None]
+    errors: list[Diagnostic] = field(default_factory=list)
+    values: dict[str, int | None] = field(default_factory=dict)
+    declared: dict[str, Span] = field(default_factory=dict)
+    dims: dict[str, Dim] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    scalars: dict[str, ScalarArg] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)  # dimensions and parameters whose value is already reported
+
+    @cached_property
+    def roles(self) -> list[ast.Role]:
+        """The roles, wherever they stand."""
+        return statements(ast.Role, self.kernel.body)
+
+    @cached_property
+    def everything(self) -> list[ast.Statement]:
+        """All statements: the kernel's, then those of its roles."""
+        own = [s for s in flatten(self.kernel.body) if not isinstance(s, ast.Role)]
+        return own + [s for role in self.roles for s in flatten(role.body)]
+
+    def all(self, kind: type[S]) -> list[S]:
+        """The statements of a kind, the kernel's first."""
+        return [s for s in self.everything if isinstance(s, kind)]
+
+    def one(self, kind: type[S], keyword: str, example: str) -> S:
+        """The first statement of a kind, which every kernel has; `example` shows how to write it."""
+        found = self.all(kind)
+        if not found:
+            name = self.kernel.name
+            raise self.error(
+                "E201",
+                f"kernel `{name.id}` has no `{keyword}` statement",
+                name.span,
+                "declared here",
+                fix=f"add a line such as `{example}`",
+            )
+        return found[0]
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        label: str = "",
+        *,
+        secondary: tuple[Label, ...] = (),
+        notes: tuple[str, ...] = (),
+        fix: str | Fix | None = None,
+        known: Iterable[str] = (),
+    ) -> Stop:
+        """Keep an error. `known`: names that may stand in the place of `span`, of which the nearest is offered."""
+        remedy = Fix(fix) if isinstance(fix, str) else fix
+        close = nearest(span.text, known)
+        if close is not None:
+            message, notes = f"{message}; did you mean `{close}`?", (*notes, *([remedy.text] if remedy else []))
+            remedy = Fix(f"write `{close}`", (Edit(span, close),), certain=False)
+        self.errors.append(Diagnostic(code, message, Label(span, label), secondary, notes, remedy))
+        return Stop()
+
+    def declare(self, name: ast.Name) -> None:
+        """Give a name its place; a second one is E202."""
+        if name.id in self.declared:
+            raise self.error(
+                "E202",
+                f"`{name.id}` is declared twice",
+                name.span,
+                "declared again here",
+                secondary=(Label(self.declared[name.id], "first declared here"),),
+                fix="rename or remove one of them",
+            )
+        self.declared[name.id] = name.span
+
+    def tensor_named(self, name: ast.Name, what: str) -> Tensor:
+        """The tensor of that name; `what` names it in E200."""
+        if name.id not in self.tensors:
+            raise self.error(
+                "E200",
+                f"{what} names `{name.id}`, which is not a global tensor",
+                name.span,
+                "not declared",
+                fix=f"declare it: `global {name.id} : bf16[...]`",
+                known=self.tensors,
+            )
+        return self.tensors[name.id]
+
+
+def guarded(action: Callable[[], None]) -> None:
+    """Do `action`, and go on where it stops."""
+    with suppress(Stop):
+        action()
+
+
+def statements(kind: type[S], body: Iterable[ast.Statement]) -> list[S]:
+    """The statements of a kind in a body and in the files that it includes."""
+    return [s for s in flatten(body) if isinstance(s, kind)]

@@ -1,0 +1,128 @@
+"""Size expressions as numbers within their limits, and the names of element types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tkgen.diagnostics import Label
+from tkgen.ir.limits import LARGEST_INT
+from tkgen.ir.resolve.names import Scope, Stop
+from tkgen.ir.types import DTYPE_NAMES, DType
+from tkgen.syntax import ast
+
+LARGEST_F32 = (2 - 2**-23) * 2.0**127
+
+
+def number(scope: Scope, expr: ast.Expr) -> int:
+    """The value of a size expression, which must be known now."""
+    match expr:
+        case ast.Number(value=value):
+            if not isinstance(value, int):
+                raise scope.error(
+                    "E203", f"a size is a whole number, not {value}", expr.span, fix=f"write {round(value)}"
+                )
+            return value
+        case ast.Name(id=name):
+            if name in scope.broken:
+                raise Stop()
+            if name not in scope.values:
+                raise scope.error(
+                    "E200",
+                    f"`{name}` is not a dimension or parameter",
+                    expr.span,
+                    "not declared",
+                    fix=f"declare it: `param {name} = ...`",
+                    known=scope.values,
+                )
+            size = scope.values[name]
+            if size is None:
+                raise scope.error(
+                    "E203",
+                    f"`{name}` is dynamic, so it cannot size anything at build time",
+                    expr.span,
+                    secondary=(Label(scope.declared[name], "dynamic"),),
+                    fix=f"give `{name}` a size, or use a `param`",
+                )
+            return size
+        case ast.Binary(op=op, left=left, right=right):
+            result = _arithmetic(scope, expr, op, number(scope, left), number(scope, right))
+            if abs(result) >= 1 << 63:
+                raise scope.error("E203", "the value of a size expression must fit 64 bits", expr.span,
+                                 fix="use smaller factors")  # fmt: skip
+            return result
+        case ast.Call(name=name, args=args):
+            values = [number(scope, a) for a in args]
+            functions: dict[str, Callable[[int, int], int]] = {
+                "min": min, "max": max, "ceil_div": lambda a, b: -(-a // b),
+            }  # fmt: skip
+            if name.id not in functions or len(values) != 2 or (name.id == "ceil_div" and values[1] == 0):
+                raise scope.error(
+                    "E200",
+                    f"`{name.id}` with {len(values)} arguments is no size function",
+                    expr.span if name.id in functions else name.span,
+                    fix="use min(a, b), max(a, b) or ceil_div(a, b)",
+                    known=() if name.id in functions else functions,
+                )
+            return functions[name.id](values[0], values[1])
+    raise AssertionError(expr)
+
+
+def _arithmetic(scope: Scope, expr: ast.Expr, op: str, left: int, right: int) -> int:
+    match op:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+    if right == 0:
+        raise scope.error(
+            "E203", "division by zero", expr.span, "the divisor is 0", fix="give the divisor another value"
+        )
+    if op == "%":
+        return left % right
+    if left % right:
+        raise scope.error(
+            "E203",
+            f"{left} / {right} is not a whole number",
+            expr.span,
+            f"{left} % {right} = {left % right}",
+            fix=f"use `ceil_div({left}, {right})` where rounding up is meant",
+        )
+    return left // right
+
+
+def positive(scope: Scope, expr: ast.Expr, what: str, most: int = LARGEST_INT) -> int:
+    """The value of a size expression from 1 to `most`; `what` names it in E203."""
+    value = number(scope, expr)
+    if value <= 0:
+        raise scope.error("E203", f"{what} must be positive, not {value}", expr.span, fix="write 1 or more")
+    if value >= 1 << 31:
+        raise scope.error(
+            "E203", f"{what} must fit 31 bits, {value} does not", expr.span, fix=f"write less than {1 << 31}"
+        )
+    if value > most:
+        raise scope.error("E203", f"{what} is at most {most}, not {value}", expr.span, fix=f"write {most} or less")
+    return value
+
+
+def real(scope: Scope, at: ast.Expr, value: float) -> float:
+    """The value of a number that the kernel takes as an f32."""
+    if abs(value) > LARGEST_F32:
+        raise scope.error("E203", f"{value:g} is more than an f32 can hold", at.span,
+                         fix=f"write at most {LARGEST_F32:.7g}")  # fmt: skip
+    return float(value)
+
+
+def element(scope: Scope, name: ast.Name) -> DType:
+    """The element type of that name, else E204."""
+    if name.id not in DTYPE_NAMES:
+        known = ", ".join(d.spelling for d in DType)
+        raise scope.error(
+            "E204",
+            f"unknown data type `{name.id}`",
+            name.span,
+            fix=f"the types are {known}",
+            known=DTYPE_NAMES,
+        )
+    return DTYPE_NAMES[name.id]

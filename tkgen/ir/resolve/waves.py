@@ -1,0 +1,213 @@
+"""The waves of a block: their grid or their roles, what each role loads and stores, phase shifts."""
+
+from __future__ import annotations
+
+from tkgen.diagnostics import Edit, Fix, Label
+from tkgen.ir.resolve.names import Scope, statements
+from tkgen.ir.resolve.sizes import number, positive
+from tkgen.ir.types import ALL_WAVES, Operand, PhaseShift, Role
+from tkgen.source import Span
+from tkgen.syntax import ast
+from tkgen.syntax.ast import flatten
+
+MAX_WAVES = 16  # 1024 threads of a work-group (AMDGPU backend limit, LLVM AMDGPUUsage)
+MOST_SHIFT = 64  # clusters that waves may run apart
+
+
+def roles(
+    scope: Scope,
+    block: tuple[int, int, int],
+    accumulate: ast.Accumulate,
+) -> tuple[Role, ...]:
+    """The roles in the order of the spec, or one of all waves; what they load is not yet said."""
+    tile = (positive(scope, accumulate.tile[0], "tile rows"), positive(scope, accumulate.tile[1], "tile columns"))
+    if not scope.roles:
+        waves = scope.one(ast.Waves, "waves", "waves 4 x 2")
+        rows = positive(scope, waves.rows, "the number of waves")
+        _wave_limit(scope, rows, waves.span)
+        grid = (rows, positive(scope, waves.cols, "wave columns")) if waves.cols else _split(scope, rows, block, tile)
+        count = grid[0] * grid[1]
+        _wave_limit(scope, count, waves.span)
+        return (Role(ALL_WAVES, 0, count - 1, grid, (), count, True, None, waves.span),)
+    for waves in scope.all(ast.Waves):
+        scope.error(
+            "E214",
+            "`waves` and `role` both divide the block's waves",
+            waves.span,
+            secondary=(Label(scope.roles[0].name.span, "a role"),),
+            fix="remove the `waves` line; write the grid as `role ... waves 4..7 as 2 x 2`",
+        )
+    resolved = []
+    for role in scope.roles:
+        scope.declare(role.name)
+        first, last = _wave_range(scope, role.waves)
+        multiplies = any(isinstance(s, ast.Accumulate) for s in flatten(role.body))
+        shape: tuple[int, int] | None = None
+        if role.shape:
+            shape = (positive(scope, role.shape[0], "wave rows"), positive(scope, role.shape[1], "wave columns"))
+            if shape[0] * shape[1] != last - first + 1:
+                raise scope.error(
+                    "E214",
+                    f"{shape[0]} x {shape[1]} is {shape[0] * shape[1]} waves, the role has {last - first + 1}",
+                    role.span if role.shape is None else role.shape[0].span.to(role.shape[1].span),
+                    secondary=(Label(role.waves.span, f"{last - first + 1} waves"),),
+                    fix="make the two agree",
+                )
+        elif multiplies:
+            shape = _split(scope, last - first + 1, block, tile)
+        stores = any(isinstance(s, ast.Store) for s in flatten(role.body))
+        shape = shape if multiplies else None
+        resolved.append(Role(role.name.id, first, last, shape, (), last - first + 1, stores, None, role.name.span))
+    _partition(scope, resolved)
+    if not any(r.multiplies for r in resolved):
+        raise scope.error(
+            "E215", "no role multiplies: `accumulate` must stand inside a role", accumulate.span,
+            fix="indent `accumulate` and `store` under the consumer role",
+        )  # fmt: skip
+    return tuple(resolved)
+
+
+def _wave_range(scope: Scope, waves: ast.WaveRange) -> tuple[int, int]:
+    first, last = number(scope, waves.first), number(scope, waves.last)
+    if first < 0 or last < first:
+        raise scope.error(
+            "E214", f"{first}..{last} is no range of waves", waves.span, fix="write the first wave, then the last"
+        )
+    _wave_limit(scope, last + 1, waves.span)
+    return first, last
+
+
+def _wave_limit(scope: Scope, waves: int, span: Span) -> None:
+    if waves > MAX_WAVES:
+        raise scope.error(
+            "E214",
+            f"{waves} waves, but a block has at most {MAX_WAVES} (1024 threads)",
+            span,
+            fix=f"use {MAX_WAVES} waves or fewer, each with more or larger fragments",
+        )
+
+
+def _partition(scope: Scope, roles: list[Role]) -> None:
+    """Every wave 0..last belongs to exactly one role."""
+    owner: dict[int, Role] = {}
+    for role in roles:
+        for wave in role.waves:
+            if wave in owner:
+                raise scope.error(
+                    "E214",
+                    f"wave {wave} has two roles, `{owner[wave].name}` and `{role.name}`",
+                    role.span,
+                    secondary=(Label(owner[wave].span, "also here"),),
+                    fix="give every wave one role: let one range end where the next begins",
+                )
+            owner[wave] = role
+    idle = [w for w in range(max(owner)) if w not in owner]
+    if idle:
+        raise scope.error(
+            "E214",
+            f"wave {idle[0]} of {max(owner) + 1} has no role",
+            roles[-1].span,
+            notes=("waves are launched from 0 on; every one must belong to a role",),
+            fix="renumber the roles so that they cover 0..n without a gap",
+        )
+
+
+def _split(scope: Scope, waves: int, block: tuple[int, int, int], tile: tuple[int, int]) -> tuple[int, int]:
+    """The grid of waves that reads least from LDS: the smallest rows + columns of output per wave."""
+    grids = [(r, waves // r) for r in range(1, waves + 1) if waves % r == 0]
+    fitting = [g for g in grids if block[0] % (g[0] * tile[0]) == 0 and block[1] % (g[1] * tile[1]) == 0]
+    return min(fitting or grids, key=lambda g: (block[0] / g[0] + block[1] / g[1], g[1]))
+
+
+def loads(
+    scope: Scope,
+    resolved: tuple[Role, ...],
+    operands: tuple[Operand, Operand],
+) -> tuple[Role, ...]:
+    """The roles with the operands that each brings to LDS."""
+    names = [o.name for o in operands]
+    result = []
+    bodies = [list(flatten(r.body)) for r in scope.roles] if scope.roles else [scope.everything]
+    for role, body in zip(resolved, bodies, strict=True):
+        found = statements(ast.Load, body)
+        for load in found:
+            for name in load.names:
+                if name.id not in names:
+                    raise scope.error(
+                        "E200", f"`load` names `{name.id}`, which is no operand of the product", name.span,
+                        fix=f"the operands are {names[0]} and {names[1]}",
+                    )  # fmt: skip
+        loaded = tuple(dict.fromkeys(n.id for load in found for n in load.names))
+        if not scope.roles and not found:
+            loaded = tuple(names)
+        by = {positive(scope, load.by, "the group", MAX_WAVES) for load in found if load.by}
+        if len(by) > 1:
+            raise scope.error(
+                "E214",
+                "the loads of one role run in groups of one size",
+                found[1].span,
+                "another size",
+                secondary=(Label(found[0].span, "the first"),),
+                fix="write one `load` line for all",
+            )
+        group = by.pop() if by else len(role.waves)
+        result.append(Role(role.name, role.first, role.last, role.shape, loaded, group, role.stores or not scope.roles,
+                           role.schedule, role.span, found[0].span if found else None))  # fmt: skip
+    for operand in operands:
+        if not any(operand.name in r.loads for r in result):
+            raise scope.error(
+                "E215", f"no role loads `{operand.name}`", operand.tensor.span, "an operand of the product",
+                fix=f"add `load {operand.name}` to a role",
+            )  # fmt: skip
+    return tuple(result)
+
+
+def stores(scope: Scope, at: ast.Accumulate) -> None:
+    """That the sums are stored once, by the waves that own them."""
+    found = scope.all(ast.Store)
+    for store in found:
+        if store.name.id != at.name.id:
+            scope.error(
+                "E215", f"`store {store.name.id}`, but the accumulator is `{at.name.id}`", store.name.span,
+                secondary=(Label(at.name.span, "accumulated here"),),
+                fix=Fix(f"store `{at.name.id}`", (Edit(store.name.span, at.name.id),)),
+            )  # fmt: skip
+    if not found:
+        scope.error(
+            "E215", f"`{at.name.id}` is accumulated and never stored", at.name.span,
+            fix=f"add `store {at.name.id}`",
+        )  # fmt: skip
+    if len(found) > 1:
+        scope.error(
+            "E602", f"`{at.name.id}` is stored twice", found[1].span, "every element would be written again",
+            secondary=(Label(found[0].span, "first stored here"),),
+            fix=Fix("remove the second store", ()),
+        )  # fmt: skip
+    for role in scope.roles:
+        body = list(flatten(role.body))
+        accumulates = any(isinstance(s, ast.Accumulate) for s in body)
+        for store in statements(ast.Store, body):
+            if not accumulates:
+                scope.error(
+                    "E401", f"role `{role.name.id}` stores `{store.name.id}`, whose registers it does not own",
+                    store.span, secondary=(Label(at.span, "these registers belong to the role that accumulates"),),
+                    notes=("a register tile lives in the waves that filled it; other waves cannot see it",),
+                    fix="move `store` into the role that accumulates",
+                )  # fmt: skip
+        for registers in statements(ast.Registers, body):
+            if not accumulates:
+                scope.error(
+                    "E401",
+                    f"role `{role.name.id}` declares register tiles, but another role multiplies them",
+                    registers.span, secondary=(Label(at.span, "multiplied by the waves of this role"),),
+                    notes=("a register tile lives in the waves that filled it; other waves cannot see it",),
+                    fix="move `registers` into the role that accumulates",
+                )  # fmt: skip
+
+
+def phases(scope: Scope) -> tuple[PhaseShift, ...]:
+    """The waves that run behind the others."""
+    return tuple(
+        PhaseShift(*_wave_range(scope, p.waves), positive(scope, p.amount, "the phase shift", MOST_SHIFT), p.span)
+        for p in scope.all(ast.Phase)
+    )

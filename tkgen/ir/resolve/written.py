@@ -1,0 +1,205 @@
+"""Written schedules: each line of a `schedule` block as operations of the role that follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from tkgen.diagnostics import Fix
+from tkgen.ir.ops import Action, Cluster, Op, Schedule
+from tkgen.ir.resolve.names import Scope, Stop, statements
+from tkgen.ir.resolve.sizes import number
+from tkgen.ir.types import Accumulator, Operand, Role
+from tkgen.syntax import ast
+
+LEVELS = {"low": 0, "high": 1}
+COUNTERS = ("vm", "lds")
+MOST_LEFT = 255  # operations that a wait may leave outstanding; what a target counts, a check of it says
+MOST_AHEAD = 64  # K-steps between an operation and the loop's; more than there are buffers
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """What the operations of `role` may name."""
+
+    scope: Scope
+    role: Role
+    roles: tuple[Role, ...]
+    operands: tuple[Operand, Operand]
+    accumulator: Accumulator
+
+    @property
+    def multiplier(self) -> str:
+        """The name of the role that multiplies."""
+        return next(r.name for r in self.roles if r.multiplies)
+
+
+def scheduled(
+    scope: Scope, roles: tuple[Role, ...], operands: tuple[Operand, Operand], accumulator: Accumulator
+) -> tuple[Role, ...]:
+    """The roles, each with the schedule that it follows: its own, else the kernel's; every problem is said."""
+    body = [s for s in scope.kernel.body if not isinstance(s, ast.Role)]
+    own = [role.body for role in scope.roles] or [()]
+    clauses = [next(iter(statements(ast.Schedule, b) or statements(ast.Schedule, body)), None) for b in own]
+    result = []
+    for role, clause in zip(roles, clauses, strict=True):
+        found = _schedule(_Kernel(scope, role, roles, operands, accumulator), clause) if clause else None
+        result.append(replace(role, schedule=found))
+    if any(r.schedule and r.schedule.clusters for r in result):
+        _agree(scope, result)
+    return tuple(result)
+
+
+def _agree(scope: Scope, roles: Sequence[Role]) -> None:
+    """Where one role has a written schedule, all have; barriers are placed in one schedule only."""
+    for role in roles:
+        if role.schedule is None:
+            message = f"role `{role.name}` has no schedule, but another role has one"
+            scope.error("E216", message, role.span, fix="give every role a `schedule` block, or none")
+    spans = [r.schedule.span for r in roles if r.schedule]
+    if len(set(spans)) > 1 and any(r.schedule and r.schedule.barriers for r in roles):
+        scope.error(
+            "E216",
+            "barriers of schedules that differ by role cannot be placed automatically",
+            spans[0],
+            fix="write the barriers, or drop the schedules",
+        )
+
+
+def _schedule(kernel: _Kernel, clause: ast.Schedule) -> Schedule:
+    for option, value in (("barriers", clause.barriers), ("waits", clause.waits)):
+        if value is not None and value.id not in ("auto", "manual"):
+            kernel.scope.error("E216", f"`{option}` cannot be `{value.id}`", value.span, fix="write `auto` or `manual`")
+    return Schedule(
+        preset=clause.preset.id if clause.preset else None,
+        barriers=clause.barriers is not None and clause.barriers.id == "auto",
+        waits=clause.waits is not None and clause.waits.id == "auto",
+        clusters=tuple(Cluster(_ops(kernel, c.ops), c.kind == "cluster", c.span) for c in clause.clusters),
+        span=clause.span,
+        preset_span=clause.preset.span if clause.preset else None,
+    )
+
+
+def _ops(kernel: _Kernel, items: Sequence[ast.ScheduleOp]) -> tuple[Op, ...]:
+    ops = []
+    for item in items:
+        with suppress(Stop):  # what is wrong with the other operations is said, too
+            ops.append(_op(kernel, item))
+    return tuple(ops)
+
+
+def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
+    error = kernel.scope.error
+    match item:
+        case ast.Barrier():
+            return Op(Action.BARRIER, span=item.span)
+        case ast.Wait(counter=counter, count=count):
+            if counter.id not in COUNTERS:
+                raise error("E216", f"there is no counter `{counter.id}`", counter.span,
+                            fix="write `vm` (global) or `lds`")  # fmt: skip
+            left = number(kernel.scope, count)
+            if not 0 <= left <= MOST_LEFT:
+                raise error("E216", f"{left} operations cannot be left outstanding", count.span,
+                            fix="write 0 or more, and no more than the counter holds")  # fmt: skip
+            return Op(Action.WAIT, counter=counter.id, count=left, span=item.span)
+        case ast.Priority(level=level):
+            value = LEVELS.get(level.id, -1) if isinstance(level, ast.Name) else number(kernel.scope, level)
+            if not 0 <= value <= 3:
+                raise error("E216", "there is no such priority", level.span,
+                            fix="write `low`, `high` or a number 0..3")  # fmt: skip
+            return Op(Action.PRIORITY, count=value, span=item.span)
+        case ast.Multiply():
+            return _multiply(kernel, item)
+        case ast.Move():
+            return _read(kernel, item) if Action(item.action) is Action.READ else _load(kernel, item)
+    raise AssertionError(item)
+
+
+def _multiply(kernel: _Kernel, item: ast.Multiply) -> Op:
+    if not kernel.role.multiplies:
+        raise kernel.scope.error(
+            "E401", f"role `{kernel.role.name}` has no accumulators to multiply into", item.span,
+            fix=f"accumulators belong to role `{kernel.multiplier}`; leave `multiply` to its schedule",
+        )  # fmt: skip
+    rows, cols = kernel.accumulator.fragments
+    return Op(
+        Action.MULTIPLY,
+        rows=_range(kernel.scope, item.rows, rows, "fragment row"),
+        cols=_range(kernel.scope, item.cols, cols, "fragment column"),
+        slices=_range(kernel.scope, item.slices, kernel.operands[0].slices, "slice"),
+        span=item.span,
+    )
+
+
+def _load(kernel: _Kernel, move: ast.Move) -> Op:
+    """What brings a whole tile to LDS or towards it."""
+    operand, offset = _operand(kernel, move)
+    role = kernel.role
+    if move.frags or move.slices:
+        message = "only `read` takes fragments and slices: a whole tile moves to LDS"
+        raise kernel.scope.error("E216", message, move.span, fix="leave them out")
+    if operand.name not in role.loads:
+        owner = next((r.name for r in kernel.roles if operand.name in r.loads), None)
+        fix = f"role `{owner}` loads it; leave it to its schedule, or" if owner else "for it to do so,"
+        fix += f" write `load {operand.name}` in role `{role.name}`"
+        raise kernel.scope.error("E401", f"role `{role.name}` does not load `{operand.name}`", move.span, fix=fix)
+    return Op(Action(move.action), operand.name, offset, span=move.span)
+
+
+def _read(kernel: _Kernel, move: ast.Move) -> Op:
+    """LDS to register tiles."""
+    operand, offset = _operand(kernel, move)
+    role = kernel.role
+    if not role.multiplies:
+        raise kernel.scope.error(
+            "E401", f"role `{role.name}` reads `{operand.name}` to registers that it never multiplies", move.span,
+            fix=f"a register tile belongs to one role; role `{kernel.multiplier}` multiplies, so it must read",
+        )  # fmt: skip
+    fragments = _range(kernel.scope, move.frags, operand.fragments, f"fragment of {operand.name}")
+    is_a = operand is kernel.operands[0]
+    return Op(
+        Action.READ,
+        operand.name,
+        offset,
+        rows=fragments if is_a else (),
+        cols=() if is_a else fragments,
+        slices=_range(kernel.scope, move.slices, operand.slices, "slice"),
+        span=move.span,
+    )
+
+
+def _operand(kernel: _Kernel, move: ast.Move) -> tuple[Operand, int]:
+    """The operand that a move names and the K-step, relative to the loop's."""
+    found = next((o for o in kernel.operands if o.name == move.name.id), None)
+    if found is None:
+        first, second = (o.name for o in kernel.operands)
+        raise kernel.scope.error(
+            "E200", f"`{move.name.id}` is no operand of the product", move.name.span,
+            fix=f"the operands are `{first}` and `{second}`",
+        )  # fmt: skip
+    offset = move.step.offset if move.step else 0
+    if move.step and abs(offset) > MOST_AHEAD:
+        raise kernel.scope.error(
+            "E216",
+            f"`{move.step.span.text}` is {abs(offset)} K-steps away; nothing is held so long",
+            move.step.span,
+            fix=f"write `k{offset // abs(offset) * MOST_AHEAD:+}` at most",
+        )
+    return found, offset
+
+
+def _range(scope: Scope, index: ast.Index | None, count: int, what: str) -> tuple[int, ...]:
+    """The fragments or slices, of `count`, that an index names; all where there is none."""
+    if index is None or index.first is None:
+        return tuple(range(count))
+    first = number(scope, index.first)
+    last = first if index.last is None else number(scope, index.last)
+    if not 0 <= first <= last < count:
+        raise scope.error(
+            "E217",
+            f"{what} {index.span.text} is out of range: there are {count} (0..{count - 1})",
+            index.span,
+            fix=Fix("write 0 or `*`" if count == 1 else f"write one of 0..{count - 1}, or `*` for all"),
+        )
+    return tuple(range(first, last + 1))
