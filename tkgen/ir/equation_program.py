@@ -1,0 +1,74 @@
+"""A kernel of equations with everything that its spec says around them: names, sizes, and how tiles map onto waves.
+
+`tkgen.ir.typing` makes it from the AST, as `tkgen.ir.resolve` makes a `Program` from the clauses of a matrix product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tkgen.ir.equations import Axis, AxisKind, Kernel
+from tkgen.ir.types import Dim, GridKind, RemapStage, ScalarArg, Tensor, Unused, Via
+from tkgen.source import Span
+
+
+@dataclass(frozen=True)
+class Staging:
+    """`shared K, V buffers 2 via direct`: tiles of this tensor pass through LDS, `buffers` of them kept there."""
+
+    tensor: Tensor
+    buffers: int
+    via: Via
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """`reference softmax(X, -1)`: the function of torch that the equations are to agree with."""
+
+    function: str
+    arguments: tuple[str, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class EquationProgram:
+    """A whole kernel of equations, typed.
+
+    The `waves` of a block share its tiles: along `waves_along`, a tiled axis, each has an equal part; without it,
+    they share the elements as the lowering sees fit. `spans` names clauses by their keyword (`waves`, `remap`), the
+    header as `kernel`; a clause that is not written is missing there.
+    """
+
+    name: str
+    header: str
+    dims: tuple[Dim, ...]
+    tensors: tuple[Tensor, ...]
+    scalars: tuple[ScalarArg, ...]
+    kernel: Kernel
+    waves: int
+    waves_along: Axis | None
+    shared: tuple[Staging, ...]
+    remap: tuple[RemapStage, ...]
+    grid: GridKind
+    occupancy: int | None
+    allow: frozenset[str]
+    targets: tuple[str, ...]
+    reference: Reference | None
+    unused: tuple[Unused, ...]
+    spans: dict[str, Span] = field(compare=False, repr=False)
+
+    @property
+    def parallel(self) -> tuple[Axis, ...]:
+        """The axes along which blocks have a tile each, outermost first."""
+        return tuple(axis for axis in self.kernel.axes if axis.kind is AxisKind.PARALLEL)
+
+    @property
+    def blocks(self) -> tuple[int | None, ...]:
+        """Blocks along each parallel axis; None where only run time knows."""
+        return tuple(None if a.dim.size is None else -(-a.dim.size // (a.tile or 1)) for a in self.parallel)
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether any dimension that the equations use is known only at run time."""
+        return any(axis.dim.size is None for axis in self.kernel.axes)
