@@ -10,7 +10,7 @@ from tkgen.ir.types import Program, Tensor
 
 def read_names(program: Program) -> set[str]:
     """The tensors whose elements the kernel reads."""
-    return {program.a.name, program.b.name} | {s.tensor.name for s in program.epilogue if s.tensor}
+    return {o.name for o in program.operands} | {s.tensor.name for s in program.epilogue if s.tensor}
 
 
 def argument_tensors(program: Program) -> list[Tensor]:

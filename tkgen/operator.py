@@ -28,7 +28,7 @@ NAMESPACE = "tkgen"
 
 def inputs_of(program: Program) -> list[Tensor]:
     """The tensors that an operator takes, in the order of the spec: everything the kernel reads."""
-    wanted = {program.a.name, program.b.name} | {s.tensor.name for s in program.epilogue if s.tensor}
+    wanted = {o.name for o in program.operands} | {s.tensor.name for s in program.epilogue if s.tensor}
     return [t for t in program.tensors if t.name in wanted]
 
 

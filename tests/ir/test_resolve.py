@@ -52,7 +52,7 @@ def test_fragments_and_operands_are_derived() -> None:
     assert (p.a.lds_shape, p.b.lds_shape) == ((128, 32), (64, 32))
     assert (p.a.fragments, p.a.fragment_extent, p.b.fragments, p.b.fragment_extent) == (2, 32, 2, 16)
     assert (p.a.lds_bytes, p.a.registers_per_tile) == (128 * 32 * 2, 32 * 32 * 2 // 256)
-    assert (p.waves, p.threads, p.steps, p.product) == (4, 256, 8, "ABt")
+    assert (p.waves, p.threads, p.steps, p.products[0].layouts) == (4, 256, 8, "ABt")
     assert (p.a.via, p.a.buffers, p.a.register_buffers, p.a.slices) == (Via.COLLECTIVE, 1, 1, 1)
 
 
@@ -67,7 +67,7 @@ def test_fragments_and_operands_are_derived() -> None:
 )
 def test_layouts_of_the_product(a: str, b: str, product: str, layouts: tuple[str, str]) -> None:
     p = resolved(a=f"global {a}", b=f"global {b}")
-    assert p.product == product
+    assert p.products[0].layouts == product
     assert (p.a.register_layout, p.b.register_layout) == layouts
 
 

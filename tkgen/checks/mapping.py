@@ -262,7 +262,7 @@ def _unrolling(program: Program) -> Iterator[Diagnostic]:
 
 def _ragged(program: Program) -> Iterator[Tensor]:
     """Tensors read in 16-byte chunks whose rows are no whole number of them. (An epilogue reads element by element.)"""
-    for tensor in dict.fromkeys((program.a.tensor, program.b.tensor)):
+    for tensor in dict.fromkeys(o.tensor for o in program.operands):
         inner = tensor.dims[-1].size
         if len(tensor.dims) == 2 and inner is not None and inner * tensor.dtype.bytes % CHUNK_BYTES:
             yield tensor
@@ -292,7 +292,8 @@ def _tail(program: Program) -> Iterator[Diagnostic]:
 
 def _extents(program: Program) -> Iterator[Diagnostic]:
     """Dimensions larger than the generated arithmetic can count, or with rows too far apart for a 32-bit offset."""
-    for dim in dict.fromkeys((program.a.tensor.dims[-1], program.b.tensor.dims[-1], program.m, program.n, program.k)):
+    innermost = (o.tensor.dims[-1] for o in program.operands)
+    for dim in dict.fromkeys((*innermost, program.m, program.n, program.k)):
         limit = reach(program, dim)
         if dim.size is None or dim.size <= limit.most:
             continue

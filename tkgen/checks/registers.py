@@ -101,7 +101,7 @@ def estimate(plan: Plan, target: Target) -> RegisterEstimate:
 
 def _role(plan: Plan, role: Role) -> RoleRegisters:
     program = plan.program
-    acc = program.accumulator.registers if role.multiplies else 0
+    acc = program.sum_registers if role.multiplies else 0
     tiles, staging = _live(plan, role)
     loads = [program.operand(name) for name in role.loads]
     addresses = ADDRESSES + sum(STAGED_ADDRESSES for o in loads if o.via is Via.REGISTERS)
@@ -155,9 +155,8 @@ def _tile_spans(program: Program, ops: tuple[Op, ...]) -> Iterator[_Live]:
     last_use: dict[tuple[str, int, int], int] = {}
     for j, op in enumerate(ops):
         if op.action is Action.MULTIPLY:
-            for t in op.slices:
-                last_use.update(((program.a.name, i, t), j) for i in op.rows)
-                last_use.update(((program.b.name, i, t), j) for i in op.cols)
+            for operand, fragments in program.consumed(op):
+                last_use.update(((operand.name, i, t), j) for t in op.slices for i in fragments)
     for i, read in enumerate(ops):
         if read.action is not Action.READ:
             continue

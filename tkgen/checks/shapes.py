@@ -149,12 +149,13 @@ def _slow_reads(program: Program) -> Iterator[Diagnostic]:
     if "slow_reads" in program.allow or program.direct:
         return
     for operand in program.operands:
+        product = next(p for p in program.products if operand in p.factors)
         if operand.register_layout == "col" and operand.tensor.dtype.bytes == 2:
             yield Diagnostic(
                 "W201",
                 f"`{operand.name}` is read from LDS one element at a time",
                 Label(operand.tensor.span, _stored(operand)),
-                (Label(program.accumulator.span, f"multiplied with `mma_{program.product}`"),),
+                (Label(program.accumulator.span, f"multiplied with `mma_{product.layouts}`"),),
                 (
                     f"the matrix instruction wants {operand.tensor.dtype.spelling} values that are neighbours along "
                     f"`{program.k.name}`; in this layout they lie a row apart, so a lane needs four 2-byte reads "

@@ -12,7 +12,7 @@ Source. LDS size and banks: `tkgen/targets/*.toml` (AMD CDNA3 and CDNA4 ISA guid
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from tkgen.checks.words import count_text, names_text
@@ -44,33 +44,39 @@ def _budget(program: Program, target: Target) -> Iterator[Diagnostic]:
     need, have = lds_bytes(program), target.lds_bytes_per_block
     if need <= have:
         return
-    a, b = program.operands
     parts = [f"{o.name}: {count_text(o.buffers, 'buffer')} of {o.lds_shape[0]} x {o.lds_shape[1]} "
              f"{o.tensor.dtype.spelling} = {o.buffers * o.lds_bytes} bytes" for o in program.operands]  # fmt: skip
+    labels = [Label(o.span, f"{o.buffers * o.lds_bytes} bytes for `{o.name}`") for o in _one_a_line(program.operands)]
     yield Diagnostic(
         "E501",
         f"the tiles need {need} bytes of LDS, a block on {target.name} has {have}",
-        Label(a.span, f"{a.buffers * a.lds_bytes} bytes for `{a.name}`"),
-        () if a.span == b.span else (Label(b.span, f"{b.buffers * b.lds_bytes} bytes for `{b.name}`"),),
+        labels[0],
+        tuple(labels[1:]),
         ("\n".join(parts), target.cited("lds.bytes_per_block")),
         Fix(" or ".join(_smaller(program, have)) or "make the block smaller"),
     )
 
 
+def _one_a_line(operands: Iterable[Operand]) -> list[Operand]:
+    """The first operand of each `shared` line."""
+    return list({o.span: o for o in reversed(list(operands))}.values())[::-1]
+
+
 def _smaller(program: Program, have: int) -> list[str]:
     """The changes of one number that make the tiles fit."""
-    a, b = program.operands
     rows, cols, step = program.block
-    one = a.lds_bytes + b.lds_bytes
+    one = sum(o.lds_bytes for o in program.operands)
+    all_buffers = sum(o.buffers * o.lds_bytes for o in program.operands)
+    depths = {o.buffers for o in program.operands}
     found = []
     smaller = step // 2
     while smaller >= BASE_TILE and smaller % BASE_TILE == 0:
-        if (a.buffers * a.lds_bytes + b.buffers * b.lds_bytes) * smaller // step <= have:
+        if all_buffers * smaller // step <= have:
             found.append(f"make the K-step smaller: `block {rows} x {cols} step {smaller}`")
             break
         smaller //= 2
     buffers = have // one
-    if a.buffers == b.buffers and 0 < buffers < a.buffers:  # last: it gives up the depth that was asked for
+    if len(depths) == 1 and 0 < buffers < max(depths):  # last: it gives up the depth that was asked for
         found.append(f"use `buffers {buffers}`")
     return found
 

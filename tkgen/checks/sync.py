@@ -375,7 +375,7 @@ def _registers(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
     program, c = plan.program, group[0]
     assert c.second
     fragment, slice_ = c.detail.split()
-    slices, buffers = program.a.slices, program.a.register_buffers
+    slices, buffers = program.slices, program.register_buffers
     names, step = names_text([o.operand for o in group]), _step(c.second)
     held, secondary = "nothing yet", list[Label]()
     if c.first is not None:

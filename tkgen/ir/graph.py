@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from tkgen.ir.ops import LDS_WRITES, Action, Op
-from tkgen.ir.types import Program, role_text
+from tkgen.ir.types import Operand, Program, role_text
 
 
 @dataclass(frozen=True)
@@ -94,29 +94,30 @@ def _dependencies(program: Program, nodes: list[Node]) -> Iterator[Dependency]:
             for w in (w for w in writes if w.op.action is Action.WRITE and w.role == f.role):
                 yield edge(f, w, "RAW", "staging", f.op.offset - w.op.offset)
                 yield edge(w, f, "WAR", "staging", 1 - f.op.offset + w.op.offset)
-        multiplies = _multiplies(program, nodes, operand is program.a)
+        multiplies = _multiplies(program, nodes, operand)
         for r in reads:
             # A read fills what multiplies of its slices use, and waits for those that used its registers before.
-            near = {(t - ahead) % program.a.slices for t in r.op.slices for ahead in (0, operand.register_buffers)}
+            near = {(t - ahead) % program.slices for t in r.op.slices for ahead in (0, operand.register_buffers)}
             keys = ((r.role, f, t) for f in r.op.rows or r.op.cols for t in near)
             found = {m.position: m for key in keys for m in multiplies.get(key, ())}
             for position in sorted(found):
                 yield from _register_edges(program, operand.register_buffers, r, found[position], edge)
 
 
-def _multiplies(program: Program, nodes: list[Node], of_a: bool) -> dict[tuple[str, int, int], list[Node]]:
-    """The multiplies by (role, fragment row of A or column of B, slice)."""
+def _multiplies(program: Program, nodes: list[Node], operand: Operand) -> dict[tuple[str, int, int], list[Node]]:
+    """The multiplies that consume `operand`, by (role, its fragment, slice)."""
     found: dict[tuple[str, int, int], list[Node]] = {}
     for m in (n for n in nodes if n.op.action is Action.MULTIPLY):
-        for fragment in m.op.rows if of_a else m.op.cols:
-            for t in m.op.slices:
-                found.setdefault((m.role, fragment, t), []).append(m)
+        for factor, fragments in program.consumed(m.op):
+            if factor == operand:
+                for key in ((m.role, fragment, t) for fragment in fragments for t in m.op.slices):
+                    found.setdefault(key, []).append(m)
     return found
 
 
 def _register_edges(program: Program, buffers: int, r: Node, m: Node, edge: object) -> Iterator[Dependency]:
     """READ -> MULTIPLY of the same slice, and MULTIPLY -> the READ that next fills the same register slot."""
-    slices = program.a.slices
+    slices = program.slices
     for s in r.op.slices:
         if s in m.op.slices:
             yield edge(r, m, "RAW", "register", r.op.offset)  # type: ignore[operator]

@@ -39,10 +39,11 @@ CONTROL = frozenset({Action.BARRIER, Action.WAIT, Action.PRIORITY, Action.FENCE}
 class Op:
     """One operation.
 
-    `operand` names the tensor of a move. `rows`/`cols` are accumulator fragment indices (a READ of A uses rows, of
-    B cols), `slices` the K slices. `count` is the argument of a wait (operations that may stay outstanding) or the
-    priority. `counter` is `vm` or `lds`. `automatic` marks barriers and waits that tkgen placed. LDS buffer of step
-    s is (s + `slot_shift`) mod buffers; the shift is zero but in mutants of the mutation benchmark.
+    `operand` names the tensor of a move, and the product of a MULTIPLY where there are several. `rows`/`cols` are
+    accumulator fragment indices (a READ of a left factor uses rows, of a right one cols), `slices` the K slices.
+    `count` is the argument of a wait (operations that may stay outstanding) or the priority. `counter` is `vm` or
+    `lds`. `automatic` marks barriers and waits that tkgen placed. LDS buffer of step s is (s + `slot_shift`) mod
+    buffers; the shift is zero but in mutants of the mutation benchmark.
     """
 
     action: Action
@@ -70,7 +71,9 @@ class Op:
             case Action.ZERO | Action.STORE:
                 return f"{self.action.value} ({indices(self.rows)}, {indices(self.cols)})"
             case Action.MULTIPLY:
-                return f"multiply {step}({indices(self.rows)}, {indices(self.cols)}; {indices(self.slices)})"
+                return (
+                    f"multiply {self.operand}{step}({indices(self.rows)}, {indices(self.cols)}; {indices(self.slices)})"
+                )
             case Action.WAIT:
                 return f"wait {self.counter} {self.count}"
             case Action.PRIORITY:

@@ -5,12 +5,12 @@ Layout facts (16x16 base tiles, row and column register layouts) are those of Th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
-from tkgen.ir.ops import Schedule
+from tkgen.ir.ops import Op, Schedule
 from tkgen.source import Span
 
 WAVE_LANES = 64  # CDNA waves are 64 lanes wide (CDNA3 ISA guide, section 2)
@@ -91,10 +91,14 @@ class Via(Enum):
 
 
 class Side(Enum):
-    """Which factor of the product an operand is."""
+    """Which factor of its products an operand is."""
 
     A = "A"
     B = "B"
+
+    def pick(self, rows: tuple[int, ...], cols: tuple[int, ...]) -> tuple[int, ...]:
+        """Of fragments of the output, those of a factor of this side: rows for the left, columns for the right one."""
+        return rows if self is Side.A else cols
 
 
 @dataclass(frozen=True)
@@ -195,8 +199,27 @@ class Role:
 
 
 @dataclass(frozen=True)
+class Product:
+    """One sum of products: `left` times `right`, over the contraction, into the accumulators called `name`."""
+
+    name: str
+    left: Operand
+    right: Operand
+
+    @property
+    def factors(self) -> tuple[Operand, Operand]:
+        """Left and right."""
+        return self.left, self.right
+
+    @property
+    def layouts(self) -> str:
+        """Those of the product as in `mma_ABt`: AB, ABt, AtB or AtBt."""
+        return ("At" if self.left.contraction_first else "A") + ("B" if self.right.contraction_first else "Bt")
+
+
+@dataclass(frozen=True)
 class Accumulator:
-    """The output fragments of each multiplying wave.
+    """The output fragments of each multiplying wave, of every product alike.
 
     Fragment (i, j) of wave (r, c) is tile (r + waves.rows i, c + waves.cols j) of the block when interleaved,
     (r fragments.rows + i, c fragments.cols + j) when blocked.
@@ -212,7 +235,7 @@ class Accumulator:
 
     @property
     def registers(self) -> int:
-        """VGPRs per lane of all fragments of a wave."""
+        """VGPRs per lane of all fragments of a wave, of one product."""
         rows, cols = self.tile
         return self.fragments[0] * self.fragments[1] * rows * cols * self.dtype.bytes // (WAVE_LANES * 4)
 
@@ -285,7 +308,8 @@ class Program:
     tensors: tuple[Tensor, ...]
     scalars: tuple[ScalarArg, ...]
     block: tuple[int, int, int]
-    operands: tuple[Operand, Operand]
+    operands: tuple[Operand, ...]
+    products: tuple[Product, ...]
     roles: tuple[Role, ...]
     accumulator: Accumulator
     epilogue: tuple[EpilogueStep, ...]
@@ -302,13 +326,37 @@ class Program:
 
     @property
     def a(self) -> Operand:
-        """The left factor."""
-        return self.operands[0]
+        """The left factor of the first product."""
+        return self.products[0].left
 
     @property
     def b(self) -> Operand:
-        """The right factor."""
-        return self.operands[1]
+        """The right factor of the first product."""
+        return self.products[0].right
+
+    @property
+    def slices(self) -> int:
+        """Register tiles along one K-step, the same for all operands."""
+        return self.operands[0].slices
+
+    @property
+    def register_buffers(self) -> int:
+        """Register tiles of each fragment, the same for all operands."""
+        return self.operands[0].register_buffers
+
+    def product_of(self, name: str) -> Product:
+        """The product of that name; "" is the only one of a kernel with one."""
+        return next(p for p in self.products if p.name == name or not name)
+
+    def consumed(self, multiply: Op) -> Iterator[tuple[Operand, tuple[int, ...]]]:
+        """The operands that a MULTIPLY takes, each with its fragments."""
+        for factor in self.product_of(multiply.operand).factors:
+            yield factor, factor.side.pick(multiply.rows, multiply.cols)
+
+    @property
+    def sum_registers(self) -> int:
+        """VGPRs per lane of all sums of a wave."""
+        return len(self.products) * self.accumulator.registers
 
     def operand(self, name: str) -> Operand:
         """The operand of that tensor name."""
@@ -365,11 +413,6 @@ class Program:
     def adds_to_output(self) -> bool:
         """Whether several blocks add to an output tile, which must then be zero before the launch."""
         return self.grid.name in ("split_k", "stream_k")
-
-    @property
-    def product(self) -> str:
-        """The layouts of the product as in `mma_ABt`: AB, ABt, AtB or AtBt."""
-        return ("At" if self.a.contraction_first else "A") + ("B" if self.b.contraction_first else "Bt")
 
     @property
     def direct(self) -> bool:

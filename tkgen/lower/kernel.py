@@ -12,7 +12,7 @@ from urllib.parse import quote
 from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, requirements
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
 from tkgen.ir.resolve.clauses import ACTIVATIONS
-from tkgen.ir.types import BASE_TILE, Operand, Role, Tensor, Via
+from tkgen.ir.types import BASE_TILE, Operand, Product, Role, Side, Tensor, Via
 from tkgen.lower.dialects import dialect, direct_loads
 from tkgen.lower.expressions import float_literal, loops_over, wave_condition
 from tkgen.lower.model import (
@@ -82,9 +82,9 @@ class _Lowering:
     def offsets(self, operand: Operand) -> str:
         return f"{cpp_name(operand.name)}_offsets"
 
-    @property
-    def accumulator(self) -> str:
-        return f"{cpp_name(self.program.accumulator.tensor.name)}_acc"
+    @staticmethod
+    def accumulator(product: Product) -> str:
+        return f"{cpp_name(product.name)}_acc"
 
     @property
     def shape(self) -> str:
@@ -189,12 +189,13 @@ class _Lowering:
         return result
 
     def lds(self, o: Operand) -> tuple[str, str]:
-        extent = ("BLOCK_ROWS", "BLOCK_COLS")[o is self.program.b]
+        extent = {Side.A: "BLOCK_ROWS", Side.B: "BLOCK_COLS"}[o.side]
         return ("K_STEP", extent) if o.contraction_first else (extent, "K_STEP")
 
     def used_tensors(self) -> list[Tensor]:
         p = self.program
-        wanted = {p.a.name, p.b.name, p.accumulator.tensor.name} | {s.tensor.name for s in p.epilogue if s.tensor}
+        wanted = {*(o.name for o in p.operands), p.accumulator.tensor.name}
+        wanted |= {s.tensor.name for s in p.epilogue if s.tensor}
         return [t for t in p.tensors if t.name in wanted]
 
     @staticmethod
@@ -309,14 +310,10 @@ class _Lowering:
                 constants.append(Constant("wave_col", at, origin=self.origin(role.span)))
             registers += [self.register_tile(o) for o in p.operands]
             acc = p.accumulator
-            registers.append(
-                RegisterTile(
-                    self.accumulator,
-                    self.accumulator_type,
-                    acc.fragments,
-                    self.origin(acc.span),
-                )
-            )
+            registers += [
+                RegisterTile(self.accumulator(x), self.accumulator_type, acc.fragments, self.origin(acc.span))
+                for x in p.products
+            ]
         for operand in p.operands:
             if operand.name in role.loads and operand.via is Via.REGISTERS:
                 threads = role.group * 64
@@ -426,7 +423,10 @@ class _Lowering:
                 return [Statement("priority", {"level": op.count}, origin=origin)]
             case Action.ZERO:
                 loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
-                return [Statement("zero", {"tile": f"{self.accumulator}[{i}][{j}]"}, loops, origin)]
+                return [
+                    Statement("zero", {"tile": f"{self.accumulator(x)}[{i}][{j}]"}, loops, origin)
+                    for x in self.program.products
+                ]
             case Action.STORE:
                 return [self.store(op)]
             case Action.MULTIPLY:
@@ -445,7 +445,7 @@ class _Lowering:
     def move(self, role: Role, placed: Placed) -> Statement:
         op, p = placed.op, self.program
         operand = p.operand(op.operand)
-        tile = ("tile_row", "tile_col")[operand is p.b]
+        tile = {Side.A: "tile_row", Side.B: "tile_col"}[operand.side]
         step = self.step(placed.step)
         if p.adds_to_output:
             step = "k_first" if step == "0" else f"k_first + {step}"
@@ -472,7 +472,7 @@ class _Lowering:
     def read(self, placed: Placed) -> list[Statement]:
         op, p = placed.op, self.program
         operand = p.operand(op.operand)
-        is_a = operand is p.a
+        is_a = operand.side is Side.A
         axis, wave, waves = (0, "wave_row", p.compute.shape[0]) if is_a else (1, "wave_col", p.compute.shape[1])  # type: ignore[index]
         result = []
         for t in op.slices:
@@ -492,16 +492,16 @@ class _Lowering:
         return result
 
     def multiply(self, placed: Placed) -> list[Statement]:
-        op, p = placed.op, self.program
+        op, product = placed.op, self.program.product_of(placed.op.operand)
         result = []
         for t in op.slices:
             loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
             slot = self.register_slot(placed.step, t)
             args: dict[str, object] = {
-                "function": f"mma_{p.product}",
-                "acc": f"{self.accumulator}[{i}][{j}]",
-                "a": f"{self.registers(p.a)}[{slot}][{i}]",
-                "b": f"{self.registers(p.b)}[{slot}][{j}]",
+                "function": f"mma_{product.layouts}",
+                "acc": f"{self.accumulator(product)}[{i}][{j}]",
+                "a": f"{self.registers(product.left)}[{slot}][{i}]",
+                "b": f"{self.registers(product.right)}[{slot}][{j}]",
             }
             result.append(Statement("multiply", args, loops, self.origin(op.span)))
         return result
@@ -544,7 +544,7 @@ class _Lowering:
                 self.helpers.add("masked_add")
         args: dict[str, object] = {
             "tensor": f"g.{cpp_name(acc.tensor.name)}",
-            "tile": f"{self.accumulator}[{i}][{j}]",
+            "tile": f"{self.accumulator(p.products[0])}[{i}][{j}]",
             "type": self.accumulator_type,
             "row": coordinate[0],
             "col": coordinate[1],
@@ -597,9 +597,9 @@ class _Lowering:
 
     def register_slot(self, step: Step, slice_: int) -> int:
         """The register buffer of a slice: static, because the loop's unrolling is a multiple of the period."""
-        a = self.program.a
-        base = self.program.steps or 0 if step.base == "end" else 0
-        return ((base + step.offset) * a.slices + slice_) % a.register_buffers
+        p = self.program
+        base = p.steps or 0 if step.base == "end" else 0
+        return ((base + step.offset) * p.slices + slice_) % p.register_buffers
 
 
 def _file_key(file: SourceFile, main: SourceFile) -> str:

@@ -163,7 +163,7 @@ def _of_block(p: Program) -> Iterator[str]:
     if p.steps is not None:
         yield f"{p.steps:,} K-steps of {step}"
     loaded = sum(o.lds_bytes for o in p.operands)
-    flops = 2 * rows * cols * step
+    flops = 2 * rows * cols * step * len(p.products)
     yield f"a K-step loads {_bytes(loaded)} and computes {flops:,} FLOP: {flops / loaded:.0f} FLOP per byte"
 
 
@@ -285,7 +285,7 @@ def _of_accumulator(p: Program) -> Iterator[str]:
         f"{rows} x {cols} fragments of {acc.tile[0]} x {acc.tile[1]} per wave, {acc.registers} VGPRs "
         f"({acc.registers // (rows * cols)} each), MFMA {acc.mfma[0]} x {acc.mfma[1]}"
     )
-    yield f"product {p.a.name} and {p.b.name} as {p.product}"
+    yield from (f"product {x.left.name} and {x.right.name} as {x.layouts}" for x in p.products)
     yield _coordinates(p)
 
 

@@ -188,10 +188,13 @@ def to_json(found: Facts) -> dict[str, Any]:
 
 def _problem(spec: Spec) -> Problem:
     program = spec.program
-    tensors = (program.a.tensor, program.b.tensor, program.accumulator.tensor)
+    tensors = (*(o.tensor for o in program.operands), program.accumulator.tensor)
     return Problem(
-        product=f"{program.accumulator.tensor.name} = {program.a.name}"
-        f"{'ᵀ' if program.a.contraction_first else ''} {program.b.name}{'' if program.b.contraction_first else 'ᵀ'}",
+        product=", ".join(
+            f"{p.name} = {p.left.name}{'ᵀ' if p.left.contraction_first else ''} "
+            f"{p.right.name}{'' if p.right.contraction_first else 'ᵀ'}"
+            for p in program.products
+        ),
         sizes=tuple((d.name, d.size) for d in program.dims),
         types=tuple((t.name, t.dtype.spelling) for t in tensors),
         block=program.block,

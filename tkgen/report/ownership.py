@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tkgen.ir.types import Operand, Program
+from tkgen.ir.types import Program, Side
 
 
 @dataclass(frozen=True)
@@ -93,19 +93,22 @@ def ownership(program: Program) -> Ownership:
         wave_grid=shape,
         interleaved=acc.interleaved,
         fragments=tuple(sorted(fragments, key=lambda f: (f.row, f.col, f.wave))),
-        a=_reads(program, program.a, 0, fragments, grid[0]),
-        b=_reads(program, program.b, 1, fragments, grid[1]),
+        a=_reads(program, Side.A, 0, fragments, grid[0]),
+        b=_reads(program, Side.B, 1, fragments, grid[1]),
         roles=tuple(Role(r.name, tuple(r.waves), _work(program, r.name)) for r in program.roles),
     )
 
 
-def _reads(program: Program, operand: Operand, axis: int, fragments: list[Fragment], count: int) -> Reads:
+def _reads(program: Program, side: Side, axis: int, fragments: list[Fragment], count: int) -> Reads:
+    """Who reads the factors of a side: they are divided alike."""
+    operands = [o for o in program.operands if o.side is side]
+    operand, names = operands[0], {o.name for o in operands}
     readers: list[set[int]] = [set() for _ in range(count)]
     for f in fragments:
         readers[(f.row, f.col)[axis]].add(f.wave)
-    loaders = sorted(w for r in program.roles if operand.name in r.loads for w in r.waves)
+    loaders = sorted(w for r in program.roles if names & set(r.loads) for w in r.waves)
     return Reads(
-        name=operand.name,
+        name=", ".join(o.name for o in operands),
         extent=operand.fragment_extent,
         slice=operand.slice,
         count=count,

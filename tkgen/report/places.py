@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tkgen.ir.ops import LDS_WRITES, LOADS, Action
+from tkgen.ir.types import Side
 from tkgen.lower import Source
 from tkgen.schedule import Plan
 from tkgen.source import Span
@@ -149,9 +150,10 @@ def _operand(function: Function, index: int, plan: Plan) -> str:
     for x in function.instructions[index + 1 :]:
         matrix = classify(x)[0] == "mfma"
         if matrix:  # the headers multiply A by B, never B by A
-            for side, operand in ((1, plan.program.a), (2, plan.program.b)):
-                if holding & _registers(x.operands[side]):
-                    return operand.name
+            for at, side in ((1, Side.A), (2, Side.B)):
+                mine = [o.name for o in plan.program.operands if o.side is side]
+                if holding & _registers(x.operands[at]):
+                    return mine[0] if len(mine) == 1 else ""
         elif x.operands:
             result = _registers(x.operands[0])
             used = any(holding & _registers(operand) for operand in x.operands[1:])

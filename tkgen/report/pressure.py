@@ -154,17 +154,18 @@ def _points(program: Program, events: Sequence[tuple[object, Event, str, str]]) 
 
 def _touched(program: Program, event: Event) -> Iterator[Tile]:
     op, step, tile = event.op, event.step, event.tile
-    a, b = program.a.name, program.b.name
     match op.action:
         case Action.READ:
-            sort = "A" if op.operand == a else "B"
+            sort = program.operand(op.operand).side.value
             yield from ((sort, op.operand, f, step, t) for f in op.rows or op.cols for t in op.slices)
         case Action.MULTIPLY:
-            yield from (("A", a, i, step, t) for i in op.rows for t in op.slices)
-            yield from (("B", b, j, step, t) for j in op.cols for t in op.slices)
-            yield from (("accumulators", "", i, j, tile) for i in op.rows for j in op.cols)
+            for operand, fragments in program.consumed(op):
+                yield from ((operand.side.value, operand.name, f, step, t) for f in fragments for t in op.slices)
+            name = program.product_of(op.operand).name
+            yield from (("accumulators", name, i, j, tile) for i in op.rows for j in op.cols)
         case Action.ZERO | Action.STORE:
-            yield from (("accumulators", "", i, j, tile) for i in op.rows for j in op.cols)
+            sums = ((p.name, i, j) for p in program.products for i in op.rows for j in op.cols)
+            yield from (("accumulators", *at, tile) for at in sums)
         case Action.FETCH | Action.WRITE | Action.LOAD:
             yield "staging", op.operand, 0, step, 0
 

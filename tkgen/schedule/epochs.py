@@ -259,7 +259,7 @@ def _used(program: Program, sequence: Sequence[_Step]) -> list[frozenset[tuple[i
 
     What nobody uses the compiler leaves out: reads by the tile, fetches whole (they are given an empty set).
     """
-    slices, buffers = program.a.slices, program.a.register_buffers
+    slices, buffers = program.slices, program.register_buffers
     wanted: set[tuple[str, int, int]] = set()  # (operand, fragment, register buffer)
     staged: set[str] = set()
     result: list[frozenset[tuple[int, int]] | None] = []
@@ -291,9 +291,8 @@ def _tiles(op: Op, step: int) -> Iterable[tuple[str, int, int, int]]:
 
 
 def _consumed(program: Program, op: Op, step: int) -> Iterable[tuple[str, int, int, int]]:
-    for t in op.slices:
-        yield from ((program.a.name, i, step, t) for i in op.rows)
-        yield from ((program.b.name, j, step, t) for j in op.cols)
+    for operand, fragments in program.consumed(op):
+        yield from ((operand.name, f, step, t) for t in op.slices for f in fragments)
 
 
 def conflicts(
@@ -473,6 +472,8 @@ def _covers(program: Program, waves: Sequence[WaveProgram], traces: list[list[Ev
 
 # ---------------------------------------------------------------- registers, within a wave
 
+_Sum = tuple[str, int, int]  # product, fragment row, fragment column
+
 
 def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: int) -> list[Conflict]:
     """Registers hold what is multiplied, every product is summed once, every fragment zeroed and stored once."""
@@ -483,9 +484,10 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
     filler: dict[tuple[str, int, int], Event] = {}
     staged: dict[str, Event] = {}  # the last fetch of each operand
     unwritten: set[str] = set()  # operands whose last fetch is not yet in LDS
-    finished: set[tuple[int, int]] = set()  # fragments stored since they were zeroed
-    sums: dict[tuple[int, int], set[tuple[int, int]]] = {}
-    slices, buffers = program.a.slices, program.a.register_buffers
+    finished: set[_Sum] = set()  # stored since they were zeroed
+    sums: dict[_Sum, set[tuple[int, int]]] = {}
+    slices, buffers = program.slices, program.register_buffers
+    products = [p.name for p in program.products]
     all_fragments = {
         (i, j) for i in range(program.accumulator.fragments[0]) for j in range(program.accumulator.fragments[1])
     }
@@ -510,38 +512,43 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
                         key = (op.operand, fragment, (e.step * slices + t) % buffers)
                         holds[key], filler[key] = (e.tile, e.step, t), e
             case Action.ZERO:
-                for f in ((i, j) for i in op.rows for j in op.cols):
+                for f in ((p, i, j) for p in products for i in op.rows for j in op.cols):
                     sums[f] = set()
                     finished.discard(f)
             case Action.MULTIPLY:
+                product = program.product_of(op.operand).name
                 for t in op.slices:
                     slot = (e.step * slices + t) % buffers
-                    for name, fragments in ((program.a.name, op.rows), (program.b.name, op.cols)):
+                    for operand, fragments in program.consumed(op):
                         for fragment in fragments:
-                            if holds.get((name, fragment, slot)) != (e.tile, e.step, t):
-                                other = filler.get((name, fragment, slot))
-                                found.append(Conflict("register", name, other, e, me, f"{fragment} {t}"))
-                    for f in ((i, j) for i in op.rows for j in op.cols):
+                            key = (operand.name, fragment, slot)
+                            if holds.get(key) != (e.tile, e.step, t):
+                                detail = f"{fragment} {t}"
+                                found.append(Conflict("register", operand.name, filler.get(key), e, me, detail))
+                    for i, j in ((i, j) for i in op.rows for j in op.cols):
+                        f = (product, i, j)
                         if f not in sums or f in finished:
-                            found.append(Conflict("zero", "", None, e, me, f"{f[0]} {f[1]}"))
+                            found.append(Conflict("zero", op.operand, None, e, me, f"{i} {j}"))
                             sums[f] = set()
                             finished.discard(f)
                         elif (e.step, t) in sums[f]:
-                            found.append(Conflict("products", "", None, e, me, f"{f[0]} {f[1]} {e.step} {t} twice"))
+                            found.append(Conflict("products", op.operand, None, e, me, f"{i} {j} {e.step} {t} twice"))
                         sums[f].add((e.step, t))
             case Action.STORE:
                 wanted = {(s, t) for s in range(steps) for t in range(slices)}
-                for f in ((i, j) for i in op.rows for j in op.cols):
-                    missing = wanted - sums.get(f, set())
-                    finished.add(f)
-                    if missing:
-                        s, t = min(missing)
-                        found.append(Conflict("products", "", None, e, me, f"{f[0]} {f[1]} {s} {t} missing"))
-                    stored.setdefault(e.tile, []).append(f)
+                for i, j in ((i, j) for i in op.rows for j in op.cols):
+                    for f in ((p, i, j) for p in products):
+                        missing = wanted - sums.get(f, set())
+                        finished.add(f)
+                        if missing:
+                            s, t = min(missing)
+                            name = f[0] if len(products) > 1 else ""
+                            found.append(Conflict("products", name, None, e, me, f"{i} {j} {s} {t} missing"))
+                    stored.setdefault(e.tile, []).append((i, j))
     if role.multiplies:
         for tile in range(1 + max((e.tile for e in events), default=0)):
-            for f in sorted(all_fragments):
-                times = stored.get(tile, []).count(f)
+            for i, j in sorted(all_fragments):
+                times = stored.get(tile, []).count((i, j))
                 if times != 1:
-                    found.append(Conflict("stores", "", None, None, me, f"{f[0]} {f[1]} {times}"))
+                    found.append(Conflict("stores", "", None, None, me, f"{i} {j} {times}"))
     return found

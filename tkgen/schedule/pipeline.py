@@ -40,9 +40,9 @@ class Shape:
 def shape(program: Program, bodies: Sequence[Body]) -> Shape:
     """The loop's shape for `program`: static K gives the exact trip count."""
     depth = max((op.offset for b in bodies for op in b.ops), default=0)
-    a = program.a
-    registers = a.register_buffers
-    needed = lcm(registers, a.slices) // a.slices  # iterations after which register slots repeat
+    needed = (
+        lcm(program.register_buffers, program.slices) // program.slices
+    )  # iterations after which register slots repeat
     unroll = lcm(needed, program.unroll or 1)
     if program.steps is None:
         return Shape(depth, unroll, None, depth + (-depth) % unroll)

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.ops import Action, Op
-from tkgen.ir.types import PhaseShift, Program, Via
+from tkgen.ir.types import PhaseShift, Program, Side, Via
+from tkgen.schedule.templates import multiplies as products
+from tkgen.schedule.templates import read_all
 
 PING_PONG_TILE = 128 * 128 * 2  # output elements below which halves of the waves have too little to multiply
 WHOLE_SIMD = 256  # registers of sums per lane with which a wave has a SIMD for itself: half of its 512
@@ -93,7 +95,7 @@ def _staged_alone(program: Program) -> str:
         return "it needs one LDS buffer: the staging registers are the second"
     if ways == {Via.DIRECT} and buffers != {2}:
         return "it needs two LDS buffers: one is copied to while the other is read"
-    if program.a.register_buffers != 1:
+    if program.register_buffers != 1:
         return "it needs one register buffer a slice: clusters, not buffers, separate reads from multiplies"
     return ""
 
@@ -126,7 +128,7 @@ def _ping_pong_slower(program: Program) -> str:
 
 
 def _interleave_slower(program: Program) -> str:
-    sums = program.block[0] * program.block[1] // (program.waves * 64)
+    sums = program.sum_registers
     if sums < WHOLE_SIMD:
         return f"{sums} registers of sums leave room for a second wave on the SIMD, which hides more"
     if program.direct:
@@ -148,7 +150,7 @@ def _ping_pong(program: Program, reason: str) -> Preset:
     The multiplies of a slice are one cluster or two halves. The last slice's are always two: the write stands between
     them, a cluster behind the last reads of the waves that run late.
     """
-    slices = program.a.slices
+    slices = program.slices
     whole, halves = _parts(program)
     multiplies = [(part, t) for t in range(slices) for part in (halves if slices < 4 or t == slices - 1 else [whole])]
     span = program.accumulator.span
@@ -164,8 +166,8 @@ def _ping_pong(program: Program, reason: str) -> Preset:
             if not program.direct:
                 memory += [*_moves(program, Action.WRITE), Op(Action.WAIT, counter="lds", count=0, span=span)]
         ops += _cluster(memory)
-        multiply = Op(Action.MULTIPLY, rows=rows, cols=cols, slices=(t,), span=span)
-        ops += _cluster([Op(Action.PRIORITY, count=1, span=span), multiply, Op(Action.PRIORITY, count=0, span=span)])
+        up, down = (Op(Action.PRIORITY, count=level, span=span) for level in (1, 0))
+        ops += _cluster([up, *products(program, rows, cols, t), down])
     half = program.waves // 2
     late = PhaseShift(half, program.waves - 1, 1, span)
     return Preset("ping_pong", tuple(ops), True, (late,), reason)
@@ -193,28 +195,24 @@ def _cluster(ops: list[Op]) -> list[Op]:
 
 def _interleave(program: Program, reason: str) -> Preset:
     """Reads of slice t + 1 and the fetches stand between the multiplies of slice t, a fragment row to a group."""
-    a, b = program.a, program.b
     rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
     fence = Op(Action.FENCE)
-    span = program.accumulator.span
-    early = Action.COPY if program.direct else Action.FETCH
     ops: list[Op] = []
-    for t in range(a.slices):
+    for t in range(program.slices):
         ops += [*_reads(program, t), fence]
         for i in rows:
-            if t == 0 and i in (0, len(rows) - 1):
-                ops += [op for o in ((a, b) if len(rows) == 1 else (a,) if i == 0 else (b,))
-                        for op in _moves(program, early) if op.operand == o.name]  # fmt: skip
-            ops += [Op(Action.MULTIPLY, rows=(i,), cols=cols, slices=(t,), span=span), fence]
+            if t == 0:  # left factors before the first group, right ones before the last
+                sides = {side for side, at in ((Side.A, 0), (Side.B, len(rows) - 1)) if at == i}
+                early = _moves(program, Action.COPY if program.direct else Action.FETCH)
+                ops += [op for op, o in zip(early, program.operands, strict=True) if o.side in sides]
+            ops += [*products(program, (i,), cols, t), fence]
     if not program.direct:
         ops += _moves(program, Action.WRITE)
     return Preset("interleave", tuple(ops), False, (), reason)
 
 
 def _reads(program: Program, t: int) -> Iterator[Op]:
-    for operand, axis in ((program.a, "rows"), (program.b, "cols")):
-        fragments = tuple(range(operand.fragments))
-        yield Op(Action.READ, operand.name, slices=(t,), span=operand.span, **{axis: fragments})  # type: ignore[arg-type]
+    yield from (read_all(operand, 0, t) for operand in program.operands)
 
 
 def _moves(program: Program, action: Action) -> list[Op]:

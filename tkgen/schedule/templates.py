@@ -11,13 +11,13 @@ barriers are cuts through it (`tkgen.schedule.barriers`).
 from __future__ import annotations
 
 from tkgen.ir.ops import Action, Op
-from tkgen.ir.types import Operand, Program, Via
+from tkgen.ir.types import Operand, Program, Side, Via
 
 
 def iteration(program: Program) -> list[tuple[str, Op]]:
     """One iteration as (role, operation) in sequential order, without barriers and waits."""
-    a = program.a
-    lead = 1 if a.register_buffers == 2 and a.slices == 1 else 0  # steps that reads run ahead of multiplies
+    slices, buffers = program.slices, program.register_buffers
+    lead = 1 if buffers == 2 and slices == 1 else 0  # steps that reads run ahead of multiplies
     early, middle = [], []
     for operand in program.operands:
         before, late = _moves(program, operand, lead)
@@ -25,10 +25,10 @@ def iteration(program: Program) -> list[tuple[str, Op]]:
         middle += late
     if lead:
         return [*middle, *early, *_reads(program, 1, 0), *_multiplies(program, 0)]
-    if a.register_buffers == 1:
-        compute = [pair for t in range(a.slices) for pair in _reads(program, 0, t) + _multiplies(program, t)]
+    if buffers == 1:
+        compute = [pair for t in range(slices) for pair in _reads(program, 0, t) + _multiplies(program, t)]
         return [*early, *compute, *middle]
-    last = a.slices - 1  # slice t + 1 is read while slice t is multiplied; slice 0 of the next step while the last is
+    last = slices - 1  # slice t + 1 is read while slice t is multiplied; slice 0 of the next step while the last is
     compute = [pair for t in range(last) for pair in _reads(program, 0, t + 1) + _multiplies(program, t)]
     return [*early, *compute, *middle, *_reads(program, 1, 0), *_multiplies(program, last)]
 
@@ -45,7 +45,7 @@ def _moves(program: Program, operand: Operand, lead: int) -> tuple[list[tuple[st
     def ops(action: Action, offset: int) -> list[tuple[str, Op]]:
         return [(role, Op(action, operand.name, offset, span=span)) for role in roles]
 
-    rotating = program.a.register_buffers == 2 and not lead  # slice 0 of the next step is read within the iteration
+    rotating = program.register_buffers == 2 and not lead  # slice 0 of the next step is read within the iteration
     if operand.via is Via.REGISTERS:
         if lead:
             return ops(Action.FETCH, ahead + 1), ops(Action.WRITE, ahead)
@@ -58,14 +58,23 @@ def _moves(program: Program, operand: Operand, lead: int) -> tuple[list[tuple[st
 
 
 def _reads(program: Program, offset: int, slice_: int) -> list[tuple[str, Op]]:
-    a, b, role = program.a, program.b, program.compute.name
-    return [
-        (role, Op(Action.READ, a.name, offset, rows=tuple(range(a.fragments)), slices=(slice_,), span=a.span)),
-        (role, Op(Action.READ, b.name, offset, cols=tuple(range(b.fragments)), slices=(slice_,), span=b.span)),
-    ]
+    return [(program.compute.name, read_all(o, offset, slice_)) for o in program.operands]
+
+
+def read_all(operand: Operand, offset: int, slice_: int) -> Op:
+    """The READ of one slice of all fragments."""
+    fragments = tuple(range(operand.fragments))
+    rows, cols = (fragments, ()) if operand.side is Side.A else ((), fragments)
+    return Op(Action.READ, operand.name, offset, rows=rows, cols=cols, slices=(slice_,), span=operand.span)
 
 
 def _multiplies(program: Program, slice_: int) -> list[tuple[str, Op]]:
     rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
-    op = Op(Action.MULTIPLY, rows=rows, cols=cols, slices=(slice_,), span=program.accumulator.span)
-    return [(program.compute.name, op)]
+    return [(program.compute.name, op) for op in multiplies(program, rows, cols, slice_)]
+
+
+def multiplies(program: Program, rows: tuple[int, ...], cols: tuple[int, ...], slice_: int) -> list[Op]:
+    """The MULTIPLYs of these fragments, one for each product."""
+    names = [p.name for p in program.products] if len(program.products) > 1 else [""]
+    span = program.accumulator.span
+    return [Op(Action.MULTIPLY, name, rows=rows, cols=cols, slices=(slice_,), span=span) for name in names]

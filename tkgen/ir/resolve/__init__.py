@@ -14,7 +14,7 @@ from tkgen.ir.resolve.declarations import declarations
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import positive
 from tkgen.ir.resolve.written import scheduled
-from tkgen.ir.types import Program, Tensor
+from tkgen.ir.types import Product, Program, Tensor
 from tkgen.syntax import ast
 
 __all__ = ["resolve"]
@@ -66,6 +66,7 @@ def _program(scope: Scope) -> Program:
         scalars=tuple(scope.scalars.values()),
         block=block,
         operands=operands,
+        products=(Product(output.name, *operands),),
         roles=scheduled(scope, roles, operands, accumulator),
         accumulator=accumulator,
         epilogue=steps,

@@ -10,7 +10,7 @@ from tkgen.diagnostics import Fix
 from tkgen.ir.ops import Action, Cluster, Op, Schedule
 from tkgen.ir.resolve.names import Scope, Stop, statements
 from tkgen.ir.resolve.sizes import number
-from tkgen.ir.types import Accumulator, Operand, Role
+from tkgen.ir.types import Accumulator, Operand, Role, Side
 from tkgen.syntax import ast
 
 LEVELS = {"low": 0, "high": 1}
@@ -157,13 +157,13 @@ def _read(kernel: _Kernel, move: ast.Move) -> Op:
             fix=f"a register tile belongs to one role; role `{kernel.multiplier}` multiplies, so it must read",
         )  # fmt: skip
     fragments = _range(kernel.scope, move.frags, operand.fragments, f"fragment of {operand.name}")
-    is_a = operand is kernel.operands[0]
+    is_left = operand.side is Side.A
     return Op(
         Action.READ,
         operand.name,
         offset,
-        rows=fragments if is_a else (),
-        cols=() if is_a else fragments,
+        rows=fragments if is_left else (),
+        cols=() if is_left else fragments,
         slices=_range(kernel.scope, move.slices, operand.slices, "slice"),
         span=move.span,
     )
