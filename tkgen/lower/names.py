@@ -12,6 +12,7 @@ import re
 from functools import cache
 from importlib import resources
 
+from tkgen.ir.functions import CDNA, FUNCTIONS, helpers
 from tkgen.kittens import surface
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -31,8 +32,7 @@ KEYWORDS = """
 GENERATED = """
     linux unix main wave_row wave_col grid_rows grid_cols common detail chunk half_chunk fetch apply barrier write
     lds_barrier buffer_at element add_to_rows add_to_columns for_each_inside rows_from store_masked load_masked
-    store_add relu silu gelu gelu_tanh exponential chunk_at tensor brain fail require parse whole real repeats warmup
-    check_and_time
+    store_add chunk_at tensor brain fail require parse whole real repeats warmup check_and_time
 """
 # Constants of the generated file and macros of any header are written in capitals.
 CAPITALS = re.compile(r"[A-Z][A-Z0-9_]{2,}")
@@ -55,6 +55,8 @@ def taken() -> frozenset[str]:
     found |= {
         n.name for n in surface.values() if n.kind in ("namespace", "type", "constant", "function", "c++", "language")
     }
+    for helper in helpers(FUNCTIONS, CDNA):
+        found |= set(re.findall(r"__device__ inline \w+ (\w+)\(", helper))
     for name in TEMPLATES:
         text = folder.joinpath("templates", name).read_text(encoding="utf-8")
         bare = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|//[^\n]*|\"(\\.|[^\"\\])*\"", " ", text, flags=re.DOTALL)

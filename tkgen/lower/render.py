@@ -9,6 +9,7 @@ from functools import cache
 
 import jinja2
 
+from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.resolve.clauses import ACTIVATIONS
 from tkgen.lower.kernel import kernel_model
 from tkgen.lower.model import KernelModel, Scope, Statement
@@ -94,7 +95,7 @@ def _helpers(model: KernelModel) -> str:
         helpers=model.helpers,
         pinned=model.helpers & SYNCHRONISING,
         activations=model.helpers.intersection(ACTIVATIONS),
-        exponential=model.helpers.intersection(ACTIVATIONS) - {"relu"},
+        functions=helpers(model.helpers, CDNA),
         masked=model.tail is not None,
         clamped=model.tail == "clamped",
         wide=model.wide,

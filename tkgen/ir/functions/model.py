@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a spec is read without torch
     from torch import Tensor
+
+CDNA = "cdna"  # the back end of that name, as `Function.cpp` knows it
 
 
 @dataclass(frozen=True)
 class Function:
     """A function of one element of each argument.
 
-    `meaning` takes f64 torch tensors. `cpp` is its expression for each back end, with `{0}`, `{1}`, ... for f32
-    arguments (bool for predicates); where that calls a function of ours, `helper` is the C++ that defines it. `ulps` is
-    the most that the expression's result is off, in units of the last f32 place, for exact arguments; `below` an
-    absolute error that comes on top (results flushed to zero). `slopes` gives |df/dx| for each argument: by it an error
-    of the arguments reaches the result. `operator` is how the language writes it, where not as a call.
+    `meaning` takes f64 torch tensors (bool ones for predicates) and holds for every number, infinities and NaN too.
+
+    `cpp` is its expression for each back end, with `{0}`, `{1}`, ... for arguments that are names or literals, f32
+    (bool for predicates; for coordinates `int` where all are and the function is `whole`, else f32). Where it calls
+    functions of ours, `helpers` has their C++, in order.
+
+    The expression's result for exact arguments is off by at most
+
+        (ulps + growth |x|) ulp(result) + below
+
+    where x is the first argument and ulp the unit of the last f32 place. `flushes` says that arguments below 2^-126,
+    the least normal number, may count as zero. A function `rounds` once where it is the one nearest to the exact
+    result, so that a result which f32 holds is exact.
+
+    `slopes` gives |df/dx| for each argument: by it an error of an argument reaches the result. An error of a predicate
+    is 0, or 1 where it may be the other; so `slopes` of a comparison is one through the error that changes its mind.
     """
 
     name: str
@@ -27,8 +40,18 @@ class Function:
     meaning: Callable[..., Tensor]
     slopes: Callable[..., tuple[Tensor, ...]]
     cpp: Mapping[str, str]
-    helper: Mapping[str, str]
-    ulps: float
+    helpers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ulps: float = 0.0
+    growth: float = 0.0
     below: float = 0.0
-    operator: str = ""
+    flushes: bool = False
+    operator: str = ""  # how the language writes it, where not as a call
+    whole: bool = False  # of coordinates alone the result is a coordinate
+    takes: str = "number"  # `predicate`; `choice`: a predicate, then numbers; `place`: a number, then coordinates
     predicate: bool = False  # the result is true or false
+    optional: int = 0  # so many of the last arguments may be left out: they are 0 then
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the result is the f32 nearest to the exact one, or the exact one itself."""
+        return self.ulps <= 0.5 and not self.growth and not self.below

@@ -1,0 +1,191 @@
+"""Each function's C++ does what its meaning says, within the error stated; slopes and generator are as published."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from tkgen.emulate import Buffer, Scalar, launch
+from tkgen.ir.functions import CDNA, FUNCTIONS, Function, helpers
+from tkgen.ir.functions.dropout import philox, uniform
+from tkgen.kittens import include_dir
+from tkgen.targets import load_target
+from tkgen.toolchain.compile import compile_device
+from tkgen.toolchain.discover import find_compiler
+
+Array = npt.NDArray[np.float32]
+THREADS = 256
+LEAST = 2.0**-126
+SEED = 7
+
+
+def kernel(f: Function) -> str:
+    """Applies `f` to rows of `in`."""
+    loads = [f"const float x{i} = in[{i} * count + at];" for i in range(f.arity)]
+    truths = f.arity if f.takes == "predicate" else 1 if f.takes == "choice" else 0
+    names = [f"(x{i} != 0.0f)" if i < truths else f"x{i}" for i in range(f.arity)]
+    return f"""
+extern "C" __global__ __launch_bounds__({THREADS}) void f_{f.name}(const float *in, float *out, int count) {{
+    const int at = blockIdx.x * {THREADS} + threadIdx.x;
+    {" ".join(loads)}
+    out[at] = float({f.cpp[CDNA].format(*names)});
+}}
+"""
+
+
+@cache
+def code() -> bytes:
+    target = load_target("gfx942")
+    source = '#include "kittens.cuh"\n' + "\n".join(helpers(FUNCTIONS, CDNA)) + "".join(map(kernel, FUNCTIONS.values()))
+    made = compile_device(source, target, find_compiler(target), include_dirs=[include_dir()])
+    assert made.hsaco is not None and not made.warnings, made.warnings
+    return made.hsaco
+
+
+def computed(f: Function, arguments: Array) -> Array:
+    """What the machine code makes of rows of arguments, whose length is a multiple of the block's."""
+    count = arguments.shape[1]
+    out = np.empty(count, np.float32)
+    args = [Buffer(np.ascontiguousarray(arguments)), Buffer(out), Scalar("i32", count)]
+    launch(code(), kernel=f"f_{f.name}", args=args, grid=(count // THREADS, 1, 1), block=(THREADS, 1, 1))
+    return out
+
+
+def from_bits(words: npt.NDArray[np.uint32]) -> Array:
+    return words.astype(np.uint32).view(np.float32)
+
+
+def sample(f: Function) -> Array:
+    """Every bf16, as many f32 of any bits and of moderate size; for several arguments in random company."""
+    rng = np.random.default_rng(SEED)
+    rows = []
+    for row in range(f.arity):
+        every = from_bits(np.arange(1 << 16, dtype=np.uint32) << 16)
+        anything = from_bits(rng.integers(0, 1 << 32, 1 << 16, dtype=np.uint32))
+        usual = (rng.standard_normal(1 << 17) * rng.choice([0.1, 1, 10], 1 << 17)).astype(np.float32)
+        parts = np.concatenate([every, anything, usual])
+        rows.append(parts if row == 0 else rng.permutation(parts))
+    if f.takes == "predicate":
+        rows = [(r > 0).astype(np.float32) for r in rows]
+    elif f.takes == "choice":
+        rows[0] = (rows[0] > 0).astype(np.float32)
+    elif f.takes == "place":
+        rows[0] = np.where(np.isnan(rows[0]), 0, rows[0])  # NaNs have many bits
+        rows[1:] = [rng.integers(0, 1 << 24, r.size).astype(np.float32) for r in rows[1:]]
+    if f.name == "div":
+        # The text of v_div_scale, which the emulator follows, scales such denominators to infinity.
+        rows[1] = np.where(np.abs(rows[1]) > 2.0**126, 1, rows[1])
+    return np.stack(rows)
+
+
+def meaning(f: Function, arguments: Array) -> npt.NDArray[np.float64]:
+    """In f64, infinite where f32 overflows."""
+    rows = [torch.from_numpy(r).double() for r in arguments]
+    truths = f.arity if f.takes == "predicate" else 1 if f.takes == "choice" else 0
+    rows = [r != 0 if i < truths else r for i, r in enumerate(rows)]
+    value = f.meaning(*rows).double().numpy()
+    largest = (2 - 2.0**-24) * 2.0**127
+    return np.where(np.abs(value) >= largest, np.copysign(np.inf, value), value)
+
+
+def excess(f: Function, arguments: Array, result: Array) -> npt.NDArray[np.float64]:
+    """Each error as a multiple of what is allowed, with half an ulp of subnormals for rounding."""
+    expected = meaning(f, arguments)
+    least = np.maximum(np.abs(expected), LEAST)
+    ulp = np.ldexp(1.0, np.frexp(np.where(np.isfinite(least), least, 1.0))[1] - 24)
+    with np.errstate(invalid="ignore"):
+        growth = f.growth * np.abs(arguments[0].astype(np.float64)) if f.growth else 0.0
+    allowed = (f.ulps + growth) * ulp + f.below
+    with np.errstate(invalid="ignore"):
+        error = np.abs(result - expected)
+    same = (result == expected) | (np.isnan(result) & np.isnan(expected))
+    beyond = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error / (allowed + 2.0**-150)))
+    if f.flushes:
+        flushed = np.where(np.abs(arguments) < LEAST, np.copysign(np.float32(0), arguments), arguments)
+        beyond = np.where((np.abs(arguments) < LEAST).any(0) & (result == meaning(f, flushed)), 0.0, beyond)
+    if f.name in ("sin", "cos"):
+        beyond = np.where(np.abs(arguments[0]) > 2.0**20, 0.0, beyond)
+    return beyond
+
+
+def insist(f: Function, arguments: Array) -> None:
+    result = computed(f, arguments)
+    beyond = excess(f, arguments, result)
+    worst = int(np.argmax(beyond))
+    shown = f"{f.name}{tuple(arguments[:, worst])} is {result[worst]}, not {meaning(f, arguments)[worst]}"
+    assert beyond[worst] <= 1.0, f"{shown}: {beyond[worst]:.3g} times what is allowed"
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=lambda f: f.name)
+def test_machine_code_is_within_the_stated_error(f: Function) -> None:
+    insist(f, sample(f))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "f", [f for f in FUNCTIONS.values() if f.arity == 1 and f.takes == "number"], ids=lambda f: f.name
+)
+def test_machine_code_is_within_the_stated_error_for_every_f32(f: Function) -> None:
+    for first in range(0, 1 << 32, 1 << 22):
+        insist(f, from_bits(np.arange(first, first + (1 << 22), dtype=np.uint64).astype(np.uint32))[None])
+
+
+# ---------------------------------------------------------------- slopes
+
+
+@pytest.mark.parametrize("f", [f for f in FUNCTIONS.values() if not f.predicate], ids=lambda f: f.name)
+def test_slopes_are_those_of_the_meaning(f: Function) -> None:
+    """Against differences in f64, away from kinks."""
+    generator = torch.Generator().manual_seed(SEED)
+    x = [torch.randn(2000, generator=generator).double() * 2 for _ in range(f.arity)]
+    if f.name in ("log", "log2", "sqrt", "rsqrt"):
+        x[0] = x[0].abs() + 0.01
+    if f.takes == "choice":
+        x[0] = x[0] > 0
+    step = 1e-6
+    for i, slope in enumerate(f.slopes(*x)):
+        if i < (f.takes == "choice") or f.takes == "place":
+            continue
+        up, down = ([v + sign * step if j == i else v for j, v in enumerate(x)] for sign in (1, -1))
+        found = (f.meaning(*up) - f.meaning(*down)).abs() / (2 * step)
+        near = torch.isclose(found, slope.expand(found.shape), rtol=1e-4, atol=1e-6)
+        assert near.double().mean() > 0.999, (f.name, i)
+
+
+@pytest.mark.parametrize(
+    "f", [f for f in FUNCTIONS.values() if f.predicate and f.takes == "number"], ids=lambda f: f.name
+)
+def test_an_error_that_reaches_the_other_side_turns_a_comparison(f: Function) -> None:
+    a, b = torch.tensor([1.0, 1.0, 2.0]).double(), torch.tensor([2.0, 1.0, -2.0]).double()
+    left, right = f.slopes(a, b)
+    assert left.tolist() == right.tolist() == [1.0, float("inf"), 0.25]
+
+
+# ---------------------------------------------------------------- the generator
+
+
+def test_the_generator_gives_the_published_numbers() -> None:
+    """Known answers of Philox 4x32-10 (Random123, examples/kat_vectors): counter, key, result."""
+    known = [
+        ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+    ]
+    for row in known:
+        counter, key, result = ([torch.tensor(int(word, 16)) for word in part.split()] for part in row)
+        assert [int(word) for word in philox(counter, key)] == [int(word) for word in result]
+
+
+def test_random_numbers_are_uniform_and_unlike_their_neighbours() -> None:
+    place = torch.arange(1 << 16)
+    rows = [uniform(torch.tensor(seed), place, *(torch.tensor(0),) * 3) for seed in (1.0, 2.0)]
+    for row in rows:
+        assert row.min() >= 0 and row.max() < 1
+        share = torch.histc(row.float(), 16, 0, 1) / len(row)
+        assert (share - 1 / 16).abs().max() < 0.005
+    assert abs(float(torch.corrcoef(torch.stack(rows))[0, 1])) < 0.02
+    assert abs(float(torch.corrcoef(torch.stack([rows[0][1:], rows[0][:-1]]))[0, 1])) < 0.02

@@ -1,0 +1,44 @@
+"""Comparisons, all false of NaN but `ne`, and what is made of truths. Exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tkgen.ir.functions.model import CDNA, Function
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def _turn(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Errors that together reach the distance of both may turn the comparison."""
+    distance = 1 / (a - b).abs()
+    return distance, distance
+
+
+def _any(*arguments: Tensor) -> tuple[Tensor, ...]:
+    """One wrong truth may make the result wrong."""
+    return tuple(a.new_ones(()).double() for a in arguments)
+
+
+def _comparison(name: str, doc: str, operator: str, meaning: Callable[[Tensor, Tensor], Tensor]) -> Function:
+    cpp = {CDNA: f"{{0}} {operator} {{1}}"}
+    return Function(name, 2, doc, meaning, _turn, cpp, operator=operator, predicate=True)
+
+
+def _logic(name: str, arity: int, doc: str, meaning: Callable[..., Tensor], cpp: str) -> Function:
+    return Function(name, arity, doc, meaning, _any, {CDNA: cpp}, operator=name, takes="predicate", predicate=True)
+
+
+FUNCTIONS = (
+    _comparison("lt", "Less.", "<", lambda a, b: a < b),
+    _comparison("le", "Less or equal.", "<=", lambda a, b: a <= b),
+    _comparison("gt", "Greater.", ">", lambda a, b: a > b),
+    _comparison("ge", "Greater or equal.", ">=", lambda a, b: a >= b),
+    _comparison("eq", "Equal.", "==", lambda a, b: a == b),
+    _comparison("ne", "Not equal.", "!=", lambda a, b: a != b),
+    _logic("and", 2, "Both.", lambda a, b: a & b, "{0} && {1}"),
+    _logic("or", 2, "One or both.", lambda a, b: a | b, "{0} || {1}"),
+    _logic("not", 1, "The contrary.", lambda a: ~a, "!{0}"),
+)

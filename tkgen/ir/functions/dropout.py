@@ -1,0 +1,62 @@
+"""Random numbers that are a function of a seed and a place: the same in every schedule, forwards and backwards.
+
+Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011): ten rounds that
+encrypt a counter of four 32-bit words with a key of two. The counter is the place, the key the bits of the f32 seed and
+zero, the result the first word's upper 24 bits, a fraction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tkgen.ir.functions.model import CDNA, Function
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ROUNDS = 10
+FACTORS = (0xD2511F53, 0xCD9E8D57)
+STEPS = (0x9E3779B9, 0xBB67AE85)  # of the key: the golden ratio, the square root of 3 less 1
+MASK = 0xFFFFFFFF
+UNIFORM = f"""\
+/// Uniform in [0, 1): Philox 4x32-10 of a place, with the bits of `seed` as its key.
+__device__ inline float uniform(float seed, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {{
+    uint32_t low = __builtin_bit_cast(uint32_t, seed), high = 0;
+#pragma unroll
+    for (int round = 0; round < {ROUNDS}; ++round, low += {STEPS[0]:#x}u, high += {STEPS[1]:#x}u) {{
+        const uint64_t left = uint64_t({FACTORS[0]:#x}u) * a, right = uint64_t({FACTORS[1]:#x}u) * c;
+        a = uint32_t(right >> 32) ^ b ^ low, b = uint32_t(right);
+        c = uint32_t(left >> 32) ^ d ^ high, d = uint32_t(left);
+    }}
+    return float(a >> 8) * 0x1p-24f;
+}}"""
+
+
+def philox(counter: list[Tensor], key: list[Tensor]) -> list[Tensor]:
+    """The four words for a counter and a key; int64 tensors that hold 32-bit words."""
+    (a, b, c, d), (low, high) = counter, key
+    for _ in range(ROUNDS):
+        left, right = FACTORS[0] * a, FACTORS[1] * c  # modulo 2^64: their upper words are right, the sign is masked off
+        a, b = (right >> 32 & MASK) ^ b ^ low, right & MASK
+        c, d = (left >> 32 & MASK) ^ d ^ high, left & MASK
+        low, high = low + STEPS[0] & MASK, high + STEPS[1] & MASK
+    return [a, b, c, d]
+
+
+def uniform(seed: Tensor, *place: Tensor) -> Tensor:
+    """A number in [0, 1) for each place."""
+    import torch
+
+    key = seed.float().view(torch.int32).long() & MASK
+    words = philox([p.long() & MASK for p in place], [key, key.new_zeros(())])
+    return (words[0] >> 8).double() * 2.0**-24
+
+
+FUNCTIONS = (
+    Function(
+        "random", 5, "Uniform in [0, 1): a function of the seed and of up to four coordinates, alike in every run.",
+        uniform, lambda *arguments: tuple(a.new_zeros(()) for a in arguments),
+        {CDNA: "uniform({0}, uint32_t({1}), uint32_t({2}), uint32_t({3}), uint32_t({4}))"}, {CDNA: (UNIFORM,)},
+        takes="place", optional=3,
+    ),
+)  # fmt: skip

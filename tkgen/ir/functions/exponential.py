@@ -1,0 +1,35 @@
+"""Powers and logarithms of 2 and e.
+
+v_exp_f32 and v_log_f32 are within 1 ulp and take subnormal arguments for zero (LLVM, User Guide for AMDGPU Backend,
+llvm.exp2 and llvm.log2); a result below 2^-126 may be zero. The exponent of `exp` is rounded, x log2(e) in f32, so the
+result is off in proportion to x.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+from tkgen.ir.functions.model import CDNA, Function
+
+LEAST = 2.0**-126  # the least normal number
+EXPONENTIAL = """\
+__device__ inline float exponential(float x) { return __builtin_amdgcn_exp2f(x * 1.44269504088896341f); }"""
+
+FUNCTIONS = (
+    Function(
+        "exp2", 1, "2 to the power of x.", lambda x: x.exp2(), lambda x: (x.exp2() * log(2),),
+        {CDNA: "__builtin_amdgcn_exp2f({0})"}, ulps=1.0, below=LEAST,
+    ),
+    Function(
+        "exp", 1, "e to the power of x.", lambda x: x.exp(), lambda x: (x.exp(),),
+        {CDNA: "exponential({0})"}, {CDNA: (EXPONENTIAL,)}, ulps=1.0, growth=1.5, below=LEAST,
+    ),
+    Function(
+        "log2", 1, "The logarithm to base 2.", lambda x: x.log2(), lambda x: (1 / (x * log(2)).abs(),),
+        {CDNA: "__builtin_amdgcn_logf({0})"}, ulps=1.0, flushes=True,
+    ),
+    Function(
+        "log", 1, "The natural logarithm.", lambda x: x.log(), lambda x: (1 / x.abs(),),
+        {CDNA: "__builtin_amdgcn_logf({0}) * 0.69314718055994531f"}, ulps=3.0, flushes=True,
+    ),
+)  # fmt: skip

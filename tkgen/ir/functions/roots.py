@@ -1,0 +1,25 @@
+"""Reciprocals and square roots.
+
+v_rcp_f32, v_rsq_f32 and v_sqrt_f32 are within 1 ulp; arguments and results below 2^-126 may count as zero (LLVM,
+AMDGPUCodeGenPrepare.cpp, which takes them for quotients that may be off by as much).
+"""
+
+from __future__ import annotations
+
+from tkgen.ir.functions.exponential import LEAST
+from tkgen.ir.functions.model import CDNA, Function
+
+FUNCTIONS = (
+    Function(
+        "sqrt", 1, "The square root.", lambda x: x.sqrt(), lambda x: (0.5 / x.sqrt(),),
+        {CDNA: "__builtin_amdgcn_sqrtf({0})"}, ulps=1.0, flushes=True,
+    ),
+    Function(
+        "rsqrt", 1, "One through the square root.", lambda x: x.rsqrt(), lambda x: (0.5 * x.abs().pow(-1.5),),
+        {CDNA: "__builtin_amdgcn_rsqf({0})"}, ulps=1.0, flushes=True,
+    ),
+    Function(
+        "rcp", 1, "One through x.", lambda x: 1 / x, lambda x: (1 / x.square(),),
+        {CDNA: "__builtin_amdgcn_rcpf({0})"}, ulps=1.0, below=LEAST, flushes=True,
+    ),
+)  # fmt: skip

@@ -1,0 +1,52 @@
+"""One of several numbers. Exact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tkgen.ir.functions.model import CDNA, Function
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def _where_slopes(c: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return (a - b).abs(), c.double(), (~c).double()
+
+
+def _clamp(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    return low.where(x < low, high.where(x > high, x))
+
+
+def _clamp_slopes(x: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    under, over = x < low, (x > high) & ~(x < low)
+    return (~(under | over)).double(), under.double(), over.double()
+
+
+FUNCTIONS = (
+    Function(
+        "where", 3, "The second argument where the first is true, else the third.",
+        lambda c, a, b: a.where(c, b), _where_slopes, {CDNA: "{0} ? {1} : {2}"}, takes="choice",
+    ),
+    Function(
+        "max", 2, "The larger one; of a number and NaN the number.", lambda a, b: a.fmax(b),
+        lambda a, b: ((a >= b).double(), (a <= b).double()), {CDNA: "__builtin_fmaxf({0}, {1})"},
+    ),
+    Function(
+        "min", 2, "The smaller one; of a number and NaN the number.", lambda a, b: a.fmin(b),
+        lambda a, b: ((a <= b).double(), (a >= b).double()), {CDNA: "__builtin_fminf({0}, {1})"},
+    ),
+    Function(
+        "abs", 1, "The magnitude.", lambda a: a.abs(), lambda a: (a.new_ones(()),),
+        {CDNA: "__builtin_fabsf({0})"},
+    ),
+    Function(
+        "clamp", 3, "The first argument, but not below the second nor above the third; NaN stays NaN.",
+        _clamp, _clamp_slopes, {CDNA: "{0} < {1} ? {1} : {0} > {2} ? {2} : {0}"},
+    ),
+    Function(
+        "relu", 1, "max(x, 0), but NaN stays NaN.", lambda x: x.clamp(min=0), lambda x: ((x >= 0).double(),),
+        {CDNA: "relu({0})"},
+        {CDNA: ("__device__ inline float relu(float x) { return x < 0.0f ? 0.0f : x; }  // NaN stays NaN",)},
+    ),
+)  # fmt: skip

@@ -1,0 +1,26 @@
+"""Sine and cosine of radians, reduced to a part of a turn: x / 2 pi less its nearest whole number, in two steps.
+
+No bound of v_sin_f32 and v_cos_f32 is published; 2^-20 is taken for it. Beyond 2^20 the reduction loses its accuracy.
+"""
+
+from __future__ import annotations
+
+from tkgen.ir.functions.model import CDNA, Function
+
+TURN = """\
+/// The part of a turn that x radians are beyond whole turns.
+__device__ inline float turn(float x) {
+    const float whole = __builtin_rintf(x * 0.15915494f);
+    return __builtin_fmaf(x, 6.4206382e-09f, __builtin_fmaf(x, 0.15915494f, -whole));
+}"""
+
+FUNCTIONS = (
+    Function(
+        "sin", 1, "The sine of radians, up to 2^20 of them.", lambda x: x.sin(), lambda x: (x.cos().abs(),),
+        {CDNA: "__builtin_amdgcn_sinf(turn({0}))"}, {CDNA: (TURN,)}, ulps=1.0, below=2.0**-20,
+    ),
+    Function(
+        "cos", 1, "The cosine of radians, up to 2^20 of them.", lambda x: x.cos(), lambda x: (x.sin().abs(),),
+        {CDNA: "__builtin_amdgcn_cosf(turn({0}))"}, {CDNA: (TURN,)}, ulps=1.0, below=2.0**-20,
+    ),
+)  # fmt: skip
