@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tkgen.ir.types import Dim, DType, ScalarArg, Tensor
+from tkgen.ir.tensors import Dim, DType, ScalarArg, Tensor
 from tkgen.source import Span
 
 

@@ -10,76 +10,18 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from tkgen.ir.equations import Load
 from tkgen.ir.ops import Op, Schedule
+from tkgen.ir.products import Sums
+from tkgen.ir.tensors import DTYPE_NAMES as DTYPE_NAMES
+from tkgen.ir.tensors import Dim as Dim
+from tkgen.ir.tensors import DType as DType
+from tkgen.ir.tensors import ScalarArg as ScalarArg
+from tkgen.ir.tensors import Tensor as Tensor
 from tkgen.source import Span
 
 WAVE_LANES = 64  # CDNA waves are 64 lanes wide (CDNA3 ISA guide, section 2)
 BASE_TILE = 16  # rows and columns of a ThunderKittens base tile
-
-
-class DType(Enum):
-    """Element types: (spec name, C++ name in ThunderKittens, bytes, suffix of the tile aliases)."""
-
-    BF16 = ("bf16", "bf16", 2, "bf")
-    F16 = ("f16", "half", 2, "hf")
-    F32 = ("f32", "float", 4, "fl")
-
-    @property
-    def spelling(self) -> str:
-        """The name in a spec."""
-        return str(self.value[0])
-
-    @property
-    def cpp(self) -> str:
-        """The ThunderKittens C++ type."""
-        return str(self.value[1])
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of one element."""
-        return int(self.value[2])
-
-    @property
-    def suffix(self) -> str:
-        """`bf` of `rt_bf`, `st_bf`."""
-        return str(self.value[3])
-
-
-DTYPE_NAMES = {d.spelling: d for d in DType} | {"fp16": DType.F16, "fp32": DType.F32}
-
-
-@dataclass(frozen=True)
-class Dim:
-    """A named extent; `size` is None when it is known only at run time."""
-
-    name: str
-    size: int | None
-    span: Span = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A row-major tensor in global memory, one or two dimensions."""
-
-    name: str
-    dtype: DType
-    dims: tuple[Dim, ...]
-    span: Span = field(compare=False, repr=False)
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """Sizes in elements; None where dynamic."""
-        return tuple(d.size for d in self.dims)
-
-
-@dataclass(frozen=True)
-class ScalarArg:
-    """A number passed at launch."""
-
-    name: str
-    dtype: DType
-    default: float | None
-    span: Span = field(compare=False, repr=False)
 
 
 class Via(Enum):
@@ -323,6 +265,7 @@ class Program:
     targets: tuple[str, ...]
     unused: tuple[Unused, ...]
     spans: dict[str, Span] = field(compare=False, repr=False)
+    equations: Sums | None = None  # where the spec says the product by equations, epilogue included
 
     @property
     def a(self) -> Operand:
@@ -361,6 +304,20 @@ class Program:
     def operand(self, name: str) -> Operand:
         """The operand of that tensor name."""
         return next(o for o in self.operands if o.name == name)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """What the kernel writes."""
+        if self.equations is None:
+            return (self.accumulator.tensor,)
+        return tuple(dict.fromkeys(s.target.tensor for s in self.equations.stores))
+
+    @property
+    def epilogue_tensors(self) -> tuple[Tensor, ...]:
+        """What the kernel reads beside its operands."""
+        if self.equations is None:
+            return tuple(s.tensor for s in self.epilogue if s.tensor)
+        return tuple(dict.fromkeys(op.source.tensor for op in self.equations.epilogue if isinstance(op, Load)))
 
     @property
     def m(self) -> Dim:

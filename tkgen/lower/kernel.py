@@ -14,6 +14,7 @@ from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
 from tkgen.ir.resolve.clauses import ACTIVATIONS
 from tkgen.ir.types import BASE_TILE, Operand, Product, Role, Side, Tensor, Via
 from tkgen.lower.dialects import dialect, direct_loads
+from tkgen.lower.epilogue import Place, epilogue
 from tkgen.lower.expressions import float_literal, loops_over, wave_condition
 from tkgen.lower.model import (
     Check,
@@ -194,8 +195,7 @@ class _Lowering:
 
     def used_tensors(self) -> list[Tensor]:
         p = self.program
-        wanted = {*(o.name for o in p.operands), p.accumulator.tensor.name}
-        wanted |= {s.tensor.name for s in p.epilogue if s.tensor}
+        wanted = {*(o.name for o in p.operands), *(t.name for t in p.epilogue_tensors), *(t.name for t in p.outputs)}
         return [t for t in p.tensors if t.name in wanted]
 
     @staticmethod
@@ -428,7 +428,7 @@ class _Lowering:
                     for x in self.program.products
                 ]
             case Action.STORE:
-                return [self.store(op)]
+                return self.equations(op) if self.program.equations else [self.store(op)]
             case Action.MULTIPLY:
                 return self.multiply(placed)
             case Action.READ:
@@ -510,13 +510,7 @@ class _Lowering:
         p = self.program
         acc = p.accumulator
         loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
-        shape = p.compute.shape
-        assert shape is not None
-        coordinate = []
-        for axis, (tile, wave, f) in enumerate((("tile_row", "wave_row", i), ("tile_col", "wave_col", j))):
-            per_block = p.block[axis] // acc.tile[axis]
-            inner = self.fragment_index(axis, wave, f, shape[axis])
-            coordinate.append(f"{tile} * {per_block} + {inner}" if per_block > 1 else tile)
+        coordinate = self.output_tile(i, j)
         steps = []
         for number, step in enumerate(p.epilogue):
             factor = f"g.{cpp_name(step.factor)}" if isinstance(step.factor, str) else float_literal(step.factor)
@@ -553,7 +547,32 @@ class _Lowering:
         }
         return Statement("store", args, loops, self.origin("store", "tail", *(s.span for s in p.epilogue)))
 
+    def equations(self, op: Op) -> list[Statement]:
+        """What a STORE does where equations say what becomes of the sums."""
+        p, acc = self.program, self.program.accumulator
+        assert p.equations is not None
+        loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
+        sums = {x.name: f"{self.accumulator(x)}[{i}][{j}]" for x in p.products}
+        how = "add" if p.adds_to_output else "masked" if p.tail else "whole"
+        place = Place(*self.output_tile(i, j), acc.tile)
+        made, helpers = epilogue(
+            p.equations, sums, place, self.accumulator_type, how, loops, lambda s: self.origin(s.span, "tail")
+        )
+        self.helpers |= helpers
+        return made
+
     # ------------------------------------------------------------ indices
+
+    def output_tile(self, i: str, j: str) -> tuple[str, str]:
+        """Row and column of the output, in tiles, that fragment (i, j) is."""
+        p, shape = self.program, self.program.compute.shape
+        assert shape is not None
+        coordinate = []
+        for axis, (tile, wave, f) in enumerate((("tile_row", "wave_row", i), ("tile_col", "wave_col", j))):
+            per_block = p.block[axis] // p.accumulator.tile[axis]
+            inner = self.fragment_index(axis, wave, f, shape[axis])
+            coordinate.append(f"{tile} * {per_block} + {inner}" if per_block > 1 else tile)
+        return coordinate[0], coordinate[1]
 
     def fragment_index(self, axis: int, wave: str, fragment: str, waves: int) -> str:
         """The tile row or column of the block that a fragment is, as C++."""

@@ -32,14 +32,14 @@ KEYWORDS = """
 GENERATED = """
     linux unix main wave_row wave_col grid_rows grid_cols common detail chunk half_chunk fetch apply barrier write
     lds_barrier buffer_at element add_to_rows add_to_columns for_each_inside rows_from store_masked load_masked
-    store_add chunk_at tensor brain fail require parse whole real repeats warmup check_and_time
+    combine element_of store_add chunk_at tensor brain fail require parse whole real repeats warmup check_and_time
 """
 # Constants of the generated file and macros of any header are written in capitals.
 CAPITALS = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 # Reserved for the implementation, or a prefix (an ending) of one header's names.
 FAMILIES = re.compile(r"_|DIM_|KITTENS|hip|Py|PY|pybind|pthread_|SYS_|PRI|SCN|M_|L_|.*f(32|64)x?(_[lr])?$")
 # What a tensor's name is given to name a local of the kernel.
-SUFFIXES = ("_s", "_r", "_acc", "_stage", "_offsets")
+SUFFIXES = ("_s", "_r", "_acc", "_stage", "_offsets", "_tile", "_e", "_e_rows")
 # Templates whose every word stands in the argument struct, in the kernel, or beside the namespace.
 TEMPLATES = ("kernel.cpp.jinja", "block.jinja", "scope.jinja", "statements.jinja")
 # Their words that name nothing of the kind: a component of an index, and what a lambda calls its argument.

@@ -167,8 +167,8 @@ def _in_item(node: Item) -> Iterator[Occurrence]:
         case ast.Role(name=name, waves=waves, shape=wave_shape):
             yield _declared(name, "role")
             yield from _in_exprs(waves.first, waves.last, *(wave_shape or ()))
-        case ast.Accumulate(name=name, product=product, tile=tile, mfma=mfma):
-            yield from _in_exprs(name, *(product or ()), *tile, *(mfma or ()))
+        case ast.Accumulate(name=name, others=others, product=product, tile=tile, mfma=mfma):
+            yield from _in_exprs(name, *others, *(product or ()), *tile, *(mfma or ()))
         case ast.Cluster(ops=ops):
             for op in ops:
                 yield from _in_operation(op)

@@ -253,13 +253,14 @@ class TreeBuilder:
 
     def _accumulate(self, node: Branch) -> ast.Accumulate:
         parts = {t.data: t for t in node.children if isinstance(t, Tree)}
-        name, dtype = (self.name(t) for t in node.children if isinstance(t, Token))
+        name, *others, dtype = (self.name(t) for t in node.children if isinstance(t, Token))
         product = self.names(parts["product"].children) if "product" in parts else ()
         tile = self.exprs(parts["tile"].children)
         mfma = self.exprs(parts["mfma"].children) if "mfma" in parts else ()
         return ast.Accumulate(
             self.span(node),
             name,
+            tuple(others),
             (product[0], product[1]) if product else None,
             dtype,
             (tile[0], tile[1]),

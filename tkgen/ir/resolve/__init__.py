@@ -49,7 +49,7 @@ def _program(scope: Scope) -> Program:
     output = _output(scope, accumulate)
     roles = waves.roles(scope, block, accumulate)
     accumulator = dataflow.accumulator(scope, accumulate, output, block, next(r for r in roles if r.multiplies))
-    operands = dataflow.operands(scope, accumulate, output, block, accumulator)
+    operands = dataflow.factors(scope, accumulate, output, block, accumulator)
     roles = waves.loads(scope, roles, operands)
     waves.stores(scope, accumulate)
     steps = clauses.epilogue(scope, output)

@@ -105,7 +105,7 @@ def grid(scope: Scope) -> GridKind:
     return GridKind(call.name.id, count, call.span)
 
 
-def short_runs(scope: Scope, grid: GridKind, operands: tuple[Operand, Operand]) -> None:
+def short_runs(scope: Scope, grid: GridKind, operands: tuple[Operand, ...]) -> None:
     """E608 where more buffers are to be filled than a run of `stream_k` may have K-steps."""
     deep = max(operands, key=lambda o: o.buffers)
     if grid.name == "stream_k" and grid.span and deep.buffers > 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.sizes import element, number, positive
 from tkgen.ir.types import BASE_TILE, Accumulator, Dim, DType, EpilogueStep, Operand, Role, Side, Tensor, Unused, Via
+from tkgen.source import Span
 from tkgen.syntax import ast
 
 Clause = TypeVar("Clause", ast.Shared, ast.Registers)
@@ -66,10 +67,11 @@ def accumulator(
         )  # fmt: skip
     interleaved = at.arrangement is not None and at.arrangement.id == "interleaved"
     result = Accumulator(output, dtype, tile, (fragments[0], fragments[1]), interleaved, mfma, at.span)
-    if result.registers > MOST_REGISTERS:
+    need = result.registers * (1 + len(at.others))
+    if need > MOST_REGISTERS:
         raise scope.error(
             "E403",
-            f"the sums of one wave need {result.registers} registers of each lane; a wave has {MOST_REGISTERS}",
+            f"the sums of one wave need {need} registers of each lane; a wave has {MOST_REGISTERS}",
             at.span,
             f"{fragments[0]} x {fragments[1]} fragments of {tile[0]} x {tile[1]}",
             secondary=(Label(compute.span, f"{compute.shape[0]} x {compute.shape[1]} waves"),),
@@ -78,29 +80,48 @@ def accumulator(
     return result
 
 
-def operands(
+def factors(
     scope: Scope, at: ast.Accumulate, output: Tensor, block: tuple[int, int, int], accumulator: Accumulator
 ) -> tuple[Operand, Operand]:
-    """The two factors, each with its tile in LDS and its register tiles."""
+    """The two factors of the clause's product."""
     tensors = _factors(scope, at, output)
     contraction = _contraction(scope, tensors, output, at)
-    a, b = (
-        _operand(scope, side, tensor, contraction, block, accumulator)
-        for side, tensor in zip(Side, tensors, strict=True)
-    )
-    if a.slice != b.slice or a.register_buffers != b.register_buffers:
-        raise scope.error(
-            "E208", "both operands need the same slice and register buffers: a product consumes them in pairs",
-            next(s.span for s in scope.all(ast.Registers)),
-            notes=(f"{a.name}: slice {a.slice}, buffers {a.register_buffers}; "
-                   f"{b.name}: slice {b.slice}, buffers {b.register_buffers}",),
-            fix=f"write one line for both: `registers {a.name}, {b.name} slice {min(a.slice, b.slice)} ...`",
-        )  # fmt: skip
+    step_at = scope.all(ast.Block)[0].step.span
+    a, b = operands(scope, list(zip(Side, tensors, strict=True)), contraction, block, step_at, accumulator)
     return a, b
 
 
+def operands(
+    scope: Scope,
+    tensors: Sequence[tuple[Side, Tensor]],
+    contraction: Dim,
+    block: tuple[int, int, int],
+    step_at: Span,
+    accumulator: Accumulator,
+) -> tuple[Operand, ...]:
+    """The factors of all products, each with its tile in LDS and its register tiles."""
+    found = tuple(_operand(scope, side, tensor, contraction, block, step_at, accumulator) for side, tensor in tensors)
+    a = found[0]
+    for b in found[1:]:
+        if a.slice != b.slice or a.register_buffers != b.register_buffers:
+            raise scope.error(
+                "E208", "both operands need the same slice and register buffers: a product consumes them in pairs",
+                next(s.span for s in scope.all(ast.Registers)),
+                notes=(f"{a.name}: slice {a.slice}, buffers {a.register_buffers}; "
+                       f"{b.name}: slice {b.slice}, buffers {b.register_buffers}",),
+                fix=f"write one line for both: `registers {a.name}, {b.name} slice {min(a.slice, b.slice)} ...`",
+            )  # fmt: skip
+    return found
+
+
 def _operand(
-    scope: Scope, side: Side, tensor: Tensor, contraction: Dim, block: tuple[int, int, int], accumulator: Accumulator
+    scope: Scope,
+    side: Side,
+    tensor: Tensor,
+    contraction: Dim,
+    block: tuple[int, int, int],
+    step_at: Span,
+    accumulator: Accumulator,
 ) -> Operand:
     shared = _clause(scope, ast.Shared, tensor)
     if shared is None:
@@ -127,7 +148,7 @@ def _operand(
         buffers=buffers,
         via=via,
         register_buffers=register_buffers,
-        slice=_slice(scope, registers, block[2], accumulator.mfma[0]),
+        slice=_slice(scope, registers, block[2], step_at, accumulator.mfma[0]),
         fragments=accumulator.fragments[axis],
         fragment_extent=accumulator.tile[axis],
         span=shared.span,
@@ -166,7 +187,7 @@ def _buffers(scope: Scope, shared: ast.Shared, tensor: Tensor, tile: tuple[int, 
     return buffers
 
 
-def _slice(scope: Scope, registers: ast.Registers | None, step: int, base: int) -> int:
+def _slice(scope: Scope, registers: ast.Registers | None, step: int, step_at: Span, base: int) -> int:
     """Contraction elements of a register tile: whole base tiles of the matrix instruction's side, `base`."""
     at = registers.slice if registers else None
     size = positive(scope, at, "the slice") if at else step
@@ -174,7 +195,7 @@ def _slice(scope: Scope, registers: ast.Registers | None, step: int, base: int) 
         raise scope.error(
             "E208",
             f"a slice of {size} does not divide the K-step of {step} into multiples of {base}",
-            at.span if at else scope.all(ast.Block)[0].step.span,
+            at.span if at else step_at,
             fix=_slices(step, base),
         )
     return size
@@ -261,7 +282,7 @@ def _contraction(scope: Scope, tensors: tuple[Tensor, Tensor], output: Tensor, a
 
 def unused(
     scope: Scope,
-    operands: tuple[Operand, Operand],
+    operands: tuple[Operand, ...],
     epilogue: tuple[EpilogueStep, ...],
     output: Tensor,
 ) -> Iterator[Unused]:

@@ -122,7 +122,7 @@ def _split(scope: Scope, waves: int, block: tuple[int, int, int], tile: tuple[in
 def loads(
     scope: Scope,
     resolved: tuple[Role, ...],
-    operands: tuple[Operand, Operand],
+    operands: tuple[Operand, ...],
 ) -> tuple[Role, ...]:
     """The roles with the operands that each brings to LDS."""
     names = [o.name for o in operands]

@@ -26,7 +26,7 @@ class _Kernel:
     scope: Scope
     role: Role
     roles: tuple[Role, ...]
-    operands: tuple[Operand, Operand]
+    operands: tuple[Operand, ...]
     accumulator: Accumulator
 
     @property
@@ -36,7 +36,7 @@ class _Kernel:
 
 
 def scheduled(
-    scope: Scope, roles: tuple[Role, ...], operands: tuple[Operand, Operand], accumulator: Accumulator
+    scope: Scope, roles: tuple[Role, ...], operands: tuple[Operand, ...], accumulator: Accumulator
 ) -> tuple[Role, ...]:
     """The roles, each with the schedule that it follows: its own, else the kernel's; every problem is said."""
     body = [s for s in scope.kernel.body if not isinstance(s, ast.Role)]

@@ -1,0 +1,147 @@
+"""Kernels whose loop does nothing but sum products: what the matrix schedules of `tkgen.schedule` carry out.
+
+over m in M by 256, n in N by 128         the output tile of a block: rows and columns
+each k in K by 64                         the contraction, a K-step a pass
+  g = g + X[m, k] @ G[n, k].T             any number of sums, each of one product of tiles of tensors
+  u = u + X[m, k] @ U[n, k].T
+Y[m, n] = silu(g) * u                     element by element, of the sums and of tensors
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tkgen.ir.equations import (
+    Access,
+    Argument,
+    Axis,
+    AxisKind,
+    Constant,
+    Convert,
+    Coordinate,
+    Kernel,
+    Load,
+    Loop,
+    Map,
+    Op,
+    Product,
+    Store,
+    Value,
+    reads,
+    walk,
+)
+from tkgen.source import Span
+
+ELEMENTWISE = (Map, Convert, Load, Constant, Argument, Coordinate, Store)
+
+
+class Unfit(Exception):
+    """Equations of another form: the message says in which way, `span` where."""
+
+    def __init__(self, message: str, span: Span | None):
+        super().__init__(message)
+        self.span = span
+
+
+@dataclass(frozen=True)
+class Sum:
+    """`name` += `left` times `right`, for each K-step; `result` is its value behind the loop."""
+
+    name: str
+    left: Access
+    right: Access
+    result: Value
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A kernel of sums of products: the axes of its output tile, the sums, and what is made of them."""
+
+    batch: tuple[Axis, ...]
+    rows: Axis
+    cols: Axis
+    contraction: Axis
+    sums: tuple[Sum, ...]
+    epilogue: tuple[Op, ...]
+
+    @property
+    def stores(self) -> tuple[Store, ...]:
+        """What the epilogue writes."""
+        return tuple(op for op in self.epilogue if isinstance(op, Store))
+
+
+def has_products(kernel: Kernel) -> bool:
+    """Whether any equation multiplies matrices."""
+    return any(isinstance(op, Product) for op in walk(kernel.body))
+
+
+def sums(kernel: Kernel) -> Sums:
+    """The sums of products that `kernel` is. Raises Unfit where it is something else."""
+    loops = [op for op in kernel.body if isinstance(op, Loop)]
+    if len(loops) != 1:
+        raise Unfit("the products of a kernel are summed in one loop, `each k in K by ...`", None)
+    (loop,) = loops
+    if loop.axis.until is not None:
+        raise Unfit("a loop that sums products goes over all of its axis", loop.axis.span)
+    stores = kernel.stores
+    rows, cols = _output(stores)
+    at = kernel.body.index(loop)
+    before, after = kernel.body[:at], kernel.body[at + 1 :]
+    for op in (*before, *after):
+        if not isinstance(op, ELEMENTWISE):
+            span = op.result.span if isinstance(op, (Product,)) else None
+            raise Unfit("beside the loop that sums products, equations are element by element", span)
+    batch = tuple(a for a in kernel.axes if a.kind is AxisKind.PARALLEL and a.is_index)
+    found = _sums(loop, before, rows, cols)
+    return Sums(batch, rows, cols, loop.axis, found, _needed((*before, *after)))
+
+
+def _output(stores: tuple[Store, ...]) -> tuple[Axis, Axis]:
+    """Rows and columns of the output tile: the axes of all that is stored, in this order."""
+    found = {s.target.axes: s for s in stores}
+    for axes, store in found.items():
+        if len(axes) != 2 or any(a.kind is not AxisKind.PARALLEL for a in axes):
+            raise Unfit("what is made of products is stored in tiles of two axes of `over`: rows, columns", store.span)
+    if len(found) > 1:
+        raise Unfit("all that is made of products is stored in tiles of the same axes", list(found.values())[1].span)
+    rows, cols = next(iter(found))
+    return rows, cols
+
+
+def _sums(loop: Loop, before: tuple[Op, ...], rows: Axis, cols: Axis) -> tuple[Sum, ...]:
+    defined = {op.result: op for op in (*before, *loop.body) if not isinstance(op, Store | Loop)}
+    result, used = [], set[Value]()
+    for carry in loop.carries:
+        name, start, step = carry.inside.name, defined.get(carry.initial), defined.get(carry.update)
+        if not isinstance(start, Constant) or start.value != 0:
+            raise Unfit(f"`{name}`, a sum of products, does not begin at zero", carry.inside.span)
+        terms = step.arguments if isinstance(step, Map) and step.function == "add" else ()
+        product = next((defined.get(v) for v in terms if v != carry.inside), None)
+        if carry.inside not in terms or not isinstance(product, Product):
+            raise Unfit(f"`{name}` is no sum of products: write `{name} = {name} + X @ Y`", carry.update.span)
+        factors = [defined.get(v) for v in (product.left, product.right)]
+        left, right = (f.source if isinstance(f, Load) else None for f in factors)
+        if left is None or right is None:
+            raise Unfit("a factor of a product is a tile of a tensor", product.result.span)
+        if rows not in left.axes:
+            left, right = right, left
+        if set(left.axes) != {rows, loop.axis} or set(right.axes) != {cols, loop.axis}:
+            message = f"`{name}` is no product of a factor along {rows.name} and one along {cols.name}"
+            raise Unfit(message, product.result.span)
+        result.append(Sum(name, left, right, carry.result))
+        used |= {carry.update, product.result, product.left, product.right}
+    for op in loop.body:
+        if isinstance(op, Store | Loop) or op.result not in used:
+            raise Unfit("the loop does nothing but sum products", op.span if isinstance(op, Store) else loop.span)
+    return tuple(result)
+
+
+def _needed(ops: tuple[Op, ...]) -> tuple[Op, ...]:
+    """Those whose values something of them uses, and the stores."""
+    wanted: set[Value] = set()
+    kept = []
+    for op in reversed(ops):
+        if isinstance(op, Store) or (not isinstance(op, Loop) and op.result in wanted):
+            wanted.update(reads(op))
+            kept.append(op)
+    return tuple(reversed(kept))

@@ -1,0 +1,64 @@
+"""Element-wise equations as C++: a statement for each value, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping
+from math import inf, isinf, isnan
+
+from tkgen.ir.equations import Constant, Convert, Kind, Map, Op, Value
+from tkgen.ir.functions import CDNA, FUNCTIONS
+from tkgen.lower.names import cpp_name
+
+TYPES = {Kind.NUMBER: "float", Kind.COORDINATE: "int", Kind.PREDICATE: "bool"}
+
+
+def statements(ops: Iterable[Op], known: MutableMapping[Value, str]) -> list[str]:
+    """The C++ of `ops`: Map, Convert and Constant.
+
+    `known` has an expression (a name or literal) for every value from elsewhere, and gets those of all `ops`.
+    """
+    lines = []
+    for op in ops:
+        match op:
+            case Constant(result=result, value=value):
+                known[result] = literal(value)
+            case Convert(result=result, argument=argument):
+                lines.append(_defined(result, rounded(known[argument], result), known))
+            case Map(result=result, function=name, arguments=arguments):
+                lines.append(_defined(result, FUNCTIONS[name].cpp[CDNA].format(*(known[a] for a in arguments)), known))
+            case _:
+                raise ValueError(f"{op} is not element-wise")
+    return lines
+
+
+def functions(ops: Iterable[Op]) -> frozenset[str]:
+    """The functions that `ops` call."""
+    return frozenset(op.function for op in ops if isinstance(op, Map))
+
+
+def literal(value: float) -> str:
+    """A number as a C++ float."""
+    if isnan(value):
+        return '__builtin_nanf("")'
+    if isinf(value):
+        return "__builtin_inff()" if value == inf else "-__builtin_inff()"
+    return f"{float(value)!r}f"
+
+
+def rounded(expression: str, value: Value) -> str:
+    """An f32 expression rounded to the type of `value`, as an f32."""
+    t = value.dtype.cpp
+    return f"base_types::convertor<float, {t}>::convert(base_types::convertor<{t}, float>::convert({expression}))"
+
+
+def _defined(value: Value, expression: str, known: MutableMapping[Value, str]) -> str:
+    known[value] = local(value, known)
+    return f"const {TYPES[value.kind]} {known[value]} = {expression};"
+
+
+def local(value: Value, known: Mapping[Value, str]) -> str:
+    """The C++ variable of a value: what the spec calls it, numbered where it is not the first of that name."""
+    if not value.name:
+        return f"t{value.number}"
+    name = f"{cpp_name(value.name)}_e"
+    return name if name not in known.values() else f"{name}{value.number}"
