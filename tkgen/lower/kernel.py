@@ -527,7 +527,7 @@ class _Lowering:
                 }
             )
             if step.function in ACTIVATIONS:
-                self.helpers.add(step.function)
+                self.helpers |= {step.function, "apply"}
             elif step.function == "bias":
                 self.helpers |= {"bias", "add_to_rows" if along_rows else "add_to_columns"}
         if p.adds_to_output:

@@ -10,7 +10,6 @@ from functools import cache
 import jinja2
 
 from tkgen.ir.functions import CDNA, helpers
-from tkgen.ir.resolve.clauses import ACTIVATIONS
 from tkgen.lower.kernel import kernel_model
 from tkgen.lower.model import KernelModel, Scope, Statement
 from tkgen.schedule import Plan
@@ -94,7 +93,6 @@ def _helpers(model: KernelModel) -> str:
     return template.render(
         helpers=model.helpers,
         pinned=model.helpers & SYNCHRONISING,
-        activations=model.helpers.intersection(ACTIVATIONS),
         functions=helpers(model.helpers, CDNA),
         masked=model.tail is not None,
         clamped=model.tail == "clamped",

@@ -1,0 +1,144 @@
+"""Equations that sum products, with the clauses that say how: the same `Program` as the clauses of one product make."""
+
+from __future__ import annotations
+
+from tkgen.diagnostics import Label
+from tkgen.ir.equations import Access, Axis, Kernel, Load
+from tkgen.ir.products import Sums, Unfit, sums
+from tkgen.ir.resolve import clauses, dataflow, waves
+from tkgen.ir.resolve.names import Scope
+from tkgen.ir.resolve.written import scheduled
+from tkgen.ir.types import Accumulator, Operand, Product, Program, Side, Tensor
+from tkgen.source import Span
+from tkgen.syntax import ast
+
+
+def matrix(scope: Scope, kernel: Kernel) -> Program:
+    """The program of a kernel that sums products.
+
+    Raises:
+        Stop: it is one that no schedule can carry out, or a clause is wrong; both are reported.
+    """
+    at = scope.kernel.name.span
+    try:
+        found = sums(kernel)
+    except Unfit as problem:
+        raise scope.error("E218", str(problem), problem.span or at) from None
+    _supported(scope, found, at)
+    block = (_tile(found.rows), _tile(found.cols), _tile(found.contraction))
+    accumulate = _accumulate(scope, found)
+    output = found.stores[0].target.tensor
+    roles = waves.roles(scope, block, accumulate)
+    accumulator = dataflow.accumulator(scope, accumulate, output, block, next(r for r in roles if r.multiplies))
+    operands = _operands(scope, found, block, accumulator)
+    roles = waves.loads(scope, roles, operands)
+    grid = clauses.grid(scope)
+    clauses.short_runs(scope, grid, operands)
+    by_name = {o.name: o for o in operands}
+    products = tuple(Product(s.name, by_name[s.left.tensor.name], by_name[s.right.tensor.name]) for s in found.sums)
+    steps: tuple[()] = ()
+    return Program(
+        name=scope.kernel.name.id,
+        header=scope.kernel.header,
+        dims=tuple(scope.dims.values()),
+        tensors=tuple(scope.tensors.values()),
+        scalars=tuple(scope.scalars.values()),
+        block=block,
+        operands=operands,
+        products=products,
+        roles=scheduled(scope, roles, operands, accumulator),
+        accumulator=accumulator,
+        epilogue=steps,
+        remap=clauses.remap(scope),
+        grid=grid,
+        tail=clauses.tail(scope),
+        occupancy=clauses.occupancy(scope),
+        allow=clauses.allow(scope),
+        phases=waves.phases(scope),
+        unroll=clauses.unroll(scope),
+        targets=tuple(n.id for t in scope.all(ast.Targets) for n in t.names),
+        unused=(),
+        spans=_spans(scope, found, accumulate),
+        equations=found,
+    )
+
+
+def _tile(axis: Axis) -> int:
+    assert axis.tile is not None
+    return axis.tile
+
+
+def _supported(scope: Scope, found: Sums, at: Span) -> None:
+    if found.batch:
+        raise scope.error("E218", f"products along an index such as `{found.batch[0].name}` cannot be lowered yet",
+                          found.batch[0].span or at)  # fmt: skip
+    for access, span in _accesses(found):
+        if any(i.axis is None or i.divisor != 1 for i in access.indices):
+            raise scope.error("E218", "a tensor of a matrix product is indexed by axes alone", span or at)
+    for store in found.stores:
+        if tuple(i.axis for i in store.target.indices) != (found.rows, found.cols):
+            raise scope.error("E218", "the output is stored as rows and columns", store.span or at)
+
+
+def _accesses(found: Sums) -> list[tuple[Access, Span | None]]:
+    loads = [(op.source, op.result.span) for op in found.epilogue if isinstance(op, Load)]
+    return [*((a, s.result.span) for s in found.sums for a in (s.left, s.right)), *loads]
+
+
+def _accumulate(scope: Scope, found: Sums) -> ast.Accumulate:
+    """The clause that says how the sums are divided; it names them all."""
+    names = [s.name for s in found.sums]
+    clause = scope.one(ast.Accumulate, "accumulate", f"accumulate {', '.join(names)} : f32 tile 32 x 32")
+    given = [clause.name, *clause.others]
+    for name in given:
+        if name.id not in names:
+            raise scope.error("E200", f"`accumulate` names `{name.id}`, which is no sum of products", name.span,
+                              fix=f"name {', '.join(f'`{n}`' for n in names)}", known=names)  # fmt: skip
+    missing = [n for n in names if n not in {g.id for g in given}]
+    if missing or len(given) > len(names):
+        raise scope.error("E201", f"`accumulate` does not say each sum once: {', '.join(missing) or 'one is doubled'}",
+                          clause.span, fix=f"write `accumulate {', '.join(names)} : ...`")  # fmt: skip
+    if clause.product:
+        raise scope.error("E202", "the product is said by an equation", clause.product[0].span,
+                          fix="leave out `= ... * ...`")  # fmt: skip
+    for extra in (
+        *scope.all(ast.Accumulate)[1:],
+        *scope.all(ast.Epilogue),
+        *scope.all(ast.Store),
+        *scope.all(ast.Block),
+    ):
+        raise scope.error("E202", "the equations say this already", extra.span, "beside equations",
+                          secondary=(Label(clause.span, "the sums of equations"),), fix="remove this line")  # fmt: skip
+    return clause
+
+
+def _operands(scope: Scope, found: Sums, block: tuple[int, int, int], accumulator: Accumulator) -> tuple[Operand, ...]:
+    """The factors, left ones first."""
+    wanted: dict[str, tuple[Side, Tensor]] = {}
+    for side, accesses in ((Side.A, [s.left for s in found.sums]), (Side.B, [s.right for s in found.sums])):
+        for access in accesses:
+            name = access.tensor.name
+            if wanted.setdefault(name, (side, access.tensor))[0] is not side:
+                raise scope.error("E205", f"`{name}` is a left and a right factor; its tile in LDS is one of them",
+                                  access.tensor.span)  # fmt: skip
+    types = {tensor.dtype: tensor for _, tensor in wanted.values()}
+    if len(types) > 1:
+        first, second = list(types.values())[:2]
+        raise scope.error(
+            "E204", f"products of {first.dtype.spelling} and {second.dtype.spelling}: no MFMA mixes them", second.span,
+            secondary=(Label(first.span, first.dtype.spelling),),
+            fix=f"make all factors {first.dtype.spelling}",
+        )  # fmt: skip
+    step_at = found.contraction.span or scope.kernel.name.span
+    return dataflow.operands(scope, list(wanted.values()), found.contraction.dim, block, step_at, accumulator)
+
+
+def _spans(scope: Scope, found: Sums, accumulate: ast.Accumulate) -> dict[str, Span]:
+    at = scope.kernel.name.span
+    spans = {"block": found.rows.span or at, "kernel": at, "accumulate": accumulate.span}
+    store = found.stores[0].span
+    if store is not None:
+        spans["store"] = store
+    for statement in scope.everything:
+        spans.setdefault(type(statement).__name__.lower(), statement.span)
+    return spans
