@@ -30,9 +30,55 @@ from tkgen.ir.equations import (
     reads,
     walk,
 )
+from tkgen.ir.tensors import Dim, Tensor
 from tkgen.source import Span
 
 ELEMENTWISE = (Map, Convert, Load, Constant, Argument, Coordinate, Store)
+
+
+@dataclass(frozen=True)
+class View:
+    """The matrix (or vector) of a tensor that a block works on: `access` without the indices that only say which one.
+
+    Its rows are as far apart as they lie in the tensor: `matrix` has the extents of the tile's axes, but for the last,
+    which is the distance of two rows (a head of [B, N, H, D] is a matrix of N rows that are H D elements long).
+    """
+
+    name: str
+    access: Access
+    matrix: Tensor
+
+    @property
+    def tensor(self) -> Tensor:
+        """The whole tensor."""
+        return self.access.tensor
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the tensor itself."""
+        return self.matrix.dims == self.tensor.dims
+
+    @property
+    def tiled(self) -> tuple[int, ...]:
+        """The dimensions of the tensor along which the view extends."""
+        return tuple(n for n, i in enumerate(self.access.indices) if i.axis is not None and not i.axis.is_index)
+
+
+def view(access: Access, name: str = "") -> View:
+    """The view of an access. Raises Unfit where its last dimension is not the tensor's, or its pitch is not known."""
+    tensor = access.tensor
+    at = [n for n, i in enumerate(access.indices) if i.axis is not None and not i.axis.is_index]
+    if at and at[-1] != len(tensor.dims) - 1:
+        raise Unfit(f"`{tensor.name}` is read and written along its last dimension", tensor.span)
+    dims = [tensor.dims[n] for n in at]
+    if len(at) == 2 and at[1] != at[0] + 1:
+        pitch = 1
+        for dim in tensor.dims[at[0] + 1 :]:
+            if dim.size is None:
+                raise Unfit(f"the rows of `{tensor.name}` are {dim.name} apart, which is dynamic", tensor.span)
+            pitch *= dim.size
+        dims[1] = Dim(dims[1].name, pitch, dims[1].span)
+    return View(name or tensor.name, access, Tensor(tensor.name, tensor.dtype, tuple(dims), tensor.span))
 
 
 class Unfit(Exception):
@@ -63,6 +109,19 @@ class Sums:
     contraction: Axis
     sums: tuple[Sum, ...]
     epilogue: tuple[Op, ...]
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Every view that the kernel takes of its tensors, named by their tensors, numbered from the second on."""
+        accesses = [a for s in self.sums for a in (s.left, s.right)]
+        accesses += [op.source for op in self.epilogue if isinstance(op, Load)]
+        accesses += [op.target for op in self.epilogue if isinstance(op, Store)]
+        found, counts = list[View](), dict[str, int]()
+        for access in dict.fromkeys(accesses):
+            name = access.tensor.name
+            counts[name] = counts.get(name, 0) + 1
+            found.append(view(access, name if counts[name] == 1 else f"{name}_{counts[name]}"))
+        return tuple(found)
 
     @property
     def stores(self) -> tuple[Store, ...]:

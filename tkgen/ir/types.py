@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
-from tkgen.ir.equations import Load
+from tkgen.ir.equations import Axis, Load
 from tkgen.ir.ops import Op, Schedule
 from tkgen.ir.products import Sums
 from tkgen.ir.tensors import DTYPE_NAMES as DTYPE_NAMES
@@ -313,6 +313,11 @@ class Program:
         return tuple(dict.fromkeys(s.target.tensor for s in self.equations.stores))
 
     @property
+    def batch(self) -> tuple[Axis, ...]:
+        """The indices that say which matrices a block works on, the last one fastest."""
+        return self.equations.batch if self.equations else ()
+
+    @property
     def epilogue_tensors(self) -> tuple[Tensor, ...]:
         """What the kernel reads beside its operands."""
         if self.equations is None:
@@ -322,16 +327,22 @@ class Program:
     @property
     def m(self) -> Dim:
         """The rows of the output."""
+        if self.equations is not None:
+            return self.equations.rows.dim
         return self.accumulator.tensor.dims[0]
 
     @property
     def n(self) -> Dim:
         """The columns of the output."""
+        if self.equations is not None:
+            return self.equations.cols.dim
         return self.accumulator.tensor.dims[1]
 
     @cached_property
     def k(self) -> Dim:
         """The contraction dimension."""
+        if self.equations is not None:
+            return self.equations.contraction.dim
         return self.a.tensor.dims[0 if self.a.contraction_first else 1]
 
     @property

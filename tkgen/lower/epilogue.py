@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tkgen.ir.equations import Argument, Axis, Coordinate, Load, Op, Store, Value, reads
+from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Op, Store, Value, reads
 from tkgen.ir.products import Sums
 from tkgen.lower.elements import functions, literal, local, statements
 from tkgen.lower.model import Loop, Statement
@@ -25,6 +25,7 @@ def epilogue(
     equations: Sums,
     sums: Mapping[str, str],
     place: Place,
+    matrix: Callable[[Access], str],
     tile_type: str,
     how: str,
     loops: tuple[Loop, ...],
@@ -32,14 +33,14 @@ def epilogue(
 ) -> tuple[list[Statement], frozenset[str]]:
     """A statement for each store, and the helpers that they call.
 
-    `sums` has the C++ of each sum's register tile, `how` a tile goes to memory (whole, masked, add). The last store's
-    tile is computed in the place of the first sum.
+    `sums` has the C++ of each sum's register tile, `matrix` gives that of what is accessed, `how` says how a tile goes
+    to memory (whole, masked, add). The last store's tile is computed in the place of the first sum.
     """
     result, helpers = [], set[str]()
     stores = equations.stores
     for store in stores:
         last = store is stores[-1]
-        args, used = _stored(equations, store, sums, place)
+        args, used = _stored(equations, store, sums, place, matrix)
         tile = next(iter(sums.values())) if last else f"{cpp_name(store.target.tensor.name)}_tile"
         args |= {"tile": tile, "type": "" if last else tile_type, "how": how}
         result.append(Statement("equations", args, loops, origin(store)))
@@ -49,7 +50,7 @@ def epilogue(
 
 
 def _stored(
-    equations: Sums, store: Store, sums: Mapping[str, str], place: Place
+    equations: Sums, store: Store, sums: Mapping[str, str], place: Place, matrix: Callable[[Access], str]
 ) -> tuple[dict[str, object], frozenset[str]]:
     """The arguments of the statement that computes and stores one value, and the helpers that it calls."""
     ops = _needed(equations.epilogue, store.value)
@@ -65,7 +66,7 @@ def _stored(
         match op:
             case Load(result=result, source=source):
                 known[result] = local(result, known)
-                tensor, axes = f"g.{cpp_name(source.tensor.name)}", source.axes
+                tensor, axes = matrix(source), source.axes
                 at = [_coordinate(equations, axis) for axis in axes]
                 if len(axes) == 2:
                     first = _first(equations, axes[0], place)
@@ -85,7 +86,7 @@ def _stored(
     value = known.get(store.value) or literal(0)
     identity = not lines and given and not buffers
     args: dict[str, object] = {
-        "tensor": f"g.{cpp_name(store.target.tensor.name)}",
+        "tensor": matrix(store.target),
         "row": place.row,
         "col": place.col,
         "buffers": buffers,

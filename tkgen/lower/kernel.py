@@ -5,22 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from itertools import takewhile
 from pathlib import PurePath
 from urllib.parse import quote
 
+from tkgen.ir.equations import Access, Axis
 from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, requirements
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
+from tkgen.ir.products import View
 from tkgen.ir.resolve.clauses import ACTIVATIONS
-from tkgen.ir.types import BASE_TILE, Operand, Product, Role, Side, Tensor, Via
+from tkgen.ir.types import BASE_TILE, Dim, Operand, Product, Role, Side, Tensor, Via
 from tkgen.lower.dialects import dialect, direct_loads
 from tkgen.lower.epilogue import Place, epilogue
 from tkgen.lower.expressions import float_literal, loops_over, wave_condition
 from tkgen.lower.model import (
+    BatchIndex,
     Check,
     Constant,
     GlobalTensor,
     KernelModel,
+    MatrixView,
     Phase,
     RegisterTile,
     ScalarMember,
@@ -144,6 +149,8 @@ class _Lowering:
             shared_origin=self.origin(*(o.span for o in p.operands)),
             grid_origin=self.origin("grid"),
             launch_origin=self.origin("occupancy", *(r.span for r in p.roles)),
+            batch=tuple(self.batch()),
+            views=tuple(map(self.matrix_view, self.views.values())),
             remap=tuple(placed.statements),
             remap_origin=self.origin("remap"),
             tile_row=placed.row,
@@ -162,7 +169,10 @@ class _Lowering:
         grid = self.program.grid
         if grid.name in ("persistent", "stream_k"):
             return str(grid.count)
-        return f"{rows} * {cols} * K_PARTS" if grid.name == "split_k" else f"{rows} * {cols}"
+        if grid.name == "split_k":
+            return f"{rows} * {cols} * K_PARTS"
+        extents = [self.extent_of(a.dim).removeprefix("g.") for a in self.program.batch]
+        return " * ".join([rows, cols, *(e if e.isupper() else f"int({e})" for e in extents)])
 
     def extent(self, constant: str, axis: int) -> str | NamedInt:
         size = (self.program.m, self.program.n)[axis].size
@@ -207,9 +217,69 @@ class _Lowering:
         return elements * tensor.dtype.bytes >= 1 << 31
 
     def tensor(self, tensor: Tensor) -> GlobalTensor:
-        extents = ["-1" if d.size is None else self.dim(d.name) for d in tensor.dims]
-        rows, cols = extents if len(extents) == 2 else ("1", extents[0])
-        return GlobalTensor(cpp_name(tensor.name), tensor.dtype.cpp, rows, cols, self.origin(tensor.span))
+        b, d, r, c = (["1"] * 4 + ["-1" if d.size is None else self.dim(d.name) for d in tensor.dims])[-4:]
+        return GlobalTensor(cpp_name(tensor.name), tensor.dtype.cpp, (b, d, r, c), self.origin(tensor.span))
+
+    # ------------------------------------------------------------ one matrix of many
+
+    @cached_property
+    def views(self) -> dict[Access, View]:
+        """What the block sees of the tensors, where that is not all of them."""
+        equations = self.program.equations
+        return {v.access: v for v in equations.views if not v.is_whole} if equations else {}
+
+    def matrix(self, of: Access | Tensor) -> str:
+        """The tensor, or the block's matrix of it, as C++."""
+        if isinstance(of, Tensor):
+            view = next((v for v in self.views.values() if v.tensor.name == of.name), None)
+            return f"g.{cpp_name(of.name)}" if view is None else f"{cpp_name(view.name)}_m"
+        return f"{cpp_name(self.views[of].name)}_m" if of in self.views else f"g.{cpp_name(of.tensor.name)}"
+
+    def batch(self) -> list[BatchIndex]:
+        """The indices that the number of the block's matrix holds, the last one fastest."""
+        found: list[BatchIndex] = []
+        left = "matrix"
+        for number, axis in enumerate(reversed(self.program.batch)):
+            extent = self.extent_of(axis.dim)
+            outermost = number == len(self.program.batch) - 1
+            place = left if outermost else f"{left} % {extent}"
+            found.append(BatchIndex(self.index(axis), place, self.origin(axis.span)))
+            left = f"{left} / ({extent})" if number == 0 else f"{left[:-1]} * {extent})"
+        return found[::-1]
+
+    @staticmethod
+    def index(axis: Axis) -> str:
+        return f"{cpp_name(axis.name)}_i"
+
+    def extent_of(self, dim: Dim) -> str:
+        """A dimension's size in the kernel."""
+        return self.size_of(dim.name) if dim.size is None else self.dim(dim.name)
+
+    def matrix_view(self, view: View) -> MatrixView:
+        tensor, tiled = view.tensor, view.tiled
+        terms = []
+        for n, index in enumerate(view.access.indices):
+            place = str(index.at) if index.axis is None else self.index(index.axis)
+            if n in tiled or place == "0":
+                continue
+            if index.divisor != 1:
+                place += f" / {index.divisor}"
+            stride = " * ".join(self.extent_of(d) for d in tensor.dims[n + 1 :])
+            terms.append(f"size_t({place}) * {stride}" if stride else f"size_t({place})")
+        spacing = [self.extent_of(d) for d in tensor.dims[tiled[0] + 1 :]] if len(tiled) == 2 else []
+        rows, cols = tensor.dims[tiled[0]] if len(tiled) == 2 else None, tensor.dims[tiled[-1]] if tiled else None
+        known = ["1" if rows is None else "-1" if rows.size is None else self.dim(rows.name)]
+        given = ["nullptr" if rows is None or rows.size is not None else self.extent_of(rows)]
+        if cols is None:
+            known, given = [*known, "1"], [*given, "nullptr"]
+        else:
+            dynamic = cols.size is None  # then it is the only one: a pitch of several is known
+            known.append("-1" if dynamic else " * ".join(spacing or [self.dim(cols.name)]))
+            given.append(self.extent_of(cols) if dynamic else "nullptr")
+        return MatrixView(
+            f"{cpp_name(view.name)}_m", tensor.dtype.cpp, (known[0], known[1]),
+            " + ".join([f"g.{cpp_name(tensor.name)}.raw_ptr", *terms]), (given[0], given[1]), self.origin(tensor.span),
+        )  # fmt: skip
 
     def constants(self) -> list[Constant]:
         p = self.program
@@ -284,7 +354,7 @@ class _Lowering:
         return self.axis_of(tensor, axis)
 
     def axis_of(self, tensor: Tensor, axis: int) -> str:
-        method = "rows" if len(tensor.dims) == 2 and axis == 0 else "cols"
+        method = ("batch", "depth", "rows", "cols")[4 - len(tensor.dims) + axis]
         return f"g.{cpp_name(tensor.name)}.{method}()"
 
     # ------------------------------------------------------------ scopes
@@ -438,7 +508,7 @@ class _Lowering:
 
     def prefill(self, role: Role, operand: Operand) -> Statement:
         shared = self.shared(operand) + ("[0]" if operand.buffers > 1 else "")
-        tensor = f"g.{cpp_name(operand.name)}"
+        tensor = self.matrix(operand.tensor)
         args = {"group": role.group, "shared": shared, "tensor": tensor, "offsets": self.offsets(operand)}
         return Statement("prefill", args, origin=self.origin(operand.span))
 
@@ -453,7 +523,7 @@ class _Lowering:
         args: dict[str, object] = {
             "group": role.group,
             "shared": self.slot(operand, placed, scalar=self.dialect.direct),
-            "tensor": f"g.{cpp_name(operand.name)}",
+            "tensor": self.matrix(operand.tensor),
             "row": coordinate[0],
             "col": coordinate[1],
             "stage": self.stage(operand),
@@ -556,7 +626,14 @@ class _Lowering:
         how = "add" if p.adds_to_output else "masked" if p.tail else "whole"
         place = Place(*self.output_tile(i, j), acc.tile)
         made, helpers = epilogue(
-            p.equations, sums, place, self.accumulator_type, how, loops, lambda s: self.origin(s.span, "tail")
+            p.equations,
+            sums,
+            place,
+            self.matrix,
+            self.accumulator_type,
+            how,
+            loops,
+            lambda s: self.origin(s.span, "tail"),
         )
         self.helpers |= helpers
         return made

@@ -24,12 +24,35 @@ class Constant:
 
 @dataclass(frozen=True)
 class GlobalTensor:
-    """A member of the argument struct: `name` of type `gl<cpp, 1, 1, rows, cols>`; -1 where dynamic."""
+    """A member of the argument struct: `name` of type `gl<cpp, batch, depth, rows, cols>`; -1 where dynamic."""
 
     name: str
     cpp: str
-    rows: str
-    cols: str
+    extents: tuple[str, str, str, str]
+    origin: str
+
+
+@dataclass(frozen=True)
+class MatrixView:
+    """A local of the kernel: one matrix of a tensor, `gl<cpp, 1, 1, rows, cols>` at `pointer`.
+
+    `arguments` are the extents that its constructor takes: nullptr where they are known.
+    """
+
+    name: str
+    cpp: str
+    extents: tuple[str, str]
+    pointer: str
+    arguments: tuple[str, str]
+    origin: str
+
+
+@dataclass(frozen=True)
+class BatchIndex:
+    """An index that the number of the block's matrix holds: `place` is its C++."""
+
+    name: str
+    place: str
     origin: str
 
 
@@ -161,6 +184,8 @@ class KernelModel:
     shared_origin: str
     grid_origin: str
     launch_origin: str
+    batch: tuple[BatchIndex, ...]
+    views: tuple[MatrixView, ...]
     remap: tuple[str, ...]
     remap_origin: str
     tile_row: str

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tkgen.diagnostics import Label
-from tkgen.ir.equations import Access, Axis, Kernel, Load
+from tkgen.ir.equations import Access, Axis, Kernel
 from tkgen.ir.products import Sums, Unfit, sums
 from tkgen.ir.resolve import clauses, dataflow, waves
 from tkgen.ir.resolve.names import Scope
@@ -22,15 +24,16 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
     at = scope.kernel.name.span
     try:
         found = sums(kernel)
+        views = {v.access: v.matrix for v in found.views}
     except Unfit as problem:
         raise scope.error("E218", str(problem), problem.span or at) from None
     _supported(scope, found, at)
     block = (_tile(found.rows), _tile(found.cols), _tile(found.contraction))
     accumulate = _accumulate(scope, found)
-    output = found.stores[0].target.tensor
+    output = views[found.stores[0].target]
     roles = waves.roles(scope, block, accumulate)
     accumulator = dataflow.accumulator(scope, accumulate, output, block, next(r for r in roles if r.multiplies))
-    operands = _operands(scope, found, block, accumulator)
+    operands = _operands(scope, found, views, block, accumulator)
     roles = waves.loads(scope, roles, operands)
     grid = clauses.grid(scope)
     clauses.short_runs(scope, grid, operands)
@@ -69,20 +72,21 @@ def _tile(axis: Axis) -> int:
 
 
 def _supported(scope: Scope, found: Sums, at: Span) -> None:
-    if found.batch:
-        raise scope.error("E218", f"products along an index such as `{found.batch[0].name}` cannot be lowered yet",
-                          found.batch[0].span or at)  # fmt: skip
-    for access, span in _accesses(found):
-        if any(i.axis is None or i.divisor != 1 for i in access.indices):
-            raise scope.error("E218", "a tensor of a matrix product is indexed by axes alone", span or at)
-    for store in found.stores:
-        if tuple(i.axis for i in store.target.indices) != (found.rows, found.cols):
-            raise scope.error("E218", "the output is stored as rows and columns", store.span or at)
-
-
-def _accesses(found: Sums) -> list[tuple[Access, Span | None]]:
-    loads = [(op.source, op.result.span) for op in found.epilogue if isinstance(op, Load)]
-    return [*((a, s.result.span) for s in found.sums for a in (s.left, s.right)), *loads]
+    kind = clauses.grid(scope)
+    if found.views and any(not v.is_whole for v in found.views) and kind.name != "linear":
+        raise scope.error("E218", f"`grid {kind.name}` deals out the tiles of one matrix, not of many", kind.span or at,
+                          fix="leave the grid out: each tile of each matrix gets a block")  # fmt: skip
+    if clauses.tail(scope):
+        for v in found.views:
+            inner = v.tensor.dims[-1]
+            if len(v.tiled) == 2 and v.matrix.dims[-1].size != inner.size:
+                axis = v.access.indices[-1].axis
+                assert axis is not None and axis.tile is not None and inner.size is not None
+                if inner.size % axis.tile:
+                    raise scope.error(
+                        "E218", f"`{v.name}` has others between its rows: a tail along {inner.name} would reach them",
+                        v.tensor.span, fix=f"make {inner.name} a multiple of {axis.tile}",
+                    )  # fmt: skip
 
 
 def _accumulate(scope: Scope, found: Sums) -> ast.Accumulate:
@@ -112,13 +116,23 @@ def _accumulate(scope: Scope, found: Sums) -> ast.Accumulate:
     return clause
 
 
-def _operands(scope: Scope, found: Sums, block: tuple[int, int, int], accumulator: Accumulator) -> tuple[Operand, ...]:
+def _operands(
+    scope: Scope,
+    found: Sums,
+    views: Mapping[Access, Tensor],
+    block: tuple[int, int, int],
+    accumulator: Accumulator,
+) -> tuple[Operand, ...]:
     """The factors, left ones first."""
     wanted: dict[str, tuple[Side, Tensor]] = {}
+    part: dict[str, Access] = {}
     for side, accesses in ((Side.A, [s.left for s in found.sums]), (Side.B, [s.right for s in found.sums])):
         for access in accesses:
             name = access.tensor.name
-            if wanted.setdefault(name, (side, access.tensor))[0] is not side:
+            if part.setdefault(name, access) != access:
+                raise scope.error("E218", f"the products take two parts of `{name}`", access.tensor.span,
+                                  fix="declare it as two tensors")  # fmt: skip
+            if wanted.setdefault(name, (side, views[access]))[0] is not side:
                 raise scope.error("E205", f"`{name}` is a left and a right factor; its tile in LDS is one of them",
                                   access.tensor.span)  # fmt: skip
     types = {tensor.dtype: tensor for _, tensor in wanted.values()}
