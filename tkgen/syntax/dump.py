@@ -26,7 +26,7 @@ def _lines(node: ast.Node, depth: int) -> Iterator[str]:
         value = getattr(node, field.name)
         if field.name in ("body", "clusters", "ops"):
             children += value
-        elif field.name != "span" and value is not None:
+        elif field.name != "span" and value not in (None, ()):
             words.append(f"{field.name}={_inline(value)}")
     yield "  " * depth + " ".join(words)
     for child in children:
