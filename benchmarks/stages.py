@@ -27,11 +27,11 @@ from rich.table import Table
 import tkgen
 from tkgen import checks
 from tkgen.build import Build
+from tkgen.execute.launch import run
 from tkgen.ir.resolve import resolve
 from tkgen.kittens import include_dir
 from tkgen.lower import lower
 from tkgen.predict import predict
-from tkgen.run import run
 from tkgen.schedule import plan
 from tkgen.syntax.parser import parse_path
 from tkgen.targets import load_target

@@ -123,7 +123,7 @@ class Build:
             TypeError: something that is no tensor, or a scalar that the kernel does not have.
             ValueError: types, shapes, sizes or devices that the kernel cannot do.
         """
-        from tkgen.operator import run
+        from tkgen.execute.operator import run
 
         return run(self, tensors, scalars)
 
@@ -133,7 +133,7 @@ class Build:
         Raises:
             ValueError: another kernel has been registered under this name, which is the kernel's own unless given.
         """
-        from tkgen.operator import register
+        from tkgen.execute.operator import register
 
         return register(self, name)
 

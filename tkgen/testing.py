@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-    from tkgen.run import Run
+    from tkgen.execute.launch import Run
 
 
 def verify(
@@ -34,21 +34,15 @@ def verify(
         SpecError: the spec is wrong.
         AssertionError: numbers are wrong, or the referee found something; the message says what.
     """
-    from tkgen.api import load
-    from tkgen.run import run, trials
+    from tkgen.execute.given import given
+    from tkgen.execute.launch import run, trials
 
-    base = load(path).program
-    static: dict[str, int | None] = {}
-    extents: dict[str, int] = {}
-    dynamic = {d.name for d in base.dims if d.size is None}
-    for name, value in (defines or {}).items():
-        (extents if name in dynamic else static)[name] = value
-    build = load(path, static).build()
+    chosen = given(Path(path), defines or {}, None, ())
+    build = chosen.spec.build()
     runs = []
     for order, kind in trials(schedules):
-        result = run(build, extents=extents, seed=seed, kind=kind, order=order)
-        assert result.comparison.right, f"{path}, {order}: {result.comparison}"
-        assert not result.outcome.findings, f"{path}, {order}:\n" + "\n".join(map(str, result.outcome.findings))
+        result = run(build, extents=chosen.extents, seed=seed, kind=kind, scalars=chosen.scalars, order=order)
+        assert result.ok, f"{path}, {order}: {result.failure}"
         runs.append(result)
     return runs
 
@@ -65,11 +59,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("tk")
     if marker is None or "tk_result" not in metafunc.fixturenames:
         return
-    from tkgen.regression import test_spec
+    from tkgen.execute.suites import regression
 
     folder = Path(metafunc.definition.path).parent
     paths = sorted(p for pattern in marker.args for p in folder.glob(pattern))
     if not paths:
         raise ValueError(f"no spec matches {', '.join(marker.args)} in {folder}")
-    results = [r for p in paths for r in test_spec(p, schedules=marker.kwargs.get("schedules", 5))]
+    results = [r for p in paths for r in regression(p, schedules=marker.kwargs.get("schedules", 5))]
     metafunc.parametrize("tk_result", results, ids=[f"{r.spec}: {r.case}" for r in results])

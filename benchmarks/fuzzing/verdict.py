@@ -133,7 +133,7 @@ def _k(made: Sample, steps: int) -> int:
 def _launches(made: Sample, path: Path, spec: Spec, quick: bool) -> Iterator[tuple[Build, dict[str, int]]]:
     """Builds and sizes to run them at: 1, 2, 3 and many K-steps where K is dynamic, else its own number and another."""
     from tkgen.diagnostics import SpecError
-    from tkgen.run import SizeError, check_sizes, sizes
+    from tkgen.execute.arguments import SizeError, launched
 
     rng = random.Random(made.seed)
     shape = spec.plan.shape
@@ -144,7 +144,7 @@ def _launches(made: Sample, path: Path, spec: Spec, quick: bool) -> Iterator[tup
         for steps in sorted(wanted):
             extents = {n: rng.choice(values) for n, values in made.extents.items()} | {"K": _k(made, steps)}
             try:
-                check_sizes(spec.program, unroll, shape.tail_iterations, sizes(spec.program, extents))
+                launched(spec, extents)
             except SizeError:
                 continue
             yield build, extents
@@ -154,8 +154,7 @@ def _launches(made: Sample, path: Path, spec: Spec, quick: bool) -> Iterator[tup
         extents = {n: rng.choice(values) for n, values in made.extents.items()}
         try:
             fixed = spec if steps is None else loaded(made, path, steps)
-            check_sizes(fixed.program, fixed.plan.shape.unroll, fixed.plan.shape.tail_iterations,
-                        sizes(fixed.program, extents))  # fmt: skip
+            launched(fixed, extents)
         except SizeError:
             continue
         except SpecError:
@@ -187,7 +186,7 @@ def _built(spec: Spec) -> Build:
 def _run(made: Sample, build: Build, extents: dict[str, int], orders: int, tally: Tally) -> None:
     """Launches under several orders of the waves, in turn with both kinds of inputs."""
     from tkgen.emulate import Kind
-    from tkgen.run import run, trials
+    from tkgen.execute.launch import run, trials
 
     scalars = {s.name: 0.75 for s in build.spec.program.scalars if s.default is None}
     for order, kind in trials(orders):

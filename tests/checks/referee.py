@@ -11,10 +11,10 @@ from tkgen.api import Spec
 from tkgen.build import Build
 from tkgen.checks import check
 from tkgen.diagnostics import Severity
-from tkgen.emulate import EmulateError, Outcome
+from tkgen.emulate import EmulateError, Interleaving, Outcome
+from tkgen.execute.launch import run
 from tkgen.kittens import include_dir
 from tkgen.lower import lower
-from tkgen.run import Interleaving, run
 from tkgen.schedule import Plan, plan
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, ToolchainError

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from tkgen import testing
 from tkgen.cli import app
 from tkgen.emulate import native
-from tkgen.regression import Expectation, expectations
+from tkgen.execute.cases import Expectation, expectations
 
 ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "specs"

@@ -13,7 +13,8 @@ import fuzz
 
 from tkgen.api import load
 from tkgen.diagnostics import SpecError
-from tkgen.run import SizeError, run
+from tkgen.execute.arguments import SizeError
+from tkgen.execute.launch import run
 
 HEAD = """kernel found
   dims M = 64, N = 64, K = 96

@@ -8,7 +8,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tkgen import api, run
+from tkgen import api
+from tkgen.emulate import interleavings
+from tkgen.execute.launch import run
 
 LAYOUTS = {"ABt": ("M, K", "N, K"), "AB": ("M, K", "K, N"), "AtB": ("K, M", "K, N"), "AtBt": ("K, M", "N, K")}
 Small = Callable[..., api.Spec]
@@ -16,7 +18,7 @@ Small = Callable[..., api.Spec]
 
 def right(spec: api.Spec, orders: int = 2) -> bool:
     build = spec.check().build().check()
-    return all(run.run(build, order=order).ok for order in run.interleavings(orders))
+    return all(run(build, order=order).ok for order in interleavings(orders))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -69,7 +71,7 @@ def test_dynamic_sizes(small: Small) -> None:
     spec = api.load(small().path, {"M": None, "N": None, "K": None})
     build = spec.check().build().check()
     for k in (64, 256):
-        assert run.run(build, extents={"M": 128, "N": 64, "K": k}).ok
+        assert run(build, extents={"M": 128, "N": 64, "K": k}).ok
 
 
 def test_one_operand_direct_the_other_collective(small: Small) -> None:

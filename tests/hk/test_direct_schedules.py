@@ -8,8 +8,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tkgen import api, run
+from tkgen import api
 from tkgen.diagnostics import SpecError
+from tkgen.emulate import interleavings
+from tkgen.execute.launch import run
 
 Small = Callable[..., api.Spec]
 
@@ -21,13 +23,13 @@ def test_ping_pong(small: Small, preset: str, cols: int) -> None:
     ).check()  # fmt: skip
     assert "ping_pong" in spec.plan.chosen
     build = spec.build().check()
-    assert all(run.run(build, order=order).ok for order in run.interleavings(3))
+    assert all(run(build, order=order).ok for order in interleavings(3))
 
 
 def test_interleave(small: Small) -> None:
     spec = small(rest="  schedule interleave\n").check()
     build = spec.build().check()
-    assert all(run.run(build, order=order).ok for order in run.interleavings(3))
+    assert all(run(build, order=order).ok for order in interleavings(3))
 
 
 def test_ping_pong_wants_two_buffers(small: Small) -> None:

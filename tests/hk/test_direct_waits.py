@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from tkgen import api, run
+from tkgen import api
 from tkgen.diagnostics import SpecError
+from tkgen.emulate import interleavings
+from tkgen.execute.launch import run
 from tkgen.ir.ops import Action, Placed
 from tkgen.kittens import include_dir
 from tkgen.schedule import Plan
@@ -71,7 +73,7 @@ def test_weaker_waits_are_caught(small: Small, change: Callable[[Placed], Placed
     broken = replace(spec, plan=weaker)
     build = spec.build()
     wrong = replace(build, spec=broken, **compiled(broken))  # type: ignore[arg-type]
-    assert any(not run.run(wrong, order=order).ok for order in run.interleavings(6))
+    assert any(not run(wrong, order=order).ok for order in interleavings(6))
 
 
 def compiled(spec: api.Spec) -> dict[str, object]:
@@ -95,7 +97,7 @@ def written(small: Small, count: int) -> api.Spec:
 
 def test_a_written_wait_is_held_to_the_count(small: Small) -> None:
     build = written(small, LOADS_PER_STEP).check().build().check()
-    assert all(run.run(build, order=order).ok for order in run.interleavings(3))
+    assert all(run(build, order=order).ok for order in interleavings(3))
 
 
 def test_a_written_wait_for_one_more_is_refused(small: Small) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tkgen.api import load
+from tkgen.execute.launch import run
 from tkgen.ir.resolve.clauses import EPILOGUES
 from tkgen.lower import harness_cpp, harness_python
-from tkgen.run import run
 
 SPEC = """kernel steps
   dims M = 64, N = 64, K = 32

@@ -10,7 +10,7 @@ from lowering import compiled, gemm, lowered, planned
 
 from tkgen.checks import check
 from tkgen.emulate import Buffer, Scalar, Struct, launch
-from tkgen.run import SizeError, check_sizes
+from tkgen.execute.arguments import SizeError, check_sizes
 from tkgen.targets import load_target
 
 STREAM_K = """
@@ -138,9 +138,8 @@ DYNAMIC = gemm(shape="M = dynamic, N = dynamic, K = dynamic", body="  tail maske
 )
 def test_dynamic_sizes_beyond_it_are_refused_at_run_time(text: str, extents: tuple[int, ...], said: str) -> None:
     plan = planned(text)
-    shape = plan.shape
     with pytest.raises(SizeError, match=said.replace("`", ".")):
-        check_sizes(plan.program, shape.unroll, shape.tail_iterations, dict(zip("MNK", extents, strict=True)))
+        check_sizes(plan, dict(zip("MNK", extents, strict=True)))
     assert f'throw std::invalid_argument("gemm: {said}");' in lowered(text)
 
 

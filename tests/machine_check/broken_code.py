@@ -14,11 +14,11 @@ import torch
 
 from tkgen.api import Spec, load
 from tkgen.build import Build
-from tkgen.emulate import Finding, interleavings, launch
+from tkgen.emulate import Buffer, Finding, interleavings, launch
 from tkgen.emulate import load as load_code
+from tkgen.execute.arguments import launched, packed, scalar_values
+from tkgen.execute.compare import TORCH, random_inputs
 from tkgen.kittens import include_dir
-from tkgen.numerics import TORCH, random_inputs
-from tkgen.run import arguments, grid, scalar_values, sizes
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.metadata import read_resources
@@ -68,17 +68,17 @@ def without_one(build: Build) -> Iterator[tuple[str, Build]]:
 def exhaustive(build: Build, extents: Mapping[str, int] | None = None, orders: int = 3) -> list[Finding]:
     """What the referee finds in any block, on data, under several orders; the first findings are enough."""
     program = build.spec.program
-    shape, values = sizes(program, extents), scalar_values(program, {s.name: 1.0 for s in program.scalars})
-    inputs = random_inputs(program, shape)
+    made, values = launched(build.spec, extents), scalar_values(program, {s.name: 1.0 for s in program.scalars})
+    inputs = random_inputs(made)
     for order in interleavings(orders):
         out = program.accumulator.tensor
-        tensors = {**inputs, out.name: torch.zeros([shape[d.name] for d in out.dims], dtype=TORCH[out.dtype])}
+        tensors = {**inputs, out.name: torch.zeros(made.shape(out), dtype=TORCH[out.dtype])}
         found = launch(
             build.hsaco,
             kernel=build.resources.kernel,
-            grid=grid(program, shape),
-            block=(program.threads, 1, 1),
-            args=[arguments(program, tensors, shape, values)],
+            grid=made.grid,
+            block=made.block,
+            args=[packed(made, {name: Buffer(tensor, name=name) for name, tensor in tensors.items()}, values)],
             policy=order.policy,
             seed=order.seed,
             watch=True,

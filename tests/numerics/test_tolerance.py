@@ -10,10 +10,11 @@ import torch
 
 from tkgen.api import Spec, load
 from tkgen.build import Build
+from tkgen.execute.compare import Inputs, compare, random_inputs, reference, ulp
+from tkgen.execute.launch import run
+from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
 from tkgen.kittens import include_dir
-from tkgen.numerics import Inputs, compare, random_inputs, reference, ulp
-from tkgen.run import run
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.metadata import read_resources
@@ -42,7 +43,7 @@ def written(folder: Path, k: int, dtype: str, out: str, tensors: str = "", epilo
 
 
 def inputs_of(program: Program, k: int, kind: Inputs, seed: int = 0) -> dict[str, torch.Tensor]:
-    return random_inputs(program, {"M": 32, "N": 32, "K": k}, seed, kind)
+    return random_inputs(Launch(program, {"M": 32, "N": 32, "K": k}), seed, kind)
 
 
 # ---------------------------------------------------------------- sums in fp32, made by torch
@@ -234,12 +235,13 @@ def test_damaged_machine_code_is_beyond_the_bound(k: int, dtype: str, out: str, 
 
 def outputs(spec: Spec, changed: Callable[[dict[str, torch.Tensor]], None], beta: float = 1.0) -> torch.Tensor:
     """What the emulator and the reference make of changed inputs; they must agree."""
-    from tkgen.run import emulate, scalar_values, sizes
+    from tkgen.execute.arguments import launched, scalar_values
+    from tkgen.execute.launch import emulate
 
-    extents, scalars = sizes(spec.program), scalar_values(spec.program, {"beta": beta})
-    inputs = random_inputs(spec.program, extents)
+    launch, scalars = launched(spec), scalar_values(spec.program, {"beta": beta})
+    inputs = random_inputs(launch)
     changed(inputs)
-    result, _ = emulate(spec.build(), inputs, extents, scalars)
+    result, _ = emulate(spec.build(), launch, inputs, scalars)
     compared = compare(result, *reference(spec.program, inputs, scalars))
     assert compared.right, compared
     return result

@@ -19,10 +19,10 @@ from tkgen.build import Build
 from tkgen.checks import check
 from tkgen.diagnostics import Severity, SpecError
 from tkgen.emulate import interleavings
+from tkgen.execute.launch import Run, run
 from tkgen.ir.ops import Action
 from tkgen.kittens import include_dir
 from tkgen.lower import lower
-from tkgen.run import Run, run
 from tkgen.schedule import Plan
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler

@@ -9,9 +9,8 @@ import pytest
 from spec_builds import NAMES, SPECS
 
 from tkgen.api import Spec, load
-from tkgen.blocks import pieces, run_blocks, sample, watched
-from tkgen.ir.types import Program
-from tkgen.run import SizeError, sizes
+from tkgen.execute.arguments import SizeError, launched
+from tkgen.execute.blocks import run_blocks, sample, watched
 
 # One for each kind of grid, tail and division of work; the rest is slow.
 SAMPLE = ("alpha_beta", "ping_pong", "producer_consumer_4p8c", "split_k", "stream_k", "tail")
@@ -21,7 +20,7 @@ STATIC = [name for name in NAMES if name != "dynamic_sizes"]
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in SAMPLE else pytest.mark.slow, id=n) for n in STATIC])
 def test_blocks_of_the_shipped_code_are_right(name: str) -> None:
     spec = load(SPECS / f"{name}.tk").check()
-    tried = run_blocks(spec.build(), sample(spec.program, sizes(spec.program)))
+    tried = run_blocks(spec.build(), sample(launched(spec)))
     assert tried.ok, (tried.comparison, [str(f) for f in tried.outcome.findings])
     assert 0 < tried.comparison.elements < tried.output.numel()
 
@@ -36,9 +35,9 @@ def small(*clauses: str, m: int = 384, k: int = 256) -> Spec:
     )
 
 
-def covered(program: Program) -> Counter[tuple[int, int, int]]:
+def covered(spec: Spec) -> Counter[tuple[int, int, int]]:
     """How often each K-step of each tile is computed."""
-    work = pieces(program, sizes(program))
+    work = launched(spec).work
     return Counter((p.row, p.col, k) for mine in work for p in mine for k in range(p.first, p.last))
 
 
@@ -51,11 +50,11 @@ def covered(program: Program) -> Counter[tuple[int, int, int]]:
 )  # fmt: skip
 def test_the_pieces_of_all_blocks_are_the_product(clauses: tuple[str, ...], blocks: int) -> None:
     spec = small(*clauses, **({"m": 300} if clauses == ("tail masked",) else {})).check()
-    every = covered(spec.program)
+    every = covered(spec)
     assert set(every.values()) == {1} and len(every) == 3 * 2 * 8
-    assert len(pieces(spec.program, sizes(spec.program))) == blocks
+    assert len(launched(spec).work) == launched(spec).blocks == blocks
     build = spec.build()
-    for chosen in (range(blocks), (blocks - 1,), sample(spec.program, sizes(spec.program))):
+    for chosen in (range(blocks), (blocks - 1,), sample(launched(spec))):
         tried = run_blocks(build, chosen)
         assert tried.ok, (chosen, tried.comparison)
 
@@ -77,11 +76,11 @@ def test_a_block_that_reads_beyond_its_part_is_told() -> None:
 
 def test_a_sample_is_short_and_has_the_last_corner() -> None:
     spec = load(SPECS / "persistent.tk")
-    shape = sizes(spec.program)
-    blocks = sample(spec.program, shape)
-    last = [p for block in blocks for p in pieces(spec.program, shape)[block]]
+    launch = launched(spec)
+    blocks = sample(launch)
+    last = [p for block in blocks for p in launch.work[block]]
     assert len(blocks) == 1 and any((p.row, p.col) == (63, 63) for p in last)
-    assert not watched(spec.program, shape, blocks)  # 14 tiles of 128 K-steps are too much to watch
+    assert not watched(launch, blocks)  # 14 tiles of 128 K-steps are too much to watch
 
 
 def test_blocks_that_are_not_there() -> None:

@@ -12,8 +12,10 @@ from spec_builds import NAMES, SPECS
 
 pytest.importorskip("torch")
 
-from tkgen import api, run
+from tkgen import api
 from tkgen.diagnostics import SpecError
+from tkgen.emulate import interleavings
+from tkgen.execute.launch import Run, run
 
 STEPS = 3
 
@@ -31,13 +33,11 @@ def sizes(path: Path) -> dict[str, int]:
     return {name: size - 13 if name in cut else size for name, size in wanted.items()}
 
 
-def emulated(
-    path: Path, extents: dict[str, int], orders: int, scalars: dict[str, float] | None = None
-) -> list[run.Run]:
+def emulated(path: Path, extents: dict[str, int], orders: int, scalars: dict[str, float] | None = None) -> list[Run]:
     defines = extents if all(d.size is not None for d in api.load(path).program.dims) else None
     build = api.load(path, defines).build()
     values = {s.name: 0.75 for s in build.spec.program.scalars} | (scalars or {})
-    return [run.run(build, extents=extents, scalars=values, order=o) for o in run.interleavings(orders)]
+    return [run(build, extents=extents, scalars=values, order=o) for o in interleavings(orders)]
 
 
 @pytest.mark.parametrize("name", NAMES)

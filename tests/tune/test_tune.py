@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 import tkgen
 from tkgen.cli import app
+from tkgen.execute.cases import unmet
 from tkgen.predict import predict
-from tkgen.regression import unmet
 from tkgen.tune import (
     Candidate,
     MissingPackage,

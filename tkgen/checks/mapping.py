@@ -19,6 +19,7 @@ from itertools import product
 
 from tkgen.checks.words import count_text, statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.ir.launch import Launch
 from tkgen.ir.limits import CHUNK_BYTES, most_blocks, most_tiles, reach
 from tkgen.ir.types import Dim, DType, Program, RemapStage, Tensor
 from tkgen.remap import RemapCall, problems
@@ -100,20 +101,13 @@ def _remap(program: Program) -> Iterator[Diagnostic]:
         yield Diagnostic("E601", problem.message, Label(span), fix=Fix(problem.remedy, edits, certain=not edits))
 
 
-def grid(program: Program) -> tuple[int, int] | None:
-    """Rows and columns of output tiles; None where a size is dynamic."""
-    rows, cols = program.m.size, program.n.size
-    if rows is None or cols is None:
-        return None
-    return -(-rows // program.block[0]), -(-cols // program.block[1])
-
-
 def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
-    extents, most = grid(program), most_tiles(program)
-    if extents and extents[0] * extents[1] > most:
+    launch, most = Launch.known(program), most_tiles(program)
+    if launch and launch.tiles > most:
+        rows, cols = launch.tile_grid
         yield Diagnostic(
             "E607",
-            f"{extents[0]} x {extents[1]} output tiles are more than a kernel can count",
+            f"{rows} x {cols} output tiles are more than a kernel can count",
             Label(statement(program, "block")),
             (Label(program.m.span), Label(program.n.span)),
             (f"tiles and the threads of a launch are counted in 32 bits: at most {most} tiles here",),

@@ -172,8 +172,9 @@ def watch(
     """Check, build and run a spec on the emulator each time it, or a file it includes, is saved."""
     import time
 
-    from tkgen import launching
     from tkgen.diagnostics import SpecError
+    from tkgen.execute import rows as launches
+    from tkgen.syntax import ast
     from tkgen.syntax.parser import parse_path
 
     files = {spec}
@@ -185,16 +186,16 @@ def watch(
             if not as_json:
                 say(build_line(built))
             show_diagnostics(built.check().diagnostics)
-            small = launching.smallest(spec, defines(define), target, roots or ())
-            rows = launching.run_spec(spec, small, target, roots or (), "emulator", 0, 1, 1, cxx)
+            small = launches.smallest(spec, defines(define), target, roots or ())
+            rows = launches.run_spec(spec, small, target, roots or (), "emulator", 0, 1, 1, cxx)
             if not as_json:
-                say(launching.table(rows))
+                say(launches.table(rows))
         code = OK if all(row.ok for row in rows) else WRONG
         return {"exit": code, "build": built.report(), "runs": [row.to_json() for row in rows]}
 
     def stamp() -> tuple[object, ...]:
         with suppress(SpecError, OSError):  # what is broken now was included before
-            files.update(launching.included(parse_path(spec, roots or ())))
+            files.update(map(Path, ast.files(parse_path(spec, roots or ()))))
         return tuple((f, f.stat().st_mtime_ns, f.stat().st_size) for f in sorted(files) if f.exists())
 
     seen: tuple[object, ...] | None = None
@@ -254,24 +255,22 @@ def predict(
     from tkgen.tune.edits import render_edits
 
     def one(path: Path, values: Sequence[str] | None, into: Path | None = None) -> model.Prediction:
-        from tkgen.launching import split_defines
+        from tkgen.execute.given import given
         from tkgen.report.timeline import trace as trace_of
         from tkgen.toolchain.files import write_atomic
 
-        given = split_defines(path, defines(values), target, roots or ())
-        loaded = load(path, given.static, target, roots or ())
+        chosen = given(path, defines(values), target, roots or ())
+        loaded = chosen.spec
         model.device_of(loaded.target, product)  # before anything is compiled
         loaded.check()
         need_emulator()
         with working(f"predicting {loaded.name}"):
             built = loaded.build(cxx=cxx).check()
             if into is None:
-                return model.predict(built, given.extents, product)
-            profiled = model.profile(built, given.extents, product)
+                return model.predict(built, chosen.extents, product)
+            profiled = model.profile(built, chosen.extents, product)
             write_atomic(into, json.dumps(trace_of(built, profiled), separators=(",", ":")))
             return profiled.prediction
-
-    from tkgen.api import load
 
     with reported():
         try:
@@ -303,18 +302,16 @@ def _tried(
     cxx: str | None, seconds: float,
 ) -> tuple[Tried, ...]:  # fmt: skip
     """What the edits of a spec would bring, tried by prediction, with progress on a terminal."""
-    from tkgen.api import load
-    from tkgen.launching import split_defines
+    from tkgen.execute.given import given
     from tkgen.tune.edits import try_edits
 
     with reported():
-        given = split_defines(path, defines(define), target, roots or ())
-        loaded = load(path, given.static, target, roots or ())
+        chosen = given(path, defines(define), target, roots or ())
         with bar() as shown:
             task = shown.add_task("edits")
             return try_edits(
-                loaded, seconds, product, given.extents, cxx=cxx, roots=tuple(roots or ()), jobs=os.cpu_count() or 1,
-                progress=lambda done, total: shown.update(task, completed=done, total=total),
+                chosen.spec, seconds, product, chosen.extents, cxx=cxx, roots=tuple(roots or ()),
+                jobs=os.cpu_count() or 1, progress=lambda done, total: shown.update(task, completed=done, total=total),
             )  # fmt: skip
 
 

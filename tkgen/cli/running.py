@@ -56,7 +56,8 @@ def run(
     Sizes that the spec gives are constants of the code: `-D` builds another kernel than the one shipped. `--blocks`
     runs some blocks of that one.
     """
-    from tkgen import launching
+    from tkgen.execute import rows as launches
+    from tkgen.execute.arguments import SizeError
 
     if device not in ("emulator", "gpu"):
         raise typer.BadParameter("--device is `emulator` or `gpu`")
@@ -68,7 +69,7 @@ def run(
     def one(path: Path) -> tuple[list[object], list[str]]:
         try:
             with reported(), emulating(path.stem, len(files) == 1) as progress:
-                rows = launching.run_spec(
+                rows = launches.run_spec(
                     path,
                     launch_defines(define),
                     target,
@@ -81,11 +82,11 @@ def run(
                     chosen,
                     progress,
                 )
-        except launching.SizeError as error:
+        except SizeError as error:
             fail(str(error), USAGE)
         for row in rows:
             wrong.extend([] if row.ok else [row])
-        return [row.to_json() for row in rows], [launching.table(rows)]
+        return [row.to_json() for row in rows], [launches.table(rows)]
 
     results, worst = each(one, files, 1, "running", as_json)
     if as_json:
@@ -110,7 +111,7 @@ def test(
     """The regression run: every spec at several sizes, under several schedules, against source and figures expected."""
     from dataclasses import asdict
 
-    from tkgen import regression
+    from tkgen.execute import suites
     from tkgen.targets import load_target
     from tkgen.toolchain.files import write_atomic
 
@@ -121,11 +122,11 @@ def test(
     if generated is not None and not generated.is_dir():
         raise typer.BadParameter(f"no folder {generated}", param_hint="--generated")
     chosen = block_ids(blocks)
-    results: list[regression.Result] = []
+    results: list[suites.Result] = []
 
     def one(path: Path) -> tuple[list[object], list[str]]:
         with reported():
-            found = regression.test_spec(
+            found = suites.regression(
                 path, target=target, schedules=schedules, generated=generated, blocks=chosen, cxx=cxx
             )
         results.extend(found)
@@ -135,7 +136,7 @@ def test(
 
     plain, worst = each(one, spec_files(specs), jobs, "testing", as_json)
     if junit is not None:
-        write_atomic(junit, regression.junit(results))
+        write_atomic(junit, suites.junit(results))
     if as_json:
         say(json.dumps(plain, indent=2))
     raise typer.Exit(worst or (WRONG if any(r.failure for r in results) else OK))

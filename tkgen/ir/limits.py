@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from tkgen.ir.launch import Launch
 from tkgen.ir.types import Dim, Program, Tensor
 
 LARGEST_INT = (1 << 31) - 1
@@ -59,8 +60,7 @@ class Requirement:
             case Kind.LEAST_STEPS:
                 return steps >= self.value
             case Kind.TILES:
-                rows, cols = -(-extents[program.m.name] // block[0]), -(-extents[program.n.name] // block[1])
-                return rows * cols <= self.value
+                return Launch(program, extents).tiles <= self.value
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,11 @@ def most_tiles(program: Program) -> int:
 
 def counts_steps_in_64_bits(program: Program) -> bool:
     """Whether the K-steps of all tiles together may be too many for an `int`."""
-    m, n = program.m.size, program.n.size
-    if program.grid.name != "stream_k" or m is None or n is None or program.tile_steps is None:
+    launch = Launch.known(program)
+    if program.grid.name != "stream_k" or launch is None or program.tile_steps is None:
         return program.grid.name == "stream_k"
-    tiles = -(-m // program.block[0]) * -(-n // program.block[1])
     # The last block's run may end up to a step for each block behind the last step.
-    return tiles * program.tile_steps + 2 * program.grid.count > LARGEST_INT
+    return launch.tiles * launch.steps + 2 * launch.blocks > LARGEST_INT
 
 
 def requirements(program: Program, unroll: int, tail_iterations: int) -> list[Requirement]:

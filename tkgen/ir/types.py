@@ -325,6 +325,18 @@ class Program:
         return tuple(dict.fromkeys(op.source.tensor for op in self.equations.epilogue if isinstance(op, Load)))
 
     @property
+    def reads(self) -> tuple[Tensor, ...]:
+        """The tensors whose elements the kernel reads, in the order of the spec."""
+        wanted = {o.name for o in self.operands} | {t.name for t in self.epilogue_tensors}
+        return tuple(t for t in self.tensors if t.name in wanted)
+
+    @property
+    def arguments(self) -> tuple[Tensor, ...]:
+        """The tensors that the kernel takes, in the order of the spec: what it reads and what it writes."""
+        wanted = {t.name for t in (*self.reads, *self.outputs)}
+        return tuple(t for t in self.tensors if t.name in wanted)
+
+    @property
     def m(self) -> Dim:
         """The rows of the output."""
         if self.equations is not None:

@@ -204,9 +204,7 @@ class _Lowering:
         return ("K_STEP", extent) if o.contraction_first else (extent, "K_STEP")
 
     def used_tensors(self) -> list[Tensor]:
-        p = self.program
-        wanted = {*(o.name for o in p.operands), *(t.name for t in p.epilogue_tensors), *(t.name for t in p.outputs)}
-        return [t for t in p.tensors if t.name in wanted]
+        return list(self.program.arguments)
 
     @staticmethod
     def may_be_wide(tensor: Tensor) -> bool:

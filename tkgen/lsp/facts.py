@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tkgen.checks.shared_memory import lds_bytes
+from tkgen.ir.launch import Launch
 from tkgen.ir.ops import Action, Op
 from tkgen.ir.types import WAVE_LANES, Operand, Program, Role, Tensor, Via
 from tkgen.lsp.analysis import Analysis
-from tkgen.remap import RemapCall, RemapError, compose
+from tkgen.remap import RemapError
 from tkgen.schedule import Plan
 from tkgen.syntax import ast
 from tkgen.targets import load_target
@@ -169,27 +170,28 @@ def _of_block(p: Program) -> Iterator[str]:
 
 def _of_launch(p: Program) -> list[str]:
     """The grid of output tiles and the blocks that compute it."""
-    if p.m.size is None or p.n.size is None:
+    launch = Launch.known(p)
+    if launch is None:
         return [f"{p.threads} threads per block"]
-    rows, cols = -(-p.m.size // p.block[0]), -(-p.n.size // p.block[1])
-    tiles = f"{rows} x {cols} = {rows * cols:,} output tiles"
+    rows, cols = launch.tile_grid
+    tiles = f"{rows} x {cols} = {launch.tiles:,} output tiles"
     match p.grid.name:
         case "persistent" | "stream_k":
-            each = rows * cols / p.grid.count
-            return [f"{tiles}, {p.grid.count:,} blocks of {p.threads} threads, {each:.1f} tiles each"]
+            each = launch.tiles / launch.blocks
+            return [f"{tiles}, {launch.blocks:,} blocks of {p.threads} threads, {each:.1f} tiles each"]
         case "split_k":
-            parts = f"{p.grid.count} blocks of {p.threads} threads each"
-            return [f"{tiles}, {parts} = {rows * cols * p.grid.count:,} blocks, their sums added in memory"]
+            parts = f"{launch.parts} blocks of {p.threads} threads each"
+            return [f"{tiles}, {parts} = {launch.blocks:,} blocks, their sums added in memory"]
     return [f"{tiles}, one block of {p.threads} threads each"]
 
 
 def _of_remap(p: Program) -> Iterator[str]:
-    if p.m.size is None or p.n.size is None:
+    launch = Launch.known(p)
+    if launch is None:
         return
-    rows, cols = -(-p.m.size // p.block[0]), -(-p.n.size // p.block[1])
+    rows, cols = launch.tile_grid
     try:
-        remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
-        first = [remap.place(i, rows, cols) for i in range(min(SHOWN_TILES, rows * cols))]
+        first = [launch.remap.place(i, rows, cols) for i in range(min(SHOWN_TILES, launch.tiles))]
     except (RemapError, ValueError):
         return
     yield "the first blocks compute the tiles " + ", ".join(f"({r}, {c})" for r, c in first) + f" of {rows} x {cols}"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, replace
 from math import ceil, gcd, lcm, sqrt
 
+from tkgen.ir.launch import Launch
 from tkgen.ir.limits import CHUNK_BYTES, requirements
 from tkgen.ir.types import Program
-from tkgen.remap import RemapCall, compose
 from tkgen.schedule import Plan
 
 MOST_TILES = 1 << 20  # of larger grids, the tiles between the first and the last half of as many are not told apart
@@ -17,7 +17,7 @@ TILES_WATCHED = 3  # by a persistent block of few K-steps; two where a tile is l
 
 @dataclass(frozen=True)
 class Watched:
-    """One launch: `sizes` of the dimensions, the first block to watch, and others.
+    """One launch, the first block of it to watch, and others.
 
     `edges` are run in any case, for the bounds of the tensors; `others` only where the machine code does something else
     for other blocks. `blocks` is the extent of the grid, which may go beyond the real one: the block numbered b of a
@@ -25,7 +25,7 @@ class Watched:
     are values of the scalar arguments.
     """
 
-    sizes: Mapping[str, int]
+    launch: Launch
     blocks: int
     first: int
     edges: tuple[int, ...]
@@ -52,7 +52,7 @@ def launches(plan: Plan) -> list[Watched]:
     repeat = _repeat(plan)
     needed = requirements(program, shape.unroll, shape.tail_iterations)
     made = _stream_k(program, repeat) if program.grid.name == "stream_k" else _tile_by_tile(plan, repeat)
-    taken = [w for w in made if all(r.holds(program, w.sizes) for r in needed)]
+    taken = [w for w in made if all(r.holds(program, w.launch.extents) for r in needed)]
     # A factor of zero leaves out the tensor that it multiplies.
     names = list(dict.fromkeys(s.factor for s in program.epilogue if s.tensor and isinstance(s.factor, str)))
     zeros = [_ones(program) | {zero: 0.0} for zero in names]
@@ -66,7 +66,7 @@ def _tile_by_tile(plan: Plan, repeat: _Repeat) -> Iterator[Watched]:
         for m, n in _extents(program, number == 0):
             sizes = {program.m.name: m, program.n.name: n, program.k.name: k}
             others = {d.name: d.size for d in program.dims if d.size is not None and d.name not in sizes}
-            yield _one(program, sizes | others, repeat)
+            yield _one(Launch(program, sizes | others), repeat)
 
 
 def _repeat(plan: Plan) -> _Repeat:
@@ -130,17 +130,10 @@ def _ones(program: Program) -> dict[str, float]:
     return {s.name: 1.0 for s in program.scalars}
 
 
-def _grid(program: Program, sizes: Mapping[str, int]) -> tuple[int, int]:
-    """Rows and columns of tiles."""
-    return -(-sizes[program.m.name] // program.block[0]), -(-sizes[program.n.name] // program.block[1])
-
-
-def _one(program: Program, sizes: Mapping[str, int], repeat: _Repeat) -> Watched:
-    """A launch of any grid but stream_k at `sizes`."""
-    rows, cols = _grid(program, sizes)
-    tiles, sort = rows * cols, _sort(program, sizes)
-    parts = program.grid.count if program.grid.name == "split_k" else 1
-    steps = -(-sizes[program.k.name] // program.block[2]) // parts
+def _one(launch: Launch, repeat: _Repeat) -> Watched:
+    """A launch of any grid but stream_k."""
+    program, tiles, sort, parts = launch.program, launch.tiles, _sort(launch), launch.parts
+    steps = launch.steps // parts
     if program.grid.name == "persistent":
         count = program.grid.count
         watched = TILES_WATCHED if steps < repeat.enough + repeat.period else 2
@@ -150,7 +143,7 @@ def _one(program: Program, sizes: Mapping[str, int], repeat: _Repeat) -> Watched
             chosen = _cover(real, [(b, _tiles(b, tiles, count, sort)) for b in _ends(late, tiles)], watched)
         else:
             chosen = [late]
-        return Watched(sizes, tiles, chosen[0], (tiles - 1,), tuple(chosen[1:]), steps, _ones(program))
+        return Watched(launch, tiles, chosen[0], (tiles - 1,), tuple(chosen[1:]), steps, _ones(program))
     blocks = tiles * parts
     classes: dict[Hashable, int] = {}
     for tile in _ends(0, tiles if sort is not _whole else 1):
@@ -158,7 +151,7 @@ def _one(program: Program, sizes: Mapping[str, int], repeat: _Repeat) -> Watched
             classes.setdefault((sort(tile), part), part * tiles + tile)
     # A remap that branches on the block sends others another way before the first access: one more of them.
     others = sorted({*classes.values(), blocks // 2} - {0, blocks - 1})
-    return Watched(sizes, blocks, 0, (blocks - 1,) if blocks > 1 else (), tuple(others), steps, _ones(program))
+    return Watched(launch, blocks, 0, (blocks - 1,) if blocks > 1 else (), tuple(others), steps, _ones(program))
 
 
 def _ends(begin: int, end: int) -> Iterable[int]:
@@ -173,17 +166,18 @@ def _whole(_index: int) -> Hashable:
     return False, False
 
 
-def _sort(program: Program, sizes: Mapping[str, int]) -> Callable[[int], Hashable]:
+def _sort(launch: Launch) -> Callable[[int], Hashable]:
     """Whether the tile of a linear index hangs over the end of the rows, and of the columns."""
-    ragged = tuple(sizes[d.name] % b != 0 for d, b in zip((program.m, program.n), program.block[:2], strict=True))
+    program = launch.program
+    dims = zip((program.m, program.n), program.block[:2], strict=True)
+    ragged = tuple(launch.extents[d.name] % b != 0 for d, b in dims)
     if not any(ragged):
         return _whole
-    rows, cols = _grid(program, sizes)
-    remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap])
-    placed = remap.order(rows, cols) if rows * cols <= MOST_TILES else None
+    rows, cols = launch.tile_grid
+    placed = launch.order if launch.tiles <= MOST_TILES else None
 
     def sort(index: int) -> Hashable:
-        row, col = placed[index] if placed is not None else remap.place(index, rows, cols)
+        row, col = placed[index] if placed is not None else launch.remap.place(index, rows, cols)
         return ragged[0] and row == rows - 1, ragged[1] and col == cols - 1
 
     return sort
@@ -225,20 +219,17 @@ def _cover(
 
 def _stream_k(program: Program, repeat: _Repeat) -> Iterator[Watched]:
     """Launches in which a block's parts of tiles have every pair of lengths that may follow each other."""
-    assert program.k.size is not None  # E608
-    steps = -(-program.k.size // program.block[2])
     seen: set[Hashable] = set()
     for sizes in _stream_k_sizes(program):
-        rows, cols = _grid(program, sizes)
-        chosen = []
-        runs = _runs(program, rows * cols, steps, repeat, _sort(program, sizes))
+        launch, chosen = Launch(program, sizes), []
+        runs = _runs(launch, repeat, _sort(launch))
         for block, sequence in sorted(runs, key=lambda run: (len(run[1]), run[0])):
             found = set(_windows(sequence, 2)) - seen
             if found:
                 seen |= found
                 chosen.append(block)
         if chosen:
-            yield Watched(sizes, program.grid.count, chosen[0], tuple(chosen[1:]), (), steps, _ones(program))
+            yield Watched(launch, launch.blocks, chosen[0], tuple(chosen[1:]), (), launch.steps, _ones(program))
 
 
 def _stream_k_sizes(program: Program) -> Iterator[dict[str, int]]:
@@ -265,11 +256,11 @@ def _near_square(program: Program, tiles: int) -> dict[str, int]:
 
 
 def _runs(
-    program: Program, tiles: int, steps: int, repeat: _Repeat, sort: Callable[[int], Hashable]
+    launch: Launch, repeat: _Repeat, sort: Callable[[int], Hashable]
 ) -> Iterator[tuple[int, tuple[Hashable, ...]]]:
     """Each block's parts of tiles: the sort of tile, K-steps until they repeat, whether the last one is among them."""
-    count, total = program.grid.count, tiles * steps
-    run = -(-total // count)
+    program, count, steps, run = launch.program, launch.blocks, launch.steps, launch.run_length
+    total = launch.tiles * steps
     period = steps // gcd(run, steps)  # blocks after which tiles are cut at the same places
     blocks = (
         range(count)

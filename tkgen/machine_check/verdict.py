@@ -103,8 +103,8 @@ def watch(spec: Spec, hsaco: bytes, kernel: str, store: Cache | None = None) -> 
 
 
 def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], start: float) -> Verdict:
-    from tkgen.calls import argument_tensors, grid, packed
     from tkgen.emulate import Buffer, Hollow, Kind, Outcome, launch, load
+    from tkgen.execute.arguments import packed
     from tkgen.machine_check import words
 
     program = spec.program
@@ -112,18 +112,16 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
 
     def run(of: Watched, blocks: tuple[int, ...], watched: bool = True) -> Outcome:
         buffers = {}
-        for tensor in argument_tensors(program):
-            size = tensor.dtype.bytes
-            for dim in tensor.dims:
-                size *= of.sizes[dim.name]
+        for tensor in program.arguments:
+            size = tensor.dtype.bytes * prod(of.launch.shape(tensor))
             buffers[tensor.name] = Buffer(Hollow(size), tensor.name, tensor is program.accumulator.tensor)
         return launch(
             code,
             kernel=kernel,
-            grid=grid(program, of.sizes),
+            grid=of.launch.grid,
             beyond=of.blocks,
-            block=(program.threads, 1, 1),
-            args=[packed(program, buffers, of.sizes, of.scalars)],
+            block=of.launch.block,
+            args=[packed(of.launch, buffers, of.scalars)],
             blocks=blocks,
             watch=watched,
             budget=BUDGET,
@@ -143,9 +141,9 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         blocks += 1 + len(rest)
         instructions += sum(o.instructions for o in outcomes)
         # Blocks beyond the grid go on with tiles that others begin with.
-        real = of.blocks <= prod(grid(program, of.sizes))
+        real = of.blocks <= of.launch.blocks
         findings = [f for o in outcomes for f in o.findings if real or f.kind is not Kind.BLOCK_RACE]
-        seen += [words.Seen(finding, of.sizes, of.steps) for finding in findings]
+        seen += [words.Seen(finding, of.launch.extents, of.steps) for finding in findings]
         steps.add(of.steps)
         if seen:
             break

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tkgen.emulate import Arg
-from tkgen.ir.types import Program
-from tkgen.remap import RemapCall, compose
+from tkgen.execute.arguments import launched, packed, scalar_values
+from tkgen.ir.launch import Launch
 from tkgen.targets.model import Occupancy
 
 if TYPE_CHECKING:
@@ -73,44 +73,40 @@ class Workload:
         """The workload of a build; `sizes` for its dynamic dimensions. PredictError for sizes it cannot do."""
         import torch
 
-        from tkgen import run
+        from tkgen.emulate.arguments import Buffer
 
         program = build.spec.program
-        shape = build.spec.plan.shape
         try:
-            extents = run.sizes(program, sizes)
-            run.check_sizes(program, shape.unroll, shape.tail_iterations, extents)
+            launch = launched(build.spec, sizes)
         except ValueError as error:
             raise PredictError(str(error)) from None
-        m, n, k = (extents[d.name] for d in (program.m, program.n, program.k))
-        grid = run.grid(program, extents)
-        rows, cols = -(-m // program.block[0]), -(-n // program.block[1])
-        if rows * cols * (program.grid.count if program.grid.name == "split_k" else 1) > MOST_PIECES:
+        m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))
+        if launch.tiles * launch.parts > MOST_PIECES:
+            rows, cols = launch.tile_grid
             raise PredictError(f"{rows} x {cols} output tiles are more than a prediction looks at, {MOST_PIECES}")
 
-        scalars = run.scalar_values(program, {s.name: 1.0 for s in program.scalars if s.default is None})
+        scalars = scalar_values(program, {s.name: 1.0 for s in program.scalars if s.default is None})
 
         def arguments() -> Sequence[Arg]:
             # Zero pages that are never written cost nothing; only the block's own panels are touched.
             try:
                 tensors = {
-                    t.name: torch.from_numpy(
-                        np.zeros([extents[d.name] for d in t.dims], np.float32 if t.dtype.bytes == 4 else np.uint16)
-                    )
-                    for t in program.tensors
+                    t.name: torch.from_numpy(np.zeros(launch.shape(t), np.float32 if t.dtype.bytes == 4 else np.uint16))
+                    for t in program.arguments
                 }
             except MemoryError as error:
                 raise PredictError(f"tensors of these sizes cannot be had here: {error}") from None
-            return [run.arguments(program, tensors, extents, scalars)]
+            buffers = {name: Buffer(tensor, name=name) for name, tensor in tensors.items()}
+            return [packed(launch, buffers, scalars)]
 
-        pieces, piece_steps = _pieces(program, rows, cols, -(-k // program.block[2]))
+        pieces, piece_steps = _pieces(launch)
         output = program.accumulator.tensor.dtype.bytes
         return cls(
             name=build.spec.name,
             hsaco=build.hsaco,
             kernel=build.resources.kernel,
             waves=program.waves,
-            grid=grid,
+            grid=launch.grid,
             dynamic_lds=0,
             occupancy=build.occupancy,
             m=m,
@@ -122,22 +118,20 @@ class Workload:
             output_bytes=output,
             pieces=pieces,
             piece_steps=piece_steps,
-            repeats=-(-len(pieces) // grid[0]),
+            repeats=-(-len(pieces) // launch.blocks),
             zeroed_bytes=m * n * output if program.adds_to_output else 0,
             arguments=arguments,
         )
 
 
-def _pieces(program: Program, rows: int, cols: int, steps: int) -> tuple[list[tuple[int, int, int]], int]:
+def _pieces(launch: Launch) -> tuple[list[tuple[int, int, int]], int]:
     """Every piece of work in launch order, and the K-steps of one."""
-    remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap])
-    tiles = remap.order(rows, cols)
-    count = program.grid.count
-    match program.grid.name:
+    tiles, steps = launch.order, launch.steps
+    match launch.program.grid.name:
         case "split_k":
-            part = steps // count
-            return [(r, c, i * part) for i in range(count) for r, c in tiles], part
+            part = steps // launch.parts
+            return [(r, c, i * part) for i in range(launch.parts) for r, c in tiles], part
         case "stream_k":  # a run that reaches into the next tile counts for the one it begins in
-            run = -(-len(tiles) * steps // count)
+            run = launch.run_length
             return [(*tiles[at // steps], at % steps) for at in range(0, len(tiles) * steps, run)], run
     return [(r, c, 0) for r, c in tiles], steps

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
-from tkgen.remap import RemapCall, compose
+from tkgen.remap import compose
 from tkgen.remap.measure import panels
 from tkgen.targets.model import Product
 
@@ -52,17 +53,16 @@ class BlockOrder:
 
 def block_order(program: Program, product: Product, blocks_per_cu: int) -> BlockOrder:
     """The block order of `program` on `product` when `blocks_per_cu` blocks fit a compute unit."""
-    remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap])
-    m, n = program.m.size, program.n.size
-    rows = ASSUMED_TILES if m is None else -(-m // program.block[0])
-    cols = ASSUMED_TILES if n is None else -(-n // program.block[1])
-    blocks = _blocks(program, rows * cols)
-    concurrent = min(product.compute_units * max(blocks_per_cu, 1), blocks, rows * cols)
+    sides = zip((program.m, program.n, program.k), program.block, strict=True)
+    launch = Launch(program, {d.name: ASSUMED_TILES * side if d.size is None else d.size for d, side in sides})
+    (rows, cols), remap = launch.tile_grid, launch.remap
+    blocks = min(launch.blocks, launch.tiles) if program.grid.name == "persistent" else launch.blocks
+    concurrent = min(product.compute_units * max(blocks_per_cu, 1), blocks, launch.tiles)
     window = max(concurrent // product.xcds, 1)
-    dealt = _dealt(program, rows * cols, blocks, product.xcds)
+    dealt = _dealt(launch, blocks, product.xcds)
     indices, plain = [index for index, _ in dealt], compose([])
     order = remap.order(rows, cols, indices)
-    drawn = dealt if rows * cols <= MAX_TILES else []
+    drawn = dealt if launch.tiles <= MAX_TILES else []
     reuse = [_reuse(str(remap), order, dealt, window)]
     if str(plain) != str(remap):
         reuse.append(_reuse(str(plain), plain.order(rows, cols, indices), dealt, window))
@@ -71,7 +71,7 @@ def block_order(program: Program, product: Product, blocks_per_cu: int) -> Block
         grid=program.grid.name,
         rows=rows,
         cols=cols,
-        assumed=m is None or n is None,
+        assumed=program.m.size is None or program.n.size is None,
         blocks=blocks,
         xcds=product.xcds,
         concurrent=concurrent,
@@ -83,27 +83,15 @@ def block_order(program: Program, product: Product, blocks_per_cu: int) -> Block
     )
 
 
-def _blocks(program: Program, tiles: int) -> int:
-    """Blocks of the launch."""
-    match program.grid.name:
-        case "persistent":
-            return min(program.grid.count, tiles)
-        case "split_k":
-            return tiles * program.grid.count
-        case "stream_k":
-            return program.grid.count
-    return tiles
-
-
-def _dealt(program: Program, tiles: int, blocks: int, xcds: int) -> list[tuple[int, int]]:
+def _dealt(launch: Launch, blocks: int, xcds: int) -> list[tuple[int, int]]:
     """(linear index, XCD) of tiles in the order in which they begin, SAMPLED_TILES at most; round robin over XCDs.
 
     A tile whose K is split counts where its first part runs.
     """
-    if program.grid.name != "stream_k":
+    tiles = launch.tiles
+    if launch.program.grid.name != "stream_k":
         return [(index, index % blocks % xcds) for index in range(min(tiles, SAMPLED_TILES))]
-    steps = ASSUMED_TILES if program.k.size is None else -(-program.k.size // program.block[2])
-    run = -(-tiles * steps // blocks)  # K-steps of a block
+    steps, run = launch.steps, launch.run_length
     some = range(tiles)
     if tiles > SAMPLED_TILES:  # the tiles in which the first blocks begin
         some = range(0, tiles, max(1, -(-run // steps)))[:SAMPLED_TILES]

@@ -149,45 +149,37 @@ def from_spec(
 
     Raises SpecError, ToolchainError, UnknownTargetError, OSError, and ValueError for sizes the kernel cannot do.
     """
-    from tkgen.api import load
-    from tkgen.launching import split_defines
-    from tkgen.numerics import TORCH, compare, random_inputs, reference
-    from tkgen.run import arguments, check_memory, check_sizes, grid, scalar_values, sizes
+    from tkgen.execute.arguments import launched, packed, scalar_values
+    from tkgen.execute.compare import compare, random_inputs, reference
+    from tkgen.execute.given import given
+    from tkgen.execute.launch import check_memory, output
 
-    given = split_defines(path, defines or {}, target, include_roots)
-    spec = load(path, given.static, target, include_roots).check()
+    chosen = given(path, defines or {}, target, include_roots)
+    spec = chosen.spec.check()
     program = spec.program
-    shape = sizes(program, given.extents)
-    check_sizes(program, spec.plan.shape.unroll, spec.plan.shape.tail_iterations, shape)
-    scalars = scalar_values(program, given.scalars)
+    launch = launched(spec, chosen.extents)
+    scalars = scalar_values(program, chosen.scalars)
     build = spec.build(cxx=cxx, kittens=kittens, machine_check=False)  # the referee runs it
-    check_memory(program, shape)
-    inputs = random_inputs(program, shape, seed)
+    check_memory(launch)
+    inputs = random_inputs(launch, seed)
     out = program.accumulator.tensor
-    fixed = {n: t for n, t in inputs.items() if n != out.name}
 
     def make() -> Sequence[Arg]:
-        import torch
-
-        start = 0.0 if program.adds_to_output else float("nan")
-        blank = torch.full([shape[d.name] for d in out.dims], start, dtype=TORCH[out.dtype])
-        result = inputs[out.name].clone() if out.name in inputs else blank
-        packed = arguments(program, fixed | {out.name: result}, shape, scalars)
-        fields = [Output(f.data, f.name) if isinstance(f, Buffer) and f.name == out.name else f for f in packed.fields]
-        return [Struct(fields)]
+        buffers = {name: Buffer(tensor, name=name) for name, tensor in inputs.items()}
+        return [packed(launch, buffers | {out.name: Output(output(launch, inputs), out.name)}, scalars)]
 
     def check(outcome: Outcome, args: Sequence[Arg]) -> str:
-        (packed,) = args
-        assert isinstance(packed, Struct)
-        (result,) = (f.data for f in packed.fields if isinstance(f, Output))
+        (argument,) = args
+        assert isinstance(argument, Struct)
+        (result,) = (f.data for f in argument.fields if isinstance(f, Output))
         c = compare(result, *reference(program, inputs, scalars))
         return "" if c.right else str(c)
 
     generated = SourceFile(f"{spec.name}.cpp", spec.source.text)
     code = load_code(build.hsaco)
     return Subject(str(path), code, {generated.name: generated}, path.parent, spec.source.origin), Launch(
-        grid(program, shape),
-        (program.threads, 1, 1),
+        launch.grid,
+        launch.block,
         Arguments(make, check),
         kernel=build.resources.kernel,
     )

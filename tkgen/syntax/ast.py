@@ -381,6 +381,21 @@ class Kernel(Node):
     header: str
 
 
+def files(kernel: Kernel) -> set[str]:
+    """The names of the files that a kernel's statements stand in."""
+
+    def of(body: Iterable[Statement]) -> set[str]:
+        found: set[str] = set()
+        for statement in body:
+            if not isinstance(statement, Include):
+                found.add(statement.span.file.name)
+            if isinstance(statement, Include | Role):
+                found |= of(statement.body)
+        return found
+
+    return of(kernel.body)
+
+
 def flatten(body: Iterable[Statement]) -> Iterator[Statement]:
     """Statements with included ones in place of their include."""
     for statement in body:

@@ -199,11 +199,9 @@ def _dynamic(kernel: ast.Kernel, defines: Mapping[str, int | None]) -> set[str]:
 
 def _identity(request: Request, space: Space) -> dict[str, object]:
     """What decides the trials: two searches with the same may share a journal."""
-    from tkgen.launching import included
-
     texts = {}
     for variant in space.variants:
-        files = sorted({variant.path, *included(parse_path(variant.path, request.include_roots))})
+        files = sorted({variant.path, *map(Path, ast.files(parse_path(variant.path, request.include_roots)))})
         texts[str(variant.path)] = hashlib.sha256(b"\0".join(f.read_bytes() for f in files)).hexdigest()
     return {
         "version": __version__,

@@ -9,6 +9,7 @@ from pathlib import Path
 from tkgen.api import Spec, load
 from tkgen.build import Build
 from tkgen.diagnostics import Severity, SpecError
+from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
 from tkgen.targets.model import Product, Target
 from tkgen.toolchain.compiler import ToolchainError
@@ -55,17 +56,17 @@ def lower_bound(program: Program, target: Target, product: Product, sizes: Mappi
     A compute unit gets at least the blocks divided by the compute units, rounded up; `persistent` and `stream_k` grids
     hand out tiles and K-steps instead.
     """
-    m, n, k = (d.size if d.size is not None else sizes[d.name] for d in (program.m, program.n, program.k))
+    dims = (program.m, program.n, program.k)
+    launch = Launch(program, {d.name: d.size if d.size is not None else sizes[d.name] for d in dims})
     rows, cols, _ = program.block
-    parts = program.grid.count if program.grid.name == "split_k" else 1
-    tiles = -(-m // rows) * -(-n // cols) * parts
+    tiles = launch.tiles * launch.parts
     share = tiles / product.compute_units
     busiest = share if program.grid.name == "stream_k" else float(-(-tiles // product.compute_units))
     rates = [i.flops_per_cycle for i in target.mfma_shapes(program.a.tensor.dtype.spelling)]
     launches = 2 if program.adds_to_output else 1  # the output is cleared first where blocks add to it
     launching = launches * target.timing.launch_us * 1e-6 if target.timing else 0.0
     rate = max(rates) * target.simds_per_cu * product.clock_mhz * 1e6
-    return launching + busiest * 2 * rows * cols * (k / parts) / rate
+    return launching + busiest * 2 * rows * cols * (launch.extents[program.k.name] / launch.parts) / rate
 
 
 def measure(setting: Setting, candidate: Candidate) -> Trial:
@@ -104,8 +105,9 @@ def verify(setting: Setting, trial: Trial) -> Trial:
 
     The machine code for the sizes of the request is watched, too (`tkgen.machine_check`).
     """
-    from tkgen.regression import size_cases
-    from tkgen.run import check_scalars, run, trials
+    from tkgen.execute.arguments import check_scalars
+    from tkgen.execute.cases import size_cases
+    from tkgen.execute.launch import run, trials
 
     try:
         whole = setting.load(trial.candidate)
@@ -117,8 +119,7 @@ def verify(setting: Setting, trial: Trial) -> Trial:
             scalars = check_scalars(build.spec.program)
             tried = run(build, extents=small, kind=kind, scalars=scalars, order=order)
             if not tried.ok:
-                what = "; ".join(str(f) for f in tried.outcome.findings) or str(tried.comparison)
-                return replace(trial, verified=False, message=f"{order}: {what}")
+                return replace(trial, verified=False, message=f"{order}: {tried.failure}")
     except (SpecError, ToolchainError, ValueError) as error:
         return replace(trial, verified=False, message=str(error))
     return replace(trial, verified=True)
@@ -130,8 +131,8 @@ def time_on_gpu(setting: Setting, trial: Trial) -> Trial:
     Raises:
         ToolchainError: there is no GPU here, or its module cannot be built.
     """
-    from tkgen.launching import run_spec
-    from tkgen.run import check_scalars
+    from tkgen.execute.arguments import check_scalars
+    from tkgen.execute.rows import run_spec
 
     candidate = trial.candidate
     scalars = check_scalars(setting.load(candidate).program)

@@ -137,7 +137,7 @@ def executor(kind: str, jobs: int) -> Iterator[Executor]:
     else:
         # Workers fork from a small server that has read the modules once; this process may have threads.
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["tkgen.tune.evaluate", "tkgen.predict", "tkgen.run"])
+        context.set_forkserver_preload(["tkgen.tune.evaluate", "tkgen.predict", "tkgen.execute.launch"])
         with _interrupts_ignored():  # the server inherits that
             forkserver.ensure_running()
         pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent)

@@ -43,7 +43,7 @@ def _chosen(winner: Trial, sizes: Mapping[str, int], product: str) -> str:
 
 def _expect(line: str, build: Build) -> str:
     """An `expect` line with the build's own figures."""
-    from tkgen.regression import figures
+    from tkgen.execute.cases import figures
 
     found = figures(build)
     return re.sub(

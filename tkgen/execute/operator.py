@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tkgen.ir.types import Program, Tensor
-from tkgen.numerics import TORCH
-from tkgen.run import check_sizes, emulate, scalar_values
+from tkgen.execute import gpu
+from tkgen.execute.arguments import check_sizes, scalar_values
+from tkgen.execute.compare import TORCH
+from tkgen.execute.launch import emulate
+from tkgen.ir.launch import Launch
 
 if TYPE_CHECKING:
     from tkgen.build import Build
@@ -26,21 +27,15 @@ if TYPE_CHECKING:
 NAMESPACE = "tkgen"
 
 
-def inputs_of(program: Program) -> list[Tensor]:
-    """The tensors that an operator takes, in the order of the spec: everything the kernel reads."""
-    wanted = {o.name for o in program.operands} | {s.tensor.name for s in program.epilogue if s.tensor}
-    return [t for t in program.tensors if t.name in wanted]
-
-
-def extents_of(build: Build, tensors: Sequence[torch.Tensor]) -> dict[str, int]:
-    """The size of every dimension, from the shapes of the inputs, real or fake ones.
+def launch_of(build: Build, tensors: Sequence[torch.Tensor]) -> Launch:
+    """The launch at the sizes that the inputs have, real or fake ones.
 
     Raises:
         TypeError: something that is no tensor.
         ValueError: a tensor of another type or shape than the spec's, or sizes that the kernel cannot do.
     """
-    program, shape = build.spec.program, build.spec.plan.shape
-    expected = inputs_of(program)
+    program = build.spec.program
+    expected = program.reads
     if len(tensors) != len(expected):
         names = ", ".join(t.name for t in expected)
         raise ValueError(f"{program.name} takes {len(expected)} tensors ({names}), not {len(tensors)}")
@@ -59,8 +54,8 @@ def extents_of(build: Build, tensors: Sequence[torch.Tensor]) -> dict[str, int]:
                 raise ValueError(f"{program.name}: {spec.name} has {dim.name} = {size}, expected {extents[dim.name]}")
             if size == 0:
                 raise ValueError(f"{program.name}: {spec.name} has {dim.name} = 0, there is nothing to compute")
-    check_sizes(program, shape.unroll, shape.tail_iterations, extents)
-    return extents
+    check_sizes(build.spec.plan, extents)
+    return Launch(program, extents)
 
 
 def run(build: Build, tensors: Sequence[torch.Tensor], scalars: Mapping[str, float]) -> torch.Tensor:
@@ -71,7 +66,7 @@ def run(build: Build, tensors: Sequence[torch.Tensor], scalars: Mapping[str, flo
         ValueError: types, shapes, sizes or devices that the kernel cannot do.
     """
     program = build.spec.program
-    extents = extents_of(build, tensors)
+    launch = launch_of(build, tensors)
     names = [s.name for s in program.scalars]
     if unknown := sorted(scalars.keys() - set(names)):
         takes = f"its scalars are {', '.join(names)}" if names else "it has none"
@@ -81,44 +76,15 @@ def run(build: Build, tensors: Sequence[torch.Tensor], scalars: Mapping[str, flo
     if len(devices) > 1 or next(iter(devices)).type not in ("cpu", "cuda"):
         places = ", ".join(sorted(map(str, devices)))
         raise ValueError(f"{program.name}: all tensors are on the CPU or on one AMD GPU, not on {places}")
-    named = {t.name: tensor.detach() for t, tensor in zip(inputs_of(program), tensors, strict=True)}
+    named = {t.name: tensor.detach() for t, tensor in zip(program.reads, tensors, strict=True)}
     if devices == {torch.device("cpu")}:
-        return emulate(build, named, extents, values, watch=False)[0]
-    out = program.accumulator.tensor
-    arguments = {name: t.contiguous() for name, t in named.items()}
-    result = arguments.get(out.name)
-    size = [extents[d.name] for d in out.dims]
-    result = torch.empty(size, dtype=TORCH[out.dtype], device=tensors[0].device) if result is None else result.clone()
-    arguments[out.name] = result
-    ordered = [arguments[t.name] for t in program.tensors if t.name in arguments]
-    stream = torch.cuda.current_stream(tensors[0].device).cuda_stream
-    _module(build).dispatch(*ordered, *values.values(), stream)
+        return emulate(build, launch, named, values, watch=False)[0]
+    out, device = program.accumulator.tensor, tensors[0].device
+    result = named[out.name].clone(memory_format=torch.contiguous_format) if out.name in named else torch.empty(
+        launch.shape(out), dtype=TORCH[out.dtype], device=device
+    )  # fmt: skip
+    gpu.launcher(build, named | {out.name: result}, values)()
     return result
-
-
-def _module(build: Build) -> Any:
-    """The built Python module, made once for the same machine code."""
-    import importlib.util
-    import tempfile
-
-    if _identity(build) not in _modules:
-        folder = tempfile.mkdtemp(prefix="tkgen-module-")
-        path = build.write(Path(folder), ("module",))["module"]
-        found = importlib.util.spec_from_file_location(build.spec.name, path)
-        assert found is not None and found.loader is not None
-        module = importlib.util.module_from_spec(found)
-        found.loader.exec_module(module)
-        _modules[_identity(build)] = module
-    return _modules[_identity(build)]
-
-
-def _identity(build: Build) -> tuple[object, ...]:
-    """What decides a kernel's results: its machine code, and the sizes that its grid is made from."""
-    return (build.hsaco, *(d.size for d in build.spec.program.dims))
-
-
-# Modules and libraries stay loaded as long as the process, as torch's own registry does.
-_modules: dict[tuple[object, ...], Any] = {}
 
 
 def register(build: Build, name: str | None = None) -> Callable[..., torch.Tensor]:
@@ -135,24 +101,24 @@ def register(build: Build, name: str | None = None) -> Callable[..., torch.Tenso
     if not name.isidentifier() or iskeyword(name):
         raise ValueError(f"`{name}` cannot name an operator: pass another, `operator(name=...)`")
     if name in _registered:
-        if _registered[name][1] != _identity(build):
+        if _registered[name][1] != gpu.identity(build):
             raise ValueError(
                 f"torch.ops.{NAMESPACE}.{name} is another kernel already: rename this one, or `operator(name=...)`"
             )
         return _operator(name)
-    parameters = [f"Tensor {_parameter(t.name)}" for t in inputs_of(program)]
+    parameters = [f"Tensor {_parameter(t.name)}" for t in program.reads]
     for scalar in program.scalars:
         default = "" if scalar.default is None else f"={scalar.default}"
         parameters.append(f"float {_parameter(scalar.name)}{default}")
-    count, names = len(inputs_of(program)), [s.name for s in program.scalars]
+    count, names = len(program.reads), [s.name for s in program.scalars]
 
     def compute(*arguments: Any) -> torch.Tensor:
         return run(build, arguments[:count], dict(zip(names, arguments[count:], strict=False)))
 
     def fake(*arguments: Any) -> torch.Tensor:
-        extents, out = extents_of(build, arguments[:count]), program.accumulator.tensor
+        out = program.accumulator.tensor
         first: torch.Tensor = arguments[0]
-        return first.new_empty([extents[d.name] for d in out.dims], dtype=TORCH[out.dtype])
+        return first.new_empty(launch_of(build, arguments[:count]).shape(out), dtype=TORCH[out.dtype])
 
     def backward(*_: Any) -> None:
         raise RuntimeError(f"torch.ops.{NAMESPACE}.{name} has no gradient: call it under torch.no_grad()")
@@ -162,7 +128,7 @@ def register(build: Build, name: str | None = None) -> Callable[..., torch.Tenso
     library.impl(name, compute, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
     torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, lib=library)
-    _registered[name] = library, _identity(build)
+    _registered[name] = library, gpu.identity(build)
     return _operator(name)
 
 

@@ -29,7 +29,7 @@ from math import isqrt, sqrt
 
 import torch
 
-from tkgen.calls import read_names
+from tkgen.ir.launch import Launch
 from tkgen.ir.types import DType, EpilogueStep, Program
 
 TORCH = {DType.BF16: torch.bfloat16, DType.F16: torch.float16, DType.F32: torch.float32}
@@ -80,10 +80,9 @@ class Comparison:
         return f"{self.wrong} of {self.elements} elements are wrong, {self.nan} NaN, {error}"
 
 
-def random_inputs(
-    program: Program, extents: Mapping[str, int], seed: int = 0, kind: Inputs = Inputs.EXACT
-) -> dict[str, torch.Tensor]:
+def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) -> dict[str, torch.Tensor]:
     """A random tensor for every global the kernel reads; `kind` says what the operands hold, the rest is normal."""
+    program = launch.program
     generator = torch.Generator().manual_seed(seed)
 
     def normal(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
@@ -91,10 +90,10 @@ def random_inputs(
         return torch.where(values.abs() < torch.finfo(dtype).tiny, 0, values)
 
     tensors = {}
-    for tensor in (t for t in program.tensors if t.name in read_names(program)):
-        shape, dtype = [extents[d.name] for d in tensor.dims], TORCH[tensor.dtype]
+    for tensor in program.reads:
+        shape, dtype = launch.shape(tensor), TORCH[tensor.dtype]
         if kind is Inputs.EXACT and tensor.name in (program.a.name, program.b.name):
-            limit, unit = exact_grid(dtype, extents[program.k.name])
+            limit, unit = exact_grid(dtype, launch.extents[program.k.name])
             whole = torch.randint(-limit, limit + 1, shape, generator=generator, dtype=torch.int32)
             tensors[tensor.name] = (whole.float() * unit).to(dtype)
         else:

@@ -1,0 +1,77 @@
+"""What a generated kernel takes, and the sizes and scalars that it takes them at. Torch is not needed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tkgen.ir.launch import Launch
+from tkgen.ir.limits import requirements
+from tkgen.ir.types import Program
+from tkgen.schedule import Plan
+
+if TYPE_CHECKING:
+    from tkgen.api import Spec
+    from tkgen.emulate.arguments import Buffer, Struct
+
+
+class SizeError(ValueError):
+    """A size or a scalar argument is missing, or is one that the kernel cannot do."""
+
+
+def packed(launch: Launch, buffers: Mapping[str, Buffer], scalars: Mapping[str, float]) -> Struct:
+    """The kernel's one argument, laid out as the generated `globals` is, over a buffer for every tensor it takes."""
+    from tkgen.emulate.arguments import Scalar, Struct
+
+    members: list[Buffer | Scalar] = []
+    for tensor in launch.program.arguments:
+        members.append(buffers[tensor.name])
+        members += [Scalar("u64", launch.extents[d.name]) for d in tensor.dims if d.size is None]
+    members += [Scalar("f32", scalars[s.name]) for s in launch.program.scalars]
+    members.append(Scalar("u64", 0))  # the stream
+    return Struct(members)
+
+
+def launched(spec: Spec, given: Mapping[str, int] | None = None) -> Launch:
+    """The launch of `spec` at its own sizes, `given` ones for dynamic dimensions.
+
+    Raises:
+        SizeError: a dynamic dimension without a size, or a size the kernel cannot do.
+    """
+    launch = Launch(spec.program, sizes(spec.program, given))
+    check_sizes(spec.plan, launch.extents)
+    return launch
+
+
+def sizes(program: Program, given: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Every dimension's size: the spec's own, or `given` for dynamic ones. Raises SizeError where one has none."""
+    found = {}
+    for dim in program.dims:
+        size = dim.size if dim.size is not None else (given or {}).get(dim.name)
+        if size is None:
+            raise SizeError(f"{dim.name} is dynamic: give its size")
+        found[dim.name] = size
+    return found
+
+
+def check_sizes(plan: Plan, extents: Mapping[str, int]) -> None:
+    """What the generated host code checks for dynamic sizes. Raises SizeError naming the requirement."""
+    for requirement in requirements(plan.program, plan.shape.unroll, plan.shape.tail_iterations):
+        if not requirement.holds(plan.program, extents):
+            raise SizeError(f"{plan.program.name}: {requirement.message}")
+
+
+def scalar_values(program: Program, given: Mapping[str, float] | None = None) -> dict[str, float]:
+    """A value for every scalar argument: given, or its default. Raises SizeError where neither is there."""
+    values = {}
+    for scalar in program.scalars:
+        value = (given or {}).get(scalar.name, scalar.default)
+        if value is None:
+            raise SizeError(f"scalar {scalar.name} has no default: give it a value, such as -D {scalar.name}=0.5")
+        values[scalar.name] = float(value)
+    return values
+
+
+def check_scalars(program: Program) -> dict[str, float]:
+    """Values for a check that nobody gives any: the defaults, and a half where there is none."""
+    return {s.name: 0.5 if s.default is None else s.default for s in program.scalars}

@@ -1,0 +1,143 @@
+"""Run a built kernel on the emulator with random inputs and compare it with torch, as `compare` judges it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from tkgen.emulate import Buffer, Interleaving, Outcome, interleavings
+from tkgen.emulate import launch as emulate_launch
+from tkgen.execute.arguments import SizeError, launched, packed, scalar_values
+from tkgen.execute.compare import TORCH, Comparison, Inputs, compare, random_inputs, reference
+from tkgen.ir.launch import Launch
+
+if TYPE_CHECKING:
+    from tkgen.build import Build
+
+
+@dataclass(frozen=True)
+class Run:
+    """One emulated launch: the output, how it compares, what the referee saw."""
+
+    sizes: Mapping[str, int]
+    output: torch.Tensor = field(repr=False)
+    comparison: Comparison
+    outcome: Outcome = field(repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """The numbers are right and nothing was found."""
+        return self.comparison.right and not self.outcome.findings
+
+    @property
+    def failure(self) -> str:
+        """What is not right: the numbers, else what was found; empty where all is."""
+        if not self.comparison.right:
+            return str(self.comparison)
+        return "\n".join(map(str, self.outcome.findings))
+
+
+def trials(count: int) -> Iterator[tuple[Interleaving, Inputs]]:
+    """`count` orders of the waves, and in turn both kinds of inputs."""
+    for number, order in enumerate(interleavings(count)):
+        yield order, (Inputs.EXACT, Inputs.NORMAL)[number % 2]
+
+
+def check_memory(launch: Launch) -> None:
+    """Raises SizeError where a run with random inputs at these sizes would not fit the memory that is free here.
+
+    An input is there as it is, as fp32 and as fp64, an output four times as fp64: result, reference, bound, error.
+    """
+    free = _free_memory()
+    out = launch.program.accumulator.tensor
+    need = sum((t.dtype.bytes + 12) * prod(launch.shape(t)) for t in launch.program.reads if t.name != out.name)
+    need += 32 * prod(launch.shape(out))
+    if free is not None and need > free:
+        given = " ".join(f"{n}={size}" for n, size in launch.extents.items())
+        raise SizeError(f"{given}: such tensors and their reference take {need / 2**30:.3g} GiB, "
+                        f"{free / 2**30:.3g} GiB are free here")  # fmt: skip
+
+
+def _free_memory() -> int | None:
+    """Bytes that can be had without swapping (Linux); None where nothing says so."""
+    try:
+        found = re.search(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text("ascii"), re.MULTILINE)
+    except (OSError, ValueError):
+        return None
+    return int(found[1]) * 1024 if found else None
+
+
+def output(launch: Launch, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """What the output holds before the launch: its input, where the kernel reads it, else what a store overwrites."""
+    out = launch.program.accumulator.tensor
+    if out.name in inputs:
+        return inputs[out.name].clone(memory_format=torch.contiguous_format)
+    start = 0.0 if launch.program.adds_to_output else float("nan")
+    return torch.full(launch.shape(out), start, dtype=TORCH[out.dtype])
+
+
+def emulate(
+    build: Build,
+    launch: Launch,
+    inputs: Mapping[str, torch.Tensor],
+    scalars: Mapping[str, float],
+    *,
+    order: Interleaving | None = None,
+    watch: bool = True,
+    workers: int = 1,
+    blocks: Sequence[int] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[torch.Tensor, Outcome]:
+    """Run the code object on `inputs`; the output tensor and what the referee saw.
+
+    `blocks` runs these alone; `progress` is told how many are done.
+    """
+    out = build.spec.program.accumulator.tensor.name
+    tensors = {name: t.contiguous() for name, t in inputs.items()} | {out: output(launch, inputs)}
+    buffers = {name: Buffer(tensor, name=name) for name, tensor in tensors.items()}
+    order = order or Interleaving()
+    outcome = emulate_launch(
+        build.hsaco,
+        kernel=build.resources.kernel,
+        grid=launch.grid,
+        block=launch.block,
+        args=[packed(launch, buffers, scalars)],
+        policy=order.policy,
+        seed=order.seed,
+        watch=watch,
+        poison=watch,
+        workers=workers,
+        blocks=blocks,
+        progress=progress,
+    )
+    return tensors[out], outcome
+
+
+def run(
+    build: Build,
+    *,
+    extents: Mapping[str, int] | None = None,
+    seed: int = 0,
+    kind: Inputs = Inputs.EXACT,
+    scalars: Mapping[str, float] | None = None,
+    order: Interleaving | None = None,
+    watch: bool = True,
+    workers: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Random inputs of that kind, one launch, one comparison. Raises SizeError for sizes the kernel cannot do."""
+    program = build.spec.program
+    launch = launched(build.spec, extents)
+    values = scalar_values(program, scalars)
+    check_memory(launch)
+    inputs = random_inputs(launch, seed, kind)
+    result, outcome = emulate(
+        build, launch, inputs, values, order=order, watch=watch, workers=workers, progress=progress
+    )
+    return Run(launch.extents, result, compare(result, *reference(program, inputs, values)), outcome)

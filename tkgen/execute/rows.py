@@ -1,0 +1,197 @@
+"""`tkgen run`: one spec, built and launched on the emulator or a GPU, as rows to show."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from tkgen.api import load
+from tkgen.emulate import EmulateError
+from tkgen.execute.arguments import SizeError, check_scalars, launched, scalar_values
+from tkgen.execute.blocks import run_blocks, watched
+from tkgen.execute.cases import blocks_text, size_cases
+from tkgen.execute.compare import Comparison, Inputs, compare, random_inputs, reference
+from tkgen.execute.given import Given, given
+from tkgen.execute.launch import check_memory, output, run, trials
+from tkgen.toolchain.compiler import ToolchainError
+
+
+@dataclass(frozen=True)
+class Row:
+    """One launch: sizes, schedule, inputs, how the numbers compare, what was found, and the time on a GPU."""
+
+    spec: str
+    sizes: Mapping[str, int]
+    schedule: str
+    inputs: Inputs
+    comparison: Comparison
+    findings: tuple[str, ...]
+    instructions: int
+    shipped: bool  # the code of the spec as it stands; with `-D` sizes it is another kernel
+    grid: int  # blocks of the launch
+    blocks: tuple[int, ...] | None = None  # those run, None for all
+    watched: bool = True  # by the referee
+    milliseconds: float | None = None
+    tflops: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Right numbers and nothing found."""
+        return self.comparison.right and not self.findings
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data."""
+        return asdict(self) | {"inputs": self.inputs.value, "ok": self.ok}
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Launches of one spec as text: which code at which sizes, a row for each launch, a line for all that is wrong.
+
+    At most 80 columns wide, but for the findings.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("schedule", "inputs", "numbers"):
+        shown.add_column(heading)
+    measures = ("instructions", "findings") if rows[0].milliseconds is None else ("ms", "TFLOP/s")
+    for heading in ("max error", "ulp", "bound", *measures):
+        shown.add_column(heading, justify="right")
+    for row in rows:
+        c = row.comparison
+        last: tuple[object, object] = row.instructions, len(row.findings) if row.watched else "unwatched"
+        if row.milliseconds is not None:
+            last = f"{row.milliseconds:.3f}", f"{row.tflops:.1f}"
+        errors = (f"{c.max_error:.3g}", f"{c.ulps:.2g}", f"{c.bound:.3g}")
+        shown.add_row(row.schedule, row.inputs.value, "right" if c.right else "WRONG", *errors, *map(str, last))
+    text = io.StringIO()
+    Console(file=text, width=200, color_system=None).print(shown, highlight=False)
+    extents = " ".join(f"{n}={s}" for n, s in rows[0].sizes.items())
+    wrong = [f"{row.schedule}: {row.comparison}" for row in rows if not row.comparison.right]
+    found = [f"{row.schedule}: {finding}" for row in rows for finding in row.findings]
+    lines = [line.rstrip() for line in text.getvalue().splitlines()]
+    return "\n".join([f"{rows[0].spec}  {extents}  ({_code(rows[0])})", *lines, *wrong, *found])
+
+
+def _code(row: Row) -> str:
+    """Which code was run, and how much of the launch."""
+    which = "as shipped" if row.shipped else "built for -D"
+    return which if row.blocks is None else f"{which}; {blocks_text(row.blocks)} of {row.grid}"
+
+
+def smallest(
+    path: Path, defines: Mapping[str, int | None], target: str | None, roots: Sequence[Path]
+) -> dict[str, float | None]:
+    """`defines`, with values worth running for what they leave alone: the smallest sizes of the product, scalars."""
+    spec = load(path, defines, target, roots)
+    return {
+        **size_cases(spec)[2],
+        **check_scalars(spec.program),
+        **{n: v for n, v in defines.items() if v is not None},
+    }
+
+
+def run_spec(
+    path: Path,
+    defines: Mapping[str, float | None],
+    target: str | None,
+    roots: Sequence[Path],
+    device: str,
+    seed: int,
+    schedules: int,
+    workers: int,
+    cxx: str | None,
+    blocks: Sequence[int] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Row]:
+    """Build and launch the spec at `path`, once per schedule.
+
+    `defines` also gives dynamic dimensions their sizes, and scalars their values.
+
+    `blocks` launches these alone (`tkgen.execute.blocks`). `progress` is told blocks done, and of how many.
+
+    Raises:
+        SpecError: the spec is wrong, or its sizes are.
+        SizeError: a dynamic dimension has no size, or one that the kernel cannot do; a scalar has no value; a block
+            that is not there.
+        ToolchainError: nothing here compiles or emulates it, or there is no GPU to run it on.
+    """
+    chosen = given(path, defines, target, roots)
+    chosen.spec.check()
+    if device == "gpu":
+        if blocks is not None:
+            raise SizeError("a GPU launches all blocks: `--blocks` is for the emulator")
+        return [_on_gpu(chosen, seed, cxx)]
+    scalars = scalar_values(chosen.spec.program, chosen.scalars)
+    build = chosen.spec.build(cxx=cxx).check()
+    launch = launched(chosen.spec, chosen.extents)
+    each = launch.blocks if blocks is None else len(blocks)
+    rows = []
+    for number, (order, kind) in enumerate(trials(schedules)):
+
+        def done(count: int, before: int = number * each) -> None:
+            if progress is not None:
+                progress(before + count, schedules * each)
+
+        done(0)
+        attempt = partial(run, build) if blocks is None else partial(run_blocks, build, blocks)
+        try:
+            tried = attempt(
+                extents=chosen.extents, seed=seed, kind=kind, scalars=scalars, order=order, workers=workers,
+                progress=done,
+            )  # fmt: skip
+        except EmulateError as error:
+            raise ToolchainError(str(error)) from error
+        rows.append(
+            Row(
+                spec=chosen.spec.name,
+                sizes=tried.sizes,
+                schedule=str(order),
+                inputs=kind,
+                comparison=tried.comparison,
+                findings=tuple(map(str, tried.outcome.findings)),
+                instructions=tried.outcome.instructions,
+                shipped=chosen.own,
+                grid=launch.blocks,
+                blocks=None if blocks is None else tuple(blocks),
+                watched=blocks is None or watched(launch, blocks),
+            )
+        )
+    return rows
+
+
+def _on_gpu(chosen: Given, seed: int, cxx: str | None) -> Row:
+    """One launch through the built Python module, timed."""
+    from tkgen.execute import gpu
+
+    spec, program = chosen.spec, chosen.spec.program
+    scalars = scalar_values(program, chosen.scalars)
+    gpu.need_gpu()
+    launch = launched(spec, chosen.extents)
+    check_memory(launch)
+    inputs = random_inputs(launch, seed)
+    expected = reference(program, inputs, scalars)
+    out = program.accumulator.tensor.name
+    tensors = {name: t.cuda() for name, t in (inputs | {out: output(launch, inputs)}).items()}
+    again = gpu.launcher(spec.build(cxx=cxx), tensors, scalars)
+    again()
+    comparison = compare(tensors[out].cpu(), *expected)
+    milliseconds = gpu.median_milliseconds(again)
+    m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))
+    return Row(
+        spec=spec.name,
+        sizes=launch.extents,
+        schedule="gpu",
+        inputs=Inputs.EXACT,
+        comparison=comparison,
+        findings=(),
+        instructions=0,
+        shipped=chosen.own,
+        grid=launch.blocks,
+        milliseconds=milliseconds,
+        tflops=2 * m * n * k / (milliseconds * 1e9),
+    )

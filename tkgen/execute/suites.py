@@ -1,0 +1,146 @@
+"""The regression run of a kernel suite: every spec at several sizes, under several schedules, against what was
+expected.
+
+For each spec: the checks pass; the generated source equals the checked-in one, where there is one; each size compiles
+with the figures of the spec's `# expect` line; the emulated numbers are right and the referee finds nothing on any
+schedule tried. A spec whose sizes are all known at build time is other code at each size, so some blocks of its own
+code are run, too, at its own sizes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from tkgen.api import Spec, load
+from tkgen.build import Build
+from tkgen.diagnostics import SpecError
+from tkgen.diagnostics.render import render_text
+from tkgen.emulate import EmulateError
+from tkgen.execute.arguments import check_scalars, launched
+from tkgen.execute.cases import blocks_text, size_cases, unmet
+from tkgen.toolchain.compiler import ToolchainError
+
+if TYPE_CHECKING:
+    from tkgen.execute.launch import Run
+
+SHIPPED_SCHEDULES = 2  # interleavings tried at full size, where a launch takes seconds
+
+
+@dataclass(frozen=True)
+class Result:
+    """One thing tried: `failure` is empty where it holds, else says what does not."""
+
+    spec: str
+    case: str
+    failure: str
+    seconds: float = field(compare=False)
+
+
+def regression(
+    path: Path,
+    *,
+    target: str | None = None,
+    schedules: int = 5,
+    generated: Path | None = None,
+    blocks: Sequence[int] | None = None,
+    cxx: str | None = None,
+    seed: int = 0,
+) -> list[Result]:
+    """Everything the regression run tries on one spec; never raises for what is wrong with it.
+
+    `blocks` are those run at the spec's own sizes, else a sample.
+    """
+    results: list[Result] = []
+
+    def attempt(case: str, work: object) -> None:
+        start = time.perf_counter()
+        try:
+            failure = work() or ""  # type: ignore[operator]
+        except SpecError as error:
+            failure = render_text(error.diagnostics)
+        except (ToolchainError, EmulateError, ValueError) as error:
+            failure = str(error)
+        results.append(Result(path.stem, case, failure, time.perf_counter() - start))
+
+    spec: list[Spec] = []
+
+    def proves() -> None:
+        spec.append(load(path, None, target).check())
+
+    attempt("proves", proves)
+    if not spec:
+        return results
+    if generated is not None:
+        attempt("source", lambda: _source(spec[0], generated))
+    attempt("figures", lambda: unmet(spec[0].build(cxx=cxx).check()))
+    for extents in size_cases(spec[0]):
+        shown = " ".join(f"{name}={size}" for name, size in extents.items())
+        attempt(shown, lambda e=extents: _numbers(path, target, e, schedules, cxx, seed))
+    if all(d.size is not None for d in spec[0].program.dims):
+        attempt("as shipped", lambda: _shipped(spec[0], blocks, min(schedules, SHIPPED_SCHEDULES), cxx, seed))
+    return results
+
+
+def _source(spec: Spec, generated: Path) -> str:
+    golden = generated / spec.target.name / f"{spec.path.stem}.cpp"
+    if not golden.exists():
+        return f"there is no {golden} to compare with; `tkgen regen` writes it"
+    if golden.read_text(encoding="utf-8") != spec.source.text:
+        return f"the generated source differs from {golden}; `tkgen regen` rewrites it"
+    return ""
+
+
+def _numbers(
+    path: Path, target: str | None, extents: Mapping[str, int], schedules: int, cxx: str | None, seed: int
+) -> str:
+    from tkgen.execute.launch import run
+
+    program = load(path, None, target).program
+    static = {d.name: extents[d.name] for d in program.dims if d.size is not None and d.name in extents}
+    build = load(path, static, target).build(cxx=cxx)
+    return _first_failure(partial(run, build, extents=extents), build, schedules, seed)
+
+
+def _shipped(spec: Spec, blocks: Sequence[int] | None, schedules: int, cxx: str | None, seed: int) -> str:
+    """Some blocks of the code object as it is shipped, at the spec's own sizes."""
+    from tkgen.execute.blocks import run_blocks, sample
+
+    build = spec.build(cxx=cxx)
+    chosen = sample(launched(spec)) if blocks is None else blocks
+    return _first_failure(partial(run_blocks, build, chosen), build, schedules, seed, f", {blocks_text(chosen)}")
+
+
+def _first_failure(attempt: Callable[..., Run], build: Build, schedules: int, seed: int, what: str = "") -> str:
+    """What the first of some launches, one for each schedule, does wrong; empty where none does."""
+    from tkgen.execute.launch import trials
+
+    scalars = check_scalars(build.spec.program)
+    for order, kind in trials(schedules):
+        failure = attempt(seed=seed, kind=kind, scalars=scalars, order=order).failure
+        if failure:
+            return f"{order}{what}: {failure}"
+    return ""
+
+
+def junit(results: Sequence[Result]) -> str:
+    """The results as JUnit XML, a suite for each spec."""
+    root = ElementTree.Element("testsuites")
+    for name in dict.fromkeys(r.spec for r in results):
+        mine = [r for r in results if r.spec == name]
+        suite = ElementTree.SubElement(
+            root, "testsuite", name=name, tests=str(len(mine)), failures=str(sum(bool(r.failure) for r in mine)),
+            time=f"{sum(r.seconds for r in mine):.3f}",
+        )  # fmt: skip
+        for r in mine:
+            case = ElementTree.SubElement(suite, "testcase", classname=r.spec, name=r.case, time=f"{r.seconds:.3f}")
+            if r.failure:
+                clean = "".join(c if c.isprintable() or c == "\n" else "?" for c in r.failure)
+                ElementTree.SubElement(case, "failure", message=clean.splitlines()[0]).text = clean
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,0 +1,125 @@
+"""A launch: a kernel at sizes, its output tiles, its blocks and what each of them does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tkgen.ir.types import Program, Tensor
+from tkgen.remap import Remap, RemapCall, compose
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a block does at a time: K-steps `first` to before `last` of the output tile at (`row`, `col`), in tiles."""
+
+    row: int
+    col: int
+    first: int
+    last: int
+
+    @property
+    def steps(self) -> int:
+        """K-steps of it."""
+        return self.last - self.first
+
+
+@dataclass(frozen=True)
+class Launch:
+    """`program` at the sizes `extents`, by the names of dimensions; only those asked about need be there."""
+
+    program: Program = field(repr=False)
+    extents: Mapping[str, int] = field(compare=False)
+
+    @classmethod
+    def known(cls, program: Program) -> Launch | None:
+        """The launch that the spec's own sizes give; None where rows or columns of the output are dynamic."""
+        if program.m.size is None or program.n.size is None:
+            return None
+        return cls(program, {d.name: d.size for d in program.dims if d.size is not None})
+
+    def shape(self, tensor: Tensor) -> list[int]:
+        """The sizes of a tensor."""
+        return [self.extents[d.name] for d in tensor.dims]
+
+    @property
+    def tile_grid(self) -> tuple[int, int]:
+        """Rows and columns of output tiles, those that hang over the end counted."""
+        m, n = self.program.m, self.program.n
+        rows, cols, _ = self.program.block
+        return -(-self.extents[m.name] // rows), -(-self.extents[n.name] // cols)
+
+    @property
+    def tiles(self) -> int:
+        """Output tiles."""
+        rows, cols = self.tile_grid
+        return rows * cols
+
+    @property
+    def steps(self) -> int:
+        """K-steps of an output tile."""
+        return -(-self.extents[self.program.k.name] // self.program.block[2])
+
+    @property
+    def parts(self) -> int:
+        """Blocks that have an equal part of the K-steps of each tile."""
+        return self.program.grid.count if self.program.grid.name == "split_k" else 1
+
+    @property
+    def blocks(self) -> int:
+        """Blocks to launch."""
+        grid = self.program.grid
+        return grid.count if grid.name in ("persistent", "stream_k") else self.tiles * self.parts
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Blocks in each direction."""
+        return self.blocks, 1, 1
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """Threads of a block in each direction."""
+        return self.program.threads, 1, 1
+
+    @property
+    def run_length(self) -> int:
+        """K-steps, of all tiles laid end to end, that a block of a `stream_k` grid gets."""
+        return -(-self.tiles * self.steps // self.program.grid.count)
+
+    @cached_property
+    def remap(self) -> Remap:
+        """The order of the output tiles."""
+        return compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in self.program.remap])
+
+    @cached_property
+    def order(self) -> list[tuple[int, int]]:
+        """The output tiles in their order."""
+        return self.remap.order(*self.tile_grid)
+
+    @cached_property
+    def work(self) -> list[list[Piece]]:
+        """For each block the pieces that it computes, in its order."""
+        count, steps = self.program.grid.count, self.steps
+        match self.program.grid.name:
+            case "persistent":
+                return [[Piece(*tile, 0, steps) for tile in self.order[block::count]] for block in range(count)]
+            case "split_k":
+                part = steps // count
+                return [[Piece(*tile, i * part, (i + 1) * part)] for i in range(count) for tile in self.order]
+            case "stream_k":
+                every, run = self.tiles * steps, self.run_length
+                ends = [(block * run, min((block + 1) * run, every)) for block in range(count)]
+                return [_run_of(self.order, steps, at, end) for at, end in ends]
+        return [[Piece(*tile, 0, steps)] for tile in self.order]
+
+
+def _run_of(tiles: Sequence[tuple[int, int]], steps: int, at: int, end: int) -> list[Piece]:
+    """K-steps `at` to before `end` of all tiles laid end to end."""
+    found = []
+    while at < end:
+        first = at % steps
+        last = min(steps, first + end - at)
+        found.append(Piece(*tiles[at // steps], first, last))
+        at += last - first
+    return found
