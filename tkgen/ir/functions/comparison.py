@@ -24,7 +24,7 @@ def _any(*arguments: Tensor) -> tuple[Tensor, ...]:
 
 def _comparison(name: str, doc: str, operator: str, meaning: Callable[[Tensor, Tensor], Tensor]) -> Function:
     cpp = {CDNA: f"{{0}} {operator} {{1}}"}
-    return Function(name, 2, doc, meaning, _turn, cpp, operator=operator, predicate=True)
+    return Function(name, 2, doc, meaning, _turn, cpp, operator=operator, predicate=True, whole=True)
 
 
 def _logic(name: str, arity: int, doc: str, meaning: Callable[..., Tensor], cpp: str) -> Function:

@@ -46,7 +46,7 @@ class Function:
     below: float = 0.0
     flushes: bool = False
     operator: str = ""  # how the language writes it, where not as a call
-    whole: bool = False  # of coordinates alone the result is a coordinate
+    whole: bool = False  # coordinates alone are taken as they are: a result that is a number is a coordinate, too
     takes: str = "number"  # `predicate`; `choice`: a predicate, then numbers; `place`: a number, then coordinates
     predicate: bool = False  # the result is true or false
     optional: int = 0  # so many of the last arguments may be left out: they are 0 then

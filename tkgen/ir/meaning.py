@@ -1,0 +1,523 @@
+"""What a kernel computes: its equations carried out on torch tensors, before anything is scheduled.
+
+    results = evaluate(kernel, {"X": x}, {"eps": 1e-5})     # f64, and how far off f32 arithmetic may be
+    results["Y"].value, results["Y"].bound
+    compute(kernel, {"X": x}, {"eps": 1e-5})["Y"]           # in f32, stored in the tensor's own type
+
+`evaluate` carries out every operation in f64, conversions included (`bf16(p)` rounds), with f32's range: what f32
+cannot hold is infinite. Beside each number runs a bound on what f32 arithmetic makes of it (`tkgen.ir.rounding`), so
+that a result can be judged element by element. Infinities and NaNs are exact: a row masked as a whole is what it is.
+
+All tiles of the parallel axes are one tensor, for no tile sees another: a value has a direction of the name of each
+axis. Where one tile matters to the result, tiles have a direction of their own, called as the axis with a `#`: the
+maximum of each tile's rows, or which tiles a loop with an `until` visits. A loop walks its tiles in order and hands on
+what it carries. A carry that is nothing but a sum of products along the loop is one sum: its order is not the kernel's.
+
+What two tiles store in one place is not defined here (`tkgen.ir.verifier` refuses it), but for `adds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_letters
+
+import torch
+from torch import Tensor
+
+from tkgen.ir import equations, rounding
+from tkgen.ir.equations import (
+    Access,
+    Axis,
+    AxisKind,
+    Carry,
+    Kernel,
+    Kind,
+    Loop,
+    Map,
+    Op,
+    Product,
+    Reduce,
+    Store,
+    Value,
+    reads,
+    walk,
+)
+from tkgen.ir.functions import FUNCTIONS
+from tkgen.ir.rounding import TORCH
+from tkgen.ir.types import DType
+
+
+@dataclass(frozen=True)
+class Result:
+    """An output: in f64, and how far off each element that a kernel stores may be.
+
+    Elements that no tile stores are what they were, NaN where nothing was given.
+    """
+
+    value: Tensor
+    bound: Tensor
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Numbers along named directions, with a bound on their errors; None where they are exact."""
+
+    dims: tuple[str, ...]
+    value: Tensor
+    error: Tensor | None = None
+
+
+def evaluate(
+    kernel: Kernel,
+    inputs: Mapping[str, Tensor],
+    scalars: Mapping[str, float] | None = None,
+    extents: Mapping[str, int] | None = None,
+) -> dict[str, Result]:
+    """Each tensor that the kernel writes, by name; `inputs` has those it reads.
+
+    Extents are those of the inputs; `extents` has those of dimensions that no input has and the kernel leaves open.
+    An output that `inputs` has is written into a copy; one to which blocks add starts at zero else.
+
+    Raises:
+        ValueError: an input, a scalar or an extent is missing, or inputs disagree.
+    """
+    run = _Evaluation(kernel, inputs, scalars or {}, extents or {})
+    run.body(kernel.body)
+    return {t.name: Result(run.results[t.name], run.bounds[t.name]) for t in kernel.outputs}
+
+
+def compute(
+    kernel: Kernel,
+    inputs: Mapping[str, Tensor],
+    scalars: Mapping[str, float] | None = None,
+    extents: Mapping[str, int] | None = None,
+) -> dict[str, Tensor]:
+    """The same in the arithmetic that a kernel declares: f32, rounded where it says so, in an order of torch's."""
+    run = _Computation(kernel, inputs, scalars or {}, extents or {})
+    run.body(kernel.body)
+    return {t.name: run.tensors[t.name].value.to(TORCH[t.dtype]) for t in kernel.outputs}
+
+
+def extents_of(kernel: Kernel, inputs: Mapping[str, Tensor], given: Mapping[str, int]) -> dict[str, int]:
+    """The size of every dimension. Raises ValueError where it is not known, or not the same everywhere."""
+    found = dict(given)
+    for tensor in kernel.tensors:
+        if tensor.name in inputs:
+            if inputs[tensor.name].dim() != len(tensor.dims):
+                raise ValueError(f"{tensor.name} has {len(tensor.dims)} dimensions, not {inputs[tensor.name].dim()}")
+            for dim, size in zip(tensor.dims, inputs[tensor.name].shape, strict=True):
+                if found.setdefault(dim.name, size) != size:
+                    raise ValueError(f"{dim.name} is {found[dim.name]}, but {size} in {tensor.name}")
+    used = [d for t in kernel.tensors for d in t.dims] + [a.dim for a in kernel.axes]
+    for dim in used:
+        if dim.name not in found:
+            if dim.size is None:
+                raise ValueError(f"{dim.name} is not known: give its size")
+            found[dim.name] = dim.size
+    return found
+
+
+class _Evaluation:
+    """One run in f64; `tensors` has what stands in memory, `results` and `bounds` what was stored before rounding."""
+
+    precision = torch.float64
+
+    def __init__(
+        self, kernel: Kernel, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], extents: Mapping[str, int]
+    ):
+        self.kernel, self.scalars = kernel, scalars
+        self.extents = extents_of(kernel, inputs, extents)
+        self.axes = {a.name: a for a in kernel.axes}
+        self.values: dict[int, _Tile] = {}
+        self.made = {v.number: op for op in walk(kernel.body) for v in equations.writes(op)}
+        self.places: dict[str, range] = {}  # where a loop is
+        self.visited: list[_Tile] = []  # by which tiles a loop is
+        self.tensors: dict[str, _Tile] = {}
+        self.results: dict[str, Tensor] = {}
+        self.bounds: dict[str, Tensor] = {}
+        adds = {s.target.tensor.name for s in kernel.stores if s.adds}
+        for tensor in dict.fromkeys([*kernel.inputs, *kernel.outputs]):
+            shape = [self.extents[d.name] for d in tensor.dims]
+            if tensor.name in inputs:
+                start = inputs[tensor.name].to(self.precision, copy=tensor in kernel.outputs)
+            elif tensor in kernel.inputs:
+                raise ValueError(f"{tensor.name} is missing: the kernel reads it")
+            else:
+                start = torch.full(shape, 0.0 if tensor.name in adds else torch.nan, dtype=self.precision)
+            self.tensors[tensor.name] = _Tile(tuple(d.name for d in tensor.dims), start)
+            if tensor in kernel.outputs:
+                self.results[tensor.name], self.bounds[tensor.name] = start.clone(), torch.zeros_like(start)
+
+    # ------------------------------------------------------------ directions
+
+    def length(self, axis: Axis) -> int:
+        return self.extents[axis.dim.name]
+
+    def place(self, axis: Axis) -> range:
+        """Where along an axis the values of the moment are: all of it, or the loop's tile."""
+        return self.places.get(axis.name, range(self.length(axis)))
+
+    def tiles(self, axis: Axis) -> int:
+        return -(-self.length(axis) // (axis.tile or 1))
+
+    def aligned(self, tiles: Sequence[_Tile]) -> tuple[tuple[str, ...], list[_Tile]]:
+        """The directions of all, and each along all of them, of length 1 where it had none."""
+        named = {d for t in tiles for d in t.dims}
+        tiles = [self.widened(t, named) for t in tiles]
+        dims = tuple(dict.fromkeys(d for t in sorted(tiles, key=lambda t: -len(t.dims)) for d in t.dims))
+        return dims, [_Tile(dims, _along(t.value, t.dims, dims), _along_or_none(t.error, t.dims, dims)) for t in tiles]
+
+    def widened(self, tile: _Tile, named: set[str]) -> _Tile:
+        """With a direction of elements in place of one of tiles, where others have that of elements."""
+        for name in tile.dims:
+            if name.endswith("#") and name[:-1] in named:
+                axis, at = self.axes[name[:-1]], tile.dims.index(name)
+                of = torch.arange(self.length(axis)) // (axis.tile or 1)
+                value = tile.value.index_select(at, of)
+                error = None if tile.error is None else tile.error.index_select(at, of)
+                tile = _Tile(tuple(d if d != name else axis.name for d in tile.dims), value, error)
+        return tile
+
+    def by_tile(self, tile: _Tile, axis: Axis, filler: float) -> _Tile:
+        """With the direction of a parallel axis split: which tile, and where in it; `filler` beyond the end."""
+        at, size = tile.dims.index(axis.name), axis.tile or 1
+        beyond = self.tiles(axis) * size - self.length(axis)
+
+        def split(tensor: Tensor, fill: float) -> Tensor:
+            shape = list(tensor.shape)
+            shape[at] = beyond
+            padded = torch.cat([tensor, tensor.new_full(shape, fill)], at)
+            return padded.reshape(*tensor.shape[:at], self.tiles(axis), size, *tensor.shape[at + 1 :])
+
+        dims = (*tile.dims[:at], f"{axis.name}#", axis.name, *tile.dims[at + 1 :])
+        return _Tile(dims, split(tile.value, filler), None if tile.error is None else split(tile.error, 0.0))
+
+    def along(self, tile: _Tile, axis: Axis) -> _Tile:
+        """With the direction of `axis`, along which it may have been one number."""
+        tile = self.widened(tile, {axis.name})
+        if axis.name in tile.dims:
+            return tile
+        size = len(self.place(axis))
+        error = None if tile.error is None else tile.error.unsqueeze(-1).expand(*tile.error.shape, size)
+        return _Tile((*tile.dims, axis.name), tile.value.unsqueeze(-1).expand(*tile.value.shape, size), error)
+
+    # ------------------------------------------------------------ operations
+
+    def body(self, ops: Sequence[Op]) -> None:
+        for op in ops:
+            if isinstance(op, Store):
+                self.store(op)
+            elif isinstance(op, Loop):
+                self.loop(op)
+            else:
+                self.values[op.result.number] = self.result(op)
+
+    def get(self, value: Value) -> _Tile:
+        return self.values[value.number]
+
+    def result(self, op: Op) -> _Tile:
+        match op:
+            case equations.Load(source=source):
+                return self.load(source)
+            case equations.Constant(result=result, value=value):
+                return self.whole(value) if result.kind is Kind.COORDINATE else self.number(_f32(value))
+            case equations.Argument(scalar=scalar):
+                if scalar.name not in self.scalars:
+                    raise ValueError(f"{scalar.name} is missing: the kernel takes it")
+                return self.number(_f32(self.scalars[scalar.name]))
+            case equations.Coordinate(axis=axis):
+                return self.coordinate(axis)
+            case Map():
+                return self.map(op)
+            case equations.Convert(result=result, argument=argument):
+                return self.convert(self.get(argument), result.dtype)
+            case Reduce():
+                return self.reduce(op)
+            case Product():
+                return self.product(op)
+        raise AssertionError(op)
+
+    def number(self, value: float) -> _Tile:
+        return _Tile((), torch.tensor(value, dtype=self.precision))
+
+    def whole(self, value: float) -> _Tile:
+        return _Tile((), torch.tensor(value, dtype=torch.float64))
+
+    def coordinate(self, axis: Axis) -> _Tile:
+        place = self.place(axis)
+        if axis.is_index and axis.kind is AxisKind.SEQUENTIAL:
+            return self.whole(place.start)
+        return _Tile((axis.name,), torch.arange(place.start, place.stop).double())
+
+    def map(self, op: Map) -> _Tile:
+        function = FUNCTIONS[op.function]
+        whole = function.whole and all(a.kind is Kind.COORDINATE for a in op.arguments)
+        arguments = [self.get(a) for a in op.arguments]
+        if not whole and function.takes != "place":
+            arguments = [
+                self.as_number(t) if a.kind is Kind.COORDINATE else t
+                for a, t in zip(op.arguments, arguments, strict=True)
+            ]
+        dims, tiles = self.aligned(arguments)
+        if whole:
+            return _Tile(dims, function.meaning(*(t.value for t in tiles)))
+        value, error = self.apply(op.function, [(t.value, t.error) for t in tiles])
+        if op.function == "sub" and error is not None:
+            error = self.difference_with_maximum(op, dims, error)
+        return _Tile(dims, value, error)
+
+    def apply(self, function: str, arguments: list[rounding.Bounded]) -> rounding.Bounded:
+        return rounding.applied(FUNCTIONS[function], arguments)
+
+    def as_number(self, tile: _Tile) -> _Tile:
+        """A coordinate as f32."""
+        return self.convert(tile, DType.F32)
+
+    def difference_with_maximum(self, op: Map, dims: tuple[str, ...], error: Tensor) -> Tensor:
+        """a - max(a, b) is exactly zero wherever a is larger for certain: the same number stands on both sides."""
+        a, larger = op.arguments
+        made = self.made.get(larger.number)
+        if not (isinstance(made, Map) and made.function == "max" and a in made.arguments):
+            return error
+        b = made.arguments[1 - made.arguments.index(a)]
+        named, (left, right) = self.aligned([self.get(a), self.get(b)])
+        low = left.value if left.error is None else left.value - left.error
+        high = right.value if right.error is None else right.value + right.error
+        return torch.where(_along(low >= high, named, dims), 0.0, error)
+
+    def convert(self, tile: _Tile, dtype: DType) -> _Tile:
+        return _Tile(tile.dims, *rounding.converted(tile.value, tile.error, dtype))
+
+    def reduce(self, op: Reduce) -> _Tile:
+        tile = self.along(self.get(op.argument), op.axis)
+        if op.axis.kind is AxisKind.PARALLEL:
+            tile = self.by_tile(tile, op.axis, {"sum": 0.0, "max": -torch.inf, "min": torch.inf}[op.function])
+        at = tile.dims.index(op.axis.name)
+        dims = (*tile.dims[:at], *tile.dims[at + 1 :])
+        return _Tile(dims, *self.gather(op.function, tile, at))
+
+    def gather(self, function: str, tile: _Tile, at: int) -> rounding.Bounded:
+        if function == "sum":
+            return rounding.summed(tile.value, tile.error, at)
+        return rounding.extreme(tile.value, tile.error, at, least=function == "min")
+
+    def product(self, op: Product) -> _Tile:
+        factors = [self.along(self.get(v), op.axis) for v in (op.left, op.right)]
+        if op.axis.kind is AxisKind.PARALLEL:
+            factors = [self.by_tile(f, op.axis, 0.0) for f in factors]
+        named = {d for f in factors for d in f.dims}
+        left, right = (self.widened(f, named) for f in factors)
+        dims = tuple(d for d in dict.fromkeys([*left.dims, *right.dims]) if d != op.axis.name)
+        letters = dict(zip(dict.fromkeys([*left.dims, *right.dims]), ascii_letters, strict=False))
+        texts = ("".join(letters[d] for d in group) for group in (left.dims, right.dims, dims))
+        equation = "{},{}->{}".format(*texts)
+        n = left.value.shape[left.dims.index(op.axis.name)]
+        return _Tile(dims, *self.contract(left, right, (op.left.dtype, op.right.dtype), equation, n))
+
+    def contract(self, a: _Tile, b: _Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
+        return rounding.contracted((a.value, a.error), (b.value, b.error), dtypes, equation, n)
+
+    # ------------------------------------------------------------ memory
+
+    def load(self, access: Access) -> _Tile:
+        tile = self.tensors[access.tensor.name]
+        value, dims = self.view(tile.value, access)
+        return _Tile(dims, value, None if tile.error is None else self.view(tile.error, access)[0])
+
+    def view(self, tensor: Tensor, access: Access) -> tuple[Tensor, tuple[str, ...]]:
+        """The part of a tensor that is touched, and its directions."""
+        dims: list[str] = []
+        for index in access.indices:
+            at, axis = len(dims), index.axis
+            if axis is None:
+                tensor = tensor.select(at, index.at)
+                continue
+            place = self.place(axis)
+            if axis.is_index and axis.kind is AxisKind.SEQUENTIAL:
+                tensor = tensor.select(at, place.start // index.divisor)
+                continue
+            if index.divisor == 1:
+                tensor = tensor.narrow(at, place.start, len(place))
+            else:
+                tensor = tensor.index_select(at, torch.arange(place.start, place.stop) // index.divisor)
+            dims.append(axis.name)
+        return tensor, tuple(dims)
+
+    def store(self, op: Store) -> None:
+        """Puts a tile where it belongs; tiles that the loop does not visit put nothing."""
+        name, dtype = op.target.tensor.name, op.target.tensor.dtype
+        tile = self.as_number(self.get(op.value)) if op.value.kind is Kind.COORDINATE else self.get(op.value)
+        places = [self.target(index, tile) for index in op.target.indices]
+        dims = tuple(d for d, _ in places if d)
+        tile = self.widened(tile, set(dims))
+        if op.adds:
+            tile = self.added(tile, dims)
+        at = tuple(place for _, place in places)
+        visited = [self.widened(v, set(dims)) for v in self.visited]
+        if extra := {d for t in (tile, *visited) for d in t.dims} - set(dims):
+            raise ValueError(f"several tiles along {', '.join(sorted(extra))} store {name} in one place")
+        old = self.tensors[name]
+        value = _along(tile.value, tile.dims, dims).expand(old.value[at].shape)
+        error = None if tile.error is None else _along(tile.error, tile.dims, dims).expand(value.shape)
+        if op.adds and (old.error is not None or bool(old.value[at].any())):
+            before = None if old.error is None else old.error[at]
+            value, error = self.apply("add", [(old.value[at], before), (value, error)])
+        mask = torch.ones((), dtype=torch.bool)
+        for v in visited:
+            mask = mask & _along(v.value, v.dims, dims).bool()
+        self.put(name, dtype, at, value, error, mask)
+
+    def added(self, tile: _Tile, dims: tuple[str, ...]) -> _Tile:
+        """The sum over all tiles that add to one place."""
+        for d in [d for d in tile.dims if d not in dims]:
+            at = tile.dims.index(d)
+            rest = (*tile.dims[:at], *tile.dims[at + 1 :])
+            tile = _Tile(rest, *rounding.summed(tile.value, tile.error, at))
+        return tile
+
+    def target(self, index: equations.Index, tile: _Tile) -> tuple[str, int | slice]:
+        """The direction of a tile that goes along a dimension of its tensor ("" for none), and the places there."""
+        axis = index.axis
+        if axis is None:
+            return "", index.at
+        place = self.place(axis)
+        if axis.is_index and axis.kind is AxisKind.SEQUENTIAL:
+            return "", place.start // index.divisor
+        if index.divisor == 1:
+            return axis.name, slice(place.start, place.stop)
+        if index.divisor == axis.tile and axis.name not in tile.dims:  # one place for each tile
+            return f"{axis.name}#", slice(0, self.tiles(axis))
+        raise ValueError(f"several elements along {axis.name} go to one place")
+
+    def put(
+        self, name: str, dtype: DType, at: tuple[int | slice, ...], value: Tensor, error: Tensor | None, mask: Tensor
+    ) -> None:
+        """Writes what is stored to memory as it is rounded, and to the results as it was before."""
+        old = self.tensors[name]
+        rounded, off = rounding.converted(value, error, dtype)
+        if off is not None or old.error is not None:
+            errors = torch.zeros_like(old.value) if old.error is None else old.error
+            new = torch.zeros_like(value) if off is None else off
+            errors[at] = torch.where(mask, new, errors[at])
+            self.tensors[name] = _Tile(old.dims, old.value, errors)
+        old.value[at] = torch.where(mask, rounded, old.value[at])
+        result, bound = self.results[name], self.bounds[name]
+        bound[at] = torch.where(mask, rounding.stored(value, error, dtype), bound[at])
+        result[at] = torch.where(mask, value, result[at])
+
+    # ------------------------------------------------------------ loops
+
+    def loop(self, op: Loop) -> None:
+        if _is_sums(op):  # one sum over the whole axis, whatever its order
+            self.body([o for o in op.body if not _adds_to_carry(o, op.carries)])
+            for c in op.carries:
+                self.values[c.result.number] = self.total(c, op)
+            return
+        for c in op.carries:
+            self.values[c.inside.number] = self.get(c.initial)
+        step = op.axis.tile or 1
+        for start in range(0, self.length(op.axis), step):
+            visited = self.visits(op.axis, start)
+            if visited is not None and not visited.value.any():
+                break
+            self.places[op.axis.name] = range(start, min(start + step, self.length(op.axis)))
+            self.visited += [visited] if visited else []
+            self.body(op.body)
+            new = [self.chosen(visited, self.get(c.update), self.get(c.inside)) for c in op.carries]
+            for c, tile in zip(op.carries, new, strict=True):
+                self.values[c.inside.number] = tile
+            if visited:
+                self.visited.pop()
+        self.places.pop(op.axis.name, None)
+        for c in op.carries:
+            self.values[c.result.number] = self.get(c.inside)
+
+    def total(self, carry: Carry, op: Loop) -> _Tile:
+        """What the sums of a loop add up to."""
+        term = next(v for o in op.body if _adds_to_carry(o, (carry,)) for v in reads(o) if v != carry.inside)
+        initial, sums = self.get(carry.initial), self.get(term)
+        if not initial.dims and initial.error is None and not initial.value.any():
+            return sums
+        dims, (a, b) = self.aligned([initial, sums])
+        return _Tile(dims, *self.apply("add", [(a.value, a.error), (b.value, b.error)]))
+
+    def visits(self, axis: Axis, start: int) -> _Tile | None:
+        """Which tiles of the axis that bounds a loop are there for its tile at `start`; None for all."""
+        if axis.until is None:
+            return None
+        bound = self.axes[axis.until]
+        size = bound.tile or 1
+        last = (torch.arange(self.tiles(bound)) + 1) * size - 1
+        return _Tile((bound.name if bound.tile is None else f"{bound.name}#",), last >= start)
+
+    def chosen(self, visited: _Tile | None, new: _Tile, old: _Tile) -> _Tile:
+        """The new one where the loop is, the old one elsewhere."""
+        if visited is None:
+            return new
+        dims, (where, a, b) = self.aligned([visited, new, old])
+        value = torch.where(where.value, a.value, b.value)
+        if a.error is None and b.error is None:
+            return _Tile(dims, value)
+        zero = torch.zeros((), dtype=self.precision)
+        taken, kept = (zero if e is None else e for e in (a.error, b.error))
+        return _Tile(dims, value, torch.where(where.value, taken, kept))
+
+
+class _Computation(_Evaluation):
+    """One run in f32, without bounds."""
+
+    precision = torch.float32
+
+    def apply(self, function: str, arguments: list[rounding.Bounded]) -> rounding.Bounded:
+        value: Tensor = FUNCTIONS[function].meaning(*(v for v, _ in arguments))
+        return value.to(self.precision) if FUNCTIONS[function].takes == "place" else value, None
+
+    def convert(self, tile: _Tile, dtype: DType) -> _Tile:
+        return _Tile(tile.dims, tile.value.to(TORCH[dtype]).to(self.precision))
+
+    def gather(self, function: str, tile: _Tile, at: int) -> rounding.Bounded:
+        if function == "sum":
+            return tile.value.sum(at), None
+        return rounding.extreme(tile.value, None, at, least=function == "min")
+
+    def contract(self, a: _Tile, b: _Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
+        return torch.einsum(equation, a.value, b.value), None
+
+
+def _f32(value: float) -> float:
+    return float(torch.tensor(value, dtype=torch.float32))
+
+
+def _along(tensor: Tensor, dims: tuple[str, ...], wanted: tuple[str, ...]) -> Tensor:
+    """With its directions in the order of `wanted`, which has all of them; of length 1 where it has none."""
+    tensor = tensor.permute([dims.index(d) for d in wanted if d in dims])
+    return tensor[tuple(slice(None) if d in dims else None for d in wanted)]
+
+
+def _along_or_none(tensor: Tensor | None, dims: tuple[str, ...], wanted: tuple[str, ...]) -> Tensor | None:
+    return None if tensor is None else _along(tensor, dims, wanted)
+
+
+def _adds_to_carry(op: Op, carries: Sequence[Carry]) -> bool:
+    """Whether an operation is the sum that updates one of these carries."""
+    return isinstance(op, Map) and op.function == "add" and any(op.result == c.update for c in carries)
+
+
+def _is_sums(loop: Loop) -> bool:
+    """Whether all that a loop does is to add sums along its own axis, each to a carry that nothing else reads."""
+    made = {v.number: op for op in loop.body for v in equations.writes(op)}
+    if loop.axis.until or loop.axis.is_index or any(isinstance(op, Store | Loop) for op in loop.body):
+        return False
+    for c in loop.carries:
+        update = made.get(c.update.number)
+        readers = [op for op in loop.body if c.inside in reads(op)]
+        if update is None or not _adds_to_carry(update, (c,)) or readers != [update]:
+            return False
+        terms = [v for v in reads(update) if v != c.inside]
+        term = made.get(terms[0].number) if len(terms) == 1 else None
+        if not isinstance(term, Product | Reduce) or term.axis != loop.axis:
+            return False
+        if isinstance(term, Reduce) and term.function != "sum":
+            return False
+    return bool(loop.carries)

@@ -1,0 +1,263 @@
+"""How far f32 arithmetic may be from exact arithmetic: the running error analysis of `tkgen.ir.meaning`.
+
+Every number has a bound on its error, an absolute one, element by element; None says that all of it is exact. Each rule
+takes the arguments' values and bounds to the result's.
+
+- **A function** hands on each argument's error times the largest of its slopes at the corners of what the arguments may
+  be (Higham, Accuracy and Stability of Numerical Algorithms, section 3.3, where the slope at the value itself is
+  taken), and adds its own: half an ulp of what is rounded once, else what `Function` states. Where all arguments are
+  exact, an operation that rounds to nearest is off by exactly that rounding; where one is infinite, the result is one
+  that the machine gives exactly. An infinite result stays so unless another corner says otherwise. The bound thus
+  holds to first order between the corners, and beyond all orders at them.
+- **A conversion** is monotonous: numbers within the argument's bound round to within the rounded ends of it.
+- **A sum of n terms** in any order has n - 1 roundings of partial sums, each by at most u = 2^-24 of one, independent
+  of each other and of mean zero, so that their sum is beyond t u sqrt(n) times the largest partial sum with a
+  probability of at most 2 exp(-t^2 / 2) (Higham and Mary, "A new approach to probabilistic rounding error analysis",
+  SIAM J. Sci. Comput. 41, 2019); it is never beyond n - 1 times u of that. A partial sum is at most the sum of all
+  magnitudes, and, where the order knows nothing of the signs, beyond the whole sum by more than t sqrt(sum x^2) as
+  rarely (the same, "Sharper probabilistic backward error analysis for basic linear algebra kernels with random data",
+  42, 2020).
+- **A sum of products** likewise, with 2 n roundings: t^2 u sqrt(2 n) sqrt(sum (a b)^2), which grows like n; the worst
+  case over all signs, n u sum |a b| (Higham, section 4.2), grows like n^2 and hides a lost part of a long sum. At
+  t^2 = 80 one element in 10^12 is beyond it at n = 32768.
+- **Exact sums**: whole multiples of a power of two, so few and so small that every partial sum is one that f32 holds
+  (2^24 of them), have no error in any order; matrix units that align to the largest addend with 24 bits or more too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import ceil, frexp, isfinite, isqrt, log2, sqrt
+
+import torch
+from torch import Tensor
+
+from tkgen.ir.functions import Function
+from tkgen.ir.types import DType
+
+TORCH = {DType.BF16: torch.bfloat16, DType.F16: torch.float16, DType.F32: torch.float32}
+SIGNIFICANDS = {torch.bfloat16: 8, torch.float16: 11, torch.float32: 24}  # bits, the leading one counted
+UNIT_ROUNDOFF = 2.0**-24  # of f32
+LEAST = 2.0**-126  # the least normal number of f32
+LARGEST = (2 - 2.0**-24) * 2.0**127  # from here on f32 rounds to infinity
+EXACT_SUM = 2**24  # f32 holds all whole numbers up to this one
+DEVIATIONS_SQUARED = 80.0  # t^2 above
+
+Bounded = tuple[Tensor, Tensor | None]
+"""Values in f64 (or bool) and a bound on each one's error; None where all are exact."""
+
+
+def ulp(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """The unit in the last place that numbers of `dtype` have where `values` lie."""
+    least = torch.finfo(dtype).tiny
+    exponent = torch.frexp(values.abs().double().clamp(min=least)).exponent
+    return torch.ldexp(torch.ones_like(exponent, dtype=torch.float64), exponent - SIGNIFICANDS[dtype])
+
+
+def known(*errors: Tensor | None) -> list[Tensor]:
+    """Those that are there."""
+    return [e for e in errors if e is not None]
+
+
+def overflowed(value: Tensor) -> Tensor:
+    """Infinite where f32 is."""
+    return torch.where(value.abs() >= LARGEST, value.sign() * torch.inf, value)
+
+
+# ---------------------------------------------------------------- functions
+
+
+def applied(f: Function, arguments: Sequence[Bounded]) -> Bounded:
+    """A function of arguments that are aligned to one another."""
+    values = [v for v, _ in arguments]
+    value = f.meaning(*values)
+    if f.predicate:
+        return value, _may_turn(f, arguments)
+    value = overflowed(value)
+    handed = _handed_on(f, arguments)
+    own = _own(f, values, value, handed)
+    error = sum(known(handed, own), start=torch.zeros_like(value))
+    error = torch.where(error.isnan(), torch.inf, error)
+    unbounded = ~value.isfinite()
+    if unbounded.any():
+        error = torch.where(unbounded, torch.where(_stays(f, arguments, value), 0.0, torch.inf), error)
+    return value, error if bool(error.any()) else None
+
+
+def _corners(arguments: Sequence[Bounded]) -> list[list[Tensor]]:
+    """The arguments at the ends of their bounds: every combination; a predicate as it is and as it may be."""
+    ends = []
+    for value, error in arguments:
+        if error is None:
+            ends.append([value])
+        elif value.dtype == torch.bool:
+            ends.append([value, value ^ (error > 0)])
+        else:
+            ends.append([value - error, value + error])
+    return [list(corner) for corner in product(*ends)]
+
+
+def _flushed(f: Function, arguments: Sequence[Bounded]) -> Sequence[Bounded]:
+    """Arguments that may count as zero are off by all that they are."""
+    if not f.flushes:
+        return arguments
+    result = []
+    for value, error in arguments:
+        small = torch.where(value.abs() < LEAST, value.abs(), 0.0)
+        both = sum(known(error), start=small)
+        result.append((value, both if bool(both.any()) else None))
+    return result
+
+
+def _handed_on(f: Function, arguments: Sequence[Bounded]) -> Tensor | None:
+    """The arguments' errors as they reach the result."""
+    arguments = _flushed(f, arguments)
+    if not known(*(e for _, e in arguments)):
+        return None
+    slopes: list[Tensor] = []
+    for corner in [[v for v, _ in arguments], *_corners(arguments)]:
+        here = f.slopes(*corner)
+        slopes = [torch.fmax(s, h) for s, h in zip(slopes, here, strict=True)] if slopes else list(here)
+    parts = [_times(e, s) for (_, e), s in zip(arguments, slopes, strict=True) if e is not None]
+    return sum(parts[1:], start=parts[0])
+
+
+def _times(error: Tensor, slope: Tensor) -> Tensor:
+    """No error stays none however steep the function, and a finite one vanishes where it is flat."""
+    none = (error == 0) | ((slope == 0) & error.isfinite())
+    return torch.where(none, 0.0, error * slope)
+
+
+def _own(f: Function, values: Sequence[Tensor], value: Tensor, handed: Tensor | None) -> Tensor | None:
+    """What the function itself is off."""
+    if not (f.ulps or f.growth or f.below):
+        return None
+    reach = value.abs() if handed is None else value.abs() + torch.where(handed.isfinite(), handed, 0.0)
+    if f.rounds:
+        nearest = (value - value.float().double()).abs() * (1 + 2.0**-20)  # f64 rounds sums, too
+        bound = UNIT_ROUNDOFF * reach + 2.0**-150
+        own = nearest if handed is None else torch.where(handed == 0, nearest, bound)
+    else:
+        units = f.ulps + (f.growth * values[0].abs() if f.growth else 0.0)
+        own = units * ulp(reach, torch.float32) + f.below
+    special = sum((v.isinf() for v in values), start=torch.zeros_like(value, dtype=torch.bool))
+    return torch.where(special, 0.0, own)
+
+
+def _may_turn(f: Function, arguments: Sequence[Bounded]) -> Tensor | None:
+    """One where a predicate may be the other because its arguments are off, else zero."""
+    slopes = f.slopes(*(v for v, _ in arguments))
+    parts = [_times(e, s) for (_, e), s in zip(arguments, slopes, strict=True) if e is not None]
+    if not parts:
+        return None
+    turns = (sum(parts[1:], start=parts[0]) >= 1).double()
+    return turns if bool(turns.any()) else None
+
+
+def _stays(f: Function, arguments: Sequence[Bounded], value: Tensor) -> Tensor:
+    """Whether the value, which is no finite number, is the same at all corners."""
+    same = torch.ones_like(value, dtype=torch.bool)
+    for corner in _corners(arguments):
+        other = overflowed(f.meaning(*corner))
+        same &= (other == value) | (other.isnan() & value.isnan())
+    return same
+
+
+# ---------------------------------------------------------------- conversions
+
+
+def converted(value: Tensor, error: Tensor | None, dtype: DType) -> Bounded:
+    """Rounded to `dtype` from f32, to nearest even."""
+    to = TORCH[dtype]
+    nearest = value.to(to).double()
+    if error is None:
+        return nearest, None
+    low, high = ((value + sign * error).to(to).double() for sign in (-1, 1))
+    off = torch.maximum(high - nearest, nearest - low)
+    off = torch.where((low == nearest) & (high == nearest), 0.0, off)
+    return nearest, torch.where(off.isnan(), torch.inf, off)
+
+
+def stored(value: Tensor, error: Tensor | None, dtype: DType) -> Tensor:
+    """How far what is stored of a number as `dtype` may be from the number itself."""
+    bound = torch.zeros_like(value) if error is None else error
+    if dtype is not DType.F32:
+        bound = bound + ulp(value.abs() + bound, TORCH[dtype]) / 2
+    return torch.where(value.isfinite() | (bound == torch.inf), bound, 0.0)
+
+
+# ---------------------------------------------------------------- sums
+
+
+def summed(value: Tensor, error: Tensor | None, dim: int) -> Bounded:
+    """The sum along a dimension, in any order."""
+    total, n = value.sum(dim), value.shape[dim]
+    magnitude = value.abs().sum(dim)
+    if error is None and _is_whole(value, float(magnitude.max()) if magnitude.numel() else 0.0):
+        return overflowed(total), None
+    t = sqrt(DEVIATIONS_SQUARED)
+    partial = torch.minimum(magnitude, total.abs() + t * value.square().sum(dim).sqrt())
+    if error is not None:
+        partial = partial + error.sum(dim)
+    bound = min(max(n - 1, 0), t * sqrt(n)) * UNIT_ROUNDOFF * partial
+    if error is not None:
+        bound = bound + error.sum(dim)
+    total = overflowed(total)
+    return total, torch.where(total.isfinite(), torch.where(bound.isnan(), torch.inf, bound), 0.0)
+
+
+def _is_whole(value: Tensor, largest: float) -> bool:
+    """Whether all elements are multiples of a power of two of which f32 holds every multiple up to `largest`."""
+    if not isfinite(largest):
+        return False
+    scaled = value * EXACT_SUM / 2.0 ** frexp(largest)[1]
+    return bool((scaled == scaled.round()).all())
+
+
+def extreme(value: Tensor, error: Tensor | None, dim: int, least: bool) -> Bounded:
+    """The largest (or least) along a dimension, of numbers and NaNs the largest number."""
+
+    def most(numbers: Tensor) -> Tensor:
+        missing = torch.inf if least else -torch.inf
+        numbers = torch.where(numbers.isnan(), missing, numbers)
+        return numbers.amin(dim) if least else numbers.amax(dim)
+
+    result = most(value)
+    if error is None:
+        return result, None
+    off = torch.maximum(most(value + error) - result, result - most(value - error))
+    return result, torch.where(off.isnan(), 0.0, off)
+
+
+def exact_grid(dtype: torch.dtype, n: int) -> tuple[int, float]:
+    """The largest multiple and the unit of exact factors: no sum of `n` of their products rounds in f32."""
+    limit = max(1, min(2 ** SIGNIFICANDS[dtype], isqrt(EXACT_SUM // max(n, 1))))
+    return limit, 2.0 ** (1 - limit.bit_length())
+
+
+def on_grid(values: Tensor, dtype: torch.dtype, n: int) -> bool:
+    """Whether these are exact factors, of any scale."""
+    limit, _ = exact_grid(dtype, n)
+    largest = float(values.abs().max()) if values.numel() else 0.0
+    if not isfinite(largest) or limit**2 * n > EXACT_SUM:
+        return False
+    scaled = values / 2.0 ** ceil(log2(largest / limit)) if largest else values
+    return bool((scaled == scaled.round()).all())
+
+
+def contracted(left: Bounded, right: Bounded, dtypes: tuple[DType, DType], equation: str, n: int) -> Bounded:
+    """The sum of `n` products: `equation` is einsum's, over the two factors."""
+    (a, a_error), (b, b_error) = left, right
+    exact = a_error is None and b_error is None
+    if exact and all(on_grid(v, TORCH[d], n) for v, d in zip((a, b), dtypes, strict=True)):
+        return torch.einsum(equation, a.float(), b.float()).double(), None
+    value = overflowed(torch.einsum(equation, a, b))
+    squares = torch.einsum(equation, a.square().float(), b.square().float()).sqrt().double()
+    bound = DEVIATIONS_SQUARED * UNIT_ROUNDOFF * sqrt(2 * n) * squares
+    if a_error is not None:
+        reach = b.abs() if b_error is None else b.abs() + b_error
+        bound = bound + torch.einsum(equation, a_error, reach)
+    if b_error is not None:
+        bound = bound + torch.einsum(equation, a.abs(), b_error)
+    return value, torch.where(value.isfinite(), torch.where(bound.isnan(), torch.inf, bound), 0.0)
