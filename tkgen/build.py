@@ -116,8 +116,8 @@ class Build:
         verdict = machine_check.watch(self.spec, self.hsaco, self.resources.kernel, default_cache())
         return replace(self, machine_check=verdict)
 
-    def run(self, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor:
-        """The kernel's output for input tensors in the spec's order; on the emulator for CPU tensors.
+    def run(self, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        """The kernel's output, or outputs, for input tensors in the spec's order; on the emulator for CPU tensors.
 
         Raises:
             TypeError: something that is no tensor, or a scalar that the kernel does not have.

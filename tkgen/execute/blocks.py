@@ -18,14 +18,26 @@ import torch
 
 from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import SizeError, launched, scalar_values
-from tkgen.execute.compare import TORCH, UNIT_ROUNDOFF, Inputs, compare, random_inputs, reference
+from tkgen.execute.compare import (
+    TORCH,
+    UNIT_ROUNDOFF,
+    Comparison,
+    Inputs,
+    Reference,
+    compare,
+    random_inputs,
+    references,
+)
 from tkgen.execute.launch import Run, emulate
+from tkgen.ir.equations import Coordinate
 from tkgen.ir.launch import Launch, Piece
 from tkgen.ir.types import Tensor
 
 if TYPE_CHECKING:
     from tkgen.build import Build
 
+
+_Tile = tuple[int, int, int]  # row, column, matrix
 
 WATCHED_STEPS = 1000  # K-steps of one block beyond which it touches more memory than the referee can watch
 SAMPLE_STEPS = 1000  # K-steps of a sample: a second or so for a hundred
@@ -79,46 +91,59 @@ def run_blocks(
     values = scalar_values(program, scalars)
     if beyond := [b for b in blocks if not 0 <= b < launch.blocks]:
         raise SizeError(f"there is no block {beyond[0]}: the launch has blocks 0..{launch.blocks - 1}")
+    if program.equations and any(isinstance(op, Coordinate) for op in program.equations.epilogue):
+        raise SizeError(f"{program.name}: equations that name coordinates are run whole, with no blocks chosen")
     mine = [piece for block in dict.fromkeys(blocks) for piece in launch.work[block]]
     inputs = _inputs(launch, mine, seed, kind)
-    output, outcome = emulate(
+    outputs, outcome = emulate(
         build, launch, inputs, values, order=order, watch=watched(launch, blocks), workers=workers, blocks=blocks,
         progress=progress,
     )  # fmt: skip
     expected = _expected(launch, mine, inputs, values)
-    untouched = output == 0 if program.adds_to_output else output.isnan()
+    comparisons = {
+        out.name: _compared(launch, out, outputs[out.name], {p: e[out.name] for p, e in expected.items()})
+        for out in program.outputs
+    }
+    return Run(launch.extents, outputs, comparisons, outcome)
+
+
+def _compared(launch: Launch, out: Tensor, output: torch.Tensor, expected: Mapping[_Tile, Reference]) -> Comparison:
+    """An output compared in the tiles that are expected; what is written elsewhere is wrong."""
+    untouched = output == 0 if launch.program.adds_to_output else output.isnan()
     outside = int((~untouched).sum())
     found, wanted, bounds = [], [], []
-    for (row, col), (value, bound) in expected.items():
-        at = _tile(launch, row, col)
+    for (row, col, matrix), (value, bound) in expected.items():
+        at = _at(launch, out, _parts(launch, Piece(row, col, 0, 0, matrix)))
         outside -= int((~untouched[at]).sum())
         found.append(output[at].flatten())
         wanted.append(value.flatten())
         bounds.append(bound.flatten())
     comparison = compare(torch.cat(found), torch.cat(wanted), torch.cat(bounds))
-    return Run(launch.extents, output, replace(comparison, wrong=comparison.wrong + outside), outcome)
-
-
-def _tile(launch: Launch, row: int, col: int) -> tuple[slice, slice]:
-    """The elements of an output tile."""
-    (rows, cols, _), (m, n) = launch.program.block, launch.shape(launch.program.accumulator.tensor)
-    return slice(row * rows, min((row + 1) * rows, m)), slice(col * cols, min((col + 1) * cols, n))
+    return replace(comparison, wrong=comparison.wrong + outside)
 
 
 def _parts(launch: Launch, piece: Piece) -> dict[str, slice]:
     """The part of each dimension that a piece covers."""
     program = launch.program
-    rows, cols = _tile(launch, piece.row, piece.col)
-    step, k = program.block[2], launch.extents[program.k.name]
-    return {
-        program.m.name: rows,
-        program.n.name: cols,
-        program.k.name: slice(piece.first * step, min(piece.last * step, k)),
-    }
+    parts = {}
+    for dim, size, first, end in (
+        (program.m, program.block[0], piece.row, piece.row + 1),
+        (program.n, program.block[1], piece.col, piece.col + 1),
+        (program.k, program.block[2], piece.first, piece.last),
+    ):
+        parts[dim.name] = slice(first * size, min(end * size, launch.extents[dim.name]))
+    indices = launch.indices(piece.matrix)
+    for view in program.equations.views if program.equations else ():
+        for dim, index in zip(view.tensor.dims, view.access.indices, strict=True):
+            if index.axis is not None and index.axis.name in indices:
+                at = indices[index.axis.name] // index.divisor
+                parts[dim.name] = slice(at, at + 1)
+    return parts
 
 
-def _at(tensor: Tensor, parts: Mapping[str, slice]) -> tuple[slice, ...]:
-    return tuple(parts[d.name] for d in tensor.dims)
+def _at(launch: Launch, tensor: Tensor, parts: Mapping[str, slice]) -> tuple[slice, ...]:
+    """A part of a tensor: all of it along dimensions that are not divided."""
+    return tuple(parts.get(d.name, slice(0, launch.extents[d.name])) for d in tensor.dims)
 
 
 def _inputs(launch: Launch, mine: Sequence[Piece], seed: int, kind: Inputs) -> dict[str, torch.Tensor]:
@@ -127,28 +152,29 @@ def _inputs(launch: Launch, mine: Sequence[Piece], seed: int, kind: Inputs) -> d
     tensors = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in program.reads}
     for number, piece in enumerate(mine):
         parts = _parts(launch, piece)
-        whole = dict(launch.extents)  # the panels of a tile over all of K, so that their sums are exact over all of K
-        for dim in (program.m, program.n):
-            whole[dim.name] = parts[dim.name].stop - parts[dim.name].start
+        # The panels of a tile over all of K, so that their sums are exact over all of K.
+        sizes = {name: part.stop - part.start for name, part in parts.items() if name != program.k.name}
+        whole = dict(launch.extents) | sizes
         panels = random_inputs(Launch(program, whole), seed + number, kind)
         for t in program.reads:
             own = tuple(parts[d.name] if d == program.k else slice(None) for d in t.dims)
-            tensors[t.name][_at(t, parts)] = panels[t.name][own]
+            tensors[t.name][_at(launch, t, parts)] = panels[t.name][own]
     return tensors
 
 
 def _expected(
     launch: Launch, mine: Sequence[Piece], inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
-) -> dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]]:
-    """For each output tile that `mine` writes its elements and their bounds; parts of one tile are added."""
-    found: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+) -> dict[_Tile, dict[str, Reference]]:
+    """For each output tile that `mine` writes what each output is there; parts of one tile are added."""
+    found: dict[_Tile, dict[str, Reference]] = {}
     for piece in mine:
         parts = _parts(launch, piece)
-        read = {t.name: inputs[t.name][_at(t, parts)] for t in launch.program.reads}
-        value, bound = reference(launch.program, read, scalars)
-        if (piece.row, piece.col) in found:
-            before, allowed = found[piece.row, piece.col]
-            value = value + before
-            bound = bound + allowed + UNIT_ROUNDOFF * value.abs()
-        found[piece.row, piece.col] = value, bound
+        read = {t.name: inputs[t.name][_at(launch, t, parts)] for t in launch.program.reads}
+        tile = piece.row, piece.col, piece.matrix
+        for name, (value, bound) in references(launch.program, read, scalars).items():
+            if name in found.setdefault(tile, {}):
+                before, allowed = found[tile][name]
+                value = value + before
+                bound = bound + allowed + UNIT_ROUNDOFF * value.abs()
+            found[tile][name] = value, bound
     return found

@@ -22,7 +22,7 @@ Inputs hold no subnormals: CDNA2's matrix instructions take them for zero (AMD, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import isqrt, sqrt
@@ -90,9 +90,10 @@ def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) ->
         return torch.where(values.abs() < torch.finfo(dtype).tiny, 0, values)
 
     tensors = {}
+    factors = {o.name for o in program.operands}
     for tensor in program.reads:
         shape, dtype = launch.shape(tensor), TORCH[tensor.dtype]
-        if kind is Inputs.EXACT and tensor.name in (program.a.name, program.b.name):
+        if kind is Inputs.EXACT and tensor.name in factors:
             limit, unit = exact_grid(dtype, launch.extents[program.k.name])
             whole = torch.randint(-limit, limit + 1, shape, generator=generator, dtype=torch.int32)
             tensors[tensor.name] = (whole.float() * unit).to(dtype)
@@ -112,6 +113,31 @@ def _is_exact(a: torch.Tensor, b: torch.Tensor, k: int, dtype: torch.dtype) -> b
     limit, unit = exact_grid(dtype, k)
     whole = (t / unit for t in (a, b))
     return limit**2 * k <= EXACT_SUM and all(bool(((t.abs() <= limit) & (t == t.round())).all()) for t in whole)
+
+
+def worst(comparisons: Iterable[Comparison]) -> Comparison:
+    """The one that is not right, else the one whose largest error is the largest part of what is allowed."""
+    return max(comparisons, key=lambda c: (not c.right, c.max_error / c.bound if c.bound else c.max_error))
+
+
+Reference = tuple[torch.Tensor, torch.Tensor]  # an output in fp64, and the bound on each element's error
+
+
+def compared(results: Mapping[str, torch.Tensor], expected: Mapping[str, Reference]) -> dict[str, Comparison]:
+    """Each output compared with its reference."""
+    return {name: compare(result, *expected[name]) for name, result in results.items()}
+
+
+def references(
+    program: Program, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+) -> dict[str, Reference]:
+    """Each output in fp64, by name, and the bound on each element's error."""
+    if program.equations is None:
+        return {program.accumulator.tensor.name: reference(program, inputs, scalars)}
+    from tkgen.ir.meaning import evaluate
+
+    found = evaluate(program.equations.kernel, inputs, scalars)
+    return {name: (result.value, result.bound) for name, result in found.items()}
 
 
 def reference(

@@ -14,7 +14,7 @@ import torch
 from tkgen.emulate import Buffer, Interleaving, Outcome, interleavings
 from tkgen.emulate import launch as emulate_launch
 from tkgen.execute.arguments import SizeError, launched, packed, scalar_values
-from tkgen.execute.compare import TORCH, Comparison, Inputs, compare, random_inputs, reference
+from tkgen.execute.compare import TORCH, Comparison, Inputs, compared, random_inputs, references, worst
 from tkgen.ir.launch import Launch
 
 if TYPE_CHECKING:
@@ -23,12 +23,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """One emulated launch: the output, how it compares, what the referee saw."""
+    """One emulated launch: the outputs by name, how each compares, what the referee saw."""
 
     sizes: Mapping[str, int]
-    output: torch.Tensor = field(repr=False)
-    comparison: Comparison
+    outputs: Mapping[str, torch.Tensor] = field(repr=False)
+    comparisons: Mapping[str, Comparison]
     outcome: Outcome = field(repr=False)
+
+    @property
+    def output(self) -> torch.Tensor:
+        """The first output."""
+        return next(iter(self.outputs.values()))
+
+    @property
+    def comparison(self) -> Comparison:
+        """The comparison of the output that is furthest from its bound."""
+        return worst(self.comparisons.values())
 
     @property
     def ok(self) -> bool:
@@ -55,9 +65,9 @@ def check_memory(launch: Launch) -> None:
     An input is there as it is, as fp32 and as fp64, an output four times as fp64: result, reference, bound, error.
     """
     free = _free_memory()
-    out = launch.program.accumulator.tensor
-    need = sum((t.dtype.bytes + 12) * prod(launch.shape(t)) for t in launch.program.reads if t.name != out.name)
-    need += 32 * prod(launch.shape(out))
+    outputs = launch.program.outputs
+    need = sum((t.dtype.bytes + 12) * prod(launch.shape(t)) for t in launch.program.reads if t not in outputs)
+    need += sum(32 * prod(launch.shape(t)) for t in outputs)
     if free is not None and need > free:
         given = " ".join(f"{n}={size}" for n, size in launch.extents.items())
         raise SizeError(f"{given}: such tensors and their reference take {need / 2**30:.3g} GiB, "
@@ -73,13 +83,15 @@ def _free_memory() -> int | None:
     return int(found[1]) * 1024 if found else None
 
 
-def output(launch: Launch, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """What the output holds before the launch: its input, where the kernel reads it, else what a store overwrites."""
-    out = launch.program.accumulator.tensor
-    if out.name in inputs:
-        return inputs[out.name].clone(memory_format=torch.contiguous_format)
+def outputs(launch: Launch, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What outputs hold before the launch: their input, where the kernel reads it, else what a store overwrites."""
     start = 0.0 if launch.program.adds_to_output else float("nan")
-    return torch.full(launch.shape(out), start, dtype=TORCH[out.dtype])
+    return {
+        out.name: inputs[out.name].clone(memory_format=torch.contiguous_format)
+        if out.name in inputs
+        else torch.full(launch.shape(out), start, dtype=TORCH[out.dtype])
+        for out in launch.program.outputs
+    }
 
 
 def emulate(
@@ -93,13 +105,13 @@ def emulate(
     workers: int = 1,
     blocks: Sequence[int] | None = None,
     progress: Callable[[int], None] | None = None,
-) -> tuple[torch.Tensor, Outcome]:
-    """Run the code object on `inputs`; the output tensor and what the referee saw.
+) -> tuple[dict[str, torch.Tensor], Outcome]:
+    """Run the code object on `inputs`; the outputs and what the referee saw.
 
     `blocks` runs these alone; `progress` is told how many are done.
     """
-    out = build.spec.program.accumulator.tensor.name
-    tensors = {name: t.contiguous() for name, t in inputs.items()} | {out: output(launch, inputs)}
+    results = outputs(launch, inputs)
+    tensors = {name: t.contiguous() for name, t in inputs.items()} | results
     buffers = {name: Buffer(tensor, name=name) for name, tensor in tensors.items()}
     order = order or Interleaving()
     outcome = emulate_launch(
@@ -116,7 +128,7 @@ def emulate(
         blocks=blocks,
         progress=progress,
     )
-    return tensors[out], outcome
+    return results, outcome
 
 
 def run(
@@ -137,7 +149,7 @@ def run(
     values = scalar_values(program, scalars)
     check_memory(launch)
     inputs = random_inputs(launch, seed, kind)
-    result, outcome = emulate(
+    results, outcome = emulate(
         build, launch, inputs, values, order=order, watch=watch, workers=workers, progress=progress
     )
-    return Run(launch.extents, result, compare(result, *reference(program, inputs, values)), outcome)
+    return Run(launch.extents, results, compared(results, references(program, inputs, values)), outcome)

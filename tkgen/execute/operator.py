@@ -58,8 +58,10 @@ def launch_of(build: Build, tensors: Sequence[torch.Tensor]) -> Launch:
     return Launch(program, extents)
 
 
-def run(build: Build, tensors: Sequence[torch.Tensor], scalars: Mapping[str, float]) -> torch.Tensor:
-    """The kernel's output for these inputs: CPU tensors on the emulator, others on their GPU.
+def run(
+    build: Build, tensors: Sequence[torch.Tensor], scalars: Mapping[str, float]
+) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    """The kernel's output for these inputs, or its outputs: CPU tensors on the emulator, others on their GPU.
 
     Raises:
         TypeError: something that is no tensor, or a scalar that the kernel does not have.
@@ -78,13 +80,21 @@ def run(build: Build, tensors: Sequence[torch.Tensor], scalars: Mapping[str, flo
         raise ValueError(f"{program.name}: all tensors are on the CPU or on one AMD GPU, not on {places}")
     named = {t.name: tensor.detach() for t, tensor in zip(program.reads, tensors, strict=True)}
     if devices == {torch.device("cpu")}:
-        return emulate(build, launch, named, values, watch=False)[0]
-    out, device = program.accumulator.tensor, tensors[0].device
-    result = named[out.name].clone(memory_format=torch.contiguous_format) if out.name in named else torch.empty(
-        launch.shape(out), dtype=TORCH[out.dtype], device=device
-    )  # fmt: skip
-    gpu.launcher(build, named | {out.name: result}, values)()
-    return result
+        return _alone(tuple(emulate(build, launch, named, values, watch=False)[0].values()))
+    device = tensors[0].device
+    results = {
+        out.name: named[out.name].clone(memory_format=torch.contiguous_format)
+        if out.name in named
+        else torch.empty(launch.shape(out), dtype=TORCH[out.dtype], device=device)
+        for out in program.outputs
+    }
+    gpu.launcher(build, named | results, values)()
+    return _alone(tuple(results.values()))
+
+
+def _alone(results: tuple[torch.Tensor, ...]) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    """What an operator returns: its one result, or all of them."""
+    return results[0] if len(results) == 1 else results
 
 
 def register(build: Build, name: str | None = None) -> Callable[..., torch.Tensor]:
@@ -112,19 +122,20 @@ def register(build: Build, name: str | None = None) -> Callable[..., torch.Tenso
         parameters.append(f"float {_parameter(scalar.name)}{default}")
     count, names = len(program.reads), [s.name for s in program.scalars]
 
-    def compute(*arguments: Any) -> torch.Tensor:
+    def compute(*arguments: Any) -> torch.Tensor | tuple[torch.Tensor, ...]:
         return run(build, arguments[:count], dict(zip(names, arguments[count:], strict=False)))
 
-    def fake(*arguments: Any) -> torch.Tensor:
-        out = program.accumulator.tensor
+    def fake(*arguments: Any) -> torch.Tensor | tuple[torch.Tensor, ...]:
         first: torch.Tensor = arguments[0]
-        return first.new_empty(launch_of(build, arguments[:count]).shape(out), dtype=TORCH[out.dtype])
+        launch = launch_of(build, arguments[:count])
+        return _alone(tuple(first.new_empty(launch.shape(t), dtype=TORCH[t.dtype]) for t in program.outputs))
 
     def backward(*_: Any) -> None:
         raise RuntimeError(f"torch.ops.{NAMESPACE}.{name} has no gradient: call it under torch.no_grad()")
 
     library = torch.library.Library(NAMESPACE, "FRAGMENT")
-    library.define(f"{name}({', '.join(parameters)}) -> Tensor")
+    returned = ", ".join("Tensor" for _ in program.outputs)
+    library.define(f"{name}({', '.join(parameters)}) -> {returned if len(program.outputs) == 1 else f'({returned})'}")
     library.impl(name, compute, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
     torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, lib=library)

@@ -13,9 +13,9 @@ from tkgen.emulate import EmulateError
 from tkgen.execute.arguments import SizeError, check_scalars, launched, scalar_values
 from tkgen.execute.blocks import run_blocks, watched
 from tkgen.execute.cases import blocks_text, size_cases
-from tkgen.execute.compare import Comparison, Inputs, compare, random_inputs, reference
+from tkgen.execute.compare import Comparison, Inputs, compared, random_inputs, references, worst
 from tkgen.execute.given import Given, given
-from tkgen.execute.launch import check_memory, output, run, trials
+from tkgen.execute.launch import check_memory, outputs, run, trials
 from tkgen.toolchain.compiler import ToolchainError
 
 
@@ -174,12 +174,11 @@ def _on_gpu(chosen: Given, seed: int, cxx: str | None) -> Row:
     launch = launched(spec, chosen.extents)
     check_memory(launch)
     inputs = random_inputs(launch, seed)
-    expected = reference(program, inputs, scalars)
-    out = program.accumulator.tensor.name
-    tensors = {name: t.cuda() for name, t in (inputs | {out: output(launch, inputs)}).items()}
+    expected = references(program, inputs, scalars)
+    tensors = {name: t.cuda() for name, t in (inputs | outputs(launch, inputs)).items()}
     again = gpu.launcher(spec.build(cxx=cxx), tensors, scalars)
     again()
-    comparison = compare(tensors[out].cpu(), *expected)
+    comparison = worst(compared({name: tensors[name].cpu() for name in expected}, expected).values())
     milliseconds = gpu.median_milliseconds(again)
     m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))
     return Row(
@@ -193,5 +192,5 @@ def _on_gpu(chosen: Given, seed: int, cxx: str | None) -> Row:
         shipped=chosen.own,
         grid=launch.blocks,
         milliseconds=milliseconds,
-        tflops=2 * m * n * k / (milliseconds * 1e9),
+        tflops=2 * m * n * k * launch.matrices * len(program.products) / (milliseconds * 1e9),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 
 from tkgen.ir.types import Program, Tensor
 from tkgen.remap import Remap, RemapCall, compose
@@ -12,12 +13,16 @@ from tkgen.remap import Remap, RemapCall, compose
 
 @dataclass(frozen=True)
 class Piece:
-    """What a block does at a time: K-steps `first` to before `last` of the output tile at (`row`, `col`), in tiles."""
+    """What a block does at a time: K-steps `first` to before `last` of the output tile at (`row`, `col`), in tiles.
+
+    `matrix` says of which output, where there is a batch of them.
+    """
 
     row: int
     col: int
     first: int
     last: int
+    matrix: int = 0
 
     @property
     def steps(self) -> int:
@@ -57,6 +62,23 @@ class Launch:
         return rows * cols
 
     @property
+    def batch(self) -> tuple[int, ...]:
+        """How many values each index of the batch has, the last one fastest."""
+        return tuple(self.extents[a.dim.name] for a in self.program.batch)
+
+    @property
+    def matrices(self) -> int:
+        """Outputs of the batch; 1 where there is none."""
+        return prod(self.batch)
+
+    def indices(self, matrix: int) -> dict[str, int]:
+        """The indices of the batch, by the names of their axes, that matrix number `matrix` has."""
+        found = {}
+        for axis, count in zip(reversed(self.program.batch), reversed(self.batch), strict=True):
+            matrix, found[axis.name] = divmod(matrix, count)
+        return found
+
+    @property
     def steps(self) -> int:
         """K-steps of an output tile."""
         return -(-self.extents[self.program.k.name] // self.program.block[2])
@@ -70,7 +92,7 @@ class Launch:
     def blocks(self) -> int:
         """Blocks to launch."""
         grid = self.program.grid
-        return grid.count if grid.name in ("persistent", "stream_k") else self.tiles * self.parts
+        return grid.count if grid.name in ("persistent", "stream_k") else self.tiles * self.parts * self.matrices
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -111,7 +133,7 @@ class Launch:
                 every, run = self.tiles * steps, self.run_length
                 ends = [(block * run, min((block + 1) * run, every)) for block in range(count)]
                 return [_run_of(self.order, steps, at, end) for at, end in ends]
-        return [[Piece(*tile, 0, steps)] for tile in self.order]
+        return [[Piece(*tile, 0, steps, matrix)] for matrix in range(self.matrices) for tile in self.order]
 
 
 def _run_of(tiles: Sequence[tuple[int, int]], steps: int, at: int, end: int) -> list[Piece]:

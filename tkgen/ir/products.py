@@ -9,7 +9,7 @@ Y[m, n] = silu(g) * u                     element by element, of the sums and of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tkgen.ir.equations import (
     Access,
@@ -109,6 +109,7 @@ class Sums:
     contraction: Axis
     sums: tuple[Sum, ...]
     epilogue: tuple[Op, ...]
+    kernel: Kernel = field(compare=False, repr=False)
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -152,7 +153,7 @@ def sums(kernel: Kernel) -> Sums:
             raise Unfit("beside the loop that sums products, equations are element by element", span)
     batch = tuple(a for a in kernel.axes if a.kind is AxisKind.PARALLEL and a.is_index)
     found = _sums(loop, before, rows, cols)
-    return Sums(batch, rows, cols, loop.axis, found, _needed((*before, *after)))
+    return Sums(batch, rows, cols, loop.axis, found, _needed((*before, *after)), kernel)
 
 
 def _output(stores: tuple[Store, ...]) -> tuple[Axis, Axis]:

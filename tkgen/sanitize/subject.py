@@ -150,9 +150,9 @@ def from_spec(
     Raises SpecError, ToolchainError, UnknownTargetError, OSError, and ValueError for sizes the kernel cannot do.
     """
     from tkgen.execute.arguments import launched, packed, scalar_values
-    from tkgen.execute.compare import compare, random_inputs, reference
+    from tkgen.execute.compare import compared, random_inputs, references, worst
     from tkgen.execute.given import given
-    from tkgen.execute.launch import check_memory, output
+    from tkgen.execute.launch import check_memory, outputs
 
     chosen = given(path, defines or {}, target, include_roots)
     spec = chosen.spec.check()
@@ -162,17 +162,17 @@ def from_spec(
     build = spec.build(cxx=cxx, kittens=kittens, machine_check=False)  # the referee runs it
     check_memory(launch)
     inputs = random_inputs(launch, seed)
-    out = program.accumulator.tensor
 
     def make() -> Sequence[Arg]:
         buffers = {name: Buffer(tensor, name=name) for name, tensor in inputs.items()}
-        return [packed(launch, buffers | {out.name: Output(output(launch, inputs), out.name)}, scalars)]
+        results = {name: Output(tensor, name) for name, tensor in outputs(launch, inputs).items()}
+        return [packed(launch, buffers | results, scalars)]
 
     def check(outcome: Outcome, args: Sequence[Arg]) -> str:
         (argument,) = args
         assert isinstance(argument, Struct)
-        (result,) = (f.data for f in argument.fields if isinstance(f, Output))
-        c = compare(result, *reference(program, inputs, scalars))
+        results = {f.name: f.data for f in argument.fields if isinstance(f, Output)}
+        c = worst(compared(results, references(program, inputs, scalars)).values())
         return "" if c.right else str(c)
 
     generated = SourceFile(f"{spec.name}.cpp", spec.source.text)
