@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tkgen.ir.equations import (
     Access,
@@ -132,18 +132,19 @@ class Writer:
         return result
 
     def product(self, axis: str, left: Value, right: Value) -> Value:
-        result = self.value(tuple(a for a in joined(left.axes, right.axes) if a.name != axis))
+        result = self.value(tuple(a for a in (*left.axes, *right.axes) if a.name != axis))
         self.ops.append(Product(result, left, right, self.axes[axis]))
         return result
 
-    def loop(self, axis: Axis, initial: list[Value], body: Callable[..., list[Value]]) -> list[Value]:
-        """`body` gets the carried values and gives their updates, whose axes the carried values have."""
+    def loop(self, axis: Axis, start: list[tuple[float, str]], body: Callable[..., list[Value]]) -> list[Value]:
+        """`start` has numbers and axes of the carried values, `body` gets those and gives their updates."""
+        initial = [self.number(number) for number, _ in start]
         outside, self.ops = self.ops, []
-        inside = [self.value(v.axes) for v in initial]
+        inside = [self.value(tuple(self.axes[a] for a in axes.split())) for _, axes in start]
         updates = body(*inside)
         carries = []
-        for start, within, update in zip(initial, inside, updates, strict=True):
-            carries.append(Carry(start, within, update, self.value(update.axes)))
+        for first, within, update in zip(initial, inside, updates, strict=True):
+            carries.append(Carry(first, within, update, self.value(update.axes)))
         loop = Loop(axis, tuple(carries), tuple(self.ops))
         self.ops = [*outside, loop]
         return [c.result for c in carries]
@@ -193,19 +194,9 @@ def swiglu(m: int = 70, n: int = 50, k: int = 96, step: int = 32) -> Kernel:
         x = w.load("X", "m, k")
         return [w.map("add", s, w.product("k", x, w.load(name, "n, k"))) for s, name in ((g, "G"), (u, "U"))]
 
-    g, u = w.loop(k_axis, [zeros(w, "m", "n"), zeros(w, "m", "n")], body)
+    g, u = w.loop(k_axis, [(0.0, "m n"), (0.0, "m n")], body)
     w.store("Y", "m, n", w.map("mul", w.map("silu", g), u))
     return w.kernel()
-
-
-def zeros(w: Writer, *axes: str, value: float = 0.0) -> Value:
-    """A number over axes."""
-    number = w.number(value)
-    constant = w.ops[-1]
-    assert isinstance(constant, Constant)
-    over = replace(number, axes=tuple(w.axes[a] for a in axes))
-    w.ops[-1] = replace(constant, result=over)
-    return over
 
 
 def attention(length: int = 200, keys: int = 0, *, causal: bool = True, masked: bool = True, heads: int = 4) -> Kernel:
@@ -240,7 +231,7 @@ def attention(length: int = 200, keys: int = 0, *, causal: bool = True, masked: 
             w.map("add", w.map("mul", o, r), product),
         ]
 
-    start = [zeros(w, "q", value=float("-inf")), zeros(w, "q"), zeros(w, "q", "e")]
+    start = [(float("-inf"), "q"), (0.0, "q"), (0.0, "q e")]
     m, total, o = w.loop(j, start, body)
     w.store("O", "b, h, q, e", w.map("div", o, total))
     w.store("LSE", "b, h, q", w.map("add", m, w.map("log", total)))

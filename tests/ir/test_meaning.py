@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from equation_kernels import Writer, attention, rmsnorm, softmax, swiglu, zeros
+from equation_kernels import Writer, attention, rmsnorm, softmax, swiglu
 
 from tkgen.ir.equations import Kernel
 from tkgen.ir.meaning import Result, compute, evaluate
@@ -175,7 +175,7 @@ def test_arithmetic_on_numbers_that_f32_holds_is_exact() -> None:
     w.over("n", "N", 8)
     k = w.each("k", "K", 32)
     (acc,) = w.loop(
-        k, [zeros(w, "m", "n")], lambda a: [w.map("add", a, w.product("k", w.load("A", "m, k"), w.load("B", "n, k")))]
+        k, [(0.0, "m n")], lambda a: [w.map("add", a, w.product("k", w.load("A", "m, k"), w.load("B", "n, k")))]
     )
     w.store("C", "m, n", w.map("add", w.map("mul", acc, 0.5), 3.0))
     a, b = torch.randint(-8, 9, (8, 64)).bfloat16(), torch.randint(-8, 9, (8, 64)).bfloat16()

@@ -1,0 +1,269 @@
+"""What holds of every `Kernel`, whoever made it: the rules that passes rely on, checked between stages.
+
+`verify(kernel, "typing")` raises Broken, which names the stage, the rule and the operation: a mistake of tkgen, never
+of a spec (that has a diagnostic). The rules:
+
+    names        tensors, scalars and axes are the kernel's own, one of a name
+    axis         a tile is positive; WHOLE has none; `until` is of a SEQUENTIAL axis and names a PARALLEL one
+    ssa          a value is defined once, before it is used, and not used outside of the loop that defines it
+    loop         a loop walks along a SEQUENTIAL axis that no loop around it walks; values along it stay inside
+    carry        numbers; inside, update and result have the same axes, to which those of `initial` belong
+    arity        a function is one of `tkgen.ir.functions`, with its number of arguments
+    kind         arguments are what the function takes, the result is what it gives; elsewhere numbers stand
+    axes         the axes of a result are those that its operation gives it
+    type         only a load of its tensor's type and a conversion are of another type than f32
+    reduction    `sum`, `max` or `min`, along an axis that the argument has
+    product      both factors have the axis that is summed, and no other in common
+    rank         an access has an index for each dimension, none of them twice along one axis
+    bounds       an index along a whole axis is of the axis' own dimension; a number or quotient is within the tensor
+    place        a tile that is stored has a place along each of its axes, and one for each block
+    memory       what is stored is read only at the place where it is stored
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NoReturn
+
+from tkgen.ir.equations import (
+    Access,
+    Argument,
+    Axis,
+    AxisKind,
+    Carry,
+    Constant,
+    Convert,
+    Coordinate,
+    Kernel,
+    Kind,
+    Load,
+    Loop,
+    Map,
+    Op,
+    Product,
+    Reduce,
+    Store,
+    Value,
+    axis_text,
+    op_text,
+    reads,
+    walk,
+    writes,
+)
+from tkgen.ir.functions import FUNCTIONS, Function
+from tkgen.ir.types import DType
+
+REDUCTIONS = ("sum", "max", "min")
+NUMBERS = (Kind.NUMBER, Kind.COORDINATE)  # a coordinate stands for its number
+
+
+class Broken(Exception):
+    """An IR that breaks a rule: a mistake of tkgen."""
+
+    def __init__(self, kernel: str, stage: str, rule: str, where: str):
+        super().__init__(f"{kernel}, after {stage}: `{where}` breaks the rule `{rule}`")
+        self.rule = rule
+
+
+def verify(kernel: Kernel, stage: str) -> Kernel:
+    """The kernel itself, if all rules hold of it; raises Broken else."""
+    _Verifier(kernel, stage).kernel_()
+    return kernel
+
+
+class _Verifier:
+    def __init__(self, kernel: Kernel, stage: str):
+        self.kernel, self.stage = kernel, stage
+        self.axes: Mapping[str, Axis] = {a.name: a for a in kernel.axes}
+        self.defined: set[int] = set()
+        self.visible: dict[int, Value] = {}
+        self.loops: list[Axis] = []
+        constants = (op for op in walk(kernel.body) if isinstance(op, Constant))
+        self.whole = {op.result.number for op in constants if float(op.value).is_integer()}
+
+    def insist(self, holds: bool, rule: str, where: Op | Axis | str) -> None:
+        if not holds:
+            self.fail(rule, where)
+
+    def fail(self, rule: str, where: Op | Axis | str) -> NoReturn:
+        text = where if isinstance(where, str) else axis_text(where) if isinstance(where, Axis) else op_text(where)
+        raise Broken(self.kernel.name, self.stage, rule, text)
+
+    # ------------------------------------------------------------ the kernel
+
+    def kernel_(self) -> None:
+        k = self.kernel
+        for names in ([t.name for t in k.tensors], [s.name for s in k.scalars], [a.name for a in k.axes]):
+            self.insist(len(set(names)) == len(names), "names", f"kernel {k.name}")
+        for axis in k.axes:
+            self.axis(axis)
+        self.body(k.body)
+        self.memory()
+
+    def axis(self, axis: Axis) -> None:
+        self.insist(axis.tile is None or axis.tile > 0, "axis", axis)
+        self.insist(axis.kind is not AxisKind.WHOLE or axis.tile is None, "axis", axis)
+        if axis.until is not None:
+            bound = self.axes.get(axis.until)
+            self.insist(axis.kind is AxisKind.SEQUENTIAL, "axis", axis)
+            self.insist(bound is not None and bound.kind is AxisKind.PARALLEL, "axis", axis)
+
+    def own(self, axis: Axis, where: Op) -> None:
+        self.insist(self.axes.get(axis.name) == axis, "names", where)
+        if axis.kind is AxisKind.SEQUENTIAL:
+            self.insist(axis in self.loops, "loop", where)
+
+    def memory(self) -> None:
+        stores: dict[str, set[Access]] = {}
+        for store in self.kernel.stores:
+            stores.setdefault(store.target.tensor.name, set()).add(store.target)
+        for op in walk(self.kernel.body):
+            if isinstance(op, Load) and op.source.tensor.name in stores:
+                for target in stores[op.source.tensor.name]:
+                    self.insist(target == op.source or _apart(target, op.source), "memory", op)
+
+    # ------------------------------------------------------------ operations
+
+    def body(self, ops: tuple[Op, ...]) -> None:
+        for op in ops:
+            for value in reads(op):
+                self.insist(self.visible.get(value.number) == value, "ssa", op)
+            self.operation(op)
+            for value in writes(op):
+                self.define(value, op)
+
+    def define(self, value: Value, op: Op) -> None:
+        self.insist(value.number not in self.defined, "ssa", op)
+        for axis in value.axes:
+            self.own(axis, op)
+        self.insist(len(set(value.axes)) == len(value.axes), "axes", op)
+        self.insist(not any(a.is_index for a in value.axes), "axes", op)
+        self.defined.add(value.number)
+        self.visible[value.number] = value
+
+    def operation(self, op: Op) -> None:
+        match op:
+            case Load(result=result, source=source):
+                self.access(source, op)
+                self.result(result, source.axes, Kind.NUMBER, op, (DType.F32, source.tensor.dtype))
+            case Store():
+                self.store(op)
+            case Constant(result=result):
+                kind = result.kind if result.kind in NUMBERS else Kind.NUMBER
+                self.insist(kind is Kind.NUMBER or float(op.value).is_integer(), "kind", op)
+                self.result(result, (), kind, op)
+            case Argument(result=result, scalar=scalar):
+                self.insist(scalar in self.kernel.scalars, "names", op)
+                self.result(result, (), Kind.NUMBER, op)
+            case Coordinate(result=result, axis=axis):
+                self.own(axis, op)
+                self.result(result, () if axis.is_index else (axis,), Kind.COORDINATE, op)
+            case Map():
+                self.map(op)
+            case Convert(result=result, argument=argument):
+                self.insist(argument.kind in NUMBERS, "kind", op)
+                self.result(result, argument.axes, Kind.NUMBER, op, (result.dtype,))
+            case Reduce(result=result, function=function, axis=axis, argument=argument):
+                self.insist(function in REDUCTIONS and axis in argument.axes, "reduction", op)
+                self.insist(argument.kind in NUMBERS, "kind", op)
+                self.result(result, _without(argument.axes, axis), Kind.NUMBER, op)
+            case Product(result=result, left=left, right=right, axis=axis):
+                common = set(left.axes) & set(right.axes)
+                self.insist(common == {axis}, "product", op)
+                self.insist(left.kind is right.kind is Kind.NUMBER, "kind", op)
+                self.result(result, _without(left.axes + right.axes, axis), Kind.NUMBER, op)
+            case Loop():
+                self.loop(op)
+
+    def result(
+        self, value: Value, axes: tuple[Axis, ...], kind: Kind, op: Op, dtypes: tuple[DType, ...] = (DType.F32,)
+    ) -> None:
+        self.insist(set(value.axes) == set(axes), "axes", op)
+        self.insist(value.kind is kind, "kind", op)
+        self.insist(value.dtype in dtypes, "type", op)
+
+    def map(self, op: Map) -> None:
+        function = FUNCTIONS.get(op.function)
+        if function is None or len(op.arguments) != function.arity:
+            self.fail("arity", op)
+        for value, kinds in zip(op.arguments, taken(function), strict=True):
+            left_out = kinds == (Kind.COORDINATE,) and value.number in self.whole  # a constant stands for it
+            self.insist(value.kind in kinds or left_out, "kind", op)
+        coordinates = all(a.kind is Kind.COORDINATE for a in op.arguments)
+        given = Kind.COORDINATE if function.whole and coordinates else Kind.NUMBER
+        kind = Kind.PREDICATE if function.predicate else given
+        self.result(op.result, tuple(a for v in op.arguments for a in v.axes), kind, op)
+
+    def loop(self, op: Loop) -> None:
+        self.insist(op.axis.kind is AxisKind.SEQUENTIAL and op.axis not in self.loops, "loop", op)
+        self.insist(self.axes.get(op.axis.name) == op.axis, "names", op)
+        outside = dict(self.visible)
+        self.loops.append(op.axis)
+        for c in op.carries:
+            self.define(c.inside, op)
+        self.body(op.body)
+        for c in op.carries:
+            self.insist(self.visible.get(c.update.number) == c.update, "ssa", op)
+            self.insist(_is_handed_on(c), "carry", op)
+        self.loops.pop()
+        self.visible = outside
+        for c in op.carries:
+            self.insist(op.axis not in c.result.axes, "loop", op)
+
+    # ------------------------------------------------------------ memory
+
+    def access(self, access: Access, op: Op) -> None:
+        tensor, indices = access.tensor, access.indices
+        self.insist(tensor in self.kernel.tensors, "names", op)
+        axes = [i.axis for i in indices if i.axis is not None]
+        self.insist(len(indices) == len(tensor.dims) and len(set(axes)) == len(axes), "rank", op)
+        for index, dim in zip(indices, tensor.dims, strict=True):
+            if index.axis is None:
+                self.insist(index.at >= 0 and (dim.size is None or index.at < dim.size), "bounds", op)
+                continue
+            self.own(index.axis, op)
+            extent = index.axis.dim.size
+            if index.divisor == 1:
+                self.insist(index.axis.dim == dim, "bounds", op)
+            else:
+                self.insist(index.divisor > 1, "bounds", op)
+                last = None if extent is None else (extent - 1) // index.divisor
+                self.insist(last is None or dim.size is None or last < dim.size, "bounds", op)
+
+    def store(self, op: Store) -> None:
+        self.access(op.target, op)
+        self.insist(op.value.kind in NUMBERS, "kind", op)
+        placed = {i.axis for i in op.target.indices if i.axis is not None and i.divisor in (1, i.axis.tile)}
+        whole = {i.axis for i in op.target.indices if i.axis is not None and i.divisor == 1}
+        self.insist(set(op.value.axes) <= whole, "place", op)
+        if not op.adds:
+            blocks = {a for a in self.kernel.axes if a.kind is AxisKind.PARALLEL}
+            self.insist(blocks <= placed, "place", op)
+
+
+def taken(function: Function) -> Iterator[tuple[Kind, ...]]:
+    """The kinds of value that each argument of a function may be."""
+    for i in range(function.arity):
+        if function.takes == "predicate" or (function.takes == "choice" and i == 0):
+            yield (Kind.PREDICATE,)
+        elif function.takes == "place" and i:
+            yield (Kind.COORDINATE,)
+        else:
+            yield NUMBERS
+
+
+def _without(axes: tuple[Axis, ...], axis: Axis) -> tuple[Axis, ...]:
+    return tuple(a for a in axes if a != axis)
+
+
+def _is_handed_on(c: Carry) -> bool:
+    numbers = all(v.kind is Kind.NUMBER for v in (c.inside, c.update, c.result))
+    same = set(c.inside.axes) == set(c.update.axes) == set(c.result.axes)
+    wide = c.inside.dtype is c.result.dtype is DType.F32
+    return numbers and same and wide and set(c.initial.axes) <= set(c.inside.axes) and c.initial.kind in NUMBERS
+
+
+def _apart(one: Access, other: Access) -> bool:
+    """Whether two parts of a tensor have no element in common, by numbers that differ."""
+    pairs = zip(one.indices, other.indices, strict=True)
+    return any(a.axis is None and b.axis is None and a.at != b.at for a, b in pairs)
