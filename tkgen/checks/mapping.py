@@ -19,6 +19,7 @@ from itertools import product
 
 from tkgen.checks.words import count_text, statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.ir.equations import Argument, Constant, Convert, Coordinate, Load, Map, Store, reads
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import CHUNK_BYTES, most_blocks, most_tiles, reach
 from tkgen.ir.types import Dim, DType, Program, RemapStage, Tensor
@@ -69,10 +70,9 @@ def _parts(plan: Plan) -> Iterator[Diagnostic]:
         dtype = out.dtype.spelling
         yield error(f"`{grid.name}` would round `{out.name}` to {dtype} each time that a part of a sum is added",
                     Label(out.span, "f32 holds the sum of the parts"), f"make `{out.name}` f32")  # fmt: skip
-    for step in program.epilogue:
-        if step.function != "scale":
-            yield error(f"`{step.function}` would be applied to every block's part of a sum", Label(step.span),
-                        f"leave `{step.function}` to another kernel; `scale` may stand")  # fmt: skip
+    for what, step_at in _not_linear(program):
+        yield error(f"`{what}` would be applied to every block's part of a sum", Label(step_at),
+                    f"leave `{what}` to another kernel; `scale` may stand")  # fmt: skip
     if grid.name == "split_k" and program.tile_steps % grid.count:
         yield error(
             f"{program.tile_steps} K-steps do not divide among {grid.count} blocks",
@@ -86,6 +86,22 @@ def _parts(plan: Plan) -> Iterator[Diagnostic]:
             Label(program.a.span, "the depth comes from these buffers"),
             "use at most two LDS buffers and one register buffer",
         )
+
+
+def _not_linear(program: Program) -> Iterator[tuple[str, Span]]:
+    """What is made of the sums that is not the same of their parts, added up: (its name, where)."""
+    yield from ((step.function, step.span) for step in program.epilogue if step.function != "scale")
+    if program.equations is None:
+        return
+    of_sums = {s.result for s in program.equations.sums}
+    for op in program.equations.epilogue:
+        if isinstance(op, Load | Store | Constant | Argument | Coordinate) or not of_sums & set(reads(op)):
+            continue
+        assert isinstance(op, Map | Convert), "an epilogue is element by element"
+        if not isinstance(op, Map) or op.function != "mul" or of_sums.issuperset(op.arguments):
+            name = op.function if isinstance(op, Map) else op.result.dtype.spelling
+            yield name, op.result.span or program.spans["kernel"]
+        of_sums.add(op.result)
 
 
 def _remap(program: Program) -> Iterator[Diagnostic]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from math import prod
 
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import Dim, Program, Tensor
@@ -78,8 +79,7 @@ def reach(program: Program, dim: Dim) -> Reach:
     found = [Reach(LARGEST_INT // unit * unit)]
     tile_rows = program.accumulator.tile[0]
     tiles = [(o.tensor, o.lds_shape[0]) for o in program.operands]
-    tiles += [(program.accumulator.tensor, tile_rows)]
-    tiles += [(s.tensor, tile_rows) for s in program.epilogue if s.tensor]
+    tiles += [(t, tile_rows) for t in program.stored_matrices]
     for tensor, rows in tiles:
         if tensor.dims[-1] == dim:
             rows = rows if len(tensor.dims) == 2 else 1
@@ -97,7 +97,8 @@ def most_tiles(program: Program) -> int:
     grid = program.grid
     if grid.name in ("persistent", "stream_k"):
         return LARGEST_INT - grid.count  # a persistent block looks this far ahead
-    return most_blocks(program) // (grid.count if grid.name == "split_k" else 1)
+    matrices = prod(a.dim.size or 1 for a in program.batch)
+    return most_blocks(program) // (matrices * (grid.count if grid.name == "split_k" else 1))
 
 
 def counts_steps_in_64_bits(program: Program) -> bool:

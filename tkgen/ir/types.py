@@ -313,6 +313,14 @@ class Program:
         return tuple(dict.fromkeys(s.target.tensor for s in self.equations.stores))
 
     @property
+    def stored_matrices(self) -> tuple[Tensor, ...]:
+        """What a block sees of the tensors beside its operands: outputs, and what their epilogue reads."""
+        if self.equations is None:
+            return (self.accumulator.tensor, *self.epilogue_tensors)
+        names = {o.name for o in self.operands}
+        return tuple(v.matrix for v in self.equations.views if v.matrix.dims and v.tensor.name not in names)
+
+    @property
     def batch(self) -> tuple[Axis, ...]:
         """The indices that say which matrices a block works on, the last one fastest."""
         return self.equations.batch if self.equations else ()

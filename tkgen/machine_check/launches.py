@@ -12,6 +12,7 @@ from tkgen.ir.types import Program
 from tkgen.schedule import Plan
 
 MOST_TILES = 1 << 20  # of larger grids, the tiles between the first and the last half of as many are not told apart
+MATRICES_WATCHED = 2  # of a batch whose size only run time knows
 TILES_WATCHED = 3  # by a persistent block of few K-steps; two where a tile is longer than the pipeline is deep
 
 
@@ -65,7 +66,7 @@ def _tile_by_tile(plan: Plan, repeat: _Repeat) -> Iterator[Watched]:
     for number, k in enumerate(_contractions(plan, repeat)):
         for m, n in _extents(program, number == 0):
             sizes = {program.m.name: m, program.n.name: n, program.k.name: k}
-            others = {d.name: d.size for d in program.dims if d.size is not None and d.name not in sizes}
+            others = {d.name: d.size or MATRICES_WATCHED for d in program.dims if d.name not in sizes}
             yield _one(Launch(program, sizes | others), repeat)
 
 
@@ -144,7 +145,7 @@ def _one(launch: Launch, repeat: _Repeat) -> Watched:
         else:
             chosen = [late]
         return Watched(launch, tiles, chosen[0], (tiles - 1,), tuple(chosen[1:]), steps, _ones(program))
-    blocks = tiles * parts
+    blocks = tiles * parts * launch.matrices  # those of other matrices differ in where their tensors begin
     classes: dict[Hashable, int] = {}
     for tile in _ends(0, tiles if sort is not _whole else 1):
         for part in {0, parts - 1}:

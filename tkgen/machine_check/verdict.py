@@ -114,7 +114,7 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         buffers = {}
         for tensor in program.arguments:
             size = tensor.dtype.bytes * prod(of.launch.shape(tensor))
-            buffers[tensor.name] = Buffer(Hollow(size), tensor.name, tensor is program.accumulator.tensor)
+            buffers[tensor.name] = Buffer(Hollow(size), tensor.name, tensor in program.outputs)
         return launch(
             code,
             kernel=kernel,

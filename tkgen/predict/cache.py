@@ -59,7 +59,7 @@ def traffic(workload: Workload, target: Target, product: Product) -> Traffic:
     rounds = _rounds(workload, product)
     rows, cols, step = workload.block
     depth = min(workload.piece_steps * step, workload.k) * workload.element_bytes
-    size = {"a": rows * depth, "b": cols * depth}
+    size = {"a": rows * depth * workload.lefts, "b": cols * depth * workload.rights}
     tile_out = rows * cols * workload.output_bytes
     l2 = llc = hbm = 0
     waiting_llc = waiting_hbm = 0.0
@@ -91,7 +91,7 @@ def traffic(workload: Workload, target: Target, product: Product) -> Traffic:
             before[xcd] = panels
         written += tile_out * sum(map(len, by_xcd))
         history.append(everything)
-    whole = (workload.m + workload.n) * workload.k * workload.element_bytes
+    whole = workload.operand_bytes
     if whole <= target.llc_bytes and hbm > whole:  # parts of K that overlap are read once
         waiting_hbm, hbm = waiting_hbm * whole / hbm, whole
     cus = product.cus_per_xcd

@@ -287,7 +287,7 @@ class Model:
 
     def _footprint(self) -> int:
         w = self.workload
-        return (w.m * w.k + w.n * w.k) * w.element_bytes + w.m * w.n * w.output_bytes
+        return w.operand_bytes + w.m * w.n * w.output_bytes * w.matrices
 
     # ------------------------------------------------------------ the answer
 

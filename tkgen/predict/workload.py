@@ -14,6 +14,7 @@ import numpy as np
 from tkgen.emulate import Arg
 from tkgen.execute.arguments import launched, packed, scalar_values
 from tkgen.ir.launch import Launch
+from tkgen.ir.types import Side
 from tkgen.targets.model import Occupancy
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ class PredictError(Exception):
 @dataclass(frozen=True)
 class Workload:
     """A matrix product C[m, n] of `element_bytes` operands over `k`, computed by blocks of `block` elements.
+
+    `products` sums are made at once of `lefts` left and `rights` right factors, for each of `matrices` outputs; no two
+    of these share a factor here, which heads of grouped queries do.
 
     `pieces` gives, in launch order, the block tile that is worked on and the first K-step of the part of K that is
     summed (0 where nothing is split), as (row, column, step); `piece_steps` is the length of that part. A block does
@@ -56,17 +60,26 @@ class Workload:
     repeats: int
     zeroed_bytes: int
     arguments: Callable[[], Sequence[Arg]] = field(repr=False)
+    matrices: int = 1
+    products: int = 1
+    lefts: int = 1
+    rights: int = 1
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of the product."""
-        return 2 * self.m * self.n * self.k
+        """Floating-point operations of the products."""
+        return 2 * self.m * self.n * self.k * self.products * self.matrices
+
+    @property
+    def operand_bytes(self) -> int:
+        """Bytes of all factors."""
+        return (self.m * self.lefts + self.n * self.rights) * self.k * self.element_bytes * self.matrices
 
     @property
     def flops_per_piece(self) -> int:
         """Matrix operations of one piece, whole K-steps."""
         rows, cols, step = self.block
-        return 2 * rows * cols * step * self.piece_steps
+        return 2 * rows * cols * step * self.piece_steps * self.products
 
     @classmethod
     def of(cls, build: Build, sizes: Mapping[str, int] | None = None) -> Workload:
@@ -81,9 +94,9 @@ class Workload:
         except ValueError as error:
             raise PredictError(str(error)) from None
         m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))
-        if launch.tiles * launch.parts > MOST_PIECES:
-            rows, cols = launch.tile_grid
-            raise PredictError(f"{rows} x {cols} output tiles are more than a prediction looks at, {MOST_PIECES}")
+        if launch.tiles * launch.parts * launch.matrices > MOST_PIECES:
+            counts = " x ".join(map(str, (*launch.batch, *launch.tile_grid)))
+            raise PredictError(f"{counts} output tiles are more than a prediction looks at, {MOST_PIECES}")
 
         scalars = scalar_values(program, {s.name: 1.0 for s in program.scalars if s.default is None})
 
@@ -100,7 +113,7 @@ class Workload:
             return [packed(launch, buffers, scalars)]
 
         pieces, piece_steps = _pieces(launch)
-        output = program.accumulator.tensor.dtype.bytes
+        output = sum(t.dtype.bytes for t in program.outputs)
         return cls(
             name=build.spec.name,
             hsaco=build.hsaco,
@@ -112,6 +125,10 @@ class Workload:
             m=m,
             n=n,
             k=k,
+            matrices=launch.matrices,
+            products=len(program.products),
+            lefts=sum(o.side is Side.A for o in program.operands),
+            rights=sum(o.side is Side.B for o in program.operands),
             block=program.block,
             dtype=program.a.tensor.dtype.spelling,
             element_bytes=program.a.tensor.dtype.bytes,
@@ -134,4 +151,5 @@ def _pieces(launch: Launch) -> tuple[list[tuple[int, int, int]], int]:
         case "stream_k":  # a run that reaches into the next tile counts for the one it begins in
             run = launch.run_length
             return [(*tiles[at // steps], at % steps) for at in range(0, len(tiles) * steps, run)], run
-    return [(r, c, 0) for r, c in tiles], steps
+    rows, cols = launch.tile_grid
+    return [(r + i * rows, c + i * cols, 0) for i in range(launch.matrices) for r, c in tiles], steps

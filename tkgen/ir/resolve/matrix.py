@@ -72,6 +72,11 @@ def _tile(axis: Axis) -> int:
 
 
 def _supported(scope: Scope, found: Sums, at: Span) -> None:
+    for axis in found.batch:
+        if axis.dim.size is None:
+            raise scope.error("E218", f"a batch needs a size of {axis.dim.name} that is known at build time",
+                              axis.span or at, secondary=(Label(axis.dim.span, "dynamic"),),
+                              fix=f"give {axis.dim.name} a size")  # fmt: skip
     kind = clauses.grid(scope)
     if found.views and any(not v.is_whole for v in found.views) and kind.name != "linear":
         raise scope.error("E218", f"`grid {kind.name}` deals out the tiles of one matrix, not of many", kind.span or at,
@@ -80,12 +85,12 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
         for v in found.views:
             inner = v.tensor.dims[-1]
             if len(v.tiled) == 2 and v.matrix.dims[-1].size != inner.size:
-                axis = v.access.indices[-1].axis
-                assert axis is not None and axis.tile is not None and inner.size is not None
-                if inner.size % axis.tile:
+                along = v.access.indices[-1].axis
+                assert along is not None and along.tile is not None and inner.size is not None
+                if inner.size % along.tile:
                     raise scope.error(
                         "E218", f"`{v.name}` has others between its rows: a tail along {inner.name} would reach them",
-                        v.tensor.span, fix=f"make {inner.name} a multiple of {axis.tile}",
+                        v.tensor.span, fix=f"make {inner.name} a multiple of {along.tile}",
                     )  # fmt: skip
 
 
