@@ -12,7 +12,7 @@ statically, so that the cost does not grow with K.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
@@ -96,14 +96,14 @@ def block_streams(workload: Workload, target: Target) -> tuple[WaveStream, ...]:
     limit = 6000
     while trace is None:
         outcome = _run(workload, limit)
-        paths = _paths(outcome, workload.waves)
-        if all(_complete(outcome.program, p) or _loop(p) is not None for p in paths):
+        ways = paths(outcome, workload.waves)
+        if all(_complete(outcome.program, p) or _loop(p) is not None for p in ways):
             trace = outcome
         elif limit >= _MAX_TRACE or outcome.completed:
             raise PredictError(f"no loop repeats within the first {limit} instructions of {workload.name}")
         limit *= 3
     decoder = _Decoder(trace, target)
-    cut = [_cut(trace.program, p) for p in paths]
+    cut = [_cut(trace.program, p) for p in ways]
     streams = []
     for wave, (prologue, body, epilogue) in enumerate(cut):
         parts = [tuple(decoder.instruction(wave, i) for i in part) for part in (prologue, body, epilogue)]
@@ -125,7 +125,12 @@ def _run(workload: Workload, limit: int) -> Outcome:
     )
 
 
-def _paths(outcome: Outcome, waves: int) -> list[list[int]]:
+def decoder(outcome: Outcome, target: Target) -> Callable[[int, int], Instruction]:
+    """The instruction at a dword as a wave executes it, from a run with a trace."""
+    return _Decoder(outcome, target).instruction
+
+
+def paths(outcome: Outcome, waves: int) -> list[list[int]]:
     """Per wave the dword indices it executed, in order."""
     assert outcome.trace is not None
     order = np.argsort(outcome.trace.wave, kind="stable")

@@ -1,0 +1,134 @@
+"""Layouts of rows over lanes: every element has one lane, and what is refused says why."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from row_kernels import Builder, layernorm, rotary, softmax, transpose
+
+from tkgen.ir.tensors import DType
+from tkgen.schedule.rows import RowError, RowMap, Way, accesses, map_rows
+from tkgen.schedule.sweeps import held, sweeps
+
+
+def elements(m: RowMap) -> Counter[tuple[int, int]]:
+    """(row, element) of every lane, by the formulas that the module states, within the tile."""
+    found: Counter[tuple[int, int]] = Counter()
+    for thread in range(m.threads):
+        lane, group = thread % m.lanes, thread // m.lanes
+        for step in range(m.passes * m.held):
+            i = step % m.held
+            row = ((step // m.held * m.held + i) // m.across * m.groups + group) * m.across + i % m.across
+            for c in range(m.chunks):
+                for e in range(m.chunk):
+                    element = (c * m.lanes + lane) * m.chunk + e
+                    if row < m.row_count and element < m.length:
+                        found[row, element] += 1
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 700), st.integers(1, 40), st.sampled_from([1, 2, 3, 4, 8, 12, 16]), st.sampled_from(list(DType)))
+def test_every_element_has_one_lane(length: int, by: int, waves: int, dtype: DType) -> None:
+    m = map_rows(softmax(100, length, by, dtype), waves)
+    found = elements(m)
+    assert len(found) == by * length
+    assert set(found.values()) == {1}
+    assert length % m.chunk == 0
+    assert m.chunk * dtype.bytes <= 16
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 200), st.integers(1, 200), st.sampled_from([16, 64, 96]), st.sampled_from([1, 4]))
+def test_every_element_has_one_lane_where_rows_lie_across(rows: int, cols: int, by: int, waves: int) -> None:
+    m = map_rows(transpose(rows, cols, (by, by)), waves)
+    assert set(elements(m).values()) == {1}
+    assert {m.way(a) for a in accesses(m.kernel)} == {Way.ALONG, Way.ACROSS}
+    assert m.held % m.across == 0
+    assert rows % m.across == 0
+
+
+def test_rows_are_shared_by_as_many_lanes_as_their_length_asks() -> None:
+    lanes = {length: map_rows(softmax(100_000, length, max(4096 // length, 1)), 4).lanes for length in (1, 64, 4096)}
+    assert lanes[1] == 1
+    assert 1 < lanes[64] < 64
+    assert lanes[4096] >= 64
+    assert map_rows(softmax(64, 16384, 1), 16).lanes == 1024
+
+
+def test_waves_along_the_rows_do_not_share_one() -> None:
+    kernel = softmax(64, 2048, 4)
+    t = kernel.axes[0]
+    assert map_rows(kernel, 4, t).lanes == 64
+    assert map_rows(kernel, 4, t).exchanges == 0
+    with pytest.raises(RowError, match="give it more waves, and not along t"):
+        map_rows(softmax(64, 65536, 4), 4, t)
+
+
+def test_values_that_a_later_sweep_reads_are_held() -> None:
+    kernel = layernorm(64, 1024, 4)
+    fast = map_rows(kernel, 4).fast
+    assert [value.name for value in held(kernel, fast)] == ["d"]
+    assert [len(s.reduces) for s in sweeps(kernel, fast)] == [1, 1, 0]
+
+
+def test_rotary_needs_no_exchange() -> None:
+    m = map_rows(rotary(64, 8, 64, (4, 4)), 4)
+    assert m.exchanges == 0
+    assert m.row_count == 16
+
+
+def refused(b: Builder) -> str:
+    with pytest.raises(RowError) as error:
+        map_rows(b.kernel(), 4)
+    return str(error.value)
+
+
+def test_what_is_refused() -> None:
+    b = Builder("k", {"M": 64, "N": 64})
+    b.tensor("X Y", DType.F32, "M", "N")
+    b.over("m", "M", 4)
+    x = b.load("X", "m")
+    b.store(x, "Y", "m")
+    b.store(x, "Y", "m")
+    assert refused(b) == "Y is stored twice"
+
+    b = Builder("k", {"M": 64, "N": 64})
+    b.tensor("X", DType.F32, "M", "N")
+    b.tensor("W", DType.F32, "N")
+    b.over("m", "M", 4)
+    b.store(b.load("X", "m"), "W")
+    assert refused(b).startswith("W is stored without m")
+
+    b = Builder("k", {"M": 64, "N": None})
+    b.tensor("X Y", DType.F32, "M", "N")
+    b.over("m", "M", 4)
+    b.store(b.load("X", "m"), "Y", "m")
+    assert refused(b) == "a row of N elements is held whole: its size must be known"
+
+    b = Builder("k", {"M": 64, "N": 64})
+    b.tensor("X Y", DType.F32, "M", "N")
+    b.over("m", "M", 4)
+    b.store(b.load("X", "m"), "Y", "m")
+    b.load("Y", "m")
+    assert refused(b).startswith("Y is read after it has been stored")
+
+    b = Builder("k", {"M": 64, "N": 64})
+    b.tensor("X", DType.F32, "M", "N")
+    b.over("m", "M", 4)
+    b.over("n", "N", 4)
+    b.store(b.load("X", "n", "m"), "X", "m", "n")
+    assert refused(b).startswith("X is stored, but read at another place")
+
+
+def test_parts_of_a_tensor_are_told_apart_by_constant_indices() -> None:
+    b = Builder("k", {"M": 64, "TWO": 2, "N": 64})
+    b.tensor("X", DType.F32, "M", "TWO", "N")
+    b.over("m", "M", 4)
+    left, right = b.load("X", "m", 0), b.load("X", "m", 1)
+    b.store(right, "X", "m", 0)
+    b.store(left, "X", "m", 1)
+    assert map_rows(b.kernel(), 4).row_count == 4

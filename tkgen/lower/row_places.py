@@ -1,0 +1,245 @@
+"""Where a lane of a layout of rows is: C++ for the block's tile, rows and chunks, offsets in tensors, what is outside.
+
+A place within the tile along an axis is the local `AXIS_in`, the tile's origin `AXIS_0`. An access goes through a
+buffer that begins at the tile's first element in its tensor: 64-bit arithmetic once for the block, 32-bit offsets from
+there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tkgen.ir.equations import Access, Axis, AxisKind
+from tkgen.ir.types import Tensor
+from tkgen.lower.names import cpp_name
+from tkgen.schedule.rows import RowMap, accesses, extent
+from tkgen.source import Span
+
+EXTENTS = ("batch", "depth", "rows", "cols")  # accessors of gl
+# Locals of the kernel that no name of a spec may have; those with a suffix are made from such a name.
+LOCALS = frozenset({"lane", "group", "row", "i", "c", "e", "g", "pass", "inside", "exchange", "at", "with", "tile"})
+
+
+@dataclass
+class Names:
+    """C++ names of what a spec names, each once."""
+
+    used: set[str] = field(default_factory=lambda: set(LOCALS))
+
+    def new(self, wish: str) -> str:
+        """`wish` as an identifier that nothing has yet."""
+        base = cpp_name(wish)
+        name, number = base, 2
+        while name in self.used:
+            name, number = f"{base.rstrip('_')}_{number}", number + 1
+        self.used.add(name)
+        return name
+
+
+class Places:
+    """The C++ of places for one layout."""
+
+    def __init__(self, m: RowMap, names: Names):
+        self.m, self.kernel = m, m.kernel
+        self.tensors: tuple[Tensor, ...] = tuple(
+            t for t in m.kernel.tensors if t in m.kernel.inputs or t in m.kernel.outputs
+        )
+        self.dims = {d.name: d for t in self.tensors for d in t.dims}
+        self.axis = {a: names.new(a.name) for a in m.kernel.axes}
+        # What is made for an access is named after its tensor: X_at, X_r, X_w.
+        self.base = {access: names.new(access.tensor.name) for access in dict.fromkeys(accesses(m.kernel))}
+
+    def buffer(self, access: Access) -> str:
+        """The buffer through which an access goes."""
+        return f"{self.base[access]}_at"
+
+    def size(self, dim: str) -> str:
+        """The extent of a dimension: a constant, or a local where only run time knows."""
+        return f"DIM_{dim}" if self.dims[dim].size is not None else f"{dim}_size"
+
+    def of_rows(self, access: Access) -> bool:
+        """Whether each row has elements of its own there."""
+        return any(axis in self.m.rows for axis in access.axes)
+
+    def across(self, access: Access) -> int:
+        """Rows that an access across the fast axis moves at once."""
+        return self.m.across if self.m.rows and access.indices[-1].axis == self.m.rows[-1] else 1
+
+    # ------------------------------------------------------------ the grid and the block's tile
+
+    @property
+    def parallel(self) -> list[Axis]:
+        """The axes along which blocks have tiles, outermost first."""
+        return [a for a in self.kernel.axes if a.kind is AxisKind.PARALLEL]
+
+    def grid(self) -> str:
+        """The number of blocks, over the argument struct's members."""
+        parts = []
+        for axis in self.parallel:
+            size = f"DIM_{axis.dim.name}" if axis.dim.size is not None else self.member(axis.dim.name)
+            parts.append(_blocks(axis, size))
+        return " * ".join(f"({p})" if "/" in p and len(parts) > 1 else p for p in parts) or "1"
+
+    def member(self, dim: str) -> str:
+        """The run-time extent of a dimension, as a tensor's member function."""
+        for tensor in self.tensors:
+            for place, each in enumerate(tensor.dims, 4 - len(tensor.dims)):
+                if each.name == dim:
+                    return f"{cpp_name(tensor.name)}.{EXTENTS[place]}()"
+        raise AssertionError(f"no tensor has {dim}")
+
+    def head(self) -> Iterator[str]:
+        """Extents known at run time, the origin of the block's tile, a buffer for everything that is touched."""
+        for name, dim in self.dims.items():
+            if dim.size is None:
+                yield f"const int {name}_size = g.{self.member(name)};"
+        rest = "int(blockIdx.x)"
+        for place in range(len(self.parallel) - 1, -1, -1):
+            axis = self.parallel[place]
+            count = _blocks(axis, self.size(axis.dim.name))
+            count = f"({count})" if "/" in count else count
+            number = f"{rest} % {count}" if place else rest
+            scaled = number if axis.tile in (None, 1) else f"{number} * {axis.tile}"
+            yield f"const int {self.axis[axis]}_0 = {scaled};{remark(axis.span, 'first of this block')}"
+            if place > 1:
+                yield f"const int rest_{place} = {rest} / {count};"
+                rest = f"rest_{place}"
+            elif place:
+                rest = f"{rest} / {count}"
+        for access in self.base:
+            tensor = cpp_name(access.tensor.name)
+            yield f"const auto {self.buffer(access)} = buffer_from(g.{tensor}, {self._origin(access)});"
+
+    def _stride(self, access: Access, place: int) -> str:
+        """Elements between neighbours along a dimension; empty for one."""
+        inner = access.tensor.dims[place + 1 :]
+        return " * ".join(self.size(d.name) for d in inner if d.size != 1)
+
+    def _origin(self, access: Access) -> str:
+        """The first element of the tile in its tensor."""
+        terms = []
+        for place, index in enumerate(access.indices):
+            if index.axis is None:
+                number = str(index.at) if index.at else ""
+            elif index.axis.kind is AxisKind.WHOLE:
+                number = ""
+            else:
+                number = f"{self.axis[index.axis]}_0" + (f" / {index.divisor}" if index.divisor != 1 else "")
+            if number:
+                stride = self._stride(access, place)
+                terms.append(f"uint64_t({number}) * {stride}" if stride else f"uint64_t({number})")
+        return " + ".join(terms) or "0"
+
+    # ------------------------------------------------------------ a lane's rows and chunks
+
+    def local(self, axis: Axis) -> str:
+        """The local with the place along an axis within the tile."""
+        return f"{self.axis[axis]}_in"
+
+    def row_lines(self, body: Sequence[str]) -> list[str]:
+        """The definitions of a row's places that `body` needs."""
+        m, used = self.m, "\n".join(body)
+        if len(m.rows) == 1 and not re.search(r"\brow\b", used):
+            only = self.local(m.rows[0])
+            return needed([(only, f"const int {only} = {self._row()};")], used)
+        lines = [("row", f"const int row = {self._row()};")]
+        below = 1
+        for axis in reversed(m.rows):
+            number = "row" if below == 1 else f"row / {below}"
+            number = number if axis is m.rows[0] else f"{number} % {extent(axis)}"
+            lines.append((self.local(axis), f"const int {self.local(axis)} = {number};"))
+            below *= extent(axis)
+        return needed(lines, used)
+
+    def _row(self) -> str:
+        """Which row of the tile a lane's row `i` is: see `tkgen.schedule.rows`."""
+        m = self.m
+        number = "(pass * ROWS + i)" if m.passes > 1 else "i"
+        if m.across > 1:
+            return f"({number} / ACROSS * GROUPS + group) * ACROSS + i % ACROSS"
+        return f"{number} * GROUPS + group" if m.groups > 1 else number.strip("()")
+
+    def chunk_lines(self, body: Sequence[str]) -> list[str]:
+        """The definition of a chunk's first element, if `body` needs it."""
+        name, m = self.local(self.m.fast), self.m
+        chunk = "c" if m.lanes == 1 else "c * LANES + lane"
+        text = f"({chunk}) * CHUNK" if m.chunk > 1 and m.lanes > 1 else f"{chunk} * CHUNK" if m.chunk > 1 else chunk
+        return needed([(name, f"const int {name} = {text};")], "\n".join(body))
+
+    def at(self, element: str = "") -> dict[Axis, str]:
+        """Places within the tile; `element` is added on the fast axis."""
+        fast = self.local(self.m.fast)
+        places = {axis: self.local(axis) for axis in self.m.rows}
+        return places | {self.m.fast: f"{fast} + {element}" if element else fast}
+
+    def coordinate(self, axis: Axis) -> str:
+        """The place along an axis, counted over the whole tensor."""
+        start = "" if axis.kind is AxisKind.WHOLE else f"{self.axis[axis]}_0"
+        if axis.is_index:
+            return start
+        local = self.local(axis) + (" + e" if axis == self.m.fast and self.m.chunk > 1 else "")
+        return f"({start} + {local})" if start else f"({local})" if " " in local else local
+
+    # ------------------------------------------------------------ accesses
+
+    def inside(self, axes: Sequence[Axis], at: dict[Axis, str]) -> list[str]:
+        """Conditions on which a place exists that an access over `axes` touches."""
+        m, found = self.m, []
+        if m.rows_covered > m.row_count and any(a in m.rows for a in axes):
+            found.append(f"row < {m.row_count}")
+        for axis in axes:
+            tile = extent(axis)
+            covered = m.chunks * m.lanes * m.chunk if axis == m.fast else tile
+            whole = axis.kind is AxisKind.WHOLE
+            if covered > tile:
+                found.append(f"{at[axis]} < {self.size(axis.dim.name) if whole else tile}")
+            if not whole and (axis.dim.size is None or axis.dim.size % tile):
+                found.append(f"{self.axis[axis]}_0 + {at[axis]} < {self.size(axis.dim.name)}")
+        return found
+
+    def where(self, access: Access, at: dict[Axis, str], more: Sequence[str] = ()) -> str:
+        """The byte offset of an access, OUTSIDE where nothing is there; `more` conditions must hold, too."""
+        terms = []
+        for place, index in enumerate(access.indices):
+            if index.axis is not None and not index.axis.is_index:
+                stride = self._stride(access, place)
+                number = f"({at[index.axis]})" if " " in at[index.axis] and stride else at[index.axis]
+                terms.append(f"{number} * {stride}" if stride else number)
+        total = " + ".join(terms)
+        total = f"({total})" if " " in total else total
+        offset = f"{total} * {access.tensor.dtype.bytes}" if terms else "0"
+        conditions = [*self.inside(access.axes, at), *more]
+        return f"{' && '.join(conditions)} ? {offset} : OUTSIDE" if conditions else offset
+
+    def first_only(self, target: Access) -> list[str]:
+        """Conditions that leave one of all rows that would store the same."""
+        return [f"{self.local(axis)} == 0" for axis in self.m.rows if axis not in target.axes]
+
+
+def _blocks(axis: Axis, size: str) -> str:
+    """Tiles along an axis of so many elements."""
+    return size if axis.tile in (None, 1) else f"({size} + {axis.tile} - 1) / {axis.tile}"
+
+
+def needed(lines: Sequence[tuple[str, str]], used: str) -> list[str]:
+    """Of definitions in order those whose names are used, by `used` or by a later definition that is."""
+    kept: list[str] = []
+    for name, text in reversed(lines):
+        if re.search(rf"\b{name}\b", used):
+            kept.insert(0, text)
+            used += "\n" + text.partition("=")[2]
+    return kept
+
+
+def origin(span: Span | None) -> str:
+    """The spec line of a span, as comments name it."""
+    return "" if span is None or not span.file.text else str(span.line)
+
+
+def remark(span: Span | None, comment: str = "") -> str:
+    """The comment at the end of a line."""
+    line = origin(span)
+    text = ", ".join(part for part in (comment, f"spec:{line}" if line else "") if part)
+    return f"  // {text}" if text else ""

@@ -1,0 +1,146 @@
+"""Values of a kernel of rows as C++: names, and expressions in the order and with the names of the spec.
+
+A value without a name that one operation of the same sweep uses stands within its expression. Elements that are divided
+by something of a row are multiplied with its reciprocal (`divisor` of the template).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tkgen.ir.equations import (
+    Access,
+    Argument,
+    Constant,
+    Convert,
+    Coordinate,
+    Kind,
+    Load,
+    Map,
+    Op,
+    Value,
+    reads,
+    walk,
+    writes,
+)
+from tkgen.ir.functions import CDNA, FUNCTIONS
+from tkgen.ir.types import DType
+from tkgen.lower.elements import TYPES, literal
+from tkgen.lower.names import cpp_name
+from tkgen.lower.row_places import Names, Places
+from tkgen.schedule.rows import RowMap, Way
+from tkgen.schedule.sweeps import Sweep, divisors, held
+
+
+class Values:
+    """The C++ of values for one layout."""
+
+    def __init__(self, m: RowMap, names: Names, places: Places):
+        self.m, self.places = m, places
+        self.held = held(m.kernel, m.fast)
+        self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
+        self.name = {value: names.new(_wish(value, op)) for value, op in self.made.items()}
+        self.divisors = divisors(m.kernel, m.fast)
+        self.inlined = self._inlined()
+
+    def type(self, value: Value) -> str:
+        """The C++ type of an element."""
+        return TYPES[value.kind]
+
+    def divisors_made(self, number: int) -> list[Value]:
+        """Divisors that are known from sweep `number` on, and not before."""
+        level = dict.fromkeys(self.divisors, 0)
+        for at, sweep in enumerate(self.m.sweeps):
+            level |= {v: at for op in sweep.rows for v in writes(op) if v in level}
+            level |= {r.result: at + 1 for r in sweep.reduces if r.result in level}
+        return [value for value in self.divisors if level[value] == number]
+
+    def _inlined(self) -> set[Value]:
+        uses: Counter[Value] = Counter()
+        together: set[Value] = set()
+        for sweep in self.m.sweeps:
+            for group in (sweep.rows, (*sweep.elements, *sweep.reduces)):
+                here = {value for op in group for value in writes(op)}
+                for op in group:
+                    together |= here.intersection(reads(op))
+                    for place, value in enumerate(reads(op)):
+                        text = FUNCTIONS[op.function].cpp[CDNA] if isinstance(op, Map) else ""
+                        uses[value] += max(text.count(f"{{{place}}}"), 1)
+        kept = {*self.held, *self.divisors}
+        return {
+            value
+            for value in together
+            if not value.name and uses[value] == 1 and value not in kept and isinstance(self.made[value], Map)
+        }
+
+    # ------------------------------------------------------------ expressions
+
+    def raw(self, access: Access) -> str:
+        """The array of registers with what was loaded."""
+        return f"{self.places.base[access]}_r"
+
+    def out(self, access: Access) -> str:
+        """The registers of what is to be stored."""
+        return f"{self.places.base[access]}_w"
+
+    def loads_used(self, sweep: Sweep) -> list[Load]:
+        """Loads of elements that a sweep reads, each once, in order."""
+        found: dict[Value, Load] = {}
+        for op in (*sweep.elements, *sweep.reduces):
+            for value in reads(op):
+                made = self.made[value]
+                if isinstance(made, Load) and self.m.fast in value.axes:
+                    found[value] = made
+        return list(found.values())
+
+    def loaded(self, access: Access) -> str:
+        """The element at hand of what was loaded."""
+        raw = self.raw(access)
+        if self.m.way(access) is Way.ALONG:
+            return f"{raw}{'[i]' if self.places.of_rows(access) else ''}[c].at[e]"
+        wide = self.places.across(access)
+        return f"{raw}[i / {wide}][c][e].at[i % {wide}]" if wide > 1 else f"{raw}[i][c][e].at[0]"
+
+    def text(self, value: Value) -> str:
+        """A value where it is used."""
+        made = self.made[value]
+        match made:
+            case Constant(value=number):
+                text = literal(number)
+                return f"({text})" if text.startswith("-") else text
+            case Argument(scalar=scalar):
+                return f"g.{cpp_name(scalar.name)}"
+            case Coordinate(axis=axis):
+                return self.places.coordinate(axis)
+            case Load(source=source) if value.axes and self.m.fast not in value.axes:
+                return f"widen({self.raw(source)}[i].at[0])"
+        if value in self.inlined:
+            return f"({self.expression(made)})"
+        return f"{self.name[value]}[i]" if value.axes and self.m.fast not in value.axes else self.name[value]
+
+    def whole(self, value: Value) -> str:
+        """A value that is all of a right side: without parentheses around it."""
+        return self.expression(self.made[value]) if value in self.inlined else self.text(value)
+
+    def expression(self, op: Op) -> str:
+        """The right side of an operation."""
+        if isinstance(op, Convert):
+            dtype = op.result.dtype
+            text = self.whole(op.argument)
+            return text if dtype is DType.F32 else f"widen(narrow<{dtype.cpp}>({text}))"
+        assert isinstance(op, Map), f"{op} has no expression"
+        function = FUNCTIONS[op.function]
+        whole = all(v.kind is Kind.COORDINATE for v in op.arguments) or function.takes == "place"
+        texts = [
+            f"float({self.text(v)})" if v.kind is Kind.COORDINATE and not whole else self.text(v) for v in op.arguments
+        ]
+        if op.function == "div" and op.arguments[1] in self.divisors and self.m.fast in op.result.axes:
+            texts[1] = f"{self.name[op.arguments[1]]}_d[i]"
+        texts += ["0"] * (function.arity - len(texts))
+        return function.cpp[CDNA].format(*texts)
+
+
+def _wish(value: Value, op: Op) -> str:
+    if value.name:
+        return value.name
+    return f"{op.source.tensor.name}_e" if isinstance(op, Load) else f"v{value.number}"

@@ -1,0 +1,366 @@
+"""A layout of rows over lanes -> C++: loads, sweeps, the exchange between waves, stores.
+
+The kernel loads each element once, before it computes; then a loop nest for each sweep: rows of a lane `i`, its chunks
+`c`, the elements `e` of a chunk. All of these loops are unrolled, so that arrays are registers.
+
+One meeting of the waves is enough for reductions that cross them. Exchange n of a block (counted through all passes)
+has its own half, n % 2, of the LDS: a wave writes its part, meets the others, reads all parts. A wave that writes the
+same half again does so for exchange n + 2, after the meeting of n + 1; it came there, as every wave did, only after its
+reads for n were complete (`lds_barrier` waits for them). So nothing is overwritten unread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tkgen.ir.equations import Access, Convert, Load, Map, Store, reads, walk, writes
+from tkgen.ir.functions import CDNA, helpers
+from tkgen.ir.types import Tensor
+from tkgen.lower.model import Constant, ScalarMember
+from tkgen.lower.names import comment_text, cpp_name
+from tkgen.lower.render import environment
+from tkgen.lower.row_places import Names, Places, origin, remark
+from tkgen.lower.row_values import Values
+from tkgen.schedule.rows import RowMap, Way
+from tkgen.schedule.sweeps import Sweep
+from tkgen.targets import Target
+
+INDENT = "    "
+UNROLL = "#pragma unroll"
+OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}
+IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
+
+
+@dataclass(frozen=True)
+class RowTensor:
+    """A member of the argument struct: `gl<cpp, extents>`, an extent -1 where it is known only at run time."""
+
+    name: str
+    cpp: str
+    extents: tuple[str, ...]
+    origin: str
+
+
+@dataclass(frozen=True)
+class RowModel:
+    """What the template prints beside the kernel's body."""
+
+    name: str
+    module: str
+    header: tuple[str, ...]
+    spec: str
+    target: str
+    constants: tuple[Constant, ...]
+    tensors: tuple[RowTensor, ...]
+    scalars: tuple[ScalarMember, ...]
+    grid: str
+    grid_origin: str
+    waves_per_simd: int
+    loads: bool
+    divides: bool
+    folds: bool
+    shuffles: bool
+    exchanges: bool
+    functions: tuple[str, ...]
+
+
+def lower_rows(m: RowMap, target: Target, header: Sequence[str] = (), spec: str = "") -> str:
+    """The generated file: `header` are lines of comment, `spec` is the path that its comments name."""
+    return _Lowering(m).text(target, tuple(map(comment_text, header)), comment_text(spec))
+
+
+class _Lowering:
+    def __init__(self, m: RowMap):
+        self.m, self.kernel = m, m.kernel
+        names = Names()
+        self.places = Places(m, names)
+        self.values = Values(m, names, self.places)
+        self.loads: dict[Access, Load] = {}
+        for op in m.kernel.body:
+            if isinstance(op, Load):
+                self.loads.setdefault(op.source, op)
+
+    # ------------------------------------------------------------ the file
+
+    def text(self, target: Target, header: tuple[str, ...], spec: str) -> str:
+        """All of it."""
+        body = "\n".join(self._body())
+        model = self._model(body, target, header, spec)
+        members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
+        text = environment().get_template("rows.cpp.jinja").render(m=model, body=body, members=members)
+        return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).rstrip("\n") + "\n"
+
+    def _model(self, body: str, target: Target, header: tuple[str, ...], spec: str) -> RowModel:
+        used = {op.function for op in walk(self.kernel.body) if isinstance(op, Map)}
+        return RowModel(
+            name=cpp_name(self.kernel.name),
+            module=self.kernel.name,
+            header=(*header, self.m.describe()),
+            spec=spec,
+            target=target.name,
+            constants=tuple(self._constants()),
+            tensors=tuple(map(self._tensor, self.places.tensors)),
+            scalars=tuple(ScalarMember(cpp_name(s.name), s.dtype.cpp, origin(s.span)) for s in self.kernel.scalars),
+            grid=self.places.grid(),
+            grid_origin=origin(next((a.span for a in self.kernel.axes if a.span), None)),
+            waves_per_simd=self.m.waves_per_simd(target),
+            loads="load_elements<" in body,
+            divides="divisor(" in body,
+            folds="fold<" in body,
+            shuffles="across<" in body,
+            exchanges="lds_barrier()" in body,
+            functions=helpers(used, CDNA),
+        )
+
+    def _tensor(self, tensor: Tensor) -> RowTensor:
+        extents = [f"DIM_{d.name}" if d.size is not None else "-1" for d in tensor.dims]
+        padded = (*["1"] * (4 - len(extents)), *extents)
+        return RowTensor(cpp_name(tensor.name), tensor.dtype.cpp, padded, origin(tensor.span))
+
+    def _constants(self) -> Iterator[Constant]:
+        m = self.m
+        for dim in self.places.dims.values():
+            if dim.size is not None:
+                yield Constant(f"DIM_{dim.name}", str(dim.size), origin=origin(dim.span))
+        yield Constant("THREADS", f"{m.waves} * WARP_THREADS", f"{m.waves} waves")
+        yield Constant("LANES", str(m.lanes), "that share a row")
+        if m.groups > 1:
+            yield Constant("GROUPS", "THREADS / LANES", "of such lanes, each with rows of its own")
+        yield Constant("CHUNK", str(m.chunk), "neighbours that a lane moves at once")
+        yield Constant("CHUNKS", str(m.chunks), "of a row, for a lane")
+        yield Constant("ROWS", str(m.held), "that a lane has at a time")
+        if m.across > 1:
+            yield Constant("ACROSS", str(m.across), "rows next to each other, for a lane")
+        if m.passes > 1:
+            yield Constant("PASSES", str(m.passes), "until all rows of the tile are done")
+
+    # ------------------------------------------------------------ the kernel's body
+
+    def _body(self) -> Iterator[str]:
+        m = self.m
+        shared = self._loaded(
+            [op for op in self.loads.values() if op.result.axes and not self.places.of_rows(op.source)]
+        )
+        rows = self._loaded([op for op in self.loads.values() if self.places.of_rows(op.source)])
+        for number, sweep in enumerate(m.sweeps):
+            rows += ["", *self._sweep(number, sweep)]
+        everything = "\n".join([*shared, *rows])
+        if m.exchanges:
+            most = max(len(s.reduces) for s in m.sweeps)
+            yield f"__shared__ float exchange[2][{most}][ROWS][THREADS / WARP_THREADS];"
+        if re.search(r"\blane\b", everything):
+            yield "const int lane = int(threadIdx.x) % LANES;"
+        if re.search(r"\bgroup\b", everything):
+            yield "const int group = int(threadIdx.x) / LANES;"
+        yield from self.places.head()
+        yield from self._uniform()
+        yield from shared
+        if m.passes > 1:
+            yield "#pragma unroll 1"
+            yield "for (int pass = 0; pass < PASSES; ++pass) {"
+            yield from (INDENT + line if line else line for line in rows)
+            yield "}"
+        else:
+            yield from rows
+
+    def _uniform(self) -> Iterator[str]:
+        """Numbers of the whole block: what is loaded for it, and what is made of scalars."""
+        values = self.values
+        for access, op in self.loads.items():
+            if not op.result.axes:
+                raw = f"load_elements<{access.tensor.dtype.cpp}, 1>({self.places.buffer(access)}, 0).at[0]"
+                yield f"const float {values.name[op.result]} = widen({raw});{remark(op.result.span)}"
+        for row in self.m.sweeps[0].rows:
+            if isinstance(row, Map | Convert) and not row.result.axes and row.result not in values.inlined:
+                made = f"const {values.type(row.result)} {values.name[row.result]} = {values.expression(row)};"
+                yield made + remark(row.result.span)
+
+    def _loaded(self, loads: Sequence[Load]) -> list[str]:
+        """Loads to registers, those that are touched in the same way in one nest of loops."""
+        declared: list[str] = []
+        nests: dict[Way, list[str]] = {}
+        for op in loads:
+            access, way = op.source, self.m.way(op.source)
+            width, shape, place = self._registers(access)
+            kind = f"{access.tensor.dtype.cpp}, {width}"
+            where = self.places.where(access, self.places.at(self._element(way)))
+            declared.append(f"elements<{kind}> {self.values.raw(access)}{shape};{remark(op.result.span)}")
+            loaded = f"load_elements<{kind}>({self.places.buffer(access)}, {where});"
+            nests.setdefault(way, []).append(f"{self.values.raw(access)}{place} = {loaded}")
+        lines = declared
+        for way, calls in nests.items():
+            body = calls if way is Way.ROW else self._chunks(calls if way is Way.ALONG else self._elements(calls))
+            step = "ACROSS" if way is Way.ACROSS and self.m.across > 1 else ""
+            lines += self._rows(body, step) if self.places.of_rows(loads[0].source) else body
+        return lines
+
+    def _element(self, way: Way) -> str:
+        """What an access adds to the first element of a chunk."""
+        return "e" if way is Way.ACROSS and self.m.chunk > 1 else ""
+
+    def _registers(self, access: Access) -> tuple[str, str, str]:
+        """What an access moves at once, the array that holds all of it, and the place of one in that."""
+        rows, row = ("[ROWS]", "[i]") if self.places.of_rows(access) else ("", "")
+        match self.m.way(access):
+            case Way.ROW:
+                return "1", rows, row
+            case Way.ALONG:
+                return "CHUNK", f"{rows}[CHUNKS]", f"{row}[c]"
+        if self.places.across(access) > 1:
+            return "ACROSS", "[ROWS / ACROSS][CHUNKS][CHUNK]", "[i / ACROSS][c][e]"
+        return "1", f"{rows}[CHUNKS][CHUNK]", f"{row}[c][e]"
+
+    # ------------------------------------------------------------ loops
+
+    def _rows(self, body: Sequence[str], step: str = "") -> list[str]:
+        advance = f"i += {step}" if step else "++i"
+        return _nest(f"for (int i = 0; i < ROWS; {advance})", [*self.places.row_lines(body), *body])
+
+    def _chunks(self, body: Sequence[str]) -> list[str]:
+        return _nest("for (int c = 0; c < CHUNKS; ++c)", [*self.places.chunk_lines(body), *body])
+
+    def _elements(self, body: Sequence[str]) -> list[str]:
+        return _nest("for (int e = 0; e < CHUNK; ++e)", body)
+
+    # ------------------------------------------------------------ sweeps
+
+    def _sweep(self, number: int, sweep: Sweep) -> list[str]:
+        values = self.values
+        declared, rows = self._of_rows(number, sweep)
+        for value, (first, _) in values.held.items():
+            if first == number:
+                declared.append(f"{values.type(value)} {values.name[value]}_h[ROWS][CHUNKS][CHUNK];")
+        crossing = [op for op in sweep.elements if isinstance(op, Store) and self.m.way(op.target) is Way.ACROSS]
+        for store in crossing:
+            width, shape, _ = self._registers(store.target)
+            declared.append(f"elements<{store.target.tensor.dtype.cpp}, {width}> {values.out(store.target)}{shape};")
+        declared += [f"float {values.name[reduce.result]}[ROWS];" for reduce in sweep.reduces]
+        body = [*rows, *self._of_elements(sweep)]
+        nest = self._rows(body) if body else []
+        after = [line for store in crossing for line in self._store_across(store)]
+        return [*declared, *nest, *after, *self._exchange(number, sweep)]
+
+    def _of_rows(self, number: int, sweep: Sweep) -> tuple[list[str], list[str]]:
+        """Declarations and operations of what belongs to rows."""
+        values = self.values
+        declared, rows, stores = list[str](), list[str](), list[str]()
+        for op in sweep.rows:
+            if isinstance(op, Store):
+                stores.append(self._store_row(op))
+            elif (value := writes(op)[0]).axes and value not in values.inlined:
+                declared.append(f"{values.type(value)} {values.name[value]}[ROWS];")
+                rows.append(f"{values.name[value]}[i] = {values.expression(op)};{remark(value.span)}")
+        for value in values.divisors_made(number):
+            declared.append(f"divisor {values.name[value]}_d[ROWS];")
+            rows.append(f"{values.name[value]}_d[i] = divisor({values.text(value)});")
+        return declared, [*rows, *stores]
+
+    def _of_elements(self, sweep: Sweep) -> list[str]:
+        """The walk over a lane's elements of a row."""
+        if not sweep.elements and not sweep.reduces:
+            return []
+        values = self.values
+        element = [
+            f"const float {values.name[op.result]} = widen({values.loaded(op.source)});"
+            for op in values.loads_used(sweep)
+        ]
+        before, after = list[str](), list[str]()
+        for op in sweep.elements:
+            if isinstance(op, Store):
+                element.append(f"{self._out_element(op.target)} = {self._narrowed(op)};{remark(op.span)}")
+                if self.m.way(op.target) is Way.ALONG:
+                    before.append(f"elements<{op.target.tensor.dtype.cpp}, CHUNK> {values.out(op.target)};")
+                    where = self.places.where(op.target, self.places.at(), self.places.first_only(op.target))
+                    after.append(self._store(op, where, values.out(op.target)))
+            elif (value := writes(op)[0]) not in values.inlined:
+                element.append(
+                    f"const {values.type(value)} {values.name[value]} = {values.expression(op)};{remark(value.span)}"
+                )
+                if value in values.held:
+                    element.append(f"{values.name[value]}_h[i][c][e] = {values.name[value]};")
+        parts, sums, folds = self._partials(sweep)
+        chunk = [*before, *self._elements([*self._read_held(sweep), *element, *sums]), *after]
+        return [*parts, *self._chunks(chunk), *folds]
+
+    def _read_held(self, sweep: Sweep) -> list[str]:
+        """Definitions of held values that an earlier sweep made."""
+        values = self.values
+        made = {value for op in sweep.elements for value in writes(op)}
+        used = dict.fromkeys(v for op in (*sweep.elements, *sweep.reduces) for v in reads(op) if v in values.held)
+        return [
+            f"const {values.type(v)} {values.name[v]} = {values.name[v]}_h[i][c][e];" for v in used if v not in made
+        ]
+
+    def _partials(self, sweep: Sweep) -> tuple[list[str], list[str], list[str]]:
+        """For each reduction a lane's partial results, one for each place in a chunk: made, added to, folded."""
+        parts, sums, folds = list[str](), list[str](), list[str]()
+        inside = " && ".join(self.places.inside([self.m.fast], self.places.at()))
+        for reduce in sweep.reduces:
+            name, operation = self.values.name[reduce.result], OPERATION[reduce.function]
+            nothing = IDENTITY[reduce.function]
+            parts.append(f"float {name}_e[CHUNK];")
+            parts += self._elements([f"{name}_e[e] = {nothing};"])
+            if inside:
+                value = f"{inside} ? {self.values.text(reduce.argument)} : {nothing}"
+            else:
+                value = self.values.whole(reduce.argument)
+            sums.append(f"{name}_e[e] = {operation}::op<float>({name}_e[e], {value});")
+            folded = f"fold<{operation}, CHUNK>({name}_e)"
+            lanes = "WARP_THREADS" if self.m.waves_of_row > 1 else "LANES"
+            shared = f"across<{operation}, {lanes}>({folded})" if self.m.lanes > 1 else folded
+            folds.append(f"{name}[i] = {shared};{remark(reduce.result.span)}")
+        return parts, sums, folds
+
+    def _exchange(self, number: int, sweep: Sweep) -> list[str]:
+        """The reductions of a sweep over the waves that share a row."""
+        m = self.m
+        if m.waves_of_row == 1 or not sweep.reduces:
+            return []
+        before = sum(bool(s.reduces) for s in m.sweeps[:number])
+        half = f"({before} + pass) % 2" if m.passes > 1 and m.exchanges % 2 else str(before % 2)
+        of_row = "" if m.waves_of_row == m.waves else f"warpid() / {m.waves_of_row} * {m.waves_of_row} + "
+        wave = f"{of_row}laneid() % {m.waves_of_row}"
+        puts, gets = list[str](), list[str]()
+        for place, reduce in enumerate(sweep.reduces):
+            result, parts = f"{self.values.name[reduce.result]}[i]", f"exchange[{half}][{place}][i]"
+            puts.append(f"{parts}[warpid()] = {result};")
+            gets.append(f"{result} = across<{OPERATION[reduce.function]}, {m.waves_of_row}>({parts}[{wave}]);")
+        first = [INDENT + line for line in self._rows(puts)]
+        return ["if (laneid() == 0) {", *first, "}", "lds_barrier();", *self._rows(gets)]
+
+    # ------------------------------------------------------------ stores
+
+    def _out_element(self, target: Access) -> str:
+        out = self.values.out(target)
+        if self.m.way(target) is Way.ALONG:
+            return f"{out}.at[e]"
+        _, _, place = self._registers(target)
+        return f"{out}{place}.at[{'i % ACROSS' if self.places.across(target) > 1 else '0'}]"
+
+    def _narrowed(self, op: Store) -> str:
+        return f"narrow<{op.target.tensor.dtype.cpp}>({self.values.whole(op.value)})"
+
+    def _store(self, op: Store, where: str, what: str) -> str:
+        return f"store_elements({self.places.buffer(op.target)}, {where}, {what});{remark(op.span)}"
+
+    def _store_row(self, op: Store) -> str:
+        more = [*(["lane == 0"] if self.m.lanes > 1 else []), *self.places.first_only(op.target)]
+        where = self.places.where(op.target, self.places.at(), more)
+        return self._store(op, where, f"elements<{op.target.tensor.dtype.cpp}, 1>{{{self._narrowed(op)}}}")
+
+    def _store_across(self, op: Store) -> list[str]:
+        at = self.places.at(self._element(Way.ACROSS))
+        where = self.places.where(op.target, at, self.places.first_only(op.target))
+        _, _, place = self._registers(op.target)
+        call = self._store(op, where, f"{self.values.out(op.target)}{place}")
+        step = "ACROSS" if self.places.across(op.target) > 1 else ""
+        return self._rows(self._chunks(self._elements([call])), step)
+
+
+def _nest(head: str, body: Sequence[str]) -> list[str]:
+    """An unrolled loop."""
+    if len(body) == 1:
+        return [UNROLL, head, INDENT + body[0]]
+    return [UNROLL, head + " {", *(INDENT + line for line in body), "}"]

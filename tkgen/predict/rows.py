@@ -1,0 +1,214 @@
+"""Predicted time of a kernel that moves rows: how near it comes to what a copy of the same bytes takes.
+
+One compute unit runs the machine code of its blocks as `timing` does, but as a stream: where a block ends, the next one
+begins, so that loads of one block pass beside the arithmetic and the stores of others. Loads and stores share the CU's
+part of the memory's rate (`hbm_efficiency` of the peak); each needed byte counts there once, as lines that several
+accesses touch are found in a cache, while every line that an access touches takes its time on the way to L2. What all
+blocks read (a row of weights) counts once for the whole launch.
+
+>>> p = predict_rows(workload, load_target("gfx942"))
+>>> p.gbps, p.share_of_copy
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from tkgen.emulate import Arg, TraceRequest, launch
+from tkgen.predict.stream import Instruction, Unit, WaveStream, decoder, paths
+from tkgen.predict.timing import ComputeUnit, Machine, Memory, Wave
+from tkgen.predict.workload import PredictError
+from tkgen.targets import Target
+from tkgen.targets.model import Product
+
+LINE: Final = 64  # bytes that go between L2 and a CU together
+MOST_INSTRUCTIONS: Final = 400_000  # of a block's waves together: a trace beyond this takes too long
+
+
+@dataclass(frozen=True)
+class RowWorkload:
+    """A compiled kernel, its launch, and the bytes that it must move: each element of its tensors once."""
+
+    name: str
+    hsaco: bytes = field(repr=False)
+    kernel: str
+    waves: int
+    blocks: int
+    blocks_per_cu: int
+    read_bytes: int
+    written_bytes: int
+    sizes: tuple[tuple[str, int], ...]
+    arguments: Callable[[], Sequence[Arg]] = field(repr=False)
+
+    @property
+    def bytes(self) -> int:
+        """What a copy of as much would move."""
+        return self.read_bytes + self.written_bytes
+
+
+@dataclass(frozen=True)
+class RowPrediction:
+    """The time of one launch, launch overhead included, and where a CU's goes.
+
+    `gbps` counts every byte of the tensors once; `share_of_copy` is that beside what streams reach on the product.
+    `busy` is the share of the CU's time in which each of its units works; the busiest is the `limiter`, "latency" where
+    none is busy most of the time.
+    """
+
+    kernel: str
+    target: str
+    product: str
+    sizes: tuple[tuple[str, int], ...]
+    seconds: float
+    gbps: float
+    share_of_copy: float
+    copy_gbps: float
+    limiter: str
+    busy: dict[str, float]
+    blocks: int
+    blocks_per_cu: int
+    launch_seconds: float
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data."""
+        return asdict(self) | {"sizes": dict(self.sizes)}
+
+
+def predict_rows(workload: RowWorkload, target: Target, product: Product) -> RowPrediction:
+    """The predicted time of one launch with empty caches on `product` of `target`.
+
+    Raises:
+        PredictError: the target has no timing data, no block fits a CU, or a block is too long to follow.
+    """
+    timing = target.timing
+    if timing is None:
+        raise PredictError(f"{target.name} cannot be predicted: its file has no latencies and bandwidths")
+    if workload.blocks_per_cu == 0:
+        raise PredictError(f"no block of {workload.name} fits on a compute unit")
+    streams = _streams(workload, target)
+    cus = product.compute_units
+    active = min(cus, workload.blocks)
+    hertz = product.clock_mhz * 1e6
+    copy = product.hbm_tbps * timing.hbm_efficiency * 1e12
+    share = copy / hertz / active
+    each = -(-workload.blocks // cus)
+    memory = Memory(timing.hbm_latency_ns * 1e-9 * hertz, share, share, "HBM")
+    machine = Machine.of(target, memory)
+    needed = workload.bytes / workload.blocks
+    cycles, busy = _steady(streams, workload.blocks_per_cu, each, machine, needed, float(timing.l1_bytes_per_clock))
+    seconds = timing.launch_us * 1e-6 + cycles / hertz
+    limiter = max(busy, key=lambda unit: busy[unit])
+    return RowPrediction(
+        workload.name,
+        target.name,
+        product.name,
+        workload.sizes,
+        seconds,
+        workload.bytes / seconds / 1e9,
+        workload.bytes / seconds / copy,
+        copy / 1e9,
+        limiter if busy[limiter] > 0.7 else "latency",
+        busy,
+        workload.blocks,
+        workload.blocks_per_cu,
+        timing.launch_us * 1e-6,
+    )
+
+
+def _streams(workload: RowWorkload, target: Target) -> tuple[WaveStream, ...]:
+    """What every wave of block 0 executes, to its end."""
+    outcome = launch(
+        workload.hsaco,
+        kernel=workload.kernel,
+        grid=(workload.blocks, 1, 1),
+        block=(workload.waves * 64, 1, 1),
+        args=workload.arguments(),
+        blocks=[0],
+        budget=MOST_INSTRUCTIONS,
+        trace=TraceRequest(limit=MOST_INSTRUCTIONS),
+    )
+    if not outcome.completed:
+        raise PredictError(f"a block of {workload.name} is longer than {MOST_INSTRUCTIONS} instructions")
+    decode = decoder(outcome, target)
+    found = [tuple(decode(wave, i) for i in path) for wave, path in enumerate(paths(outcome, workload.waves))]
+    return tuple(WaveStream(path, (), 0, ()) for path in found)
+
+
+def _steady(
+    streams: Sequence[WaveStream], resident: int, count: int, machine: Machine, needed: float, path: float
+) -> tuple[float, dict[str, float]]:
+    """Cycles of `count` blocks on a CU that has room for `resident`, and how busy its units are."""
+    some, more = min(count, 2 * resident), min(count, 4 * resident)
+    first = RowUnit(streams, resident, machine, some, needed, path)
+    first.run()
+    if more == some:
+        return first.end, first.busy()
+    second = RowUnit(streams, resident, machine, more, needed, path)
+    second.run()
+    return second.end + (second.end - first.end) / (more - some) * (count - more), second.busy()
+
+
+class RowUnit(ComputeUnit):
+    """A CU through which `count` blocks stream, `resident` at a time; memory moves `needed` bytes of each."""
+
+    def __init__(
+        self, streams: Sequence[WaveStream], resident: int, machine: Machine, count: int, needed: float, path: float
+    ):
+        super().__init__(streams, min(resident, count), machine)
+        self.waiting = count - min(resident, count)
+        self.path, self.path_free, self.memory_free = path, 0.0, 0.0
+        touched = sum(x.bytes for s in streams for x in s.prologue if x.unit is Unit.VMEM)
+        self.fraction = needed / touched if touched else 0.0
+        self.vector_free = [0.0] * machine.simds
+        self.worked_by = dict.fromkeys(("HBM", "L2", "VALU", "LDS"), 0.0)
+
+    def memory(self, wave: Wave, x: Instruction, now: float) -> None:
+        """An access: its addresses, its lines to or from L2, the bytes of it that memory moves."""
+        memory = self.machine.memory
+        start = max(now, self.address_free)
+        self.address_free = start + x.cycles
+        moved = max(x.bytes, LINE * x.pieces)
+        self.path_free = max(self.path_free, start) + moved / self.path
+        self.memory_free = max(self.memory_free, start) + x.bytes * self.fraction / memory.read_rate
+        due = start + memory.latency
+        done = max(due, self.path_free, self.memory_free + memory.latency)
+        self.worked_by["HBM"] += x.bytes * self.fraction / memory.read_rate
+        self.worked_by["L2"] += max(moved / self.path, x.cycles)
+        wave.last_vector = max(wave.last_vector, done)
+        wave.vector.append(wave.last_vector)
+        wave.due.append(due)
+
+    def issue(self, wave: Wave, unit: Unit, now: float) -> bool:
+        """As any CU, but a vector unit is busy for all of an instruction's cycles; with an account of it and of LDS."""
+        x = wave.code[wave.pc]
+        if unit is Unit.VALU and self.vector_free[wave.simd] > now:
+            wave.ready = self.vector_free[wave.simd]
+            return False
+        issued = super().issue(wave, unit, now)
+        if issued and unit is Unit.VALU:
+            self.vector_free[wave.simd] = now + x.cycles
+            self.worked_by["VALU"] += x.cycles / self.machine.simds
+        elif issued and unit is Unit.LDS:
+            self.worked_by["LDS"] += x.lds_cycles
+        return issued
+
+    def _end(self, wave: Wave, now: float) -> None:
+        super()._end(wave, now)
+        block = wave.block
+        if self.alive[block] or not self.waiting:
+            return
+        self.waiting -= 1
+        self.alive[block] = len(self.streams)
+        for index, stream in enumerate(self.streams):
+            fresh = self._wave(stream, block, index, len(self.streams))
+            fresh.ready = now + self.machine.issue
+            mine = self.by_simd[fresh.simd]
+            mine[:] = [w for w in mine if w.age != fresh.age]
+            mine.append(fresh)
+            self._schedule(fresh.simd, fresh.ready)
+
+    def busy(self) -> dict[str, float]:
+        """The share of the time in which each unit works."""
+        return {unit: cycles / self.end for unit, cycles in self.worked_by.items()}

@@ -1,0 +1,364 @@
+"""Where the elements of a kernel without matrix products live: rows over lanes, waves or the whole block.
+
+A block's tile is `rows` times a `fast` axis: the one that lies innermost in memory, or along which is reduced. A lane
+holds chunks of neighbouring elements, as wide as one access (16 bytes where rows are aligned to that); `lanes` lanes
+share a row, chunk after chunk in turn, so that they read whole lines. So a short row has a few lanes, several rows to
+a wave, a long one the lanes of several waves:
+
+    element  = (c * lanes + lane) * chunk + e        for c < chunks, e < chunk
+    row      = ((pass * held + i) / across * groups + group) * across + i % across        for i < held
+
+A chunk divides the row, so it is wholly inside the tensor or wholly outside: no element needs a mask of its own. A
+tensor that has another axis innermost (the output of a transposition) is touched `across` rows at a time: a lane has
+these rows, so it puts `across` elements of one column side by side in registers, and nothing goes through LDS.
+
+Of the ways to choose `lanes`, the cheapest is taken: lanes without work, accesses that touch many cache lines for few
+bytes, and meetings of waves cost. `held` rows are in registers at a time, as many as `BUDGET` allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from math import gcd, prod
+
+from tkgen.ir.equations import Access, Axis, AxisKind, Kernel, Load, Loop, Map, Op, Product, Reduce, Store, walk
+from tkgen.ir.limits import BUFFER_BYTES, CHUNK_BYTES
+from tkgen.ir.types import WAVE_LANES
+from tkgen.schedule.sweeps import Sweep, divisors, registers, sweeps
+from tkgen.source import Span
+from tkgen.targets import Target
+
+BUDGET = 96  # registers that rows held at a time may take: five waves a SIMD hide the latency of memory
+OTHER_REGISTERS = 40  # of a lane, beside its elements: addresses, and what is computed at the moment
+LINE = 64  # bytes of global memory that are moved together
+
+
+class RowError(ValueError):
+    """Why a kernel cannot be laid over lanes like this, with the place in the spec."""
+
+    def __init__(self, message: str, span: Span | None = None):
+        super().__init__(message)
+        self.span = span
+
+
+class Way(Enum):
+    """How a lane touches a tensor."""
+
+    ALONG = "along"  # a chunk of neighbours on the fast axis
+    ACROSS = "across"  # neighbours of another axis, or single elements, for each element of the fast axis
+    ROW = "row"  # one element for a row
+
+
+@dataclass(frozen=True)
+class RowMap:
+    """The layout of one kernel over a block of `waves` waves: see the module."""
+
+    kernel: Kernel
+    waves: int
+    fast: Axis
+    rows: tuple[Axis, ...]
+    lanes: int
+    chunk: int
+    chunks: int
+    across: int
+    held: int
+    passes: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.waves * WAVE_LANES
+
+    @property
+    def groups(self) -> int:
+        """Groups of lanes, each with rows of its own."""
+        return self.threads // self.lanes
+
+    @property
+    def row_count(self) -> int:
+        """Rows of a tile."""
+        return prod(map(extent, self.rows))
+
+    @property
+    def length(self) -> int:
+        """Elements of a row of the tile."""
+        return extent(self.fast)
+
+    @property
+    def waves_of_row(self) -> int:
+        """Waves that share a row."""
+        return max(self.lanes // WAVE_LANES, 1)
+
+    @cached_property
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """What is done with the elements, walk by walk."""
+        return sweeps(self.kernel, self.fast)
+
+    @property
+    def exchanges(self) -> int:
+        """Meetings of all waves in one pass, one for each walk whose reductions cross waves."""
+        return sum(bool(s.reduces) for s in self.sweeps) if self.waves_of_row > 1 else 0
+
+    @property
+    def registers(self) -> int:
+        """VGPRs that the elements held at a time need, as predicted."""
+        return registers(self.kernel, self.fast, self.held, self.chunks, self.chunk)
+
+    def waves_per_simd(self, target: Target) -> int:
+        """Waves of a SIMD whose registers are to fit: as many as the elements and what is beside them allow."""
+        fit = target.waves_per_simd(min(self.registers + OTHER_REGISTERS, target.max_vgprs))
+        return max(fit, -(-self.waves // target.simds_per_cu))
+
+    @property
+    def rows_covered(self) -> int:
+        """Rows that the lanes cover, those behind the last of the tile too."""
+        return self.passes * self.held * self.groups
+
+    def way(self, access: Access) -> Way:
+        """How a lane touches `access`."""
+        return way(access, self.fast)
+
+    def describe(self) -> str:
+        """One line for people."""
+        if self.lanes > WAVE_LANES:
+            sharing = "the whole block" if self.lanes == self.threads else f"{self.lanes // WAVE_LANES} waves"
+        else:
+            sharing = "a wave" if self.lanes == WAVE_LANES else f"{self.lanes} lane{'s' if self.lanes > 1 else ''}"
+        again = f", in {self.passes} passes" if self.passes > 1 else ""
+        held = f", {self.held} rows of a lane" if self.held > 1 else ""
+        chunks = f"{self.chunks} chunk{'s' if self.chunks > 1 else ''} of {self.chunk}"
+        waves = f"{self.waves} wave{'s' if self.waves > 1 else ''}"
+        return f"{self.row_count} x {self.length} by {waves}: {sharing} to a row, {chunks} for a lane{held}{again}"
+
+
+def extent(axis: Axis) -> int:
+    """Elements of a tile along an axis that has an extent. Raises RowError where only run time knows."""
+    size = axis.tile if axis.kind is not AxisKind.WHOLE else axis.dim.size
+    if size is None:
+        raise RowError(f"a row of {axis.dim.name} elements is held whole: its size must be known", axis.span)
+    return size
+
+
+def way(access: Access, fast: Axis) -> Way:
+    """How a lane touches `access` when it walks along `fast`."""
+    if fast not in access.axes:
+        return Way.ROW
+    last = access.indices[-1]
+    return Way.ALONG if last.axis == fast else Way.ACROSS
+
+
+def accesses(kernel: Kernel) -> tuple[Access, ...]:
+    """What the kernel touches, in order."""
+    ops = list(walk(kernel.body))
+    return tuple(op.source if isinstance(op, Load) else op.target for op in ops if isinstance(op, Load | Store))
+
+
+def map_rows(kernel: Kernel, waves: int, along: Axis | None = None) -> RowMap:
+    """The layout of `kernel` for blocks of `waves` waves; with `along`, these divide that axis among them.
+
+    Raises:
+        RowError: the kernel is not of this family, or no layout of its tile fits.
+    """
+    _refuse(kernel)
+    fast = _fast(kernel)
+    rows = _rows(kernel, fast)
+    chunk = _width(kernel, fast, (a for a in accesses(kernel) if way(a, fast) is Way.ALONG))
+    crossing = [a for a in accesses(kernel) if way(a, fast) is Way.ACROSS and rows and a.indices[-1].axis == rows[-1]]
+    across = _width(kernel, rows[-1], crossing) if crossing else 1
+    found = [
+        candidate
+        for lanes in _powers(waves * WAVE_LANES)
+        if (candidate := _candidate(kernel, waves, fast, rows, lanes, chunk, across, along)) is not None
+    ]
+    if not found:
+        raise RowError(f"{waves} waves of {WAVE_LANES} lanes cannot share such a tile", kernel.axes[0].span)
+    best = min(found, key=_cost)
+    if best.registers > 2 * BUDGET:
+        raise RowError(
+            f"a row of {best.length} elements takes about {best.registers} registers of each lane: give it more waves"
+            + (f", and not along {along.name}" if along is not None and along != fast else ""),
+            fast.span,
+        )
+    return best
+
+
+def _refuse(kernel: Kernel) -> None:
+    """Raises RowError for what these layouts cannot do."""
+    for op in walk(kernel.body):
+        if isinstance(op, Product | Loop):
+            raise RowError(f"{kernel.name} multiplies or loops: its tiles are not rows")
+        if isinstance(op, Store) and op.adds:
+            raise RowError("blocks that add to a tensor are for matrix products", op.span)
+    for access in accesses(kernel):
+        if len(access.indices) > 4:
+            raise RowError(f"{access.tensor.name} has more than four dimensions", access.tensor.span)
+        for index in access.indices:
+            if index.divisor != 1 and index.axis is not None and not index.axis.is_index:
+                raise RowError(f"{index.axis.name} is divided, but a tile extends along it", index.axis.span)
+    ops = list(kernel.body)
+    for place, op in enumerate(ops):
+        if isinstance(op, Store):
+            _refuse_store(kernel, op, ops[:place], ops[place + 1 :])
+
+
+def _refuse_store(kernel: Kernel, store: Store, before: Sequence[Op], after: Sequence[Op]) -> None:
+    """Raises RowError where something else touches what `store` writes: lanes and blocks would race."""
+    target, name = store.target, store.target.tensor.name
+    for op in before:
+        if isinstance(op, Store) and _meet(op.target, target):
+            raise RowError(f"{name} is stored twice", store.span)
+    reads_it = [op for op in (*before, *after) if isinstance(op, Load) and _meet(op.source, target)]
+    for load in reads_it:
+        if load in after:
+            raise RowError(f"{name} is read after it has been stored: use what was stored", load.result.span)
+        if load.source != target:
+            raise RowError(f"{name} is stored, but read at another place: blocks would race", load.result.span)
+    own = {index.axis for index in target.indices if index.divisor == 1}
+    missing = [
+        a for a in kernel.axes if a not in own and (a.kind is AxisKind.PARALLEL or (reads_it and not a.is_index))
+    ]
+    if missing:
+        names = " and ".join(a.name for a in missing)
+        raise RowError(f"{name} is stored without {names}: several tiles would write the same elements", store.span)
+
+
+def _meet(one: Access, other: Access) -> bool:
+    """Whether two accesses may touch the same element."""
+    if one.tensor.name != other.tensor.name:
+        return False
+    pairs = zip(one.indices, other.indices, strict=True)
+    return not any(a.axis is None and b.axis is None and a.at != b.at for a, b in pairs)
+
+
+def _fast(kernel: Kernel) -> Axis:
+    """The axis that lanes walk along: that of the reductions, else the innermost of most bytes."""
+    reduced = {op.axis: op.result.span for op in walk(kernel.body) if isinstance(op, Reduce)}
+    if len(reduced) > 1:
+        names = " and ".join(a.name for a in reduced)
+        raise RowError(f"reductions along {names}: lanes can share one axis", [*reduced.values()][-1])
+    if reduced:
+        return next(iter(reduced))
+    weight: dict[Axis, int] = {}
+    for access in accesses(kernel):
+        last = access.indices[-1].axis
+        if last is not None and not last.is_index:
+            weight[last] = weight.get(last, 0) + prod(map(extent, access.axes)) * access.tensor.dtype.bytes
+    if not weight:
+        raise RowError("no tensor has a tile along its last dimension: nothing to share among lanes")
+    return max(weight, key=lambda axis: weight[axis])
+
+
+def _rows(kernel: Kernel, fast: Axis) -> tuple[Axis, ...]:
+    """The other axes of the tile; that which some tensor has innermost is the last."""
+    axes = [a for a in kernel.axes if not a.is_index and a != fast and any(a in x.axes for x in accesses(kernel))]
+    inner = {a.indices[-1].axis for a in accesses(kernel) if way(a, fast) is Way.ACROSS} & set(axes)
+    if len(inner) > 1:
+        names = " and ".join(sorted(a.name for a in inner if a))
+        raise RowError(f"beside {fast.name}, tensors have {names} innermost: a lane can hold two directions")
+    return tuple(sorted(axes, key=lambda axis: axis in inner))
+
+
+def _width(kernel: Kernel, axis: Axis, along: Iterable[Access]) -> int:
+    """Neighbours on `axis` that these accesses move at once: 16 bytes, or less where rows are not aligned to that."""
+    tensors = [access.tensor for access in along]
+    if not tensors or axis.dim.size is None:
+        return 1
+    widest = CHUNK_BYTES // max(t.dtype.bytes for t in tensors)
+    return gcd(widest, axis.dim.size, extent(axis))
+
+
+def _powers(most: int) -> Iterable[int]:
+    """1, 2, 4, ... as far as they divide `most`."""
+    lanes = 1
+    while lanes <= most and most % lanes == 0:
+        yield lanes
+        lanes *= 2
+
+
+def _candidate(
+    kernel: Kernel,
+    waves: int,
+    fast: Axis,
+    rows: tuple[Axis, ...],
+    lanes: int,
+    chunk: int,
+    across: int,
+    along: Axis | None,
+) -> RowMap | None:
+    """The layout with `lanes` lanes to a row, with as many rows at a time as registers allow; None where none is."""
+    if along is not None and (lanes > WAVE_LANES if along != fast else lanes < waves * WAVE_LANES):
+        return None
+    groups = waves * WAVE_LANES // lanes
+    chunks = -(-extent(fast) // (lanes * chunk))
+    slots = -(-prod(map(extent, rows)) // groups)
+    across = gcd(across, slots)
+    for held in sorted((h for h in range(across, slots + 1, across) if slots % h == 0), reverse=True):
+        made = RowMap(kernel, waves, fast, rows, lanes, chunk, chunks, across, held, slots // held)
+        if made.registers <= BUDGET or held == across:
+            return made
+    return None
+
+
+def _cost(m: RowMap) -> float:
+    """What a layout costs, in cycles of a CU for each element; only comparisons mean anything.
+
+    A vector instruction of a wave takes a cycle (of four SIMDs), and so does each line that an access touches.
+    """
+    touched = accesses(m.kernel)
+    row_work = sum(ROW_COST.get(_what(op), 2) for s in m.sweeps for op in (*s.rows, *s.reduces))
+    steps = min(m.lanes, WAVE_LANES).bit_length() - 1
+    row_work += sum(2 * steps + 8 * (m.waves_of_row > 1) for s in m.sweeps for _ in s.reduces)
+    row_work += DIVISOR_COST * len(divisors(m.kernel, m.fast))
+    element_work = sum(ELEMENT_COST.get(_what(op), 1) for s in m.sweeps for op in (*s.elements, *s.reduces))
+    lines = sum(_lines(m, access) for access in touched if m.way(access) is not Way.ROW)
+    slots = m.passes * m.held * m.threads / WAVE_LANES
+    needed = m.row_count * m.length / WAVE_LANES
+    full = max(m.registers / BUDGET, 1.0)
+    barriers = 1.1 if m.exchanges else 1.0
+    return slots * (row_work + m.chunks * (m.chunk * element_work + lines)) / needed * full**2 * barriers
+
+
+# Vector instructions, about: what a division or a transcendental function is made of, a store's rounding.
+ROW_COST = {"div": 12, "Reduce": 4}
+DIVISOR_COST = 14
+ELEMENT_COST = {"div": 2, "exp": 5, "exp2": 4, "log": 5, "silu": 12, "gelu": 25, "Store": 4, "random": 60}
+
+
+def _what(op: Op) -> str:
+    return op.function if isinstance(op, Map) else type(op).__name__
+
+
+def _lines(m: RowMap, access: Access) -> float:
+    """Lines that one wave touches for a chunk of each lane."""
+    size = access.tensor.dtype.bytes
+    lanes = min(m.lanes, WAVE_LANES)
+    groups = WAVE_LANES // lanes
+    if m.way(access) is Way.ACROSS:  # groups follow one another along the tensor's rows
+        return m.chunk / m.across * lanes * max(groups * m.across * size / LINE, 1.0)
+    span = lanes * m.chunk * size
+    if m.chunks == 1 and groups > 1:  # rows that are covered whole follow one another, too
+        return max(groups * min(span, m.length * size) / LINE, 4.0)
+    stride = m.length * size
+    return max(groups * max(span, min(stride, LINE)) / LINE, 4.0)
+
+
+def reach_bytes(access: Access) -> int:
+    """Bytes from the first to the last element of a tile in its tensor; 0 where only run time knows."""
+    total, stride = 0, 1
+    for index, dim in reversed(list(zip(access.indices, access.tensor.dims, strict=True))):
+        if index.axis is not None and not index.axis.is_index:
+            total += (extent(index.axis) - 1) * stride
+        if dim.size is None and dim is not access.tensor.dims[0]:
+            return 0
+        stride *= dim.size or 1
+    return (total + 1) * access.tensor.dtype.bytes
+
+
+def check_reach(kernel: Kernel) -> None:
+    """Raises RowError where 32-bit offsets from a tile's first element do not reach its last."""
+    for access in accesses(kernel):
+        if reach_bytes(access) > BUFFER_BYTES:
+            raise RowError(f"a tile of {access.tensor.name} spans more than {BUFFER_BYTES} bytes", access.tensor.span)

@@ -1,0 +1,129 @@
+"""In which order a lane goes over its elements: a sweep for each reduction that the next one needs.
+
+A sweep first computes what belongs to a row, then every element's operations, then the reductions of what it saw.
+Operations stand in the first sweep in which all they need is known. Values of elements that a later sweep reads are
+held in registers; what was loaded is held as it stands in memory, and widened at each use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tkgen.ir.equations import (
+    Argument,
+    Axis,
+    Constant,
+    Coordinate,
+    Kernel,
+    Load,
+    Map,
+    Op,
+    Reduce,
+    Store,
+    Value,
+    reads,
+    writes,
+)
+
+REGISTER_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One walk: `rows`, operations of a whole row; `elements`, of every element; `reduces`, at its end."""
+
+    rows: tuple[Op, ...]
+    elements: tuple[Op, ...]
+    reduces: tuple[Reduce, ...]
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """All of it, in order."""
+        return (*self.rows, *self.elements, *self.reduces)
+
+
+def on(op: Op, fast: Axis) -> bool:
+    """Whether an operation is of every element, not of a row."""
+    match op:
+        case Store(target=target):
+            return fast in target.axes
+        case Reduce():
+            return False
+    return fast in writes(op)[0].axes
+
+
+def sweeps(kernel: Kernel, fast: Axis) -> tuple[Sweep, ...]:
+    """The sweeps of a kernel without loops. Loads, constants, scalars and coordinates stand in none: they are there."""
+    known: dict[Value, int] = {}
+    places: list[tuple[int, Op]] = []
+    for op in kernel.body:
+        level = max((known[value] for value in reads(op)), default=0)
+        for value in writes(op):
+            known[value] = level + isinstance(op, Reduce)
+        if not isinstance(op, Load | Constant | Argument | Coordinate):
+            places.append((level, op))
+    count = max((level for level, _ in places), default=0) + 1
+    found = []
+    for level in range(count):
+        here = [op for at, op in places if at == level]
+        plain = [op for op in here if not isinstance(op, Reduce)]
+        rows = tuple(op for op in plain if not on(op, fast))
+        elements = tuple(op for op in plain if on(op, fast))
+        found.append(Sweep(rows, elements, tuple(op for op in here if isinstance(op, Reduce))))
+    return tuple(found)
+
+
+def last_use(all_sweeps: tuple[Sweep, ...]) -> dict[Value, int]:
+    """The last sweep that reads a value."""
+    return {value: number for number, sweep in enumerate(all_sweeps) for op in sweep.ops for value in reads(op)}
+
+
+def held(kernel: Kernel, fast: Axis) -> dict[Value, tuple[int, int]]:
+    """Values of elements that are kept between sweeps: the one that makes each, and the last that reads it."""
+    found = sweeps(kernel, fast)
+    last = last_use(found)
+    return {
+        value: (number, last[value])
+        for number, sweep in enumerate(found)
+        for op in sweep.elements
+        for value in writes(op)
+        if last.get(value, number) > number
+    }
+
+
+def divisors(kernel: Kernel, fast: Axis) -> tuple[Value, ...]:
+    """Values of rows by which elements are divided."""
+    found: dict[Value, None] = {}
+    constants = {op.result for op in kernel.body if isinstance(op, Constant)}
+    for op in kernel.body:
+        if isinstance(op, Map) and op.function == "div" and fast in op.result.axes:
+            by = op.arguments[1]
+            if fast not in by.axes and by not in constants:
+                found[by] = None
+    return tuple(found)
+
+
+def registers(kernel: Kernel, fast: Axis, rows: int, chunks: int, chunk: int) -> int:
+    """VGPRs of the elements that a lane has at the worst moment: `rows` at a time, `chunks` of `chunk` of each.
+
+    What was loaded takes whole registers for each chunk.
+    """
+    elements = chunks * chunk
+    found = sweeps(kernel, fast)
+    last = last_use(found)
+    kept = held(kernel, fast)
+
+    def copies(value: Value) -> int:
+        return rows if any(a != fast and not a.is_index for a in value.axes) else 1
+
+    loads = [op for op in kernel.body if isinstance(op, Load) and fast in op.result.axes]
+    most = 0
+    for number in range(len(found)):
+        raw = sum(
+            copies(op.result) * chunks * -(-chunk * op.source.tensor.dtype.bytes // REGISTER_BYTES)
+            for op in loads
+            if last.get(op.result, -1) >= number
+        )
+        own = sum(rows * elements for first, until in kept.values() if first <= number <= until)
+        most = max(most, raw + own)
+    return most
