@@ -16,6 +16,7 @@ from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
 from tkgen.ir.products import View
 from tkgen.ir.resolve.clauses import ACTIVATIONS
 from tkgen.ir.types import BASE_TILE, Dim, Operand, Product, Role, Side, Tensor, Via
+from tkgen.lower.branches import branches
 from tkgen.lower.dialects import dialect, direct_loads
 from tkgen.lower.epilogue import Place, epilogue
 from tkgen.lower.expressions import float_literal, loops_over, wave_condition
@@ -444,7 +445,8 @@ class _Lowering:
         multiplied = role.multiplies and part != "prologue"  # products that may still be on their way
         i = 0
         while i < len(placed):
-            if multiplied and (self.branches(placed[i].op) or (part, i) == ("epilogue", 0)):  # where the loop is left
+            left = (part, i) == ("epilogue", 0)  # the loop
+            if multiplied and (left or branches(self.program, role, placed[i].op)):
                 add([self.settle()], i, 1)
                 multiplied = False
             multiplied |= placed[i].op.action is Action.MULTIPLY
@@ -465,12 +467,6 @@ class _Lowering:
         """A statement that is one call of a helper of its name, which no access to memory crosses."""
         self.helpers.add(kind)
         return Statement(kind, arguments, origin=origin)
-
-    def branches(self, op: Op) -> bool:
-        """Whether the code of an operation branches: where products are used, or registers that they use set anew."""
-        if op.action in (Action.LOAD, Action.FETCH):
-            return self.program.tail == "masked" and self.program.operand(op.operand).tensor.dims[-1].size is None
-        return op.action is Action.STORE
 
     def settle(self) -> Statement:
         self.helpers.add("fence")

@@ -190,12 +190,11 @@ template <int axis, int rows, int cols, typename GL> struct tile_window {
             origin = uint32_t(first_row) * row_bytes + uint32_t(first_col * size);
         } else {
             base += uint64_t(first_row) * tensor.template stride<axis>();
+            // The tile's rows alone: in 32 bits. A 64-bit comparison is not one of the scalar unit's, and would become
+            // a branch, or take the range to a vector register.
             const int rows_left = int(tensor.template shape<axis>()) - first_row;
-            const uint64_t bytes =
-                rows_left > 0
-                    ? (uint64_t(rows_left - 1) * tensor.template stride<axis>() + tensor.template shape<3>()) * size
-                    : 0;
-            range = bytes < LARGEST_RANGE ? uint32_t(bytes) : LARGEST_RANGE;
+            const uint32_t bytes = min(uint32_t(min(rows_left, rows)) * row_bytes, LARGEST_RANGE);
+            range = rows_left > 0 ? bytes : 0;
             origin = uint32_t(first_col * size);
         }
         start = tensor.raw_ptr + base;

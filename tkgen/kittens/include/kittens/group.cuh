@@ -31,6 +31,7 @@ template <typename ST, int threads> struct panel_pieces {
     static constexpr bool along_rows = panels == 0 || blocks_per_pass % panels == 0; // a pass covers whole rows
     static constexpr bool along_columns =
         !along_rows && panels % blocks_per_pass == 0; // a row takes several whole passes
+    static constexpr bool uniform = along_rows || along_columns; // all lanes of a pass are as many rows from pass 0
 
     int row, panel, piece, block;
 
@@ -78,6 +79,7 @@ template <typename ST, int threads> struct half_panel_pieces {
     static constexpr int rows_per_pass = threads / 2;
     static constexpr int passes = positions::half_panel ? (ST::rows + rows_per_pass - 1) / rows_per_pass : 0;
     static constexpr bool exact = ST::rows % rows_per_pass == 0;
+    static constexpr bool uniform = true;
 
     int row, piece;
 
@@ -96,12 +98,22 @@ template <typename ST, int threads> struct half_panel_pieces {
 template <typename PIECES, typename ST> struct piece_mover {
     static constexpr int passes = PIECES::passes;
 
+    /// The lane's offset of a piece, and the scalar one: rows of a pass go to the latter where they are the same for all.
+    /// clang keeps some that are worked out at run time in a vector register; each access would be a loop over its values.
+    template <typename WINDOW>
+    __device__ static __forceinline__ uint32_t voffset(const PIECES &at, const WINDOW &window, int pass) {
+        const int row = PIECES::uniform ? at.row : at.row + at.row_step(pass);
+        return window.column(row * window.row_bytes + at.column_bytes(pass), at.column_bytes(pass));
+    }
+    template <typename WINDOW>
+    __device__ static __forceinline__ uint32_t soffset(const PIECES &at, const WINDOW &window, int pass) {
+        const uint32_t offset = window.origin + (PIECES::uniform ? at.row_step(pass) * window.row_bytes : 0);
+        return WINDOW::plane_fits ? offset : __builtin_amdgcn_readfirstlane(offset);
+    }
     template <typename WINDOW>
     __device__ static __forceinline__ u32x4 fetch(const PIECES &at, const WINDOW &window, int pass) {
-        const uint32_t voffset =
-            window.column(at.row * window.row_bytes + at.column_bytes(pass), at.column_bytes(pass));
-        return buffer_read<u32x4>(window.resource, at.active(pass) ? voffset : OUTSIDE,
-                                  window.origin + at.row_step(pass) * window.row_bytes);
+        return buffer_read<u32x4>(window.resource, at.active(pass) ? voffset(at, window, pass) : OUTSIDE,
+                                  soffset(at, window, pass));
     }
     /// Writes part 0 or 1 of a piece: 2-byte elements go to two chunks, 8 bytes each; floats in one part of 16 bytes.
     static constexpr int parts = sizeof(typename ST::dtype) == 4 ? 1 : 2;
@@ -124,9 +136,7 @@ template <typename PIECES, typename ST> struct piece_mover {
     }
     template <typename WINDOW>
     __device__ static __forceinline__ void send(const PIECES &at, const WINDOW &window, int pass, const u32x4 &value) {
-        const uint32_t voffset =
-            window.column(at.row * window.row_bytes + at.column_bytes(pass), at.column_bytes(pass));
-        buffer_write(window.resource, value, voffset, window.origin + at.row_step(pass) * window.row_bytes);
+        buffer_write(window.resource, value, voffset(at, window, pass), soffset(at, window, pass));
     }
 };
 

@@ -74,9 +74,10 @@ template <typename T, int rows, int cols> struct swizzle {
         const uint32_t unit = (((r & 3) << 2) | ((c >> 2) & 3)) ^ ((line & 3) * 5);
         return half_panel_start + line * 128 + unit * 8 + (c & 3) * size;
     }
-    /// Byte of element (r, c) of the tile.
+    /// Byte of element (r, c) of the tile. Both kinds are worked out, so that nothing branches where `c` is known late.
     __host__ __device__ static constexpr uint32_t offset(uint32_t r, uint32_t c) {
-        return half_panel && c >= uint32_t(panels * panel_cols) ? in_half_panel(r, c) : in_panel(r, c);
+        const uint32_t whole = in_panel(r, c), half = half_panel ? in_half_panel(r, c) : 0;
+        return half_panel && c >= uint32_t(panels * panel_cols) ? half : whole;
     }
 };
 

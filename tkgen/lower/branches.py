@@ -1,0 +1,44 @@
+"""Which operations branch in the generated code: before these, products settle.
+
+An MFMA's registers are not to be touched for some wait states after it, and LLVM's GCNHazardRecognizer looks for them
+once a block: where a branch goes around instructions, it counts those too, though the other way is shorter. So no
+branch but a loop's own follows an MFMA without the wait states in between. What branches is known from the helpers and
+the headers, whose arithmetic is written so that nothing else does.
+"""
+
+from __future__ import annotations
+
+from tkgen.ir.ops import Action, Op
+from tkgen.ir.types import WAVE_LANES, Operand, Program, Role
+
+PIECE, PANEL = 16, 64  # bytes: what a lane moves at a time, and what tiles in LDS are divided into along their rows
+
+
+def branches(program: Program, role: Role, op: Op) -> bool:
+    """Whether the code of an operation of `role` branches."""
+    match op.action:
+        case Action.STORE:
+            return True
+        case Action.FETCH:
+            return _by_element(program, op)
+        case Action.LOAD:
+            return _by_element(program, op) or _some_lanes(program.operand(op.operand), role, program.tail is None)
+        case Action.WRITE:
+            return _some_lanes(program.operand(op.operand), role, False)
+        case _:
+            return False
+
+
+def _by_element(program: Program, op: Op) -> bool:
+    """Whether rows may end inside a piece, as shows at run time: it is then loaded element by element."""
+    return program.tail == "masked" and program.operand(op.operand).tensor.dims[-1].size is None
+
+
+def _some_lanes(operand: Operand, role: Role, by_panels: bool) -> bool:
+    """Whether lanes of the group have no piece left to write to LDS when others have.
+
+    `by_panels`: the header's own load deals out whole panels first, then the half panel that rows may end with.
+    """
+    total, row = operand.lds_bytes, operand.lds_shape[1] * operand.tensor.dtype.bytes
+    half = total // row * (row % PANEL) if by_panels else 0
+    return any(part % (PIECE * role.group * WAVE_LANES) for part in (total - half, half))
