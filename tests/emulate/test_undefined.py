@@ -87,3 +87,34 @@ def test_stored_for_others_to_see(assemble, text):
     # Lanes that store nothing do not count.
     lanes = f"  v_mov_b32 v40, 0\n  s_mov_b64 exec, 0xf\n  v_mov_b32 v41, 0\n  {text.replace('v40', 'v41')}\n"
     assert findings(assemble, lanes) == []
+
+
+@pytest.mark.parametrize("target", ["gfx90a", *TARGETS])
+@pytest.mark.parametrize(
+    ("pair", "defined"),
+    [
+        ("v_pk_mov_b32 v[30:31], v[20:21], v[20:21] op_sel:[0,1]", (True, False)),
+        ("v_pk_mov_b32 v[30:31], v[20:21], v[20:21] op_sel:[0,0]", (True, True)),
+        ("v_pk_mov_b32 v[30:31], v[20:21], v[20:21] op_sel:[1,0]", (False, True)),
+        ("v_pk_mov_b32 v[20:21], v[20:21], v[20:21] op_sel:[1,0]", (False, True)),
+        ("v_pk_add_f32 v[30:31], v[20:21], v[22:23]", (True, False)),
+        ("v_pk_mul_f32 v[30:31], v[20:21], v[22:23] op_sel_hi:[0,1]", (True, True)),
+        ("v_pk_fma_f32 v[30:31], v[22:23], v[22:23], v[20:21] op_sel:[0,0,1] op_sel_hi:[1,1,0]", (False, True)),
+    ],
+)
+def test_half_of_a_pair_of_registers(assemble, target, pair, defined):
+    """Compilers copy v20 with what happens to stand beside it: v21, which nobody has written."""
+    body = f"  v_mov_b32 v20, 1\n  v_mov_b32 v22, 1\n  v_mov_b32 v23, 1\n  {pair}\n"
+    first = int(pair.split("v[")[1].split(":")[0])
+    for half, good in enumerate(defined):
+        found = findings(assemble, body + STORE.format(f"v{first + half}"), target)
+        assert found == ([] if good else [(Kind.UNINITIALISED_REGISTER, "global_store_dword")])
+
+
+def test_a_pair_waits_for_the_half_that_it_takes(assemble):
+    load = "  v_mov_b32 v20, 1\n  v_mov_b32 v21, 1\n  global_load_dword v21, v1, s[8:9]\n"
+    wait = "  s_waitcnt vmcnt(0)\n"
+    low = load + "  v_pk_mov_b32 v[30:31], v[20:21], v[20:21] op_sel:[0,0]\n" + wait
+    assert findings(assemble, low + STORE.format("v30")) == []
+    high = load + "  v_pk_mov_b32 v[30:31], v[20:21], v[20:21] op_sel:[0,1]\n" + wait
+    assert findings(assemble, high + STORE.format("v30")) == [(Kind.READ_BEFORE_WAIT, "v_pk_mov_b32")]

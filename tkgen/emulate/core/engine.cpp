@@ -52,12 +52,13 @@ bool describe(const Op& op, const Info& info, Use& use) {
   // v_mfma_*_f8f6f4: the formats say how many registers A and B take.
   constexpr uint8_t FORMAT_REGISTERS[8] = {8, 8, 6, 6, 4, 8, 8, 8};
   const bool formats = op.encoding == ENC_MFMA && std::strstr(info.name, "f8f6f4");
-  const bool packed_f32 = !std::strncmp(info.name, "v_pk_", 5) && std::strstr(info.name, "_f32");
   for (int i = 0; i < 3; ++i) {
     if (!info.src[i]) continue;
     if (!legal_source(op.src[i])) return false;
-    const bool low = !(op.opsel >> i & 1) || !(op.opsel_hi >> i & 1), high = (op.opsel | op.opsel_hi) >> i & 1;
-    if (packed_f32 && op.src[i] >= 256 && low != high) use.add(uint16_t(op.src[i] + high), 1, 0);  // one of the pair
+    ++use.sources;
+    const unsigned halves = 1u << (op.opsel >> i & 1) | (info.flags & PAIRS ? 1u << (op.opsel_hi >> i & 1) : 0);
+    const bool high = halves & 2, one = halves != 3 && info.flags & (PAIRS | MOVES_PAIR);
+    if (one && op.src[i] >= 256) use.add(uint16_t(op.src[i] + high), 1, 0);  // one of the pair
     else use.add(op.src[i], formats && i < 2 ? FORMAT_REGISTERS[(i ? op.blgp : op.cbsz) & 7] : info.src[i], 0);
   }
   for (int i = 0; i < 2 && op.flags & F_SCALED; ++i) {
@@ -373,7 +374,6 @@ void Engine::run(Wave& w, uint64_t quantum) {
       ++w.instances[w.pc];
       referee->check_registers(w, op, uses_[w.pc]);
     }
-    const uint64_t defined = WATCH ? referee->sources_defined : 0;
     if (w.gpr_index_on && is_vector_alu(op)) {
       Op shifted;
       if (!indexed(w, op, shifted)) return fatal(ILLEGAL_OPERAND, w);
@@ -383,7 +383,7 @@ void Engine::run(Wave& w, uint64_t quantum) {
       const bool left_out = unknown && unknown->before(w, op, uses_[w.pc], flows_[w.pc]);
       if (!left_out) handlers_[w.pc](w, op);
       if (unknown) unknown->after(w, op, uses_[w.pc], flows_[w.pc]);
-      if (WATCH) referee->define_registers(w, op, uses_[w.pc], defined);
+      if (WATCH) referee->define_registers(w, op, uses_[w.pc]);
     }
     if (stopped) return;
     if (w.next >= launch.op_count && w.state != Wave::ENDED) return fatal(BAD_JUMP, w);

@@ -27,6 +27,8 @@ enum InfoFlag : uint8_t {
   CROSS_LANE = 8,  // reads or writes lanes that EXEC does not name
   SWAPS = 32,      // also writes its first source, which must be a vector register
   SELECTS = 16,    // may ignore an undefined source: its result counts as defined
+  PAIRS = 64,      // each half of its result is of one half of each source: op_sel, op_sel_hi
+  MOVES_PAIR = 128,  // half 0 of its result is one of source 0, half 1 one of source 1: op_sel
 };
 
 struct Info {
@@ -51,6 +53,7 @@ struct Use {
   Span spans[6];
   uint8_t count = 0;
   uint8_t info_flags = 0;
+  uint8_t sources = 0;
   void add(uint16_t code, unsigned registers, uint8_t flags);
 };
 

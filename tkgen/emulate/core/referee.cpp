@@ -69,18 +69,28 @@ void Referee::check_registers(Wave& w, const Op& op, const Use& use) {
         }
     }
   }
-  sources_defined = defined;
+  for (int half = 0; half < 2; ++half)
+    sources_defined_[half] = use.info_flags & (PAIRS | MOVES_PAIR) ? half_defined(w, op, use, half) : defined;
 }
 
-void Referee::define_registers(Wave& w, const Op& op, const Use& use, uint64_t sources) {
+// What goes into a half of a pair: compilers leave the other half of a source undefined.
+uint64_t Referee::half_defined(const Wave& w, const Op& op, const Use& use, int half) const {
+  const bool moves = use.info_flags & MOVES_PAIR;
+  uint64_t defined = ~0ull;
+  for (int i = 0; i < use.sources; ++i)
+    if (op.src[i] >= 256 && (!moves || i == half)) defined &= w.defined[op.src[i] - 256 + ((half && !moves ? op.opsel_hi : op.opsel) >> i & 1)];
+  return defined;
+}
+
+void Referee::define_registers(Wave& w, const Op& op, const Use& use) {
   uint64_t lanes = w.lanes;
-  if (use.info_flags & (MATRIX | MEMORY | CROSS_LANE | SELECTS) || op.flags & (F_DPP | F_SDWA)) sources = ~0ull;
+  const bool whatever = use.info_flags & (MATRIX | MEMORY | CROSS_LANE | SELECTS) || op.flags & (F_DPP | F_SDWA);
   if (use.info_flags & MATRIX || (use.info_flags & CROSS_LANE && !(use.info_flags & MEMORY))) lanes = ~0ull;
   for (int i = 0; i < use.count; ++i) {
     const Use::Span& s = use.spans[i];
     if (!(s.flags & Use::WRITES) || s.first >= ROWS) continue;
     for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r)
-      w.defined[r] = (w.defined[r] & ~lanes) | (lanes & sources);
+      w.defined[r] = (w.defined[r] & ~lanes) | (lanes & (whatever ? ~0ull : sources_defined_[(r - s.first) & 1]));
   }
 }
 

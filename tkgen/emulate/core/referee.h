@@ -32,15 +32,14 @@ class Referee {
   // Before an instruction: registers read or overwritten while a load is on its way, undefined operands.
   void check_registers(Wave& w, const Op& op, const Use& use);
   // After it: what it wrote is defined, as far as its sources were.
-  void define_registers(Wave& w, const Op& op, const Use& use, uint64_t sources);
+  void define_registers(Wave& w, const Op& op, const Use& use);
 
   void issued(Wave& w, MemoryOp& m);
   void read_lds(Wave& w, const MemoryOp& m, uint64_t address, uint32_t size, int lane);
   void write_lds(const MemoryOp& m, uint64_t address, uint32_t size, int lane, int part);
   void completed(Wave& w, MemoryOp& m);
 
-  Order order;                       // through flags
-  uint64_t sources_defined = ~0ull;  // of the instruction under way
+  Order order;  // through flags
 
  private:
   struct Instance {
@@ -59,6 +58,7 @@ class Referee {
     Cell cells[1 << PAGE_BITS];
   };
 
+  uint64_t half_defined(const Wave& w, const Op& op, const Use& use, int half) const;
   void through_scratch(Wave& w, MemoryOp& m);
   void stored_undefined(Wave& w, const MemoryOp& m);
   void divergent(Wave& w, const MemoryOp& m);
@@ -75,6 +75,7 @@ class Referee {
   void add_intervals(uint64_t page, const Page& cells, int kind);
 
   Engine& engine_;
+  uint64_t sources_defined_[2];  // of the instruction under way, for either half of a pair that it writes
   uint64_t data_defined_[4];  // of the data that the instruction under way stores, dword by dword
   unsigned data_row_[4];
   std::vector<Instance> instances_;
