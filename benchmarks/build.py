@@ -25,7 +25,7 @@ from rich.table import Table
 
 import tkgen
 from tkgen import kittens
-from tkgen.build import produce
+from tkgen.build.outputs import produce
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import Options, device_flags
 from tkgen.toolchain.discover import find_compiler

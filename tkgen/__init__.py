@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tkgen.api import Spec, load
     from tkgen.build import Build
+    from tkgen.build.outputs import write
     from tkgen.diagnostics import Diagnostic, SpecError
+    from tkgen.execute.operator import operator, run
 
 __version__ = "0.1.0"
-__all__ = ["Build", "Diagnostic", "Spec", "SpecError", "__version__", "load"]
+__all__ = ["Build", "Diagnostic", "Spec", "SpecError", "__version__", "load", "operator", "run", "write"]
 
 _HOMES = {
     "load": "tkgen.api",
@@ -22,6 +24,9 @@ _HOMES = {
     "Build": "tkgen.build",
     "Diagnostic": "tkgen.diagnostics",
     "SpecError": "tkgen.diagnostics",
+    "operator": "tkgen.execute.operator",
+    "run": "tkgen.execute.operator",
+    "write": "tkgen.build.outputs",
 }
 
 

@@ -79,14 +79,14 @@ class Spec:
             SpecError: as `check`; or the compiled code races, does not wait, or leaves its memory.
             ToolchainError: the compiler fails.
         """
-        from tkgen.build import build
+        from tkgen.build.compiling import compiled, watched
         from tkgen.toolchain.discover import find_compiler
 
         self.check()
-        built = build(self, find_compiler(self.target, cxx), kittens=kittens, log=log)
+        built = compiled(self, find_compiler(self.target, cxx), kittens=kittens, log=log)
         if not machine_check:
             return built
-        built = built.watched()
+        built = watched(built)
         if built.machine_check.diagnostics:
             raise SpecError(list(built.machine_check.diagnostics))
         return built

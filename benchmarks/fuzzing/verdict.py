@@ -174,13 +174,13 @@ def _compiler(target: str) -> Compiler:
 
 def _built(spec: Spec) -> Build:
     """The compiled spec, watched. (`Spec.build` also asks for a compiler, each time anew where nothing is cached.)"""
-    from tkgen.build import build
+    from tkgen.build.compiling import compiled, watched
     from tkgen.machine_check import RIGHT
 
-    watched = build(spec, _compiler(spec.target.name)).check().watched().check()
-    if watched.machine_check.outcome != RIGHT:
-        raise Failure("unchecked", watched.machine_check.reason)
-    return watched
+    build = watched(compiled(spec, _compiler(spec.target.name)).check()).check()
+    if build.machine_check.outcome != RIGHT:
+        raise Failure("unchecked", build.machine_check.reason)
+    return build
 
 
 def _run(made: Sample, build: Build, extents: dict[str, int], orders: int, tally: Tally) -> None:

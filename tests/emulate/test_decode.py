@@ -10,6 +10,7 @@ import pytest
 
 from tkgen.emulate import EmulateError, load, native
 from tkgen.emulate.decode import Encoding, decode
+from tkgen.emulate.disassemble import disassemble
 
 OBJDUMP = next(
     (p for n in ("llvm-objdump-22", "llvm-objdump-21", "llvm-objdump-20", "llvm-objdump") if (p := shutil.which(n))),
@@ -18,7 +19,7 @@ OBJDUMP = next(
 needs_objdump = pytest.mark.skipif(OBJDUMP is None, reason="no llvm-objdump to compare with: install llvm-22")
 
 
-def disassemble(path) -> dict[int, tuple[str, int]]:
+def by_llvm(path) -> dict[int, tuple[str, int]]:
     """Address -> mnemonic without its encoding suffix, and size."""
     text = subprocess.run([OBJDUMP, "-d", str(path)], capture_output=True, text=True, check=True).stdout
     found = {}
@@ -35,7 +36,7 @@ def disassemble(path) -> dict[int, tuple[str, int]]:
 def test_compiled_kernels(build, name, target):
     code = load(build(name, target))
     program = decode(code.code, target)
-    theirs = disassemble(build(name, target))
+    theirs = by_llvm(build(name, target))
     assert len(theirs) > 100
     for i in program.starts():
         address = code.text[0] + 4 * i
@@ -103,7 +104,7 @@ def test_every_opcode(assemble, tmp_path, target):
     slots = [(w + [filler] * 6)[:6] for w in words]
     text = ".text\n.globl k\nk:\n" + "\n".join(".long " + ",".join(map(hex, s)) for s in slots)
     path = assemble(text, target)
-    theirs = disassemble(path)
+    theirs = by_llvm(path)
     base = min(theirs)
     implemented = set(native.operations())
     program = decode(b"".join(x.to_bytes(4, "little") for slot in slots for x in slot), target)
@@ -133,7 +134,7 @@ def test_odd_bytes():
 def test_text_names_operands(build):
     code = load(build("gemm.cpp"))
     program = decode(code.code, code.target)
-    lines = [program.text(i) for i in program.starts()]
+    lines = [disassemble(program, i) for i in program.starts()]
     assert any(
         re.fullmatch(r"v_mfma_f32_16x16x16_bf16 [va]\[\d+:\d+\], v\[\d+:\d+\], v\[\d+:\d+\], [va]\[\d+:\d+\]", x)
         for x in lines

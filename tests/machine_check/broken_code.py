@@ -16,6 +16,7 @@ from tkgen.api import Spec, load
 from tkgen.build import Build
 from tkgen.emulate import Buffer, Finding, interleavings, launch
 from tkgen.emulate import load as load_code
+from tkgen.emulate.disassemble import disassemble
 from tkgen.execute.arguments import launched, packed, scalar_values
 from tkgen.execute.compare import TORCH, random_inputs
 from tkgen.kittens import include_dir
@@ -62,7 +63,7 @@ def without_one(build: Build) -> Iterator[tuple[str, Build]]:
         if word == S_BARRIER or word >> 16 == S_WAITCNT:
             at = text + 4 * index
             patched = build.hsaco[:at] + struct.pack("<I", S_NOP) + build.hsaco[at + 4 :]
-            yield f"{code.program.text(index)} at {4 * index:#x}", replace(build, hsaco=patched)
+            yield f"{disassemble(code.program, index)} at {4 * index:#x}", replace(build, hsaco=patched)
 
 
 def exhaustive(build: Build, extents: Mapping[str, int] | None = None, orders: int = 3) -> list[Finding]:

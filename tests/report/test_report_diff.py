@@ -15,6 +15,7 @@ from rich.console import Console
 
 from tkgen.api import load
 from tkgen.build import Build
+from tkgen.build.outputs import write
 from tkgen.report import diff, render_diff, render_diff_html
 from tkgen.report.diff import SHOWN, Diff
 
@@ -65,7 +66,7 @@ def test_machine_code_is_compared_whatever_its_registers_are(eight_wave: Build) 
 
 
 def test_a_previous_build_is_compared_with_all_that_it_wrote(eight_wave: Build, tmp_path: Path) -> None:
-    eight_wave.write(tmp_path, ["cpp", "asm", "report"])
+    write(eight_wave, tmp_path, ["cpp", "asm", "report"])
     change = diff(tmp_path / "eight_wave.json", eight_wave)
     assert change.same
     assert {x.name for x in change.texts if x.known} == {"C++", "machine code"}

@@ -66,7 +66,7 @@ def build(
     print_after: Annotated[list[Pass] | None, typer.Option(help="Print what a pass left.")] = None,
 ) -> None:
     """Check specs, generate their C++, compile it, measure the machine code and write a report of it."""
-    from tkgen.build import EMITS, produce
+    from tkgen.build.outputs import EMITS, produce
     from tkgen.machine_check import UNCHECKED
 
     kinds = [e for e in emit.split(",") if e]

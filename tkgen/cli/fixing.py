@@ -59,7 +59,7 @@ class Builder:
         from tkgen.toolchain.compiler import ToolchainError
 
         try:
-            built = self.load(text).build(machine_check=False).check().watched().check()
+            built = self.load(text).build().check()
         except SpecError as error:
             return Built.FAILS, "; ".join(f"{d.code} {d.message}" for d in error.diagnostics)
         except ToolchainError as error:

@@ -172,6 +172,7 @@ def watch(
     """Check, build and run a spec on the emulator each time it, or a file it includes, is saved."""
     import time
 
+    from tkgen.build.outputs import write
     from tkgen.diagnostics import SpecError
     from tkgen.execute import rows as launches
     from tkgen.syntax import ast
@@ -182,7 +183,7 @@ def watch(
     def cycle() -> dict[str, object]:
         with reported():
             built = load_spec(spec, define, target, roots).build(cxx=cxx, log=out / f"{spec.stem}.log")
-            built.write(out)
+            write(built, out)
             if not as_json:
                 say(build_line(built))
             show_diagnostics(built.check().diagnostics)

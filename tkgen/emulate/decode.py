@@ -7,7 +7,7 @@ code are decoded at once, also those inside an instruction, so that a jump to an
 would find there.
 
     program = decode(code, "gfx942")
-    [program.text(i) for i in program.starts()]
+    [disassemble(program, i) for i in program.starts()]
 """
 
 from __future__ import annotations
@@ -230,12 +230,6 @@ class Program:
             return self.names[int(op["opcode"])]
         word = int.from_bytes(self.code[4 * i : 4 * i + 4], "little")
         return f"unknown {Encoding(op['encoding']).name} instruction 0x{word:08x}"
-
-    def text(self, i: int) -> str:
-        """One line of assembly for people: mnemonic and operands in LLVM's manner, without every modifier."""
-        from tkgen.emulate import disassemble
-
-        return disassemble.text(self, i)
 
 
 def decode(code: bytes, target: str) -> Program:

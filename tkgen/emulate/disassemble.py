@@ -49,8 +49,8 @@ def operand(code: int, count: int = 1, literal: int = 0) -> str:
     return f"0x{literal:x}" if code == 255 else f"?{code}"
 
 
-def text(program: Program, i: int) -> str:
-    """The instruction at dword `i`."""
+def disassemble(program: Program, i: int) -> str:
+    """The instruction at dword `i` for people: mnemonic and operands in LLVM's manner, without every modifier."""
     op = program.ops[i]
     name = program.mnemonic(i)
     if not op["opcode"]:

@@ -14,6 +14,7 @@ from tkgen.emulate.arguments import Buffer
 from tkgen.emulate.between import Flags, numbered, races
 from tkgen.emulate.code_object import LOAD_BASE, CodeObject, Kernel
 from tkgen.emulate.decode import Program
+from tkgen.emulate.disassemble import disassemble
 from tkgen.emulate.findings import BY_NUMBER, Access, Finding, Kind, Space
 from tkgen.emulate.guest import Dim, Guest, Region
 from tkgen.emulate.messages import describe
@@ -160,7 +161,7 @@ class _Findings:
         return Access(
             p.wave,
             address,
-            program.text(index),
+            disassemble(program, index),
             line[0] if line else None,
             line[1] if line else None,
             p.instance,

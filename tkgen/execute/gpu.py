@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tkgen.build.outputs import write
 from tkgen.toolchain.compiler import ToolchainError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _module(build: Build) -> Any:
     """The built Python module, made once for the same machine code."""
     if identity(build) not in _modules:
         folder = tempfile.mkdtemp(prefix="tkgen-module-")
-        path = build.write(Path(folder), ("module",))["module"]
+        path = write(build, Path(folder), ("module",))["module"]
         found = importlib.util.spec_from_file_location(build.spec.name, path)
         assert found is not None and found.loader is not None
         module = importlib.util.module_from_spec(found)

@@ -1,6 +1,6 @@
 """A built kernel as a torch operator: called like any other, traced by `torch.compile` through its fake-tensor rule.
 
->>> gemm = tkgen.load("specs/dynamic_sizes.tk").check().build().operator()
+>>> gemm = tkgen.operator(tkgen.load("specs/dynamic_sizes.tk").check().build())
 >>> c = gemm(a, b)                       # also torch.ops.tkgen.dynamic_sizes(a, b)
 >>> torch.compile(lambda x, y: gemm(x, y).relu())(a, b)
 
@@ -9,7 +9,7 @@ On CPU tensors the emulator runs the machine code; on AMD GPUs the built module 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
@@ -58,10 +58,8 @@ def launch_of(build: Build, tensors: Sequence[torch.Tensor]) -> Launch:
     return Launch(program, extents)
 
 
-def run(
-    build: Build, tensors: Sequence[torch.Tensor], scalars: Mapping[str, float]
-) -> torch.Tensor | tuple[torch.Tensor, ...]:
-    """The kernel's output for these inputs, or its outputs: CPU tensors on the emulator, others on their GPU.
+def run(build: Build, /, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    """The kernel's output, or outputs, for input tensors in the spec's order; on the emulator for CPU tensors.
 
     Raises:
         TypeError: something that is no tensor, or a scalar that the kernel does not have.
@@ -97,7 +95,7 @@ def _alone(results: tuple[torch.Tensor, ...]) -> torch.Tensor | tuple[torch.Tens
     return results[0] if len(results) == 1 else results
 
 
-def register(build: Build, name: str | None = None) -> Callable[..., torch.Tensor]:
+def operator(build: Build, name: str | None = None) -> Callable[..., torch.Tensor]:
     """Register `torch.ops.tkgen.NAME` for `build` and return it; NAME is the kernel's own unless given.
 
     The operator takes the spec's input tensors, then its scalars with their defaults; a name that is a keyword of
@@ -109,12 +107,10 @@ def register(build: Build, name: str | None = None) -> Callable[..., torch.Tenso
     program = build.spec.program
     name = name or program.name
     if not name.isidentifier() or iskeyword(name):
-        raise ValueError(f"`{name}` cannot name an operator: pass another, `operator(name=...)`")
+        raise ValueError(f"`{name}` cannot name an operator: pass another as `name`")
     if name in _registered:
         if _registered[name][1] != gpu.identity(build):
-            raise ValueError(
-                f"torch.ops.{NAMESPACE}.{name} is another kernel already: rename this one, or `operator(name=...)`"
-            )
+            raise ValueError(f"torch.ops.{NAMESPACE}.{name} is another kernel already: rename this one, or pass `name`")
         return _operator(name)
     parameters = [f"Tensor {_parameter(t.name)}" for t in program.reads]
     for scalar in program.scalars:
@@ -123,7 +119,7 @@ def register(build: Build, name: str | None = None) -> Callable[..., torch.Tenso
     count, names = len(program.reads), [s.name for s in program.scalars]
 
     def compute(*arguments: Any) -> torch.Tensor | tuple[torch.Tensor, ...]:
-        return run(build, arguments[:count], dict(zip(names, arguments[count:], strict=False)))
+        return run(build, *arguments[:count], **dict(zip(names, arguments[count:], strict=False)))
 
     def fake(*arguments: Any) -> torch.Tensor | tuple[torch.Tensor, ...]:
         first: torch.Tensor = arguments[0]

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tkgen.machine_check.launches import Watched
 
 RIGHT, WRONG, UNCHECKED = "right", "wrong", "not checked"
-RACE, NOT_WAITED, CONTROL, OUTSIDE = "E321", "E322", "E323", "E324"
-CODES: Final = frozenset({RACE, NOT_WAITED, CONTROL, OUTSIDE})  # of all that is found in machine code here
 BUDGET: Final = 1 << 28  # instructions of a block until it counts as endless: minutes
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.emulate import Access, Arg, Finding, Kind, Outcome, Space
 from tkgen.emulate.arguments import buffers
+from tkgen.emulate.disassemble import disassemble
 from tkgen.sanitize.arguments import Output
 from tkgen.sanitize.subject import Subject
 from tkgen.source import SourceFile, Span
@@ -411,7 +412,7 @@ def _listing(subject: Subject, outcome: Outcome, access: Access) -> Span:
     at = (access.address - base) // 4
     line = int(np.searchsorted(starts, at)) + 1
     near = range(max(line - 20, 1), min(line + 20, len(starts)) + 1)
-    text = {n: f"{base + 4 * starts[n - 1]:#x}: {program.text(starts[n - 1])}" for n in near}
+    text = {n: f"{base + 4 * starts[n - 1]:#x}: {disassemble(program, starts[n - 1])}" for n in near}
     return _line_span(
         SourceFile(f"{subject.name}, disassembled", "\n".join(text.get(n, "") for n in range(1, near[-1] + 1))), line
     )

@@ -1,0 +1,101 @@
+"""A compiled spec as data: the machine code, and the figures that are read from it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tkgen import __version__, checks
+from tkgen.diagnostics import Diagnostic, Severity, SpecError
+from tkgen.diagnostics.machine import to_json
+from tkgen.machine_check import NOT_ASKED, Verdict
+from tkgen.targets.model import Occupancy
+from tkgen.toolchain.compiler import Compiler
+from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_loop, parse_asm
+from tkgen.toolchain.metadata import Resources
+
+if TYPE_CHECKING:
+    from tkgen.api import Spec
+
+
+@dataclass(frozen=True)
+class Build:
+    """A compiled spec: the machine code, the figures read from it, and what watching it showed."""
+
+    spec: Spec
+    compiler: Compiler
+    asm: str = field(repr=False)
+    hsaco: bytes = field(repr=False)
+    resources: Resources
+    kittens: Path | None
+    seconds: float
+    cached: bool
+    machine_check: Verdict = NOT_ASKED
+
+    @cached_property
+    def function(self) -> Function:
+        """The kernel's instructions."""
+        return parse_asm(self.asm)[self.resources.kernel]
+
+    @cached_property
+    def main_loop(self) -> InstructionMix | None:
+        """The instruction mix of one pass of the steady loop; None where nothing loops."""
+        loop = main_loop(self.function)
+        return None if loop is None else instruction_mix(loop.instructions)
+
+    @property
+    def lds_bytes(self) -> int:
+        """LDS of one block, all of it static."""
+        return self.resources.lds_static_bytes
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """Blocks and waves that fit a compute unit, from the real registers and LDS."""
+        r = self.resources
+        return self.spec.target.occupancy(r.vgpr, self.lds_bytes, self.spec.program.waves, r.agpr)
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What the checks say of the spec, of the real registers, and of the machine code."""
+        measured = checks.check_resources(self.spec.plan, self.spec.target, self.resources)
+        return (*self.spec.diagnostics, *measured, *self.machine_check.diagnostics)
+
+    def report(self) -> dict[str, object]:
+        """All figures as plain data: the content of report.json."""
+        spec = self.spec
+        loop = self.main_loop
+        return {
+            "tkgen": __version__,
+            "kernel": spec.name,
+            "spec": spec.path.name,
+            "target": spec.target.name,
+            "compiler": {"kind": self.compiler.kind.value, "version": self.compiler.version},
+            "defines": dict(spec.defines),
+            "sizes": {d.name: d.size for d in spec.program.dims},
+            "block": list(spec.program.block),
+            "waves": spec.program.waves,
+            "resources": asdict(self.resources),
+            "lds_bytes": self.lds_bytes,
+            "occupancy": asdict(self.occupancy),
+            "schedule": spec.plan.chosen,
+            "barriers_per_step": spec.plan.barriers_per_step,
+            "steps_per_pass": spec.plan.shape.unroll,
+            "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},
+            "flat_instructions": len(self.function.flat_accesses),
+            "machine_check": self.machine_check.to_json(),
+            "diagnostics": [to_json(d) for d in self.diagnostics],
+        }
+
+    def check(self) -> Build:
+        """This build; raises SpecError where the machine code breaks what was promised: spills, scratch, races."""
+        errors = [d for d in self.diagnostics if d.severity is Severity.ERROR]
+        if errors:
+            raise SpecError(errors)
+        return self
+
+
+def other_per_mfma(mix: InstructionMix) -> float:
+    """Instructions that are not MFMAs, per MFMA, as reports show it; 0 without an MFMA."""
+    return round(mix.others_per_mfma or 0.0, 3)

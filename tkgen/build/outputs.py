@@ -1,0 +1,121 @@
+"""The files of a build: source, assembly, code object, module, harnesses, reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tkgen import kittens as headers
+from tkgen import machine_check
+from tkgen.build.compiling import compiled, watched
+from tkgen.build.model import Build
+from tkgen.lower import harness_cpp, harness_python
+from tkgen.toolchain.discover import find_compiler
+from tkgen.toolchain.files import write_atomic
+
+if TYPE_CHECKING:
+    from tkgen.api import Spec
+    from tkgen.report import Outline
+
+EMITS = ("cpp", "asm", "hsaco", "module", "harness", "report", "html")
+DEFAULT_EMITS = ("cpp", "asm", "hsaco", "report", "html")
+
+
+def write(
+    build: Build, directory: Path, emit: Collection[str] = DEFAULT_EMITS, drawn: Outline | None = None
+) -> dict[str, Path]:
+    """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths.
+
+    `drawn` is the outline of the spec for the HTML report, where it is there already.
+    """
+    name, spec = build.spec.name, build.spec
+    files: dict[str, tuple[str, bytes | str]] = {
+        "cpp": (f"{name}.cpp", spec.source.text),
+        "asm": (f"{name}.s", build.asm),
+        "hsaco": (f"{name}.hsaco", build.hsaco),
+        "report": (f"{name}.json", json.dumps(build.report(), indent=2) + "\n"),
+    }
+    written: dict[str, Path] = {}
+    if "html" in emit:
+        from tkgen.report import previous_report, write_build
+
+        written["html"] = directory / f"{name}.html"
+        write_build(build, written["html"], previous_report(directory / f"{name}.json"), drawn)
+    if "harness" in emit:
+        for kind, suffix, text in (
+            ("harness", "_check.py", harness_python(spec.plan, spec.target.name)),
+            ("harness_cpp", "_check.cpp", harness_cpp(spec.plan, spec.target.name)),
+        ):
+            written[kind] = directory / f"{name}{suffix}"
+            write_atomic(written[kind], text)
+    for kind in emit:
+        if kind in files:
+            written[kind] = directory / files[kind][0]
+            write_atomic(written[kind], files[kind][1])
+    if "module" in emit:
+        from tkgen.toolchain.module import build_module
+
+        written["module"] = build_module(
+            spec.source.text,
+            name,
+            spec.target,
+            build.compiler,
+            directory,
+            include_dirs=[] if build.kittens else [headers.include_dir()],
+            kittens=build.kittens,
+            log=directory / f"{name}.log",
+        )
+    return written
+
+
+def produce(
+    spec: Spec,
+    directory: Path,
+    emit: Collection[str] = DEFAULT_EMITS,
+    *,
+    cxx: str | None = None,
+    kittens: Path | None = None,
+    watch: bool = True,
+) -> tuple[Build, dict[str, Path]]:
+    """Build `spec`, hold its figures against what was promised and write the outputs: the build and their paths.
+
+    What the HTML report shows of the spec alone is drawn while the compiler runs. The machine code is watched unless
+    `watch` says not to; where that finds something, source and assembly are kept under `NAME.refused`. Raises as
+    `compiled` and `Build.check`.
+    """
+
+    def draw() -> Outline | None:
+        from tkgen.report import outline
+
+        return outline(spec) if "html" in emit else None
+
+    spec.check()
+    compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
+    with ThreadPoolExecutor(1) as pool:
+        if watch:
+            pool.submit(machine_check.warm)
+        drawn = pool.submit(draw)
+        built = compiled(spec, compiler, kittens=kittens, log=directory / f"{spec.name}.log")
+        if watch:
+            built = _watched(built, directory)
+        return built, write(built.check(), directory, emit, drawn.result())
+
+
+def _watched(built: Build, directory: Path) -> Build:
+    """`built` with its verdict; what was compiled is kept for a look where it is wrong, a former one removed if not."""
+    built = watched(built)
+    kept = [directory / f"{built.spec.name}.refused{suffix}" for suffix in (".cpp", ".s")]
+    found = built.machine_check.diagnostics
+    if not found:
+        for path in kept:
+            path.unlink(missing_ok=True)
+        return built
+    for path, text in zip(kept, (built.spec.source.text, built.asm), strict=True):
+        write_atomic(path, text)
+    note = f"what was compiled is kept as {kept[0]} and {kept[1].name}"
+    last = replace(found[-1], notes=(*found[-1].notes, note))
+    return replace(built, machine_check=replace(built.machine_check, diagnostics=(*found[:-1], last)))
