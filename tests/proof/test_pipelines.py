@@ -1,0 +1,151 @@
+"""A pipeline of copies and products: right as it stands, wrong after each slip, and proven for any number of passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+from pipelines import Shape, pipeline
+
+from tkgen.proof.faults import Kind, Lack, faults
+from tkgen.proof.passes import loop_faults, passes_to_prove, unbalanced
+from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Meeting, Step
+
+SHAPES = [Shape(*values) for values in product((1, 2, 3, 4), (1, 2, 3), (0, 1, 2)) if values[0] > values[2]]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_pipelines_are_right(shape: Shape) -> None:
+    assert loop_faults(pipeline(shape)) == []
+
+
+def test_a_slot_that_is_held_by_products_cannot_be_waited_for() -> None:
+    found = loop_faults(pipeline(Shape(slots=2, flight=2)))
+    assert {f.kind for f in found} == {Kind.DEADLOCK}
+
+
+def changed(loop: Loop, wanted: Callable[[Step], bool], change: Callable[[Step], Step | None]) -> Iterator[Loop]:
+    """The loop with each step that is wanted changed, or left out, in turn."""
+    for a, agent in enumerate(loop.agents):
+        for segment in ("prologue", "body", "epilogue"):
+            steps: tuple[Step, ...] = getattr(agent, segment)
+            for n, step in enumerate(steps):
+                if wanted(step):
+                    new = change(step)
+                    mended = (*steps[:n], *([new] if new else []), *steps[n + 1 :])
+                    agents = (*loop.agents[:a], replace(agent, **{segment: mended}), *loop.agents[a + 1 :])
+                    yield replace(loop, agents=agents)
+
+
+def refused(loop: Loop) -> set[Kind] | str:
+    """The kinds of fault, or that the loop is not balanced."""
+    return "unbalanced" if list(unbalanced(loop)) else {f.kind for f in loop_faults(loop)}
+
+
+def without(kind: type[Step], loop: Loop) -> list[set[Kind] | str]:
+    return [refused(made) for made in changed(loop, lambda s: isinstance(s, kind), lambda s: None)]
+
+
+LOOP = pipeline(Shape())
+
+
+def altered(kind: type[Step], loop: Loop, change: Callable[[Any], Step]) -> list[set[Kind] | str]:
+    """Verdicts with each step of that kind changed, where that changes it."""
+    found = changed(loop, lambda s: isinstance(s, kind), change)
+    return [refused(made) for made in found if made != loop]
+
+
+def by(**amounts: int) -> Callable[[Any], Step]:
+    """Adds to fields of a step that are not zero."""
+    return lambda s: replace(s, **{n: getattr(s, n) + d for n, d in amounts.items() if getattr(s, n) or n != "bytes"})
+
+
+def test_every_arrival_counts() -> None:
+    for more in (-1, 1):
+        for n, meeting in enumerate(LOOP.meetings):
+            other = replace(meeting, arrivals=meeting.arrivals + more)
+            if other.arrivals:
+                assert refused(replace(LOOP, meetings=(*LOOP.meetings[:n], other, *LOOP.meetings[n + 1 :])))
+    for kind in (Arrive, Meet):
+        assert all(altered(kind, LOOP, by(count=1))) and all(without(kind, LOOP))
+
+
+def test_every_byte_counts() -> None:
+    for more in (-64, 64):
+        found = altered(Arrive, LOOP, by(bytes=more))
+        assert all(found) and len(found) == 4
+
+
+def test_no_wait_is_for_another_phase() -> None:
+    for more in (-1, 1):
+        found = altered(Await, LOOP, by(phase=more))
+        assert all(found) and len(found) == 12
+
+
+def test_no_wait_is_needless_but_those_for_slots_that_nobody_has_used() -> None:
+    found = without(Await, LOOP)
+    assert len(found) == 12
+    assert found.count(set()) == 1  # the copy of the peeled item, to a slot that is empty
+
+
+def test_groups_are_waited_for() -> None:
+    assert all(without(Drain, LOOP)) and all(without(Commit, LOOP))
+    assert all(altered(Drain, LOOP, by(left=1)))
+
+
+def test_a_store_is_waited_for_until_it_has_written() -> None:
+    found = altered(Drain, LOOP, lambda s: replace(s, reads_only=s.stream == "bulk"))
+    assert found == [{Kind.UNFINISHED}]
+
+
+def test_fences_stand_between_proxies() -> None:
+    unfenced = list(changed(LOOP, lambda s: isinstance(s, Fence), lambda s: None))
+    assert len(unfenced) == 4
+    for made in unfenced:
+        assert {f.lack for f in loop_faults(made)} == {Lack.FENCE}
+
+
+def test_slots_are_not_used_early() -> None:
+    def early(step: Step) -> Step:
+        assert isinstance(step, Do)
+        return replace(step, writes=tuple(replace(w, slot=(w.slot + 1) % 3) for w in step.writes))
+
+    found = [refused(made) for made in changed(LOOP, lambda s: isinstance(s, Do) and s.stream == "copy", early)]
+    assert all(found) and len(found) == 8
+
+
+# ---------------------------------------------------------------- numbers of passes
+
+
+def test_the_verdict_of_a_few_passes_is_that_of_many() -> None:
+    loops = [pipeline(shape) for shape in SHAPES[::5]]
+    loops += changed(pipeline(Shape(2, 1, 1)), lambda s: isinstance(s, Await | Drain | Fence), lambda s: None)
+    verdicts = set()
+    for loop in loops:
+        if list(unbalanced(loop)):
+            continue
+        enough = passes_to_prove(loop)
+        few, many = ({f.kind for f in faults(loop.unrolled(n))} for n in (enough, enough + 7))
+        assert few == many
+        verdicts.add(frozenset(few))
+    assert len(verdicts) > 2
+
+
+def lagging(left: int, slots: int) -> Loop:
+    """A reader nine instances behind a writer whose waits leave so many of its writes outstanding."""
+
+    def write(i: int) -> Step:
+        return Do(writes=(Access("X", i, i % slots),), stream="vm")
+
+    writer = Looped("writer", tuple(write(i) for i in range(9)), (write(9), Drain("vm", left), Meet("all")))
+    reader = Looped("reader", (), (Meet("all"), Do(reads=(Access("X", 0, 0),))))
+    return Loop((writer, reader), (Meeting("all", 2),), {"X": slots}, {"X": 1, "all": 1}, LOOP.machine)
+
+
+def test_waits_may_leave_what_is_read_passes_later() -> None:
+    assert loop_faults(lagging(9, 11)) == []
+    assert {f.kind for f in loop_faults(lagging(9, 10))} == {Kind.WAR}
+    assert {f.kind for f in loop_faults(lagging(10, 11))} == {Kind.RAW}

@@ -1,0 +1,224 @@
+"""What some interleaving of a program gets wrong: the orders that its meaning requires and its clocks do not give.
+
+Required (`tkgen.proof.program`, "Sequential meaning"): in each slot of each ring, of accesses with common elements,
+
+    RAW   a write of instance i before every read of i
+    WAR   a read of instance i before every write of a later instance
+    WAW   a write of instance i before every write of a later instance; two writes of i, in one order or the other
+
+and every element that is read of an instance is written as that instance, in that slot. Pairs further apart than the
+nearest write that has all elements of the later access follow from those, so they are not looked at.
+
+x is before y iff y knows x to be complete (`tkgen.proof.clock`); on one agent also if both go through one stream that
+keeps the order of issue. Where they take different ways to memory (proxies) for which the machine has a fence, x's
+agent must have fenced after x was complete, and y must know that. That the fence stands with the first access is the
+form that the PTX ISA's examples have ("Async proxy": writes to shared memory, fence.proxy.async, then a barrier); its
+model would also take one that stands further on, which this proof does not: the one place where it refuses programs
+that no interleaving gets wrong. Bytes and groups end with a fence of their own (PTX ISA, "wgmma: Async proxy": the
+completion is followed by an implicit generic-async proxy fence), so targets list no fence in that direction.
+
+A program has no fault iff in every interleaving it ends, every phase is the one that is meant, and every access finds
+what it should: `tests/proof` compares with all interleavings.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from tkgen.proof.clock import Event, Point, Run, Stuck, Unmatched, run
+from tkgen.proof.program import Access, Box, Do, Fence, Program
+from tkgen.targets.synchronisation import GENERIC
+
+
+class Kind(Enum):
+    """What a fault is."""
+
+    RAW = "read after write"
+    WAR = "write after read"
+    WAW = "write after write"
+    UNWRITTEN = "nobody writes what is read"
+    DEADLOCK = "an agent waits for ever"
+    PHASE = "another phase in some interleaving"
+    UNFINISHED = "under way when the block ends"
+
+
+class Lack(Enum):
+    """What is missing between two accesses."""
+
+    ORDER = "nothing orders them"
+    COMPLETION = "the second waits for the agent of the first, but too early: the first is not complete then"
+    FENCE = "they take different ways to memory, and no fence stands between"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`first` must come before `second`, at `access` (that of the second), and lacks that."""
+
+    kind: Kind
+    first: Event | None = None
+    second: Event | None = None
+    access: Access | None = None
+    lack: Lack | None = None
+    stuck: Stuck | None = None
+    unmatched: Unmatched | None = None
+
+
+def faults(program: Program) -> list[Fault]:
+    """Everything that some interleaving gets wrong; where they hang or match differently, only that."""
+    made = run(program)
+    found = [Fault(Kind.DEADLOCK, stuck=stuck) for stuck in made.stuck]
+    found += [Fault(Kind.PHASE, second=u.event, unmatched=u) for u in made.unmatched]
+    return found or [*_unordered(made), *_unfinished(made)]
+
+
+# ---------------------------------------------------------------- who is before whom
+
+
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    """One access of an event; `proxy` is its way to memory, `done` when it is complete."""
+
+    event: Event
+    access: Access
+    writes: bool
+    proxy: str
+    stream: str
+    done: Point | None
+
+
+class _Order:
+    """Happens-before of accesses."""
+
+    def __init__(self, made: Run):
+        machine = made.program.machine
+        self.in_order = {s.name for s in machine.streams if s.in_order}
+        self.rules = {(f.source, f.target): f.writes_only for f in machine.fences}
+        self.fences: dict[tuple[int, str, str], list[int]] = defaultdict(list)  # where an agent fences
+        for events in made.events:
+            for e in events:
+                if isinstance(e.step, Fence):
+                    self.fences[e.agent, e.step.source, e.step.target].append(e.position)
+
+    def lacks(self, x: _Touch, y: _Touch) -> Lack | None:
+        """What keeps x from being before y in every interleaving, None where it is."""
+        if not self._complete(x, y):
+            begun = Point(x.event.agent, x.event.position + 1)
+            return Lack.COMPLETION if y.event.knows(begun) else Lack.ORDER
+        if (x.proxy, y.proxy) in self.rules and (x.writes or not self.rules[x.proxy, y.proxy]):
+            return None if self._fenced(x, y) else Lack.FENCE
+        return None
+
+    def _complete(self, x: _Touch, y: _Touch) -> bool:
+        if y.event.knows(x.done):
+            return True
+        queued = x.stream in self.in_order and x.stream == y.stream
+        return queued and x.event.agent == y.event.agent and x.event.position < y.event.position
+
+    def _fenced(self, x: _Touch, y: _Touch) -> bool:
+        """Whether x's agent has fenced behind the completion of x, and y knows it."""
+        if x.done is None or x.done.component != x.event.agent:
+            return False
+        fences = self.fences[x.event.agent, x.proxy, y.proxy]
+        first = next((at for at in fences if at >= x.done.time), None)
+        return first is not None and y.event.knows(Point(x.event.agent, first + 1))
+
+
+# ---------------------------------------------------------------- what must be ordered
+
+
+def _unordered(made: Run) -> Iterator[Fault]:
+    order = _Order(made)
+    for _, instances in _touches(made):
+        for number, (writes, reads) in enumerate(instances):
+            for r in reads:
+                mine = [w for w in writes if _meet(w.access.box, r.access.box)]
+                there = r.access.instance == 0 and r.access.ring in made.program.initial
+                if not there and _left(r.access.box, [w.access.box for w in mine]):
+                    yield Fault(Kind.UNWRITTEN, second=r.event, access=r.access)
+                yield from _lacking(order, Kind.RAW, mine, r)
+            for n, w in enumerate(writes):
+                for other in writes[:n]:
+                    both = _meet(w.access.box, other.access.box)
+                    if both and (lack := order.lacks(other, w)) and order.lacks(w, other):
+                        yield Fault(Kind.WAW, other.event, w.event, w.access, lack)
+                for earlier_writes, earlier_reads in reversed(instances[:number]):
+                    yield from _lacking(order, Kind.WAR, earlier_reads, w)
+                    yield from _lacking(order, Kind.WAW, earlier_writes, w)
+                    if any(_contains(e.access.box, w.access.box) for e in earlier_writes):
+                        break
+
+
+def _lacking(order: _Order, kind: Kind, before: Iterable[_Touch], y: _Touch) -> Iterator[Fault]:
+    for x in before:
+        if x.event is not y.event and _meet(x.access.box, y.access.box) and (lack := order.lacks(x, y)):
+            yield Fault(kind, x.event, y.event, y.access, lack)
+
+
+_Instance = tuple[list[_Touch], list[_Touch]]  # its writes, its reads
+
+
+def _touches(made: Run) -> list[tuple[tuple[str, int], list[_Instance]]]:
+    """The accesses to each slot, instance by instance."""
+    proxies = {s.name: s.proxy for s in made.program.machine.streams}
+    slots: dict[tuple[str, int], dict[int, _Instance]] = defaultdict(dict)
+    for events in made.events:
+        for e in events:
+            if isinstance(e.step, Do):
+                for writes, accesses in ((True, e.step.writes), (False, e.step.reads)):
+                    for a in accesses:
+                        proxy = a.proxy or proxies.get(e.step.stream, GENERIC)
+                        touch = _Touch(e, a, writes, proxy, e.step.stream, e.done if writes else e.read)
+                        slots[a.ring, a.slot].setdefault(a.instance, ([], []))[not writes].append(touch)
+    return [(slot, [found[i] for i in sorted(found)]) for slot, found in slots.items()]
+
+
+def _unfinished(made: Run) -> Iterator[Fault]:
+    """Operations that may be under way when all agents have ended, on streams that must not leave any."""
+    finish = {s.name for s in made.program.machine.streams if s.finish}
+    for events in made.events:
+        for e in events:
+            if isinstance(e.step, Do) and e.step.stream in finish and not any(end.knows(e.done) for end in made.ends):
+                yield Fault(Kind.UNFINISHED, first=e)
+
+
+# ---------------------------------------------------------------- boxes
+
+
+def _meet(x: Box, y: Box) -> bool:
+    """Whether two boxes have common elements; without ranges, a box is all of a slot."""
+    return all(a < d and c < b for (a, b), (c, d) in zip(x, y, strict=False))
+
+
+def _contains(x: Box, y: Box) -> bool:
+    """Whether x has all elements of y."""
+    if not x or not y:
+        return not x
+    return all(a <= c and d <= b for (a, b), (c, d) in zip(x, y, strict=True))
+
+
+def _left(box: Box, covers: list[Box]) -> bool:
+    """Whether elements of `box` are in none of the `covers`."""
+    if not covers:
+        return True
+    first, *rest = covers
+    if _contains(first, box):
+        return False
+    if not box:  # all of a slot: parts of it are not known to be all
+        return _left(box, rest)
+    return any(_left(part, rest) for part in _without(box, first))
+
+
+def _without(box: Box, hole: Box) -> Iterator[Box]:
+    """Boxes that together are `box` without `hole`."""
+    if not _meet(box, hole):
+        yield box
+        return
+    for n, ((a, b), (c, d)) in enumerate(zip(box, hole, strict=True)):
+        inside = tuple((max(p, r), min(q, s)) for (p, q), (r, s) in zip(box[:n], hole[:n], strict=True))
+        if a < c:
+            yield (*inside, (a, c), *box[n + 1 :])
+        if d < b:
+            yield (*inside, (d, b), *box[n + 1 :])

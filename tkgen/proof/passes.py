@@ -1,0 +1,120 @@
+"""Loops: how many passes prove all numbers of passes.
+
+**Statement.** Let a loop be balanced (`unbalanced` finds nothing): each pass brings every meeting a whole number of
+phases, as many as its waits go on by, and as many bytes as it expects. Let A agents run it. Say that what counts
+towards one phase, and the waits that it releases, are at most `spread` passes apart, and accesses that must be ordered
+at most `reach` passes. Then a program of more than
+
+    W = reach + 3 (A - 1) spread + 1
+
+passes has a fault iff the program of W + 1 passes has one.
+
+**Proof.** Pass k + 1 is pass k with instances and phases moved on; which accesses share a slot, and which phases a
+parity can be taken for, depends on differences alone. So away from its ends a program looks the same from pass to pass.
+x happens before y iff a path leads from the completion of x to y, whose edges are the order of an agent's steps, and
+what counts towards a phase before the waits that it releases. A path that comes to an agent twice can stay there
+between; so there is one with at most A - 1 edges between agents. Each goes forward or back by `spread` passes at most,
+all others go forward, and y is `reach` passes from x at most: the path stays within (A - 1) spread passes before x and
+reach + 2 (A - 1) spread behind it, W passes in all. Those touch the prologue or the epilogue, or neither, but not both
+if there are more; and so the same W passes, with the same end of the loop in them or none, occur in a program of W + 1
+passes. There the path exists, or not, as it does here. The conditions of `tkgen.proof.clock` are such pairs, too
+(events of consecutive phases, 2 spread + 1 passes apart at most, which `reach` includes), and a deadlock is a path from
+an event to itself. A matching of arrivals and waits in phases, moved on from pass to pass, that has no such path and
+meets the conditions, is that of every run (`tkgen.proof.clock`); so `spread` is the same for all numbers of passes.
+
+Where an access of the loop goes to one instance in all passes (its ring does not advance), only the nearest pass
+counts: of one step in successive passes, what is known of a later one is known of the earlier ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+
+from tkgen.proof.clock import Run, run
+from tkgen.proof.faults import Fault, faults
+from tkgen.proof.program import Access, Arrive, Await, Do, Loop, Meet
+
+
+def loop_faults(loop: Loop, passes: int | None = None) -> list[Fault]:
+    """Everything that goes wrong in a loop of so many passes; None: of any number, none included.
+
+    The faults of the first number of passes that has any.
+
+    Raises:
+        ValueError: the loop is not balanced.
+    """
+    if found := list(unbalanced(loop)):
+        raise ValueError("; ".join(found))
+    enough = passes_to_prove(loop)
+    for count in [enough, *range(enough)] if passes is None else [min(passes, enough)]:
+        if wrong := faults(loop.unrolled(count)):
+            return wrong
+    return []
+
+
+def unbalanced(loop: Loop) -> Iterator[str]:
+    """Meetings to which a pass brings other than the phases that it goes on by, or other bytes than it expects.
+
+    With enough passes, waits for these hang or are released by another phase.
+    """
+    arrivals: Counter[str] = Counter()
+    bytes_: Counter[str] = Counter()
+    for agent in loop.agents:
+        for step in agent.body:
+            if isinstance(step, Arrive | Meet):
+                arrivals[step.meeting] += step.count
+            if isinstance(step, Arrive):
+                bytes_[step.meeting] += step.bytes
+            elif isinstance(step, Do) and step.meeting:
+                bytes_[step.meeting] -= step.bytes
+    for meeting in loop.meetings:
+        wanted = meeting.arrivals * loop.advance.get(meeting.name, 0)
+        if arrivals[meeting.name] != wanted:
+            yield f"`{meeting.name}` gets {arrivals[meeting.name]} arrivals a pass, its phases take {wanted}"
+        if bytes_[meeting.name]:
+            yield f"`{meeting.name}` expects {bytes_[meeting.name]} bytes a pass more than are delivered"
+
+
+def passes_to_prove(loop: Loop) -> int:
+    """W + 1; or, where that many passes hang or match differently, a number of passes that does."""
+    reach, passes = _reach(loop), 2
+    while True:
+        made = run(loop.unrolled(passes))
+        if made.stuck or made.unmatched:
+            return passes
+        spread = _spread(loop, made, passes)
+        needed = max(reach, 2 * spread + 1) + 3 * (len(loop.agents) - 1) * spread + 2
+        if needed <= passes:
+            return needed
+        passes = needed
+
+
+def _spread(loop: Loop, made: Run, passes: int) -> int:
+    """By how many passes what touches one phase is apart, at most."""
+    pass_of = [[k for _, k in loop.steps(agent, passes)] for agent in loop.agents]
+    touched: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for events in made.events:
+        for e in events:
+            if isinstance(e.step, Arrive | Await | Meet | Do) and e.step.meeting and e.phase >= 0:
+                touched[e.step.meeting, e.phase].append(pass_of[e.agent][e.position])
+    return max((max(found) - min(found) for found in touched.values()), default=0)
+
+
+def _reach(loop: Loop) -> int:
+    """By how many passes accesses that must be ordered are apart, at most."""
+    first: dict[str, list[int]] = defaultdict(list)
+    for agent in loop.agents:
+        for access in _accesses(agent.body):
+            first[access.ring].append(access.instance)
+    return max(
+        (-(-(max(found) - min(found) + loop.slots[ring]) // by) for ring, found in first.items()
+         if (by := loop.advance.get(ring, 0))),
+        default=1,
+    )  # fmt: skip
+
+
+def _accesses(steps: Iterable[object]) -> Iterator[Access]:
+    for step in steps:
+        if isinstance(step, Do):
+            yield from (*step.reads, *step.writes)

@@ -1,0 +1,247 @@
+"""The form of programs over which the proof works: what each agent does, where it completes, where agents meet.
+
+    Program   agents, meetings, streams, fences, rings
+    Agent     one instruction stream (a wave, a warpgroup, the thread that issues copies) as steps in machine order
+    Step      Do | Arrive | Await | Meet | Commit | Drain | Fence
+    Access    a box of one slot of a ring, as instance i of the value that lives there
+
+Nothing here knows of a GPU: what streams, meetings and fences there are, targets say (`tkgen.targets.synchronisation`).
+Nor is there any arithmetic on data: an operation is what it reads and what it writes.
+
+**Sequential meaning.** A ring holds the instances 0, 1, 2, ... of a value, each in the slot that its accesses name. The
+unscheduled iteration defines instance after instance: the writes of i, the reads of i, the writes of i + 1. Where two
+accesses touch common elements of a slot and one writes, that is the order in which they must come; nothing else is
+required. A value that is updated in place is a new instance at each update. Registers are rings like any other, of one
+agent.
+
+**Loops** are unrolled: a `Loop` is a prologue, the steps of one pass, an epilogue, and by how many instances of each
+ring, and phases of each meeting, a pass goes on. How many passes prove all of them: `tkgen.proof.passes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tkgen.targets.synchronisation import NOTHING, Completion, Synchronisation
+
+Box = tuple[tuple[int, int], ...]  # a half-open range of elements in each dimension; () is a slot as one thing
+
+
+@dataclass(frozen=True)
+class Access:
+    """Elements `box` of `slot` of a ring, which hold `instance` of its value.
+
+    `proxy` is the way to memory where it is not that of the operation's stream.
+    """
+
+    ring: str
+    instance: int
+    slot: int
+    box: Box = ()
+    proxy: str = ""
+
+    def __str__(self) -> str:
+        box = "" if not self.box else " " + " x ".join(f"{lo}..{hi - 1}" for lo, hi in self.box)
+        return f"{self.ring}[{self.instance}] in slot {self.slot}{box}"
+
+
+@dataclass(frozen=True)
+class Do:
+    """An operation on data.
+
+    Without a `stream` it is complete when it is done. Else it goes on while its agent goes on: on a counted stream as
+    `units` operations, on one of bytes until it has delivered `bytes` on `meeting`. `completes_at` is for operations
+    whose completion somebody else has worked out: its agent knows of it from that position on (see `translate`).
+    """
+
+    reads: tuple[Access, ...] = ()
+    writes: tuple[Access, ...] = ()
+    stream: str = ""
+    units: int = 1
+    meeting: str = ""
+    bytes: int = 0
+    completes_at: float | None = None
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.name or "; ".join([*(f"read {a}" for a in self.reads), *(f"write {a}" for a in self.writes)])
+
+
+@dataclass(frozen=True)
+class Arrive:
+    """`count` arrivals at a meeting, without waiting; with them, `bytes` more are expected there."""
+
+    meeting: str
+    count: int = 1
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Await:
+    """Wait for a phase of a meeting to be complete. The machine is told only whether its number is even or odd."""
+
+    meeting: str
+    phase: int
+
+
+@dataclass(frozen=True)
+class Meet:
+    """Arrive, and wait until all have."""
+
+    meeting: str
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The operations on a stream since the last commit are one group."""
+
+    stream: str
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Wait until at most `left` operations (of a counted stream) or groups are outstanding, the latest ones.
+
+    `reads_only`: they have read what they read, but may still write.
+    """
+
+    stream: str
+    left: int = 0
+    reads_only: bool = False
+
+
+@dataclass(frozen=True)
+class Fence:
+    """What its agent has completed through the proxy `source` may be touched through `target`."""
+
+    source: str
+    target: str
+
+
+Step = Do | Arrive | Await | Meet | Commit | Drain | Fence
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A meeting object: a phase is complete after so many `arrivals` and all bytes that were expected with them.
+
+    `phased`: it is waited for by phase (`Await`); else by those who arrive (`Meet`).
+    """
+
+    name: str
+    arrivals: int
+    phased: bool = False
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One instruction stream."""
+
+    name: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What runs together: a block, on a machine that has these streams and fences.
+
+    `initial` are rings whose instance 0 is there from the beginning.
+    """
+
+    agents: tuple[Agent, ...]
+    meetings: tuple[Meeting, ...]
+    machine: Synchronisation = NOTHING
+    initial: frozenset[str] = frozenset()
+
+
+def check(program: Program) -> None:
+    """That each step is one that its meeting or stream can be told.
+
+    Raises:
+        ValueError: a name that is not there; a wait by phase for a meeting without phases, or the other way round; an
+            arrival without a count, expected or delivered bytes that are none.
+    """
+    phased = {m.name: m.phased for m in program.meetings}
+    completion = {s.name: s.completion for s in program.machine.streams}
+    for agent in program.agents:
+        for step in agent.steps:
+            if not _possible(step, phased, completion):
+                raise ValueError(f"{agent.name}: {step!r} cannot be")
+
+
+def _possible(step: Step, phased: Mapping[str, bool], completion: Mapping[str, Completion]) -> bool:
+    match step:
+        case Do(stream=""):
+            return not step.meeting
+        case Do():
+            delivers = completion.get(step.stream) is Completion.BYTES
+            known = step.stream in completion and (not delivers or step.meeting in phased)
+            return known and delivers == bool(step.meeting) == (step.bytes > 0) and step.units > 0
+        case Arrive():
+            return step.meeting in phased and step.count > 0 and step.bytes >= 0
+        case Await():
+            return phased.get(step.meeting, False)
+        case Meet():
+            return not phased.get(step.meeting, True) and step.count > 0
+        case Commit():
+            return completion.get(step.stream) is Completion.GROUPS
+        case Drain():
+            return completion.get(step.stream) in (Completion.GROUPS, Completion.COUNTED) and step.left >= 0
+    return True
+
+
+# ---------------------------------------------------------------- loops
+
+
+@dataclass(frozen=True)
+class Looped:
+    """The steps of one agent: before the loop, in its pass 0, and behind it as they would be after no pass."""
+
+    name: str
+    prologue: tuple[Step, ...]
+    body: tuple[Step, ...]
+    epilogue: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A block whose agents all make the same number of passes.
+
+    `slots` are those of each ring; `advance` says by how many instances of a ring, and phases of a meeting, the pass
+    after next is further on than the next.
+    """
+
+    agents: tuple[Looped, ...]
+    meetings: tuple[Meeting, ...]
+    slots: Mapping[str, int]
+    advance: Mapping[str, int]
+    machine: Synchronisation = NOTHING
+    initial: frozenset[str] = frozenset()
+
+    def unrolled(self, passes: int) -> Program:
+        """The program that makes so many passes."""
+        agents = tuple(Agent(a.name, tuple(step for step, _ in self.steps(a, passes))) for a in self.agents)
+        return Program(agents, self.meetings, self.machine, self.initial)
+
+    def steps(self, agent: Looped, passes: int) -> Iterator[tuple[Step, int]]:
+        """(step, pass) of what an agent does; the prologue is pass -1, the epilogue pass `passes`."""
+        yield from ((step, -1) for step in agent.prologue)
+        for k in range(passes):
+            yield from ((self.later(step, k), k) for step in agent.body)
+        yield from ((self.later(step, passes), passes) for step in agent.epilogue)
+
+    def later(self, step: Step, passes: int) -> Step:
+        """A step so many passes later."""
+        match step:
+            case Do():
+                reads, writes = (tuple(self._moved(a, passes) for a in group) for group in (step.reads, step.writes))
+                return replace(step, reads=reads, writes=writes)
+            case Await():
+                return replace(step, phase=step.phase + passes * self.advance.get(step.meeting, 0))
+        return step
+
+    def _moved(self, access: Access, passes: int) -> Access:
+        by = passes * self.advance.get(access.ring, 0)
+        return replace(access, instance=access.instance + by, slot=(access.slot + by) % self.slots[access.ring])

@@ -1,0 +1,88 @@
+"""Wave programs in the form of the general proof (`tkgen.proof`): one meeting, `s_barrier`, and LDS buffers as rings.
+
+`tkgen.schedule.epochs` is the fast case of that proof. With one meeting at which all agents meet, a vector clock is one
+number: an agent that has passed n meetings knows of every agent what that did before its n-th meeting, and no more; so
+"y knows the completion of x" is "x was complete before its agent's n-th meeting, and y begins behind y's", done(x) <
+begin(y). `tests/schedule/test_clocked.py` holds the two together.
+
+What completes within a wave, and when, the calculus of epochs says, which knows what the compiler may reorder and
+merge; here that is `completes_at`. Two waves stand for all that execute one program: accesses of a wave meet those of
+itself and of another. A tile that waves of a role bring together is dealt to them, always alike for one kind of
+operation. So a tile has a dimension for each (role, kind) that writes it, with an element for each such wave: a write
+has its own element there and all in the other dimensions, a read has all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from tkgen.ir.ops import LDS_WRITES, Action, WaveProgram
+from tkgen.ir.types import Program as Kernel
+from tkgen.proof.program import Access, Agent, Do, Drain, Fence, Meet, Meeting, Program, Step
+from tkgen.schedule.epochs import CUTS, NEVER, Event, trace
+from tkgen.schedule.instructions import slot_of
+from tkgen.targets.synchronisation import GENERIC, Completion, Stream, Synchronisation
+
+BARRIER = "s_barrier"
+# A wave's accesses to LDS, and its copies past them, each in order of issue (AMD CDNA3 ISA, S_WAITCNT).
+_MACHINE = Synchronisation(tuple(Stream(name, Completion.COUNTED, in_order=True) for name in ("lds", "vm")))
+
+
+def clocked(
+    kernel: Kernel, waves: Sequence[WaveProgram], passes: int, unroll: int, steps: int, tiles: int = 1
+) -> Program:
+    """What the waves execute in `passes` passes of the loop; arguments as of `epochs.conflicts`."""
+    last_phase = max(w.phase for w in waves)
+    traces = [trace(kernel, w, passes, unroll, steps, tiles, last_phase) for w in waves]
+    standing = [(number, wave, events) for wave, events in zip(waves, traces, strict=True) for number in wave.waves[:2]]
+    writers = _writers(standing)
+    agents = tuple(
+        Agent(f"{wave.role} {number}", tuple(_steps(kernel, wave, number, events, writers, steps)))
+        for number, wave, events in standing
+    )
+    return Program(agents, (Meeting(BARRIER, len(agents)),), _MACHINE)
+
+
+_Writers = dict[tuple[str, Action], dict[int, int]]  # (role, kind of operation) -> wave -> its part of a tile
+
+
+def _writers(standing: Sequence[tuple[int, WaveProgram, Sequence[Event]]]) -> dict[str, _Writers]:
+    """Who writes which part of each operand's tiles to LDS."""
+    found: dict[str, _Writers] = {}
+    for number, wave, events in standing:
+        for e in events:
+            if e.op.action in LDS_WRITES:
+                parts = found.setdefault(e.op.operand, {}).setdefault((wave.role, e.op.action), {})
+                parts.setdefault(number, len(parts))
+    return found
+
+
+def _steps(
+    kernel: Kernel, wave: WaveProgram, number: int, events: Sequence[Event], writers: dict[str, _Writers], steps: int
+) -> Iterator[Step]:
+    """The meetings and waits of a wave, and its accesses to LDS."""
+    kept = [e for e in events if e.op.action in CUTS or e.op.action is Action.READ or e.op.writes_lds]
+    orders = [e.order for e in kept]
+    for e in kept:
+        match e.op.action:
+            case Action.BARRIER:
+                yield Meet(BARRIER)
+                continue
+            case Action.WAIT:
+                yield Drain(e.op.counter, e.op.count)
+                continue
+            case Action.FENCE:
+                yield Fence(GENERIC, GENERIC)  # the compiler's
+                continue
+        # A write touches its wave's part of what waves like it bring, and with others' it may have anything in common.
+        box = tuple(
+            (parts[number], parts[number] + 1) if who == (wave.role, e.op.action) else (0, len(parts))
+            for who, parts in writers.get(e.op.operand, {}).items()
+        )
+        slot = slot_of(e.op, e.step, kernel.operand(e.op.operand).buffers)
+        access = (Access(e.op.operand, e.tile * steps + e.step, slot, box),)
+        reads, writes = (access, ()) if e.op.action is Action.READ else ((), access)
+        copied = e.op.action is Action.COPY or (e.op.action is Action.LOAD and kernel.direct)
+        at = NEVER if e.completed is NEVER else bisect_right(orders, e.completed)
+        yield Do(reads, writes, "vm" if copied else "lds", completes_at=at)
