@@ -18,7 +18,8 @@ from tkgen.emulate import Buffer, Finding, interleavings, launch
 from tkgen.emulate import load as load_code
 from tkgen.emulate.disassemble import disassemble
 from tkgen.execute.arguments import launched, packed, scalar_values
-from tkgen.execute.compare import TORCH, random_inputs
+from tkgen.execute.compare import random_inputs
+from tkgen.ir.rounding import TORCH
 from tkgen.kittens import include_dir
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler

@@ -18,19 +18,11 @@ import torch
 
 from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import SizeError, launched, scalar_values
-from tkgen.execute.compare import (
-    TORCH,
-    UNIT_ROUNDOFF,
-    Comparison,
-    Inputs,
-    Reference,
-    compare,
-    random_inputs,
-    references,
-)
+from tkgen.execute.compare import Comparison, Inputs, Reference, compare, random_inputs, references
 from tkgen.execute.launch import Run, emulate
 from tkgen.ir.equations import Coordinate
 from tkgen.ir.launch import Launch, Piece
+from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF
 from tkgen.ir.types import Tensor
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ import torch
 from tkgen.emulate import Buffer, Interleaving, Outcome, interleavings
 from tkgen.emulate import launch as emulate_launch
 from tkgen.execute.arguments import SizeError, launched, packed, scalar_values
-from tkgen.execute.compare import TORCH, Comparison, Inputs, compared, random_inputs, references, worst
+from tkgen.execute.compare import Comparison, Inputs, compared, random_inputs, references, worst
 from tkgen.ir.launch import Launch
+from tkgen.ir.rounding import TORCH
 
 if TYPE_CHECKING:
     from tkgen.build import Build

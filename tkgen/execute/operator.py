@@ -17,9 +17,9 @@ import torch
 
 from tkgen.execute import gpu
 from tkgen.execute.arguments import check_sizes, scalar_values
-from tkgen.execute.compare import TORCH
 from tkgen.execute.launch import emulate
 from tkgen.ir.launch import Launch
+from tkgen.ir.rounding import TORCH
 
 if TYPE_CHECKING:
     from tkgen.build import Build
