@@ -39,7 +39,7 @@ CONTROL = frozenset({Action.BARRIER, Action.WAIT, Action.PRIORITY, Action.FENCE}
 class Op:
     """One operation.
 
-    `operand` names the tensor of a move, and the product of a MULTIPLY where there are several. `rows`/`cols` are
+    `operand` names the tensor of a move, `product` that of a MULTIPLY where there are several. `rows`/`cols` are
     accumulator fragment indices (a READ of a left factor uses rows, of a right one cols), `slices` the K slices.
     `count` is the argument of a wait (operations that may stay outstanding) or the priority. `counter` is `vm` or
     `lds`. `automatic` marks barriers and waits that tkgen placed. LDS buffer of step s is (s + `slot_shift`) mod
@@ -55,6 +55,7 @@ class Op:
     counter: str = ""
     count: int = 0
     automatic: bool = False
+    product: str = ""
     slot_shift: int = 0
     span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -72,7 +73,7 @@ class Op:
                 return f"{self.action.value} ({indices(self.rows)}, {indices(self.cols)})"
             case Action.MULTIPLY:
                 return (
-                    f"multiply {self.operand}{step}({indices(self.rows)}, {indices(self.cols)}; {indices(self.slices)})"
+                    f"multiply {self.product}{step}({indices(self.rows)}, {indices(self.cols)}; {indices(self.slices)})"
                 )
             case Action.WAIT:
                 return f"wait {self.counter} {self.count}"

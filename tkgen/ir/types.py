@@ -293,7 +293,7 @@ class Program:
 
     def consumed(self, multiply: Op) -> Iterator[tuple[Operand, tuple[int, ...]]]:
         """The operands that a MULTIPLY takes, each with its fragments."""
-        for factor in self.product_of(multiply.operand).factors:
+        for factor in self.product_of(multiply.product).factors:
             yield factor, factor.side.pick(multiply.rows, multiply.cols)
 
     @property

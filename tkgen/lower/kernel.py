@@ -556,7 +556,7 @@ class _Lowering:
         return result
 
     def multiply(self, placed: Placed) -> list[Statement]:
-        op, product = placed.op, self.program.product_of(placed.op.operand)
+        op, product = placed.op, self.program.product_of(placed.op.product)
         result = []
         for t in op.slices:
             loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))

@@ -161,7 +161,7 @@ def _touched(program: Program, event: Event) -> Iterator[Tile]:
         case Action.MULTIPLY:
             for operand, fragments in program.consumed(op):
                 yield from ((operand.side.value, operand.name, f, step, t) for f in fragments for t in op.slices)
-            name = program.product_of(op.operand).name
+            name = program.product_of(op.product).name
             yield from (("accumulators", name, i, j, tile) for i in op.rows for j in op.cols)
         case Action.ZERO | Action.STORE:
             sums = ((p.name, i, j) for p in program.products for i in op.rows for j in op.cols)

@@ -516,7 +516,7 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
                     sums[f] = set()
                     finished.discard(f)
             case Action.MULTIPLY:
-                product = program.product_of(op.operand).name
+                product = program.product_of(op.product).name
                 for t in op.slices:
                     slot = (e.step * slices + t) % buffers
                     for operand, fragments in program.consumed(op):
@@ -528,11 +528,11 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
                     for i, j in ((i, j) for i in op.rows for j in op.cols):
                         f = (product, i, j)
                         if f not in sums or f in finished:
-                            found.append(Conflict("zero", op.operand, None, e, me, f"{i} {j}"))
+                            found.append(Conflict("zero", op.product, None, e, me, f"{i} {j}"))
                             sums[f] = set()
                             finished.discard(f)
                         elif (e.step, t) in sums[f]:
-                            found.append(Conflict("products", op.operand, None, e, me, f"{i} {j} {e.step} {t} twice"))
+                            found.append(Conflict("products", op.product, None, e, me, f"{i} {j} {e.step} {t} twice"))
                         sums[f].add((e.step, t))
             case Action.STORE:
                 wanted = {(s, t) for s in range(steps) for t in range(slices)}

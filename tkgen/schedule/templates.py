@@ -77,4 +77,4 @@ def multiplies(program: Program, rows: tuple[int, ...], cols: tuple[int, ...], s
     """The MULTIPLYs of these fragments, one for each product."""
     names = [p.name for p in program.products] if len(program.products) > 1 else [""]
     span = program.accumulator.span
-    return [Op(Action.MULTIPLY, name, rows=rows, cols=cols, slices=(slice_,), span=span) for name in names]
+    return [Op(Action.MULTIPLY, product=name, rows=rows, cols=cols, slices=(slice_,), span=span) for name in names]
