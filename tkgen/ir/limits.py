@@ -75,7 +75,8 @@ class Reach:
 
 def reach(program: Program, dim: Dim) -> Reach:
     """How large a dimension of the product may be."""
-    unit = max(program.block[axis] for axis, each in enumerate((program.m, program.n, program.k)) if each == dim)
+    tiled = zip(program.block, (program.m, program.n, program.k), strict=True)
+    unit = max((size for size, each in tiled if each == dim), default=1)  # the pitch of a view is not tiled
     found = [Reach(LARGEST_INT // unit * unit)]
     tile_rows = program.accumulator.tile[0]
     tiles = [(o.tensor, o.lds_shape[0]) for o in program.operands]
