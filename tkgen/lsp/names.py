@@ -209,8 +209,8 @@ def _in_operation(op: ast.ScheduleOp) -> Iterator[Occurrence]:
     match op:
         case ast.Move(name=name, frags=frags, slices=slices):
             yield from _in_exprs(name, *_ends(frags), *_ends(slices))
-        case ast.Multiply(rows=rows, cols=cols, slices=slices):
-            yield from _in_exprs(*_ends(rows), *_ends(cols), *_ends(slices))
+        case ast.Multiply(name=name, rows=rows, cols=cols, slices=slices):
+            yield from _in_exprs(name, *_ends(rows), *_ends(cols), *_ends(slices))
         case ast.Wait(count=count):
             yield from _in_exprs(count)
 

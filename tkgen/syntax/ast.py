@@ -310,9 +310,10 @@ class Move(Node):
 class Multiply(Node):
     """`multiply (rows, cols; slices)`: MFMAs of these accumulator fragments over these K slices; None = all.
 
-    `multiply slice 0` is short for `multiply (*, *; 0)`.
+    `multiply slice 0` is short for `multiply (*, *; 0)`, `multiply g (0, *)` adds to the sum `g` alone.
     """
 
+    name: Name | None
     rows: Index | None
     cols: Index | None
     slices: Index | None

@@ -354,10 +354,11 @@ class TreeBuilder:
 
     def _multiply(self, node: Branch) -> ast.Multiply:
         parts = [_tree(t) for t in node.children]
+        name = self.name(parts.pop(0)) if parts and parts[0].data == "operand" else None
         if parts and parts[0].data == "only_slice":
-            return ast.Multiply(self.span(node), None, None, self.index(_tree(parts[0].children[0])))
+            return ast.Multiply(self.span(node), name, None, None, self.index(_tree(parts[0].children[0])))
         rows, cols, slices, *_ = *(self.index(p) for p in parts), None, None, None
-        return ast.Multiply(self.span(node), rows, cols, slices)
+        return ast.Multiply(self.span(node), name, rows, cols, slices)
 
     def _move(self, action: str, node: Branch) -> ast.Move:
         name, *parts = node.children

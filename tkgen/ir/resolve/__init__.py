@@ -50,6 +50,7 @@ def _program(scope: Scope) -> Program:
     roles = waves.roles(scope, block, accumulate)
     accumulator = dataflow.accumulator(scope, accumulate, output, block, next(r for r in roles if r.multiplies))
     operands = dataflow.factors(scope, accumulate, output, block, accumulator)
+    products = (Product(output.name, *operands),)
     roles = waves.loads(scope, roles, operands)
     waves.stores(scope, accumulate)
     steps = clauses.epilogue(scope, output)
@@ -66,8 +67,8 @@ def _program(scope: Scope) -> Program:
         scalars=tuple(scope.scalars.values()),
         block=block,
         operands=operands,
-        products=(Product(output.name, *operands),),
-        roles=scheduled(scope, roles, operands, accumulator),
+        products=products,
+        roles=scheduled(scope, roles, operands, products, accumulator),
         accumulator=accumulator,
         epilogue=steps,
         remap=clauses.remap(scope),

@@ -49,7 +49,7 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
         block=block,
         operands=operands,
         products=products,
-        roles=scheduled(scope, roles, operands, accumulator),
+        roles=scheduled(scope, roles, operands, products, accumulator),
         accumulator=accumulator,
         epilogue=steps,
         remap=clauses.remap(scope),

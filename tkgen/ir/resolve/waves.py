@@ -135,7 +135,7 @@ def loads(
                 if name.id not in names:
                     raise scope.error(
                         "E200", f"`load` names `{name.id}`, which is no operand of the product", name.span,
-                        fix=f"the operands are {names[0]} and {names[1]}",
+                        fix=f"the operands are {', '.join(names[:-1])} and {names[-1]}",
                     )  # fmt: skip
         loaded = tuple(dict.fromkeys(n.id for load in found for n in load.names))
         if not scope.roles and not found:

@@ -10,7 +10,7 @@ from tkgen.diagnostics import Fix
 from tkgen.ir.ops import Action, Cluster, Op, Schedule
 from tkgen.ir.resolve.names import Scope, Stop, statements
 from tkgen.ir.resolve.sizes import number
-from tkgen.ir.types import Accumulator, Operand, Role, Side
+from tkgen.ir.types import Accumulator, Operand, Product, Role, Side
 from tkgen.syntax import ast
 
 LEVELS = {"low": 0, "high": 1}
@@ -27,6 +27,7 @@ class _Kernel:
     role: Role
     roles: tuple[Role, ...]
     operands: tuple[Operand, ...]
+    products: tuple[Product, ...]
     accumulator: Accumulator
 
     @property
@@ -36,7 +37,11 @@ class _Kernel:
 
 
 def scheduled(
-    scope: Scope, roles: tuple[Role, ...], operands: tuple[Operand, ...], accumulator: Accumulator
+    scope: Scope,
+    roles: tuple[Role, ...],
+    operands: tuple[Operand, ...],
+    products: tuple[Product, ...],
+    accumulator: Accumulator,
 ) -> tuple[Role, ...]:
     """The roles, each with the schedule that it follows: its own, else the kernel's; every problem is said."""
     body = [s for s in scope.kernel.body if not isinstance(s, ast.Role)]
@@ -44,7 +49,7 @@ def scheduled(
     clauses = [next(iter(statements(ast.Schedule, b) or statements(ast.Schedule, body)), None) for b in own]
     result = []
     for role, clause in zip(roles, clauses, strict=True):
-        found = _schedule(_Kernel(scope, role, roles, operands, accumulator), clause) if clause else None
+        found = _schedule(_Kernel(scope, role, roles, operands, products, accumulator), clause) if clause else None
         result.append(replace(role, schedule=found))
     if any(r.schedule and r.schedule.clusters for r in result):
         _agree(scope, result)
@@ -82,10 +87,10 @@ def _schedule(kernel: _Kernel, clause: ast.Schedule) -> Schedule:
 
 
 def _ops(kernel: _Kernel, items: Sequence[ast.ScheduleOp]) -> tuple[Op, ...]:
-    ops = []
+    ops: list[Op] = []
     for item in items:
         with suppress(Stop):  # what is wrong with the other operations is said, too
-            ops.append(_op(kernel, item))
+            ops += _multiplies(kernel, item) if isinstance(item, ast.Multiply) else (_op(kernel, item),)
     return tuple(ops)
 
 
@@ -109,11 +114,23 @@ def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
                 raise error("E216", "there is no such priority", level.span,
                             fix="write `low`, `high` or a number 0..3")  # fmt: skip
             return Op(Action.PRIORITY, count=value, span=item.span)
-        case ast.Multiply():
-            return _multiply(kernel, item)
         case ast.Move():
             return _read(kernel, item) if Action(item.action) is Action.READ else _load(kernel, item)
     raise AssertionError(item)
+
+
+def _multiplies(kernel: _Kernel, item: ast.Multiply) -> tuple[Op, ...]:
+    """The products that a `multiply` names; all where it names none."""
+    op = _multiply(kernel, item)
+    names = [p.name for p in kernel.products]
+    if item.name is not None and item.name.id not in names:
+        raise kernel.scope.error(
+            "E200", f"`multiply` names `{item.name.id}`, which is no sum of products", item.name.span,
+            fix=f"name {' or '.join(f'`{n}`' for n in names)}, or none for all", known=names,
+        )  # fmt: skip
+    if len(names) == 1:
+        return (op,)
+    return tuple(replace(op, product=n) for n in names if item.name is None or item.name.id == n)
 
 
 def _multiply(kernel: _Kernel, item: ast.Multiply) -> Op:
@@ -173,10 +190,10 @@ def _operand(kernel: _Kernel, move: ast.Move) -> tuple[Operand, int]:
     """The operand that a move names and the K-step, relative to the loop's."""
     found = next((o for o in kernel.operands if o.name == move.name.id), None)
     if found is None:
-        first, second = (o.name for o in kernel.operands)
+        names = [f"`{o.name}`" for o in kernel.operands]
         raise kernel.scope.error(
             "E200", f"`{move.name.id}` is no operand of the product", move.name.span,
-            fix=f"the operands are `{first}` and `{second}`",
+            fix=f"the operands are {', '.join(names[:-1])} and {names[-1]}",
         )  # fmt: skip
     offset = move.step.offset if move.step else 0
     if move.step and abs(offset) > MOST_AHEAD:
