@@ -13,10 +13,11 @@ import numpy.typing as npt
 from tkgen.emulate import Arg, Buffer, Outcome, Scalar, Struct, TraceRequest, launch
 from tkgen.kittens import include_dir
 from tkgen.targets import load_target
+from tkgen.targets.resources import Resources
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler
 from tkgen.toolchain.isa import Function, parse_asm
-from tkgen.toolchain.metadata import Resources, read_resources
+from tkgen.toolchain.metadata import read_resources
 
 Array = npt.NDArray[Any]
 

@@ -35,10 +35,11 @@ from tkgen.lower.rows import lower_rows
 from tkgen.schedule.rows import RowMap, map_rows
 from tkgen.source import SourceFile, Span
 from tkgen.targets import load_target
+from tkgen.targets.resources import Resources
 from tkgen.toolchain.cache import default_cache
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
-from tkgen.toolchain.metadata import Resources, read_resources
+from tkgen.toolchain.metadata import read_resources
 
 TORCH = {DType.BF16: torch.bfloat16, DType.F16: torch.float16, DType.F32: torch.float32}
 NOWHERE = Span(SourceFile("test.tk", ""), 0, 0)

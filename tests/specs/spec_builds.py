@@ -29,10 +29,11 @@ from tkgen.lower import lower
 from tkgen.schedule import Plan, plan
 from tkgen.syntax.parser import parse_path
 from tkgen.targets import load_target
+from tkgen.targets.resources import Resources
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_loop, parse_asm
-from tkgen.toolchain.metadata import Resources, read_resources
+from tkgen.toolchain.metadata import read_resources
 
 SPECS = Path(__file__).parents[2] / "specs"
 NAMES = sorted(path.stem for path in SPECS.glob("*.tk"))

@@ -12,9 +12,9 @@ from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
 from tkgen.machine_check import NOT_ASKED, Verdict
 from tkgen.targets.model import Occupancy
+from tkgen.targets.resources import Resources
 from tkgen.toolchain.compiler import Compiler
 from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_loop, parse_asm
-from tkgen.toolchain.metadata import Resources
 
 if TYPE_CHECKING:
     from tkgen.api import Spec

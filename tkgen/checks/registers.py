@@ -30,7 +30,7 @@ from tkgen.ir.types import BASE_TILE, WAVE_LANES, Operand, Program, Role, Via
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import Conflict
 from tkgen.targets import Target
-from tkgen.toolchain.metadata import Resources
+from tkgen.targets.resources import Resources
 
 ADDRESSES = 10  # lane addresses in LDS and global memory, the loop's constants
 STAGED_ADDRESSES = 16  # of an operand staged through registers: its own positions in memory and LDS

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.emulate import Access, CodeObject, Finding, Kind, Space
+from tkgen.emulate.places import Places
 from tkgen.ir.ops import LDS_WRITES, Action, Op, Placed, Step, WaveProgram
 from tkgen.machine_check.codes import CONTROL, NOT_WAITED, OUTSIDE, RACE
-from tkgen.sanitize.places import Places
 from tkgen.schedule.epochs import NEVER, Event, trace
 from tkgen.source import Span
 

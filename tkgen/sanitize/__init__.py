@@ -9,8 +9,8 @@
 diagnostics, `places` finds the C++ line behind an instruction.
 """
 
+from tkgen.emulate.places import Places
 from tkgen.sanitize.arguments import ArgumentError, Arguments, Output, from_file, parse
-from tkgen.sanitize.places import Places
 from tkgen.sanitize.referee import DEFAULT_BUDGET, Verdict, sanitize
 from tkgen.sanitize.request import Request, block_ids, prepare
 from tkgen.sanitize.subject import SOURCES, Launch, Subject, from_code_object, from_source, from_spec, is_code_object

@@ -11,9 +11,9 @@ from typing import Final
 from tkgen import kittens as headers
 from tkgen.emulate import Arg, Buffer, CodeObject, Outcome, Struct
 from tkgen.emulate import load as load_code
+from tkgen.emulate.places import Places
 from tkgen.lower import Origin
 from tkgen.sanitize.arguments import Arguments, Output
-from tkgen.sanitize.places import Places
 from tkgen.source import SourceFile
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device

@@ -1,0 +1,72 @@
+"""The map of the code in CONTRIBUTING.md is also the direction of imports: from a row to itself and to those above."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import networkx as nx
+
+ROOT = Path(__file__).parents[2]
+MODULES = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p
+           for p in (ROOT / "tkgen").rglob("*.py")}  # fmt: skip
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules that a module imports, also where that is inside of functions; those for types alone left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    guarded = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
+    typing = {id(n) for guard in guarded for n in ast.walk(guard)}
+    for node in ast.walk(tree):
+        if id(node) in typing:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: imports name modules in full"
+            of = f"{node.module}"
+            yield from (f"{of}.{n.name}" if f"{of}.{n.name}" in MODULES else of for n in node.names)
+
+
+def rows(text: str) -> list[list[str]]:
+    """The modules and packages of each row of the map."""
+    table = re.findall(r"^\| (`.*?`) \|", text.split("## To add")[0], re.MULTILINE)
+    found = [re.findall(r"`tkgen/([\w/]*)(?:\.py)?`", row) for row in table]
+    return [["tkgen." + name.strip("/").replace("/", ".") for name in row] for row in found]
+
+
+def row_of(module: str, layers: list[list[str]]) -> int:
+    """The row of the longest name that a module is or is in; -1 for the package itself."""
+    fit = [(len(name), i) for i, names in enumerate(layers) for name in names if f"{module}.".startswith(f"{name}.")]
+    return max(fit)[1] if fit else -1
+
+
+def upward(edges: list[tuple[str, str]], layers: list[list[str]]) -> list[tuple[str, str]]:
+    """The imports of something that stands further down."""
+    return [(a, b) for a, b in edges if row_of(a, layers) < row_of(b, layers)]
+
+
+def edges() -> list[tuple[str, str]]:
+    return [(name, other) for name, path in MODULES.items() for other in imports(path) if other in MODULES]
+
+
+def test_imports_point_up_the_map() -> None:
+    layers = rows((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert [m for m in MODULES if row_of(m, layers) < 0] == ["tkgen"]
+    assert not upward(edges(), layers)
+
+
+def test_an_import_of_something_below_is_found() -> None:
+    layers = rows("| `tkgen/a/`, `tkgen/b.py` | x |\n| `tkgen/c/` | y |\n| `tkgen/a/late.py` | z |\n## To add\n")
+    assert layers == [["tkgen.a", "tkgen.b"], ["tkgen.c"], ["tkgen.a.late"]]
+    wrong = [("tkgen.a.x", "tkgen.c"), ("tkgen.c.d", "tkgen.a.late")]
+    assert upward([*wrong, ("tkgen.c.d", "tkgen.a.x"), ("tkgen.a.late", "tkgen.c"), ("tkgen.b", "tkgen.a")],
+                  layers) == wrong  # fmt: skip
+
+
+def test_no_modules_import_each_other() -> None:
+    graph = nx.DiGraph(edge for edge in edges() if edge[0] != edge[1])
+    assert len(graph) > 150
+    assert not [sorted(c) for c in nx.strongly_connected_components(graph) if len(c) > 1]
