@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from tkgen import checks
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
-from tkgen.ir.resolve import resolve
+from tkgen.ir.program import matrix_program
 from tkgen.ir.types import Program
 from tkgen.lower import Source, lower
 from tkgen.schedule import Plan, plan
@@ -114,7 +114,7 @@ def load(
         kernel = parse_text(path, include_roots)
     else:
         kernel = parse_path(path, include_roots, text)
-    program = resolve(kernel, defines)
+    program = matrix_program(kernel, defines)
     chosen = load_target(target or (program.targets[0] if program.targets else DEFAULT_TARGET))
     return Spec(Path(kernel.name.span.file.name), kernel, program, plan(program), chosen, dict(defines or {}))
 

@@ -36,7 +36,7 @@ def underlined(found: Diagnostic) -> str:
         ("global A bf16[M]", "E101", "expected `:`, found `bf16`", "bf16"),
         ("global A : bf16", "E101", "expected `[`, found the end of the line", ""),
         ("shared A, buffers 2", "E101", "expected `,`, `buffers`, `via` or the end of the line, found `2`", "2"),
-        ("waves 4 2", "E101", "expected `x` or the end of the line, found `2`", "2"),
+        ("waves 4 2", "E101", "expected `x`, `along` or the end of the line, found `2`", "2"),
         ("include x.tk", "E101", "expected a path in double quotes, found `x`", "x"),
         ('include "x.tk', "E101", 'expected a path in double quotes, found `"`', '"'),
         ("tune BM on 64", "E101", "expected `in`, found `on`", "on"),

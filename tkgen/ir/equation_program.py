@@ -49,6 +49,7 @@ class EquationProgram:
     waves: int
     waves_along: Axis | None
     shared: tuple[Staging, ...]
+    registers: tuple[Tensor, ...]  # those of which the spec says that they do without LDS
     remap: tuple[RemapStage, ...]
     grid: GridKind
     occupancy: int | None

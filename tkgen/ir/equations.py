@@ -184,7 +184,7 @@ class Product:
 @dataclass(frozen=True)
 class Carry:
     """A value handed from pass to pass: `initial` before the first, `inside` within a pass, `update` at its end,
-    `result` after the loop."""
+    `result` after the loop. `initial` may lack axes of `inside`: it is the same along them."""
 
     initial: Value
     inside: Value
@@ -294,7 +294,7 @@ def _body_text(body: tuple[Op, ...], indent: str) -> Iterator[str]:
     for op in body:
         if isinstance(op, Loop):
             yield f"{indent}each {op.axis.name}"
-            yield from (f"{indent}  carry {c.inside} = {c.initial}" for c in op.carries)
+            yield from (f"{indent}  carry {_typed(c.inside)} = {c.initial}" for c in op.carries)
             yield from _body_text(op.body, indent + "  ")
             yield from (f"{indent}  next {c.inside} = {c.update} -> {c.result}" for c in op.carries)
         else:

@@ -13,7 +13,7 @@ from tkgen import checks
 from tkgen.api import DEFAULT_TARGET, Spec
 from tkgen.checks import RegisterEstimate
 from tkgen.diagnostics import Diagnostic, Label, SpecError
-from tkgen.ir.resolve import resolve
+from tkgen.ir.program import matrix_program
 from tkgen.ir.types import Program
 from tkgen.lsp.project import BufferLoader
 from tkgen.schedule import Plan, plan
@@ -80,7 +80,7 @@ def resolved(file: SourceFile, texts: Mapping[Path, str], include_roots: tuple[s
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics))
     try:
-        return Analysis(file, (), kernel, resolve(kernel))
+        return Analysis(file, (), kernel, matrix_program(kernel))
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics), kernel, _unscheduled(kernel))
 
@@ -93,6 +93,6 @@ def _unscheduled(kernel: ast.Kernel) -> Program | None:
         return tuple(replace(s, body=rest(s.body)) if isinstance(s, ast.Role) else s for s in kept)
 
     try:
-        return resolve(replace(kernel, body=rest(kernel.body)))
+        return matrix_program(replace(kernel, body=rest(kernel.body)))
     except SpecError:
         return None

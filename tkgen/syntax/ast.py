@@ -14,7 +14,7 @@ from tkgen.source import Span
 
 @dataclass(frozen=True)
 class Node:
-    """Anything that stands in a source file. The span of a kernel, a role or a schedule is its header line."""
+    """Anything that stands in a source file. The span of a kernel, a role, a loop or a schedule is its header line."""
 
     span: Span
 
@@ -31,14 +31,17 @@ class Number(Node):
 
 @dataclass(frozen=True)
 class Name(Node):
-    """A reference to a dimension, parameter, scalar or tensor."""
+    """A reference to a dimension, parameter, scalar, tensor, axis or value."""
 
     id: str
 
 
 @dataclass(frozen=True)
 class Binary(Node):
-    """`left op right` with op one of + - * / %. Division of sizes is exact: a remainder is an error."""
+    """`left op right`. In sizes op is one of + - * / %, and division is exact: a remainder is an error.
+
+    In equations it is one of + - * /, `@` (the product of two tiles), a comparison, `and`, `or`.
+    """
 
     op: str
     left: Expr
@@ -47,14 +50,38 @@ class Binary(Node):
 
 @dataclass(frozen=True)
 class Call(Node):
-    """`name(positional, keyword = value)`: an epilogue step, a remap, a grid clause, or min/max/ceil_div in a size."""
+    """`name(positional, keyword = value)`: an epilogue step, a remap, a grid clause, min/max/ceil_div in a size, or a
+    function in an equation."""
 
     name: Name
     args: tuple[Expr, ...] = ()
     keywords: tuple[tuple[Name, Expr], ...] = ()
 
 
-Expr = Number | Name | Binary | Call
+@dataclass(frozen=True)
+class Unary(Node):
+    """`-x` or `not x` in an equation."""
+
+    op: str
+    operand: Expr
+
+
+@dataclass(frozen=True)
+class Transposed(Node):
+    """`K[j].T` in an equation: the two axes of a factor swapped."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True)
+class Access(Node):
+    """`K[b, h / GROUP, j]` in an equation: a part of a tensor; dimensions that are not indexed are taken whole."""
+
+    name: Name
+    indices: tuple[Expr, ...]
+
+
+Expr = Number | Name | Binary | Call | Unary | Transposed | Access
 
 
 # ---------------------------------------------------------------- declarations
@@ -139,10 +166,14 @@ class Tail(Node):
 
 @dataclass(frozen=True)
 class Waves(Node):
-    """`waves 4 x 2` (wave rows x wave columns); `cols` is None in `waves 8`, which leaves the split to tkgen."""
+    """`waves 4 x 2` (wave rows x wave columns); `cols` is None in `waves 8`, which leaves the split to tkgen.
+
+    `along` is the axis in `waves 4 along t`, of a kernel of equations.
+    """
 
     rows: Expr
     cols: Expr | None
+    along: Name | None = None
 
 
 @dataclass(frozen=True)
@@ -272,6 +303,71 @@ class Include(Node):
     body: tuple[Statement, ...]
 
 
+# ---------------------------------------------------------------- equations
+
+
+@dataclass(frozen=True)
+class AxisClause(Node):
+    """`q in LENGTH by 256`: an axis of blocks; `tile` is None in `b in BATCH`, where a block has one place of it."""
+
+    name: Name
+    extent: Expr
+    tile: Expr | None
+
+
+@dataclass(frozen=True)
+class Over(Node):
+    """`over b in BATCH, q in LENGTH by 256`: the parallel axes; each combination of their tiles is a block."""
+
+    axes: tuple[AxisClause, ...]
+
+
+@dataclass(frozen=True)
+class Each(Node):
+    """`each j in LENGTH by 64 to q` and its indented body: a loop over the tiles of an axis.
+
+    `until` is the axis of `to q`: tiles that begin behind that axis' tile are not visited.
+    """
+
+    name: Name
+    extent: Expr
+    tile: Expr
+    until: Name | None
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Carried(Node):
+    """`m : f32[q] = -inf`: a value that a loop hands from pass to pass, its axes, and what it starts with."""
+
+    name: Name
+    dtype: Name
+    axes: tuple[Name, ...]
+    initial: Expr
+
+
+@dataclass(frozen=True)
+class Carry(Node):
+    """`carry m : f32[q] = -inf, l : f32[q] = 0`"""
+
+    values: tuple[Carried, ...]
+
+
+@dataclass(frozen=True)
+class Equation(Node):
+    """`p = exp2(s - m)` names a value; `O[q] = o / l`, with an Access as target, stores one."""
+
+    target: Name | Access
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Reference(Node):
+    """`reference softmax(X, -1)`: the function of torch that the equations agree with."""
+
+    call: Call
+
+
 # ---------------------------------------------------------------- explicit schedules
 
 
@@ -370,6 +466,7 @@ class Schedule(Node):
 Statement = (
     Dims | Param | Global | Scalar | Targets | Block | Remap | Grid | Tail | Waves | Occupancy | Allow | Shared
     | Registers | Accumulate | Epilogue | Store | Load | Role | Phase | Unroll | Tune | Include | Schedule
+    | Over | Each | Carry | Equation | Reference
 )  # fmt: skip
 
 
@@ -404,3 +501,11 @@ def flatten(body: Iterable[Statement]) -> Iterator[Statement]:
             yield from flatten(statement.body)
         else:
             yield statement
+
+
+EQUATIONS = (Over, Each, Carry, Equation, Reference)
+
+
+def has_equations(kernel: Kernel) -> bool:
+    """Whether a kernel is written in equations, and not in the clauses of one matrix product."""
+    return any(isinstance(s, EQUATIONS) for s in flatten(kernel.body))

@@ -42,6 +42,16 @@ def _inline(value: object) -> str:
             return name
         case ast.Binary(op=op, left=left, right=right):
             return f"({_inline(left)} {op} {_inline(right)})"
+        case ast.Unary(op=op, operand=operand):
+            return f"({op} {_inline(operand)})"
+        case ast.Transposed(operand=operand):
+            return f"{_inline(operand)}.T"
+        case ast.Access(name=name, indices=indices):
+            return f"{name.id}[{', '.join(map(_inline, indices))}]"
+        case ast.AxisClause(name=name, extent=extent, tile=tile):
+            return f"{name.id} in {_inline(extent)}" + (f" by {_inline(tile)}" if tile else "")
+        case ast.Carried(name=name, dtype=dtype, axes=axes, initial=initial):
+            return f"{name.id}:{dtype.id}{_inline(axes)}={_inline(initial)}"
         case ast.Call(name=name, args=args, keywords=keywords):
             words = [*map(_inline, args), *(f"{key.id}={_inline(value)}" for key, value in keywords)]
             return f"{name.id}({', '.join(words)})"

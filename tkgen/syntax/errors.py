@@ -26,6 +26,8 @@ MAX_ERRORS = 50
 MAX_CHECKED = 2000
 MAX_STATEMENT = 1 << 14
 
+# What follows the first word of an equation: `x = ...` or `O[q] = ...`.
+_EQUATION = re.compile(r"[ \t]*(=(?!=)|\[)")
 _START = {"kernel": "any_line", "role": "any_line", "schedule": "cluster_line"}
 
 
@@ -147,7 +149,7 @@ def _statement_errors(file: SourceFile, statement: Statement) -> list[Diagnostic
         builder.schedule(Tree("schedule", [tree]), statement.has_body)
     else:
         builder.statement(tree)
-    if statement.opens in ("kernel", "role") and not statement.has_body:
+    if statement.opens in ("kernel", "role", "each") and not statement.has_body:
         text = "a body must follow, indented further"
         builder.error("E102", f"`{statement.word}` has no body", builder.span(tree), text)
     return builder.diagnostics
@@ -174,7 +176,11 @@ def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
     word, inside = statement.word, statement.inside
     span = Span(file, statement.start, statement.start + max(1, len(word)))
     allowed = LINES if inside == "schedule" else ("kernel", *STATEMENTS) if inside == "file" else STATEMENTS
-    if word in allowed:
+    equation = bool(word) and inside != "schedule" and _EQUATION.match(file.text, span.end, statement.end) is not None
+    if equation and word in allowed:
+        text = "a statement starts with this word"
+        return [Diagnostic("E108", f"`{word}` is a reserved word", Label(span, text), fix=Fix("use another name"))]
+    if equation or word in allowed:
         return []
     if not word:
         message = f"expected a statement, found {_shown(file.text[span.start])}"

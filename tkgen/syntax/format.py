@@ -18,9 +18,9 @@ from tkgen.syntax.parser import parse_tree
 
 _OPERATION_TOKENS = frozenset(word.upper() for word in OPERATIONS)
 _BEFORE_CALL = frozenset({"NAME", "RSQB"})
-_ENDS_OPERAND = frozenset({"NAME", "INT", "FLOAT", "RPAR"})
-_OPERATORS = frozenset({"PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO"})
-_NO_SPACE_BEFORE = frozenset({"COMMA", "RPAR", "RSQB", "SEMICOLON", "LSQB", "_DOTS"})
+_ENDS_OPERAND = frozenset({"NAME", "INT", "FLOAT", "RPAR", "RSQB", "TRANSPOSED"})
+_STEP = frozenset({"PLUS", "MINUS"})
+_NO_SPACE_BEFORE = frozenset({"COMMA", "RPAR", "RSQB", "SEMICOLON", "LSQB", "_DOTS", "TRANSPOSED"})
 _NO_SPACE_AFTER = frozenset({"LPAR", "LSQB", "_DOTS"})
 
 
@@ -152,4 +152,4 @@ def _space(tokens: list[Token], i: int, bracket: str) -> str:
         return "" if before.type in _BEFORE_CALL else " "
     if before.type == "MINUS" and (i < 2 or tokens[i - 2].type not in _ENDS_OPERAND):
         return ""  # a sign
-    return "" if bracket == "[" and {before.type, token.type} & _OPERATORS else " "
+    return "" if bracket == "[" and {before.type, token.type} & _STEP else " "

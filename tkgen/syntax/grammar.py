@@ -18,11 +18,11 @@ LINES = ("cluster", "group")
 STATEMENTS = (
     "dims", "param", "global", "scalar", "target", "block", "remap", "grid", "tail", "waves", "occupancy", "allow",
     "shared", "registers", "accumulate", "epilogue", "store", "load", "role", "phase", "unroll", "tune", "include",
-    "schedule",
+    "schedule", "over", "each", "carry", "reference",
 )  # fmt: skip
 
 _EXPRESSION = frozenset({"NAME", "INT", "FLOAT", "MINUS", "LPAR"})
-_OPERATORS = ("PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO")
+_OPERATORS = ("PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO", "AT", "COMPARE", "AND", "OR", "TRANSPOSED")
 _DESCRIPTIONS = {
     "NAME": "a name",
     "INT": "a whole number",

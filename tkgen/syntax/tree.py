@@ -30,6 +30,7 @@ _ONCE = {
     ast.Epilogue: "epilogue",
     ast.Unroll: "unroll",
     ast.Schedule: "schedule",
+    ast.Reference: "reference",
 }
 
 
@@ -88,7 +89,7 @@ class TreeBuilder:
         """An expression tree; E110 where it nests deeper than anyone would write."""
         if isinstance(node, Token):
             return self.name(node)
-        if node.data == "number":
+        if node.data in ("number", "literal"):
             *sign, digits = _tokens(node)
             value = self.number(digits, "".join(sign))
             return ast.Number(self.span(node), value.value)
@@ -100,11 +101,23 @@ class TreeBuilder:
         if node.data == "binary":
             left, op, right = node.children
             return ast.Binary(self.span(node), str(op), self.expr(left, depth + 1), self.expr(right, depth + 1))
+        if node.data == "unary":
+            op, operand = node.children
+            return ast.Unary(self.span(node), str(op), self.expr(operand, depth + 1))
+        if node.data == "transposed":
+            return ast.Transposed(self.span(node), self.expr(node.children[0], depth + 1))
+        if node.data == "access":
+            return self.access(node)
         return self.call(node, depth)
 
     def exprs(self, trees: Iterable[Branch | Token]) -> tuple[ast.Expr, ...]:
         """Several of them."""
         return tuple(self.expr(t) for t in trees)
+
+    def access(self, node: Branch) -> ast.Access:
+        """`K[b, h / GROUP, j]`."""
+        name, *indices = node.children
+        return ast.Access(self.span(node), self.name(name), self.exprs(indices))
 
     def call(self, node: Branch, depth: int = 0) -> ast.Call:
         """`name(a, b = c)`; the same keyword twice is E107."""
@@ -232,8 +245,10 @@ class TreeBuilder:
         return ast.Tail(self.span(node), self.name(node.children[0]))
 
     def _waves(self, node: Branch) -> ast.Waves:
-        rows, *cols = self.exprs(node.children)
-        return ast.Waves(self.span(node), rows, cols[0] if cols else None)
+        rows, *rest = (_tree(t) for t in node.children)
+        if rest and rest[0].data == "along":
+            return ast.Waves(self.span(node), self.expr(rows), None, self.name(rest[0]))
+        return ast.Waves(self.span(node), self.expr(rows), self.expr(rest[0]) if rest else None)
 
     def _occupancy(self, node: Branch) -> ast.Occupancy:
         return ast.Occupancy(self.span(node), self.expr(node.children[0]))
@@ -303,6 +318,47 @@ class TreeBuilder:
 
     def _unroll(self, node: Branch) -> ast.Unroll:
         return ast.Unroll(self.span(node), self.expr(node.children[0]))
+
+    # ------------------------------------------------------------ equations
+
+    def _over(self, node: Branch) -> ast.Over:
+        return ast.Over(self.span(node), tuple(self._axis(_tree(t)) for t in node.children))
+
+    def _axis(self, node: Branch) -> ast.AxisClause:
+        name, *sizes = node.children
+        extent, *tile = self.exprs(sizes)
+        return ast.AxisClause(self.span(node), self.name(name), extent, tile[0] if tile else None)
+
+    def _each(self, node: Branch) -> ast.Each:
+        head, *body = (_tree(t) for t in node.children)
+        name, extent, tile, *until = head.children
+        return ast.Each(
+            self.span(head),
+            self.name(name),
+            self.expr(extent),
+            self.expr(tile),
+            self.name(until[0]) if until else None,
+            self.body(body),
+        )
+
+    def _each_head(self, node: Branch) -> ast.Each:
+        return self._each(Tree("each", [node]))
+
+    def _carry(self, node: Branch) -> ast.Carry:
+        return ast.Carry(self.span(node), tuple(self._carried(_tree(t)) for t in node.children))
+
+    def _carried(self, node: Branch) -> ast.Carried:
+        name, dtype, *axes, initial = node.children
+        names = self.names(_tree(axes[0]).children) if axes else ()
+        return ast.Carried(self.span(node), self.name(name), self.name(dtype), names, self.expr(initial))
+
+    def _equation(self, node: Branch) -> ast.Equation:
+        target, value = node.children
+        at = self.name(target) if isinstance(target, Token) else self.access(target)
+        return ast.Equation(self.span(node), at, self.expr(value))
+
+    def _reference(self, node: Branch) -> ast.Reference:
+        return ast.Reference(self.span(node), self.call(_tree(node.children[0])))
 
     # ------------------------------------------------------------ schedules
 
@@ -391,7 +447,7 @@ def check_once(statements: Iterable[ast.Statement], builder: TreeBuilder) -> Non
         statement = pending.pop()
         if isinstance(statement, ast.Include):
             pending.extend(statement.body[::-1])
-        elif isinstance(statement, ast.Role):
+        elif isinstance(statement, ast.Role | ast.Each):
             check_once(statement.body, builder)
         elif type(statement) in _ONCE:
             first = seen.setdefault(type(statement), statement)

@@ -130,7 +130,7 @@ def _operand(
             fix=f"add a line such as `shared {tensor.name} buffers 1`",
         )  # fmt: skip
     axis = 0 if side is Side.A else 1
-    via = _via(scope, shared)
+    via = way(scope, shared)
     buffers = _buffers(scope, shared, tensor, (block[axis], block[2]))
     registers = _clause(scope, ast.Registers, tensor)
     register_buffers = positive(scope, registers.buffers, "buffers") if registers and registers.buffers else 1
@@ -156,7 +156,8 @@ def _operand(
     )
 
 
-def _via(scope: Scope, shared: ast.Shared) -> Via:
+def way(scope: Scope, shared: ast.Shared) -> Via:
+    """How a `shared` line says that tiles come to LDS."""
     ways = [v.value for v in Via]
     if shared.via is None:
         return Via.COLLECTIVE

@@ -10,7 +10,9 @@ from tkgen.ir.resolve.sizes import element, positive, real
 from tkgen.ir.tuned import tune_clauses
 from tkgen.ir.types import Dim, DType, ScalarArg, Tensor
 from tkgen.syntax import ast
-from tkgen.syntax.ast import flatten
+from tkgen.syntax.ast import flatten, has_equations
+
+MOST_DIMENSIONS = 4  # of a tensor that equations name: those of ThunderKittens' global layouts
 
 
 def declarations(scope: Scope) -> None:
@@ -91,12 +93,14 @@ def _tensor(scope: Scope, statement: ast.Global) -> None:
                 known=scope.dims,
             )
         dims.append(scope.dims[extent.id])
-    if len(dims) > 2:
+    most = MOST_DIMENSIONS if has_equations(scope.kernel) else 2
+    if len(dims) > most:
+        fix = "write a kernel of one matrix, and launch it once for each of a batch"
         raise scope.error(
             "E209",
-            f"`{statement.name.id}` has {len(dims)} dimensions, at most 2",
+            f"`{statement.name.id}` has {len(dims)} dimensions, at most {most}",
             statement.span,
-            fix="write a kernel of one matrix, and launch it once for each of a batch",
+            fix="let dimensions that are neighbours in memory be one" if most > 2 else fix,
         )
     scope.tensors[statement.name.id] = Tensor(statement.name.id, dtype, tuple(dims), statement.span)
 

@@ -26,7 +26,7 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
         found = sums(kernel)
         views = {v.access: v.matrix for v in found.views}
     except Unfit as problem:
-        raise scope.error("E218", str(problem), problem.span or at) from None
+        raise scope.error("E230", str(problem), problem.span or at) from None
     _supported(scope, found, at)
     block = (_tile(found.rows), _tile(found.cols), _tile(found.contraction))
     accumulate = _accumulate(scope, found)
@@ -74,12 +74,12 @@ def _tile(axis: Axis) -> int:
 def _supported(scope: Scope, found: Sums, at: Span) -> None:
     for axis in found.batch:
         if axis.dim.size is None:
-            raise scope.error("E218", f"a batch needs a size of {axis.dim.name} that is known at build time",
+            raise scope.error("E230", f"a batch needs a size of {axis.dim.name} that is known at build time",
                               axis.span or at, secondary=(Label(axis.dim.span, "dynamic"),),
                               fix=f"give {axis.dim.name} a size")  # fmt: skip
     kind = clauses.grid(scope)
     if found.views and any(not v.is_whole for v in found.views) and kind.name != "linear":
-        raise scope.error("E218", f"`grid {kind.name}` deals out the tiles of one matrix, not of many", kind.span or at,
+        raise scope.error("E230", f"`grid {kind.name}` deals out the tiles of one matrix, not of many", kind.span or at,
                           fix="leave the grid out: each tile of each matrix gets a block")  # fmt: skip
     if clauses.tail(scope):
         for v in found.views:
@@ -89,7 +89,7 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
                 assert along is not None and along.tile is not None and inner.size is not None
                 if inner.size % along.tile:
                     raise scope.error(
-                        "E218", f"`{v.name}` has others between its rows: a tail along {inner.name} would reach them",
+                        "E230", f"`{v.name}` has others between its rows: a tail along {inner.name} would reach them",
                         v.tensor.span, fix=f"make {inner.name} a multiple of {along.tile}",
                     )  # fmt: skip
 
@@ -135,7 +135,7 @@ def _operands(
         for access in accesses:
             name = access.tensor.name
             if part.setdefault(name, access) != access:
-                raise scope.error("E218", f"the products take two parts of `{name}`", access.tensor.span,
+                raise scope.error("E230", f"the products take two parts of `{name}`", access.tensor.span,
                                   fix="declare it as two tensors")  # fmt: skip
             if wanted.setdefault(name, (side, views[access]))[0] is not side:
                 raise scope.error("E205", f"`{name}` is a left and a right factor; its tile in LDS is one of them",

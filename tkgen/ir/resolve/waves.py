@@ -24,10 +24,10 @@ def roles(
     if not scope.roles:
         waves = scope.one(ast.Waves, "waves", "waves 4 x 2")
         rows = positive(scope, waves.rows, "the number of waves")
-        _wave_limit(scope, rows, waves.span)
+        wave_limit(scope, rows, waves.span)
         grid = (rows, positive(scope, waves.cols, "wave columns")) if waves.cols else _split(scope, rows, block, tile)
         count = grid[0] * grid[1]
-        _wave_limit(scope, count, waves.span)
+        wave_limit(scope, count, waves.span)
         return (Role(ALL_WAVES, 0, count - 1, grid, (), count, True, None, waves.span),)
     for waves in scope.all(ast.Waves):
         scope.error(
@@ -73,11 +73,12 @@ def _wave_range(scope: Scope, waves: ast.WaveRange) -> tuple[int, int]:
         raise scope.error(
             "E214", f"{first}..{last} is no range of waves", waves.span, fix="write the first wave, then the last"
         )
-    _wave_limit(scope, last + 1, waves.span)
+    wave_limit(scope, last + 1, waves.span)
     return first, last
 
 
-def _wave_limit(scope: Scope, waves: int, span: Span) -> None:
+def wave_limit(scope: Scope, waves: int, span: Span) -> None:
+    """E214 where a block would have more waves than it can."""
     if waves > MAX_WAVES:
         raise scope.error(
             "E214",

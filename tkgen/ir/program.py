@@ -1,0 +1,53 @@
+"""The typed program of any kernel: a matrix product in clauses, equations that sum products, or equations without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.products import has_products
+from tkgen.ir.resolve import resolve
+from tkgen.ir.resolve.matrix import matrix
+from tkgen.ir.resolve.names import Scope, Stop
+from tkgen.ir.types import Program
+from tkgen.ir.typing import equations
+from tkgen.ir.typing.clauses import equation_program
+from tkgen.syntax import ast
+from tkgen.syntax.ast import has_equations
+
+
+def program(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None) -> Program | EquationProgram:
+    """The program of `kernel`, with `-D` values from `defines` (None stands for `dynamic`).
+
+    Raises:
+        SpecError: with every independent problem found.
+    """
+    if not has_equations(kernel):
+        return resolve(kernel, defines)
+    scope = Scope(kernel, dict(defines or {}))
+    found: Program | EquationProgram | None = None
+    try:
+        typed = equations(scope)
+        found = matrix(scope, typed.kernel) if has_products(typed.kernel) else equation_program(scope, typed)
+    except Stop:
+        pass
+    if scope.errors:
+        raise SpecError(scope.errors)
+    assert found is not None
+    return found
+
+
+def matrix_program(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None) -> Program:
+    """The program of a kernel of matrix products.
+
+    Raises:
+        SpecError: as `program`; or the kernel has no product.
+    """
+    found = program(kernel, defines)
+    if isinstance(found, EquationProgram):
+        label = Label(kernel.name.span, "no product in it")
+        fix = Fix("`tkgen check --print-after equations` shows what they compute")
+        message = f"nothing carries out the equations of `{kernel.name.id}` yet"
+        raise SpecError(Diagnostic("E230", message, label, fix=fix))
+    return found

@@ -1,0 +1,77 @@
+"""The equations of a kernel, from the AST to operations.
+
+`axes` declares axes and reads the indices of tensors, `expressions` turns formulas into operations, `body` reads the
+lines in order; `clauses` reads how tiles without products are mapped onto blocks and waves. Every problem is collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from tkgen.diagnostics import SpecError
+from tkgen.ir.equations import Argument, Kernel, walk
+from tkgen.ir.liveness import live, pruned
+from tkgen.ir.resolve.declarations import declarations
+from tkgen.ir.resolve.names import Scope, Stop, guarded
+from tkgen.ir.types import Unused
+from tkgen.ir.typing.axes import Axes
+from tkgen.ir.typing.body import Body
+from tkgen.ir.typing.expressions import Expressions
+from tkgen.syntax import ast
+
+__all__ = ["Typed", "equations", "typed"]
+
+
+@dataclass(frozen=True)
+class Typed:
+    """What a kernel computes, and what it defines in vain."""
+
+    kernel: Kernel
+    unused: tuple[Unused, ...]
+
+
+def typed(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None) -> Typed:
+    """The equations of a kernel, with `-D` values from `defines` (None stands for `dynamic`).
+
+    Raises:
+        SpecError: with every independent problem found.
+    """
+    scope = Scope(kernel, dict(defines or {}))
+    try:
+        return equations(scope)
+    except Stop:
+        raise SpecError(scope.errors) from None
+
+
+def equations(scope: Scope) -> Typed:
+    """Declare what a kernel declares, and type its equations; stops where any is wrong."""
+    declarations(scope)
+    axes = Axes(scope)
+    for over in scope.all(ast.Over):
+        for clause in over.axes:
+            guarded(partial(axes.over, clause))
+    if scope.errors:
+        raise Stop()
+    at = Expressions(scope, axes)
+    Body(at).whole(scope.kernel.body)
+    if not scope.errors and not at.stores:
+        name = scope.kernel.name
+        scope.error("E201", f"kernel `{name.id}` stores nothing", name.span, "declared here",
+                    fix="store what it computes: `Y[t] = ...`")  # fmt: skip
+    if scope.errors:
+        raise Stop()
+    tensors, scalars = tuple(scope.tensors.values()), tuple(scope.scalars.values())
+    kernel = Kernel(scope.kernel.name.id, tensors, scalars, tuple(axes.found.values()), pruned(tuple(at.ops)))
+    return Typed(kernel, tuple(_unused(at, kernel)))
+
+
+def _unused(at: Expressions, kernel: Kernel) -> list[Unused]:
+    """Values, tensors and scalars that no store depends on."""
+    alive = live(tuple(at.ops))
+    found = [Unused("value", name.id, name.span) for name, value in at.defined if value.number not in alive]
+    touched = {*kernel.inputs, *kernel.outputs}
+    found += [Unused("tensor", t.name, t.span) for t in kernel.tensors if t not in touched]
+    read = {op.scalar for op in walk(kernel.body) if isinstance(op, Argument)}
+    return found + [Unused("scalar", s.name, s.span) for s in kernel.scalars if s not in read]

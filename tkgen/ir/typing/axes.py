@@ -1,0 +1,194 @@
+"""Axes of a kernel of equations, and the parts of tensors that equations touch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tkgen.diagnostics import Edit, Fix, Label
+from tkgen.ir.equations import Access, Axis, AxisKind, Index
+from tkgen.ir.resolve.names import Scope, Stop
+from tkgen.ir.resolve.sizes import number, positive
+from tkgen.ir.types import Dim, Tensor
+from tkgen.source import Span
+from tkgen.syntax import ast
+
+
+@dataclass
+class Axes:
+    """The axes so far, by name; `active` are the sequential ones whose loop the equations at hand stand in."""
+
+    scope: Scope
+    found: dict[str, Axis] = field(default_factory=dict)
+    active: list[Axis] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+
+    # ------------------------------------------------------------ declaring
+
+    def over(self, clause: ast.AxisClause) -> None:
+        """`q in LENGTH by 256`."""
+        dim = self._extent(clause.extent)
+        tile = None if clause.tile is None else positive(self.scope, clause.tile, f"the tile along `{clause.name.id}`")
+        self.scope.declare(clause.name)
+        self.found[clause.name.id] = Axis(clause.name.id, dim, AxisKind.PARALLEL, tile, span=clause.name.span)
+
+    def each(self, loop: ast.Each) -> Axis:
+        """The axis of a loop. Two loops may walk along one axis, where they say the same of it."""
+        name, until = loop.name.id, None
+        dim = self._extent(loop.extent)
+        tile = positive(self.scope, loop.tile, f"the tile along `{name}`")
+        if loop.until is not None:
+            parallel = [a.name for a in self.found.values() if a.kind is AxisKind.PARALLEL]
+            until = loop.until.id
+            if until not in parallel:
+                raise self.scope.error(
+                    "E223", f"`to {until}` names no axis of `over`", loop.until.span,
+                    fix="name the axis whose tile is the last to be visited", known=parallel,
+                )  # fmt: skip
+            self.used.add(until)
+        axis = Axis(name, dim, AxisKind.SEQUENTIAL, tile, until, span=loop.name.span)
+        before = self.found.get(name)
+        if before is None:
+            self.scope.declare(loop.name)
+        elif before != axis or before in self.active:
+            raise self.scope.error(
+                "E202", f"`{name}` is declared twice", loop.name.span, "declared again here",
+                secondary=(Label(self.scope.declared[name], "first declared here"),),
+                fix="rename one of them; loops one after the other may share an axis of the same tile and end",
+            )  # fmt: skip
+        self.found[name] = axis
+        return axis
+
+    def _extent(self, expr: ast.Expr) -> Dim:
+        if isinstance(expr, ast.Name) and expr.id in self.scope.dims:
+            return self.scope.dims[expr.id]
+        shown = expr.span.text
+        raise self.scope.error(
+            "E209", f"`{shown}` is not a declared dimension", expr.span,
+            "an axis runs over a dimension, so that tkgen knows which tensors it goes through",
+            fix=f"name it: `dims X = {shown}`", known=self.scope.dims,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ looking up
+
+    def is_axis(self, name: str) -> bool:
+        """Whether `over` or `each` declares it; a dimension's name is a number."""
+        return name in self.found and name not in self.scope.values
+
+    def named(self, name: ast.Name) -> Axis:
+        """The axis of that name, usable here."""
+        axis = self.found[name.id]
+        if axis.kind is AxisKind.SEQUENTIAL and axis not in self.active:
+            raise self.scope.error(
+                "E227", f"`{name.id}` has no place outside its loop", name.span, "not within `each`",
+                secondary=(Label(axis.span, "the loop"),) if axis.span else (),
+                fix=f"move this into the loop over `{name.id}`",
+            )  # fmt: skip
+        self.used.add(name.id)
+        return axis
+
+    def whole(self, dim: Dim, at: Span) -> Axis:
+        """The axis of a dimension that is taken whole."""
+        if dim.size is None:
+            raise self.scope.error(
+                "E203", f"`{dim.name}` is dynamic, and a tile that is as long must be known at build time", at,
+                f"takes `{dim.name}` whole",
+                secondary=(Label(dim.span, "dynamic"),),
+                fix=f"give `{dim.name}` a size, or walk along it: `each i in {dim.name} by 256`",
+            )  # fmt: skip
+        return self.found.setdefault(dim.name, Axis(dim.name, dim, AxisKind.WHOLE, span=dim.span))
+
+    def access(self, tensor: Tensor, indices: tuple[ast.Expr, ...], at: Span) -> Access:
+        """The part of a tensor that indices pick; dimensions behind them are whole."""
+        shape = f"{tensor.name}[{', '.join(d.name for d in tensor.dims)}]"
+        declared = (Label(tensor.span, "declared here"),)
+        if len(indices) > len(tensor.dims):
+            raise self.scope.error(
+                "E223", f"`{shape}` has {len(tensor.dims)} dimensions, not {len(indices)}", at,
+                secondary=declared, fix="write an index for each dimension, or fewer",
+            )  # fmt: skip
+        found = [self._index(tensor, dim, expr) for dim, expr in zip(tensor.dims, indices, strict=False)]
+        found += [Index(self.whole(dim, at)) for dim in tensor.dims[len(indices) :]]
+        axes = [i.axis for i in found if i.axis is not None]
+        twice = next((a for a in axes if axes.count(a) > 1), None)
+        if twice is not None:
+            raise self.scope.error(
+                "E223", f"`{at.text}` goes through two dimensions of `{shape}` along `{twice.name}`", at,
+                secondary=declared, fix="give one of the two an axis of its own",
+            )  # fmt: skip
+        return Access(tensor, tuple(found))
+
+    def _index(self, tensor: Tensor, dim: Dim, expr: ast.Expr) -> Index:
+        """An axis, an index axis divided, a number, or the dimension's own name, which takes it whole."""
+        if isinstance(expr, ast.Name) and expr.id == dim.name:
+            return Index(self.whole(dim, expr.span))
+        if isinstance(expr, ast.Name) and self.is_axis(expr.id):
+            axis = self.named(expr)
+            if axis.dim != dim:
+                raise self._misfit(tensor, dim, axis, expr)
+            return Index(axis)
+        if isinstance(expr, ast.Binary) and isinstance(expr.left, ast.Name) and self.is_axis(expr.left.id):
+            return self._divided(tensor, dim, expr, self.named(expr.left))
+        stray = next((n for n in names(expr) if self.is_axis(n.id)), None)
+        if stray is not None:
+            raise self.scope.error(
+                "E223", f"`{expr.span.text}` is no index", expr.span, f"`{stray.id}` is an axis",
+                fix="an index is an axis, an index axis divided by a number, or a number",
+            )  # fmt: skip
+        if isinstance(expr, ast.Name) and expr.id not in self.scope.values:
+            raise self.scope.error(
+                "E200", f"`{expr.id}` is no axis", expr.span, "not declared",
+                fix=f"declare it: `over {expr.id} in {dim.name}`, or `each {expr.id} in {dim.name} by 64`",
+                known=[*self.found, *self.scope.values],
+            )  # fmt: skip
+        place = number(self.scope, expr)
+        if place < 0 or place >= (dim.size or 1):
+            known = f"0..{dim.size - 1}" if dim.size else "known at run time only"
+            raise self.scope.error(
+                "E223", f"`{tensor.name}` has no place {place} along `{dim.name}`", expr.span, f"it is {known}",
+                secondary=(Label(dim.span, "declared here"),), fix="write a place that is there",
+            )  # fmt: skip
+        return Index(None, at=place)
+
+    def _misfit(self, tensor: Tensor, dim: Dim, axis: Axis, expr: ast.Expr) -> Stop:
+        fitting = [a.name for a in self.found.values() if a.dim == dim and a.kind is not AxisKind.WHOLE]
+        fix = Fix(f"declare an axis of `{dim.name}`, or change the shape of `{tensor.name}`")
+        if fitting:
+            fix = Fix(f"write `{fitting[0]}`, which runs over `{dim.name}`", (Edit(expr.span, fitting[0]),), False)
+        return self.scope.error(
+            "E223", f"`{axis.name}` runs over `{axis.dim.name}`, this dimension of `{tensor.name}` is `{dim.name}`",
+            expr.span, f"along `{dim.name}`",
+            secondary=(Label(tensor.span, "declared here"), *((Label(axis.span, "the axis"),) if axis.span else ())),
+            fix=fix,
+        )  # fmt: skip
+
+    def _divided(self, tensor: Tensor, dim: Dim, expr: ast.Binary, axis: Axis) -> Index:
+        """`h / GROUP`."""
+        if expr.op != "/" or not axis.is_index:
+            fix = "an index is an axis, an index axis divided by a number, or a number"
+            what = f"`{axis.name}` has tiles" if expr.op == "/" else f"`{axis.name}` is an axis"
+            raise self.scope.error("E223", f"`{expr.span.text}` is no index", expr.span, what, fix=fix)
+        divisor = positive(self.scope, expr.right, "the divisor of an index")
+        if dim.size is None or axis.dim.size is None or dim.size * divisor != axis.dim.size:
+            sizes = f"{axis.dim.size or 'dynamic'} / {divisor} places, `{dim.name}` has {dim.size or 'dynamic'}"
+            raise self.scope.error(
+                "E223", f"`{expr.span.text}` does not run over `{dim.name}` of `{tensor.name}`", expr.span, sizes,
+                secondary=(Label(tensor.span, "declared here"),),
+                fix=f"divide by {axis.dim.name} / {dim.name}, and let that be a whole number",
+            )  # fmt: skip
+        return Index(axis, divisor)
+
+
+def names(expr: ast.Expr) -> list[ast.Name]:
+    """The names in an expression, those of functions aside."""
+    match expr:
+        case ast.Name():
+            return [expr]
+        case ast.Binary(left=left, right=right):
+            return names(left) + names(right)
+        case ast.Unary(operand=operand) | ast.Transposed(operand=operand):
+            return names(operand)
+        case ast.Call(args=args):
+            return [n for a in args for n in names(a)]
+        case ast.Access(name=name, indices=indices):
+            return [name, *(n for i in indices for n in names(i))]
+    return []

@@ -1,0 +1,337 @@
+"""The lines of a kernel of equations, in order: definitions, loops with what they carry, stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from tkgen.diagnostics import Edit, Fix, Label
+from tkgen.ir.equations import Access, Axis, AxisKind, Carry, Kind, Loop, Store, Value
+from tkgen.ir.resolve.names import Stop
+from tkgen.ir.resolve.sizes import element
+from tkgen.ir.types import DType
+from tkgen.ir.typing.axes import names
+from tkgen.ir.typing.expressions import WORDS, Expressions, Named, Tile, apart, axes_text
+from tkgen.source import Span
+from tkgen.syntax import ast
+from tkgen.syntax.ast import flatten
+
+MOST_LOOPS = 4  # within each other: a tensor has no more dimensions
+
+
+@dataclass
+class Body:
+    """Types statements into the operations of `at`."""
+
+    at: Expressions
+    declared: dict[str, ast.Carried] = field(default_factory=dict)  # `carry` lines that no loop has taken up yet
+    handed: frozenset[str] = frozenset()  # what the loop hands from pass to pass: that is looked at where a pass ends
+
+    def whole(self, body: Iterable[ast.Statement]) -> None:
+        """The body of a kernel."""
+        self.statements(body)
+        self._all_updated()
+
+    def statements(self, body: Iterable[ast.Statement], loop: ast.Each | None = None) -> None:
+        """Each of them, of the body of `loop` if there is one; a wrong one keeps the others from its name only."""
+        for statement in flatten(body):
+            with suppress(Stop):
+                match statement:
+                    case ast.Carry(values=values):
+                        for carried in values:
+                            self._carried(carried)
+                    case ast.Equation(target=ast.Name() as name, value=value):
+                        self._definition(name, value)
+                    case ast.Equation(target=ast.Access() as target, value=value):
+                        self._store(target, value, statement.span)
+                    case ast.Each():
+                        self._loop(statement)
+                    case _ if loop is not None:
+                        raise self._stray(statement, loop)
+
+    def _stray(self, statement: ast.Statement, loop: ast.Each) -> Stop:
+        word = statement.span.text.split()[0]
+        return self.at.scope.error(
+            "E222", f"`{word}` stands in a loop, where only equations do", statement.span,
+            secondary=(Label(loop.span, "the loop"),), fix="move it before the loop, and indent it like `each`",
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ definitions
+
+    def _free(self, name: ast.Name) -> None:
+        """E202 where a value would have the name of something that is declared."""
+        scope = self.at.scope
+        if name.id not in scope.declared:
+            return
+        fix = "give the value another name"
+        if name.id in scope.tensors:
+            fix = f"store it: `{name.id}[...] = ...`; or give the value another name"
+        raise scope.error(
+            "E202", f"`{name.id}` is declared already, so no value can have this name", name.span, "defined here",
+            secondary=(Label(scope.declared[name.id], "declared here"),), fix=fix,
+        )  # fmt: skip
+
+    def _definition(self, name: ast.Name, value: ast.Expr) -> None:
+        at = self.at
+        before = at.names.get(name.id)
+        self._free(name)
+        try:
+            tile = at.expr(value, name.id)
+        except Stop:
+            at.broken.add(name.id)
+            raise
+        if (
+            before is not None
+            and name.id not in self.handed
+            and (set(before.tile.axes), before.tile.value.kind) != (set(tile.axes), tile.value.kind)
+        ):
+            was, now = axes_text(before.tile.axes), axes_text(tile.axes)
+            raise at.scope.error(
+                "E225", f"`{name.id}` was {was}, and would be {now} here", name.span, now,
+                secondary=(Label(before.span, was),), fix="give the new value a name of its own",
+            )  # fmt: skip
+        at.names[name.id] = Named(tile, name.span)
+        at.broken.discard(name.id)
+        at.defined.append((name, tile.value))
+
+    def _carried(self, carried: ast.Carried) -> None:
+        """A `carry` line: the name stands for what it starts with until a loop takes it up."""
+        at, name = self.at, carried.name
+        self._free(name)
+        try:
+            if name.id in at.names:
+                raise at.scope.error(
+                    "E202", f"`{name.id}` has a value already", name.span, "declared again here",
+                    secondary=(Label(at.names[name.id].span, "first defined here"),),
+                    fix="remove one of the two: a loop carries a value that is defined before it",
+                )  # fmt: skip
+            if element(at.scope, carried.dtype) is not DType.F32:
+                raise at.scope.error(
+                    "E204", f"a carried value is f32, not {carried.dtype.id}", carried.dtype.span,
+                    fix=Fix("write `f32`; convert where it is used", (Edit(carried.dtype.span, "f32"),)),
+                )  # fmt: skip
+            axes = tuple(self._axis(axis) for axis in carried.axes)
+            initial = at.number(carried.initial, "`carry`")
+            if not set(initial.axes) <= set(axes):
+                raise at.scope.error(
+                    "E225", f"`{name.id}` is {axes_text(axes)}, and starts as {axes_text(initial.axes)}",
+                    carried.initial.span, axes_text(initial.axes), fix="let both have the same axes",
+                )  # fmt: skip
+        except Stop:
+            at.broken.add(name.id)
+            raise
+        at.names[name.id] = Named(Tile(initial.value, axes), name.span)
+        self.declared[name.id] = carried
+
+    def _axis(self, name: ast.Name) -> Axis:
+        """An axis of a `carry` line: one of `over` with tiles, or a dimension that is taken whole."""
+        at = self.at
+        if at.axes.is_axis(name.id):
+            axis = at.axes.named(name)
+            if not axis.is_index:
+                return axis
+            raise at.scope.error(
+                "E225", f"a tile has no extent along `{name.id}`, which is an index", name.span,
+                secondary=(Label(axis.span, "declared here, without `by`"),) if axis.span else (), fix="leave it out",
+            )  # fmt: skip
+        if name.id in at.scope.dims:
+            return at.axes.whole(at.scope.dims[name.id], name.span)
+        raise at.scope.error(
+            "E200", f"`{name.id}` is neither an axis nor a dimension", name.span,
+            fix="name one of these", known=[*at.axes.found, *at.scope.dims],
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ loops
+
+    def _loop(self, loop: ast.Each) -> None:
+        at = self.at
+        assigned = assignments(loop.body)
+        try:
+            axis = at.axes.each(loop)
+            if len(at.axes.active) == MOST_LOOPS:
+                raise at.scope.error("E110", f"loops nest more than {MOST_LOOPS} deep", loop.span,
+                                     fix="walk along fewer axes")  # fmt: skip
+        except Stop:
+            at.broken |= assigned.keys()
+            raise
+        own = [s for s in flatten(loop.body) if isinstance(s, ast.Equation) and isinstance(s.target, ast.Name)]
+        first = {s.target.id: s for s in own[::-1] if isinstance(s.target, ast.Name)}
+        for name, equation in reversed(first.items()):
+            if name not in at.names and _adds_to(name, equation.value):
+                at.names[name] = Named(at.constant(0.0, equation.target.span), equation.target.span)
+        carried = [name for name in assigned if name in at.names and name not in at.scope.declared]
+        inside = {name: at.names[name].tile.axes for name in carried}
+        if any(not axes and name not in self.declared for name, axes in inside.items()):
+            inside |= self._found_axes(loop, axis, inside)
+        self._pass(loop, axis, inside)
+
+    def _found_axes(
+        self, loop: ast.Each, axis: Axis, inside: dict[str, tuple[Axis, ...]]
+    ) -> dict[str, tuple[Axis, ...]]:
+        """The axes of those values that start as one number: those which they have after a pass."""
+        free = [name for name, axes in inside.items() if not axes and name not in self.declared]
+        for _ in range(2):  # the second pass sees sums of sums
+            ends = Body(self.at.trial(), dict(self.declared), self.handed)._pass(loop, axis, inside)
+            inside = inside | {name: ends[name] for name in free}
+        return {name: inside[name] for name in free}
+
+    def _pass(self, loop: ast.Each, axis: Axis, inside: dict[str, tuple[Axis, ...]]) -> dict[str, tuple[Axis, ...]]:
+        """Type the loop's body, and make the loop of it; `inside` are the axes of what it carries.
+
+        Returns the axes that it leaves a pass with.
+        """
+        at = self.at
+        outer, ops, known, open_before = dict(at.names), at.ops, dict(at.known), dict(self.declared)
+        values: dict[str, Value] = {}
+        for name, axes in inside.items():
+            values[name] = at.value(axes, at.names[name].span, name)
+            at.names[name] = Named(Tile(values[name], axes), at.names[name].span)
+            open_before.pop(name, None)
+        at.ops = []
+        at.axes.active.append(axis)
+        self.declared, handed, self.handed = {}, self.handed, frozenset(inside)
+        self.statements(loop.body, loop)
+        self._all_updated()
+        self.declared, self.handed = open_before, handed
+        at.axes.active.pop()
+        body, at.ops, at.known = tuple(at.ops), ops, known
+        carries = []
+        ended, at.names = at.names, outer
+        for name, value in values.items():
+            update = ended[name].tile
+            with suppress(Stop):
+                self._same_axes(name, value, update, ended[name].span, axis)
+                result = at.value(value.axes, outer[name].span, name)
+                carries.append(Carry(outer[name].tile.value, value, update.value, result))
+                at.names[name] = Named(Tile(result, value.axes), ended[name].span)
+        at.gone |= {n: (axis, named.span) for n, named in ended.items() if n not in outer}
+        at.ops.append(Loop(axis, tuple(carries), body, loop.span))
+        return {name: ended[name].tile.axes for name in inside}
+
+    def _same_axes(self, name: str, value: Value, update: Tile, at: Span, axis: Axis) -> None:
+        """E225 where a pass does not hand on what it was handed."""
+        if set(update.axes) == set(value.axes) and axis not in update.axes and update.value.kind is Kind.NUMBER:
+            return
+        self.at.broken.add(name)
+        was, now = axes_text(value.axes), axes_text(update.axes)
+        message = f"`{name}` comes into a pass as {was}, and leaves it as {now}"
+        fix = "let both have the same axes"
+        if update.value.kind is not Kind.NUMBER:
+            message = f"`{name}` leaves the pass as {WORDS[update.value.kind]}, and a loop carries numbers"
+            fix = "make it one: `where(x, 1, 0)` of a truth, `f32(q)` of a coordinate"
+        elif axis in update.axes:
+            message = f"`{name}` has the loop's own axis `{axis.name}`, so another pass cannot take it over"
+            fix = "reduce it, or give the value of the loop another name"
+        raise self.at.scope.error("E225", message, at, now, fix=fix)
+
+    def _all_updated(self) -> None:
+        """E227 for `carry` lines that no loop took up."""
+        for carried in self.declared.values():
+            name = carried.name
+            self.at.scope.error(
+                "E227", f"no loop gives `{name.id}` a new value", carried.span, "carried in vain",
+                fix=f"define `{name.id} = ...` within a loop, or name the value without `carry`",
+            )  # fmt: skip
+
+    # ------------------------------------------------------------ stores
+
+    def _store(self, target: ast.Access, value: ast.Expr, span: Span) -> None:
+        at = self.at
+        name = target.name
+        if name.id not in at.scope.tensors:
+            fix = f"name it without an index: `{name.id} = ...`" if name.id in at.names else "declare it with `global`"
+            raise at.scope.error(
+                "E200", f"`{name.id}` is not a global tensor, and only those are stored to", name.span, fix=fix,
+                known=at.scope.tensors,
+            )  # fmt: skip
+        access: Access | None = None
+        with suppress(Stop):
+            access = at.axes.access(at.scope.tensors[name.id], target.indices, target.span)
+        tile = at.number(value, "a store")
+        if access is None:
+            return
+        if set(tile.axes) != set(access.axes):
+            raise self._misfit(target, access, tile, value)
+        self._once(access, target)
+        self._after_reads(access, target)
+        at.stores.append((access, target.span))
+        at.ops.append(Store(access, tile.value, span=span))
+
+    def _misfit(self, target: ast.Access, access: Access, tile: Tile, value: ast.Expr) -> Stop:
+        lacking = [a.name for a in access.axes if a not in tile.axes]
+        over = [a.name for a in tile.axes if a not in access.axes]
+        words = [f"lacks {_listed(lacking)}"] * bool(lacking) + [f"has {_listed(over)} beside"] * bool(over)
+        return self.at.scope.error(
+            "E225", f"`{target.span.text}` is {axes_text(access.axes)}, and the value stored {' and '.join(words)}",
+            target.span, axes_text(access.axes), secondary=(Label(value.span, axes_text(tile.axes)),),
+            fix="let both have the same axes: index, reduce or leave out",
+        )  # fmt: skip
+
+    def _once(self, access: Access, target: ast.Access) -> None:
+        """E602 where several blocks, passes or stores write one element."""
+        at = self.at
+        for other, stored in at.stores:
+            if other.tensor is access.tensor and not apart(other, access):
+                raise at.scope.error(
+                    "E602", f"`{access.tensor.name}` is stored twice", target.span,
+                    "every element would be written again",
+                    secondary=(Label(stored, "first stored here"),), fix="remove one of the stores",
+                )  # fmt: skip
+        full = [i.axis for i in access.indices if i.axis is not None and i.divisor == 1]
+        parallel = [a for a in at.axes.found.values() if a.kind is AxisKind.PARALLEL]
+        for axis in [*parallel, *at.axes.active]:
+            if axis not in full:
+                who = "pass" if axis.kind is AxisKind.SEQUENTIAL else "block"
+                fix = "move the store behind the loop" if who == "pass" else f"index a dimension with `{axis.name}`"
+                raise at.scope.error(
+                    "E602", f"every {who} along `{axis.name}` writes `{target.span.text}`, another value each",
+                    target.span, f"no `{axis.name}`",
+                    secondary=(Label(axis.span, "declared here"),) if axis.span else (), fix=fix,
+                )  # fmt: skip
+
+    def _after_reads(self, access: Access, target: ast.Access) -> None:
+        """E228 where a tensor is stored to at another place than it was read from, maybe another block's."""
+        for read, where in self.at.loads:
+            if read.tensor is access.tensor and read != access and not apart(read, access):
+                raise self.at.scope.error(
+                    "E228", f"`{access.tensor.name}` is read at one place and stored to at another", target.span,
+                    "maybe what another block has yet to read",
+                    secondary=(Label(where, "read here"),), fix="store where it was read, or to another tensor",
+                )  # fmt: skip
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(f"`{w}`" for w in words)
+
+
+def assignments(body: Iterable[ast.Statement]) -> dict[str, Span]:
+    """The names that a loop's body defines, loops within it included, in order, and where first."""
+    found: dict[str, Span] = {}
+    for statement in flatten(body):
+        match statement:
+            case ast.Equation(target=ast.Name() as name):
+                found.setdefault(name.id, name.span)
+            case ast.Each(body=inner):
+                found = assignments(inner) | found
+    return found
+
+
+def _adds_to(name: str, value: ast.Expr) -> bool:
+    """Whether a definition is a sum of which one term is the name itself: `g = g + a @ b`."""
+    terms = list(_terms(value))
+    own = [t for t in terms if isinstance(t, ast.Name) and t.id == name]
+    return len(own) == 1 and [n.id for n in names(value)].count(name) == 1 and len(terms) > 1
+
+
+def _terms(value: ast.Expr) -> Iterator[ast.Expr]:
+    """The terms of a sum; of a difference, those that are added."""
+    match value:
+        case ast.Binary(op="+", left=left, right=right):
+            yield from _terms(left)
+            yield from _terms(right)
+        case ast.Binary(op="-", left=left):
+            yield from _terms(left)
+            yield value
+        case _:
+            yield value

@@ -1,0 +1,180 @@
+"""The clauses of a kernel of equations without products: waves, what passes through LDS, the grid, the reference."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from tkgen.diagnostics import Label
+from tkgen.ir.equation_program import EquationProgram, Reference, Staging
+from tkgen.ir.equations import Axis, AxisKind, Kernel
+from tkgen.ir.resolve import clauses
+from tkgen.ir.resolve.dataflow import MOST_BUFFERS, way
+from tkgen.ir.resolve.names import Scope, Stop
+from tkgen.ir.resolve.sizes import positive
+from tkgen.ir.resolve.waves import MAX_WAVES, wave_limit
+from tkgen.ir.types import GridKind, Tensor
+from tkgen.ir.typing import Typed
+from tkgen.syntax import ast
+from tkgen.syntax.ast import flatten
+
+Clause = TypeVar("Clause", ast.Shared, ast.Registers)
+
+_WITH_EQUATIONS = (
+    *ast.EQUATIONS, ast.Dims, ast.Param, ast.Global, ast.Scalar, ast.Targets, ast.Remap, ast.Grid, ast.Waves,
+    ast.Occupancy, ast.Allow, ast.Shared, ast.Registers, ast.Tune,
+)  # fmt: skip
+_INSTEAD = {
+    ast.Block: "`over m in M by 128` gives the tile of a block, `each k in K by 64` its steps",
+    ast.Accumulate: "a sum over the steps is `c = c + A[m, k] @ B[n, k].T`",
+    ast.Epilogue: "functions stand in the equations: `C[m, n] = relu(c)`",
+    ast.Store: "a store is an equation: `C[m, n] = c`",
+    ast.Tail: "leave it out: what lies beyond an end is not read, and writes to it are dropped",
+}
+
+
+def equation_program(scope: Scope, typed: Typed) -> EquationProgram:
+    """The program of equations without products; stops where a clause is wrong."""
+    _foreign(scope)
+    kernel = typed.kernel
+    read = frozenset(t.name for t in kernel.inputs)
+    count, along = _waves(scope, kernel)
+    staged = _shared(scope, read)
+    spans = {"kernel": scope.kernel.name.span}
+    for statement in scope.everything:
+        spans.setdefault(type(statement).__name__.lower(), statement.span)
+    return EquationProgram(
+        name=kernel.name,
+        header=scope.kernel.header,
+        dims=tuple(scope.dims.values()),
+        tensors=kernel.tensors,
+        scalars=kernel.scalars,
+        kernel=kernel,
+        waves=count,
+        waves_along=along,
+        shared=staged,
+        registers=_registers(scope, read, staged),
+        remap=clauses.remap(scope),
+        grid=_grid(scope),
+        occupancy=clauses.occupancy(scope),
+        allow=clauses.allow(scope),
+        targets=tuple(n.id for t in scope.all(ast.Targets) for n in t.names),
+        reference=_reference(scope),
+        unused=typed.unused,
+        spans=spans,
+    )
+
+
+def _foreign(scope: Scope) -> None:
+    """E222 for statements that only matrix products have a use for; stops where there are any."""
+    equation = next(s for s in flatten(scope.kernel.body) if isinstance(s, ast.EQUATIONS))
+    for statement in flatten(scope.kernel.body):
+        if not isinstance(statement, _WITH_EQUATIONS):
+            word = statement.span.text.split()[0]
+            scope.error(
+                "E222", f"`{word}` is of matrix products, and these equations have none", statement.span,
+                secondary=(Label(equation.span, "such as this one"),),
+                fix=_INSTEAD.get(type(statement), "leave it out"),
+            )  # fmt: skip
+    if scope.errors:
+        raise Stop()
+
+
+def _waves(scope: Scope, kernel: Kernel) -> tuple[int, Axis | None]:
+    """How many waves a block has, and the axis along which they share its tiles."""
+    clause = scope.one(ast.Waves, "waves", "waves 4")
+    count = positive(scope, clause.rows, "the number of waves", MAX_WAVES)
+    wave_limit(scope, count, clause.span)
+    if clause.cols is not None:
+        raise scope.error(
+            "E214", "a grid of waves is of matrix products", clause.span,
+            fix=f"write `waves {count}`, or `waves {count} along` an axis",
+        )  # fmt: skip
+    if clause.along is None:
+        return count, None
+    tiled = {a.name: a for a in kernel.axes if a.tile is not None and a.kind is AxisKind.PARALLEL}
+    if clause.along.id not in tiled:
+        raise scope.error(
+            "E214", f"waves cannot stand along `{clause.along.id}`", clause.along.span, "no axis with tiles of blocks",
+            fix="name an axis of `over` that has a tile: `over t in T by 4`", known=tiled,
+        )  # fmt: skip
+    axis = tiled[clause.along.id]
+    assert axis.tile is not None
+    if axis.tile % count:
+        raise scope.error(
+            "E214", f"{count} waves cannot share a tile of {axis.tile} along `{axis.name}`", clause.span,
+            f"{axis.tile} % {count} = {axis.tile % count}",
+            secondary=(Label(axis.span, f"tiles of {axis.tile}"),) if axis.span else (),
+            fix="let the number of waves divide the tile",
+        )  # fmt: skip
+    return count, axis
+
+
+def _shared(scope: Scope, read: frozenset[str]) -> tuple[Staging, ...]:
+    """The tensors whose tiles pass through LDS; `read` are those that the equations read."""
+    found: dict[str, Staging] = {}
+    for clause in scope.all(ast.Shared):
+        buffers = positive(scope, clause.buffers, "buffers", MOST_BUFFERS) if clause.buffers else 1
+        how = way(scope, clause)
+        for tensor in _read(scope, clause, read):
+            if tensor.name in found:
+                raise scope.error(
+                    "E202", f"two `shared` lines for `{tensor.name}`", clause.span, "again here",
+                    secondary=(Label(found[tensor.name].span, "first here"),), fix="keep one of them",
+                )  # fmt: skip
+            found[tensor.name] = Staging(tensor, buffers, how, clause.span)
+    return tuple(found.values())
+
+
+def _registers(scope: Scope, read: frozenset[str], staged: tuple[Staging, ...]) -> tuple[Tensor, ...]:
+    """The tensors of which the spec says that their tiles go to registers directly."""
+    found: list[Tensor] = []
+    through = {s.tensor.name: s for s in staged}
+    for clause in scope.all(ast.Registers):
+        if clause.slice or clause.buffers:
+            raise scope.error(
+                "E222", "slices and buffers of registers are of matrix products", clause.span,
+                fix="name the tensors only",
+            )  # fmt: skip
+        for tensor in _read(scope, clause, read):
+            if tensor.name in through:
+                raise scope.error(
+                    "E202", f"`{tensor.name}` goes through LDS, and to registers directly", clause.span, "directly",
+                    secondary=(Label(through[tensor.name].span, "through LDS"),), fix="keep one of the two",
+                )  # fmt: skip
+            found.append(tensor)
+    return tuple(dict.fromkeys(found))
+
+
+def _read(scope: Scope, clause: Clause, read: frozenset[str]) -> list[Tensor]:
+    """The tensors that a clause names, each read by an equation."""
+    word = clause.span.text.split()[0]
+    tensors = []
+    for name in clause.names:
+        tensor = scope.tensor_named(name, f"`{word}`")
+        if tensor.name not in read:
+            raise scope.error(
+                "E200", f"`{word}` names `{tensor.name}`, which no equation reads", name.span,
+                fix="name a tensor that is read", known=read,
+            )  # fmt: skip
+        tensors.append(tensor)
+    return tensors
+
+
+def _grid(scope: Scope) -> GridKind:
+    """How the work is dealt to blocks: a tile each, or several in turn."""
+    found = clauses.grid(scope)
+    if found.span is not None and found.name in ("split_k", "stream_k"):
+        raise scope.error(
+            "E212", f"`grid {found.name}` is of matrix products", found.span,
+            fix="use `linear` or `persistent(blocks)`",
+        )  # fmt: skip
+    return found
+
+
+def _reference(scope: Scope) -> Reference | None:
+    """The `reference` line: names of arguments are tensors, scalars or words of the function."""
+    for clause in scope.all(ast.Reference):
+        keywords = tuple(f"{name.id}={value.span.text}" for name, value in clause.call.keywords)
+        arguments = (*(a.span.text for a in clause.call.args), *keywords)
+        return Reference(clause.call.name.id, arguments, clause.span)
+    return None

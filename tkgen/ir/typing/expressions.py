@@ -1,0 +1,409 @@
+"""Expressions of equations as operations on values.
+
+A tile here is a value with the order of its axes: `.T` swaps them, `@`, `rowsum` and `colsum` go by them, and nothing
+else does, since values are named-axis tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from tkgen.diagnostics import Edit, Fix, Label
+from tkgen.ir.equations import (
+    Access,
+    Argument,
+    Axis,
+    AxisKind,
+    Constant,
+    Convert,
+    Coordinate,
+    Kind,
+    Load,
+    Map,
+    Op,
+    Product,
+    Reduce,
+    Value,
+    joined,
+)
+from tkgen.ir.functions import FUNCTIONS, Function
+from tkgen.ir.resolve.names import Scope, Stop
+from tkgen.ir.resolve.sizes import real
+from tkgen.ir.types import DTYPE_NAMES, DType
+from tkgen.ir.typing.axes import Axes
+from tkgen.source import Span
+from tkgen.syntax import ast
+
+CONSTANTS = {"inf": math.inf, "LOG2E": math.log2(math.e)}
+REDUCTIONS = tuple(f"{along}{what}" for along in ("row", "col") for what in ("sum", "max", "min", "mean"))
+PLACE = "coordinate"  # `coordinate(D)`: the place along a dimension that is taken whole
+BINARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 2}
+UNARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 1}
+CALLS = {f.name: f for f in FUNCTIONS.values() if not f.operator}
+WORDS = {Kind.PREDICATE: "a truth", Kind.NUMBER: "a number", Kind.COORDINATE: "a coordinate"}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A value, and the order in which its axes stand where it is used."""
+
+    value: Value
+    axes: tuple[Axis, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a name stands for: its tile, and where it was defined."""
+
+    tile: Tile
+    span: Span
+
+
+@dataclass
+class Expressions:
+    """Turns expressions into operations, appended to `ops`; `names` are those defined so far."""
+
+    scope: Scope
+    axes: Axes
+    ops: list[Op] = field(default_factory=list)
+    names: dict[str, Named] = field(default_factory=dict)
+    gone: dict[str, tuple[Axis, Span]] = field(default_factory=dict)  # names of loops that are over
+    loads: list[tuple[Access, Span]] = field(default_factory=list)
+    stores: list[tuple[Access, Span]] = field(default_factory=list)
+    known: dict[object, Value] = field(default_factory=dict)  # leaves that have a value here: each is loaded once
+    defined: list[tuple[ast.Name, Value]] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)  # names whose definition is already reported
+    count: int = 0
+
+    def trial(self) -> Expressions:
+        """A copy that things can be tried on: nothing of it reaches this one, errors included."""
+        scope = replace(self.scope, errors=[], declared=dict(self.scope.declared))
+        axes = replace(self.axes, scope=scope, found=dict(self.axes.found), active=list(self.axes.active))
+        return Expressions(
+            scope, axes, [], dict(self.names), dict(self.gone), list(self.loads), list(self.stores),
+            dict(self.known), [], set(self.broken), self.count,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ values
+
+    def value(
+        self, axes: tuple[Axis, ...], at: Span, name: str = "", kind: Kind = Kind.NUMBER, dtype: DType = DType.F32
+    ) -> Value:
+        """A new one."""
+        self.count += 1
+        return Value(self.count - 1, axes, name, kind, dtype, at)
+
+    def expr(self, node: ast.Expr, name: str = "") -> Tile:
+        """The tile of an expression; a value made for it is called `name`."""
+        match node:
+            case ast.Number(value=number):
+                return self.constant(real(self.scope, node, number), node.span, name)
+            case ast.Name():
+                return self._name(node, name)
+            case ast.Access(name=tensor, indices=indices):
+                return self._part(tensor, indices, node.span, name)
+            case ast.Transposed(operand=operand):
+                return self._transposed(operand, node.span)
+            case ast.Unary(op="-", operand=operand) if (literal := self._literal(operand)) is not None:
+                return self.constant(-literal, node.span, name)
+            case ast.Unary(op=op, operand=operand):
+                return self._map(UNARY[op], (operand,), node.span, name)
+            case ast.Binary(op="@", left=left, right=right):
+                return self._product(left, right, node.span, name)
+            case ast.Binary(op=op, left=left, right=right):
+                return self._map(BINARY[op], (left, right), node.span, name)
+            case ast.Call():
+                return self._call(node, name)
+
+    def _literal(self, node: ast.Expr) -> float | None:
+        """The value of a number that stands there as one."""
+        if isinstance(node, ast.Number):
+            return real(self.scope, node, node.value)
+        free = isinstance(node, ast.Name) and node.id not in {*self.names, *self.scope.declared, *self.broken}
+        return CONSTANTS.get(node.id) if isinstance(node, ast.Name) and free else None
+
+    def constant(self, number: float, at: Span, name: str = "") -> Tile:
+        """A number everywhere."""
+        key = (math.copysign(1.0, number), number)
+        if key not in self.known:
+            self.known[key] = self.value((), at, name)
+            self.ops.append(Constant(self.known[key], number))
+        return Tile(self.known[key], ())
+
+    def _name(self, node: ast.Name, name: str) -> Tile:
+        """A value, an axis' coordinate, a whole tensor, a scalar, a size or a constant."""
+        scope, at = self.scope, node.span
+        if node.id in self.broken:
+            raise Stop()
+        if node.id in self.names:
+            return self.names[node.id].tile
+        if self.axes.is_axis(node.id):
+            return self._coordinate(self.axes.named(node), at, name)
+        if node.id in scope.tensors:
+            return self._part(node, (), at, name)
+        if node.id in scope.scalars:
+            if node.id not in self.known:
+                self.known[node.id] = self.value((), at, name)
+                self.ops.append(Argument(self.known[node.id], scope.scalars[node.id]))
+            return Tile(self.known[node.id], ())
+        if node.id in scope.values:
+            size = scope.values[node.id]
+            if size is None:
+                raise scope.error(
+                    "E203", f"`{node.id}` is dynamic, and a number of an equation is known at build time", at,
+                    secondary=(Label(scope.declared[node.id], "dynamic"),),
+                    fix=f"give `{node.id}` a size, or pass the number as a `scalar`",
+                )  # fmt: skip
+            return self.constant(float(size), at, name)
+        if node.id in CONSTANTS:
+            return self.constant(CONSTANTS[node.id], at, name)
+        if node.id in self.gone:
+            axis, defined = self.gone[node.id]
+            raise scope.error(
+                "E227", f"`{node.id}` is a value of the loop over `{axis.name}`, one of every pass", at,
+                "after the loop",
+                secondary=(Label(defined, "defined here"),),
+                fix=f"hand it on: `carry {node.id} : f32[...] = ...` before the loop",
+            )  # fmt: skip
+        known = [*self.names, *self.axes.found, *scope.tensors, *scope.scalars, *scope.values]
+        raise scope.error(
+            "E200", f"nothing is called `{node.id}` here", at, "not defined",
+            fix="define it in a line above", known=known,
+        )  # fmt: skip
+
+    def _coordinate(self, axis: Axis, at: Span, name: str) -> Tile:
+        own = () if axis.is_index else (axis,)
+        if axis not in self.known:
+            self.known[axis] = self.value(own, at, name, Kind.COORDINATE)
+            self.ops.append(Coordinate(self.known[axis], axis))
+        return Tile(self.known[axis], own)
+
+    def _part(self, name: ast.Name, indices: tuple[ast.Expr, ...], at: Span, called: str) -> Tile:
+        """A part of a tensor, loaded."""
+        if name.id not in self.scope.tensors:
+            what = "a value, which has no index" if name.id in self.names else "not a global tensor"
+            fix = "drop the index" if name.id in self.names else f"declare it: `global {name.id} : bf16[...]`"
+            raise self.scope.error("E200", f"`{name.id}` is {what}", name.span, fix=fix, known=self.scope.tensors)
+        source = self.axes.access(self.scope.tensors[name.id], indices, at)
+        for target, stored in self.stores:
+            if target.tensor is source.tensor and not apart(target, source):
+                raise self.scope.error(
+                    "E228", f"`{name.id}` is read after a store to it", at, "what stands here then is not said",
+                    secondary=(Label(stored, "stored here"),),
+                    fix="use the value that was stored, by its name",
+                )  # fmt: skip
+        self.loads.append((source, at))
+        if source not in self.known:
+            self.known[source] = self.value(source.axes, at, called, dtype=source.tensor.dtype)
+            self.ops.append(Load(self.known[source], source))
+        return Tile(self.known[source], source.axes)
+
+    # ------------------------------------------------------------ operations
+
+    def number(self, node: ast.Expr, what: str) -> Tile:
+        """The tile of an expression that must not be a truth."""
+        tile = self.expr(node)
+        self._expect(tile, Kind.NUMBER, node, what)
+        return tile
+
+    def _expect(self, tile: Tile, kind: Kind, node: ast.Expr, what: str) -> None:
+        """E229 where a tile is of another kind; a coordinate is a number, too."""
+        given = tile.value.kind
+        if given is kind or (kind is Kind.NUMBER and given is Kind.COORDINATE):
+            return
+        fixes = {
+            Kind.NUMBER: "choose numbers by it: `where(q >= j, s, 0)`",
+            Kind.PREDICATE: "compare: `x > 0`",
+            Kind.COORDINATE: f"name an axis, or `{PLACE}(D)` for a dimension that is taken whole",
+        }
+        raise self.scope.error("E229", f"{what} takes {WORDS[kind]}, not {WORDS[given]}", node.span,
+                               f"{WORDS[given]}", fix=fixes[kind])  # fmt: skip
+
+    def _map(self, function: Function, nodes: tuple[ast.Expr, ...], at: Span, name: str) -> Tile:
+        """A function of each element."""
+        what = f"`{function.operator or function.name}`"
+        tiles = []
+        for i, node in enumerate(nodes):
+            tile = self.expr(node)
+            rest = Kind.COORDINATE if function.takes == "place" else Kind.NUMBER
+            first = Kind.PREDICATE if function.takes == "choice" else Kind.NUMBER
+            kind = Kind.PREDICATE if function.takes == "predicate" else rest if i else first
+            self._expect(tile, kind, node, what)
+            tiles.append(tile)
+        while len(tiles) < function.arity:  # what may be left out
+            tiles.append(self.constant(0.0, at))
+        coordinates = all(t.value.kind is Kind.COORDINATE for t in tiles)
+        kind = Kind.COORDINATE if function.whole and coordinates else Kind.NUMBER
+        kind = Kind.PREDICATE if function.predicate else kind
+        result = self.value(joined(*(t.value.axes for t in tiles)), at, name, kind)
+        self.ops.append(Map(result, function.name, tuple(t.value for t in tiles)))
+        return Tile(result, joined(*(t.axes for t in tiles)))
+
+    def _call(self, node: ast.Call, name: str) -> Tile:
+        """A function, a reduction, a conversion or a coordinate."""
+        word = node.name.id
+        if word in CALLS:
+            function = CALLS[word]
+            least = function.arity - function.optional
+            if not least <= len(node.args) <= function.arity:
+                self._arguments(node, f"{least} to {function.arity}" if function.optional else str(least))
+            return self._map(function, node.args, node.span, name)
+        if word not in (*REDUCTIONS, *DTYPE_NAMES, PLACE):
+            raise self.scope.error(
+                "E200", f"`{word}` is no function of equations", node.name.span, "not known",
+                fix=f"one of {', '.join([*CALLS, *REDUCTIONS])}", known=[*CALLS, *REDUCTIONS, *DTYPE_NAMES, PLACE],
+            )  # fmt: skip
+        if len(node.args) != 1:
+            self._arguments(node, "1")
+        if word in REDUCTIONS:
+            return self._reduction(node, name)
+        if word == PLACE:
+            return self._place(node, name)
+        tile = self.number(node.args[0], f"`{word}`")
+        result = self.value(tile.value.axes, node.span, name, dtype=DTYPE_NAMES[word])
+        self.ops.append(Convert(result, tile.value))
+        return Tile(result, tile.axes)
+
+    def _arguments(self, node: ast.Call, wanted: str) -> None:
+        plural = "" if wanted == "1" else "s"
+        raise self.scope.error(
+            "E200", f"`{node.name.id}` takes {wanted} argument{plural}, not {len(node.args)}", node.span,
+            fix=f"`tkgen explain E200`, or the page of functions, says what `{node.name.id}` is",
+        )  # fmt: skip
+
+    def _place(self, node: ast.Call, name: str) -> Tile:
+        """`coordinate(D)`: the place along an axis, or along a dimension that is taken whole."""
+        (argument,) = node.args
+        if isinstance(argument, ast.Name) and self.axes.is_axis(argument.id):
+            return self._coordinate(self.axes.named(argument), node.span, name)
+        if isinstance(argument, ast.Name) and argument.id in self.scope.dims:
+            axis = self.axes.whole(self.scope.dims[argument.id], argument.span)
+            return self._coordinate(axis, node.span, name)
+        raise self.scope.error(
+            "E200", f"`{argument.span.text}` is neither an axis nor a dimension", argument.span,
+            fix="name one of these", known=[*self.axes.found, *self.scope.dims],
+        )  # fmt: skip
+
+    def _transposed(self, operand: ast.Expr, at: Span) -> Tile:
+        tile = self.expr(operand)
+        if len(tile.axes) != 2:
+            raise self.scope.error(
+                "E224", f"`.T` swaps two axes, this tile has {len(tile.axes)}", at, axes_text(tile.axes),
+                fix="drop it" if len(tile.axes) < 2 else "name the axes in the order that you want",
+            )  # fmt: skip
+        return Tile(tile.value, tile.axes[::-1])
+
+    def _reduction(self, node: ast.Call, name: str) -> Tile:
+        """`rowsum(x)` along the last axis, `colsum(x)` along the first."""
+        word, argument = node.name.id, node.args[0]
+        along, function = word[:3], word[3:]
+        tile = self.number(argument, f"`{word}`")
+        if not tile.axes:
+            raise self.scope.error(
+                "E226", f"`{word}` has nothing to go along: this is one number", argument.span, "no axis", fix="drop it"
+            )
+        axis = tile.axes[-1 if along == "row" else 0]
+        self._needs_whole(axis, f"`{word}` along `{axis.name}`", node.span)
+        if function == "mean" and axis.kind is AxisKind.SEQUENTIAL:
+            raise self.scope.error(
+                "E226", f"`{word}` along `{axis.name}` would be the mean of one tile", node.span, axes_text(tile.axes),
+                fix=f"add up `{along}sum` over the loop, and divide by {axis.dim.name} after it",
+            )  # fmt: skip
+        mean = function == "mean"
+        rest = tuple(a for a in tile.value.axes if a != axis)
+        result = self.value(rest, node.span, "" if mean else name)
+        self.ops.append(Reduce(result, "sum" if mean else function, axis, tile.value))
+        if mean:
+            assert axis.dim.size is not None
+            count = self.constant(float(axis.dim.size), node.span).value
+            total, result = result, self.value(rest, node.span, name)
+            self.ops.append(Map(result, "div", (total, count)))
+        return Tile(result, tuple(a for a in tile.axes if a != axis))
+
+    def _needs_whole(self, axis: Axis, what: str, at: Span) -> None:
+        """E226 where a sum would be of one block's tile, so that its meaning hung on the tile's size."""
+        if axis.kind is AxisKind.PARALLEL:
+            raise self.scope.error(
+                "E226", f"{what} would end with the block's tile of {axis.tile}", at,
+                "what it is would depend on how the work is divided",
+                secondary=(Label(axis.span, "blocks have a tile each"),) if axis.span else (),
+                fix=f"walk along `{axis.name}` with `each {axis.name} in {axis.dim.name} by {axis.tile}`, "
+                "or take the dimension whole by leaving its index out",
+            )  # fmt: skip
+
+    # ------------------------------------------------------------ products
+
+    def _product(self, left: ast.Expr, right: ast.Expr, at: Span, name: str) -> Tile:
+        """`a @ b`: the sum over the last axis of the left factor, which is the first of the right one."""
+        a, b = self.number(left, "`@`"), self.number(right, "`@`")
+        common = [axis for axis in a.axes if axis in b.axes]
+        sides = (Label(left.span, axes_text(a.axes)), Label(right.span, axes_text(b.axes)))
+        if not common:
+            fix = "use `*`" if not a.axes or not b.axes else "a product sums over an axis that both factors have"
+            message = f"a product of {axes_text(a.axes)} and {axes_text(b.axes)} has no axis in common"
+            raise self.scope.error("E224", message, at, secondary=sides, fix=fix)
+        axis = common[0]
+        if len(common) > 1:
+            raise self.scope.error(
+                "E224", f"both factors have {' and '.join(f'`{c.name}`' for c in common)}", at, secondary=sides,
+                fix="let them share one axis only, the one that is summed",
+            )  # fmt: skip
+        if a.axes[-1] != axis or b.axes[0] != axis:
+            raise self.scope.error(
+                "E224", f"`@` sums over the last axis of the left factor and the first of the right, not `{axis.name}`",
+                at, secondary=sides,
+                fix=_transposing(axis, a, b, left, right),
+            )  # fmt: skip
+        self._needs_whole(axis, f"the sum over `{axis.name}`", at)
+        if a.value.dtype is not b.value.dtype:
+            raise self._mixed(a, b, left, right, at)
+        axes = tuple(x for x in (*a.axes, *b.axes) if x != axis)
+        result = self.value(axes, at, name)
+        self.ops.append(Product(result, a.value, b.value, axis))
+        return Tile(result, axes)
+
+    def _mixed(self, a: Tile, b: Tile, left: ast.Expr, right: ast.Expr, at: Span) -> Stop:
+        """E204, with the conversion of the factor that is computed."""
+        wide, node, to = (a, left, b.value.dtype) if a.value.dtype is DType.F32 else (b, right, a.value.dtype)
+        first, second = a.value.dtype.spelling, b.value.dtype.spelling
+        fix = Fix("make both factors of one type")
+        if wide.value.dtype is DType.F32:
+            text = f"{to.spelling}({node.span.text})"
+            fix = Fix(f"round it first: `{text}`", (Edit(node.span, text),), certain=False)
+        return self.scope.error(
+            "E204", f"one product of {first} and {second}: no MFMA mixes them", at,
+            secondary=(Label(left.span, first), Label(right.span, second)), fix=fix,
+        )  # fmt: skip
+
+
+def _transposing(axis: Axis, a: Tile, b: Tile, left: ast.Expr, right: ast.Expr) -> Fix:
+    """Which `.T` make the product one."""
+    wanted = [(left, a, a.axes[-1] != axis), (right, b, b.axes[0] != axis)]
+    if any(turn and len(tile.axes) != 2 for _, tile, turn in wanted):
+        return Fix(f"bring `{axis.name}` to the end of the left factor and to the front of the right one")
+    edits, words = [], []
+    for node, _, turn in wanted:
+        if turn:
+            text = _turned(node)
+            edits.append(Edit(node.span, text))
+            words.append(f"`{text}`")
+    return Fix(f"write {' and '.join(words)}", tuple(edits))
+
+
+def _turned(node: ast.Expr) -> str:
+    """A factor with `.T` put on it, or taken off."""
+    if isinstance(node, ast.Transposed):
+        return node.operand.span.text
+    return f"{node.span.text}.T" if isinstance(node, ast.Name | ast.Access | ast.Call) else f"({node.span.text}).T"
+
+
+def axes_text(axes: tuple[Axis, ...]) -> str:
+    """`[q, D]`."""
+    return f"[{', '.join(a.name for a in axes)}]"
+
+
+def apart(one: Access, other: Access) -> bool:
+    """Whether two parts of a tensor have no element in common, by constant indices that differ."""
+    pairs = zip(one.indices, other.indices, strict=True)
+    return any(a.axis is None and b.axis is None and a.at != b.at for a, b in pairs)
