@@ -9,6 +9,8 @@ compile, give the right numbers at 1, 2, 3 and many K-steps under several orders
 referee nothing to say. Failures are of kinds: `wrong` (accepted, built, and wrong numbers, races or bytes never
 written), `machine check` (accepted by the plan's checks, refused by the build), `unchecked` (the build could not tell),
 `wait states` (the compiler left some out), `toolchain`, `exception`, and `silent` (a rejection that says nothing).
+Registers are counted only in machine code: that a kernel spills (E405) or does not reach the occupancy that its spec
+asks for (E404) is a rejection, and stands as one `when compiled` in the table.
 """
 
 from __future__ import annotations
@@ -92,11 +94,14 @@ def sweep(
 def table(results: Sequence[Result], seconds: float = 0.0) -> str:
     """Counts by verdict, failures by kind and seed, rejections by code, acceptance by what was drawn."""
     verdicts = Counter(r.verdict for r in results)
-    codes = Counter(code for r in results if r.verdict == "rejected" for code in _codes(r))
+    rejected = [r for r in results if r.verdict == "rejected"]
+    codes = Counter(code for r in rejected if not r.kind for code in _codes(r))
+    registers = Counter(code for r in rejected if r.kind for code in _codes(r))
     lines = [f"{'specs':<28}{len(results):>8}"]
     lines += [f"{verdict:<28}{verdicts[verdict]:>8}" for verdict in ("accepted", "rejected", "FAILED")]
     lines += [f"  {kind:<26}{sum(r.kind == kind for r in results):>8}" for kind in KINDS]
     lines += [f"  rejected: {code:<16}{count:>8}" for code, count in sorted(codes.items())]
+    lines += [f"  when compiled: {code:<11}{count:>8}" for code, count in sorted(registers.items())]
     drawn = Counter(name for r in results for name in r.features)
     taken = Counter(name for r in results if r.verdict != "rejected" for name in r.features)
     lines += [f"  accepted: {name:<32}{taken[name]:>6} of {drawn[name]}" for name in sorted(drawn)]

@@ -14,7 +14,7 @@ import io
 import struct
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -194,6 +194,7 @@ def _unbundle(data: bytes, name: str) -> bytes:
     return found[0]
 
 
+@lru_cache(maxsize=4)  # many launches of one code object follow each other
 def _parse(data: bytes, name: str) -> CodeObject:
     elf = ELFFile(io.BytesIO(data))
     if elf["e_machine"] not in ("EM_AMDGPU", _EM_AMDGPU):
