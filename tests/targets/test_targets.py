@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tkgen.targets import UnknownTargetError, load_target, target_names
+from tkgen.lower.waits import waitcnt
+from tkgen.targets import UnknownTargetError, counted, load_target, target_names
 
 
 def raw(name: str) -> dict[str, Any]:
@@ -160,3 +161,13 @@ def test_sustained_clocks_are_published_ones_or_none() -> None:
     for product in gfx942.products:
         tflops, mhz = product.sustained("bf16") or (0.0, 1)
         assert 0.9 < tflops / (product.peak_tflops * mhz / product.clock_mhz) < 0.96
+
+
+def test_a_wait_for_as_many_as_are_counted_is_none() -> None:
+    """The numbers of the files are those that schedules count to and that the immediate of `s_waitcnt` holds."""
+    most = counted()
+    for target in map(load_target, target_names()):
+        assert {"vm": target.vector_memory_counter, "lds": target.lds_counter} == most
+    assert waitcnt({}) == waitcnt(most) == 0xCF7F
+    for counter in most:
+        assert waitcnt({counter: most[counter] - 1}) != waitcnt({}) == waitcnt({counter: most[counter] + 1})

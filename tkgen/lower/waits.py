@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tkgen.ir.ops import Op
+from tkgen.targets import counted
 
 # s_waitcnt immediate of gfx9 (LLVM AMDGPUUsage; CDNA3 ISA guide, SOPP): vmcnt in bits 3:0 and 15:14, expcnt 6:4,
 # lgkmcnt 11:8; all ones means "do not wait".
-EXPCNT_NONE, VMCNT_NONE, LGKMCNT_NONE = 7, 63, 15
+EXPCNT_NONE = 7
 
 
 def least(waits: Iterable[Op]) -> dict[str, int]:
@@ -21,9 +22,8 @@ def least(waits: Iterable[Op]) -> dict[str, int]:
 
 def waitcnt(outstanding: Mapping[str, int]) -> int:
     """The immediate of `s_waitcnt` that waits until at most that many operations of each counter remain."""
-    vm = min(outstanding.get("vm", VMCNT_NONE), VMCNT_NONE)
-    lgkm = min(outstanding.get("lds", LGKMCNT_NONE), LGKMCNT_NONE)
-    return (vm & 15) | EXPCNT_NONE << 4 | lgkm << 8 | (vm >> 4) << 14
+    vm, lds = (min(outstanding.get(counter, most), most) for counter, most in counted().items())
+    return (vm & 15) | EXPCNT_NONE << 4 | lds << 8 | (vm >> 4) << 14
 
 
 def wait_arguments(outstanding: Mapping[str, int]) -> dict[str, object]:

@@ -19,10 +19,9 @@ from tkgen.schedule.epochs import Conflict, Purposes, conflicts, held, passes_to
 from tkgen.schedule.pipeline import Shape, clip, shape
 from tkgen.schedule.presets import preset
 from tkgen.schedule.templates import iteration as template
+from tkgen.targets import counted
 
 SEGMENTS = ("prologue", "body", "epilogue")
-# All ones means "do not wait" (CDNA3 and CDNA4 ISA, S_WAITCNT): vmcnt has six bits, lgkmcnt four.
-MOST_OUTSTANDING = {"vm": 62, "lds": 14}
 
 
 @dataclass(frozen=True)
@@ -224,7 +223,7 @@ def _held(plan: Plan) -> Plan:
                 plan.program, wave, passes, shape.unroll, steps, plan.tiles_to_prove
             ).items():
                 here = edits.setdefault((role, segment), {})
-                left = min(count, MOST_OUTSTANDING["lds"], here[at].count if at in here else count)
+                left = min(count, counted()["lds"] - 1, here[at].count if at in here else count)
                 here[at] = Op(Action.WAIT, counter="lds", count=left, automatic=True)
     for (role, segment), waits in edits.items():
         ops = getattr(plan.waves_of(role)[0], segment)
@@ -281,7 +280,7 @@ def _counted(plan: Plan) -> Plan:
                 ops = getattr(plan.waves_of(role)[0], segment)
                 if ops[at].op.counter != "vm":
                     continue
-                right, wrong = 0, MOST_OUTSTANDING["vm"] + 1
+                right, wrong = 0, counted()["vm"]
                 while wrong - right > 1:
                     middle = (right + wrong) // 2
                     if plan.with_segment(role, segment, _waiting_for(ops, at, middle)).conflicts():

@@ -245,6 +245,18 @@ def load_target(name: str) -> Target:
     return _target(tomllib.loads(text))
 
 
+@cache
+def counted() -> Mapping[str, int]:
+    """How many operations each counter of `s_waitcnt` counts on every target, by its name in a schedule.
+
+    A wait that leaves as many outstanding waits for nothing: it is the encoding's "do not wait", all bits ones.
+    """
+    targets = [load_target(name) for name in target_names()]
+    return MappingProxyType(
+        {"vm": min(t.vector_memory_counter for t in targets), "lds": min(t.lds_counter for t in targets)}
+    )
+
+
 def _suggestion(name: str, names: tuple[str, ...]) -> str:
     for known in names:
         for product in load_target(known).products:
