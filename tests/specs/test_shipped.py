@@ -12,8 +12,8 @@ from tkgen.api import Spec, load
 from tkgen.execute.arguments import SizeError, launched
 from tkgen.execute.blocks import run_blocks, sample, watched
 
-# One for each kind of grid, tail and division of work; the rest is slow.
-SAMPLE = ("alpha_beta", "ping_pong", "producer_consumer_4p8c", "split_k", "stream_k", "tail")
+# One for each kind of grid, tail, layout and division of work; the rest is slow.
+SAMPLE = ("alpha_beta", "at_b", "ping_pong", "producer_consumer_4p8c", "split_k", "stream_k", "tail")
 STATIC = [name for name in NAMES if name != "dynamic_sizes"]
 
 

@@ -51,9 +51,9 @@ class Referee {
   struct Cell {
     uint32_t read[2], write[2];  // indices into instances_, 0 for none
   };
-  static constexpr int PAGE_BITS = 12;
-  // Bounds on what the referee itself may take: pages of shadow for global memory (64 KiB each) and instances.
-  static constexpr size_t MOST_PAGES = 10240, MOST_INSTANCES = 1 << 22, MOST_INTERVALS = 1 << 22;
+  static constexpr int PAGE_BITS = 10;
+  // Bounds on what the referee itself may take: pages of shadow for global memory (16 KiB each) and instances.
+  static constexpr size_t MOST_PAGES = 40960, MOST_INSTANCES = 1 << 22, MOST_INTERVALS = 1 << 22;
   struct Page {
     Cell cells[1 << PAGE_BITS];
   };
