@@ -20,11 +20,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tkgen.emulate import Outcome, TraceRequest, launch
+from tkgen.emulate import EmulateError, Outcome, TraceRequest, launch
 from tkgen.emulate.decode import Encoding, Flag, Program
 from tkgen.kittens.layout import lane_groups
 from tkgen.predict.workload import PredictError, Workload
 from tkgen.targets import Target
+from tkgen.toolchain.compiler import ToolchainError
 
 
 class Unit(IntEnum):
@@ -91,7 +92,12 @@ _INACTIVE: Final = np.uint64(2**64 - 1)
 
 
 def block_streams(workload: Workload, target: Target) -> tuple[WaveStream, ...]:
-    """The stream of every wave of block 0. Raises PredictError where the code has no shape that can be extrapolated."""
+    """The stream of every wave of block 0.
+
+    Raises:
+        PredictError: the code has no shape that can be extrapolated.
+        ToolchainError: the emulator cannot start it.
+    """
     trace = None
     limit = 6000
     while trace is None:
@@ -112,17 +118,20 @@ def block_streams(workload: Workload, target: Target) -> tuple[WaveStream, ...]:
 
 
 def _run(workload: Workload, limit: int) -> Outcome:
-    return launch(
-        workload.hsaco,
-        kernel=workload.kernel,
-        grid=workload.grid,
-        block=(workload.waves * 64, 1, 1),
-        lds_bytes=workload.dynamic_lds,
-        args=workload.arguments(),
-        blocks=[0],
-        budget=limit,
-        trace=TraceRequest(limit=limit),
-    )
+    try:
+        return launch(
+            workload.hsaco,
+            kernel=workload.kernel,
+            grid=workload.grid,
+            block=(workload.waves * 64, 1, 1),
+            lds_bytes=workload.dynamic_lds,
+            args=workload.arguments(),
+            blocks=[0],
+            budget=limit,
+            trace=TraceRequest(limit=limit),
+        )
+    except EmulateError as error:
+        raise ToolchainError(f"{workload.name} does not run on the emulator: {error}") from error
 
 
 def decoder(outcome: Outcome, target: Target) -> Callable[[int, int], Instruction]:
