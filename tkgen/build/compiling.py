@@ -36,8 +36,10 @@ def compiled(spec: Spec, compiler: Compiler, *, kittens: Path | None = None, log
     except ToolchainError as error:
         raise _at_spec_line(spec, error) from error
     assert result.asm is not None and result.hsaco is not None
-    resources = next(iter(read_resources(result.hsaco).values()))
-    return Build(spec, compiler, result.asm, result.hsaco, resources, kittens, result.seconds, result.cached)
+    kernels = list(read_resources(result.hsaco).values())
+    if len(kernels) != 1:
+        raise ToolchainError(f"the code object has {len(kernels)} kernels, not one")
+    return Build(spec, compiler, result.asm, result.hsaco, kernels[0], kittens, result.seconds, result.cached)
 
 
 def _at_spec_line(spec: Spec, error: ToolchainError) -> ToolchainError:

@@ -13,7 +13,7 @@ from tkgen.diagnostics.machine import to_json
 from tkgen.machine_check import NOT_ASKED, Verdict
 from tkgen.targets.model import Occupancy
 from tkgen.targets.resources import Resources
-from tkgen.toolchain.compiler import Compiler
+from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_loop, parse_asm
 
 if TYPE_CHECKING:
@@ -36,8 +36,11 @@ class Build:
 
     @cached_property
     def function(self) -> Function:
-        """The kernel's instructions."""
-        return parse_asm(self.asm)[self.resources.kernel]
+        """The kernel's instructions. ToolchainError where assembly and code object do not belong together."""
+        functions = parse_asm(self.asm)
+        if self.resources.kernel not in functions:
+            raise ToolchainError(f"the kernel {self.resources.kernel!r} of the code object is not in its assembly")
+        return functions[self.resources.kernel]
 
     @cached_property
     def main_loop(self) -> InstructionMix | None:

@@ -119,6 +119,8 @@ class CodeObject:
 
     def kernel(self, name: str | None = None) -> Kernel:
         """The kernel called `name` (mangled or not); without a name, the only one."""
+        if not self.kernels:
+            raise EmulateError("the code object has no kernel")
         if name is None:
             if len(self.kernels) == 1:
                 return self.kernels[0]
@@ -132,7 +134,7 @@ class CodeObject:
         raise EmulateError(f"no kernel {name!r} in the code object; it has {self._listed()}")
 
     def _listed(self) -> str:
-        return ", ".join(k.name for k in self.kernels) or "none"
+        return ", ".join(k.name for k in self.kernels)
 
     @property
     def code(self) -> bytes:
@@ -171,7 +173,8 @@ def load(source: Path | str | bytes | CodeObject) -> CodeObject:
     try:
         return _parse(_unbundle(data, name), name)
     except _BROKEN as error:
-        raise EmulateError(f"{name} is not a usable AMDGPU code object: {error}") from error
+        said = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise EmulateError(f"{name} is not a usable AMDGPU code object: {said}") from error
 
 
 def _unbundle(data: bytes, name: str) -> bytes:
