@@ -216,19 +216,19 @@ def _command(words: list[str], data: bytes | None) -> str:
 
     from typer.testing import CliRunner
 
-    import tkgen.build
-    import tkgen.run
+    from tkgen.build import compiling
     from tkgen.cli import app
+    from tkgen.execute import launch as launching
 
-    compiled, launch = tkgen.build.compile_device, tkgen.run.launch
+    compiled, launch = compiling.compile_device, launching.emulate_launch
 
     def damaged(*args: Any, **options: Any) -> Any:
         return replace(compiled(*args, **options), hsaco=data)
 
     with contextlib.ExitStack() as patches:
         if data is not None:
-            patches.enter_context(mock.patch.object(tkgen.build, "compile_device", damaged))
-            patches.enter_context(mock.patch.object(tkgen.run, "launch", partial(launch, budget=BUDGET)))
+            patches.enter_context(mock.patch.object(compiling, "compile_device", damaged))
+            patches.enter_context(mock.patch.object(launching, "emulate_launch", partial(launch, budget=BUDGET)))
         result = CliRunner().invoke(app, words)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

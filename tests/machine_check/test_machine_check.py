@@ -11,7 +11,7 @@ from broken_code import FOLDER, compiled, exhaustive, spec_called, with_lines, w
 import tkgen
 from tkgen.build import Build
 from tkgen.diagnostics.explain import page
-from tkgen.machine_check import CODES, RIGHT, WRONG, Verdict, watch
+from tkgen.machine_check import CODES, RIGHT, UNCHECKED, WRONG, Verdict, watch
 from tkgen.toolchain.cache import Cache
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +48,19 @@ def test_65536_k_steps_of_16_are_watched() -> None:
     spec = tkgen.load(FOLDER / "collective.tk", {"K": 65536}).check()
     found = verdict(compiled(spec))
     assert found.outcome == RIGHT and found.steps == (2048,) and found.seconds < 20
+
+
+def test_a_block_that_is_too_long_to_watch_is_not_called_endless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said not to be checked; what was found in it until then counts all the same."""
+    monkeypatch.setattr("tkgen.machine_check.verdict.BUDGET", 1 << 20)
+    spec = tkgen.load(FOLDER / "stream.tk", {"M": 16384, "N": 16384, "K": 16384}).check()
+    found = verdict(compiled(spec))
+    assert found.outcome == UNCHECKED and "K-steps goes on after the 1,048,576 instructions" in found.reason
+    racing = verdict(compiled(spec, spec.source.text.replace("        lds_barrier();", "")))
+    assert racing.outcome == WRONG and "E321" in {d.code for d in racing.diagnostics}
+    assert "E323" not in {d.code for d in racing.diagnostics}
+    monkeypatch.setattr("tkgen.machine_check.verdict.BUDGET", 1 << 8)  # so few that short ones are endless, too
+    assert codes(compiled(spec_called("collective"))) == {"E323"}
 
 
 def test_where_blocks_are_alike_it_is_found_out() -> None:

@@ -22,8 +22,8 @@ class Watched:
 
     `edges` are run in any case, for the bounds of the tensors; `others` only where the machine code does something else
     for other blocks. `blocks` is the extent of the grid, which may go beyond the real one: the block numbered b of a
-    persistent grid does what a real block does from its tile b on. `steps` are the most K-steps of a tile; `scalars`
-    are values of the scalar arguments.
+    persistent grid does what a real block does from its tile b on. `steps` are the most K-steps of a tile, `work` those
+    of all tiles of the first block; `scalars` are values of the scalar arguments.
     """
 
     launch: Launch
@@ -32,6 +32,7 @@ class Watched:
     edges: tuple[int, ...]
     others: tuple[int, ...]
     steps: int
+    work: int
     scalars: Mapping[str, float]
 
 
@@ -144,7 +145,8 @@ def _one(launch: Launch, repeat: _Repeat) -> Watched:
             chosen = _cover(real, [(b, _tiles(b, tiles, count, sort)) for b in _ends(late, tiles)], watched)
         else:
             chosen = [late]
-        return Watched(launch, tiles, chosen[0], (tiles - 1,), tuple(chosen[1:]), steps, _ones(program))
+        work = -(-(tiles - chosen[0]) // count) * steps
+        return Watched(launch, tiles, chosen[0], (tiles - 1,), tuple(chosen[1:]), steps, work, _ones(program))
     blocks = tiles * parts * launch.matrices  # those of other matrices differ in where their tensors begin
     classes: dict[Hashable, int] = {}
     for tile in _ends(0, tiles if sort is not _whole else 1):
@@ -152,7 +154,8 @@ def _one(launch: Launch, repeat: _Repeat) -> Watched:
             classes.setdefault((sort(tile), part), part * tiles + tile)
     # A remap that branches on the block sends others another way before the first access: one more of them.
     others = sorted({*classes.values(), blocks // 2} - {0, blocks - 1})
-    return Watched(launch, blocks, 0, (blocks - 1,) if blocks > 1 else (), tuple(others), steps, _ones(program))
+    edges = (blocks - 1,) if blocks > 1 else ()
+    return Watched(launch, blocks, 0, edges, tuple(others), steps, steps, _ones(program))
 
 
 def _ends(begin: int, end: int) -> Iterable[int]:
@@ -230,7 +233,8 @@ def _stream_k(program: Program, repeat: _Repeat) -> Iterator[Watched]:
                 seen |= found
                 chosen.append(block)
         if chosen:
-            yield Watched(launch, launch.blocks, chosen[0], tuple(chosen[1:]), (), launch.steps, _ones(program))
+            work = -(-launch.tiles * launch.steps // launch.blocks)
+            yield Watched(launch, launch.blocks, chosen[0], tuple(chosen[1:]), (), launch.steps, work, _ones(program))
 
 
 def _stream_k_sizes(program: Program) -> Iterator[dict[str, int]]:

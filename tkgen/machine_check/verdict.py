@@ -19,10 +19,13 @@ from tkgen.toolchain.cache import Cache, cache_key
 
 if TYPE_CHECKING:
     from tkgen.api import Spec
+    from tkgen.emulate import Outcome
     from tkgen.machine_check.launches import Watched
 
 RIGHT, WRONG, UNCHECKED = "right", "wrong", "not checked"
-BUDGET: Final = 1 << 28  # instructions of a block until it counts as endless: minutes
+BUDGET: Final = 1 << 26  # instructions of a block until it counts as endless: half a minute
+LONG: Final = 8192  # K-steps of a block; fewer never take so many instructions
+ENDLESS: Final = ("endless", "deadlock")  # kinds of findings, where the budget is spent
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ def watch(spec: Spec, hsaco: bytes, kernel: str, store: Cache | None = None) -> 
 
 
 def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], start: float) -> Verdict:
-    from tkgen.emulate import Buffer, Hollow, Kind, Outcome, launch, load
+    from tkgen.emulate import Buffer, Hollow, Kind, launch, load
     from tkgen.execute.arguments import packed
     from tkgen.machine_check import words
 
@@ -133,18 +136,23 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         outcome = run(of, (of.first,))
         outcomes = [outcome]
         rest = (*of.edges, *of.others) if outcome.block_dependent else of.edges
-        if rest:
+        if rest and not _cut(of, outcome):
             outcomes.append(run(of, rest, watched=outcome.block_dependent))
         alike &= not outcome.block_dependent
         blocks += 1 + len(rest)
         instructions += sum(o.instructions for o in outcomes)
         # Blocks beyond the grid go on with tiles that others begin with.
         real = of.blocks <= of.launch.blocks
-        findings = [f for o in outcomes for f in o.findings if real or f.kind is not Kind.BLOCK_RACE]
+        cut = any(_cut(of, o) for o in outcomes)
+        left_out = {*(() if real else (Kind.BLOCK_RACE.value,)), *(ENDLESS if cut else ())}
+        findings = [f for o in outcomes for f in o.findings if f.kind.value not in left_out]
         seen += [words.Seen(finding, of.launch.extents, of.steps) for finding in findings]
         steps.add(of.steps)
         if seen:
             break
+        if cut:
+            reason = f"a block of {of.work:,} K-steps goes on after the {BUDGET:,} instructions that are watched of it"
+            return Verdict(UNCHECKED, reason)
     found = tuple(words.diagnostics(spec, code, seen))
     return Verdict(
         WRONG if found else RIGHT,
@@ -156,6 +164,11 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         seconds=time.perf_counter() - start,
         diagnostics=found,
     )
+
+
+def _cut(of: Watched, outcome: Outcome) -> bool:
+    """Whether a block was stopped although it may be no endless one."""
+    return of.work > LONG and any(f.kind.value in ENDLESS for f in outcome.findings)
 
 
 def _read(entry: dict[str, bytes]) -> Verdict | None:
