@@ -38,8 +38,9 @@ that takes too long (`verdict.BUDGET`), the code is not called right but not che
 tiles are of any length, every number of steps is watched up to where the loop repeats. A pass of the loop is the same
 code each time; LDS slots come back after `buffers` steps, registers after `unroll`. An access is waited for within the
 pipeline's depth, after which `Plan.passes_to_prove` passes show each pair of accesses that can meet; one period is
-added, as a compiler that rotates a loop lets a pass begin and end within two of the source. With `tail masked` each number is watched with the last step whole and ragged; rows and columns are cut after
-one element, in the middle, and one before the end of a tile.
+added, as a compiler that rotates a loop lets a pass begin and end within two of the source. With `tail masked` each
+number is watched with the last step whole and ragged; rows and columns are cut after one element, in the middle, and
+one before the end of a tile.
 
 What is not its business: numbers. A kernel that drops or exchanges data without a race is found by `tkgen run` and
 `test`.
