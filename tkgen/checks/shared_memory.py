@@ -88,6 +88,7 @@ def _unused(plan: Plan) -> Iterator[Diagnostic]:
             "shared tile": "the product has two operands; nothing else goes through LDS, and no memory is set aside",
             "register tile": "register tiles hold the operands of the product",
             "tensor": "it would be an argument of the kernel that nothing reads",
+            "value": "no store depends on it, so nothing computes it",
             "scalar": "it would be an argument of the kernel that nothing reads",
         }[unused.what]
         yield Diagnostic(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.equation_program import EquationProgram
@@ -29,7 +30,10 @@ def program(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None)
     found: Program | EquationProgram | None = None
     try:
         typed = equations(scope)
-        found = matrix(scope, typed.kernel) if has_products(typed.kernel) else equation_program(scope, typed)
+        if has_products(typed.kernel):
+            found = replace(matrix(scope, typed.kernel), unused=typed.unused)
+        else:
+            found = equation_program(scope, typed)
     except Stop:
         pass
     if scope.errors:

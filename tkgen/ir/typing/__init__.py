@@ -19,6 +19,7 @@ from tkgen.ir.types import Unused
 from tkgen.ir.typing.axes import Axes
 from tkgen.ir.typing.body import Body
 from tkgen.ir.typing.expressions import Expressions
+from tkgen.ir.verifier import verify
 from tkgen.syntax import ast
 
 __all__ = ["Typed", "equations", "typed"]
@@ -64,7 +65,7 @@ def equations(scope: Scope) -> Typed:
         raise Stop()
     tensors, scalars = tuple(scope.tensors.values()), tuple(scope.scalars.values())
     kernel = Kernel(scope.kernel.name.id, tensors, scalars, tuple(axes.found.values()), pruned(tuple(at.ops)))
-    return Typed(kernel, tuple(_unused(at, kernel)))
+    return Typed(verify(kernel, "typing"), tuple(_unused(at, kernel)))
 
 
 def _unused(at: Expressions, kernel: Kernel) -> list[Unused]:

@@ -88,7 +88,10 @@ class Axes:
 
     def whole(self, dim: Dim, at: Span) -> Axis:
         """The axis of a dimension that is taken whole."""
+        if dim.name in self.scope.broken:
+            raise Stop()
         if dim.size is None:
+            self.scope.broken.add(dim.name)
             raise self.scope.error(
                 "E203", f"`{dim.name}` is dynamic, and a tile that is as long must be known at build time", at,
                 f"takes `{dim.name}` whole",
@@ -106,7 +109,7 @@ class Axes:
                 "E223", f"`{shape}` has {len(tensor.dims)} dimensions, not {len(indices)}", at,
                 secondary=declared, fix="write an index for each dimension, or fewer",
             )  # fmt: skip
-        found = [self._index(tensor, dim, expr) for dim, expr in zip(tensor.dims, indices, strict=False)]
+        found = [self._index(tensor, dim, expr, indices) for dim, expr in zip(tensor.dims, indices, strict=False)]
         found += [Index(self.whole(dim, at)) for dim in tensor.dims[len(indices) :]]
         axes = [i.axis for i in found if i.axis is not None]
         twice = next((a for a in axes if axes.count(a) > 1), None)
@@ -117,14 +120,14 @@ class Axes:
             )  # fmt: skip
         return Access(tensor, tuple(found))
 
-    def _index(self, tensor: Tensor, dim: Dim, expr: ast.Expr) -> Index:
+    def _index(self, tensor: Tensor, dim: Dim, expr: ast.Expr, beside: tuple[ast.Expr, ...]) -> Index:
         """An axis, an index axis divided, a number, or the dimension's own name, which takes it whole."""
         if isinstance(expr, ast.Name) and expr.id == dim.name:
             return Index(self.whole(dim, expr.span))
         if isinstance(expr, ast.Name) and self.is_axis(expr.id):
             axis = self.named(expr)
             if axis.dim != dim:
-                raise self._misfit(tensor, dim, axis, expr)
+                raise self._misfit(tensor, dim, axis, expr, {i.span.text for i in beside})
             return Index(axis)
         if isinstance(expr, ast.Binary) and isinstance(expr.left, ast.Name) and self.is_axis(expr.left.id):
             return self._divided(tensor, dim, expr, self.named(expr.left))
@@ -149,11 +152,15 @@ class Axes:
             )  # fmt: skip
         return Index(None, at=place)
 
-    def _misfit(self, tensor: Tensor, dim: Dim, axis: Axis, expr: ast.Expr) -> Stop:
+    def _misfit(self, tensor: Tensor, dim: Dim, axis: Axis, expr: ast.Expr, beside: set[str]) -> Stop:
         fitting = [a.name for a in self.found.values() if a.dim == dim and a.kind is not AxisKind.WHOLE]
+        fitting = [name for name in fitting if name not in beside]
         fix = Fix(f"declare an axis of `{dim.name}`, or change the shape of `{tensor.name}`")
         if fitting:
             fix = Fix(f"write `{fitting[0]}`, which runs over `{dim.name}`", (Edit(expr.span, fitting[0]),), False)
+        elif axis.is_index and dim.size and axis.dim.size and axis.dim.size % dim.size == 0:
+            text = f"{axis.name} / {axis.dim.size // dim.size}"
+            fix = Fix(f"write `{text}`, which runs over `{dim.name}`", (Edit(expr.span, text),), False)
         return self.scope.error(
             "E223", f"`{axis.name}` runs over `{axis.dim.name}`, this dimension of `{tensor.name}` is `{dim.name}`",
             expr.span, f"along `{dim.name}`",

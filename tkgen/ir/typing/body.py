@@ -30,6 +30,7 @@ class Body:
 
     def whole(self, body: Iterable[ast.Statement]) -> None:
         """The body of a kernel."""
+        self.at.later = assignments(body)
         self.statements(body)
         self._all_updated()
 
@@ -40,7 +41,8 @@ class Body:
                 match statement:
                     case ast.Carry(values=values):
                         for carried in values:
-                            self._carried(carried)
+                            with suppress(Stop):
+                                self._carried(carried)
                     case ast.Equation(target=ast.Name() as name, value=value):
                         self._definition(name, value)
                     case ast.Equation(target=ast.Access() as target, value=value):
@@ -154,6 +156,7 @@ class Body:
                                      fix="walk along fewer axes")  # fmt: skip
         except Stop:
             at.broken |= assigned.keys()
+            self.declared = {name: carried for name, carried in self.declared.items() if name not in assigned}
             raise
         own = [s for s in flatten(loop.body) if isinstance(s, ast.Equation) and isinstance(s.target, ast.Name)]
         first = {s.target.id: s for s in own[::-1] if isinstance(s.target, ast.Name)}

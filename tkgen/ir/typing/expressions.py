@@ -73,16 +73,17 @@ class Expressions:
     stores: list[tuple[Access, Span]] = field(default_factory=list)
     known: dict[object, Value] = field(default_factory=dict)  # leaves that have a value here: each is loaded once
     defined: list[tuple[ast.Name, Value]] = field(default_factory=list)
+    later: dict[str, Span] = field(default_factory=dict)  # what the body at hand defines, maybe further down
     broken: set[str] = field(default_factory=set)  # names whose definition is already reported
     count: int = 0
 
     def trial(self) -> Expressions:
         """A copy that things can be tried on: nothing of it reaches this one, errors included."""
-        scope = replace(self.scope, errors=[], declared=dict(self.scope.declared))
+        scope = replace(self.scope, errors=[], declared=dict(self.scope.declared), broken=set(self.scope.broken))
         axes = replace(self.axes, scope=scope, found=dict(self.axes.found), active=list(self.axes.active))
         return Expressions(
             scope, axes, [], dict(self.names), dict(self.gone), list(self.loads), list(self.stores),
-            dict(self.known), [], set(self.broken), self.count,
+            dict(self.known), [], dict(self.later), set(self.broken), self.count,
         )  # fmt: skip
 
     # ------------------------------------------------------------ values
@@ -158,6 +159,7 @@ class Expressions:
             return self.constant(float(size), at, name)
         if node.id in CONSTANTS:
             return self.constant(CONSTANTS[node.id], at, name)
+        self.broken.add(node.id)  # said once
         if node.id in self.gone:
             axis, defined = self.gone[node.id]
             raise scope.error(
@@ -165,6 +167,14 @@ class Expressions:
                 "after the loop",
                 secondary=(Label(defined, "defined here"),),
                 fix=f"hand it on: `carry {node.id} : f32[...] = ...` before the loop",
+            )  # fmt: skip
+        if node.id in self.later:
+            looping = bool(self.axes.active)
+            carry = f"give it one before the loop: `carry {node.id} : f32[...] = ...`; a sum begins at zero"
+            raise scope.error(
+                "E227", f"`{node.id}` has no value yet", at, "not in the first pass" if looping else "too early",
+                secondary=(Label(self.later[node.id], "it has one from here on"),),
+                fix=carry if looping else "move the definition up",
             )  # fmt: skip
         known = [*self.names, *self.axes.found, *scope.tensors, *scope.scalars, *scope.values]
         raise scope.error(
@@ -267,9 +277,10 @@ class Expressions:
 
     def _arguments(self, node: ast.Call, wanted: str) -> None:
         plural = "" if wanted == "1" else "s"
+        about = CALLS[node.name.id].doc if node.name.id in CALLS else "of a tile"
         raise self.scope.error(
             "E200", f"`{node.name.id}` takes {wanted} argument{plural}, not {len(node.args)}", node.span,
-            fix=f"`tkgen explain E200`, or the page of functions, says what `{node.name.id}` is",
+            fix=f"`{node.name.id}`: {about}",
         )  # fmt: skip
 
     def _place(self, node: ast.Call, name: str) -> Tile:

@@ -1,0 +1,160 @@
+"""What is wrong with a kernel of equations is said where it is, with its code, in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tkgen.diagnostics import SpecError
+from tkgen.diagnostics.fixes import apply_fixes
+from tkgen.diagnostics.render import render_text
+from tkgen.ir.program import program
+from tkgen.ir.typing import typed
+from tkgen.syntax.parser import parse_text
+
+FOLDER = Path(__file__).parent
+
+# (spec, what stands there, what is written instead, code, message, underlined)
+MISTAKES = [
+    ("attention", "[b, h / GROUP, j].T", "[b, h / GROUP, j]",
+     "E224", "`@` sums over the last axis of the left factor and the first of the right, not `D`",
+     "Q[b, h, q] @ K[b, h / GROUP, j]"),
+    ("attention", "bf16(p) @", "p @",
+     "E204", "one product of f32 and bf16: no MFMA mixes them", "p @ V[b, h / GROUP, j]"),
+    ("attention", "rowmax(s)", "rowmaxx(s)",
+     "E200", "`rowmaxx` is no function of equations; did you mean `rowmax`?", "rowmaxx"),
+    ("attention", "rowmax(s)", "colmax(s)",
+     "E226", "`colmax` along `q` would end with the block's tile of 256", "colmax(s)"),
+    ("attention", "    n = max(m, rowmax(s))\n", "", "E200", "nothing is called `n` here", "n"),
+    ("attention", "    m = n\n", "", "E227", "no loop gives `m` a new value", "m : f32[q] = -inf"),
+    ("attention", "o : f32[q, D]", "o : f32[q]", "E225", "`o` comes into a pass as [q], and leaves it as [q, D]", "o"),
+    ("attention", "h / GROUP, j].T", "h, j].T",
+     "E223", "`h` runs over `HEADS`, this dimension of `K` is `KV_HEADS`", "h"),
+    ("attention", "h / GROUP, j].T", "h / 4, j].T", "E223", "`h / 4` does not run over `KV_HEADS` of `K`", "h / 4"),
+    ("attention", "h / GROUP, j].T", "h + 4, j].T", "E223", "`h + 4` is no index", "h + 4"),
+    ("attention", "O[b, h, q] = o / l", "O[b, h] = o / l",
+     "E225", "`O[b, h]` is [LENGTH, D], and the value stored lacks `LENGTH` and has `q` beside", "O[b, h]"),
+    ("attention", "O[b, h, q] = o / l", "O[b, h, q] = o / p",
+     "E227", "`p` is a value of the loop over `j`, one of every pass", "p"),
+    ("attention", "O[b, h, q] = o / l", "O[b, h, q] = l",
+     "E225", "`O[b, h, q]` is [q, D], and the value stored lacks `D`", "O[b, h, q]"),
+    ("attention", "LSE[b, h, q] = m + log(l)", "LSE[b, h, j] = m + log(l)",
+     "E227", "`j` has no place outside its loop", "j"),
+    ("attention", "to q", "to k", "E223", "`to k` names no axis of `over`", "k"),
+    ("attention", "q >= j", "q", "E229", "`where` takes a truth, not a coordinate", "q"),
+    ("attention", "carry m", "carry mm : f32[q] = 0, m", "E227", "no loop gives `mm` a new value", "mm : f32[q] = 0"),
+    ("attention", "m : f32[q] = -inf", "m : f32[j] = -inf", "E200", "`j` is neither an axis nor a dimension", "j"),
+    ("attention", "m : f32[q] = -inf", "m : bf16[q] = -inf", "E204", "a carried value is f32, not bf16", "bf16"),
+    ("attention", "m : f32[q] = -inf", "m : f32[h] = -inf",
+     "E225", "a tile has no extent along `h`, which is an index", "h"),
+    ("attention", "LENGTH = 4096, D = 128", "LENGTH = 4096, D = dynamic",
+     "E203", "`D` is dynamic, and a tile that is as long must be known at build time", "D"),
+    ("attention", "  LSE[b, h, q] = m + log(l)\n", "  LSE[b, h, q] = m + log(l)\n  LSE[b, h, q] = m\n",
+     "E602", "`LSE` is stored twice", "LSE[b, h, q]"),
+    ("attention", "b in BATCH, h", "b in BATHC, h",
+     "E209", "`BATHC` is not a declared dimension; did you mean `BATCH`?", "BATHC"),
+    ("rmsnorm", "  waves 4", "  shared Y\n  waves 4", "E200", "`shared` names `Y`, which no equation reads", "Y"),
+    ("rmsnorm", "x = X[t] + R[t]", "x = X[t] + R[t] + R[0]",
+     "E228", "`R` is read at one place and stored to at another", "R[t]"),
+    ("rmsnorm", "Y[t] = x * ", "Y[t] = R[t] * ", "E228", "`R` is read after a store to it", "R[t]"),
+    ("rmsnorm", "rowmean(x * x)", "colmean(x * x)",
+     "E226", "`colmean` along `t` would end with the block's tile of 4", "colmean(x * x)"),
+    ("rmsnorm", "eps)", "epps)", "E200", "nothing is called `epps` here; did you mean `eps`?", "epps"),
+    ("rmsnorm", "waves 4 along t", "waves 3 along t",
+     "E214", "3 waves cannot share a tile of 4 along `t`", "waves 3 along t"),
+    ("rmsnorm", "waves 4 along t", "waves 4 along D", "E214", "waves cannot stand along `D`", "along D"),
+    ("rmsnorm", "R[t] = x", "X = x", "E202", "`X` is declared already, so no value can have this name", "X"),
+    ("rmsnorm", "R[t] = x", "D = x", "E202", "`D` is declared already, so no value can have this name", "D"),
+    ("rmsnorm", "x = X[t] + R[t]", "x = X[t] + R[t, t]",
+     "E223", "`t` runs over `TOKENS`, this dimension of `R` is `D`", "t"),
+    ("rmsnorm", "x = X[t] + R[t]", "x = X[t, 1, 2] + R[t]",
+     "E223", "`X[TOKENS, D]` has 2 dimensions, not 3", "X[t, 1, 2]"),
+    ("rmsnorm", "x = X[t] + R[t]", "x = X[t] + R[t]\n  x = rowsum(x)",
+     "E225", "`x` was [t, D], and would be [t] here", "x"),
+    ("rmsnorm", "x = X[t] + R[t]", "x = X[t] + x[t]", "E200", "`x` is not a global tensor; did you mean `X`?", "x"),
+    ("rmsnorm", "x = X[t] + R[t]", "z[t] = X[t] + R[t]",
+     "E200", "`z` is not a global tensor, and only those are stored to", "z"),
+    ("rmsnorm", "  waves 4", "  block 4 x 4 step 4\n  waves 4",
+     "E222", "`block` is of matrix products, and these equations have none", "block 4 x 4 step 4"),
+    ("rmsnorm", "  Y[t]", "  each t in TOKENS by 4\n    y = x\n  Y[t]", "E202", "`t` is declared twice", "t"),
+    ("softmax", "Y[r] = e / rowsum(e)", "y = e", "E201", "kernel `softmax` stores nothing", "softmax"),
+    ("softmax", "rowmax(x)", "rowmax(1)", "E226", "`rowmax` has nothing to go along: this is one number", "1"),
+    ("softmax", "rowmax(x)", "rowmax(x, x)", "E200", "`rowmax` takes 1 argument, not 2", "rowmax(x, x)"),
+    ("softmax", "x = X[r]", "x = X[r].T.T @ X[r]", "E224", "both factors have `r` and `D`", "X[r].T.T @ X[r]"),
+    ("softmax", "x = X[r]", "x = X[-1]", "E223", "`X` has no place -1 along `ROWS`", "-1"),
+    ("softmax", "x = X[r]", "x = X[9999]", "E223", "`X` has no place 9999 along `ROWS`", "9999"),
+    ("softmax", "x = X[r]", "x = not X[r]", "E229", "`not` takes a truth, not a number", "X[r]"),
+    ("softmax", "x = X[r]", "x = random(1, 2, r)", "E229", "`random` takes a coordinate, not a number", "2"),
+    ("softmax", "x = X[r]", "x = X[r, q]", "E200", "`q` is no axis", "q"),
+    ("swiglu", "g = g + X", "g = g * X", "E227", "`g` has no value yet", "g"),
+    ("swiglu", "silu(g) * u", "silu(g) * rowmax(u)",
+     "E226", "`rowmax` along `n` would end with the block's tile of 128", "rowmax(u)"),
+    ("swiglu", "silu(g) * u", "silu(X[m, k]) * u", "E227", "`k` has no place outside its loop", "k"),
+    ("swiglu", "g = g + X[m, k] @ G[n, k].T", "g = g + X[m, k] @ G[n, k].T\n    Y[m, n] = g",
+     "E602", "every pass along `k` writes `Y[m, n]`, another value each", "Y[m, n]"),
+    ("transpose", "Y[c, r] = X[r, c]", "Y[c, r] = X[r]",
+     "E225", "`Y[c, r]` is [c, r], and the value stored lacks `c` and has `COLS` beside", "Y[c, r]"),
+    ("transpose", "Y[c, r] = X[r, c]", "Y[r, c] = X[r, c]",
+     "E223", "`r` runs over `ROWS`, this dimension of `Y` is `COLS`", "r"),
+    ("transpose", "Y[c, r] = X[r, c]", "Y[c, 0] = X[0, c]",
+     "E602", "every block along `r` writes `Y[c, 0]`, another value each", "Y[c, 0]"),
+    ("transpose", "Y[c, r] = X[r, c]", "Y[c, r] = r > c", "E229", "a store takes a number, not a truth", "r > c"),
+    ("transpose", "Y[c, r] = X[r, c]", "Y[c, r] = X[r, c] if r",
+     "E101", "expected the end of the line, found `if`", "if"),
+    ("transpose", "over r in ROWS by 64", "over r in ROWS by 64, COLS in COLS",
+     "E202", "`COLS` is declared twice", "COLS"),
+]  # fmt: skip
+
+
+def text_of(spec: str, right: str, wrong: str) -> str:
+    """The spec with a mistake put in."""
+    text = (FOLDER / f"{spec}.tk").read_text(encoding="utf-8")
+    assert right in text
+    return text.replace(right, wrong)
+
+
+@pytest.mark.parametrize(("spec", "right", "wrong", "code", "message", "underlined"), MISTAKES)
+def test_a_mistake(spec: str, right: str, wrong: str, code: str, message: str, underlined: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        program(parse_text(text_of(spec, right, wrong)))
+    first, *others = caught.value.diagnostics
+    assert (first.code, first.message) == (code, message)
+    assert first.primary is not None and first.primary.span.text == underlined
+    assert first.fix is not None or code in ("E101", "E230")
+    assert {d.code for d in others} <= {code}
+    assert render_text(caught.value.diagnostics)
+
+
+# Mistakes whose fix is an edit: made, it leaves the kernel as it was meant.
+MENDED = [
+    ("attention", "[b, h / GROUP, j].T", "[b, h / GROUP, j]"),
+    ("attention", "bf16(p) @", "p @"),
+    ("attention", "rowmax(s)", "rowmaxx(s)"),
+    ("attention", "b in BATCH, h", "b in BATHC, h"),
+    ("attention", "m : f32[q] = -inf", "m : bf16[q] = -inf"),
+    ("rmsnorm", "eps)", "epps)"),
+    ("swiglu", "X[m, k] @ G[n, k].T", "X[m, k].T @ G[n, k].T"),
+    ("swiglu", "G[n, k].T", "G[m, k].T"),
+]
+
+
+@pytest.mark.parametrize(("spec", "right", "wrong"), MENDED)
+def test_a_fix_mends(spec: str, right: str, wrong: str) -> None:
+    text = text_of(spec, right, wrong)
+    with pytest.raises(SpecError) as caught:
+        typed(parse_text(text))
+    mended = apply_fixes(text, caught.value.diagnostics, guesses=True)
+    assert typed(parse_text(mended)).kernel == typed(parse_text((FOLDER / f"{spec}.tk").read_text())).kernel
+
+
+def test_a_value_that_no_store_depends_on_is_told() -> None:
+    found = typed(parse_text(text_of("rmsnorm", "  R[t] = x\n", "  y = x * 2\n  z = y + W\n")))
+    assert [(u.what, u.name) for u in found.unused] == [("value", "y"), ("value", "z")]
+    fewer = typed(parse_text(text_of("rmsnorm", "  R[t] = x\n", ""))).kernel
+    assert list(map(type, found.kernel.body)) == list(map(type, fewer.body))  # and it is not computed
+
+
+def test_every_code_of_equations_is_among_the_mistakes() -> None:
+    codes = {code for _, _, _, code, _, _ in MISTAKES}
+    assert {f"E{n}" for n in range(222, 231)} <= codes
