@@ -66,9 +66,23 @@ def test_build_json_is_the_report(tmp_path: Path) -> None:
 
 
 def test_print_after_shows_each_stage(tmp_path: Path) -> None:
-    for stage, text in (("parse", "eight_wave"), ("graph", "RAW lds A"), ("schedule", "depth 1"), ("lower", "mma_ABt")):
-        result = tkgen("build", EIGHT_WAVE, "-o", str(tmp_path), "--print-after", stage)
-        assert result.exit_code == 0 and text in result.stdout
+    shown = {
+        "parse": "eight_wave", "equations": "product over k", "graph": "RAW lds A", "schedule": "depth 1",
+        "lower": "mma_ABt",
+    }  # fmt: skip
+    for stage, text in shown.items():
+        for command in (("build", EIGHT_WAVE, "-o", str(tmp_path)), ("check", EIGHT_WAVE)):
+            result = tkgen(*command, "--print-after", stage)
+            assert result.exit_code == 0 and text in result.stdout
+
+
+def test_equations_are_shown_where_no_schedule_is_found() -> None:
+    attention = str(Path(__file__).parents[1] / "equations" / "attention.tk")
+    result = tkgen("check", attention, "--print-after", "equations", "--print-after", "schedule")
+    assert result.exit_code == 1 and "E230" in result.stderr
+    assert result.stdout.startswith("kernel attention\n") and "max over j" in result.stdout
+    wrong = tkgen("check", attention, "--print-after", "equations", "--format", "json")
+    assert wrong.exit_code == 2 and "prints text" in wrong.stderr
 
 
 def test_several_specs_build_side_by_side_and_the_bad_one_is_named(tmp_path: Path, spec: Path) -> None:

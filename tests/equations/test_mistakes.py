@@ -104,6 +104,8 @@ MISTAKES = [
      "E101", "expected the end of the line, found `if`", "if"),
     ("transpose", "over r in ROWS by 64", "over r in ROWS by 64, COLS in COLS",
      "E202", "`COLS` is declared twice", "COLS"),
+    ("swiglu", "silu(g) * u", "silu(g) * u / rowsum(X[m])",
+     "E230", "beside the loop that sums products, equations are element by element", "swiglu"),
 ]  # fmt: skip
 
 
@@ -152,7 +154,7 @@ def test_a_value_that_no_store_depends_on_is_told() -> None:
     found = typed(parse_text(text_of("rmsnorm", "  R[t] = x\n", "  y = x * 2\n  z = y + W\n")))
     assert [(u.what, u.name) for u in found.unused] == [("value", "y"), ("value", "z")]
     fewer = typed(parse_text(text_of("rmsnorm", "  R[t] = x\n", ""))).kernel
-    assert list(map(type, found.kernel.body)) == list(map(type, fewer.body))  # and it is not computed
+    assert len(found.kernel.body) == len(fewer.body)  # and nothing computes it
 
 
 def test_every_code_of_equations_is_among_the_mistakes() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -28,20 +26,9 @@ from tkgen.cli.common import (
     show_diagnostics,
     spec_files,
 )
-
-if TYPE_CHECKING:
-    from tkgen.api import Spec
+from tkgen.cli.stages import PrintAfter, stage_text
 
 commands = typer.Typer()
-
-
-class Pass(StrEnum):
-    """A stage whose result can be printed."""
-
-    PARSE = "parse"
-    GRAPH = "graph"
-    SCHEDULE = "schedule"
-    LOWER = "lower"
 
 
 @commands.command()
@@ -63,7 +50,7 @@ def build(
         bool, typer.Option(help="Watch the machine code with the race referee before it counts as good.")
     ] = True,
     roots: Roots = None,
-    print_after: Annotated[list[Pass] | None, typer.Option(help="Print what a pass left.")] = None,
+    print_after: PrintAfter = None,
 ) -> None:
     """Check specs, generate their C++, compile it, measure the machine code and write a report of it."""
     from tkgen.build.outputs import EMITS, produce
@@ -78,7 +65,7 @@ def build(
         with reported():
             spec = load_spec(path, define, target, roots)
             for stage in print_after or ():
-                say(_after(spec, stage).rstrip("\n"))
+                say(stage_text(stage, path, define, target, roots))
             built, files = produce(spec, out, kinds, cxx=cxx, kittens=kittens, watch=machine_check)
             show_diagnostics(built.diagnostics)
             if built.machine_check.outcome == UNCHECKED and machine_check:
@@ -89,16 +76,3 @@ def build(
     if as_json:
         say(json.dumps(reports, indent=2))
     raise typer.Exit(worst)
-
-
-def _after(spec: Spec, stage: Pass) -> str:
-    from tkgen.ir import graph
-    from tkgen.syntax.dump import dump
-
-    texts: dict[Pass, Callable[[], str]] = {
-        Pass.PARSE: lambda: dump(spec.kernel),
-        Pass.GRAPH: lambda: graph.to_text(spec.plan.graph),
-        Pass.SCHEDULE: spec.plan.to_text,
-        Pass.LOWER: lambda: spec.source.text,
-    }
-    return texts[stage]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +30,7 @@ from tkgen.cli.common import (
     spec_files,
 )
 from tkgen.cli.fixing import fixed
+from tkgen.cli.stages import PrintAfter, stage_text
 
 if TYPE_CHECKING:
     from tkgen.diagnostics import Diagnostic
@@ -53,16 +55,22 @@ def check(
     as_json: Json = False,
     fix: Annotated[bool, typer.Option("--fix", help="Apply the fixes that are certain, proven and built.")] = False,
     roots: Roots = None,
+    print_after: PrintAfter = None,
 ) -> None:
     """Prove specs correct without compiling them; say what is wrong and how to mend it."""
     from tkgen.checks.words import count_text
-    from tkgen.diagnostics import Severity
+    from tkgen.diagnostics import Severity, SpecError
 
+    how = Format.JSON if as_json else how
+    if print_after and how is not Format.TEXT:
+        raise typer.BadParameter(f"--print-after prints text, not {how.value}")
     found: list[Diagnostic] = []
     files = spec_files(specs)
     for path in files:
+        for stage in print_after or ():
+            with reported(), suppress(SpecError):  # what is wrong comes with the findings
+                say(stage_text(stage, path, define, target, roots))
         found += (fixed if fix else findings)(path, define, target, roots)
-    how = Format.JSON if as_json else how
     show_diagnostics(found, how)
     errors = sum(d.severity is Severity.ERROR for d in found)
     if how is Format.TEXT:

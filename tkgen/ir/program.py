@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.ir.desugar import desugared
 from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.equations import Kernel
 from tkgen.ir.products import has_products
 from tkgen.ir.resolve import resolve
 from tkgen.ir.resolve.matrix import matrix
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.types import Program
-from tkgen.ir.typing import equations
+from tkgen.ir.typing import equations, typed
 from tkgen.ir.typing.clauses import equation_program
 from tkgen.syntax import ast
 from tkgen.syntax.ast import has_equations
@@ -29,17 +31,26 @@ def program(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None)
     scope = Scope(kernel, dict(defines or {}))
     found: Program | EquationProgram | None = None
     try:
-        typed = equations(scope)
-        if has_products(typed.kernel):
-            found = replace(matrix(scope, typed.kernel), unused=typed.unused)
+        body = equations(scope)
+        if has_products(body.kernel):
+            found = replace(matrix(scope, body.kernel), unused=body.unused)
         else:
-            found = equation_program(scope, typed)
+            found = equation_program(scope, body)
     except Stop:
         pass
     if scope.errors:
         raise SpecError(scope.errors)
     assert found is not None
     return found
+
+
+def equations_of(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None) -> Kernel:
+    """What `kernel` computes: its equations, or those that its clauses stand for.
+
+    Raises:
+        SpecError: with every independent problem found.
+    """
+    return typed(kernel, defines).kernel if has_equations(kernel) else desugared(resolve(kernel, defines))
 
 
 def matrix_program(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None) -> Program:
@@ -51,7 +62,7 @@ def matrix_program(kernel: ast.Kernel, defines: Mapping[str, int | None] | None 
     found = program(kernel, defines)
     if isinstance(found, EquationProgram):
         label = Label(kernel.name.span, "no product in it")
-        fix = Fix("`tkgen check --print-after equations` shows what they compute")
+        fix = Fix("`tkgen check --print-after equations` shows them, with the types and axes that they have")
         message = f"nothing carries out the equations of `{kernel.name.id}` yet"
         raise SpecError(Diagnostic("E230", message, label, fix=fix))
     return found
