@@ -37,7 +37,7 @@ class SourceFile:
 class Span:
     """Characters `start`..`end` (end exclusive) of `file`."""
 
-    file: SourceFile = field(repr=False, compare=False)
+    file: SourceFile = field(repr=False)
     start: int
     end: int
 
