@@ -63,3 +63,13 @@ def test_the_clause_that_matters_most_comes_first() -> None:
     origin = source.origin(number)
     assert origin is not None
     assert text.splitlines()[origin.line - 1].split()[0] == "shared"
+
+
+@pytest.mark.parametrize("said", ["see spec:1", "as before, spec:6", "// x, spec:3"])
+def test_words_of_a_comment_are_no_origins(said: str) -> None:
+    plain, worded = planned(gemm(header="# A product.\n")), planned(gemm(header=f"# {said}\n"))
+    before, after = lower(plain, "gfx942", "test.tk"), lower(worded, "gfx942", "test.tk")
+    lines = [[[(o.name, o.line) for o in found] for found in source.origins] for source in (before, after)]
+    assert lines[0] == lines[1] and after.operations == before.operations
+    assert not any(after.origins[:5])
+    assert after.text.split("\n")[1:] == before.text.split("\n")[1:]

@@ -5,6 +5,7 @@
 
 from tkgen.lower.harness import harness_cpp, harness_python
 from tkgen.lower.kernel import kernel_model
-from tkgen.lower.render import Origin, Source, lower
+from tkgen.lower.origins import Origin, Source
+from tkgen.lower.render import lower
 
 __all__ = ["Origin", "Source", "harness_cpp", "harness_python", "kernel_model", "lower"]

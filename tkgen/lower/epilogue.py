@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Op, Store, Value, reads
 from tkgen.ir.products import Sums
 from tkgen.lower.elements import functions, literal, local, statements
-from tkgen.lower.model import Loop, Statement
 from tkgen.lower.names import cpp_name
+from tkgen.lower.origins import Origins
+from tkgen.lower.statements import Combine, How, Loop, Statement
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,9 @@ def epilogue(
     place: Place,
     matrix: Callable[[Access], str],
     tile_type: str,
-    how: str,
+    how: How,
     loops: tuple[Loop, ...],
-    origin: Callable[[Store], str],
+    origin: Callable[[Store], Origins],
 ) -> tuple[list[Statement], frozenset[str]]:
     """A statement for each store, and the helpers that they call.
 
@@ -40,19 +41,19 @@ def epilogue(
     stores = equations.stores
     for store in stores:
         last = store is stores[-1]
-        args, used = _stored(equations, store, sums, place, matrix)
-        tile = next(iter(sums.values())) if last else f"{cpp_name(store.target.tensor.name)}_tile"
-        args |= {"tile": tile, "type": "" if last else tile_type, "how": how}
-        result.append(Statement("equations", args, loops, origin(store)))
+        made, used = _stored(equations, store, sums, place, matrix, how)
+        if not last:
+            made = replace(made, tile=f"{cpp_name(store.target.tensor.name)}_tile", type=tile_type)
+        result.append(Statement(made, loops, origin(store)))
         helpers |= used
     helpers |= {"add": {"atomic_store"}, "masked": {"masked_store"}, "whole": set()}[how]
     return result, frozenset(helpers)
 
 
 def _stored(
-    equations: Sums, store: Store, sums: Mapping[str, str], place: Place, matrix: Callable[[Access], str]
-) -> tuple[dict[str, object], frozenset[str]]:
-    """The arguments of the statement that computes and stores one value, and the helpers that it calls."""
+    equations: Sums, store: Store, sums: Mapping[str, str], place: Place, matrix: Callable[[Access], str], how: How
+) -> tuple[Combine, frozenset[str]]:
+    """What computes one value in the place of the first sum and stores it, and the helpers that it calls."""
     ops = _needed(equations.epilogue, store.value)
     known: dict[Value, str] = {}
     parameters, given = [], []
@@ -84,19 +85,23 @@ def _stored(
             case _:
                 lines += statements([op], known)
     value = known.get(store.value) or literal(0)
-    identity = not lines and given and not buffers
-    args: dict[str, object] = {
-        "tensor": matrix(store.target),
-        "row": place.row,
-        "col": place.col,
-        "buffers": buffers,
-        "parameters": parameters,
-        "sums": given,
-        "lines": lines,
-        "value": value,
-        "identity": identity and given[0] == next(iter(sums.values())),
-    }
-    return args, frozenset(helpers | functions(ops)) if not args["identity"] else frozenset()
+    tile = next(iter(sums.values()))
+    identity = not lines and not buffers and given[:1] == [tile]
+    made = Combine(
+        tensor=matrix(store.target),
+        tile=tile,
+        type="",
+        row=place.row,
+        col=place.col,
+        buffers=tuple(buffers),
+        parameters=tuple(parameters),
+        sums=tuple(given),
+        lines=tuple(lines),
+        value=value,
+        identity=identity,
+        how=how,
+    )
+    return made, frozenset(helpers | functions(ops)) if not identity else frozenset()
 
 
 def _needed(ops: tuple[Op, ...], value: Value) -> list[Op]:

@@ -1,15 +1,14 @@
 """The generated C++ as data: what the templates print. Expressions are C++ text, everything else is structure.
 
-An `origin` names spec lines as comments do: `14`, `14,15`, or `tensors.tk:3` in an included file; empty for none.
-The first one matters most.
+An `origin` is the spec lines that something comes from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tkgen.source import SourceFile
+from tkgen.lower.origins import NOWHERE, Origins
+from tkgen.lower.statements import Statement
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,7 @@ class Constant:
     name: str
     expression: str
     comment: str = ""
-    origin: str = ""
+    origin: Origins = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class GlobalTensor:
     name: str
     cpp: str
     extents: tuple[str, str, str, str]
-    origin: str
+    origin: Origins
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class MatrixView:
     extents: tuple[str, str]
     pointer: str
     arguments: tuple[str, str]
-    origin: str
+    origin: Origins
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class BatchIndex:
 
     name: str
     place: str
-    origin: str
+    origin: Origins
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class ScalarMember:
 
     name: str
     cpp: str
-    origin: str
+    origin: Origins
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Size:
 
     name: str
     expression: str
-    origin: str
+    origin: Origins
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class SharedTile:
     variable: str
     type: str
     buffers: int
-    origin: str
+    origin: Origins
 
 
 @dataclass(frozen=True)
@@ -91,31 +90,7 @@ class RegisterTile:
     variable: str
     type: str
     dimensions: tuple[int, ...]
-    origin: str
-
-
-@dataclass(frozen=True)
-class Loop:
-    """`for (int variable = 0; variable < count; ++variable)`, unrolled; left out when count is 1."""
-
-    variable: str
-    count: int
-    first: int = 0
-
-
-@dataclass(frozen=True)
-class Statement:
-    """One operation of a wave.
-
-    `kind` names its macro in `templates/statements.jinja`; `args` are that macro's arguments; `loops` surround it.
-    `operations` are the operations of the schedule it carries out, as `lower.Source.operations` names them.
-    """
-
-    kind: str
-    args: dict[str, object]
-    loops: tuple[Loop, ...] = ()
-    origin: str = ""
-    operations: tuple[str, ...] = ()
+    origin: Origins
 
 
 @dataclass(frozen=True)
@@ -124,7 +99,7 @@ class Phase:
 
     condition: str
     count: int
-    origin: str
+    origin: Origins
 
 
 @dataclass(frozen=True)
@@ -144,10 +119,10 @@ class Scope:
     body: tuple[Statement, ...]
     unroll: int
     loop_bound: str
-    loop_origin: str
+    loop_origin: Origins
     epilogue: tuple[Statement, ...]
     after: tuple[Phase, ...]
-    origin: str
+    origin: Origins
 
 
 @dataclass(frozen=True)
@@ -156,7 +131,7 @@ class Check:
 
     condition: str
     message: str
-    origin: str
+    origin: Origins
 
 
 @dataclass(frozen=True)
@@ -181,13 +156,13 @@ class KernelModel:
     waves_per_simd: int
     shared: tuple[SharedTile, ...]
     shared_bytes: int
-    shared_origin: str
-    grid_origin: str
-    launch_origin: str
+    shared_origin: Origins
+    grid_origin: Origins
+    launch_origin: Origins
     batch: tuple[BatchIndex, ...]
     views: tuple[MatrixView, ...]
     remap: tuple[str, ...]
-    remap_origin: str
+    remap_origin: Origins
     tile_row: str
     tile_col: str
     helpers: frozenset[str]
@@ -195,5 +170,4 @@ class KernelModel:
     wide: bool  # a staged tensor may be too large for 32-bit byte offsets
     shape: str  # template argument that names the base tiles of register tiles, after the layout; empty for 16 x 16
     scopes: tuple[Scope, ...]
-    files: Mapping[str, SourceFile]  # the spec and the files it includes, as origins name them
     checks: tuple[Check, ...] = field(default=())

@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 import jinja2
+from jinja2.environment import TemplateModule
 
 from tkgen.ir.functions import CDNA, helpers
 from tkgen.lower.kernel import kernel_model
-from tkgen.lower.model import KernelModel, Scope, Statement
+from tkgen.lower.model import KernelModel, Scope
+from tkgen.lower.origins import NOWHERE, Marks, Source
+from tkgen.lower.statements import Statement
 from tkgen.schedule import Plan
-from tkgen.source import SourceFile
 
 SYNCHRONISING = frozenset({"barrier", "fence", "lds_barrier", "wait"})  # helpers that pin accesses to memory
-
-
-@dataclass(frozen=True)
-class Origin:
-    """A line (1-based) of a spec or of a file that it includes."""
-
-    file: SourceFile
-    line: int
-
-
-@dataclass(frozen=True)
-class Source:
-    """Generated text; `origins` has for every line of it the spec lines it came from.
-
-    `operations` has the lines (1-based) that carry out an operation of the schedule, by role, part and position in
-    it: `consumer/body/3` is operation 3 of the steady loop of role `consumer`.
-    """
-
-    text: str
-    origins: tuple[tuple[Origin, ...], ...] = field(repr=False)
-    operations: Mapping[str, tuple[int, ...]] = field(repr=False)
-
-    def origin(self, line: int) -> Origin | None:
-        """The first spec line behind generated line `line`, or behind the nearest line above it that has one."""
-        above = self.origins[: max(line, 0)]
-        return next((found[0] for found in reversed(above) if found), None)
 
 
 @cache
@@ -55,7 +29,6 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    env.globals["remark"] = _remark
     return env
 
 
@@ -66,9 +39,9 @@ def lower(plan: Plan, target: str, spec: str = "") -> Source:
 
 def render(model: KernelModel) -> Source:
     """The text of a model."""
-    env = environment()
-    scopes = [_scope(s) for s in model.scopes]
-    block = env.get_template("block.jinja").render(m=model, scopes=scopes).rstrip("\n")
+    env, marks = environment(), Marks()
+    scopes = [_scope(s, marks) for s in model.scopes]
+    block = env.get_template("block.jinja").render(m=model, scopes=scopes, remark=marks.remark).rstrip("\n")
     helpers = _helpers(model) if model.helpers else ""
     text = env.get_template("kernel.cpp.jinja").render(
         m=model,
@@ -76,15 +49,9 @@ def render(model: KernelModel) -> Source:
         helpers=f"\n{helpers.strip()}\n" if helpers else "",
         needs_wave=bool(re.search(r"\bwave\b", block)),
         members=[*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"],
+        remark=marks.remark,
     )
-    text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
-    marked = text.split("\n")
-    operations: dict[str, tuple[int, ...]] = {}
-    for number, line in enumerate(marked, 1):
-        for name in line.partition(_MARK)[2].split():
-            operations[name] = (*operations.get(name, ()), number)
-    lines = [line.partition(_MARK)[0] for line in marked]
-    return Source("\n".join(lines), tuple(_origins(line, model.files) for line in lines), operations)
+    return marks.source(re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)))
 
 
 def _helpers(model: KernelModel) -> str:
@@ -101,31 +68,20 @@ def _helpers(model: KernelModel) -> str:
     )
 
 
-_MARK = "\0"  # within `render`: what follows on a line names the operations it carries out
+def _scope(scope: Scope, marks: Marks) -> str:
+    macros = environment().get_template("statements.jinja").make_module({"note": partial(marks.remark, NOWHERE)})
+    parts = {
+        name: "\n".join(_statement(s, macros, marks) for s in getattr(scope, name))
+        for name in ("prologue", "body", "epilogue")
+    }
+    scoped = environment().get_template("scope.jinja").render(s=scope, remark=marks.remark, **parts)
+    return scoped.strip("\n") + "\n"
 
 
-def _origins(line: str, files: Mapping[str, SourceFile]) -> tuple[Origin, ...]:
-    """The spec lines that a generated line's comment names."""
-    found = re.search(r"// (?:.*, )?spec:(\S+)$", line)
-    places = [place.rpartition(":") for place in found[1].split(",")] if found else []
-    return tuple(Origin(files[file], int(number)) for file, _, number in places if number.isdecimal() and file in files)
-
-
-def _remark(origin: str, comment: str = "") -> str:
-    """The comment at the end of a line: what it is, then the spec lines it came from."""
-    text = ", ".join(part for part in (comment, f"spec:{origin}" if origin else "") if part)
-    return f"  // {text}" if text else ""
-
-
-def _scope(scope: Scope) -> str:
-    parts = {name: "\n".join(map(_statement, getattr(scope, name))) for name in ("prologue", "body", "epilogue")}
-    return environment().get_template("scope.jinja").render(s=scope, **parts).strip("\n") + "\n"
-
-
-def _statement(statement: Statement) -> str:
-    """A statement with its loops; its first line names the spec lines, all of them the operations."""
-    module = environment().get_template("statements.jinja").module
-    lines = str(getattr(module, statement.kind)(**statement.args)).strip("\n").split("\n")
+def _statement(statement: Statement, macros: TemplateModule, marks: Marks) -> str:
+    """A statement with its loops; its first line comes from the spec lines, all of them carry out the operations."""
+    lines = str(getattr(macros, statement.code.macro)(statement.code)).strip("\n").split("\n")
+    lines[0] += marks.remark(statement.origin)
     result: list[str] = []
     indent = ""
     for number, loop in enumerate(statement.loops):
@@ -140,9 +96,4 @@ def _statement(statement: Statement) -> str:
     result += [indent + line for line in lines]
     if statement.loops and len(lines) > 1:
         result.append(indent[4:] + "}")
-    if statement.origin:
-        at = next(i for i, line in enumerate(result) if line.strip() == lines[0].strip())
-        code, _, comment = result[at].partition("  // ")
-        result[at] = code + _remark(statement.origin, comment)
-    mark = f"{_MARK}{' '.join(statement.operations)}" if statement.operations else ""
-    return "\n".join(line + mark for line in result)
+    return "\n".join(line + marks.carries_out(statement.operations) for line in result)

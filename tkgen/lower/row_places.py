@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tkgen.ir.equations import Access, Axis, AxisKind
 from tkgen.ir.types import Tensor
 from tkgen.lower.names import cpp_name
+from tkgen.lower.origins import NOWHERE, Origin, Origins
 from tkgen.schedule.rows import RowMap, accesses, extent
 from tkgen.source import Span
 
@@ -233,13 +234,17 @@ def needed(lines: Sequence[tuple[str, str]], used: str) -> list[str]:
     return kept
 
 
-def origin(span: Span | None) -> str:
-    """The spec line of a span, as comments name it."""
-    return "" if span is None or not span.file.text else str(span.line)
+def origin(span: Span | None) -> Origins:
+    """The spec line of a span."""
+    return NOWHERE if span is None or not span.file.text else Origins((Origin(span.file, span.line),))
+
+
+def commented(origins: Origins, comment: str = "") -> str:
+    """The comment at the end of a line: what it is, then the spec lines it came from."""
+    text = ", ".join(part for part in (comment, f"spec:{origins}" if origins else "") if part)
+    return f"  // {text}" if text else ""
 
 
 def remark(span: Span | None, comment: str = "") -> str:
-    """The comment at the end of a line."""
-    line = origin(span)
-    text = ", ".join(part for part in (comment, f"spec:{line}" if line else "") if part)
-    return f"  // {text}" if text else ""
+    """The comment at the end of a line that comes from a span."""
+    return commented(origin(span), comment)

@@ -20,8 +20,9 @@ from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.types import Tensor
 from tkgen.lower.model import Constant, ScalarMember
 from tkgen.lower.names import comment_text, cpp_name
+from tkgen.lower.origins import Origins
 from tkgen.lower.render import environment
-from tkgen.lower.row_places import Names, Places, origin, remark
+from tkgen.lower.row_places import Names, Places, commented, origin, remark
 from tkgen.lower.row_values import Values
 from tkgen.schedule.rows import RowMap, Way
 from tkgen.schedule.sweeps import Sweep
@@ -40,7 +41,7 @@ class RowTensor:
     name: str
     cpp: str
     extents: tuple[str, ...]
-    origin: str
+    origin: Origins
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class RowModel:
     tensors: tuple[RowTensor, ...]
     scalars: tuple[ScalarMember, ...]
     grid: str
-    grid_origin: str
+    grid_origin: Origins
     waves_per_simd: int
     loads: bool
     divides: bool
@@ -89,7 +90,9 @@ class _Lowering:
         body = "\n".join(self._body())
         model = self._model(body, target, header, spec)
         members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
-        text = environment().get_template("rows.cpp.jinja").render(m=model, body=body, members=members)
+        text = (
+            environment().get_template("rows.cpp.jinja").render(m=model, body=body, members=members, remark=commented)
+        )
         return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).rstrip("\n") + "\n"
 
     def _model(self, body: str, target: Target, header: tuple[str, ...], spec: str) -> RowModel:

@@ -1,10 +1,11 @@
-"""Waits for memory operations as the arguments of statements: several in a row are one instruction."""
+"""Waits for memory operations as statements: several in a row are one instruction."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from tkgen.ir.ops import Op
+from tkgen.lower.statements import Wait
 from tkgen.targets import counted
 
 # s_waitcnt immediate of gfx9 (LLVM AMDGPUUsage; CDNA3 ISA guide, SOPP): vmcnt in bits 3:0 and 15:14, expcnt 6:4,
@@ -26,11 +27,11 @@ def waitcnt(outstanding: Mapping[str, int]) -> int:
     return (vm & 15) | EXPCNT_NONE << 4 | lds << 8 | (vm >> 4) << 14
 
 
-def wait_arguments(outstanding: Mapping[str, int]) -> dict[str, object]:
-    """The arguments of a `wait` statement for at most that many operations of each counter."""
+def wait_for(outstanding: Mapping[str, int]) -> Wait:
+    """The wait for at most that many operations of each counter."""
     names = {"vm": "global", "lds": "LDS"}
     counts = [
         f"{names[counter]} operations: at most {outstanding[counter]} outstanding"
         for counter in sorted(outstanding, reverse=True)
     ]
-    return {"immediate": hex(waitcnt(outstanding)), "comment": ", ".join(counts)}
+    return Wait(hex(waitcnt(outstanding)), ", ".join(counts))

@@ -1,0 +1,123 @@
+"""What all of a lowering needs: the plan, the dialect, names in the generated code, and where things come from."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from urllib.parse import quote
+
+from tkgen.ir.equations import Access, Axis
+from tkgen.ir.products import View
+from tkgen.ir.types import BASE_TILE, Dim, Operand, Product, Tensor
+from tkgen.lower.dialects import dialect
+from tkgen.lower.names import cpp_name
+from tkgen.lower.origins import Origin, Origins
+from tkgen.remap import NamedInt
+from tkgen.schedule import Plan
+from tkgen.source import SourceFile, Span
+
+
+class Context:
+    """A plan for a target; `helpers` are the functions that its code calls beside those of the headers."""
+
+    def __init__(self, plan: Plan, target: str, spec: str):
+        self.plan, self.program, self.target, self.spec = plan, plan.program, target, spec
+        self.dialect = dialect(plan.program, target)
+        self.helpers: set[str] = set()
+
+    def origin(self, *spans: Span | str | None) -> Origins:
+        """The spec lines of spans, or of clauses by name: the first one matters most.
+
+        None and a clause that is not written add nothing.
+        """
+        main = self.program.spans["kernel"].file
+        found = [self.program.spans.get(s) if isinstance(s, str) else s for s in spans]
+        return Origins.of(Origin(s.file, s.line, _name(s.file, main)) for s in found if s is not None)
+
+    def dim(self, name: str) -> str:
+        """The constant of a dimension that is known."""
+        return f"DIM_{name}"
+
+    def shared(self, operand: Operand) -> str:
+        """The buffers of an operand in LDS."""
+        return f"{cpp_name(operand.name)}_s"
+
+    def registers(self, operand: Operand) -> str:
+        """The register tiles of an operand."""
+        return f"{cpp_name(operand.name)}_r"
+
+    def stage(self, operand: Operand) -> str:
+        """The staging registers of an operand."""
+        return f"{cpp_name(operand.name)}_stage"
+
+    def offsets(self, operand: Operand) -> str:
+        """The offsets at which lanes load an operand straight to LDS."""
+        return f"{cpp_name(operand.name)}_offsets"
+
+    @staticmethod
+    def accumulator(product: Product) -> str:
+        """The register tiles of sums."""
+        return f"{cpp_name(product.name)}_acc"
+
+    @property
+    def shape(self) -> str:
+        """The base tiles of the register tiles, as a last template argument; the default is left out."""
+        side = self.program.accumulator.mfma[0]
+        return f", ducks::rt_shape::rt_{side}x{side}" if side != BASE_TILE else ""
+
+    @property
+    def accumulator_type(self) -> str:
+        """The type of one of them."""
+        acc = self.program.accumulator
+        return f"rt_{acc.dtype.suffix}<{acc.tile[0]}, {acc.tile[1]}, ducks::rt_layout::col{self.shape}>"
+
+    @property
+    def steps(self) -> str:
+        """The number of K-steps."""
+        return "steps" if self.program.steps is None else "K_STEPS"
+
+    def extent(self, constant: str, axis: int) -> str | NamedInt:
+        """Rows (axis 0) or columns of tiles: a constant with its value, or a local."""
+        size = (self.program.m, self.program.n)[axis].size
+        if size is None:
+            return constant.lower()
+        return NamedInt(constant, -(-size // self.program.block[axis]))
+
+    @cached_property
+    def views(self) -> dict[Access, View]:
+        """What the block sees of the tensors, where that is not all of them."""
+        equations = self.program.equations
+        return {v.access: v for v in equations.views if not v.is_whole} if equations else {}
+
+    def matrix(self, of: Access | Tensor) -> str:
+        """The tensor, or the block's matrix of it, as C++."""
+        if isinstance(of, Tensor):
+            view = next((v for v in self.views.values() if v.tensor.name == of.name), None)
+            return f"g.{cpp_name(of.name)}" if view is None else f"{cpp_name(view.name)}_m"
+        return f"{cpp_name(self.views[of].name)}_m" if of in self.views else f"g.{cpp_name(of.tensor.name)}"
+
+    @staticmethod
+    def index(axis: Axis) -> str:
+        """The index of a block along an axis of the batch."""
+        return f"{cpp_name(axis.name)}_i"
+
+    def extent_of(self, dim: Dim) -> str:
+        """A dimension's size in the kernel."""
+        return self.size_of(dim.name) if dim.size is None else self.dim(dim.name)
+
+    def size_of(self, dim: str) -> str:
+        """A dimension's size, from the first tensor that has it."""
+        tensor, axis = next((t, i) for t in self.program.arguments for i, d in enumerate(t.dims) if d.name == dim)
+        return self.axis_of(tensor, axis)
+
+    def axis_of(self, tensor: Tensor, axis: int) -> str:
+        """The extent of a tensor along an axis."""
+        method = ("batch", "depth", "rows", "cols")[4 - len(tensor.dims) + axis]
+        return f"g.{cpp_name(tensor.name)}.{method}()"
+
+
+def _name(file: SourceFile, main: SourceFile) -> str:
+    """How comments name an included file: its path from the spec's folder, without blanks and commas; the spec: ""."""
+    if file.name == main.name:
+        return ""
+    return quote(os.path.relpath(file.name, os.path.dirname(main.name) or "."), safe="/")

@@ -1,0 +1,293 @@
+"""The operations of a wave's program as statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import takewhile
+from typing import Literal
+
+from tkgen.ir.ops import Action, Op, Placed, Step
+from tkgen.ir.resolve.clauses import ACTIVATIONS
+from tkgen.ir.types import EpilogueStep, Operand, Role, Side
+from tkgen.lower.branches import branches
+from tkgen.lower.context import Context
+from tkgen.lower.epilogue import Place, epilogue
+from tkgen.lower.expressions import float_literal, loops_over
+from tkgen.lower.names import cpp_name
+from tkgen.lower.origins import NOWHERE, Origins
+from tkgen.lower.statements import (
+    Call,
+    EpilogueCode,
+    How,
+    Move,
+    Multiply,
+    Prefill,
+    Priority,
+    Read,
+    Statement,
+    Store,
+    Wait,
+    Zero,
+)
+from tkgen.lower.waits import least, wait_for
+
+MOVES: dict[Action, Literal["load", "fetch", "write", "copy"]] = {
+    Action.LOAD: "load", Action.FETCH: "fetch", Action.WRITE: "write", Action.COPY: "copy",
+}  # fmt: skip
+
+
+class Operations:
+    """Statements of the operations of a plan."""
+
+    def __init__(self, context: Context):
+        self.c = context
+
+    def statements(self, role: Role, part: str, placed: tuple[Placed, ...]) -> tuple[Statement, ...]:
+        """The statements of a part of a role's program, each with the operations it carries out."""
+        result: list[Statement] = []
+
+        def add(made: Iterable[Statement], first: int, count: int) -> None:
+            names = tuple(f"{role.name}/{part}/{n}" for n in range(first, first + count))
+            result.extend(replace(s, operations=names) for s in made)
+
+        multiplied = role.multiplies and part != "prologue"  # products that may still be on their way
+        i = 0
+        while i < len(placed):
+            left = (part, i) == ("epilogue", 0)  # the loop
+            if multiplied and (left or branches(self.c.program, role, placed[i].op)):
+                add([self._settle()], i, 1)
+                multiplied = False
+            multiplied |= placed[i].op.action is Action.MULTIPLY
+            waits = list(takewhile(lambda op: op.action is Action.WAIT, (p.op for p in placed[i:])))
+            then = placed[i + len(waits)].op if i + len(waits) < len(placed) else None
+            if not waits:
+                add(self._statement(role, placed[i]), i, 1)
+                i += 1
+            elif least(waits) == {"lds": 0} and then is not None and then.action is Action.BARRIER:
+                add([self._synchronise(Call("lds_barrier"), self.c.origin(then.span))], i, len(waits) + 1)
+                i += len(waits) + 1
+            else:
+                add(
+                    [self._synchronise(wait_for(least(waits)), self.c.origin(*(op.span for op in waits)))],
+                    i,
+                    len(waits),
+                )
+                i += len(waits)
+        return tuple(result)
+
+    def _synchronise(self, code: Call | Wait, origin: Origins) -> Statement:
+        """A call of a helper, which no access to memory crosses."""
+        self.c.helpers.add(code.function if isinstance(code, Call) else "wait")
+        return Statement(code, origin=origin)
+
+    def _settle(self) -> Statement:
+        self.c.helpers.add("fence")
+        return self._synchronise(Call("settle"), NOWHERE)
+
+    def _statement(self, role: Role, placed: Placed) -> list[Statement]:
+        op, origin = placed.op, self.c.origin(placed.op.span)
+        match op.action:
+            case Action.BARRIER:
+                return [self._synchronise(Call("barrier"), origin)]
+            case Action.FENCE:
+                return [self._synchronise(Call("fence"), origin)]
+            case Action.PRIORITY:
+                return [Statement(Priority(op.count), origin=origin)]
+            case Action.ZERO:
+                loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
+                return [
+                    Statement(Zero(f"{self.c.accumulator(x)}[{i}][{j}]"), loops, origin)
+                    for x in self.c.program.products
+                ]
+            case Action.STORE:
+                return self._equations(op) if self.c.program.equations else [self._store(op)]
+            case Action.MULTIPLY:
+                return self._multiply(placed)
+            case Action.READ:
+                return self._read(placed)
+            case _:
+                return [self._move(role, placed)]
+
+    def prefill(self, role: Role, operand: Operand) -> Statement:
+        """What a role does before it loads an operand straight to LDS."""
+        shared = self.c.shared(operand) + ("[0]" if operand.buffers > 1 else "")
+        code = Prefill(role.group, shared, self.c.matrix(operand.tensor), self.c.offsets(operand))
+        return Statement(code, origin=self.c.origin(operand.span))
+
+    def _move(self, role: Role, placed: Placed) -> Statement:
+        op, p = placed.op, self.c.program
+        operand = p.operand(op.operand)
+        tile = {Side.A: "tile_row", Side.B: "tile_col"}[operand.side]
+        step = self._step(placed.step)
+        if p.adds_to_output:
+            step = "k_first" if step == "0" else f"k_first + {step}"
+        coordinate = (step, tile) if operand.contraction_first else (tile, step)
+        if op.action in (Action.FETCH, Action.WRITE) or p.tail is not None:
+            self.c.helpers.add("staging")
+        waits = self.c.dialect.direct and op.action is Action.LOAD
+        if waits:
+            self.c.helpers.add("wait")
+        code = Move(
+            kind="copy" if waits else MOVES[op.action],
+            group=role.group,
+            shared=self._slot(operand, placed, scalar=self.c.dialect.direct),
+            tensor=self.c.matrix(operand.tensor),
+            row=coordinate[0],
+            col=coordinate[1],
+            stage=self.c.stage(operand),
+            offsets=self.c.offsets(operand),
+            masked=p.tail is not None,
+            wait=wait_for({"vm": 0}) if waits else None,
+        )
+        return Statement(code, origin=self.c.origin(op.span or operand.span, role.loads_span, "tail"))
+
+    def _read(self, placed: Placed) -> list[Statement]:
+        op, p = placed.op, self.c.program
+        operand = p.operand(op.operand)
+        is_a = operand.side is Side.A
+        axis, wave, waves = (0, "wave_row", p.compute.shape[0]) if is_a else (1, "wave_col", p.compute.shape[1])  # type: ignore[index]
+        result = []
+        for t in op.slices:
+            loops, (f,) = loops_over(("i" if is_a else "j", op.rows if is_a else op.cols))
+            subtile = self._fragment_index(axis, wave, f, waves)
+            rows, cols = operand.register_shape
+            index = (str(t), subtile) if operand.contraction_first else (subtile, str(t))
+            tile = f"{self.c.registers(operand)}[{self._register_slot(placed.step, t)}][{f}]"
+            code = Read(tile, rows, cols, self._slot(operand, placed), *index)
+            result.append(Statement(code, loops, self.c.origin(op.span, operand.registers_span)))
+        return result
+
+    def _multiply(self, placed: Placed) -> list[Statement]:
+        op, product = placed.op, self.c.program.product_of(placed.op.product)
+        result = []
+        for t in op.slices:
+            loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
+            slot = self._register_slot(placed.step, t)
+            code = Multiply(
+                f"mma_{product.layouts}",
+                f"{self.c.accumulator(product)}[{i}][{j}]",
+                f"{self.c.registers(product.left)}[{slot}][{i}]",
+                f"{self.c.registers(product.right)}[{slot}][{j}]",
+            )
+            result.append(Statement(code, loops, self.c.origin(op.span)))
+        return result
+
+    @property
+    def _how(self) -> How:
+        """How tiles of the output go to memory."""
+        return "add" if self.c.program.adds_to_output else "masked" if self.c.program.tail else "whole"
+
+    def _store(self, op: Op) -> Statement:
+        p = self.c.program
+        loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
+        if p.adds_to_output:
+            self.c.helpers.add("atomic_store")
+        elif p.tail:
+            self.c.helpers.add("masked_store")
+            if any(s.function == "add" for s in p.epilogue):
+                self.c.helpers.add("masked_add")
+        row, col = self._output_tile(i, j)
+        code = Store(
+            tensor=f"g.{cpp_name(p.accumulator.tensor.name)}",
+            tile=f"{self.c.accumulator(p.products[0])}[{i}][{j}]",
+            type=self.c.accumulator_type,
+            row=row,
+            col=col,
+            epilogue=tuple(self._epilogue_step(number, step) for number, step in enumerate(p.epilogue)),
+            how=self._how,
+        )
+        return Statement(code, loops, self.c.origin("store", "tail", *(s.span for s in p.epilogue)))
+
+    def _epilogue_step(self, number: int, step: EpilogueStep) -> EpilogueCode:
+        along_rows = step.tensor is not None and step.tensor.dims == (self.c.program.m,)
+        if step.function in ACTIVATIONS:
+            self.c.helpers |= {step.function, "apply"}
+        elif step.function == "bias":
+            self.c.helpers |= {"bias", "add_to_rows" if along_rows else "add_to_columns"}
+        return EpilogueCode(
+            function=step.function,
+            tensor=f"g.{cpp_name(step.tensor.name)}" if step.tensor else "",
+            factor=f"g.{cpp_name(step.factor)}" if isinstance(step.factor, str) else float_literal(step.factor),
+            scalar=isinstance(step.factor, str),
+            nothing=step.factor == 0,
+            along_rows=along_rows,
+            variable=f"{step.function}_{number}",
+        )
+
+    def _equations(self, op: Op) -> list[Statement]:
+        """What a STORE does where equations say what becomes of the sums."""
+        p, acc = self.c.program, self.c.program.accumulator
+        assert p.equations is not None
+        loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
+        sums = {x.name: f"{self.c.accumulator(x)}[{i}][{j}]" for x in p.products}
+        place = Place(*self._output_tile(i, j), acc.tile)
+        made, helpers = epilogue(
+            p.equations,
+            sums,
+            place,
+            self.c.matrix,
+            self.c.accumulator_type,
+            self._how,
+            loops,
+            lambda s: self.c.origin(s.span, "tail"),
+        )
+        self.c.helpers |= helpers
+        return made
+
+    def _output_tile(self, i: str, j: str) -> tuple[str, str]:
+        """Row and column of the output, in tiles, that fragment (i, j) is."""
+        p, shape = self.c.program, self.c.program.compute.shape
+        assert shape is not None
+        coordinate = []
+        for axis, (tile, wave, f) in enumerate((("tile_row", "wave_row", i), ("tile_col", "wave_col", j))):
+            per_block = p.block[axis] // p.accumulator.tile[axis]
+            inner = self._fragment_index(axis, wave, f, shape[axis])
+            coordinate.append(f"{tile} * {per_block} + {inner}" if per_block > 1 else tile)
+        return coordinate[0], coordinate[1]
+
+    def _fragment_index(self, axis: int, wave: str, fragment: str, waves: int) -> str:
+        """The tile row or column of the block that a fragment is, as C++."""
+        acc = self.c.program.accumulator
+        count = acc.fragments[axis]
+        if waves == 1:
+            return fragment
+        if count == 1:
+            return wave
+        if acc.interleaved:
+            return f"{wave} + {waves} * {fragment}" if fragment != "0" else wave
+        return f"{wave} * {count} + {fragment}" if fragment != "0" else f"{wave} * {count}"
+
+    def _step(self, step: Step) -> str:
+        """A K-step as C++."""
+        if step.base == "zero":
+            return str(step.offset)
+        name = "k" if step.base == "k" else self.c.steps
+        return name if not step.offset else f"{name} {'+' if step.offset > 0 else '-'} {abs(step.offset)}"
+
+    def _slot(self, operand: Operand, placed: Placed, scalar: bool = False) -> str:
+        """The LDS buffer that holds the tile of a step: `A_s`, or `A_s[...]` where there are several.
+
+        `scalar`: its address must lie in a scalar register, as that of a direct load does. clang 22 takes some indices
+        that count round a ring of 3 to vector registers, though they are uniform; a power of two is a mask, which it
+        leaves alone.
+        """
+        variable, n = self.c.shared(operand), operand.buffers
+        shift = placed.op.slot_shift
+        if n == 1:
+            return variable
+        step = placed.step
+        if step.base == "zero" or (step.base == "k" and self.c.plan.shape.unroll % n == 0):
+            return f"{variable}[{(step.offset + shift) % n}]"
+        if step.base == "end" and self.c.program.steps is not None:
+            return f"{variable}[{(self.c.program.steps + step.offset + shift) % n}]"
+        moved = Step(step.base, step.offset + shift)
+        inner = self._step(moved)
+        index = f"{inner if inner.isidentifier() else f'({inner})'} % {n}"
+        return f"{variable}[{f'__builtin_amdgcn_readfirstlane({index})' if scalar and n & n - 1 else index}]"
+
+    def _register_slot(self, step: Step, slice_: int) -> int:
+        """The register buffer of a slice: static, because the loop's unrolling is a multiple of the period."""
+        p = self.c.program
+        base = p.steps or 0 if step.base == "end" else 0
+        return ((base + step.offset) * p.slices + slice_) % p.register_buffers

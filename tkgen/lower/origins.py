@@ -1,0 +1,109 @@
+"""Where generated lines come from, carried beside the text from the model to the end of rendering.
+
+A template or a statement ends a line with a mark, which stands for a comment, the spec lines behind the line, and the
+operations of the schedule that it carries out. `Marks.source` puts the comments in the places of the marks and says
+what came from where. So nothing is read back out of comments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tkgen.source import SourceFile
+
+_MARK = "\0"  # what stands behind one on a line is the number of a mark
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A line (1-based) of a spec or of a file that it includes; comments call that file `name`, the spec nothing."""
+
+    file: SourceFile
+    line: int
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.line}" if self.name else str(self.line)
+
+
+@dataclass(frozen=True)
+class Origins:
+    """The spec lines behind something; the first one matters most."""
+
+    lines: tuple[Origin, ...] = ()
+
+    @classmethod
+    def of(cls, lines: Iterable[Origin]) -> Origins:
+        """Each line once, in this order."""
+        return cls(tuple(dict.fromkeys(lines)))
+
+    def __bool__(self) -> bool:
+        return bool(self.lines)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.lines))
+
+
+NOWHERE = Origins()
+
+
+@dataclass(frozen=True)
+class Source:
+    """Generated text; `origins` has for every line of it the spec lines it came from.
+
+    `operations` has the lines (1-based) that carry out an operation of the schedule, by role, part and position in
+    it: `consumer/body/3` is operation 3 of the steady loop of role `consumer`.
+    """
+
+    text: str
+    origins: tuple[tuple[Origin, ...], ...] = field(repr=False)
+    operations: Mapping[str, tuple[int, ...]] = field(repr=False)
+
+    def origin(self, line: int) -> Origin | None:
+        """The first spec line behind generated line `line`, or behind the nearest line above it that has one."""
+        above = self.origins[: max(line, 0)]
+        return next((found[0] for found in reversed(above) if found), None)
+
+
+@dataclass(frozen=True)
+class _Mark:
+    comment: str = ""
+    origins: Origins = NOWHERE
+    operations: tuple[str, ...] = ()
+
+
+@dataclass
+class Marks:
+    """The marks of one text."""
+
+    made: list[_Mark] = field(default_factory=list)
+
+    def remark(self, origins: Origins = NOWHERE, comment: str = "") -> str:
+        """What ends a line that comes from `origins` and says `comment`."""
+        return self._mark(_Mark(comment, origins)) if origins or comment else ""
+
+    def carries_out(self, operations: tuple[str, ...]) -> str:
+        """What ends a line that carries out operations."""
+        return self._mark(_Mark(operations=operations)) if operations else ""
+
+    def _mark(self, mark: _Mark) -> str:
+        self.made.append(mark)
+        return f"{_MARK}{len(self.made) - 1}"
+
+    def source(self, text: str) -> Source:
+        """The text with comments for marks, and what the marks say of it."""
+        lines: list[str] = []
+        origins: list[tuple[Origin, ...]] = []
+        operations: dict[str, tuple[int, ...]] = {}
+        for line in text.split("\n"):
+            code, *numbers = line.split(_MARK)
+            marks = [self.made[int(n)] for n in numbers]
+            behind = Origins.of(o for m in marks for o in m.origins.lines)
+            said = [m.comment for m in marks if m.comment] + ([f"spec:{behind}"] if behind else [])
+            gap = "  " if code.strip() else ""
+            lines.append(f"{code}{gap}// {', '.join(said)}" if said else code)
+            origins.append(behind.lines)
+            for name in (name for m in marks for name in m.operations):
+                operations[name] = (*operations.get(name, ()), len(lines))
+        return Source("\n".join(lines), tuple(origins), operations)

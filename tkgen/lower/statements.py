@@ -1,0 +1,182 @@
+"""The statements of a wave as data; `templates/statements.jinja` has a macro for each, called as its class says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from tkgen.lower.origins import NOWHERE, Origins
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a helper without arguments, which no access to memory crosses."""
+
+    function: Literal["barrier", "lds_barrier", "fence", "settle"]
+    macro: ClassVar = "call"
+
+
+@dataclass(frozen=True)
+class Wait:
+    """`s_waitcnt` with that immediate; `comment` says what it means."""
+
+    immediate: str
+    comment: str
+    macro: ClassVar = "wait"
+
+
+@dataclass(frozen=True)
+class Priority:
+    """`s_setprio`."""
+
+    level: int
+    macro: ClassVar = "priority"
+
+
+@dataclass(frozen=True)
+class Zero:
+    """A register tile of zeros."""
+
+    tile: str
+    macro: ClassVar = "zero"
+
+
+@dataclass(frozen=True)
+class Read:
+    """Part (row, col), of `rows` x `cols` elements, of a tile in LDS to a register tile."""
+
+    tile: str
+    rows: int
+    cols: int
+    shared: str
+    row: str
+    col: str
+    macro: ClassVar = "read"
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """`function(acc, a, b, acc)`"""
+
+    function: str
+    acc: str
+    a: str
+    b: str
+    macro: ClassVar = "multiply"
+
+
+@dataclass(frozen=True)
+class Prefill:
+    """The offsets at which lanes of a group load a tile straight to LDS."""
+
+    group: int
+    shared: str
+    tensor: str
+    offsets: str
+    macro: ClassVar = "prefill"
+
+
+@dataclass(frozen=True)
+class Move:
+    """A tile on its way to LDS by `group` waves, from tile (row, col) of a tensor.
+
+    `load` waits for itself, `fetch` and `write` go through `stage`, `copy` goes straight, with `offsets`. `masked`: it
+    may hang over the end. With a `wait` it is followed by one.
+    """
+
+    kind: Literal["load", "fetch", "write", "copy"]
+    group: int
+    shared: str
+    tensor: str
+    row: str
+    col: str
+    stage: str
+    offsets: str
+    masked: bool
+    wait: Wait | None = None
+
+    @property
+    def macro(self) -> str:
+        """Each kind has its own."""
+        return self.kind
+
+
+@dataclass(frozen=True)
+class EpilogueCode:
+    """A step of an epilogue: a function of elements, or one that takes a `tensor` (by rows or columns) and a `factor`.
+
+    `scalar`: the factor is known at launch. `nothing`: it is zero, so that the tensor is not read, as in BLAS.
+    """
+
+    function: str
+    tensor: str
+    factor: str
+    scalar: bool
+    nothing: bool
+    along_rows: bool
+    variable: str
+
+
+How = Literal["whole", "masked", "add"]  # how a tile goes to memory
+
+
+@dataclass(frozen=True)
+class Store:
+    """A register tile of `type`, after the steps of its epilogue, to tile (row, col) of a tensor."""
+
+    tensor: str
+    tile: str
+    type: str
+    row: str
+    col: str
+    epilogue: tuple[EpilogueCode, ...]
+    how: How
+    macro: ClassVar = "store"
+
+
+@dataclass(frozen=True)
+class Combine:
+    """`value`, computed by `lines` of `parameters` for each element of the `sums`, to tile (row, col) of a tensor.
+
+    It is computed into `tile`, a new one where there is a `type`; `buffers` declare what the lines address tensors by.
+    `identity`: it is the tile already.
+    """
+
+    tensor: str
+    tile: str
+    type: str
+    row: str
+    col: str
+    buffers: tuple[str, ...]
+    parameters: tuple[str, ...]
+    sums: tuple[str, ...]
+    lines: tuple[str, ...]
+    value: str
+    identity: bool
+    how: How
+    macro: ClassVar = "combine"
+
+
+Code = Call | Wait | Priority | Zero | Read | Multiply | Prefill | Move | Store | Combine
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`for (int variable = first; variable < first + count; ++variable)`, unrolled."""
+
+    variable: str
+    count: int
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One operation of a wave, inside of `loops`.
+
+    `operations` are the operations of the schedule it carries out, as `lower.Source.operations` names them.
+    """
+
+    code: Code
+    loops: tuple[Loop, ...] = ()
+    origin: Origins = NOWHERE
+    operations: tuple[str, ...] = ()
