@@ -63,7 +63,7 @@ MISTAKES = [
     ("rmsnorm", "eps)", "epps)", "E200", "nothing is called `epps` here; did you mean `eps`?", "epps"),
     ("rmsnorm", "waves 4 along t", "waves 3 along t",
      "E214", "3 waves cannot share a tile of 4 along `t`", "waves 3 along t"),
-    ("rmsnorm", "waves 4 along t", "waves 4 along D", "E214", "waves cannot stand along `D`", "along D"),
+    ("rmsnorm", "waves 4 along t", "waves 4 along D", "E214", "waves cannot stand along `D`", "D"),
     ("rmsnorm", "R[t] = x", "X = x", "E202", "`X` is declared already, so no value can have this name", "X"),
     ("rmsnorm", "R[t] = x", "D = x", "E202", "`D` is declared already, so no value can have this name", "D"),
     ("rmsnorm", "x = X[t] + R[t]", "x = X[t] + R[t, t]",

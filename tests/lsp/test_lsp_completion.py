@@ -10,6 +10,7 @@ from lsp_editor import SPEC
 
 from tkgen.lsp import words
 from tkgen.lsp.completion import complete
+from tkgen.lsp.context import stands_for
 from tkgen.lsp.outline import outline
 from tkgen.lsp.project import Project
 from tkgen.source import SourceFile
@@ -17,7 +18,8 @@ from tkgen.syntax.grammar import parser
 
 ROOT = Path(__file__).parents[2]
 SPECS = [*sorted((ROOT / "specs").glob("*.tk")), *sorted((ROOT / "tests/syntax/corpus").glob("p*.tk"))]
-NEW = ("kernel", "dims", "param", "global", "scalar", "role")
+SPECS += sorted((ROOT / "tests/equations").glob("*.tk"))
+NEW = ("kernel", "dims", "param", "global", "scalar", "role", "over", "each", "carry")
 EMPTY = Project({})
 
 
@@ -33,9 +35,13 @@ def test_every_word_of_a_spec_was_on_offer(path: Path) -> None:
         for before, piece in zip((None, *statement.pieces), statement.pieces, strict=False):
             if not piece.text[0].isalpha() or piece.type == "INT":
                 continue
+            first = statement.pieces[0]
+            lists = before is not None and before.text == "," and first.text in (*NEW[1:3], "over", "carry")
             introduced = piece.type == "NAME" and (
-                before is not None
-                and (before.text in NEW or (before.text == "," and statement.pieces[0].text in NEW[1:3]))
+                (before is not None and before.text in NEW)
+                or (lists and stands_for(statement.pieces[: statement.pieces.index(piece)]) == "new")
+                or (piece is first and piece.text not in declared)
+                or (first.text == "reference" and before is not None and before.text in ("reference", "(", ","))
             )
             if introduced:
                 declared.add(piece.text)
@@ -77,6 +83,14 @@ def test_every_word_of_a_spec_was_on_offer(path: Path) -> None:
         ("schedule\n  cluster multiply ", ["slice"]),
         ("role a waves 0..3 ", ["as"]),
         ("phase waves 0..3 by 1 ", ["cluster", "clusters"]),
+        ("over q in Q ", ["by"]),
+        ("each j in J by 64 ", ["to"]),
+        ("waves 4 ", ["x", "along"]),
+        ("carry m : ", ["bf16", "f16", "f32"]),
+        ("x = ", ["where", "max", "min"]),
+        ("x = rowm", ["where", "max", "min"]),
+        ("x = q > 0 ", ["and", "or"]),
+        ("kernel a\n  each j in J by 64\n    ", ["each", "carry"]),
         ("tune BM ", ["in"]),
         ("dims M = ", ["dynamic"]),
     ],

@@ -41,6 +41,13 @@ kernel all
   phase waves P..Q by P clusters
   unroll P
   tune P in 1, Q
+  over m in M by P, b in K
+  waves P along m
+  carry v : f32[m, K] = s + P
+  each j in N by Q to m
+    v = -v * A[m / Q, P].T @ C[j] + exp2(s)
+  C[m, j] = v
+  reference f(A, C)
   schedule barriers auto
     cluster fetch A[k+1]  read B(P..Q; *) wait vm P priority high
     group multiply (P, *; Q..3)
@@ -59,15 +66,15 @@ def test_every_construct_gives_its_names() -> None:
         assert o.span.text == o.name
         found[o.name] = found.get(o.name, 0) + 1
     text = EVERYTHING.replace("gfx942", "").replace("bf16", "").replace("spills", "")
-    for name in "PQABCMKs":
+    for name in "PQABCMKsmjv":
         expected = sum(1 for i, c in enumerate(text) if c == name and not (text[i - 1] + text[i + 1]).isalnum()
                        and not text[i - 1].isalnum() and not text[i + 1].isalnum())  # fmt: skip
         assert found[name] == expected, name
     assert {o.name: o.declares for o in occurrences(outline(file)) if o.declares} == {
         "all": "kernel", "M": "dimension", "N": "dimension", "P": "parameter", "Q": "parameter", "A": "tensor",
-        "s": "scalar", "r": "role",
+        "s": "scalar", "r": "role", "m": "axis", "b": "axis", "j": "axis", "v": "value",
     }  # fmt: skip
-    assert not {"auto", "vm", "high", "k", "masked", "xcd", "chunk", "f32"} & found.keys()
+    assert not {"auto", "vm", "high", "k", "masked", "xcd", "chunk", "f32", "exp2", "f"} & found.keys()
 
 
 def test_a_broken_line_hides_no_other_names() -> None:

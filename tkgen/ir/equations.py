@@ -337,5 +337,10 @@ def _index_text(index: Index) -> str:
 
 
 def _typed(value: Value) -> str:
+    return f"{value} : {value_text(value)}"
+
+
+def value_text(value: Value) -> str:
+    """`f32[q, D]`."""
     what = value.dtype.spelling if value.kind is Kind.NUMBER else value.kind.value
-    return f"{value} : {what}[{', '.join(a.name for a in value.axes)}]"
+    return f"{what}[{', '.join(a.name for a in value.axes)}]"

@@ -13,12 +13,15 @@ from tkgen import checks
 from tkgen.api import DEFAULT_TARGET, Spec
 from tkgen.checks import RegisterEstimate
 from tkgen.diagnostics import Diagnostic, Label, SpecError
+from tkgen.ir.equations import Kernel
 from tkgen.ir.program import matrix_program
 from tkgen.ir.types import Program
+from tkgen.ir.typing import typed
 from tkgen.lsp.project import BufferLoader
 from tkgen.schedule import Plan, plan
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
+from tkgen.syntax.ast import has_equations
 from tkgen.syntax.layout import code_lines
 from tkgen.syntax.parser import parse, parse_fragment
 from tkgen.targets import load_target
@@ -43,6 +46,7 @@ class Analysis:
     diagnostics: tuple[Diagnostic, ...] = ()
     kernel: ast.Kernel | None = None
     program: Program | None = None
+    equations: Kernel | None = None
     target: str | None = None
     plan: Plan | None = None
     registers: RegisterEstimate | None = None
@@ -80,9 +84,13 @@ def resolved(file: SourceFile, texts: Mapping[Path, str], include_roots: tuple[s
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics))
     try:
-        return Analysis(file, (), kernel, matrix_program(kernel))
+        equations = typed(kernel).kernel if has_equations(kernel) else None
     except SpecError as error:
-        return Analysis(file, tuple(error.diagnostics), kernel, _unscheduled(kernel))
+        return Analysis(file, tuple(error.diagnostics), kernel)
+    try:
+        return Analysis(file, (), kernel, matrix_program(kernel), equations)
+    except SpecError as error:
+        return Analysis(file, tuple(error.diagnostics), kernel, _unscheduled(kernel), equations)
 
 
 def _unscheduled(kernel: ast.Kernel) -> Program | None:

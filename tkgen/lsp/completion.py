@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lark import UnexpectedInput
@@ -24,8 +24,14 @@ _FITTING = {
     "dimension": ("dimension",),
     "size": ("dimension", "parameter"),
     "argument": ("dimension", "parameter"),
+    "sum": ("tensor", "value"),
+    "axis": ("axis",),
+    "index": ("axis", "dimension", "parameter"),
+    "value": ("value", "tensor", "scalar", "axis", "dimension", "parameter"),
+    "target": ("tensor", "value"),
 }
-_EXTRA = {"size": ("function",)}
+_EXTRA = {"size": ("function",), "value": ("formula", "dtype")}
+_IN_LOOP = ("each", "carry")
 
 
 @dataclass(frozen=True)
@@ -66,8 +72,11 @@ def complete(project: Project, file: SourceFile, offset: int) -> list[Completion
 
 def _here(project: Project, file: SourceFile, text: str, statement: Statement, start: int) -> Iterator[Completion]:
     if statement.start == start:
-        allowed = {"schedule": LINES, "file": ("kernel", *STATEMENTS)}.get(statement.inside, STATEMENTS)
+        bodies = {"schedule": LINES, "file": ("kernel", *STATEMENTS), "each": _IN_LOOP}
+        allowed = bodies.get(statement.inside, STATEMENTS)
         yield from (_keyword(word, word) for word in allowed if (word, statement.inside) != ("role", "role"))
+        if statement.inside in ("kernel", "each"):
+            yield from _declarations(project, file, _FITTING["target"])
         return
     before, accepted = _accepted(text[statement.start : start], start_symbol(statement.inside, statement.word))
     if "NAME" in accepted:
@@ -95,17 +104,22 @@ def _names(project: Project, file: SourceFile, before: list[Piece]) -> Iterator[
     role = stands_for(before)
     if role == "argument":
         yield from _parameters(before)
-    fitting = ("tensor", "scalar") if role == "argument" and before[0].type == "EPILOGUE" else _FITTING.get(role, ())
+    of_tensors = role == "argument" and before[0].type in ("EPILOGUE", "REFERENCE")
+    yield from _declarations(project, file, ("tensor", "scalar") if of_tensors else _FITTING.get(role, ()))
+    if role == "size" and before[0].type == "DIMS":
+        yield _word("dynamic", "dynamic")
+    for choice in (role, *_EXTRA.get(role, ())):
+        yield from (_word(choice, name) for name in words.CHOICES.get(choice, ()))
+
+
+def _declarations(project: Project, file: SourceFile, fitting: Sequence[str]) -> Iterator[Completion]:
+    """The names in scope that something of these kinds declares."""
     for declared in sorted(
         _in_scope(project, file), key=lambda o: fitting.index(o.declares) if o.declares in fitting else -1
     ):
         if declared.declares in fitting:
             source = declared.span.file.line(declared.span.line).split("#")[0].strip()
             yield Completion(declared.name, declared.declares, source)
-    if role == "size" and before[0].type == "DIMS":
-        yield _word("dynamic", "dynamic")
-    for choice in (role, *_EXTRA.get(role, ())):
-        yield from (_word(choice, name) for name in words.CHOICES.get(choice, ()))
 
 
 def _in_scope(project: Project, file: SourceFile) -> Iterable[Occurrence]:

@@ -11,7 +11,8 @@ _AFTER = {
     "VIA": "via", "TAIL": "tail", "ALLOW": "allow", "TARGET": "target", "GRID": "grid", "REMAP": "remap",
     "EPILOGUE": "epilogue", "BARRIERS": "automatic", "WAITS": "automatic", "WAIT": "counter", "PRIORITY": "level",
     "SCHEDULE": "preset", "SHARED": "tensor", "REGISTERS": "tensor", "LOAD": "tensor", "STORE": "tensor",
-    "ACCUMULATE": "tensor", "FETCH": "tensor", "WRITE": "tensor", "COPY": "tensor", "READ": "tensor", "TUNE": "size",
+    "ACCUMULATE": "sum", "FETCH": "tensor", "WRITE": "tensor", "COPY": "tensor", "READ": "tensor", "TUNE": "size",
+    "OVER": "new", "EACH": "new", "CARRY": "new", "TO": "axis", "ALONG": "axis",
     "DIMS": "new", "PARAM": "new", "GLOBAL": "new", "SCALAR": "new", "KERNEL": "new", "ROLE": "new",
 }  # fmt: skip
 _LISTS = {"TARGET", "ALLOW", "SHARED", "REGISTERS", "LOAD"}
@@ -24,8 +25,8 @@ _ENDS_MOVE = {"NAME", "RSQB", "RPAR"}
 def stands_for(before: Sequence[Piece]) -> str:
     """The role of a NAME behind these tokens of its statement.
 
-    A key of `words.CHOICES`, or `tensor`, `dimension`, `size`, `argument` (of a call), `new` (a name being declared);
-    empty where a keyword or nothing stands.
+    A key of `words.CHOICES`, or `tensor`, `dimension`, `size`, `argument` (of a call), `sum`, `axis`, `index`, `value`
+    (of an equation), `new` (a name being declared); empty where a keyword or nothing stands.
     """
     if not before:
         return ""
@@ -33,6 +34,10 @@ def stands_for(before: Sequence[Piece]) -> str:
     bracket = _open_bracket(before)
     if bracket is not None:
         return _in_bracket(before, bracket)
+    if first in ("OVER", "EACH") and last in ("IN", "COMMA"):
+        return "dimension" if last == "IN" else "new"
+    if first in ("NAME", "CARRY") and last != "COLON":
+        return _in_formula(before)
     if first in ("CLUSTER", "GROUP"):
         return _in_schedule(before)
     if last in _AFTER:
@@ -42,7 +47,7 @@ def stands_for(before: Sequence[Piece]) -> str:
     if last == "COLON":
         return "dtype"
     if last == "COMMA":
-        if first in _LISTS:
+        if first in _LISTS or first == "ACCUMULATE":
             return _AFTER[first]
         return "size" if first == "TUNE" else "new" if first in ("DIMS", "PARAM") else ""
     if first == "ACCUMULATE":
@@ -52,6 +57,15 @@ def stands_for(before: Sequence[Piece]) -> str:
     ):
         return ""
     return "size"
+
+
+def _in_formula(before: Sequence[Piece]) -> str:
+    """Behind `=`, and behind operators after it, a value; in `carry`, names come first and after each comma."""
+    first, last = before[0].type, before[-1].type
+    if first == "CARRY" and last in ("CARRY", "COMMA"):
+        return "new"
+    ends = ("NAME", "INT", "FLOAT", "RPAR", "RSQB", "TRANSPOSED")
+    return "value" if last not in ends and any(p.type == "EQUAL" for p in before) else ""
 
 
 def _open_bracket(before: Sequence[Piece]) -> int | None:
@@ -69,6 +83,10 @@ def _in_bracket(before: Sequence[Piece], at: int) -> str:
     first, last = before[0].type, before[-1].type
     if last in ("NAME", "INT", "FLOAT", "RPAR"):
         return ""
+    if first in ("NAME", "CARRY"):
+        return "index" if before[at].type == "LSQB" else "value"
+    if first == "REFERENCE":
+        return "argument"
     if before[at].type == "LSQB":
         return "dimension" if first == "GLOBAL" else "step" if at == len(before) - 1 else ""
     if first in ("CLUSTER", "GROUP"):

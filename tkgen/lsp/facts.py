@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tkgen.checks.shared_memory import lds_bytes
+from tkgen.ir.equations import AxisKind, Kernel, axis_text, value_text, walk, writes
 from tkgen.ir.launch import Launch
 from tkgen.ir.ops import Action, Op
 from tkgen.ir.types import WAVE_LANES, Operand, Program, Role, Tensor, Via
@@ -18,10 +19,11 @@ SHOWN_TILES = 4
 
 
 def of_name(name: str, known: Analysis) -> list[str]:
-    """What a dimension, parameter, scalar, tensor or role is."""
+    """What a dimension, parameter, scalar, tensor, role, axis or value is."""
+    found = _of_equations(name, known.equations) if known.equations else []
     p = known.program
-    if p is None:
-        return []
+    if p is None or found:
+        return found
     for dim in p.dims:
         if dim.name == name:
             return [f"{name} = {_size(dim.size)}", *_uses_of_dim(p, name)]
@@ -38,6 +40,16 @@ def of_name(name: str, known: Analysis) -> list[str]:
             )
             return [f"{scalar.dtype.spelling}, {default}"]
     return []
+
+
+def _of_equations(name: str, kernel: Kernel) -> list[str]:
+    """How an axis is walked; the types and axes of the values that a name stands for, one after the other."""
+    for axis in kernel.axes:
+        if axis.name == name and axis.kind is not AxisKind.WHOLE:
+            tiles = "" if axis.dim.size is None else f": {_count(-(-axis.dim.size // (axis.tile or 1)), 'tile')}"
+            return [f"{axis_text(axis)}{tiles}"]
+    defined = [value for op in walk(kernel.body) for value in writes(op) if value.name == name]
+    return [value_text(value) for value in defined]
 
 
 def of_statement(node: object, known: Analysis) -> list[str]:

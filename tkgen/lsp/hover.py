@@ -47,8 +47,9 @@ def _markdown(project: Project, here: Outline, statement: Statement, piece: Piec
     if piece.type != "NAME":
         return ""
     found = occurrence_at(here, piece.start)
-    if found is not None:
-        return _of_name(project, here, found.key, piece.text, statement, known)
+    text = _of_name(project, here, found.key, piece.text, statement, known) if found is not None else ""
+    if text:
+        return text
     before = statement.pieces[: statement.pieces.index(piece)]
     role = stands_for(before)
     for choice in (role, *_OTHER_ROLES.get(role, ())):
@@ -57,7 +58,7 @@ def _markdown(project: Project, here: Outline, statement: Statement, piece: Piec
     return ""
 
 
-_OTHER_ROLES = {"size": ("function", "dynamic"), "preset": ("automatic",)}
+_OTHER_ROLES = {"size": ("function", "dynamic"), "preset": ("automatic",), "value": ("formula", "dtype")}
 
 
 def _of_name(project: Project, here: Outline, key: tuple[bool, str], name: str, at: Statement, known: Analysis) -> str:

@@ -1,6 +1,6 @@
 """Where names are declared and used: definitions, references, renaming, through includes.
 
-Dimensions, parameters, tensors, scalars and roles share one namespace; a kernel's name is in none.
+Dimensions, parameters, tensors, scalars, roles, axes and values share one namespace; a kernel's name is in none.
 """
 
 from __future__ import annotations
@@ -172,6 +172,22 @@ def _in_item(node: Item) -> Iterator[Occurrence]:
         case ast.Cluster(ops=ops):
             for op in ops:
                 yield from _in_operation(op)
+        case ast.Over(axes=axes):
+            for axis in axes:
+                yield _declared(axis.name, "axis")
+                yield from _in_exprs(axis.extent, axis.tile)
+        case ast.Each(name=name, extent=extent, tile=length, until=until):
+            yield _declared(name, "axis")
+            yield from _in_exprs(extent, length, until)
+        case ast.Carry(values=values):
+            for value in values:
+                yield _declared(value.name, "value")
+                yield from _in_exprs(*value.axes, value.initial)
+        case ast.Equation(target=ast.Name() as name, value=formula):
+            yield _declared(name, "value")
+            yield from _in_exprs(formula)
+        case ast.Equation(target=target, value=formula):
+            yield from _in_exprs(target, formula)
         case ast.Epilogue(calls=calls) | ast.Remap(calls=calls):
             yield from _in_exprs(*calls)
         case _:
@@ -183,10 +199,10 @@ def _expressions(node: Item) -> tuple[ast.Expr | None, ...]:
     match node:
         case ast.Block(rows=rows, cols=cols, step=step):
             return rows, cols, step
-        case ast.Grid(call=call):
+        case ast.Grid(call=call) | ast.Reference(call=call):
             return (call,)
-        case ast.Waves(rows=rows, cols=cols_or_none):
-            return rows, cols_or_none
+        case ast.Waves(rows=rows, cols=cols_or_none, along=along):
+            return rows, cols_or_none, along
         case ast.Occupancy(waves_per_simd=count) | ast.Unroll(count=count):
             return (count,)
         case ast.Shared(names=names, buffers=buffers):
@@ -230,6 +246,10 @@ def _in_exprs(*expressions: ast.Expr | None) -> Iterator[Occurrence]:
                 yield from _in_exprs(left, right)
             case ast.Call(args=args, keywords=keywords):
                 yield from _in_exprs(*args, *(value for _, value in keywords))
+            case ast.Unary(operand=operand) | ast.Transposed(operand=operand):
+                yield from _in_exprs(operand)
+            case ast.Access(name=tensor, indices=indices):
+                yield from _in_exprs(tensor, *indices)
 
 
 def _declared(name: ast.Name, what: str) -> Occurrence:

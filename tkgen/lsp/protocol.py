@@ -32,6 +32,9 @@ _SYMBOLS = {
     "role": lsp.SymbolKind.Namespace,
     "schedule": lsp.SymbolKind.Event,
     "cluster": lsp.SymbolKind.Operator,
+    "axis": lsp.SymbolKind.Key,
+    "value": lsp.SymbolKind.Variable,
+    "store": lsp.SymbolKind.Operator,
 }
 _COMPLETIONS = {
     "keyword": lsp.CompletionItemKind.Keyword,
@@ -43,6 +46,9 @@ _COMPLETIONS = {
     "remap": lsp.CompletionItemKind.Function,
     "epilogue": lsp.CompletionItemKind.Function,
     "function": lsp.CompletionItemKind.Function,
+    "formula": lsp.CompletionItemKind.Function,
+    "axis": lsp.CompletionItemKind.Variable,
+    "value": lsp.CompletionItemKind.Variable,
     "dtype": lsp.CompletionItemKind.TypeParameter,
 }
 _COLOURS = {
@@ -55,6 +61,8 @@ _COLOURS = {
     "tensor": "variable",
     "scalar": "parameter",
     "role": "namespace",
+    "axis": "variable",
+    "value": "variable",
     "word": "enumMember",
 }
 _READ_ONLY = frozenset({"dimension", "parameter"})

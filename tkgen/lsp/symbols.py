@@ -15,7 +15,10 @@ from tkgen.syntax.grammar import spellings
 
 @dataclass(frozen=True)
 class Symbol:
-    """An entry of the outline; `kind` is a declaration's kind, `schedule` or `cluster`. `name_*` is what to select."""
+    """An entry of the outline; `kind` is a declaration's kind, `schedule`, `cluster` or `store`.
+
+    `name_*` is what to select.
+    """
 
     name: str
     kind: str
@@ -54,7 +57,7 @@ def symbols(file: Outline) -> list[Symbol]:
         parent = headers.get(statement.parent) if statement.parent is not None else None
         for symbol in _of_statement(file, statement):
             (parent.children if parent else roots).append(symbol)
-            if isinstance(statement.node, ast.Kernel | ast.Role | ast.Schedule):
+            if isinstance(statement.node, ast.Kernel | ast.Role | ast.Each | ast.Schedule):
                 end = _body_end(file, i)
                 headers[i] = Symbol(
                     symbol.name, symbol.kind, symbol.detail, symbol.start, end, symbol.name_start, symbol.name_end
@@ -71,7 +74,12 @@ def _of_statement(file: Outline, statement: Statement) -> Iterator[Symbol]:
             yield Symbol("schedule", "schedule", text, start, end, start, end)
         case ast.Cluster():
             yield Symbol(text, "cluster", "", start, end, start, end)
-        case ast.Kernel() | ast.Role() | ast.Dims() | ast.Param() | ast.Global() | ast.Scalar():
+        case ast.Equation(target=ast.Access() as part):
+            yield Symbol(part.span.text, "store", text, start, end, part.span.start, part.span.end)
+        case (
+            ast.Kernel() | ast.Role() | ast.Dims() | ast.Param() | ast.Global() | ast.Scalar()
+            | ast.Over() | ast.Each() | ast.Carry() | ast.Equation()
+        ):  # fmt: skip
             only = Outline(file.file, (statement,))
             for o in occurrences(only):
                 if o.declares:

@@ -12,6 +12,7 @@ from typing import Any
 from tkgen.ir.resolve.clauses import ALLOWANCES, EPILOGUES, GRIDS, TAILS
 from tkgen.ir.resolve.written import COUNTERS, LEVELS
 from tkgen.ir.types import DType, Via
+from tkgen.ir.typing.expressions import CALLS, CONSTANTS, PLACE, REDUCTIONS
 from tkgen.remap import REMAPS
 from tkgen.schedule.presets import PRESETS
 from tkgen.targets import load_target, target_names
@@ -40,6 +41,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "level": tuple(LEVELS),
     "dynamic": ("dynamic",),
     "function": ("min", "max", "ceil_div"),
+    "formula": (*CALLS, *REDUCTIONS, PLACE, *CONSTANTS),
     "remap": tuple(REMAPS),
     "target": target_names(),
     "step": ("k",),
@@ -57,6 +59,9 @@ def word(role: str, name: str) -> Word | None:
         return None
     if role == "remap":
         return Word(REMAPS[name].signature, REMAPS[name].doc)
+    if role == "formula" and name in CALLS:
+        arguments = ", ".join("abcde"[: CALLS[name].arity])
+        return Word(f"{name}({arguments})", CALLS[name].doc)
     if role == "target":
         target = load_target(name)
         products = ", ".join(p.name for p in target.products)

@@ -247,7 +247,7 @@ class TreeBuilder:
     def _waves(self, node: Branch) -> ast.Waves:
         rows, *rest = (_tree(t) for t in node.children)
         if rest and rest[0].data == "along":
-            return ast.Waves(self.span(node), self.expr(rows), None, self.name(rest[0]))
+            return ast.Waves(self.span(node), self.expr(rows), None, self.name(_tokens(rest[0])[0]))
         return ast.Waves(self.span(node), self.expr(rows), self.expr(rest[0]) if rest else None)
 
     def _occupancy(self, node: Branch) -> ast.Occupancy:
