@@ -53,8 +53,9 @@ class BlockOrder:
 
 def block_order(program: Program, product: Product, blocks_per_cu: int) -> BlockOrder:
     """The block order of `program` on `product` when `blocks_per_cu` blocks fit a compute unit."""
+    known = {d.name: d.size for d in program.dims if d.size is not None}
     sides = zip((program.m, program.n, program.k), program.block, strict=True)
-    launch = Launch(program, {d.name: ASSUMED_TILES * side if d.size is None else d.size for d, side in sides})
+    launch = Launch(program, {d.name: ASSUMED_TILES * side for d, side in sides} | known)
     (rows, cols), remap = launch.tile_grid, launch.remap
     blocks = min(launch.blocks, launch.tiles) if program.grid.name == "persistent" else launch.blocks
     concurrent = min(product.compute_units * max(blocks_per_cu, 1), blocks, launch.tiles)

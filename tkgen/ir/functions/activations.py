@@ -38,13 +38,15 @@ t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
     return __builtin_copysignf(1.0f - p * exponential(-z * z), x);
 }"""
 TANH = """\
-/// 1 - 2 / (1 + exp(2|x|)) with the sign of x; below 0.5, where that cancels, a polynomial.
+/// 1 - 2 / (1 + exp(2|x|)) with the sign of x; below 0.5, where that cancels, a polynomial. Both are computed before one
+/// is chosen, so that no lane branches.
 __device__ inline float hyperbolic_tangent(float x) {
     const float z = __builtin_fabsf(x), s = x * x;
     const float far = 1.0f - 2.0f * __builtin_amdgcn_rcpf(1.0f + exponential(2.0f * z));
     const float near = 1.0f + s * (-0.33333325f + s * (0.13332851f + s * (-0.053884059f + \
 s * (0.021219483f + s * -0.006508975f))));
-    return z < 0.5f ? x * near : __builtin_copysignf(far, x);
+    const float small = x * near, large = __builtin_copysignf(far, x);
+    return z < 0.5f ? small : large;
 }"""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tkgen.diagnostics import Label
 from tkgen.ir.equations import Access, Axis, Kernel
@@ -10,7 +11,7 @@ from tkgen.ir.products import Sums, Unfit, sums
 from tkgen.ir.resolve import clauses, dataflow, waves
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.written import scheduled
-from tkgen.ir.types import Accumulator, Operand, Product, Program, Side, Tensor
+from tkgen.ir.types import BASE_TILE, Accumulator, Operand, Product, Program, Side, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast
 
@@ -29,9 +30,10 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
         raise scope.error("E230", str(problem), problem.span or at) from None
     _supported(scope, found, at)
     block = (_tile(found.rows), _tile(found.cols), _tile(found.contraction))
-    accumulate = _accumulate(scope, found)
+    accumulate = _accumulate(scope, found, block)
     output = views[found.stores[0].target]
-    roles = waves.roles(scope, block, accumulate)
+    roles = waves.roles(scope, block, accumulate, (found.rows.name, found.cols.name))
+    roles = tuple(replace(r, stores=r.multiplies) for r in roles)
     accumulator = dataflow.accumulator(scope, accumulate, output, block, next(r for r in roles if r.multiplies))
     operands = _operands(scope, found, views, block, accumulator)
     roles = waves.loads(scope, roles, operands)
@@ -94,9 +96,15 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
                     )  # fmt: skip
 
 
-def _accumulate(scope: Scope, found: Sums) -> ast.Accumulate:
-    """The clause that says how the sums are divided; it names them all."""
+def _accumulate(scope: Scope, found: Sums, block: tuple[int, int, int]) -> ast.Accumulate:
+    """The clause that says how the sums are divided, and names them all; without one, tiles as large as 32 x 32."""
     names = [s.name for s in found.sums]
+    said = (*scope.all(ast.Accumulate)[1:], *scope.all(ast.Epilogue), *scope.all(ast.Store), *scope.all(ast.Block))
+    for extra in said:
+        raise scope.error("E202", "the equations say this already", extra.span, "beside equations",
+                          fix="remove this line")  # fmt: skip
+    if not scope.all(ast.Accumulate) and not scope.roles:
+        return _default(scope, found, names, block)
     clause = scope.one(ast.Accumulate, "accumulate", f"accumulate {', '.join(names)} : f32 tile 32 x 32")
     given = [clause.name, *clause.others]
     for name in given:
@@ -110,15 +118,23 @@ def _accumulate(scope: Scope, found: Sums) -> ast.Accumulate:
     if clause.product:
         raise scope.error("E202", "the product is said by an equation", clause.product[0].span,
                           fix="leave out `= ... * ...`")  # fmt: skip
-    for extra in (
-        *scope.all(ast.Accumulate)[1:],
-        *scope.all(ast.Epilogue),
-        *scope.all(ast.Store),
-        *scope.all(ast.Block),
-    ):
-        raise scope.error("E202", "the equations say this already", extra.span, "beside equations",
-                          secondary=(Label(clause.span, "the sums of equations"),), fix="remove this line")  # fmt: skip
     return clause
+
+
+def _default(scope: Scope, found: Sums, names: list[str], block: tuple[int, int, int]) -> ast.Accumulate:
+    """`accumulate` as it would be written: in base tiles, or two by two of them where a wave has so many."""
+    at = scope.kernel.name.span
+    first, *others = (ast.Name(at, n) for n in names)
+
+    def clause(rows: int, cols: int) -> ast.Accumulate:
+        tile = (ast.Number(at, rows), ast.Number(at, cols))
+        return ast.Accumulate(at, first, tuple(others), None, ast.Name(at, "f32"), tile, None, None)
+
+    least = clause(BASE_TILE, BASE_TILE)
+    (role,) = waves.roles(scope, block, least, (found.rows.name, found.cols.name))
+    assert role.shape is not None
+    sides = [2 * BASE_TILE if block[a] % (n * 2 * BASE_TILE) == 0 else BASE_TILE for a, n in enumerate(role.shape)]
+    return clause(*sides)
 
 
 def _operands(

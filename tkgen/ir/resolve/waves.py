@@ -18,14 +18,21 @@ def roles(
     scope: Scope,
     block: tuple[int, int, int],
     accumulate: ast.Accumulate,
+    axes: tuple[str, ...] = (),
 ) -> tuple[Role, ...]:
-    """The roles in the order of the spec, or one of all waves; what they load is not yet said."""
+    """The roles in the order of the spec, or one of all waves; what they load is not yet said.
+
+    `axes` are the names of the output's rows and columns, where the spec gives them any.
+    """
     tile = (positive(scope, accumulate.tile[0], "tile rows"), positive(scope, accumulate.tile[1], "tile columns"))
     if not scope.roles:
         waves = scope.one(ast.Waves, "waves", "waves 4 x 2")
         rows = positive(scope, waves.rows, "the number of waves")
         wave_limit(scope, rows, waves.span)
-        grid = (rows, positive(scope, waves.cols, "wave columns")) if waves.cols else _split(scope, rows, block, tile)
+        if waves.along:
+            grid = _along(scope, waves.along, rows, axes)
+        else:
+            grid = (rows, positive(scope, waves.cols, "wave columns")) if waves.cols else _split(rows, block, tile)
         count = grid[0] * grid[1]
         wave_limit(scope, count, waves.span)
         return (Role(ALL_WAVES, 0, count - 1, grid, (), count, True, None, waves.span),)
@@ -54,7 +61,7 @@ def roles(
                     fix="make the two agree",
                 )
         elif multiplies:
-            shape = _split(scope, last - first + 1, block, tile)
+            shape = _split(last - first + 1, block, tile)
         stores = any(isinstance(s, ast.Store) for s in flatten(role.body))
         shape = shape if multiplies else None
         resolved.append(Role(role.name.id, first, last, shape, (), last - first + 1, stores, None, role.name.span))
@@ -113,7 +120,17 @@ def _partition(scope: Scope, roles: list[Role]) -> None:
         )
 
 
-def _split(scope: Scope, waves: int, block: tuple[int, int, int], tile: tuple[int, int]) -> tuple[int, int]:
+def _along(scope: Scope, name: ast.Name, count: int, axes: tuple[str, ...]) -> tuple[int, int]:
+    """The grid of waves that share the rows or the columns of the output."""
+    if name.id not in axes:
+        raise scope.error(
+            "E200", f"`{name.id}` is no axis of the output tile", name.span,
+            fix=f"write {' or '.join(f'`along {a}`' for a in axes) or '`waves 4 x 2`'}", known=axes,
+        )  # fmt: skip
+    return (count, 1) if name.id == axes[0] else (1, count)
+
+
+def _split(waves: int, block: tuple[int, int, int], tile: tuple[int, int]) -> tuple[int, int]:
     """The grid of waves that reads least from LDS: the smallest rows + columns of output per wave."""
     grids = [(r, waves // r) for r in range(1, waves + 1) if waves % r == 0]
     fitting = [g for g in grids if block[0] % (g[0] * tile[0]) == 0 and block[1] % (g[1] * tile[1]) == 0]
