@@ -19,7 +19,7 @@ from rich.table import Table
 import tkgen
 from tkgen.checks import check, estimate
 from tkgen.diagnostics import Severity, SpecError
-from tkgen.ir.resolve import resolve
+from tkgen.ir.program import matrix_program as resolve
 from tkgen.schedule import Plan, plan
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse

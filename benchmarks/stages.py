@@ -28,7 +28,7 @@ import tkgen
 from tkgen import checks
 from tkgen.build import Build
 from tkgen.execute.launch import run
-from tkgen.ir.resolve import resolve
+from tkgen.ir.program import matrix_program as resolve
 from tkgen.kittens import include_dir
 from tkgen.lower import lower
 from tkgen.predict import predict

@@ -11,7 +11,7 @@ import pytest
 from tkgen import checks
 from tkgen.api import Spec, load
 from tkgen.diagnostics import Severity
-from tkgen.ir.resolve import resolve
+from tkgen.ir.program import matrix_program as resolve
 from tkgen.schedule import plan
 from tkgen.source import SourceFile
 from tkgen.syntax import ast

@@ -19,7 +19,7 @@ from documentation import PAGES, ROOT, UNRUN, blocks, changed, commands, elided,
 
 from tkgen.cli import app
 from tkgen.diagnostics.explain import codes
-from tkgen.ir.resolve import resolve
+from tkgen.ir.program import matrix_program as resolve
 from tkgen.schedule import plan
 from tkgen.syntax.parser import parse_path
 

@@ -6,7 +6,7 @@ import json
 
 from tkgen.ir import graph as dataflow
 from tkgen.ir.graph import Dependency, dependencies
-from tkgen.ir.resolve import resolve
+from tkgen.ir.program import matrix_program as resolve
 from tkgen.schedule import Plan, plan
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse

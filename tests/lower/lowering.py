@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from tkgen.ir.resolve import resolve
+from tkgen.ir.program import matrix_program as resolve
 from tkgen.kittens import include_dir
 from tkgen.lower import Source, lower
 from tkgen.schedule import Plan, plan

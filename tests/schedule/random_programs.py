@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
-from tkgen.ir.resolve import resolve
+from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Operand, Program, Role, Via
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse

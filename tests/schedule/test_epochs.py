@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
-from tkgen.ir.resolve import resolve
+from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Program
 from tkgen.schedule.epochs import NEVER, Event, conflicts, held, trace
 from tkgen.schedule.instructions import instructions

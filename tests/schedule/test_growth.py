@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tkgen import checks
-from tkgen.ir.resolve import resolve
+from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Program
 from tkgen.schedule import plan
 from tkgen.syntax.parser import parse_path

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tkgen.ir import graph as dataflow
 from tkgen.ir.ops import Action, Body, Op
-from tkgen.ir.resolve import resolve
+from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Program
 from tkgen.schedule import Plan, plan
 from tkgen.schedule.barriers import arcs, minimum_stabbing

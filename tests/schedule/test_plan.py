@@ -8,7 +8,7 @@ import pytest
 
 from tkgen.diagnostics import SpecError
 from tkgen.ir.ops import Action
-from tkgen.ir.resolve import resolve
+from tkgen.ir.program import matrix_program as resolve
 from tkgen.schedule import Plan, plan
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse

@@ -38,8 +38,8 @@ t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
     return __builtin_copysignf(1.0f - p * exponential(-z * z), x);
 }"""
 TANH = """\
-/// 1 - 2 / (1 + exp(2|x|)) with the sign of x; below 0.5, where that cancels, a polynomial. Both are computed before one
-/// is chosen, so that no lane branches.
+/// 1 - 2 / (1 + exp(2|x|)) with the sign of x; below 0.5, where that cancels, a polynomial. Both are computed before
+/// one is chosen, so that no lane branches.
 __device__ inline float hyperbolic_tangent(float x) {
     const float z = __builtin_fabsf(x), s = x * x;
     const float far = 1.0f - 2.0f * __builtin_amdgcn_rcpf(1.0f + exponential(2.0f * z));
