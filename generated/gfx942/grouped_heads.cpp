@@ -139,7 +139,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
         {  // spec:19
-            combine(s_acc[0][j], tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j, [&](int row, int col, float s_e) {
+            combine(s_acc[0][j], tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j, [&](int, int, float s_e) {
                 const float t8 = g.scale * s_e;
                 return t8;
             }, s_acc[0][j]);

@@ -168,7 +168,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
         {  // spec:21
-            combine(g__acc[0][j], tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j, [&](int row, int col, float g__e, float u_e) {
+            combine(g__acc[0][j], tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j, [&](int, int, float g__e, float u_e) {
                 const float t12 = silu(g__e);
                 const float t13 = t12 * u_e;
                 return t13;

@@ -44,7 +44,7 @@ TEXT = """kernel layer
   axis each k in K by 32
   %0 : f32[] = 0.0
   each k
-    carry %1.C = %0
+    carry %1.C : f32[m, n] = %0
     %2.A : bf16[m, k] = load A[m, k]
     %3.B : bf16[n, k] = load B[n, k]
     %4 : f32[m, n] = product over k of %2.A, %3.B

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import shutil
+import subprocess
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +14,7 @@ import pytest
 import torch
 
 from tkgen.emulate import Buffer, Scalar, launch
-from tkgen.ir.functions import CDNA, FUNCTIONS, Function, helpers
+from tkgen.ir.functions import CDNA, FUNCTIONS, HOST, TORCH, Function, helpers
 from tkgen.ir.functions.dropout import philox, uniform
 from tkgen.kittens import include_dir
 from tkgen.targets import load_target
@@ -21,6 +25,7 @@ Array = npt.NDArray[np.float32]
 THREADS = 256
 LEAST = 2.0**-126
 SEED = 7
+CLANG = next((c for c in ("clang++-22", "clang++-21", "clang++-20", "clang++-19", "clang++") if shutil.which(c)), None)
 
 
 def kernel(f: Function) -> str:
@@ -132,6 +137,71 @@ def test_machine_code_is_within_the_stated_error(f: Function) -> None:
 def test_machine_code_is_within_the_stated_error_for_every_f32(f: Function) -> None:
     for first in range(0, 1 << 32, 1 << 22):
         insist(f, from_bits(np.arange(first, first + (1 << 22), dtype=np.uint64).astype(np.uint32))[None])
+
+
+# ---------------------------------------------------------------- what checks carry
+
+
+def close(f: Function, found: npt.NDArray[np.float64], arguments: Array) -> None:
+    """To f64's rounding; far below the largest result, where what is made of 1 is no longer seen."""
+    with np.errstate(invalid="ignore"):
+        expected = f.meaning(*as_f64(f, arguments)).double().numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14, equal_nan=True)
+
+
+def as_f64(f: Function, arguments: Array) -> list[torch.Tensor]:
+    truths = f.arity if f.takes == "predicate" else 1 if f.takes == "choice" else 0
+    return [
+        torch.from_numpy(r).double() != 0 if i < truths else torch.from_numpy(r).double()
+        for i, r in enumerate(arguments)
+    ]
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=lambda f: f.name)
+def test_python_of_scripts_is_the_meaning(f: Function) -> None:
+    names = {"torch": torch}
+    exec("\n".join(f.helpers.get(TORCH, ())), names)
+    arguments = sample(f)[:, ::16]
+    parameters = "abcde"[: f.arity]
+    body = eval(f"lambda {', '.join(parameters)}: {f.torch.format(*parameters)}", names)
+    close(f, body(*as_f64(f, arguments)).double().numpy(), arguments)
+
+
+@cache
+def host_library(folder: Path) -> ctypes.CDLL:
+    """Every function over rows of f64, for this machine."""
+    lines = ["#include <cmath>", "#include <cstdint>", *helpers(FUNCTIONS, HOST)]
+    for f in FUNCTIONS.values():
+        body = f.cpp[HOST].format(*(f"in[{i} * count + at]" for i in range(f.arity)))
+        lines.append(f'extern "C" void f_{f.name}(const double *in, double *out, int count) {{')
+        lines.append(f"    for (int at = 0; at < count; ++at) out[at] = {body};\n}}")
+    (folder / "host.cpp").write_text("\n".join(lines))
+    command = [
+        CLANG or "c++",
+        "-std=c++20",
+        "-O1",
+        "-shared",
+        "-fPIC",
+        str(folder / "host.cpp"),
+        "-o",
+        str(folder / "host.so"),
+    ]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(folder / "host.so"))
+
+
+@pytest.mark.skipif(CLANG is None, reason="no clang for this machine")
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=lambda f: f.name)
+def test_cpp_of_programs_is_the_meaning(f: Function, tmp_path_factory: pytest.TempPathFactory) -> None:
+    library = host_library(tmp_path_factory.getbasetemp())
+    arguments = np.ascontiguousarray(sample(f)[:, ::16])
+    with np.errstate(invalid="ignore"):
+        given, found = np.ascontiguousarray(arguments.astype(np.float64)), np.empty(arguments.shape[1])
+    pointer = np.ctypeslib.ndpointer(np.float64)
+    function = library[f"f_{f.name}"]
+    function.argtypes = [pointer, pointer, ctypes.c_int]
+    function(given, found, arguments.shape[1])
+    close(f, found, arguments)
 
 
 # ---------------------------------------------------------------- slopes

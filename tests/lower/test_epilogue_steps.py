@@ -34,6 +34,6 @@ def test_a_step_is_computed_and_judged(step: str, tmp_path: Path) -> None:
     path.write_text(SPEC.format(epilogue=f"  epilogue {step}{ARGUMENTS.get(step, '')}\n"))
     spec = load(path).check()
     assert run(spec.build()).ok
-    for harness, assignment in ((harness_cpp, "        result = "), (harness_python, "    result = ")):
+    for harness, assignment in ((harness_cpp, " = apply("), (harness_python, " = apply(")):
         texts = [harness(s.plan, s.target.name) for s in (load(plain), spec)]
         assert len({text.count(assignment) for text in texts}) == 2, f"{step} is missing in a harness"

@@ -14,11 +14,16 @@ from typing import Any
 import pytest
 from lowering import NAMES, gemm, planned, spec_plan, target_of
 
+from tkgen.api import load
+from tkgen.ir.desugar import desugared
+from tkgen.ir.types import DType
 from tkgen.kittens import include_dir
 from tkgen.lower import harness_cpp, harness_python, lower
 from tkgen.schedule import Plan
 
 torch = pytest.importorskip("torch")
+from tkgen.ir.meaning import evaluate  # noqa: E402
+from tkgen.ir.rounding import TORCH, ulp  # noqa: E402
 
 STUB = Path(__file__).parent / "hip_stub"
 CLANG = next((c for c in ("clang++-22", "clang++-21", "clang++-20", "clang++-19", "clang++") if shutil.which(c)), None)
@@ -82,7 +87,7 @@ def test_reference_of_a_layer() -> None:
     assert torch.isnan(tensors["Y"]).all()
     x, w, bias = (tensors[n].double() for n in ("X", "W", "bias"))
     expected = torch.nn.functional.gelu(torch.einsum("tk,ok->to", x, w) + bias[None, :])
-    result, bound = harness.reference(tensors, {})
+    result, bound = harness.reference(tensors, {})["Y"]
     assert result.dtype is torch.float64 and (result - expected).abs().max() < 1e-12
     assert 0 < bound.max() < 1e-4
 
@@ -96,7 +101,7 @@ def test_reference_with_scalars_transposes_and_dynamic_sizes() -> None:
     a, b, d, v = (tensors[n].double() for n in ("A", "B", "D", "v"))
     summed = 1.5 * (a.T @ b) - 0.25 * d + v[:, None]
     expected = torch.nn.functional.gelu(summed, approximate="tanh")
-    assert torch.allclose(harness.reference(tensors, scalars)[0], expected, atol=1e-12)
+    assert torch.allclose(harness.reference(tensors, scalars)["C"][0], expected, atol=1e-12)
 
 
 def test_default_sizes_fit_the_kernel_and_zero_defaults_are_not_checked_with_zero(monkeypatch: Any) -> None:
@@ -159,7 +164,7 @@ def test_hostile_names(tmp_path: Path, monkeypatch: Any) -> None:
     sizes = harness.SIZES | {"int": 128, "repeats": 64}
     tensors = harness.make_tensors(sizes, "cpu")
     expected = 2 * tensors["argparse"].float() @ tensors["class"].float().T
-    assert torch.equal(harness.reference(tensors, {"seed": 2.0})[0], expected.double())
+    assert torch.equal(harness.reference(tensors, {"seed": 2.0})["sys"][0], expected.double())
     (tmp_path / "torch.so").write_bytes(b"not a module")
     (tmp_path / "torch.py").write_text("raise SystemExit('the wrong torch')")
     (tmp_path / "check.py").write_text(text)
@@ -258,3 +263,76 @@ def test_program_takes_sizes_and_refuses_what_the_kernel_refuses(tmp_path: Path)
         2, "dynamic_sizes: cannot launch: dynamic_sizes: M must be a multiple of 128\n"
     )  # fmt: skip
     assert run("--M")[0] == run("--other", "1")[0] == run("--repeats", "0")[0] == 2
+
+
+# ------------------------------------------------------------ equations
+
+GATED = """kernel gated
+  dims TOKENS = 128, HIDDEN = 128, D = 64
+  global X : bf16[TOKENS, D]
+  global G : bf16[HIDDEN, D]
+  global U : bf16[HIDDEN, D]
+  global v : f32[HIDDEN]
+  global Y : bf16[TOKENS, HIDDEN]
+  global S : f32[TOKENS, HIDDEN]
+  scalar seed : f32 = 3.0
+  over m in TOKENS by 128, n in HIDDEN by 128
+  waves 2 x 2
+  shared X, G, U buffers 1
+  accumulate g, u : f32 tile 32 x 32
+  each k in D by 32
+    g = g + X[m, k] @ G[n, k].T
+    u = u + X[m, k] @ U[n, k].T
+  y = silu(g + v[n]) * bf16(u)
+  Y[m, n] = where(random(seed, m, n) < 0.75, max(y, -4), 0)
+  S[m, n] = where(m >= n, tanh(g), 0)
+"""
+BATCHED = """kernel batched
+  dims BATCH = 3, HEADS = 4, KV = 2, M = 128, N = 128, K = 64
+  global A : bf16[BATCH, HEADS, M, K]
+  global B : bf16[BATCH, KV, N, K]
+  global r : f32[BATCH, M]
+  global C : f32[BATCH, HEADS, M, N]
+  over b in BATCH, h in HEADS, m in M by 128, n in N by 128
+  waves 2 x 2
+  shared A, B buffers 1
+  accumulate c : f32 tile 32 x 32
+  each k in K by 32
+    c = c + A[b, h, m, k] @ B[b, h / 2, n, k].T
+  C[b, h, m, n] = c * 0.1 + r[b, m]
+"""
+
+
+def typed(text: str, tmp_path: Path) -> Plan:
+    path = tmp_path / "kernel.tk"
+    path.write_text(text)
+    return load(path).plan
+
+
+@pytest.mark.parametrize("text", [SCALED, GATED, BATCHED])
+def test_references_are_what_the_equations_mean(text: str, tmp_path: Path) -> None:
+    plan = planned(text) if text is SCALED else typed(text, tmp_path)
+    harness = script(harness_python(plan, "gfx942"))
+    tensors = harness.make_tensors(harness.SIZES | {"N": 128, "K": 64}, "cpu")
+    scalars = {"alpha": 0.5, "beta": 2.0, "seed": 3.0}
+    meant = evaluate(desugared(plan.program), {t.name: tensors[t.name] for t in plan.program.reads}, scalars)
+    dtypes = {t.name: t.dtype for t in plan.program.tensors}
+    for name, (value, bound) in harness.reference(tensors, scalars).items():
+        torch.testing.assert_close(value, meant[name].value, rtol=1e-12, atol=1e-12)
+        f32 = meant[name].bound.clone()
+        if dtypes[name] is not DType.F32:
+            f32 -= ulp(meant[name].value.abs() + bound, TORCH[dtypes[name]]) / 2
+        assert (bound <= 2 * f32.abs() + 1e-6 * (value.abs() + 1)).all()
+
+
+@pytest.mark.parametrize("text", [GATED, BATCHED])
+def test_scripts_of_equations_are_formatted(text: str, tmp_path: Path) -> None:
+    test_scripts_are_formatted(harness_python(typed(text, tmp_path), "gfx942"), tmp_path)
+
+
+@needs_clang
+@pytest.mark.parametrize("text", [GATED, BATCHED])
+def test_programs_of_equations_compile(text: str, tmp_path: Path) -> None:
+    name = text.split()[1]
+    write_program(tmp_path, typed(text, tmp_path), name)
+    host_compile(tmp_path, f"{name}_check.cpp", "-fsyntax-only")

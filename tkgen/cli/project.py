@@ -20,7 +20,6 @@ from tkgen.cli.common import (
     fail,
     findings,
     fitted,
-    load_any_spec,
     load_spec,
     reported,
     say,
@@ -75,7 +74,7 @@ def specs(as_json: Json = False) -> None:
     from tkgen.syntax.parser import header_comment
 
     rows = []
-    for path in [*sorted(bundled_specs().glob("*.tk")), *sorted(bundled_specs().glob("hopper/*.tk"))]:
+    for path in sorted(bundled_specs().glob("*.tk")):
         header = header_comment(read_source(path)).splitlines()
         rows.append({"name": path.stem, "shows": header[0] if header else "", "path": str(path)})
     if as_json:
@@ -165,7 +164,7 @@ def regen(
     check_only: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 where a file differs.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Rewrite generated/TARGET/*.cpp, and *.cu, from the specs and those in their folder `hopper`."""
+    """Rewrite generated/TARGET/*.cpp from the specs."""
     from tkgen.toolchain.files import write_atomic
 
     wanted: dict[Path, str] = {}
@@ -173,12 +172,7 @@ def regen(
         with reported():
             spec = load_spec(path, None, None, None)
             wanted[out / spec.target.name / f"{path.stem}.cpp"] = spec.source.text
-    for path in sorted((directory / "hopper").glob("*.tk")):
-        with reported():
-            found = load_any_spec(path, None, None, None)
-            if isinstance(found.source, str):
-                wanted[out / found.target.name / f"{path.stem}.cu"] = found.source
-    present = {p: p.read_text(encoding="utf-8") for pattern in ("*/*.cpp", "*/*.cu") for p in out.glob(pattern)}
+    present = {p: p.read_text(encoding="utf-8") for p in out.glob("*/*.cpp")}
     changed = sorted(p for p in wanted.keys() | present.keys() if wanted.get(p) != present.get(p))
     for path in changed:
         if not check_only:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -94,7 +95,7 @@ def _stored(
         row=place.row,
         col=place.col,
         buffers=tuple(buffers),
-        parameters=tuple(parameters),
+        parameters=(*(f"int {name}" if _names(name, lines) else "int" for name in ("row", "col")), *parameters),
         sums=tuple(given),
         lines=tuple(lines),
         value=value,
@@ -102,6 +103,10 @@ def _stored(
         how=how,
     )
     return made, frozenset(helpers | functions(ops)) if not identity else frozenset()
+
+
+def _names(name: str, lines: list[str]) -> bool:
+    return any(re.search(rf"\b{name}\b", line) for line in lines)
 
 
 def _needed(ops: tuple[Op, ...], value: Value) -> list[Op]:

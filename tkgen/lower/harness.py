@@ -1,8 +1,8 @@
 """Harnesses: a Python script and a standalone HIP program that check a built kernel and time it.
 
-Both compute the product of exact inputs (see `numerics`) from the values that the kernel gets, apply the same epilogue,
-print the largest and mean error, the elements beyond their bound, whether there are NaNs, and the speed; both exit with
-1 where an element is wrong and with 2 where they cannot run.
+Both compute what the equations say (`tkgen.lower.reference`) from the exact inputs that the kernel gets, print for each
+output the largest and mean error, the elements beyond their bound, whether there are NaNs, and the speed; both exit
+with 1 where an element is wrong and with 2 where they cannot run.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import lcm
 
-from tkgen.ir.types import Dim, DType, EpilogueStep, Program, Tensor
+from tkgen.ir.desugar import desugared
+from tkgen.ir.products import sums
+from tkgen.ir.types import Dim, Program, Tensor
 from tkgen.lower.kernel import kernel_model
 from tkgen.lower.model import KernelModel
 from tkgen.lower.names import cpp_name
+from tkgen.lower.reference import HOST_TYPES, TORCH_TYPES, element, host_reference, places, torch_reference
 from tkgen.lower.render import environment
 from tkgen.schedule import Plan
 
 DYNAMIC_SIZE = 4096  # what a dynamic dimension is unless the command line says otherwise, rounded up to what fits
-TORCH_TYPES = {DType.BF16: "bfloat16", DType.F16: "float16", DType.F32: "float32"}
-HOST_TYPES = {DType.BF16: "brain", DType.F16: "_Float16", DType.F32: "float"}
 PYTHON_OPTIONS = frozenset({"help", "repeats", "warmup", "seed"})
 
 
@@ -56,7 +57,7 @@ class Argument:
     host_type: str
     dims: tuple[str, ...]
     dynamic: tuple[bool, ...]
-    is_output: bool
+    contents: str  # `exact` factors of the products, `random` numbers, or `poison` that the kernel overwrites
 
 
 @dataclass(frozen=True)
@@ -69,19 +70,20 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Step:
-    """An epilogue step: `factor` is a number or a scalar's name; with `along_rows` a bias goes down the rows."""
+class Output:
+    """What a check compares: a tensor, the place of element (row, col) in it, its type."""
 
-    function: str
-    tensor: str
-    factor: float | str
-    along_rows: bool
+    name: str
+    place: str
+    dtype: str
 
 
 def _render(template: str, plan: Plan, target: str) -> str:
     program, model = plan.program, kernel_model(plan, target)
     names = {d.name for d in program.dims} | {s.name for s in program.scalars}
     sizes = [_size(plan, dim, names) for dim in _used_dims(program, model)]
+    found = program.equations or sums(desugared(program))
+    at = places(found)
     text = (
         environment()
         .get_template(template)
@@ -93,14 +95,17 @@ def _render(template: str, plan: Plan, target: str) -> str:
             dynamic=[s for s in sizes if s.size is None],
             tensors=[_argument(program, t) for t in _tensors(program, model)],
             scalars=[Number(s.name, _check_value(s.default), _option(s.name, names)) for s in program.scalars],
-            members={s.name: cpp_name(s.name) for s in program.scalars},
-            a=program.a,
-            b=program.b,
-            c=program.accumulator.tensor,
+            in_torch=torch_reference(found),
+            on_host=host_reference(found),
+            outputs=[
+                Output(s.target.tensor.name, element(s.target, at), s.target.tensor.dtype.spelling)
+                for s in found.stores
+            ],
+            batch=[(at[axis.name], axis.dim.name) for axis in found.batch],
+            products=len(found.sums),
             m=program.m.name,
             n=program.n.name,
             k=program.k.name,
-            epilogue=[_step(program, s) for s in program.epilogue],
         )
     )
     return text.rstrip("\n") + "\n"
@@ -146,6 +151,7 @@ def _check_value(default: float | None) -> float:
 
 
 def _argument(program: Program, tensor: Tensor) -> Argument:
+    factor = any(o.name == tensor.name for o in program.operands)
     return Argument(
         tensor.name,
         cpp_name(tensor.name),
@@ -153,11 +159,5 @@ def _argument(program: Program, tensor: Tensor) -> Argument:
         HOST_TYPES[tensor.dtype],
         tuple(d.name for d in tensor.dims),
         tuple(d.size is None for d in tensor.dims),
-        tensor == program.accumulator.tensor,
+        "exact" if factor else "random" if tensor in program.reads else "poison",
     )
-
-
-def _step(program: Program, step: EpilogueStep) -> Step:
-    along_rows = step.tensor is not None and step.tensor.dims == (program.m,)
-    factor = 1.0 if step.factor is None else step.factor
-    return Step(step.function, step.tensor.name if step.tensor else "", factor, along_rows)

@@ -136,10 +136,11 @@ class Store:
 
 @dataclass(frozen=True)
 class Combine:
-    """`value`, computed by `lines` of `parameters` for each element of the `sums`, to tile (row, col) of a tensor.
+    """`value`, computed by `lines` for each element, to tile (row, col) of a tensor.
 
-    It is computed into `tile`, a new one where there is a `type`; `buffers` declare what the lines address tensors by.
-    `identity`: it is the tile already.
+    `parameters` are those of the lines: the element's row and column, then its `sums`. It is computed into `tile`,
+    a new one where there is a `type`; `buffers` declare what the lines address tensors by. `identity`: it is the tile
+    already.
     """
 
     tensor: str

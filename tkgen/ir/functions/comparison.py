@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tkgen.ir.functions.model import CDNA, Function
+from tkgen.ir.functions.model import CDNA, HOST, Function
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,12 +23,14 @@ def _any(*arguments: Tensor) -> tuple[Tensor, ...]:
 
 
 def _comparison(name: str, doc: str, operator: str, meaning: Callable[[Tensor, Tensor], Tensor]) -> Function:
-    cpp = {CDNA: f"{{0}} {operator} {{1}}"}
-    return Function(name, 2, doc, meaning, _turn, cpp, operator=operator, predicate=True, whole=True)
+    text = f"{{0}} {operator} {{1}}"
+    cpp = {CDNA: text, HOST: text}
+    return Function(name, 2, doc, meaning, _turn, cpp, text, operator=operator, predicate=True, whole=True)
 
 
-def _logic(name: str, arity: int, doc: str, meaning: Callable[..., Tensor], cpp: str) -> Function:
-    return Function(name, arity, doc, meaning, _any, {CDNA: cpp}, operator=name, takes="predicate", predicate=True)
+def _logic(name: str, arity: int, doc: str, meaning: Callable[..., Tensor], cpp: str, torch: str) -> Function:
+    both = {CDNA: cpp, HOST: cpp}
+    return Function(name, arity, doc, meaning, _any, both, torch, operator=name, takes="predicate", predicate=True)
 
 
 FUNCTIONS = (
@@ -38,7 +40,7 @@ FUNCTIONS = (
     _comparison("ge", "Greater or equal.", ">=", lambda a, b: a >= b),
     _comparison("eq", "Equal.", "==", lambda a, b: a == b),
     _comparison("ne", "Not equal.", "!=", lambda a, b: a != b),
-    _logic("and", 2, "Both.", lambda a, b: a & b, "{0} && {1}"),
-    _logic("or", 2, "One or both.", lambda a, b: a | b, "{0} || {1}"),
-    _logic("not", 1, "The contrary.", lambda a: ~a, "!{0}"),
+    _logic("and", 2, "Both.", lambda a, b: a & b, "{0} && {1}", "{0} & {1}"),
+    _logic("or", 2, "One or both.", lambda a, b: a | b, "{0} || {1}", "{0} | {1}"),
+    _logic("not", 1, "The contrary.", lambda a: ~a, "!{0}", "~{0}"),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tkgen.ir.functions.model import CDNA, Function
+from tkgen.ir.functions.model import CDNA, HOST, TORCH, Function
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +30,20 @@ __device__ inline float uniform(float seed, uint32_t a, uint32_t b, uint32_t c, 
     }}
     return float(a >> 8) * 0x1p-24f;
 }}"""
+
+TORCH_UNIFORM = f'''\
+def uniform(seed, a, b, c, d):
+    """Uniform in [0, 1): Philox 4x32-10 of a place, with the bits of `seed` as its key."""
+    mask = 0x{MASK:X}
+    low, high = seed.float().view(torch.int32).long() & mask, 0
+    a, b, c, d = (x.long() & mask for x in (a, b, c, d))
+    for _ in range({ROUNDS}):
+        left, right = 0x{FACTORS[0]:X} * a, 0x{FACTORS[1]:X} * c
+        a, b = (right >> 32 & mask) ^ b ^ low, right & mask
+        c, d = (left >> 32 & mask) ^ d ^ high, left & mask
+        low, high = low + 0x{STEPS[0]:X} & mask, high + 0x{STEPS[1]:X} & mask
+    return (a >> 8).double() * 2.0**-24'''
+PLACE = "uint32_t({1}), uint32_t({2}), uint32_t({3}), uint32_t({4})"
 
 
 def philox(counter: list[Tensor], key: list[Tensor]) -> list[Tensor]:
@@ -56,7 +70,9 @@ FUNCTIONS = (
     Function(
         "random", 5, "Uniform in [0, 1): a function of the seed and of up to four coordinates, alike in every run.",
         uniform, lambda *arguments: tuple(a.new_zeros(()) for a in arguments),
-        {CDNA: "uniform({0}, uint32_t({1}), uint32_t({2}), uint32_t({3}), uint32_t({4}))"}, {CDNA: (UNIFORM,)},
+        {CDNA: f"uniform({{0}}, {PLACE})", HOST: f"uniform(float({{0}}), {PLACE})"},
+        "uniform({0}, {1}, {2}, {3}, {4})",
+        {CDNA: (UNIFORM,), HOST: (UNIFORM.replace("__device__ ", ""),), TORCH: (TORCH_UNIFORM,)},
         takes="place", optional=3,
     ),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import log
 
-from tkgen.ir.functions.model import CDNA, Function
+from tkgen.ir.functions.model import CDNA, HOST, Function
 
 LEAST = 2.0**-126  # the least normal number
 EXPONENTIAL = """\
@@ -18,18 +18,20 @@ __device__ inline float exponential(float x) { return __builtin_amdgcn_exp2f(x *
 FUNCTIONS = (
     Function(
         "exp2", 1, "2 to the power of x.", lambda x: x.exp2(), lambda x: (x.exp2() * log(2),),
-        {CDNA: "__builtin_amdgcn_exp2f({0})"}, ulps=1.0, below=LEAST,
+        {CDNA: "__builtin_amdgcn_exp2f({0})", HOST: "std::exp2({0})"}, "torch.exp2({0})", ulps=1.0, below=LEAST,
     ),
     Function(
         "exp", 1, "e to the power of x.", lambda x: x.exp(), lambda x: (x.exp(),),
-        {CDNA: "exponential({0})"}, {CDNA: (EXPONENTIAL,)}, ulps=1.0, growth=1.5, below=LEAST,
+        {CDNA: "exponential({0})", HOST: "std::exp({0})"}, "torch.exp({0})",
+        {CDNA: (EXPONENTIAL,)}, ulps=1.0, growth=1.5, below=LEAST,
     ),
     Function(
         "log2", 1, "The logarithm to base 2.", lambda x: x.log2(), lambda x: (1 / (x * log(2)).abs(),),
-        {CDNA: "__builtin_amdgcn_logf({0})"}, ulps=1.0, flushes=True,
+        {CDNA: "__builtin_amdgcn_logf({0})", HOST: "std::log2({0})"}, "torch.log2({0})", ulps=1.0, flushes=True,
     ),
     Function(
         "log", 1, "The natural logarithm.", lambda x: x.log(), lambda x: (1 / x.abs(),),
-        {CDNA: "__builtin_amdgcn_logf({0}) * 0.69314718055994531f"}, ulps=3.0, flushes=True,
+        {CDNA: "__builtin_amdgcn_logf({0}) * 0.69314718055994531f", HOST: "std::log({0})"}, "torch.log({0})",
+        ulps=3.0, flushes=True,
     ),
 )  # fmt: skip

@@ -10,17 +10,20 @@ if TYPE_CHECKING:  # a spec is read without torch
     from torch import Tensor
 
 CDNA = "cdna"  # the back end of that name, as `Function.cpp` knows it
+HOST = "host"  # programs that check a kernel, in f64 on the CPU
+TORCH = "torch"  # scripts that check a kernel; `Function.helpers` has Python for these
 
 
 @dataclass(frozen=True)
 class Function:
     """A function of one element of each argument.
 
-    `meaning` takes f64 torch tensors (bool ones for predicates) and holds for every number, infinities and NaN too.
+    `meaning` takes f64 torch tensors (bool ones for predicates) and holds for every number, infinities and NaN too;
+    `torch` says the same as Python, with `{0}`, `{1}`, ... for the arguments.
 
     `cpp` is its expression for each back end, with `{0}`, `{1}`, ... for arguments that are names or literals, f32
-    (bool for predicates; for coordinates `int` where all are and the function is `whole`, else f32). Where it calls
-    functions of ours, `helpers` has their C++, in order.
+    (bool for predicates; for coordinates `int` where all are and the function is `whole`, else f32), and for HOST,
+    where all are f64. Where it calls functions of ours, `helpers` has their C++, in order.
 
     The expression's result for exact arguments is off by at most
 
@@ -40,6 +43,7 @@ class Function:
     meaning: Callable[..., Tensor]
     slopes: Callable[..., tuple[Tensor, ...]]
     cpp: Mapping[str, str]
+    torch: str
     helpers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ulps: float = 0.0
     growth: float = 0.0

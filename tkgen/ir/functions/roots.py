@@ -7,19 +7,19 @@ AMDGPUCodeGenPrepare.cpp, which takes them for quotients that may be off by as m
 from __future__ import annotations
 
 from tkgen.ir.functions.exponential import LEAST
-from tkgen.ir.functions.model import CDNA, Function
+from tkgen.ir.functions.model import CDNA, HOST, Function
 
 FUNCTIONS = (
     Function(
         "sqrt", 1, "The square root.", lambda x: x.sqrt(), lambda x: (0.5 / x.sqrt(),),
-        {CDNA: "__builtin_amdgcn_sqrtf({0})"}, ulps=1.0, flushes=True,
+        {CDNA: "__builtin_amdgcn_sqrtf({0})", HOST: "std::sqrt({0})"}, "torch.sqrt({0})", ulps=1.0, flushes=True,
     ),
     Function(
         "rsqrt", 1, "One through the square root.", lambda x: x.rsqrt(), lambda x: (0.5 * x.abs().pow(-1.5),),
-        {CDNA: "__builtin_amdgcn_rsqf({0})"}, ulps=1.0, flushes=True,
+        {CDNA: "__builtin_amdgcn_rsqf({0})", HOST: "1.0 / std::sqrt({0})"}, "torch.rsqrt({0})", ulps=1.0, flushes=True,
     ),
     Function(
         "rcp", 1, "One through x.", lambda x: 1 / x, lambda x: (1 / x.square(),),
-        {CDNA: "__builtin_amdgcn_rcpf({0})"}, ulps=1.0, below=LEAST, flushes=True,
+        {CDNA: "__builtin_amdgcn_rcpf({0})", HOST: "1.0 / {0}"}, "1 / {0}", ulps=1.0, below=LEAST, flushes=True,
     ),
 )  # fmt: skip

@@ -1,0 +1,212 @@
+"""What equations compute, as text: the references that generated checks carry, in torch and in C++.
+
+Torch computes all elements at once, C++ one, both in f64. Beside each value stands a bound on how far f32 arithmetic
+may be from it: `apply` takes a function at the corners of what its arguments may be, and adds what
+`tkgen.ir.functions` states. The sums are of exact inputs (`tkgen.execute.compare`), so they have no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tkgen.ir.equations import Access, Argument, Axis, Constant, Convert, Coordinate, Index, Load, Map, Op, Store
+from tkgen.ir.functions import FUNCTIONS, HOST, TORCH, Function, helpers
+from tkgen.ir.products import Sum, Sums
+from tkgen.ir.types import DType
+from tkgen.lower.elements import literal
+
+TORCH_TYPES = {DType.BF16: "bfloat16", DType.F16: "float16", DType.F32: "float32"}
+HOST_TYPES = {DType.BF16: "brain", DType.F16: "_Float16", DType.F32: "float"}
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+Names = Mapping[int, str]
+"""The variable of each value, by its number."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Lines that define values, the variable of each output, and the functions that the lines call."""
+
+    lines: tuple[str, ...]
+    outputs: tuple[tuple[str, str], ...]
+    helpers: tuple[str, ...]
+
+
+def torch_reference(sums: Sums) -> Reference:
+    """All elements at once: `tensors` and `scalars` are dictionaries, a value is a pair of numbers and bounds."""
+    names = _names(sums)
+    lines = [line for s in sums.sums for line in _torch_sum(sums, s, names[s.result.number])]
+    for op in sums.epilogue:
+        if not isinstance(op, Store):
+            lines.append(f"{names[_number(op)]} = {_torch(op, sums, names)}")
+    return _reference(sums, names, lines, TORCH)
+
+
+def host_reference(sums: Sums) -> Reference:
+    """One element, whose place along each axis is the variable of `places`."""
+    names, at, lines = _names(sums), places(sums), list[str]()
+    for s in sums.sums:
+        left, right = (_element(access, at) for access in (s.left, s.right))
+        name = names[s.result.number]
+        lines.append(f"number {name}{{0.0}};")
+        lines.append(f"for (int k = 0; k < extent_{sums.contraction.dim.name}; ++k)")
+        lines.append(f"    {name}.value += double({left}) * {right};")
+    for op in sums.epilogue:
+        if not isinstance(op, Store):
+            lines.append(f"const number {names[_number(op)]} = {_host(op, at, names)};")
+    return _reference(sums, names, lines, HOST)
+
+
+def places(sums: Sums) -> dict[str, str]:
+    """The variable of the C++ check that is the place along each axis."""
+    batch = {axis.name: f"index_{number}" for number, axis in enumerate(sums.batch)}
+    return batch | {sums.rows.name: "row", sums.cols.name: "col", sums.contraction.name: "k"}
+
+
+def _reference(sums: Sums, names: Names, lines: list[str], language: str) -> Reference:
+    outputs = tuple((s.target.tensor.name, names[s.value.number]) for s in sums.stores)
+    functions = [op.function for op in sums.epilogue if isinstance(op, Map)]
+    return Reference(tuple(lines), outputs, helpers(functions, language))
+
+
+def _names(sums: Sums) -> dict[int, str]:
+    values = [s.result for s in sums.sums] + [op.result for op in sums.epilogue if not isinstance(op, Store)]  # type: ignore[union-attr]
+    return {v.number: f"{v.name or 't'}_{v.number}" for v in values}
+
+
+def _number(op: Op) -> int:
+    return op.result.number  # type: ignore[union-attr]
+
+
+def _own(function: Function) -> str:
+    """What a function is off, as arguments of `apply`."""
+    return f"{function.ulps!r}, {function.growth!r}, {function.below!r}"
+
+
+# ---------------------------------------------------------------- torch
+
+
+def _torch(op: Op, sums: Sums, names: Names) -> str:
+    match op:
+        case Load(source=source):
+            return f"certain({_torch_part(source, sums)})"
+        case Constant(value=value):
+            return f"number({float(value)!r}, device)"
+        case Argument(scalar=scalar):
+            return f'number(scalars["{scalar.name}"], device)'
+        case Coordinate(axis=axis):
+            numbers = f"torch.arange({_torch_extent(axis, sums)}, device=device).double()"
+            return f"certain({numbers}{_shaped((axis,), sums)})"
+        case Convert(result=result, argument=argument):
+            rounded = f"lambda a: a.to(torch.{TORCH_TYPES[result.dtype]}).double()"
+            return f"apply({rounded}, 0.0, 0.0, 0.0, {names[argument.number]})"
+        case Map(function=name, arguments=arguments):
+            function, given = FUNCTIONS[name], [names[a.number] for a in arguments]
+            if function.predicate:
+                return f"certain({function.torch.format(*(f'{v}[0]' for v in given))})"
+            parameters = LETTERS[: len(given)]
+            body = function.torch.format(*parameters)
+            return f"apply(lambda {', '.join(parameters)}: {body}, {_own(function)}, {', '.join(given)})"
+    raise ValueError(f"{op} is no operation of an epilogue")
+
+
+def _order(sums: Sums) -> tuple[Axis, ...]:
+    """The directions of every value."""
+    return (*sums.batch, sums.rows, sums.cols)
+
+
+def _torch_sum(sums: Sums, s: Sum, name: str) -> Iterator[str]:
+    letters = dict(zip((a.name for a in (*_order(sums), sums.contraction)), LETTERS, strict=False))
+    sides = []
+    for access in (s.left, s.right):
+        sides.append("".join(letters[i.axis.name] for i in access.indices if i.axis is not None))
+    out = "".join(letters[a.name] for a in _order(sums))
+    yield f"left = {_indexed(s.left, sums)}.float()"
+    yield f"right = {_indexed(s.right, sums)}.float()"
+    yield f'{name} = certain(torch.einsum("{",".join(sides)}->{out}", left, right).double())'
+
+
+def _torch_part(access: Access, sums: Sums) -> str:
+    axes = tuple(i.axis for i in access.indices if i.axis is not None)
+    order = [a for a in _order(sums) if a in axes]
+    turned = "" if list(axes) == order else f".permute({', '.join(str(axes.index(a)) for a in order)})"
+    return f"{_indexed(access, sums)}.double(){turned}{_shaped(tuple(order), sums)}"
+
+
+def _shaped(axes: tuple[Axis, ...], sums: Sums) -> str:
+    """An index that puts the directions of a tensor in their places among all."""
+    every = _order(sums)
+    inner = every[every.index(axes[0]) :] if axes else ()
+    return "" if inner == axes else f"[{', '.join(':' if a in axes else 'None' for a in inner)}]"
+
+
+def _indexed(access: Access, sums: Sums) -> str:
+    """A tensor with a direction for each axis that an index names."""
+    text, at = f'tensors["{access.tensor.name}"]', 0
+    for index in access.indices:
+        if index.axis is None:
+            text += f".select({at}, {index.at})"
+            continue
+        if index.divisor != 1:
+            size = _torch_extent(index.axis, sums)
+            text += f".repeat_interleave({index.divisor}, {at}).narrow({at}, 0, {size})"
+        at += 1
+    return text
+
+
+def _torch_extent(axis: Axis, sums: Sums) -> str:
+    """How far an axis goes: a size of the output, which has a place for each."""
+    target = sums.stores[0].target
+    at = next(n for n, i in enumerate(target.indices) if i.axis == axis and i.divisor == 1)
+    return f'tensors["{target.tensor.name}"].shape[{at}]'
+
+
+# ---------------------------------------------------------------- C++
+
+
+def _host(op: Op, at: Mapping[str, str], names: Names) -> str:
+    match op:
+        case Load(source=source):
+            return f"{{{_element(source, at)}}}"
+        case Constant(value=value):
+            return f"{{{literal(value)}}}"
+        case Argument(scalar=scalar):
+            return f"{{scalar_{scalar.name}}}"
+        case Coordinate(axis=axis):
+            return f"{{double({at[axis.name]})}}"
+        case Convert(result=result, argument=argument):
+            rounded = f"[](double a) {{ return double(float({HOST_TYPES[result.dtype]}(float(a)))); }}"
+            return f"apply({rounded}, 0.0, 0.0, 0.0, {names[argument.number]})"
+        case Map(function=name, arguments=arguments):
+            function, given = FUNCTIONS[name], [names[a.number] for a in arguments]
+            if function.predicate:
+                return f"{{double({function.cpp[HOST].format(*(f'{v}.value' for v in given))})}}"
+            parameters = LETTERS[: len(given)]
+            taken = ", ".join(f"double {p}" for p in parameters)
+            body = f"[]({taken}) {{ return {function.cpp[HOST].format(*parameters)}; }}"
+            return f"apply({body}, {_own(function)}, {', '.join(given)})"
+    raise ValueError(f"{op} is no operation of an epilogue")
+
+
+def element(access: Access, at: Mapping[str, str]) -> str:
+    """The number of the element of a row-major tensor that an access picks at a place."""
+    text = ""
+    for dim, index in zip(access.tensor.dims, access.indices, strict=True):
+        place = _place(index, at)
+        text = (
+            f"size_t({place})"
+            if not text
+            else f"{text if '+' not in text else f'({text})'} * extent_{dim.name} + {place}"
+        )
+    return text
+
+
+def _element(access: Access, at: Mapping[str, str]) -> str:
+    return f"float(tensor_{access.tensor.name}.host[{element(access, at)}])"
+
+
+def _place(index: Index, at: Mapping[str, str]) -> str:
+    if index.axis is None:
+        return str(index.at)
+    return at[index.axis.name] + (f" / {index.divisor}" if index.divisor != 1 else "")
