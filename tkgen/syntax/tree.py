@@ -19,6 +19,7 @@ N = TypeVar("N")
 # The largest number a spec may hold: dimensions travel as 32-bit signed integers in kernel arguments.
 MAX_INT = 2**31 - 1
 MAX_DEPTH = 64
+MAX_LOOPS = 4  # within each other: a tensor has no more dimensions
 
 _ONCE = {
     ast.Block: "block",
@@ -46,6 +47,7 @@ class TreeBuilder:
         self.file = file
         self.offset = offset
         self.diagnostics: list[Diagnostic] = []
+        self.loops = 0  # those around the statement at hand
         self._include_file = include
 
     # ------------------------------------------------------------ pieces
@@ -332,13 +334,20 @@ class TreeBuilder:
     def _each(self, node: Branch) -> ast.Each:
         head, *body = (_tree(t) for t in node.children)
         name, extent, tile, *until = head.children
+        statements: tuple[ast.Statement, ...] = ()
+        self.loops += 1
+        if self.loops > MAX_LOOPS:
+            self.error("E110", f"loops nest more than {MAX_LOOPS} deep", self.span(head))
+        else:
+            statements = self.body(body)
+        self.loops -= 1
         return ast.Each(
             self.span(head),
             self.name(name),
             self.expr(extent),
             self.expr(tile),
             self.name(until[0]) if until else None,
-            self.body(body),
+            statements,
         )
 
     def _each_head(self, node: Branch) -> ast.Each:

@@ -16,8 +16,7 @@ from tkgen.ir.typing.expressions import WORDS, Expressions, Named, Tile, apart, 
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
-
-MOST_LOOPS = 4  # within each other: a tensor has no more dimensions
+from tkgen.syntax.tree import MAX_LOOPS
 
 
 @dataclass
@@ -151,8 +150,8 @@ class Body:
         assigned = assignments(loop.body)
         try:
             axis = at.axes.each(loop)
-            if len(at.axes.active) == MOST_LOOPS:
-                raise at.scope.error("E110", f"loops nest more than {MOST_LOOPS} deep", loop.span,
+            if len(at.axes.active) == MAX_LOOPS:
+                raise at.scope.error("E110", f"loops nest more than {MAX_LOOPS} deep", loop.span,
                                      fix="walk along fewer axes")  # fmt: skip
         except Stop:
             at.broken |= assigned.keys()
