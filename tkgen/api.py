@@ -24,9 +24,10 @@ from tkgen.lower import Source, lower
 from tkgen.schedule import Plan, plan
 from tkgen.syntax import ast
 from tkgen.syntax.parser import parse_path, parse_text
-from tkgen.targets import Target, load_target
+from tkgen.targets import Target, hopper_names, load_target
 
 if TYPE_CHECKING:
+    from tkgen.backends.hopper.spec import HopperSpec
     from tkgen.build import Build
 
 DEFAULT_TARGET = "gfx942"
@@ -107,6 +108,46 @@ def load(
     the spec names, else gfx942. Raises SpecError with every problem found, UnknownTargetError for a wrong target,
     TypeError for a define that is no whole number.
     """
+    kernel, program, name = _resolved(path, defines, target, include_roots, text)
+    chosen = load_target(name)
+    return Spec(Path(kernel.name.span.file.name), kernel, program, plan(program), chosen, dict(defines or {}))
+
+
+def load_any(
+    path: str | os.PathLike[str],
+    defines: Mapping[str, int | None] | None = None,
+    target: str | None = None,
+    include_roots: Sequence[str | os.PathLike[str]] = (),
+    text: str | None = None,
+) -> Spec | HopperSpec:
+    """As `load`, for any family of GPUs: what comes of a spec for Hopper is a `HopperSpec`."""
+    kernel, program, name = _resolved(path, defines, target, include_roots, text)
+    if name not in hopper_names():
+        return load(path, defines, name, include_roots, text)
+    from tkgen.backends.hopper.machine import load_hopper
+    from tkgen.backends.hopper.spec import HopperSpec
+
+    file = Path(kernel.name.span.file.name)
+    return HopperSpec(file, kernel, program, load_hopper(name), dict(defines or {}))
+
+
+def target_of(
+    path: str | os.PathLike[str],
+    target: str | None = None,
+    include_roots: Sequence[str | os.PathLike[str]] = (),
+) -> str:
+    """The name of the target that a spec is for: `target`, else what it says. Raises SpecError as `load`."""
+    return target or _resolved(path, None, None, include_roots, None)[2]
+
+
+def _resolved(
+    path: str | os.PathLike[str],
+    defines: Mapping[str, int | None] | None,
+    target: str | None,
+    include_roots: Sequence[str | os.PathLike[str]],
+    text: str | None,
+) -> tuple[ast.Kernel, Program, str]:
+    """A spec's kernel, its typed program, and the name of the target it is for."""
     for name, value in (defines or {}).items():
         if value is not None and type(value) is not int:
             raise TypeError(f"defines: {name} is a whole number, or None for `dynamic`, not {value!r}")
@@ -115,8 +156,7 @@ def load(
     else:
         kernel = parse_path(path, include_roots, text)
     program = matrix_program(kernel, defines)
-    chosen = load_target(target or (program.targets[0] if program.targets else DEFAULT_TARGET))
-    return Spec(Path(kernel.name.span.file.name), kernel, program, plan(program), chosen, dict(defines or {}))
+    return kernel, program, target or (program.targets[0] if program.targets else DEFAULT_TARGET)
 
 
 def define_value(text: str) -> int | float | None:

@@ -11,9 +11,22 @@ from types import MappingProxyType
 
 DISTRIBUTION = "tkgen-compiler"
 
+# The wheels hold a whole nvcc, 130 MB together; the bindings launch what it makes.
+CUDA = (
+    "nvidia-cuda-nvcc>=13.0,<14",
+    "nvidia-nvvm>=13.0,<14",
+    "nvidia-cuda-crt>=13.0,<14",
+    "nvidia-cuda-runtime>=13.0,<14",
+    "nvidia-cuda-cccl>=13.0,<14",
+    "nvidia-cuda-cuobjdump>=13.0,<14",
+    "nvidia-cuda-nvdisasm>=13.0,<14",
+    "cuda-bindings>=13.0,<14",
+)
+
 # The extras of pyproject.toml that a message may ask for, and what they bring.
 EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        "cuda": CUDA,
         "emulate": ("numpy>=1.26", "tinygrad==0.14.0", "torch>=2.4,<=2.13.0"),
         "lsp": ("pygls>=2.0",),
         "module": ("pybind11>=2.12",),

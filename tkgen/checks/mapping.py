@@ -46,6 +46,11 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
     ]
 
 
+def check_program(program: Program) -> list[Diagnostic]:
+    """What of this holds for every family of GPUs and every schedule: the remap, the fragments, the sizes."""
+    return [*_remap(program), *_cover(program), *_sizes(program), *_extents(program)]
+
+
 # ---------------------------------------------------------------- remaps and grids
 
 

@@ -20,7 +20,7 @@ from tkgen.ir.ops import Action
 from tkgen.ir.types import DType, Operand, Program, Via
 from tkgen.schedule import Plan
 from tkgen.source import Span
-from tkgen.targets import Target, target_names
+from tkgen.targets import Target, hopper_names, target_names
 
 OPERATIONS = {
     Via.COLLECTIVE: {Action.LOAD},
@@ -48,7 +48,8 @@ def _targets(program: Program, target: Target) -> Iterator[Diagnostic]:
     if not program.targets:
         return
     span = statement(program, "targets")
-    unknown = [name for name in program.targets if name not in target_names()]
+    known = (*target_names(), *hopper_names())
+    unknown = [name for name in program.targets if name not in known]
     if unknown:
         yield Diagnostic(
             "E219",
@@ -56,7 +57,7 @@ def _targets(program: Program, target: Target) -> Iterator[Diagnostic]:
             Label(span),
             (),
             (),
-            Fix(f"the targets are {', '.join(target_names())}"),
+            Fix(f"the targets are {', '.join(known)}"),
         )
     elif target.name not in program.targets:
         yield Diagnostic(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,7 +20,7 @@ from tkgen.cli.common import (
     build_line,
     complain,
     each,
-    load_spec,
+    load_any_spec,
     reported,
     say,
     show_diagnostics,
@@ -28,16 +28,22 @@ from tkgen.cli.common import (
 )
 from tkgen.cli.stages import PrintAfter, stage_text
 
+if TYPE_CHECKING:
+    from tkgen.backends.hopper import HopperSpec
+
 commands = typer.Typer()
+
+
+DEFAULTS = ("cpp", "asm", "hsaco", "report", "html")
 
 
 @commands.command()
 def build(
     specs: Specs,
     target: Target = None,
-    emit: Annotated[
-        str, typer.Option(help="Comma list of cpp, asm, hsaco, module, harness, report, html.")
-    ] = "cpp,asm,hsaco,report,html",
+    emit: Annotated[str, typer.Option(help="Comma list of cpp, asm, hsaco, module, harness, report, html.")] = ",".join(
+        DEFAULTS
+    ),
     define: Defines = None,
     out: Out = Path("out"),
     jobs: Jobs = None,
@@ -53,6 +59,7 @@ def build(
     print_after: PrintAfter = None,
 ) -> None:
     """Check specs, generate their C++, compile it, measure the machine code and write a report of it."""
+    from tkgen.backends.hopper import HopperSpec
     from tkgen.build.outputs import EMITS, produce
     from tkgen.machine_check import UNCHECKED
 
@@ -63,9 +70,11 @@ def build(
 
     def one(path: Path) -> tuple[list[object], list[str]]:
         with reported():
-            spec = load_spec(path, define, target, roots)
             for stage in print_after or ():
                 say(stage_text(stage, path, define, target, roots))
+            spec = load_any_spec(path, define, target, roots)
+            if isinstance(spec, HopperSpec):
+                return _for_hopper(spec, out, kinds, cxx)
             built, files = produce(spec, out, kinds, cxx=cxx, kittens=kittens, watch=machine_check)
             show_diagnostics(built.diagnostics)
             if built.machine_check.outcome == UNCHECKED and machine_check:
@@ -76,3 +85,15 @@ def build(
     if as_json:
         say(json.dumps(reports, indent=2))
     raise typer.Exit(worst)
+
+
+def _for_hopper(spec: HopperSpec, out: Path, kinds: list[str], nvcc: str | None) -> tuple[list[object], list[str]]:
+    """Build a spec for Hopper: source, cubin, disassembly and figures stand for what AMD's tools leave."""
+    names = {"cpp": "cu", "asm": "sass", "hsaco": "cubin", "report": "report"}
+    unknown = [kind for kind in kinds if kind not in names and kind not in DEFAULTS]
+    if unknown:
+        raise typer.BadParameter(f"--emit {unknown[0]}: {spec.target.name} has {', '.join(names)} alone")
+    built = spec.build(nvcc=nvcc)
+    show_diagnostics(built.diagnostics)
+    files = built.write(out, [names[kind] for kind in kinds if kind in names])
+    return [built.report() | {"files": {k: str(v) for k, v in files.items()}}], [built.line()]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from tkgen.api import Spec
+    from tkgen.backends.hopper import HopperSpec
     from tkgen.build import Build
     from tkgen.diagnostics import Diagnostic
 
@@ -44,7 +45,7 @@ class Format(StrEnum):
 Specs = Annotated[list[Path], typer.Argument(help="Spec files (.tk); a directory stands for the specs in it.")]
 OneSpec = Annotated[Path, typer.Argument(help="A spec file (.tk).")]
 Target = Annotated[
-    str | None, typer.Option("--target", "-t", help="gfx942, gfx90a or gfx950; else what the spec says.")
+    str | None, typer.Option("--target", "-t", help="gfx942, gfx90a, gfx950 or sm_90a; else what the spec says.")
 ]
 Defines = Annotated[
     list[str] | None,
@@ -249,6 +250,19 @@ def load_spec(
     return load(path, defines(define), target, roots or (), text)
 
 
+def load_any_spec(
+    path: Path,
+    define: Sequence[str] | None,
+    target: str | None,
+    roots: Sequence[Path] | None,
+    text: str | None = None,
+) -> Spec | HopperSpec:
+    """As `load_spec`, for any family of GPUs."""
+    from tkgen.api import load_any
+
+    return load_any(path, defines(define), target, roots or (), text)
+
+
 def findings(
     path: Path,
     define: Sequence[str] | None,
@@ -261,7 +275,7 @@ def findings(
 
     with reported():
         try:
-            return list(load_spec(path, define, target, roots, text).diagnostics)
+            return list(load_any_spec(path, define, target, roots, text).diagnostics)
         except SpecError as error:
             return error.diagnostics
 

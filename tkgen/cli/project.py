@@ -20,6 +20,7 @@ from tkgen.cli.common import (
     fail,
     findings,
     fitted,
+    load_any_spec,
     load_spec,
     reported,
     say,
@@ -74,7 +75,7 @@ def specs(as_json: Json = False) -> None:
     from tkgen.syntax.parser import header_comment
 
     rows = []
-    for path in sorted(bundled_specs().glob("*.tk")):
+    for path in [*sorted(bundled_specs().glob("*.tk")), *sorted(bundled_specs().glob("hopper/*.tk"))]:
         header = header_comment(read_source(path)).splitlines()
         rows.append({"name": path.stem, "shows": header[0] if header else "", "path": str(path)})
     if as_json:
@@ -164,7 +165,7 @@ def regen(
     check_only: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 where a file differs.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Rewrite generated/TARGET/*.cpp from the specs."""
+    """Rewrite generated/TARGET/*.cpp, and *.cu, from the specs and those in their folder `hopper`."""
     from tkgen.toolchain.files import write_atomic
 
     wanted: dict[Path, str] = {}
@@ -172,7 +173,12 @@ def regen(
         with reported():
             spec = load_spec(path, None, None, None)
             wanted[out / spec.target.name / f"{path.stem}.cpp"] = spec.source.text
-    present = {p: p.read_text(encoding="utf-8") for p in out.glob("*/*.cpp")}
+    for path in sorted((directory / "hopper").glob("*.tk")):
+        with reported():
+            found = load_any_spec(path, None, None, None)
+            if isinstance(found.source, str):
+                wanted[out / found.target.name / f"{path.stem}.cu"] = found.source
+    present = {p: p.read_text(encoding="utf-8") for pattern in ("*/*.cpp", "*/*.cu") for p in out.glob(pattern)}
     changed = sorted(p for p in wanted.keys() | present.keys() if wanted.get(p) != present.get(p))
     for path in changed:
         if not check_only:

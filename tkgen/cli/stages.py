@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tkgen.cli.common import defines, load_spec
+from tkgen.cli.common import defines, load_any_spec, load_spec
 
 
 class Stage(StrEnum):
@@ -43,7 +43,10 @@ def stage_text(
         return dump(parse_path(path, roots or ())).rstrip("\n")
     if stage is Stage.EQUATIONS:
         return to_text(equations_of(parse_path(path, roots or ()), defines(define))).rstrip("\n")
+    if stage is Stage.LOWER:
+        source = load_any_spec(path, define, target, roots).source
+        return (source if isinstance(source, str) else source.text).rstrip("\n")
     spec = load_spec(path, define, target, roots)
     if stage is Stage.GRAPH:
         return graph.to_text(spec.plan.graph).rstrip("\n")
-    return (spec.plan.to_text() if stage is Stage.SCHEDULE else spec.source.text).rstrip("\n")
+    return spec.plan.to_text().rstrip("\n")

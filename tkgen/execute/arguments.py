@@ -56,9 +56,14 @@ def sizes(program: Program, given: Mapping[str, int] | None = None) -> dict[str,
 
 def check_sizes(plan: Plan, extents: Mapping[str, int]) -> None:
     """What the generated host code checks for dynamic sizes. Raises SizeError naming the requirement."""
-    for requirement in requirements(plan.program, plan.shape.unroll, plan.shape.tail_iterations):
-        if not requirement.holds(plan.program, extents):
-            raise SizeError(f"{plan.program.name}: {requirement.message}")
+    check_requirements(plan.program, plan.shape.unroll, plan.shape.tail_iterations, extents)
+
+
+def check_requirements(program: Program, unroll: int, tail_iterations: int, extents: Mapping[str, int]) -> None:
+    """The same for a schedule that takes `unroll` K-steps a pass and needs so many behind its loop."""
+    for requirement in requirements(program, unroll, tail_iterations):
+        if not requirement.holds(program, extents):
+            raise SizeError(f"{program.name}: {requirement.message}")
 
 
 def scalar_values(program: Program, given: Mapping[str, float] | None = None) -> dict[str, float]:

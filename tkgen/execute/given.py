@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tkgen.api import Spec, load
 from tkgen.execute.arguments import SizeError
+from tkgen.ir.types import Program
 
 
 @dataclass(frozen=True)
@@ -34,20 +35,32 @@ def given(path: Path, defines: Mapping[str, float | None], target: str | None, r
         SpecError: the spec is wrong, or a value gives nothing that is there.
         SizeError: a size that is no whole number, or a `dynamic` scalar.
     """
-    program = load(path, None, target, roots).program
-    dynamic, scalars = {d.name for d in program.dims if d.size is None}, {s.name for s in program.scalars}
-    static: dict[str, int | None] = {}
-    extents: dict[str, int] = {}
-    values: dict[str, float] = {}
-    for name, value in defines.items():
-        if name in scalars and value is not None:
-            values[name] = float(value)
-        elif name in scalars:
-            raise SizeError(f"{name} is a scalar: its value is a number, not `dynamic`")
-        elif isinstance(value, float):
-            raise SizeError(f"{name} = {value}: sizes are whole numbers, other numbers are for scalars")
-        elif name in dynamic and value is not None:
-            extents[name] = value
-        else:
-            static[name] = value
-    return Given(load(path, static, target, roots), extents, values)
+    split = Values.of(load(path, None, target, roots).program, defines)
+    return Given(load(path, split.static, target, roots), split.extents, split.scalars)
+
+
+@dataclass(frozen=True)
+class Values:
+    """`-D` values told apart: those that the code is built for, sizes of dynamic dimensions, scalars."""
+
+    static: dict[str, int | None]
+    extents: dict[str, int]
+    scalars: dict[str, float]
+
+    @classmethod
+    def of(cls, program: Program, defines: Mapping[str, float | None]) -> Values:
+        """What `defines` gives `program`. Raises SizeError as `given`."""
+        dynamic, scalars = {d.name for d in program.dims if d.size is None}, {s.name for s in program.scalars}
+        found = cls({}, {}, {})
+        for name, value in defines.items():
+            if name in scalars and value is not None:
+                found.scalars[name] = float(value)
+            elif name in scalars:
+                raise SizeError(f"{name} is a scalar: its value is a number, not `dynamic`")
+            elif isinstance(value, float):
+                raise SizeError(f"{name} = {value}: sizes are whole numbers, other numbers are for scalars")
+            elif name in dynamic and value is not None:
+                found.extents[name] = value
+            else:
+                found.static[name] = value
+        return found

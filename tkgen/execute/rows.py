@@ -8,14 +8,16 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from tkgen.api import load
+from tkgen.api import load, load_any, target_of
+from tkgen.backends.hopper import HopperSpec
 from tkgen.emulate import EmulateError
 from tkgen.execute.arguments import SizeError, check_scalars, launched, scalar_values
 from tkgen.execute.blocks import run_blocks, watched
 from tkgen.execute.cases import blocks_text, size_cases
 from tkgen.execute.compare import Comparison, Inputs, compared, random_inputs, references, worst
-from tkgen.execute.given import Given, given
+from tkgen.execute.given import Given, Values, given
 from tkgen.execute.launch import check_memory, outputs, run, trials
+from tkgen.targets import hopper_names
 from tkgen.toolchain.compiler import ToolchainError
 
 
@@ -120,6 +122,11 @@ def run_spec(
             that is not there.
         ToolchainError: nothing here compiles or emulates it, or there is no GPU to run it on.
     """
+    name = target_of(path, target, roots)
+    if name in hopper_names():
+        if device != "gpu" or blocks is not None:
+            raise SizeError(f"nothing here emulates {name}: use `--device gpu`, without `--blocks`")
+        return [_on_hopper(path, name, defines, roots, seed, cxx)]
     chosen = given(path, defines, target, roots)
     chosen.spec.check()
     if device == "gpu":
@@ -193,4 +200,33 @@ def _on_gpu(chosen: Given, seed: int, cxx: str | None) -> Row:
         grid=launch.blocks,
         milliseconds=milliseconds,
         tflops=2 * m * n * k * launch.matrices * len(program.products) / (milliseconds * 1e9),
+    )
+
+
+def _on_hopper(
+    path: Path, target: str, defines: Mapping[str, float | None], roots: Sequence[Path], seed: int, nvcc: str | None
+) -> Row:
+    """One launch on a Hopper GPU, timed."""
+    from tkgen.execute import gpu, hopper
+
+    values = Values.of(load_any(path, None, target, roots).program, defines)
+    found = load_any(path, values.static, target, roots)
+    assert isinstance(found, HopperSpec)
+    scalars = scalar_values(found.program, values.scalars)
+    launch = hopper.launched(found.check(), values.extents)
+    comparison, again = hopper.compared_launch(found, launch, scalars, seed, nvcc)
+    milliseconds = gpu.median_milliseconds(again)
+    m, n, k = (launch.extents[d.name] for d in (found.program.m, found.program.n, found.program.k))
+    return Row(
+        spec=found.name,
+        sizes=launch.extents,
+        schedule="gpu",
+        inputs=Inputs.EXACT,
+        comparison=comparison,
+        findings=(),
+        instructions=0,
+        shipped=not found.defines,
+        grid=launch.blocks,
+        milliseconds=milliseconds,
+        tflops=2 * m * n * k / (milliseconds * 1e9),
     )

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from tkgen import checks
 from tkgen.api import DEFAULT_TARGET, Spec
+from tkgen.backends.hopper import HopperSpec
+from tkgen.backends.hopper.machine import load_hopper
 from tkgen.checks import RegisterEstimate
 from tkgen.diagnostics import Diagnostic, Label, SpecError
 from tkgen.ir.equations import Kernel
@@ -24,7 +26,7 @@ from tkgen.syntax import ast
 from tkgen.syntax.ast import has_equations
 from tkgen.syntax.layout import code_lines
 from tkgen.syntax.parser import parse, parse_fragment
-from tkgen.targets import load_target
+from tkgen.targets import hopper_names, load_target
 from tkgen.targets.model import UnknownTargetError
 
 
@@ -58,8 +60,12 @@ def analyze(request: Request) -> Analysis:
     kernel, program = found.kernel, found.program
     if kernel is None or program is None or found.diagnostics:
         return found
+    name = request.target or (program.targets[0] if program.targets else DEFAULT_TARGET)
+    if name in hopper_names():  # no facts of its registers and schedule are shown yet
+        return replace(found, diagnostics=HopperSpec(Path(request.file.name), kernel, program, load_hopper(name), {})
+                       .diagnostics)  # fmt: skip
     try:
-        target = load_target(request.target or (program.targets[0] if program.targets else DEFAULT_TARGET))
+        target = load_target(name)
     except UnknownTargetError as error:
         place = program.spans.get("targets", kernel.name.span)
         return replace(found, diagnostics=(Diagnostic("E200", str(error), Label(place)),))

@@ -7,6 +7,26 @@
 Every hardware number lives in those files with its unit and its source; a new GPU is one new file.
 """
 
-from tkgen.targets.model import Mfma, Occupancy, Product, Target, UnknownTargetError, counted, load_target, target_names
+from tkgen.targets.model import (
+    Mfma,
+    Occupancy,
+    Product,
+    Target,
+    UnknownTargetError,
+    counted,
+    hopper_names,
+    load_target,
+    target_names,
+)
 
-__all__ = ["Mfma", "Occupancy", "Product", "Target", "UnknownTargetError", "counted", "load_target", "target_names"]
+__all__ = [
+    "Mfma",
+    "Occupancy",
+    "Product",
+    "Target",
+    "UnknownTargetError",
+    "counted",
+    "hopper_names",
+    "load_target",
+    "target_names",
+]

@@ -230,7 +230,16 @@ def round_up(value: int, granule: int) -> int:
 
 
 def target_names() -> tuple[str, ...]:
-    """The LLVM names of all targets, sorted: one per TOML file of this package."""
+    """The LLVM names of all AMD targets, sorted: one per TOML file of this package."""
+    return tuple(name for name in _file_names() if name not in hopper_names())
+
+
+def hopper_names() -> tuple[str, ...]:
+    """The names of all NVIDIA targets, sorted: those of the package's files that begin with `sm_`."""
+    return tuple(name for name in _file_names() if name.startswith("sm_"))
+
+
+def _file_names() -> tuple[str, ...]:
     files = resources.files("tkgen.targets").iterdir()
     return tuple(sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml")))
 
@@ -239,6 +248,8 @@ def target_names() -> tuple[str, ...]:
 def load_target(name: str) -> Target:
     """The target called `name` ("gfx942"); UnknownTargetError suggests one where there is none."""
     names = target_names()
+    if name in hopper_names():
+        raise UnknownTargetError(f"{name}: of the commands, `check`, `build` and `run --device gpu` know it so far")
     if name not in names:
         raise UnknownTargetError(_suggestion(name, names))
     text = resources.files("tkgen.targets").joinpath(f"{name}.toml").read_text(encoding="utf-8")

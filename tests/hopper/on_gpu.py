@@ -1,0 +1,74 @@
+"""Runs the cases on this machine's GPU and prints what is not right, a line each: a process that can be ended."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import torch
+from gemms import CASES, gemm
+
+from tkgen.api import load_any
+from tkgen.backends.hopper import HopperBuild, HopperSpec
+from tkgen.backends.hopper.launch import launcher
+from tkgen.execute.arguments import check_scalars
+from tkgen.execute.compare import Inputs, compare, random_inputs, reference
+from tkgen.execute.hopper import launched
+from tkgen.ir.rounding import TORCH
+
+AGAIN = 5  # launches that must give the same bits
+GUARD = 8  # rows behind the output that nothing may write
+
+
+def built(case: dict[str, Any]) -> HopperBuild:
+    spec = load_any(gemm(**case))
+    assert isinstance(spec, HopperSpec)
+    return spec.build()
+
+
+def wrong(build: HopperBuild, kind: Inputs) -> str:
+    """What is not right of a kernel on such inputs; empty where all is."""
+    program, launch = build.spec.program, launched(build.spec)
+    inputs, scalars = random_inputs(launch, 1, kind), check_scalars(program)
+    expected = reference(program, inputs, scalars)
+    (output,) = program.outputs
+    rows, cols = launch.shape(output)
+    whole = torch.full((rows + GUARD, cols), float("nan"), dtype=TORCH[output.dtype], device="cuda")
+    tensors = {name: t.cuda() for name, t in inputs.items()} | {output.name: whole[:rows]}
+    again = launcher(build, launch, tensors, scalars)
+    again()
+    torch.cuda.synchronize()
+    first = whole[:rows].clone()
+    comparison = compare(first.cpu(), *expected)
+    found = [] if comparison.right else [str(comparison)]
+    for _ in range(AGAIN):
+        whole.fill_(float("nan"))
+        again()
+        torch.cuda.synchronize()
+        if not torch.equal(first, whole[:rows]):
+            found.append("another result in another launch")
+            break
+    if not bool(whole[rows:].isnan().all()):
+        found.append("something behind the output is written")
+    return "; ".join(found)
+
+
+def main() -> None:
+    with ThreadPoolExecutor() as pool:
+        builds = list(pool.map(built, CASES))
+    count = 0
+    for case, build in zip(CASES, builds, strict=True):
+        for kind in Inputs:
+            found = wrong(build, kind)
+            count += 1
+            if found:
+                print(f"WRONG {kind.value} {case}: {found}", flush=True)
+    print(f"{count} launches compared", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""From a spec to a cubin, where an nvcc can be had: figures, words where it cannot, and names that collide."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from gemms import gemm
+from typer.testing import CliRunner
+
+from tkgen.api import load_any
+from tkgen.backends.hopper import HopperBuild, HopperSpec
+from tkgen.backends.hopper.toolchain import candidates, find_nvcc, lost, read_figures
+from tkgen.cli import app
+from tkgen.toolchain.compiler import NoCompilerError, ToolchainError
+
+ROOT = Path(__file__).parents[2]
+SPECS = sorted((ROOT / "specs" / "hopper").glob("*.tk"))
+
+
+def nvcc_is_here() -> bool:
+    try:
+        find_nvcc()
+    except ToolchainError:
+        return False
+    return True
+
+
+compiles = pytest.mark.skipif(not nvcc_is_here(), reason="needs nvcc")
+
+REMARKS = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function '_ZN4gemm6kernelENS_7globalsE' for 'sm_90a'
+ptxas info    : Function properties for _ZN4gemm6kernelENS_7globalsE
+    16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 168 registers, used 16 barriers, 64 bytes smem
+"""
+SASS = """
+        /*0680*/                   HGMMA.64x256x16.F32.BF16 R24, gdesc[UR20].tnspB, RZ, !UPT ;
+        /*0690*/              @!P0 BRA 0x32d0 ;
+        /*10680*/             @UP0 HGMMA.64x256x16.F32.BF16 R24, gdesc[UR20].tnspB, R24, gsb0 ;
+"""
+
+
+def built(text: str) -> HopperBuild:
+    spec = load_any(text)
+    assert isinstance(spec, HopperSpec)
+    return spec.build()
+
+
+def test_figures_are_read() -> None:
+    found = read_figures(REMARKS, SASS)
+    assert (found.registers, found.spill_bytes, found.stack_bytes, found.static_shared_bytes) == (168, 20, 16, 64)
+    assert found.products == 2 and found.instructions == {"HGMMA": 2, "BRA": 1}
+    assert read_figures(REMARKS, "").products is None
+    with pytest.raises(ToolchainError):
+        read_figures("", "")
+
+
+def test_broken_promises_of_ptxas_are_seen() -> None:
+    line = "ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to ..."
+    assert lost(REMARKS + line) == [line] and not lost(REMARKS)
+
+
+def test_where_nvcc_is_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    tool = tmp_path / "bin" / "nvcc"
+    tool.write_text("#!/bin/sh\necho release 99.1\n")
+    tool.chmod(0o755)
+    assert ("CUDA_HOME", tool) in list(candidates({"PATH": "", "CUDA_HOME": str(tmp_path)}))
+    assert next(iter(candidates({"PATH": str(tmp_path / "bin")}))) == ("PATH", tool)
+    assert next(iter(candidates({"PATH": "", "TKGEN_NVCC": str(tool)}))) == ("TKGEN_NVCC", tool)
+    assert find_nvcc(str(tool)).version == "99.1"
+
+
+def test_without_nvcc_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tkgen.backends.hopper.toolchain.candidates", lambda *_: [])
+    with pytest.raises(NoCompilerError, match="pip install 'nvidia-cuda-nvcc"):
+        find_nvcc()
+    result = CliRunner().invoke(app, ["build", str(SPECS[0]), "-o", str(tmp_path / "out")])
+    assert result.exit_code == 3 and "nvidia-cuda-nvcc" in result.output and not (tmp_path / "out").exists()
+
+
+@compiles
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_specs_compile_without_a_spill(path: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["build", str(path), "-o", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    (report,) = json.loads(result.stdout)
+    figures = report["figures"]
+    assert figures["spill_bytes"] == figures["stack_bytes"] == 0 and not report["diagnostics"]
+    assert report["shared_bytes"] <= 232448 and figures["registers"] == 168
+    assert (tmp_path / f"{path.stem}.cubin").read_bytes()[:4] == b"\x7fELF"
+    counts = figures["instructions"]
+    if counts:  # a K-step is four products, and what the pipeline promises is in the machine code
+        assert counts["HGMMA"] % 4 == 0 and counts["UTMALDG"] and counts["UTMASTG"] and counts["USETMAXREG"] == 2
+
+
+@compiles
+def test_names_of_a_spec_collide_with_nothing() -> None:
+    text = gemm(epilogue="scale(alpha)", dims=(256, 256, 256))
+    for old, new in (("A", "memory"), ("B", "full"), ("C", "panel"), ("alpha", "stage"), ("gemm", "kernel_")):
+        text = re.sub(rf"\b{old}\b", new, text)
+    assert built(text).figures.registers > 0
+
+
+def test_a_compiler_that_refuses_is_quoted(tmp_path: Path) -> None:
+    tool = tmp_path / "nvcc"
+    answers = 'case "$1" in --version) echo release 1.0;; *) echo "x.cu(3): error: no" >&2; exit 1;; esac'
+    tool.write_text(f"#!/bin/sh\n{answers}\n")
+    tool.chmod(0o755)
+    result = CliRunner().invoke(app, ["build", str(SPECS[0]), "-o", str(tmp_path / "out"), "--cxx", str(tool)])
+    assert result.exit_code == 3 and "x.cu(3): error: no" in result.output
+
+
+def test_what_knows_no_hopper_says_so(tmp_path: Path) -> None:
+    for command in ("report", "predict"):
+        result = CliRunner().invoke(app, [command, str(SPECS[0])])
+        assert result.exit_code == 2 and "sm_90a" in result.output
+    result = CliRunner().invoke(app, ["run", str(SPECS[0])])
+    assert result.exit_code == 2 and "--device gpu" in result.output
+    result = CliRunner().invoke(app, ["check", str(SPECS[0])])
+    assert result.exit_code == 0 and "not proven" in result.output

@@ -1,0 +1,95 @@
+"""What a spec for Hopper may say: all else is refused, in words, and nothing is generated of it."""
+
+from __future__ import annotations
+
+import pytest
+from gemms import CASES, gemm
+
+from tkgen.api import load_any
+from tkgen.backends.hopper import HopperSpec
+from tkgen.diagnostics import SpecError
+
+
+def loaded(text: str) -> HopperSpec:
+    spec = load_any(text, target="sm_90a")
+    assert isinstance(spec, HopperSpec)
+    return spec
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_runs_on_the_gpu_is_accepted_and_generated(case: dict[str, object]) -> None:
+    spec = loaded(gemm(**case)).check()  # type: ignore[arg-type]
+    assert "__global__" in spec.source
+
+
+CONSUMER = "role consumer waves 4..11 as 8 x 1"
+REFUSED = {
+    "via": ("via direct", "via registers", "E240"),
+    "one stage": ("buffers 4", "buffers 1", "E240"),
+    "two rings": ("shared A, B buffers 4 via direct", "shared A buffers 4 via direct\n  shared B buffers 3 via direct",
+                  "E240"),
+    "register tiles": ("    store C", "    registers A, B slice 16\n    store C", "E240"),
+    "f32 operands": (" : bf16[M, K]\n  global B : bf16", " : f32[M, K]\n  global B : f32", "E501"),
+    "stream-k": ("grid persistent(132)", "grid stream_k(132)", "E608"),
+    "split-k": ("grid persistent(132)", "grid split_k(2)", "E240"),
+    "clamped": ("tail masked", "tail clamped", "E240"),
+    "occupancy": ("  tail masked", "  tail masked\n  occupancy 1 waves per simd", "E240"),
+    "unroll": ("  tail masked", "  tail masked\n  unroll 2", "E240"),
+    "phase": ("  tail masked", "  tail masked\n  phase waves 4..7 by 1 cluster", "E240"),
+    "schedule": ("    store C", "    store C\n  schedule ping_pong", "E240"),
+    "gelu": ("    store C", "    epilogue gelu\n    store C", "E240"),
+    "unused tensor": ("  global C", "  global D : bf16[M, K]\n  global C", "E240"),
+    "two producer warpgroups": (
+        f"role producer waves 0..3\n    load A, B\n  {CONSUMER}",
+        "role producer waves 0..7\n    load A, B\n  role consumer waves 8..15 as 8 x 1", "E240"),
+    "a producer each": ("waves 0..3\n    load A, B", "waves 0..1\n    load A\n  role other waves 2..3\n    load B",
+                        "E240"),
+    "groups of a load": ("load A, B", "load A, B by 2 waves", "E240"),
+    "consumers load": ("    accumulate", "    load A\n    accumulate", "E240"),
+    "half a warpgroup": (CONSUMER, "role consumer waves 4..9 as 6 x 1", "E206"),
+    "side by side": ("as 8 x 1\n    accumulate C : f32 tile 16 x 256", "as 4 x 2\n    accumulate C : f32 tile 32 x 128",
+                     "E240"),
+    "wrong tile": ("as 8 x 1\n    accumulate C : f32 tile 16 x 256", "as 8 x 1\n    accumulate C : f32 tile 16 x 128",
+                   "E240"),
+    "an AMD instruction": ("tile 16 x 256", "tile 16 x 256 mfma 32 x 32", "E207"),
+    "half a panel": ("step 64", "step 32", "E240"),
+    "odd columns": ("block 128 x 256", "block 128 x 224", "E206"),
+    "no tail": ("  tail masked\n", "", "E604"),
+    "rows no copy can step over": ("N = 328", "N = 330", "E240"),
+    "too many stages": ("buffers 4", "buffers 5", "E501"),
+    "another GPU": ("target sm_90a", "target gfx942", "E219"),
+    "a remap that is none": ("group(rows = 8)", "gruop(rows = 8)", "E601"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_the_back_end_does_not_do_is_refused(what: str) -> None:
+    old, new, code = REFUSED[what]
+    text = gemm(dims=(200, 328, 136))
+    assert old in text
+    with pytest.raises(SpecError) as error:
+        loaded(text.replace(old, new)).check()
+    found = error.value.diagnostics
+    assert code in {d.code for d in found}, [d.message for d in found]
+    assert all(d.fix for d in found)
+
+
+def test_columns_that_no_product_has() -> None:
+    text = gemm(block=(128, 224, 64), dims=(200, 328, 136))
+    with pytest.raises(SpecError, match="no product has 224 columns"):
+        loaded(text).check()
+
+
+def test_three_consumers_have_no_registers_for_256_columns() -> None:
+    with pytest.raises(SpecError, match="sums are 128 registers"):
+        loaded(gemm(block=(192, 256, 64), stages=3)).check()
+
+
+def test_every_spec_of_the_other_gpus_is_told_why_not() -> None:
+    from pathlib import Path
+
+    for path in sorted((Path(__file__).parents[2] / "specs").glob("*.tk")):
+        with pytest.raises(SpecError):
+            spec = load_any(path, target="sm_90a")
+            assert isinstance(spec, HopperSpec)
+            spec.check()

@@ -1,0 +1,45 @@
+"""On a Hopper GPU: numbers of all layouts, types and shapes, and `tkgen run`; in processes with a time limit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 300  # seconds
+
+
+def has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available() and torch.version.cuda is not None
+
+
+pytestmark = pytest.mark.skipif(not has_gpu(), reason="needs a Hopper GPU")
+
+
+def test_the_numbers_are_right_and_the_same_at_every_launch() -> None:
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("on_gpu.py"))],
+        cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert not [line for line in lines if line.startswith("WRONG")], done.stdout
+    assert lines[-1].endswith("launches compared") and int(lines[-1].split()[0]) > 80
+
+
+@pytest.mark.parametrize("spec", ["h100_lcf", "h100_lcf_abt", "h100_double_buffer"])
+def test_run_compares_with_torch(spec: str) -> None:
+    sizes = "M=512 N=768 K=320" if spec == "h100_double_buffer" else "M=520 N=712 K=328"
+    done = subprocess.run(
+        [sys.executable, "-m", "tkgen", "run", f"specs/hopper/{spec}.tk", "--device", "gpu", "-D", sizes, "--json"],
+        cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = json.loads(done.stdout)
+    assert row["ok"] and row["tflops"] > 0

@@ -1,0 +1,1 @@
+"""What turns a typed kernel into machine code of one family of GPUs, a package each."""

@@ -1,0 +1,231 @@
+"""What a spec must be for the one schedule that the Hopper back end has, and what the machine code must keep.
+
+Rule. Everything that `lowering` would drop, or turn into a kernel that computes something else, hangs or does not
+launch, is refused here (E240), with what to write instead; so is what the GPU has no room for (E501, E403).
+
+The schedule itself - the phases of the mbarriers, when a stage is given back, when a buffer of the output is written
+again - is the back end's own and the same for every spec; it is tested on the GPU and not yet proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tkgen.backends.hopper.launch import problems
+from tkgen.backends.hopper.layout import Layout
+from tkgen.backends.hopper.lowering import EPILOGUE
+from tkgen.backends.hopper.machine import Hopper
+from tkgen.backends.hopper.toolchain import Figures, lost
+from tkgen.checks import mapping
+from tkgen.checks.words import names_text, statement
+from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.ir.launch import Launch
+from tkgen.ir.limits import most_tiles
+from tkgen.ir.types import DType, Program, Role, Via
+from tkgen.source import Span
+
+WORKING_REGISTERS = 32
+"""Registers of a consumer thread beside its sums: with fewer, ptxas takes no 64 x 192 for three consumers."""
+
+
+def check(program: Program, machine: Hopper) -> list[Diagnostic]:
+    """Everything that is wrong with `program` on this GPU; empty where a kernel can be made of it."""
+    found = [*_targets(program, machine), *_language(program)]
+    if not found:
+        found = [*_operands(program), *_roles(program, machine)]
+    if not found:
+        found = [*_tiles(program, machine), *mapping.check_program(program), *_counted(program)]
+    if not found:
+        found = [*_room(program, machine), *_matrices(program, machine)]
+    return found
+
+
+def check_figures(program: Program, figures: Figures, remarks: str) -> list[Diagnostic]:
+    """What the compiled kernel breaks: spills, and promises that ptxas says it could not keep."""
+    found = []
+    at = statement(program, "accumulate")
+    if (figures.spill_bytes or figures.stack_bytes) and "spills" not in program.allow:
+        found.append(
+            Diagnostic(
+                "E405",
+                f"the compiled kernel keeps {figures.spill_bytes or figures.stack_bytes} bytes of a thread in memory",
+                Label(at, f"{figures.registers} registers a thread"),
+                (),
+                (),
+                Fix("make the block smaller, or use more consumers"),
+            )
+        )
+    found += [_refused(f"ptxas could not keep what the schedule promises: {line}", at, "report this") for line in
+              lost(remarks)]  # fmt: skip
+    return found
+
+
+def _refused(message: str, at: Span, fix: str, label: str = "", note: str = "") -> Diagnostic:
+    return Diagnostic("E240", message, Label(at, label), (), (note,) if note else (), Fix(fix))
+
+
+def _targets(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
+    if program.targets and machine.name not in program.targets:
+        yield Diagnostic(
+            "E219",
+            f"this spec is not for {machine.name}",
+            Label(statement(program, "targets"), f"for {', '.join(program.targets)} only"),
+            (),
+            (),
+            Fix(f"build with `--target {program.targets[0]}`, or add `{machine.name}` to the line"),
+        )
+
+
+def _language(program: Program) -> Iterator[Diagnostic]:
+    """Clauses that this back end has nothing for."""
+    if program.equations is not None:
+        yield _refused("sm_90a does not take equations yet", statement(program, "kernel"),
+                       "say the product with `accumulate` and `store`")  # fmt: skip
+        return
+    if len(program.products) != 1:
+        yield _refused("sm_90a takes one product", program.accumulator.span, "write a kernel for each product")
+    if program.grid.name not in ("linear", "persistent"):
+        yield _refused(f"sm_90a does not have `grid {program.grid.name}` yet", program.grid.span or
+                       statement(program, "kernel"), "use `grid persistent(132)`")  # fmt: skip
+    if program.tail == "clamped":
+        yield _refused("sm_90a does not clamp tails", statement(program, "tail"), "write `tail masked`", "",
+                       "outside a tensor the copy engine reads zeros and drops what is written")  # fmt: skip
+    for name, clause in (("occupancy", program.occupancy), ("unroll", program.unroll), ("phase", program.phases)):
+        if clause:
+            yield _refused(f"`{name}` has no meaning for sm_90a yet", statement(program, name),
+                           f"remove the `{name}` line")  # fmt: skip
+    if program.schedule is not None:
+        yield _refused("sm_90a has one schedule and does not read another yet", statement(program, "schedule"),
+                       "remove the `schedule` block")  # fmt: skip
+    for step in program.epilogue:
+        if step.function not in EPILOGUE:
+            yield _refused(f"sm_90a does not have the epilogue step `{step.function}` yet", step.span,
+                           f"use {' and '.join(f'`{s}`' for s in EPILOGUE)}, or another kernel for it")  # fmt: skip
+    for unused in program.unused:
+        yield _refused(f"the {unused.what} `{unused.name}` is never used", unused.span, "remove it")
+
+
+def _operands(program: Program) -> Iterator[Diagnostic]:
+    """Types, ways into shared memory, the ring."""
+    a, b = program.a, program.b
+    if a.tensor.dtype not in (DType.BF16, DType.F16):
+        yield _refused(f"sm_90a does not multiply {a.tensor.dtype.spelling} yet", a.tensor.span, "use bf16 or f16")
+    others = {o.span: o.via for o in (a, b) if o.via is not Via.DIRECT}
+    for span, via in others.items():
+        yield _refused(f"operands come `via {via.value}`, and sm_90a has `via direct` alone", span,
+                       "write `via direct`: the copy engine, with an mbarrier for each stage")  # fmt: skip
+    for span in dict.fromkeys(o.registers_span for o in (a, b) if o.registers_span is not None):
+        yield _refused("register tiles of operands have no meaning for sm_90a", span, "remove the `registers` line",
+                       "", "its matrix instructions read both factors from shared memory")  # fmt: skip
+    if a.buffers != b.buffers:
+        yield _refused(f"`{a.name}` has {a.buffers} buffers, `{b.name}` {b.buffers}", b.span,
+                       "give both the same number: they arrive together", "one stage holds a tile of each")  # fmt: skip
+    elif a.buffers < 2:
+        yield _refused("a ring of one stage never turns on sm_90a", a.span, "use `buffers 2` or more", "",
+                       "a stage is given back when the products of the next one have been issued")  # fmt: skip
+
+
+def _roles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
+    """One warpgroup that loads, up to three that multiply 64 rows of the block each."""
+    group, at = machine.warpgroup_warps, statement(program, "kernel")
+    producers = [r for r in program.roles if not r.multiplies]
+    consumer = program.compute
+    if len(producers) != 1:
+        yield _refused(f"sm_90a wants one role that loads and one that multiplies, not {len(program.roles)} roles",
+                       program.roles[-1].span if producers else consumer.span,
+                       "write `role producer waves 0..3` with `load A, B`, and the rest in a second role")  # fmt: skip
+        return
+    for role in (producers[0], consumer):
+        if role.first % group or len(role.waves) % group:
+            yield _refused(f"role `{role.name}` is no whole number of warpgroups", role.span,
+                           f"give it waves by {group}, the first a multiple of {group}")  # fmt: skip
+    yield from _producer(program, producers[0], group)
+    if consumer.loads:
+        yield _refused(f"role `{consumer.name}` multiplies and loads {names_text(consumer.loads)}",
+                       consumer.loads_span or at, f"leave loading to `{producers[0].name}`")  # fmt: skip
+    if consumer.shape is not None and consumer.shape[1] != 1:
+        yield _refused("consumers stand one above the other on sm_90a", consumer.span,
+                       f"write `as {len(consumer.waves)} x 1`")  # fmt: skip
+
+
+def _producer(program: Program, role: Role, group: int) -> Iterator[Diagnostic]:
+    if len(role.waves) != group:
+        yield _refused(f"one warpgroup loads on sm_90a, not {len(role.waves)} waves", role.span,
+                       f"give `{role.name}` {group} waves: one thread of them feeds the copy engine")  # fmt: skip
+    if set(role.loads) != {o.name for o in program.operands}:
+        yield _refused(f"role `{role.name}` must load both operands on sm_90a", role.loads_span or role.span,
+                       f"write `load {program.a.name}, {program.b.name}` there")  # fmt: skip
+    elif role.group != len(role.waves):
+        yield _refused("one thread feeds the copy engine: `by` has no meaning for sm_90a",
+                       role.loads_span or role.span, "remove `by ... waves`")  # fmt: skip
+
+
+def _tiles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
+    """Sides of the block that wgmma and the swizzle want."""
+    _, cols, step = program.block
+    at, acc = statement(program, "block"), program.accumulator
+    panel = machine.swizzle_bytes // program.a.tensor.dtype.bytes
+    wanted = machine.wgmma_rows // machine.warpgroup_warps
+    if step % panel or step > machine.max_box:
+        yield _refused(f"a K-step of {step} is no multiple of {panel} up to {machine.max_box}", at,
+                       f"use {panel} or {2 * panel}", "",
+                       f"shared tiles are made of panels of {panel} elements")  # fmt: skip
+    if cols not in machine.wgmma_columns:
+        yield _refused(f"no product has {cols} columns on sm_90a", at,
+                       f"use {', '.join(map(str, machine.wgmma_columns))} columns")  # fmt: skip
+    if acc.tile != (wanted, cols) or acc.fragments != (1, 1):
+        yield _refused(f"a wave's sums are {acc.fragments[0]} x {acc.fragments[1]} fragments of {acc.tile[0]} x "
+                       f"{acc.tile[1]}", acc.span,
+                       f"write `tile {wanted} x {cols}`, and a wave for every {wanted} rows", "",
+                       f"four waves make the {machine.wgmma_rows} rows of a product")  # fmt: skip
+    if acc.mfma != (16, 16):
+        yield _refused("`mfma` chooses among AMD's instructions", acc.span, "remove it")
+
+
+def _counted(program: Program) -> Iterator[Diagnostic]:
+    launch, most = Launch.known(program), most_tiles(program)
+    if launch and launch.tiles > most:
+        yield Diagnostic("E607", f"{launch.tiles} output tiles are more than a kernel can count",
+                         Label(statement(program, "block")), (), (), Fix("make the block larger"))  # fmt: skip
+
+
+def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
+    """Shared memory and registers."""
+    layout = Layout(program, machine)
+    need, has = layout.shared_bytes(layout.store_buffers), machine.shared_bytes_per_block
+    if need > has:
+        yield Diagnostic(
+            "E501",
+            f"the tiles need {need} bytes of shared memory, a block of {machine.name} has {has}",
+            Label(program.a.span, f"{layout.stages} stages of {layout.stage_bytes} bytes"),
+            (),
+            (machine.cited("shared.bytes_per_block"),),
+            Fix("use fewer buffers, or a smaller block"),
+        )
+    most = layout.launched_registers  # which ptxas holds every instruction to, whatever setmaxnreg adds
+    sums = program.block[1] // 2  # 64 x N sums over 128 threads
+    if sums + WORKING_REGISTERS > most:
+        yield Diagnostic(
+            "E403",
+            f"a consumer's sums are {sums} registers of each thread, which starts with {most}",
+            Label(program.accumulator.span),
+            (Label(program.compute.span, f"{layout.consumers} consumers"),),
+            (f"some {WORKING_REGISTERS} are needed beside them", machine.cited("registers.per_sm")),
+            Fix("use fewer columns, or fewer consumers"),
+        )
+
+
+def _matrices(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
+    """Tensors whose rows the copy engine cannot step over."""
+    layout = Layout(program, machine)
+    for tensor in program.arguments:
+        rows, cols = tensor.shape
+        if cols is None:
+            continue
+        for problem in problems(layout, tensor, rows or 1, cols):
+            unit = machine.stride_alignment // tensor.dtype.bytes
+            dim = tensor.dims[-1]
+            yield Diagnostic(
+                "E240", problem, Label(dim.span, f"{dim.name} = {cols}"), (Label(tensor.span),),
+                (machine.cited("copies.stride_alignment"),), Fix(f"pad {dim.name} to {-(-cols // unit) * unit}"),
+            )  # fmt: skip

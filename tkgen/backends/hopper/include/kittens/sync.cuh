@@ -1,0 +1,70 @@
+/// mbarriers, named barriers and warpgroups (PTX ISA: mbarrier, bar, setmaxnreg).
+#pragma once
+
+#include "types.cuh"
+
+namespace kittens {
+
+/// An mbarrier: a phase completes when its arrivals are counted and the bytes it expects have come.
+struct alignas(8) semaphore {
+    uint64_t state;
+};
+
+/// Makes `bar` ready for phases of `threads` + `transactions` arrivals. One thread does it, before a barrier of the block.
+__device__ inline void init_semaphore(semaphore &bar, int threads, int transactions = 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&bar)), "r"(threads + transactions) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");  // to the copy engine, too
+}
+
+/// Counts one arrival.
+__device__ inline void arrive(semaphore &bar) {
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(&bar)) : "memory");
+}
+
+/// Returns when the phase of parity `phase` is complete. On a fresh barrier parity 1 counts as complete.
+__device__ inline void wait(semaphore &bar, int phase) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra ready;\n"
+        "bra again;\n"
+        "ready:\n"
+        "}\n" ::"r"(shared_address(&bar)), "r"(phase) : "memory");
+}
+
+/// Four consecutive warps from a multiple of four on.
+struct warpgroup {
+    __device__ static int groupid() { return threadIdx.x / (WARPGROUP_WARPS * WARP_THREADS); }
+    __device__ static int warpid() { return kittens::warpid() % WARPGROUP_WARPS; }
+    __device__ static int laneid() { return threadIdx.x % (WARPGROUP_WARPS * WARP_THREADS); }
+
+    /// A meeting of the group's 128 threads at named barrier `id`; 0 is that of the block.
+    __device__ static void sync(int id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
+
+    template<int N> __device__ static void increase_registers() {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+    }
+    template<int N> __device__ static void decrease_registers() {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+    }
+
+    template<typename D, typename A, typename B> __device__ static void mma_AB(D &d, const A &a, const B &b);
+    template<typename D, typename A, typename B> __device__ static void mma_ABt(D &d, const A &a, const B &b);
+    template<typename D, typename A, typename B> __device__ static void mma_AtB(D &d, const A &a, const B &b);
+    template<typename D, typename A, typename B> __device__ static void mma_AtBt(D &d, const A &a, const B &b);
+    template<typename D, typename A, typename B> __device__ static void mm_AB(D &d, const A &a, const B &b);
+    template<typename D, typename A, typename B> __device__ static void mm_ABt(D &d, const A &a, const B &b);
+    template<typename D, typename A, typename B> __device__ static void mm_AtB(D &d, const A &a, const B &b);
+    template<typename D, typename A, typename B> __device__ static void mm_AtBt(D &d, const A &a, const B &b);
+
+    /// Returns when at most N of the group's products, as committed, are still running.
+    template<int N = 0> __device__ static void mma_async_wait() {
+        asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+    }
+
+    template<typename S, int C> __device__ static void store(S &to, const rt_fl<16, C> &from);
+};
+
+} // namespace kittens

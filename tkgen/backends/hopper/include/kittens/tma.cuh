@@ -1,0 +1,51 @@
+/// The bulk copy engine (PTX ISA: cp.async.bulk.tensor). One thread issues; a load completes bytes on an mbarrier, a store
+/// belongs to the bulk groups of the thread that issued it.
+#pragma once
+
+#include "sync.cuh"
+
+namespace kittens::tma {
+
+/// Arrives at `bar` and has its phase expect the bytes of `tiles`.
+template<typename... Tiles> __device__ inline void expect(semaphore &bar, const Tiles &...) {
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&bar)),
+                 "r"(size_bytes<Tiles...>)
+                 : "memory");
+}
+
+/// Brings the tile at `at` from `from`; elements outside the matrix are zeros.
+template<typename S, typename G> __device__ inline void load_async(S &to, const G &from, const coord &at, semaphore &bar) {
+#pragma unroll
+    for (int p = 0; p < S::panels; ++p) {
+        asm volatile(
+            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+                shared_address(&to) + p * S::panel_bytes),
+            "l"(&from.map), "r"(at.c * S::cols + p * S::panel_cols), "r"(at.r * S::rows), "r"(shared_address(&bar))
+            : "memory");
+    }
+}
+
+/// Writes a tile to `to` as one bulk group; elements outside the matrix are dropped. What ordinary stores put into the
+/// tile must have been made visible to the copy engine (`fence_view_async_shared`) before a meeting of the writers.
+template<typename G, typename S> __device__ inline void store_async(const G &to, const S &from, const coord &at) {
+#pragma unroll
+    for (int p = 0; p < S::panels; ++p) {
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&to.map),
+                     "r"(at.c * S::cols + p * S::panel_cols), "r"(at.r * S::rows),
+                     "r"(shared_address(&from) + p * S::panel_bytes)
+                     : "memory");
+    }
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/// Returns when at most N of this thread's stores still read shared memory.
+template<int N = 0> __device__ inline void store_async_read_wait() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+
+/// Returns when at most N of this thread's stores are incomplete.
+template<int N = 0> __device__ inline void store_async_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
+}
+
+} // namespace kittens::tma

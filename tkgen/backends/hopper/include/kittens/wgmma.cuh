@@ -1,0 +1,153 @@
+/// Products of a warpgroup (PTX ISA: wgmma.mma_async): 64 x N in fp32 registers, both factors in shared memory.
+#pragma once
+
+#include "sync.cuh"
+
+namespace kittens {
+
+namespace detail {
+
+template<typename T> constexpr bool is_half = false;
+template<> constexpr bool is_half<half> = true;
+
+/// A matrix descriptor (PTX ISA, "Matrix descriptor format"): address, leading and stride byte offsets in 16 bytes, and
+/// the 128-byte swizzle. Where rows run along K, 8 of them are one stride apart and the leading offset is not used; where
+/// they run along M or N, 8 of them (K) are one stride apart and panels of 64 elements one leading offset.
+__device__ inline uint64_t descriptor(uint32_t address, uint32_t leading, uint32_t stride) {
+    return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(leading >> 4) << 16 | uint64_t(stride >> 4) << 32 | uint64_t(1) << 62;
+}
+
+/// The descriptor of 16 elements of K, from element `k` on; TRANSPOSED says that rows of the tile run along M or N.
+template<bool TRANSPOSED, typename S> __device__ inline uint64_t factor(const S &tile, int k) {
+    constexpr int width = S::panel_cols;
+    const uint32_t base = shared_address(&tile);
+    if constexpr (TRANSPOSED) return descriptor(base + k * SWIZZLE_BYTES, S::panel_bytes, 8 * SWIZZLE_BYTES);
+    return descriptor(base + k / width * S::panel_bytes + k % width * 2, 16, 8 * SWIZZLE_BYTES);
+}
+
+#define TK_R0 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define TK_R1 "%8, %9, %10, %11, %12, %13, %14, %15"
+#define TK_R2 "%16, %17, %18, %19, %20, %21, %22, %23"
+#define TK_R3 "%24, %25, %26, %27, %28, %29, %30, %31"
+#define TK_R4 "%32, %33, %34, %35, %36, %37, %38, %39"
+#define TK_R5 "%40, %41, %42, %43, %44, %45, %46, %47"
+#define TK_R6 "%48, %49, %50, %51, %52, %53, %54, %55"
+#define TK_R7 "%56, %57, %58, %59, %60, %61, %62, %63"
+#define TK_R8 "%64, %65, %66, %67, %68, %69, %70, %71"
+#define TK_R9 "%72, %73, %74, %75, %76, %77, %78, %79"
+#define TK_R10 "%80, %81, %82, %83, %84, %85, %86, %87"
+#define TK_R11 "%88, %89, %90, %91, %92, %93, %94, %95"
+#define TK_R12 "%96, %97, %98, %99, %100, %101, %102, %103"
+#define TK_R13 "%104, %105, %106, %107, %108, %109, %110, %111"
+#define TK_R14 "%112, %113, %114, %115, %116, %117, %118, %119"
+#define TK_R15 "%120, %121, %122, %123, %124, %125, %126, %127"
+#define TK_ACC(j)                                                                                                     \
+    "+f"(d.tiles[0][j].data[0].x), "+f"(d.tiles[0][j].data[0].y), "+f"(d.tiles[0][j].data[1].x),                      \
+        "+f"(d.tiles[0][j].data[1].y), "+f"(d.tiles[0][j].data[2].x), "+f"(d.tiles[0][j].data[2].y),                  \
+        "+f"(d.tiles[0][j].data[3].x), "+f"(d.tiles[0][j].data[3].y)
+/// One instruction: registers and accumulators, and the numbers of the operands behind them. `more` 0 starts from zero.
+#define TK_WGMMA(N, TYPE, REGISTERS, A, B, MORE, TA, TB, ...)                                                          \
+    asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, " MORE ", 0;\n"                                              \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, " A ", " B         \
+                 ", more, 1, 1, " TA ", " TB ";\n}\n"                                                                 \
+                 : __VA_ARGS__                                                                                         \
+                 : "l"(a), "l"(b), "r"(more), "n"(int(TRANSPOSE_A)), "n"(int(TRANSPOSE_B)))
+
+#define TK_REGISTERS_64 TK_R0 ", " TK_R1 ", " TK_R2 ", " TK_R3
+#define TK_ACCUMULATORS_64 TK_ACC(0), TK_ACC(1), TK_ACC(2), TK_ACC(3)
+#define TK_REGISTERS_128 TK_R0 ", " TK_R1 ", " TK_R2 ", " TK_R3 ", " TK_R4 ", " TK_R5 ", " TK_R6 ", " TK_R7
+#define TK_ACCUMULATORS_128 TK_ACC(0), TK_ACC(1), TK_ACC(2), TK_ACC(3), TK_ACC(4), TK_ACC(5), TK_ACC(6), TK_ACC(7)
+#define TK_REGISTERS_192 TK_R0 ", " TK_R1 ", " TK_R2 ", " TK_R3 ", " TK_R4 ", " TK_R5 ", " TK_R6 ", " TK_R7 ", " TK_R8 ", " TK_R9 ", " TK_R10 ", " TK_R11
+#define TK_ACCUMULATORS_192 TK_ACC(0), TK_ACC(1), TK_ACC(2), TK_ACC(3), TK_ACC(4), TK_ACC(5), TK_ACC(6), TK_ACC(7), TK_ACC(8), TK_ACC(9), TK_ACC(10), TK_ACC(11)
+#define TK_REGISTERS_256 TK_R0 ", " TK_R1 ", " TK_R2 ", " TK_R3 ", " TK_R4 ", " TK_R5 ", " TK_R6 ", " TK_R7 ", " TK_R8 ", " TK_R9 ", " TK_R10 ", " TK_R11 ", " TK_R12 ", " TK_R13 ", " TK_R14 ", " TK_R15
+#define TK_ACCUMULATORS_256 TK_ACC(0), TK_ACC(1), TK_ACC(2), TK_ACC(3), TK_ACC(4), TK_ACC(5), TK_ACC(6), TK_ACC(7), TK_ACC(8), TK_ACC(9), TK_ACC(10), TK_ACC(11), TK_ACC(12), TK_ACC(13), TK_ACC(14), TK_ACC(15)
+
+/// D += A B, 64 x N x 16, without waiting for anything.
+template<typename T, bool TRANSPOSE_A, bool TRANSPOSE_B, int N>
+__device__ inline void multiply(rt_fl<16, N> &d, uint64_t a, uint64_t b, int more) {
+    static_assert(N == 64 || N == 128 || N == 192 || N == 256, "columns of a product");
+    constexpr bool BF16 = sizeof(T) == 2 && !is_half<T>;
+    if constexpr (N == 64) {
+        if constexpr (BF16) TK_WGMMA(64, "bf16", TK_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", TK_ACCUMULATORS_64);
+        else TK_WGMMA(64, "f16", TK_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", TK_ACCUMULATORS_64);
+    } else if constexpr (N == 128) {
+        if constexpr (BF16) TK_WGMMA(128, "bf16", TK_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", TK_ACCUMULATORS_128);
+        else TK_WGMMA(128, "f16", TK_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", TK_ACCUMULATORS_128);
+    } else if constexpr (N == 192) {
+        if constexpr (BF16) TK_WGMMA(192, "bf16", TK_REGISTERS_192, "%96", "%97", "%98", "%99", "%100", TK_ACCUMULATORS_192);
+        else TK_WGMMA(192, "f16", TK_REGISTERS_192, "%96", "%97", "%98", "%99", "%100", TK_ACCUMULATORS_192);
+    } else if constexpr (N == 256) {
+        if constexpr (BF16) TK_WGMMA(256, "bf16", TK_REGISTERS_256, "%128", "%129", "%130", "%131", "%132", TK_ACCUMULATORS_256);
+        else TK_WGMMA(256, "f16", TK_REGISTERS_256, "%128", "%129", "%130", "%131", "%132", TK_ACCUMULATORS_256);
+    }
+}
+
+/// All products of two tiles as one group of the warpgroup: fence, issue, commit.
+template<bool ACCUMULATE, bool TRANSPOSE_A, bool TRANSPOSE_B, int N, typename A, typename B>
+__device__ inline void multiply_tiles(rt_fl<16, N> &d, const A &a, const B &b) {
+    static_assert((TRANSPOSE_A ? A::cols : A::rows) == 64 && (TRANSPOSE_B ? B::cols : B::rows) == N);
+    constexpr int K = TRANSPOSE_A ? A::rows : A::cols;
+    static_assert((TRANSPOSE_B ? B::rows : B::cols) == K && K % 16 == 0);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int k = 0; k < K; k += 16)
+        multiply<typename A::dtype, TRANSPOSE_A, TRANSPOSE_B>(d, factor<TRANSPOSE_A>(a, k), factor<TRANSPOSE_B>(b, k),
+                                                              ACCUMULATE || k > 0);
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+#undef TK_ACC
+#undef TK_WGMMA
+#undef TK_R0
+#undef TK_R1
+#undef TK_R2
+#undef TK_R3
+#undef TK_R4
+#undef TK_R5
+#undef TK_R6
+#undef TK_R7
+#undef TK_R8
+#undef TK_R9
+#undef TK_R10
+#undef TK_R11
+#undef TK_R12
+#undef TK_R13
+#undef TK_R14
+#undef TK_R15
+#undef TK_REGISTERS_64
+#undef TK_ACCUMULATORS_64
+#undef TK_REGISTERS_128
+#undef TK_ACCUMULATORS_128
+#undef TK_REGISTERS_192
+#undef TK_ACCUMULATORS_192
+#undef TK_REGISTERS_256
+#undef TK_ACCUMULATORS_256
+
+} // namespace detail
+
+template<typename D, typename A, typename B> __device__ inline void warpgroup::mma_AB(D &d, const A &a, const B &b) {
+    detail::multiply_tiles<true, false, true>(d, a, b);
+}
+template<typename D, typename A, typename B> __device__ inline void warpgroup::mma_ABt(D &d, const A &a, const B &b) {
+    detail::multiply_tiles<true, false, false>(d, a, b);
+}
+template<typename D, typename A, typename B> __device__ inline void warpgroup::mma_AtB(D &d, const A &a, const B &b) {
+    detail::multiply_tiles<true, true, true>(d, a, b);
+}
+template<typename D, typename A, typename B> __device__ inline void warpgroup::mma_AtBt(D &d, const A &a, const B &b) {
+    detail::multiply_tiles<true, true, false>(d, a, b);
+}
+template<typename D, typename A, typename B> __device__ inline void warpgroup::mm_AB(D &d, const A &a, const B &b) {
+    detail::multiply_tiles<false, false, true>(d, a, b);
+}
+template<typename D, typename A, typename B> __device__ inline void warpgroup::mm_ABt(D &d, const A &a, const B &b) {
+    detail::multiply_tiles<false, false, false>(d, a, b);
+}
+template<typename D, typename A, typename B> __device__ inline void warpgroup::mm_AtB(D &d, const A &a, const B &b) {
+    detail::multiply_tiles<false, true, true>(d, a, b);
+}
+template<typename D, typename A, typename B> __device__ inline void warpgroup::mm_AtBt(D &d, const A &a, const B &b) {
+    detail::multiply_tiles<false, true, false>(d, a, b);
+}
+
+} // namespace kittens

@@ -1,0 +1,177 @@
+"""A compiled kernel on a Hopper GPU: tensor maps, the argument, the launch. Through torch's context and stream."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tkgen.backends.hopper.layout import Layout
+from tkgen.ir.launch import Launch
+from tkgen.ir.tensors import DType, Tensor
+from tkgen.packages import install_line
+from tkgen.toolchain.compiler import ToolchainError
+
+if TYPE_CHECKING:
+    import torch
+
+    from tkgen.backends.hopper.spec import HopperBuild
+
+MAP_BYTES = 128  # CUtensorMap (cuda.h)
+GLOBAL_BYTES = 192  # kittens::gl: the map, an address, rows, columns, padding to the map's alignment
+
+
+class MapError(ValueError):
+    """The copy engine cannot move this tensor; the message says why."""
+
+
+def problems(layout: Layout, tensor: Tensor, rows: int, cols: int, address: int = 0) -> list[str]:
+    """What `cuTensorMapEncodeTiled` would refuse of a row-major matrix, in words; sizes in elements."""
+    machine, size = layout.machine, tensor.dtype.bytes
+    box, found = layout.box(tensor), []
+    if cols * size % machine.stride_alignment:
+        found.append(f"a row of `{tensor.name}` is {cols * size} bytes, no multiple of {machine.stride_alignment}")
+    if cols * size >= machine.most_stride:
+        found.append(f"a row of `{tensor.name}` is {cols * size} bytes, not less than {machine.most_stride}")
+    if address % machine.stride_alignment:
+        found.append(f"`{tensor.name}` does not begin at a multiple of {machine.stride_alignment} bytes")
+    if max(box) > machine.max_box:
+        found.append(f"a tile of `{tensor.name}` has a side of {max(box)}; a box of the copy engine has "
+                     f"at most {machine.max_box}")  # fmt: skip
+    if box[1] * size != machine.swizzle_bytes:
+        found.append(f"a row of a box of `{tensor.name}` is {box[1] * size} bytes, not {machine.swizzle_bytes}")
+    return found
+
+
+def driver() -> Any:
+    """NVIDIA's bindings of the CUDA driver. Raises ToolchainError where they are not installed."""
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        raise ToolchainError(f"launching on this GPU needs cuda-bindings: {install_line('cuda')}") from None
+    return driver
+
+
+def need_gpu(capability: tuple[int, int] = (9, 0)) -> None:
+    """Raises ToolchainError where torch has no Hopper GPU here."""
+    import torch
+
+    if not torch.cuda.is_available() or torch.version.cuda is None:
+        raise ToolchainError("no NVIDIA GPU here that torch can use (it needs a CUDA build of torch and the driver)")
+    found = torch.cuda.get_device_capability()
+    if found != capability:
+        raise ToolchainError(f"{torch.cuda.get_device_name()} is of compute capability {found[0]}.{found[1]}, "
+                             f"these kernels are for {capability[0]}.{capability[1]}")  # fmt: skip
+
+
+def _done(result: tuple[Any, ...], what: str) -> Any:
+    """The value of a call of the driver. Raises ToolchainError where it failed."""
+    status, *values = result
+    if int(status) != 0:
+        raise ToolchainError(f"{what}: {status.name}")
+    return values[0] if values else None
+
+
+def tensor_map(layout: Layout, tensor: Tensor, data: torch.Tensor) -> bytes:
+    """The map of a matrix for boxes of its tile's panels. Raises MapError where the copy engine cannot move it."""
+    cuda = driver()
+    rows, cols = data.shape
+    found = problems(layout, tensor, rows, cols, data.data_ptr())
+    if found:
+        raise MapError("; ".join(found))
+    types = cuda.CUtensorMapDataType
+    kinds = {
+        DType.BF16: types.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        DType.F16: types.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        DType.F32: types.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+    }
+    box = layout.box(tensor)
+    made = _done(
+        cuda.cuTensorMapEncodeTiled(
+            kinds[tensor.dtype], 2, data.data_ptr(),
+            [cuda.cuuint64_t(cols), cuda.cuuint64_t(rows)], [cuda.cuuint64_t(cols * tensor.dtype.bytes)],
+            [cuda.cuuint32_t(box[1]), cuda.cuuint32_t(box[0])], [cuda.cuuint32_t(1), cuda.cuuint32_t(1)],
+            cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            cuda.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+            cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            cuda.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        ),
+        f"the tensor map of `{tensor.name}`",
+    )  # fmt: skip
+    return ctypes.string_at(made.getPtr(), MAP_BYTES)
+
+
+def packed(layout: Layout, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> bytes:
+    """The kernel's one argument, laid out as the generated `globals` is."""
+    parts = []
+    for tensor in layout.program.arguments:
+        data = tensors[tensor.name]
+        rows, cols = data.shape
+        part = tensor_map(layout, tensor, data) + struct.pack("<Qii", data.data_ptr(), rows, cols)
+        parts.append(part.ljust(GLOBAL_BYTES, b"\0"))
+    parts += [struct.pack("<f", scalars[s.name]) for s in layout.program.scalars]
+    whole = b"".join(parts)
+    alignment = layout.machine.map_alignment
+    return whole.ljust(-(-len(whole) // alignment) * alignment, b"\0")
+
+
+def _checked(launch: Launch, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Raises ValueError for tensors that the kernel, built for these sizes, would read or write past."""
+    from tkgen.ir.rounding import TORCH
+
+    for tensor in launch.program.arguments:
+        data = tensors[tensor.name]
+        if list(data.shape) != launch.shape(tensor) or data.dtype != TORCH[tensor.dtype]:
+            raise ValueError(f"`{tensor.name}` is {list(data.shape)} of {data.dtype}, "
+                             f"not {launch.shape(tensor)} of {TORCH[tensor.dtype]}")  # fmt: skip
+        if not data.is_contiguous() or not data.is_cuda:
+            raise ValueError(f"`{tensor.name}` is not a contiguous tensor on the GPU")
+
+
+def launcher(
+    build: HopperBuild, launch: Launch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+) -> Callable[[], None]:
+    """What launches the kernel on these tensors, its output among them, on torch's current stream.
+
+    Raises:
+        ValueError: tensors of other sizes, types or devices; MapError where the copy engine cannot move one.
+        ToolchainError: the driver refuses the kernel or the launch.
+    """
+    import torch
+
+    cuda = driver()
+    _checked(launch, tensors)
+    layout = build.spec.layout
+    argument = ctypes.create_string_buffer(packed(layout, tensors, scalars))
+    pointers = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
+    function = _function(cuda, build)
+    kept = (argument, pointers, dict(tensors))  # addresses of all three are held by what has none of them
+    device = tensors[build.spec.program.arguments[0].name].device
+
+    def start() -> None:
+        stream = torch.cuda.current_stream(device).cuda_stream
+        _done(
+            cuda.cuLaunchKernel(
+                function, launch.blocks, 1, 1, layout.threads, 1, 1, layout.dynamic_bytes, stream,
+                ctypes.addressof(kept[1]), 0,
+            ),
+            f"launching {build.spec.name}",
+        )  # fmt: skip
+
+    return start
+
+
+def _function(cuda: Any, build: HopperBuild) -> Any:
+    """The kernel, loaded into torch's context once for the same machine code."""
+    if build.cubin not in _loaded:
+        module = _done(cuda.cuModuleLoadData(build.cubin), f"loading {build.spec.name}")
+        function = _done(cuda.cuModuleGetFunction(module, build.figures.kernel.encode()), "finding the kernel")
+        attribute = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        _done(cuda.cuFuncSetAttribute(function, attribute, build.spec.layout.dynamic_bytes), "shared memory")
+        _loaded[build.cubin] = module, function
+    return _loaded[build.cubin][1]
+
+
+# Modules stay loaded as long as the process.
+_loaded: dict[bytes, tuple[Any, Any]] = {}

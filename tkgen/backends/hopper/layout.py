@@ -1,0 +1,110 @@
+"""How a kernel's tiles lie in a block: stages, panels of the output, registers of each warpgroup."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tkgen.backends.hopper.machine import Hopper
+from tkgen.ir.types import Operand, Program, Role, Tensor
+
+BARRIER_BYTES = 8  # of an mbarrier (PTX ISA, mbarrier)
+PRODUCER_OVERHEAD = 24  # registers of a thread that only issues copies; the least that setmaxnreg takes, too
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The shared memory and the registers of a block of `program`, which `checks.check` has found to fit.
+
+    A stage holds the tiles of one K-step; `stages` of them make the ring. The sums of a consumer, 64 rows of the block,
+    leave in `panels` of `panel_cols` columns, one row of which is as wide as the swizzle, through `store_buffers`
+    buffers: a divisor of the panels, so that the ring of buffers starts anew with each tile.
+    """
+
+    program: Program
+    machine: Hopper
+
+    @property
+    def producer(self) -> Role:
+        """The warpgroup that loads."""
+        return next(r for r in self.program.roles if not r.multiplies)
+
+    @property
+    def consumers(self) -> int:
+        """Warpgroups that multiply."""
+        return len(self.program.compute.waves) // self.machine.warpgroup_warps
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.program.waves * self.machine.warp_size
+
+    @property
+    def stages(self) -> int:
+        """K-steps that the ring holds."""
+        return self.program.a.buffers
+
+    @property
+    def stage_bytes(self) -> int:
+        """Bytes of the tiles of a K-step."""
+        return sum(o.lds_bytes for o in self.program.operands)
+
+    def panel_cols(self, tensor: Tensor) -> int:
+        """Columns of a panel of `tensor`."""
+        return self.machine.swizzle_bytes // tensor.dtype.bytes
+
+    @property
+    def panels(self) -> int:
+        """Panels of a consumer's sums."""
+        return self.program.block[1] // self.panel_cols(self.program.accumulator.tensor)
+
+    @property
+    def panel_bytes(self) -> int:
+        """Bytes of one panel of a consumer's sums."""
+        return self.machine.wgmma_rows * self.machine.swizzle_bytes
+
+    def shared_bytes(self, store_buffers: int) -> int:
+        """Bytes of shared memory with so many buffers for the output: tiles, what aligning them takes, mbarriers."""
+        tiles = self.stages * self.stage_bytes + self.consumers * store_buffers * self.panel_bytes
+        return tiles + self.machine.tile_alignment + 2 * self.stages * BARRIER_BYTES
+
+    @property
+    def store_buffers(self) -> int:
+        """As many buffers as fit and divide the panels; 1 where not even one fits, which `checks` refuses."""
+        fitting = [
+            n for n in range(1, self.panels + 1)
+            if self.panels % n == 0 and self.shared_bytes(n) <= self.machine.shared_bytes_per_block
+        ]  # fmt: skip
+        return max(fitting, default=1)
+
+    @property
+    def dynamic_bytes(self) -> int:
+        """Bytes of shared memory that the launch asks for: all but the mbarriers, which are static."""
+        return self.shared_bytes(self.store_buffers) - 2 * self.stages * BARRIER_BYTES
+
+    @property
+    def launched_registers(self) -> int:
+        """Registers of each thread at the launch: an equal share, in whole granules."""
+        share = min(self.machine.registers_per_sm // self.threads, self.machine.max_registers)
+        return share // self.machine.register_granule * self.machine.register_granule
+
+    @property
+    def moved_registers(self) -> tuple[int, int] | None:
+        """Registers of producer and consumer threads after `setmaxnreg`; None where there is nothing to gain."""
+        least = max(self.machine.least_registers, PRODUCER_OVERHEAD)
+        granule = self.machine.register_granule
+        gained = (self.launched_registers - least) // self.consumers // granule * granule
+        most = (self.machine.max_registers + 1) - 2 * granule  # 240: ptxas keeps a granule of the 255 for itself
+        consumer = min(self.launched_registers + gained, most)
+        return None if consumer <= self.launched_registers else (least, consumer)
+
+    def tile_shape(self, operand: Operand) -> tuple[int, int]:
+        """Rows and columns of the tile that one copy brings: of A a consumer's 64 rows of the block, of B all."""
+        extent = self.machine.wgmma_rows if operand is self.program.a else operand.extent
+        return (operand.step, extent) if operand.contraction_first else (extent, operand.step)
+
+    def box(self, tensor: Tensor) -> tuple[int, int]:
+        """Rows and columns of one box of the copy engine: a panel of the tensor's tile."""
+        for operand in self.program.operands:
+            if operand.tensor == tensor:
+                return self.tile_shape(operand)[0], self.panel_cols(tensor)
+        return self.machine.wgmma_rows, self.panel_cols(tensor)

@@ -1,0 +1,229 @@
+"""Program -> CUDA C++ against the names of ThunderKittens 2.0: coordinates, sizes and the registers of each warpgroup.
+
+The schedule is one: a producer warpgroup whose first thread fills a ring of stages by the copy engine, consumer
+warpgroups that each multiply 64 rows of the block from them, one group of products in flight while the next is issued.
+A stage is full when the bytes that its mbarrier expects have come, and empty when every consumer warp has waited for
+its products of it. The sums leave through shared memory and the copy engine, panel by panel.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import PurePath
+
+import jinja2
+
+from tkgen.backends.hopper.layout import Layout
+from tkgen.backends.hopper.machine import Hopper
+from tkgen.ir.types import EpilogueStep, Operand, Program, Tensor
+from tkgen.lower.expressions import float_literal
+from tkgen.lower.names import WORD, comment_text, cpp_name
+from tkgen.remap import NamedInt, RemapCall, compose
+from tkgen.source import Span
+
+EPILOGUE = ("scale", "relu")
+"""The steps of an epilogue that this back end has."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """`constexpr int NAME = expression;  // comment`, or a `const int` that only run time knows."""
+
+    name: str
+    expression: str
+    comment: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class ScalarMember:
+    """A run-time number in the argument struct."""
+
+    name: str
+    cpp: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Member:
+    """A tensor of the argument struct; rows and columns are -1 where only run time knows them."""
+
+    name: str
+    cpp: str
+    rows: str
+    cols: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class EpilogueModel:
+    """One step on two neighbouring sums, `v`."""
+
+    expression: str
+    origin: str
+
+
+def lower(program: Program, machine: Hopper, spec: str = "") -> str:
+    """The CUDA C++ of `program`, in which `checks.check` finds nothing wrong; `spec` is the path comments name."""
+    text = _environment().get_template("kernel.cu.jinja").render(m=_Lowering(program, machine, spec).model())
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
+
+
+def _remark(origin: str, comment: str = "") -> str:
+    """The comment at the end of a line: what it is, then the spec lines it came from."""
+    text = ", ".join(part for part in (comment, f"spec:{origin}" if origin else "") if part)
+    return f"  // {text}" if text else ""
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    env = jinja2.Environment(
+        loader=jinja2.PackageLoader("tkgen.backends.hopper", "templates"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    env.globals["remark"] = _remark
+    return env
+
+
+@cache
+def _words() -> frozenset[str]:
+    """Every word of the template and the headers: no name of a spec may be one of them."""
+    folder = resources.files("tkgen.backends.hopper")
+    files = [folder.joinpath("templates", "kernel.cu.jinja")]
+    files += [f for f in folder.joinpath("include", "kittens").iterdir() if f.name.endswith(".cuh")]
+    return frozenset(word for f in files for word in WORD.findall(f.read_text(encoding="utf-8"))) - set("ABCDNKMTRS")
+
+
+def name(text: str) -> str:
+    """`text` as a C++ identifier of the generated file: itself, or with a trailing underscore where it is taken."""
+    safe = cpp_name(text)
+    made = (safe, *(safe + suffix for suffix in ("_tile", "_s", "_acc")))
+    return f"{safe}_" if _words().intersection(made) else safe
+
+
+class _Lowering:
+    def __init__(self, program: Program, machine: Hopper, spec: str):
+        self.program, self.spec, self.machine = program, spec, machine
+        self.layout = Layout(program, machine)
+
+    def origin(self, *spans: Span | str | None) -> str:
+        """The spec lines of spans, or of clauses by name; None and a clause that is not written add nothing."""
+        found = [self.program.spans.get(s) if isinstance(s, str) else s for s in spans]
+        main = self.program.spans["kernel"].file.name
+        return ",".join(dict.fromkeys(str(s.line) for s in found if s is not None and s.file.name == main))
+
+    def model(self) -> dict[str, object]:
+        p, layout = self.program, self.layout
+        out = p.accumulator.tensor
+        rows, cols = self.extent("GRID_ROWS", 0), self.extent("GRID_COLS", 1)
+        remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
+        placed = remap.cpp("tile", rows, cols, indent="")
+        moved = layout.moved_registers
+        first = p.compute.first // self.machine.warpgroup_warps
+        return {
+            "name": name(p.name),
+            "header": tuple(comment_text(line) for line in p.header.rstrip("\n").split("\n") if p.header),
+            "spec": comment_text(PurePath(self.spec).name),
+            "target": self.machine.name,
+            "constants": self.constants(),
+            "sizes": self.sizes(),
+            "tensors": [self.tensor(t) for t in p.arguments],
+            "scalars": [ScalarMember(name(s.name), s.dtype.cpp, self.origin(s.span)) for s in p.scalars],
+            "a": name(p.a.name), "b": name(p.b.name), "c": name(out.name),
+            "a_type": self.tile_type(p.a.tensor, self.symbols(p.a)), "a_origin": self.origin(p.a.span),
+            "b_type": self.tile_type(p.b.tensor, self.symbols(p.b)), "b_origin": self.origin(p.b.span),
+            "c_type": self.tile_type(out, (str(self.machine.wgmma_rows), str(layout.panel_cols(out)))),
+            "c_origin": self.origin("store"),
+            "epilogue": [self.step(s) for s in p.epilogue],
+            "producer": layout.producer.first // self.machine.warpgroup_warps,
+            "producer_role": comment_text(layout.producer.name), "producer_origin": self.origin(layout.producer.span),
+            "producer_registers": moved[0] if moved else 0,
+            "consumer_role": comment_text(p.compute.name), "consumer_origin": self.origin(p.compute.span),
+            "consumer_registers": moved[1] if moved else 0,
+            "consumer_offset": f" - {first}" if first else "",
+            "layouts": p.products[0].layouts,
+            "steps": "K_STEPS" if p.k.size is not None else "k_steps",
+            "remap": [*placed.statements],
+            "tiles": self.tiles(rows, cols),
+            "a_coord": self.coordinate(p.a, "tile_row * CONSUMERS + i"),
+            "b_coord": self.coordinate(p.b, "tile_col"),
+            "launch_origin": self.origin(*(r.span for r in p.roles)),
+            "sum_origin": self.origin(p.accumulator.span), "store_origin": self.origin("store"),
+        }  # fmt: skip
+
+    def tiles(self, rows: str | NamedInt, cols: str | NamedInt) -> str:
+        """The head of the loop over a block's output tiles."""
+        names = [e.name if isinstance(e, NamedInt) else e for e in (rows, cols)]
+        grid = self.program.grid
+        if grid.name == "persistent":
+            head = f"for (int tile = blockIdx.x; tile < {names[0]} * {names[1]}; tile += gridDim.x) {{"
+            return head + _remark(self.origin("grid"))
+        return "{\n    const int tile = blockIdx.x;"
+
+    def coordinate(self, operand: Operand, extent: str) -> str:
+        """Where an operand's tile of step `k` stands, in tiles."""
+        return f"{{0, 0, k, {extent}}}" if operand.contraction_first else f"{{0, 0, {extent}, k}}"
+
+    def symbols(self, operand: Operand) -> tuple[str, str]:
+        extent = "BLOCK_ROWS / CONSUMERS" if operand is self.program.a else "BLOCK_COLS"
+        return ("K_STEP", extent) if operand.contraction_first else (extent, "K_STEP")
+
+    def tile_type(self, tensor: Tensor, shape: tuple[str, str]) -> str:
+        return f"st_{tensor.dtype.suffix}<{shape[0]}, {shape[1]}>"
+
+    def tensor(self, tensor: Tensor) -> Member:
+        extents = ["-1" if d.size is None else str(d.size) for d in tensor.dims]
+        return Member(name(tensor.name), tensor.dtype.cpp, extents[0], extents[1], self.origin(tensor.span))
+
+    def extent(self, constant: str, axis: int) -> str | NamedInt:
+        size = (self.program.m, self.program.n)[axis].size
+        if size is None:
+            return constant.lower()
+        return NamedInt(constant, -(-size // self.program.block[axis]))
+
+    def constants(self) -> list[Constant]:
+        p, layout = self.program, self.layout
+        bm, bn, bk = p.block
+        block, roles = self.origin("block"), self.origin(*(r.span for r in p.roles))
+        result = [
+            Constant("BLOCK_ROWS", str(bm), "output rows of a block", block),
+            Constant("BLOCK_COLS", str(bn), "output columns of a block", block),
+            Constant("K_STEP", str(bk), "contraction elements per step", block),
+            Constant("STAGES", str(layout.stages), "steps that shared memory holds", self.origin(p.a.span)),
+            Constant("CONSUMERS", str(layout.consumers), "warpgroups that multiply", self.origin(p.compute.span)),
+            Constant("PANELS", str(layout.panels), "of a consumer's sums, each 128 bytes wide", self.origin("store")),
+            Constant("STORE_BUFFERS", str(layout.store_buffers), "panels on their way out", self.origin("store")),
+            Constant("THREADS", f"{p.waves} * WARP_THREADS", f"{p.waves} warps", roles),
+        ]
+        for symbol, dim, unit in (("GRID_ROWS", p.m, "BLOCK_ROWS"), ("GRID_COLS", p.n, "BLOCK_COLS"),
+                                  ("K_STEPS", p.k, "K_STEP")):  # fmt: skip
+            if dim.size is not None:
+                origin = self.origin(dim.span, "block", "tail")
+                result.append(Constant(symbol, f"({dim.size} + {unit} - 1) / {unit}", "", origin))
+        return result
+
+    def sizes(self) -> list[Constant]:
+        """Extents that only run time knows."""
+        p, result = self.program, []
+        for symbol, dim, unit in (("grid_rows", p.m, "BLOCK_ROWS"), ("grid_cols", p.n, "BLOCK_COLS"),
+                                  ("k_steps", p.k, "K_STEP")):  # fmt: skip
+            if dim.size is None:
+                tensor, axis = next((t, i) for t in p.arguments for i, d in enumerate(t.dims) if d == dim)
+                size = f"g.{name(tensor.name)}.{'cols' if axis else 'rows'}()"
+                result.append(
+                    Constant(symbol, f"({size} + {unit} - 1) / {unit}", "", self.origin(dim.span, "block", "tail"))
+                )
+        return result
+
+    def step(self, step: EpilogueStep) -> EpilogueModel:
+        if step.function == "relu":
+            return EpilogueModel("{fmaxf(v.x, 0.0f), fmaxf(v.y, 0.0f)}", self.origin(step.span))
+        factor = f"g.{name(step.factor)}" if isinstance(step.factor, str) else float_literal(step.factor)
+        return EpilogueModel(f"{{v.x * {factor}, v.y * {factor}}}", self.origin(step.span))

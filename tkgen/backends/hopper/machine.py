@@ -1,0 +1,105 @@
+"""What the compiler knows of a Hopper GPU, read from its TOML file: every number there has its source."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+
+@dataclass(frozen=True)
+class HopperProduct:
+    """One device sold with this architecture."""
+
+    name: str
+    sms: int
+    l2_bytes: int
+    clock_mhz: int
+    peak_tflops: float
+    hbm_tbps: float
+
+
+@dataclass(frozen=True)
+class Hopper:
+    """A Hopper architecture. Bytes, registers per thread, lanes and threads throughout."""
+
+    name: str
+    architecture: str
+    warp_size: int
+    warpgroup_warps: int
+    max_threads_per_block: int
+    named_barriers: int
+    registers_per_sm: int
+    max_registers: int
+    register_granule: int
+    least_registers: int
+    shared_bytes_per_block: int
+    tile_alignment: int
+    swizzle_bytes: int
+    max_box: int
+    stride_alignment: int
+    most_stride: int
+    map_alignment: int
+    wgmma_rows: int
+    wgmma_step: int
+    wgmma_columns: tuple[int, ...]
+    products: tuple[HopperProduct, ...]
+    sources: dict[str, str] = field(repr=False, compare=False)
+
+    @property
+    def product(self) -> HopperProduct:
+        """The default device, the first in the file."""
+        return self.products[0]
+
+    @property
+    def warpgroup_threads(self) -> int:
+        """Threads that issue one wgmma together."""
+        return self.warpgroup_warps * self.warp_size
+
+    def cited(self, key: str) -> str:
+        """Where a number of the file is from, as a note: `cited("shared.bytes_per_block")`."""
+        return f"source of {key} in targets/{self.name}.toml: {self.sources[key]}"
+
+
+FIELDS = {
+    "warp_size": "compute.warp_size",
+    "warpgroup_warps": "compute.warpgroup_warps",
+    "max_threads_per_block": "compute.max_threads_per_block",
+    "named_barriers": "compute.named_barriers",
+    "registers_per_sm": "registers.per_sm",
+    "max_registers": "registers.max_per_thread",
+    "register_granule": "registers.granule",
+    "least_registers": "registers.least_per_thread",
+    "shared_bytes_per_block": "shared.bytes_per_block",
+    "tile_alignment": "shared.tile_alignment",
+    "swizzle_bytes": "shared.swizzle_bytes",
+    "max_box": "copies.max_box",
+    "stride_alignment": "copies.stride_alignment",
+    "most_stride": "copies.most_stride",
+    "map_alignment": "copies.map_alignment",
+    "wgmma_rows": "wgmma.rows",
+    "wgmma_step": "wgmma.step",
+    "wgmma_columns": "wgmma.columns",
+}
+"""Which number of the file each field of `Hopper` is."""
+
+
+@cache
+def load_hopper(name: str = "sm_90a") -> Hopper:
+    """The architecture of that name, which is one of `tkgen.targets.hopper_names()`."""
+    text = resources.files("tkgen.targets").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    data: dict[str, Any] = tomllib.loads(text)
+    numbers: dict[str, Any] = {}
+    for attribute, key in FIELDS.items():
+        section, entry = key.split(".")
+        value = data[section][entry]["value"]
+        numbers[attribute] = tuple(value) if isinstance(value, list) else value
+    products = tuple(
+        HopperProduct(name=p["name"], **{key: fact["value"] for key, fact in p.items() if key != "name"})
+        for p in data["product"]
+    )
+    sources = {f"{s}.{e}": fact["source"] for s in ("compute", "registers", "shared", "copies", "wgmma")
+               for e, fact in data[s].items()}  # fmt: skip
+    return Hopper(name=data["name"], architecture=data["architecture"], products=products, sources=sources, **numbers)

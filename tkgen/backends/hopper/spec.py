@@ -1,0 +1,154 @@
+"""A spec for Hopper: loaded, checked, generated, compiled."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from tkgen import __version__
+from tkgen.backends.hopper.checks import check, check_figures
+from tkgen.backends.hopper.layout import Layout
+from tkgen.backends.hopper.lowering import lower
+from tkgen.backends.hopper.machine import Hopper
+from tkgen.backends.hopper.toolchain import Figures, Nvcc, compile_cubin, find_nvcc
+from tkgen.diagnostics import Diagnostic, Severity, SpecError
+from tkgen.diagnostics.machine import to_json
+from tkgen.ir.types import Program
+from tkgen.syntax import ast
+from tkgen.toolchain.cache import default_cache
+from tkgen.toolchain.files import write_atomic
+
+EMITS = ("cu", "cubin", "sass", "report")
+
+
+@dataclass(frozen=True)
+class HopperSpec:
+    """A spec read from `path` with its `-D` values, resolved for a Hopper GPU."""
+
+    path: Path
+    kernel: ast.Kernel = field(repr=False)
+    program: Program = field(repr=False)
+    target: Hopper = field(repr=False)
+    defines: Mapping[str, int | None]
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.program.name
+
+    @property
+    def layout(self) -> Layout:
+        """How its tiles lie in a block."""
+        return Layout(self.program, self.target)
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Everything the checks have to say: errors, then warnings."""
+        found = check(self.program, self.target)
+        return tuple(sorted(found, key=lambda d: d.severity is not Severity.ERROR))
+
+    def check(self) -> HopperSpec:
+        """This spec, checked. Raises SpecError with every diagnostic where one is an error."""
+        if any(d.severity is Severity.ERROR for d in self.diagnostics):
+            raise SpecError(list(self.diagnostics))
+        return self
+
+    @cached_property
+    def source(self) -> str:
+        """The generated CUDA C++."""
+        return lower(self.program, self.target, str(self.path))
+
+    def build(self, *, nvcc: str | None = None) -> HopperBuild:
+        """Compile to a cubin.
+
+        Raises:
+            SpecError: as `check`, or the machine code spills or lost what the source promises.
+            ToolchainError: there is no nvcc, or it fails.
+        """
+        self.check()
+        found = find_nvcc(nvcc)
+        made = compile_cubin(self.source, self.name, self.target.name, found, include_dir(), default_cache())
+        build = HopperBuild(self, found, made.cubin, made.figures, made.remarks, made.sass)
+        if build.diagnostics and any(d.severity is Severity.ERROR for d in build.diagnostics):
+            raise SpecError(list(build.diagnostics))
+        return build
+
+
+@dataclass(frozen=True)
+class HopperBuild:
+    """A compiled spec: the cubin and the figures read from it."""
+
+    spec: HopperSpec
+    nvcc: Nvcc
+    cubin: bytes = field(repr=False)
+    figures: Figures
+    remarks: str = field(repr=False)
+    sass: str = field(repr=False)
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What the checks say of the spec and of the machine code."""
+        return (*self.spec.diagnostics, *check_figures(self.spec.program, self.figures, self.remarks))
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block: static, and what the launch asks for."""
+        return self.figures.static_shared_bytes + self.spec.layout.dynamic_bytes
+
+    def report(self) -> dict[str, object]:
+        """All figures as plain data."""
+        spec, layout = self.spec, self.spec.layout
+        return {
+            "tkgen": __version__,
+            "kernel": spec.name,
+            "spec": spec.path.name,
+            "target": spec.target.name,
+            "compiler": {"kind": "nvcc", "version": self.nvcc.version},
+            "defines": dict(spec.defines),
+            "sizes": {d.name: d.size for d in spec.program.dims},
+            "block": list(spec.program.block),
+            "threads": layout.threads,
+            "consumers": layout.consumers,
+            "stages": layout.stages,
+            "store_buffers": layout.store_buffers,
+            "moved_registers": layout.moved_registers,
+            "figures": asdict(self.figures),
+            "shared_bytes": self.shared_bytes,
+            "proof": "none yet: the schedule is the back end's own and is not proven",
+            "diagnostics": [to_json(d) for d in self.diagnostics],
+        }
+
+    def line(self) -> str:
+        """The figures in one line."""
+        f, layout = self.figures, self.spec.layout
+        moved = layout.moved_registers
+        registers = f"{f.registers} registers" + (f" ({moved[0]} producer, {moved[1]} consumer)" if moved else "")
+        products = "" if f.products is None else f", {f.products} HGMMA"
+        return (f"{self.spec.name} ({self.spec.target.name}): {registers}, {f.spill_bytes} B spilled, "
+                f"{self.shared_bytes} B shared, {layout.threads} threads, "
+                f"{layout.stages} stages{products}")  # fmt: skip
+
+    def write(self, directory: Path, emit: Collection[str] = EMITS) -> dict[str, Path]:
+        """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths."""
+        files: dict[str, bytes | str] = {
+            "cu": self.spec.source,
+            "cubin": self.cubin,
+            "sass": self.sass,
+            "report": json.dumps(self.report(), indent=2) + "\n",
+        }
+        suffixes = {"report": "json"}
+        written = {}
+        for kind in emit:
+            if kind in files and (kind != "sass" or self.sass):
+                written[kind] = directory / f"{self.spec.name}.{suffixes.get(kind, kind)}"
+                write_atomic(written[kind], files[kind])
+        return written
+
+
+def include_dir() -> Path:
+    """The folder of the embedded headers."""
+    return Path(os.path.dirname(__file__)) / "include"
