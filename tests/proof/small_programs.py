@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from tkgen.proof.program import (
     Access,
@@ -21,23 +23,9 @@ from tkgen.proof.program import (
     Program,
     Step,
 )
-from tkgen.targets.synchronisation import Attendance, Completion, MeetingKind, ProxyFence, Stream, Synchronisation
+from tkgen.targets.synchronisation import synchronisation
 
-MACHINE = Synchronisation(
-    (
-        Stream("vm", Completion.COUNTED, 63),
-        Stream("lds", Completion.COUNTED, 15, in_order=True),
-        Stream("copy", Completion.BYTES, proxy="async", finish=True),
-        Stream("mma", Completion.GROUPS, proxy="async", in_order=True),
-        Stream("bulk", Completion.GROUPS, proxy="async", finish=True),
-    ),
-    (
-        MeetingKind("all", Attendance.ALL),
-        MeetingKind("named", Attendance.NAMED),
-        MeetingKind("phased", Attendance.PHASED),
-    ),
-    (ProxyFence("fence", "generic", "async", True),),
-)
+MACHINE = synchronisation(tomllib.loads((Path(__file__).parent / "machine.toml").read_text(encoding="utf-8")))
 
 WHOLE: Box = ((0, 2),)
 Steps = list[list[Step]]

@@ -24,8 +24,10 @@ from tkgen.proof.faults import Fault, Kind, faults
 from tkgen.schedule import Plan
 from tkgen.schedule.clocked import clocked
 from tkgen.schedule.epochs import conflicts
+from tkgen.targets import load_target
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.tk"))
+MACHINE = load_target("gfx942").synchronisation
 DATA = ("RAW", "WAR", "WAW", "unwritten")
 Verdict = set[str] | None  # operands in whose buffers something is wrong; None where waves wait for ever
 
@@ -38,7 +40,7 @@ def by_epochs(program: Program, waves: Sequence[WaveProgram], *numbers: int) -> 
 
 
 def by_clocks(program: Program, waves: Sequence[WaveProgram], *numbers: int) -> Verdict:
-    found = faults(clocked(program, waves, *numbers))
+    found = faults(clocked(program, waves, MACHINE, *numbers))
     if any(f.kind in (Kind.DEADLOCK, Kind.PHASE) for f in found):
         return None
     return {f.access.ring for f in found if f.access and not own_part(f)}

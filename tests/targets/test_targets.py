@@ -12,6 +12,7 @@ import pytest
 
 from tkgen.lower.waits import waitcnt
 from tkgen.targets import UnknownTargetError, counted, load_target, target_names
+from tkgen.targets.synchronisation import Attendance
 
 
 def raw(name: str) -> dict[str, Any]:
@@ -48,7 +49,11 @@ def test_every_number_of_the_file_reaches_the_target(name: str) -> None:
     """A key that nobody reads is a fact that nobody checks: sections have exactly the fields of the dataclass."""
     data = raw(name)
     target = load_target(name)
-    scalars = [f for f in dataclasses.fields(target) if f.name not in ("mfmas", "products", "timing", "sources")]
+    scalars = [
+        f
+        for f in dataclasses.fields(target)
+        if f.name not in ("mfmas", "products", "timing", "synchronisation", "sources")
+    ]
     in_file = sum(len(data[s]) for s in ("compute", "registers", "lds", "cache"))
     assert in_file + 4 == len(scalars)
     timing = {f.name for f in dataclasses.fields(target.timing)} if target.timing else set()
@@ -163,11 +168,20 @@ def test_sustained_clocks_are_published_ones_or_none() -> None:
         assert 0.9 < tflops / (product.peak_tflops * mhz / product.clock_mhz) < 0.96
 
 
+@pytest.mark.parametrize("name", target_names())
+def test_streams_and_meetings_say_where_they_are_from(name: str) -> None:
+    data, found = raw(name), load_target(name).synchronisation
+    assert all(table["source"] for table in (*data["stream"], *data["meeting"]))
+    assert [s.name for s in found.streams] == ["vm", "lds"] and all(s.in_order for s in found.streams)
+    assert [(m.name, m.attendance) for m in found.meetings] == [("s_barrier", Attendance.ALL)]
+    assert found.fences == ()
+
+
 def test_a_wait_for_as_many_as_are_counted_is_none() -> None:
     """The numbers of the files are those that schedules count to and that the immediate of `s_waitcnt` holds."""
     most = counted()
     for target in map(load_target, target_names()):
-        assert {"vm": target.vector_memory_counter, "lds": target.lds_counter} == most
+        assert target.synchronisation.counters == most
     assert waitcnt({}) == waitcnt(most) == 0xCF7F
     for counter in most:
         assert waitcnt({counter: most[counter] - 1}) != waitcnt({}) == waitcnt({counter: most[counter] + 1})

@@ -132,9 +132,8 @@ def _loaded_twice(program: Program) -> Iterator[Diagnostic]:
 
 def _counts(plan: Plan, target: Target) -> Iterator[Diagnostic]:
     """Written waits for more operations than the hardware counts, which would wait for nothing."""
-    counted = {"vm": target.vector_memory_counter, "lds": target.lds_counter}
     for op in (op for body in plan.bodies for op in body.ops if op.action is Action.WAIT and not op.automatic):
-        most = counted[op.counter]
+        most = target.synchronisation.counters[op.counter]
         if op.count > most and op.span is not None:
             yield Diagnostic(
                 "E216",

@@ -23,7 +23,8 @@ def least(waits: Iterable[Op]) -> dict[str, int]:
 
 def waitcnt(outstanding: Mapping[str, int]) -> int:
     """The immediate of `s_waitcnt` that waits until at most that many operations of each counter remain."""
-    vm, lds = (min(outstanding.get(counter, most), most) for counter, most in counted().items())
+    most = counted()
+    vm, lds = (min(outstanding.get(counter, most[counter]), most[counter]) for counter in ("vm", "lds"))
     return (vm & 15) | EXPCNT_NONE << 4 | lds << 8 | (vm >> 4) << 14
 
 

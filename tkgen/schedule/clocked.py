@@ -1,4 +1,4 @@
-"""Wave programs in the form of the general proof (`tkgen.proof`): one meeting, `s_barrier`, and LDS buffers as rings.
+"""Wave programs in the form of the general proof (`tkgen.proof`): one meeting, of all waves, and LDS buffers as rings.
 
 `tkgen.schedule.epochs` is the fast case of that proof. With one meeting at which all agents meet, a vector clock is one
 number: an agent that has passed n meetings knows of every agent what that did before its n-th meeting, and no more; so
@@ -22,26 +22,32 @@ from tkgen.ir.types import Program as Kernel
 from tkgen.proof.program import Access, Agent, Do, Drain, Fence, Meet, Meeting, Program, Step
 from tkgen.schedule.epochs import CUTS, NEVER, Event, trace
 from tkgen.schedule.instructions import slot_of
-from tkgen.targets.synchronisation import GENERIC, Completion, Stream, Synchronisation
-
-BARRIER = "s_barrier"
-# A wave's accesses to LDS, and its copies past them, each in order of issue (AMD CDNA3 ISA, S_WAITCNT).
-_MACHINE = Synchronisation(tuple(Stream(name, Completion.COUNTED, in_order=True) for name in ("lds", "vm")))
+from tkgen.targets.synchronisation import GENERIC, Attendance, Synchronisation
 
 
 def clocked(
-    kernel: Kernel, waves: Sequence[WaveProgram], passes: int, unroll: int, steps: int, tiles: int = 1
+    kernel: Kernel,
+    waves: Sequence[WaveProgram],
+    machine: Synchronisation,
+    passes: int,
+    unroll: int,
+    steps: int,
+    tiles: int = 1,
 ) -> Program:
-    """What the waves execute in `passes` passes of the loop; arguments as of `epochs.conflicts`."""
+    """What the waves execute in `passes` passes of the loop, on a target's `machine`.
+
+    The other arguments are those of `epochs.conflicts`.
+    """
+    barrier = next(m.name for m in machine.meetings if m.attendance is Attendance.ALL)
     last_phase = max(w.phase for w in waves)
     traces = [trace(kernel, w, passes, unroll, steps, tiles, last_phase) for w in waves]
     standing = [(number, wave, events) for wave, events in zip(waves, traces, strict=True) for number in wave.waves[:2]]
     writers = _writers(standing)
     agents = tuple(
-        Agent(f"{wave.role} {number}", tuple(_steps(kernel, wave, number, events, writers, steps)))
+        Agent(f"{wave.role} {number}", tuple(_steps(kernel, wave, number, events, writers, steps, barrier)))
         for number, wave, events in standing
     )
-    return Program(agents, (Meeting(BARRIER, len(agents)),), _MACHINE)
+    return Program(agents, (Meeting(barrier, len(agents)),), machine)
 
 
 _Writers = dict[tuple[str, Action], dict[int, int]]  # (role, kind of operation) -> wave -> its part of a tile
@@ -59,7 +65,13 @@ def _writers(standing: Sequence[tuple[int, WaveProgram, Sequence[Event]]]) -> di
 
 
 def _steps(
-    kernel: Kernel, wave: WaveProgram, number: int, events: Sequence[Event], writers: dict[str, _Writers], steps: int
+    kernel: Kernel,
+    wave: WaveProgram,
+    number: int,
+    events: Sequence[Event],
+    writers: dict[str, _Writers],
+    steps: int,
+    barrier: str,
 ) -> Iterator[Step]:
     """The meetings and waits of a wave, and its accesses to LDS."""
     kept = [e for e in events if e.op.action in CUTS or e.op.action is Action.READ or e.op.writes_lds]
@@ -67,7 +79,7 @@ def _steps(
     for e in kept:
         match e.op.action:
             case Action.BARRIER:
-                yield Meet(BARRIER)
+                yield Meet(barrier)
                 continue
             case Action.WAIT:
                 yield Drain(e.op.counter, e.op.count)

@@ -11,6 +11,8 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
+from tkgen.targets.synchronisation import Synchronisation, synchronisation
+
 
 class UnknownTargetError(ValueError):
     """No target of that name; the message lists what there is and suggests the nearest."""
@@ -118,8 +120,6 @@ class Target:
     wave_size: int
     max_waves_per_simd: int
     max_threads_per_block: int
-    vector_memory_counter: int
-    lds_counter: int
     registers_per_lane: int
     register_granule: int
     max_vgprs: int
@@ -142,6 +142,7 @@ class Target:
     mfmas: tuple[Mfma, ...]
     products: tuple[Product, ...]
     timing: Timing | None
+    synchronisation: Synchronisation
     sources: Mapping[str, str] = field(repr=False, compare=False)
 
     @property
@@ -262,10 +263,9 @@ def counted() -> Mapping[str, int]:
 
     A wait that leaves as many outstanding waits for nothing: it is the encoding's "do not wait", all bits ones.
     """
-    targets = [load_target(name) for name in target_names()]
-    return MappingProxyType(
-        {"vm": min(t.vector_memory_counter for t in targets), "lds": min(t.lds_counter for t in targets)}
-    )
+    counters = [load_target(name).synchronisation.counters for name in target_names()]
+    names = dict.fromkeys(name for known in counters for name in known)
+    return MappingProxyType({name: min(known[name] for known in counters if name in known) for name in names})
 
 
 def _suggestion(name: str, names: tuple[str, ...]) -> str:
@@ -292,8 +292,6 @@ def _target(data: dict[str, Any]) -> Target:
         wave_size=number("compute", "wave_size"),
         max_waves_per_simd=number("compute", "max_waves_per_simd"),
         max_threads_per_block=number("compute", "max_threads_per_block"),
-        vector_memory_counter=number("compute", "vector_memory_counter"),
-        lds_counter=number("compute", "lds_counter"),
         registers_per_lane=number("registers", "vector_per_lane"),
         register_granule=number("registers", "granule"),
         max_vgprs=number("registers", "max_vgprs"),
@@ -319,6 +317,7 @@ def _target(data: dict[str, Any]) -> Target:
             for p in data["product"]
         ),
         timing=Timing(**{key: fact["value"] for key, fact in data["timing"].items()}) if "timing" in data else None,
+        synchronisation=synchronisation(data),
         sources=MappingProxyType(dict(_sources(data))),
     )
 

@@ -27,14 +27,14 @@ class Completion(Enum):
 class Stream:
     """A stream of asynchronous operations.
 
-    `most` is the largest number that a wait can leave outstanding (None: any, or no such wait), `in_order` says that
-    two accesses of one wave take effect in order of issue, `finish` that none may be under way when the block ends.
-    `proxy` is the way to memory.
+    `counts` is the most that its counter counts: a wait that leaves as many outstanding waits for nothing. `in_order`
+    says that two accesses of one wave take effect in order of issue, `finish` that none may be under way when the block
+    ends. `proxy` is the way to memory.
     """
 
     name: str
     completion: Completion
-    most: int | None = None
+    counts: int | None = None
     proxy: str = GENERIC
     in_order: bool = False
     finish: bool = False
@@ -78,30 +78,33 @@ class Synchronisation:
     meetings: tuple[MeetingKind, ...] = ()
     fences: tuple[ProxyFence, ...] = ()
 
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """How much each counter counts, by its stream's name."""
+        return {s.name: s.counts for s in self.streams if s.counts is not None}
+
 
 NOTHING = Synchronisation()
 
 
 def synchronisation(data: Mapping[str, Any]) -> Synchronisation:
     """What the tables `[[stream]]`, `[[meeting]]` and `[[fence]]` of a target's file say."""
+
+    def number(table: Mapping[str, Any], key: str) -> int | None:
+        return table[key]["value"] if key in table else None
+
     return Synchronisation(
         tuple(
             Stream(
                 s["name"],
-                Completion(s["completion"]["value"]),
-                s["most"]["value"] if "most" in s else None,
-                s["proxy"]["value"] if "proxy" in s else GENERIC,
-                s["in_order"]["value"],
-                s["finish"]["value"],
+                Completion(s["completion"]),
+                number(s, "counts"),
+                s.get("proxy", GENERIC),
+                s.get("effects") == "in order",
+                s.get("at_end") == "complete",
             )
             for s in data.get("stream", ())
         ),
-        tuple(
-            MeetingKind(m["name"], Attendance(m["attendance"]["value"]), m["most"]["value"] if "most" in m else None)
-            for m in data.get("meeting", ())
-        ),
-        tuple(
-            ProxyFence(f["name"], f["source_proxy"], f["target_proxy"], f["writes_only"]["value"])
-            for f in data.get("fence", ())
-        ),
+        tuple(MeetingKind(m["name"], Attendance(m["attendance"]), number(m, "most")) for m in data.get("meeting", ())),
+        tuple(ProxyFence(f["name"], f["from"], f["to"], f.get("orders") == "writes") for f in data.get("fence", ())),
     )
