@@ -22,7 +22,7 @@ from tkgen.checks.repair import RACES, Missing, missing_barriers, missing_wait, 
 from tkgen.checks.words import count_text, names_text, place, waves_text
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.ir.ops import Action, Body, Op
-from tkgen.ir.types import Program, Role
+from tkgen.ir.types import WAVE_LANES, Program, Role
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import NEVER, Conflict, Cover, Event
 from tkgen.source import Span
@@ -67,8 +67,8 @@ def _collectives(program: Program) -> Iterator[Diagnostic]:
         if n > waves:
             label = f"{n} waves together"
             note = (
-                f"`group<{n}>::load` gives each of {n} x 64 threads its part of the tile; {waves_text(role.waves)} "
-                f"are {waves}, so {n - waves} of {n} parts of {named} would never be loaded"
+                f"`group<{n}>::load` gives each of {n} x {WAVE_LANES} threads its part of the tile; "
+                f"{waves_text(role.waves)} are {waves}, so {n - waves} of {n} parts of {named} would never be loaded"
             )
             remedy = f"load by {count_text(waves, 'wave')}, or give the role {n} waves"
         elif waves % n:

@@ -19,8 +19,9 @@ from tkgen.ir.tensors import DType as DType
 from tkgen.ir.tensors import ScalarArg as ScalarArg
 from tkgen.ir.tensors import Tensor as Tensor
 from tkgen.source import Span
+from tkgen.targets import common
 
-WAVE_LANES = 64  # CDNA waves are 64 lanes wide (CDNA3 ISA guide, section 2)
+WAVE_LANES = common(lambda target: target.wave_size)
 BASE_TILE = 16  # rows and columns of a ThunderKittens base tile
 
 

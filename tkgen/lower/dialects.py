@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tkgen.ir.types import BASE_TILE, Operand, Program, Role
-from tkgen.targets import load_target
+from tkgen.ir.types import BASE_TILE, WAVE_LANES, Operand, Program, Role
+from tkgen.targets import largest, load_target
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ def dialect(program: Program, target: str) -> Dialect:
 
 
 def wide_depth(side: int) -> int:
-    """K of the wide matrix instruction of `side` x `side`: 16 x 16 x 32 or 32 x 32 x 16 (CDNA4 ISA)."""
-    return 512 // side
+    """K of the wide matrix instruction of `side` x `side` for 16-bit elements: the deepest that any target has."""
+    return largest(lambda target: max(i.k for i in target.mfma_shapes("bf16") if (i.m, i.n) == (side, side)))
 
 
 def direct_loads(operand: Operand, role: Role) -> int:
     """Direct loads of 16 bytes a lane with which each wave of a group of `role` brings its part of a tile."""
-    return operand.lds_bytes // (16 * 64 * role.group)
+    return operand.lds_bytes // (16 * WAVE_LANES * role.group)

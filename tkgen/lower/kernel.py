@@ -7,7 +7,7 @@ from pathlib import PurePath
 from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, requirements
 from tkgen.ir.ops import WaveProgram
 from tkgen.ir.products import View
-from tkgen.ir.types import Operand, Role, Side, Tensor, Via
+from tkgen.ir.types import WAVE_LANES, Operand, Role, Side, Tensor, Via
 from tkgen.lower.context import Context
 from tkgen.lower.dialects import direct_loads
 from tkgen.lower.expressions import wave_condition
@@ -277,7 +277,7 @@ class _Lowering:
             ]
         for operand in p.operands:
             if operand.name in role.loads and operand.via is Via.REGISTERS:
-                threads = role.group * 64
+                threads = role.group * WAVE_LANES
                 chunks = -(-operand.lds_bytes // (16 * threads))
                 registers.append(RegisterTile(self.c.stage(operand), "chunk", (chunks,), self.c.origin(operand.span)))
         direct = p.operands if self.c.dialect.direct else ()

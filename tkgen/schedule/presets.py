@@ -20,9 +20,10 @@ from tkgen.ir.ops import Action, Op
 from tkgen.ir.types import PhaseShift, Program, Side, Via
 from tkgen.schedule.templates import multiplies as products
 from tkgen.schedule.templates import read_all
+from tkgen.targets import common
 
 PING_PONG_TILE = 128 * 128 * 2  # output elements below which halves of the waves have too little to multiply
-WHOLE_SIMD = 256  # registers of sums per lane with which a wave has a SIMD for itself: half of its 512
+WHOLE_SIMD = common(lambda target: target.registers_per_lane) // 2  # of sums, with which a wave has a SIMD for itself
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from tkgen.targets.model import (
     Product,
     Target,
     UnknownTargetError,
+    common,
     counted,
     hopper_names,
+    largest,
     load_target,
     target_names,
 )
@@ -25,8 +27,10 @@ __all__ = [
     "Product",
     "Target",
     "UnknownTargetError",
+    "common",
     "counted",
     "hopper_names",
+    "largest",
     "load_target",
     "target_names",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -255,6 +255,17 @@ def load_target(name: str) -> Target:
         raise UnknownTargetError(_suggestion(name, names))
     text = resources.files("tkgen.targets").joinpath(f"{name}.toml").read_text(encoding="utf-8")
     return _target(tomllib.loads(text))
+
+
+def common(fact: Callable[[Target], int]) -> int:
+    """A number that is the same on every target; ValueError where it is not."""
+    (number,) = {fact(load_target(name)) for name in target_names()}
+    return number
+
+
+def largest(fact: Callable[[Target], int]) -> int:
+    """The largest that a number is on any target."""
+    return max(fact(load_target(name)) for name in target_names())
 
 
 @cache

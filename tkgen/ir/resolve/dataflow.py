@@ -12,11 +12,12 @@ from tkgen.ir.resolve.sizes import element, number, positive
 from tkgen.ir.types import BASE_TILE, Accumulator, Dim, DType, EpilogueStep, Operand, Role, Side, Tensor, Unused, Via
 from tkgen.source import Span
 from tkgen.syntax import ast
+from tkgen.targets import largest
 
 Clause = TypeVar("Clause", ast.Shared, ast.Registers)
 
-MOST_LDS = 160 * 1024  # bytes of LDS that any target gives a block (gfx950)
-MOST_REGISTERS = 512  # VGPRs and AGPRs of one wave, on every CDNA target
+MOST_LDS = largest(lambda target: target.lds_bytes_per_block)  # bytes
+MOST_REGISTERS = largest(lambda target: target.registers_per_lane)  # VGPRs and AGPRs of one wave
 MOST_BUFFERS = 16  # of an operand in LDS
 
 

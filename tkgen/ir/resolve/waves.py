@@ -5,12 +5,13 @@ from __future__ import annotations
 from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.resolve.names import Scope, statements
 from tkgen.ir.resolve.sizes import number, positive
-from tkgen.ir.types import ALL_WAVES, Operand, PhaseShift, Role
+from tkgen.ir.types import ALL_WAVES, WAVE_LANES, Operand, PhaseShift, Role
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
+from tkgen.targets import largest
 
-MAX_WAVES = 16  # 1024 threads of a work-group (AMDGPU backend limit, LLVM AMDGPUUsage)
+MAX_WAVES = largest(lambda target: target.max_waves_per_block)
 MOST_SHIFT = 64  # clusters that waves may run apart
 
 
@@ -89,7 +90,7 @@ def wave_limit(scope: Scope, waves: int, span: Span) -> None:
     if waves > MAX_WAVES:
         raise scope.error(
             "E214",
-            f"{waves} waves, but a block has at most {MAX_WAVES} (1024 threads)",
+            f"{waves} waves, but a block has at most {MAX_WAVES} ({MAX_WAVES * WAVE_LANES} threads)",
             span,
             fix=f"use {MAX_WAVES} waves or fewer, each with more or larger fragments",
         )
