@@ -10,12 +10,14 @@ import pytest
 
 from tkgen import checks
 from tkgen.api import Spec, load
-from tkgen.diagnostics import Severity
+from tkgen.diagnostics import Severity, SpecError
 from tkgen.ir.program import matrix_program as resolve
+from tkgen.ir.typing import typed
 from tkgen.schedule import plan
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
-from tkgen.syntax.parser import parse, parse_fragment
+from tkgen.syntax.format import format_source
+from tkgen.syntax.parser import parse, parse_fragment, parse_path
 from tkgen.targets import load_target
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -45,6 +47,7 @@ PHASED = (
     cluster multiply (2..3, *; 1)
 """
 )
+NOT_YET = {"attention"}  # kernels of the page that are checked, and carried out by no schedule
 BLOCK = re.compile(r"^```tk\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -56,6 +59,11 @@ def complete(page: str) -> list[str]:
 def test_every_complete_example_of_the_language_reference_compiles(number: int, tmp_path: Path) -> None:
     path = tmp_path / "example.tk"
     path.write_text(complete("language.md")[number])
+    if parse_path(path).name.id in NOT_YET:  # the page says so
+        with pytest.raises(SpecError, match="E230"):
+            load(path)
+        assert typed(parse_path(path)).kernel.stores
+        return
     spec = load(path)
     assert not [d for d in spec.diagnostics if d.severity is Severity.ERROR]
     built = spec.build()
@@ -74,6 +82,10 @@ def fragments() -> list[str]:
 @pytest.mark.parametrize("number", range(len(fragments())))
 def test_every_fragment_of_the_language_reference_compiles_in_a_kernel(number: int, tmp_path: Path) -> None:
     fragment = parse_fragment(SourceFile("fragment.tk", fragments()[number]))
+    if any(isinstance(s, ast.EQUATIONS) for s in fragment):  # tests/equations types whole kernels
+        file = SourceFile("fragment.tk", fragments()[number])
+        assert format_source(file) == file.text
+        return
     base = parse(SourceFile("base.tk", PHASED if any(isinstance(s, ast.Phase) for s in fragment) else BASE))
     kinds = {type(s) for s in fragment} - {ast.Param}
     kept = [s for s in base.body if type(s) not in kinds]
