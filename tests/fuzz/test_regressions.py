@@ -67,11 +67,57 @@ LATE_WRITE = """kernel found
   accumulate C : f32 tile 32 x 32
   store C
 """
+DIRECT = """kernel found
+  dims M = {m}, N = {n}, K = {k}
+  global A : f16[{a}]
+  global B : f16[K, N]
+  global C : f16[M, N]
+  block {block} step 64
+  allow slow_reads, low_occupancy
+  target gfx950
+"""
+# clang adds no wait states within assembly: a scalar that the vector unit has just written is read too early there.
+SCALAR_TOO_EARLY = (
+    DIRECT.format(m="64", n="dynamic", k="384", a="M, K", block="64 x 64")
+    + """  grid persistent(1)
+  shared A, B buffers 3 via direct
+  role producer waves 0..7
+    load A, B
+  role consumer waves 8..11 as 2 x 2
+    registers A, B slice 32 buffers 2
+    accumulate C : f32 tile 16 x 16
+    store C
+"""
+)
+# clang keeps the K-step behind the loop in a vector register, where the assembly of a direct load needs a scalar one.
+SCALAR_IN_VECTOR_REGISTER = (
+    DIRECT.format(m="256", n="256", k="dynamic", a="K, M", block="128 x 128")
+    + """  waves 8 x 1
+  shared A, B via direct
+  registers A, B slice 32 buffers 2
+  accumulate C : f32 tile 16 x 32 interleaved
+  store C
+  schedule
+    group read B(0..1; 0) B(2..3; 0)  copy A  wait vm 0  wait lds 2  barrier
+    group read A(*; 0)
+    group read B(0..1; 1)  read A(*; 1)  read B(2..3; 1)
+    cluster multiply (*, 0..1; 0)  multiply (*, 2; 0)  wait lds 2  wait lds 0  wait vm 0
+    group multiply (*, 3; 0)
+    cluster multiply (*, 0..1; 1)  copy B[k+1]  wait vm 1  wait lds 0  wait vm 0
+    group multiply (*, 2..3; 1)
+"""
+)
 ACCEPTED = {
     "writes complete before the barrier at the loop's head": fuzz.Sample(
         1, LATE_WRITE, extents={"M": (192,)}, dynamic_k=True, step=64
     ),
     "stream_k over a number of tiles known at launch": fuzz.Sample(1, STREAM_K, extents={"M": (128,)}),
+    "a scalar that assembly reads soon after the vector unit wrote it": fuzz.Sample(
+        1, SCALAR_TOO_EARLY, target="gfx950", extents={"N": (64,)}, step=64
+    ),
+    "a scalar for assembly that the compiler keeps in a vector register": fuzz.Sample(
+        1, SCALAR_IN_VECTOR_REGISTER, target="gfx950", dynamic_k=True, step=64
+    ),
 }
 
 

@@ -115,19 +115,20 @@ using descriptor = vec<uint32_t, 4>;
  * the next LDS read, whatever that reads; that wait is the schedule's matter. vmcnt counts each; nothing here waits. M0
  * is the LDS address, to be set one wait state before it is used (LLVM GCNHazardRecognizer, checkReadM0Hazards). It is
  * not named as changed: the compiler sets M0 anew before each use of its own, and takes the reserved register in that
- * list for a mistake.
+ * list for a mistake. The vector unit may have written the scalar operands just before, to be read five wait states
+ * later (the same, checkVMEMHazards); the compiler does not look into assembly for that.
  */
 template <int run>
 __device__ __forceinline__ void direct_loads(uint32_t to, descriptor from, uint32_t soffset, const uint32_t (&v)[run]) {
 #define KITTENS_DIRECT_LOAD(voffset, at) "\n\tbuffer_load_dwordx4 " voffset ", %1, %2 offen offset:" at " lds"
     if constexpr (run == 1)
-        asm volatile("s_mov_b32 m0, %0\n\ts_nop 0" KITTENS_DIRECT_LOAD("%3", "0")
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" KITTENS_DIRECT_LOAD("%3", "0")
                      : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]) : "memory");
     else if constexpr (run == 2)
-        asm volatile("s_mov_b32 m0, %0\n\ts_nop 0" KITTENS_DIRECT_LOAD("%3", "0") KITTENS_DIRECT_LOAD("%4", "1024")
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" KITTENS_DIRECT_LOAD("%3", "0") KITTENS_DIRECT_LOAD("%4", "1024")
                      : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]) : "memory");
     else
-        asm volatile("s_mov_b32 m0, %0\n\ts_nop 0" KITTENS_DIRECT_LOAD("%3", "0") KITTENS_DIRECT_LOAD("%4", "1024")
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" KITTENS_DIRECT_LOAD("%3", "0") KITTENS_DIRECT_LOAD("%4", "1024")
                          KITTENS_DIRECT_LOAD("%5", "2048") KITTENS_DIRECT_LOAD("%6", "3072")
                      : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]), "v"(v[2]), "v"(v[3]) : "memory");
 #undef KITTENS_DIRECT_LOAD
@@ -168,14 +169,19 @@ __device__ __forceinline__ void load_direct(ST &dst, const GL &src, const COORD 
                   "direct loads cannot leave out what lies past the end of a row");
     const WINDOW window(src, idx);
     const uint64_t base = (uint64_t)window.start;
-    const descriptor from = {uint32_t(base), uint32_t(base >> 32) & 0xffff, window.range, RAW_BUFFER_FLAGS};
-    const uint32_t lds = (uint32_t)(uintptr_t)(lds_byte *)(char *)&dst + offsets[share::passes];
+    // What is the same for all lanes clang may keep in a vector register all the same, where it is worked out at run time,
+    // and hand that to the assembly.
+    const auto scalar = [](uint32_t value) {
+        return WINDOW::plane_fits ? value : uint32_t(__builtin_amdgcn_readfirstlane(value));
+    };
+    const descriptor from = {scalar(base), scalar(base >> 32) & 0xffff, scalar(window.range), RAW_BUFFER_FLAGS};
+    const uint32_t lds = scalar((uint32_t)(uintptr_t)(lds_byte *)(char *)&dst + offsets[share::passes]);
     #pragma unroll
     for (int p = 0; p < share::passes; p += share::run) {
         uint32_t v[share::run];
         #pragma unroll
         for (int i = 0; i < share::run; i++) v[i] = offsets[p + i];
-        direct_loads<share::run>(lds + p * positions::box_bytes, from, window.origin, v);
+        direct_loads<share::run>(lds + p * positions::box_bytes, from, scalar(window.origin), v);
     }
 }
 
