@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 300  # seconds
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def has_gpu() -> bool:
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.skipif(not has_gpu(), reason="needs a Hopper GPU")
 def test_the_numbers_are_right_and_the_same_at_every_launch() -> None:
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("on_gpu.py"))],
-        cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False,
+        cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
@@ -38,7 +40,7 @@ def test_run_compares_with_torch(spec: str) -> None:
     sizes = "M=512 N=768 K=320" if spec == "h100_double_buffer" else "M=520 N=712 K=328"
     done = subprocess.run(
         [sys.executable, "-m", "tkgen", "run", f"specs/hopper/{spec}.tk", "--device", "gpu", "-D", sizes, "--json"],
-        cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False,
+        cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = json.loads(done.stdout)

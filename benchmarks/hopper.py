@@ -1,0 +1,326 @@
+"""Matrix products on a Hopper GPU: tkgen's kernels beside cuBLAS and Triton, in one run, as one table with ratios.
+
+    python benchmarks/hopper.py [--write docs/measured.md] [--quick] [--limit 540]
+
+Every contestant of a shape is captured in a graph of launches that go round a set of inputs and outputs larger than the
+L2, and the graphs are replayed in turn, so that all meet the same clocks. A time is that of a replay over its launches:
+median of the rounds, with the spread between the fastest and the slowest. Before anything is timed, each of tkgen's
+kernels is compared with an exact sum, on outputs that hold NaN before. The work is done in a child process, which is
+ended where it takes longer than the limit: a kernel that hangs ends the run, with its name, and not the session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tkgen.api import load_any  # noqa: E402
+from tkgen.backends.hopper import HopperSpec  # noqa: E402
+
+SHAPES = [(n, n, n) for n in (1024, 2048, 4096, 8192, 16384)]
+SHAPES += [(8192, 1024, 8192), (64, 8192, 8192), (4864, 8192, 4096)]
+SPECS = {"NN": "h100_lcf", "NT": "h100_lcf_abt"}
+ROUNDS = 15
+REPLAY_SECONDS = 4e-3  # a replay takes at least about this long
+ROTATED_BYTES = 160_000_000  # three times the L2
+
+
+WIDE = {"ROWS": 128, "COLUMNS": 128, "STAGES": 6}
+CHOSEN = {
+    ((1024, 1024, 1024), "NN"): {"ROWS": 64, "COLUMNS": 128, "STAGES": 8},
+    ((1024, 1024, 1024), "NT"): {"ROWS": 128, "COLUMNS": 64, "STAGES": 8},
+    ((2048, 2048, 2048), "NN"): WIDE,
+    ((2048, 2048, 2048), "NT"): {**WIDE, "GROUP": 2},
+    ((64, 8192, 8192), "NN"): {"ROWS": 64, "COLUMNS": 64, "STAGES": 8},
+    ((64, 8192, 8192), "NT"): {"ROWS": 64, "COLUMNS": 64, "STAGES": 12},
+    ((4864, 8192, 4096), "NN"): WIDE,
+    ((4864, 8192, 4096), "NT"): WIDE,
+}
+"""What the spec's parameters are for shapes that its own values leave SMs idle at; measured in runs before."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One contestant on one shape: TFLOP/s, and the spread of its times over their median."""
+
+    shape: tuple[int, int, int]
+    layout: str
+    who: str
+    tflops: float
+    spread: float
+    detail: str = ""
+
+
+def spec_of(shape: tuple[int, int, int], layout: str) -> HopperSpec:
+    """tkgen's kernel for a shape."""
+    defines = dict(zip("MNK", shape, strict=True)) | CHOSEN.get((shape, layout), {})
+    spec = load_any(ROOT / "specs" / "hopper" / f"{SPECS[layout]}.tk", defines)
+    assert isinstance(spec, HopperSpec)
+    return spec.check()
+
+
+# ---------------------------------------------------------------- in the child, on the GPU
+
+
+def exact(shape: tuple[int, int, int], layout: str, start: Callable[..., Callable[[], None]]) -> bool:
+    """Whether a kernel gives the exact sums of whole numbers, rounded once, wherever the output held NaN before."""
+    import torch
+
+    m, n, k = shape
+    a = torch.randint(-4, 5, (m, k), device="cuda").bfloat16()
+    b = torch.randint(-4, 5, (k, n) if layout == "NN" else (n, k), device="cuda").bfloat16()
+    c = torch.full((m, n), float("nan"), dtype=torch.bfloat16, device="cuda")
+    start(a, b, c)()
+    torch.cuda.synchronize()
+    wanted = torch.matmul(a.float(), b.float() if layout == "NN" else b.float().T).bfloat16()  # |sums| < 2^24: exact
+    return bool(torch.equal(c, wanted))
+
+
+def graph_of(launches: list[Callable[[], None]]) -> Any:
+    """The launches as one graph."""
+    import torch
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for launch in launches:
+            launch()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for launch in launches:
+            launch()
+    return graph
+
+
+def contest(shape: tuple[int, int, int], layout: str, starters: dict[str, Callable[..., Callable[[], None]]],
+            rounds: int) -> dict[str, list[float]]:  # fmt: skip
+    """Seconds of a launch of each contestant, round by round."""
+    import torch
+
+    m, n, k = shape
+    sets = max(2, -(-ROTATED_BYTES // (2 * (m * k + k * n + m * n))))
+    repeats = max(1, round(REPLAY_SECONDS / (2 * m * n * k / 6e14) / sets)) * sets
+    second = (k, n) if layout == "NN" else (n, k)
+    tensors = [
+        tuple(torch.randn(*size, device="cuda", dtype=torch.bfloat16) for size in ((m, k), second, (m, n)))
+        for _ in range(sets)
+    ]
+    graphs = {}
+    for who, start in starters.items():
+        launches = [start(*each) for each in tensors]
+        graphs[who] = graph_of([launches[i % sets] for i in range(repeats)])
+    times: dict[str, list[float]] = {who: [] for who in graphs}
+    for turn in range(rounds + 2):  # two to warm up
+        for who, graph in graphs.items():
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            graph.replay()
+            end.record()
+            torch.cuda.synchronize()
+            if turn >= 2:
+                times[who].append(begin.elapsed_time(end) / 1e3 / repeats)
+    return times
+
+
+def ours(build: Any) -> Callable[..., Callable[[], None]]:
+    """What starts tkgen's kernel on tensors."""
+    from tkgen.backends.hopper.launch import launcher
+    from tkgen.execute.hopper import launched
+
+    launch = launched(build.spec)
+    return lambda a, b, c: launcher(build, launch, {"A": a, "B": b, "C": c}, {})
+
+
+def cublas(layout: str) -> Callable[..., Callable[[], None]]:
+    """torch's product, which is cuBLAS's."""
+    import torch
+
+    def start(a: Any, b: Any, c: Any) -> Callable[[], None]:
+        second = b if layout == "NN" else b.T
+
+        def launch() -> None:
+            torch.matmul(a, second, out=c)
+
+        return launch
+
+    return start
+
+
+def triton_starters(layout: str) -> dict[str, Callable[..., Callable[[], None]]]:
+    """A plain Triton kernel in a few configurations; empty where Triton is not here."""
+    try:
+        from hopper_triton import CONFIGURATIONS, start
+    except ImportError:
+        return {}
+    return {
+        f"Triton {' '.join(map(str, c))}": lambda a, b, x, c=c: start(a, b if layout == "NN" else b.T, x, c)
+        for c in CONFIGURATIONS
+    }
+
+
+def clocks() -> str:
+    """SM clock and power just now, as nvidia-smi says."""
+    query = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader"]
+    return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def measure(quick: bool) -> None:
+    """All shapes; a JSON line for each result and remark."""
+    shapes = SHAPES[:3] if quick else SHAPES
+    jobs = [(shape, layout) for shape in shapes for layout in SPECS]
+    with ThreadPoolExecutor() as pool:
+        builds = dict(zip(jobs, pool.map(lambda job: spec_of(*job).build(), jobs), strict=True))
+    for (shape, layout), build in builds.items():
+        print(json.dumps({"at": f"{shape} {layout}"}), flush=True)
+        mine = ours(build)
+        if not exact(shape, layout, mine):
+            print(json.dumps({"wrong": f"{build.spec.name} {shape} {layout}"}), flush=True)
+            raise SystemExit(1)
+        starters = {"tkgen": mine, "cuBLAS": cublas(layout)} | triton_starters(layout)
+        times = contest(shape, layout, starters, ROUNDS)
+        flops = 2.0 * shape[0] * shape[1] * shape[2]
+        block = " x ".join(map(str, build.spec.program.block))
+        for who, seconds in times.items():
+            middle = statistics.median(seconds)
+            detail = f"{block}, {build.spec.layout.stages} stages" if who == "tkgen" else ""
+            result = Result(shape, layout, who, flops / middle / 1e12, (max(seconds) - min(seconds)) / middle, detail)
+            print(json.dumps(asdict(result)), flush=True)
+        print(json.dumps({"clocks": clocks()}), flush=True)
+
+
+def machine() -> dict[str, str]:
+    """What the numbers were measured on and with."""
+    import torch
+
+    from tkgen.backends.hopper.toolchain import find_nvcc
+
+    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm,power.limit", "--format=csv,noheader"]
+    said = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+    driver, clock, power = (said.split(", ") + ["?"] * 3)[:3]
+    try:
+        import triton
+
+        triton_version = triton.__version__
+    except ImportError:
+        triton_version = "not here"
+    return {
+        "device": torch.cuda.get_device_name(), "driver": driver, "most SM clock": clock, "power limit": power,
+        "torch": torch.__version__, "nvcc": find_nvcc().version, "Triton": triton_version,
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------- in the parent
+
+
+def run_child(quick: bool, limit: float) -> list[dict[str, Any]]:
+    """The lines of the child; SystemExit with what it was at where it fails or takes too long."""
+    command = [sys.executable, __file__, "--child", *(["--quick"] if quick else [])]
+    with tempfile.TemporaryFile("w+") as out:
+        try:
+            status = subprocess.run(command, stdout=out, timeout=limit, check=False).returncode
+        except subprocess.TimeoutExpired:
+            status = 124
+        out.seek(0)
+        lines = [json.loads(line) for line in out if line.startswith("{")]
+    if status:
+        last = next((line["at"] for line in reversed(lines) if "at" in line), "the start")
+        wrong = [line["wrong"] for line in lines if "wrong" in line]
+        raise SystemExit(f"wrong numbers: {wrong[0]}" if wrong else f"ended with status {status} at {last}")
+    return lines
+
+
+def bar(shape: tuple[int, int, int]) -> float:
+    """The least ratio to cuBLAS that is aimed at."""
+    return 0.98 if min(shape) >= 4096 else 1.0
+
+
+def table(lines: list[dict[str, Any]]) -> tuple[str, list[str]]:
+    """A row for each shape and layout, and what is below its bar."""
+    found = [Result(**{**line, "shape": tuple(line["shape"])}) for line in lines if "who" in line]
+    said = [line["clocks"] for line in lines if "clocks" in line]
+    rows = [
+        "| M x N x K | layout | tkgen | cuBLAS | Triton | tkgen / cuBLAS | block of tkgen | clock, power after |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    below = []
+    for at, (shape, layout) in enumerate(dict.fromkeys((r.shape, r.layout) for r in found)):
+        here = [r for r in found if (r.shape, r.layout) == (shape, layout)]
+        mine, base = (next(r for r in here if r.who == who) for who in ("tkgen", "cuBLAS"))
+        others = [r for r in here if r.who.startswith("Triton")]
+        best = max(others, key=lambda r: r.tflops, default=None)
+        ratio = mine.tflops / base.tflops
+        name = " x ".join(map(str, shape))
+        cells = [name, layout, *(f"{r.tflops:.0f} ± {50 * r.spread:.1f} %" if r else "-" for r in (mine, base, best))]
+        rows.append(f"| {' | '.join(cells)} | {ratio:.3f} | {mine.detail} | {said[at]} |")
+        if ratio < bar(shape):
+            below.append(f"{name} {layout}: {ratio:.3f} of cuBLAS, {bar(shape):.2f} is aimed at")
+    return "\n".join(rows), below
+
+
+HEAD = """# Measured on a GPU
+
+Written by `python benchmarks/hopper.py --write docs/measured.md`, never by hand. bf16 in and out, f32 sums, TFLOP/s.
+
+{machine}
+
+Method: launches back to back in a CUDA graph over rotating inputs and outputs, {megabytes} MB or more together, beyond
+the L2; the graphs of all contestants replayed in turn, {rounds} rounds after two to warm up; the median, and half of
+the distance between the fastest and the slowest round. The card lowers its clock at its power limit, which is most of
+that distance; all contestants of a row meet the same. Inputs are normally distributed. Each of tkgen's kernels has
+given exact sums on these shapes before its time was taken. Layouts: NN is B[K, N], NT is B[N, K]; the specs are
+`specs/hopper/h100_lcf.tk` and `h100_lcf_abt.tk`, with other parameters where the block is another than 128 x 256.
+cuBLAS is called through torch; Triton is a plain kernel of `benchmarks/hopper_triton.py`, the best of its
+configurations. ThunderKittens' own kernel was not measured.
+
+{table}
+
+{below}
+"""
+
+
+def page(lines: list[dict[str, Any]]) -> str:
+    """docs/measured.md."""
+    facts = next(line["machine"] for line in lines if "machine" in line)
+    rows, below = table(lines)
+    said = "Below what is aimed at:\n\n" + "\n".join(f"- {b}" for b in below) if below else "Every ratio is at its bar."
+    return HEAD.format(
+        machine="; ".join(f"{key} {value}" for key, value in facts.items()),
+        megabytes=ROTATED_BYTES // 1_000_000, rounds=ROUNDS, table=rows, below=said,
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--write", type=Path, help="write the page there")
+    parser.add_argument("--quick", action="store_true", help="the three smallest shapes alone")
+    parser.add_argument("--limit", type=float, default=540, help="seconds after which the run is ended")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        print(json.dumps({"machine": machine()}), flush=True)
+        measure(given.quick)
+        return
+    text = page(run_child(given.quick, given.limit))
+    print(text)
+    if given.write:
+        given.write.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

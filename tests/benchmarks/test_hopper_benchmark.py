@@ -1,0 +1,37 @@
+"""The benchmark on a Hopper GPU, as far as it goes without one: its kernels pass the checks, its page says all."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import hopper  # noqa: E402
+
+
+@pytest.mark.parametrize("layout", hopper.SPECS)
+@pytest.mark.parametrize("shape", hopper.SHAPES, ids=str)
+def test_every_shape_has_a_kernel(shape: tuple[int, int, int], layout: str) -> None:
+    spec = hopper.spec_of(shape, layout)
+    assert not spec.diagnostics and spec.program.products[0].layouts == {"NN": "AB", "NT": "ABt"}[layout]
+
+
+def test_the_page_says_what_is_below_its_bar() -> None:
+    lines: list[dict[str, object]] = [{"machine": {"device": "some GPU", "date": "today"}}]
+    for who, tflops in (("tkgen", 97.0), ("cuBLAS", 100.0), ("Triton 1", 50.0), ("Triton 2", 60.0)):
+        lines.append({"shape": [4096, 4096, 4096], "layout": "NN", "who": who, "tflops": tflops, "spread": 0.02,
+                      "detail": ""})  # fmt: skip
+    lines.append({"clocks": "1980 MHz, 600 W"})
+    text = hopper.page(lines)
+    assert "| 97 ± 1.0 % | 100 ± 1.0 % | 60 ± 1.0 % | 0.970 |" in text and "device some GPU; date today" in text
+    assert "0.970 of cuBLAS, 0.98 is aimed at" in text and "Every ratio" not in text
+
+
+def test_the_page_has_every_shape() -> None:
+    text = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
+    for shape in hopper.SHAPES:
+        assert text.count(f"| {' x '.join(map(str, shape))} |") == len(hopper.SPECS)
