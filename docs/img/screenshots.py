@@ -15,8 +15,8 @@ from tkgen.report import facts, prediction, render_html
 
 HERE = Path(__file__).parent
 SPECS = HERE.parents[1] / "specs"
-SHOTS = {"eight_wave": "light", "producer_consumer_4p4c": "light", "ping_pong": "dark"}
-PIPELINES = {"ping_pong": "light", "producer_consumer_4p4c": "light", "eight_wave": "dark"}
+SHOTS = {"eight_wave": "light", "ping_pong": "dark"}
+PIPELINES = {"ping_pong": "light", "producer_consumer_4p4c": "light"}
 WIDTH, HEIGHT = 1280, 9000
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "

@@ -152,7 +152,7 @@ def _command(diagnostic: Diagnostic) -> str:
     lines = [diagnostic.message, *diagnostic.notes, *([f"help: {diagnostic.fix.text}"] if diagnostic.fix else [])]
     text = "\n".join(escape(line) for part in lines for line in part.split("\n"))
     listed = ",".join(f"{key}={_property(escape(str(value)))}" for key, value in properties.items())
-    level = {"error": "error", "warning": "warning", "note": "notice"}[diagnostic.severity.value]
+    level = diagnostic.severity.value
     return f"::{level} {listed}::{_data(text)}\n"
 
 

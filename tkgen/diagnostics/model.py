@@ -9,11 +9,10 @@ from tkgen.source import Span
 
 
 class Severity(Enum):
-    """How bad it is: an error refuses the spec, a warning and a note do not."""
+    """How bad it is: an error refuses the spec, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"
-    NOTE = "note"
 
 
 @dataclass(frozen=True)

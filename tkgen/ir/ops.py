@@ -31,7 +31,6 @@ class Action(Enum):
 
 LDS_WRITES = frozenset({Action.LOAD, Action.WRITE, Action.COPY})
 LOADS = LDS_WRITES | {Action.FETCH}
-MOVES = LOADS | {Action.READ}
 CONTROL = frozenset({Action.BARRIER, Action.WAIT, Action.PRIORITY, Action.FENCE})  # touch no data
 
 

@@ -21,7 +21,6 @@ from tkgen.syntax.loader import identity
 _SEVERITIES = {
     Severity.ERROR: lsp.DiagnosticSeverity.Error,
     Severity.WARNING: lsp.DiagnosticSeverity.Warning,
-    Severity.NOTE: lsp.DiagnosticSeverity.Information,
 }
 _SYMBOLS = {
     "kernel": lsp.SymbolKind.Function,

@@ -12,7 +12,7 @@ statically, so that the cost does not grow with K.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
@@ -428,8 +428,3 @@ def lds_cycles(kind: str, addresses: npt.NDArray[np.uint64], size: int, target: 
         words = np.unique(np.concatenate([lanes // np.uint64(4) + np.uint64(w) for w in range(max(size // 4, 1))]))
         total += int(np.bincount((words % np.uint64(target.lds_banks)).astype(np.intp)).max())
     return max(total, 1)
-
-
-def flops_by_wave(streams: Sequence[WaveStream]) -> Mapping[int, int]:
-    """Floating-point operations of each wave, over its whole stream."""
-    return {i: s.total("flops") for i, s in enumerate(streams)}

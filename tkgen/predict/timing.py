@@ -106,7 +106,6 @@ class CuTiming:
 
     blocks: int
     cycles: float
-    fill_cycles: float
     pass_cycles: float
     busy: float
     lost: dict[Cause, float] = field(repr=False)
@@ -457,7 +456,7 @@ class ComputeUnit:
         lost[Cause.ISSUE] += max(per_pass - busy - sum(lost.values()), 0.0)
         fill = self.end - seen * self.passes
         cycles = fill + per_pass * max(self.most, self.passes) if self.passes else self.end
-        return CuTiming(self.blocks, cycles, fill, per_pass, busy, lost)
+        return CuTiming(self.blocks, cycles, per_pass, busy, lost)
 
 
 def _passes(starts: Sequence[float], now: float) -> float:

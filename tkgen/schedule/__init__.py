@@ -1,7 +1,7 @@
 """From the typed program to what each wave executes: `plan(program)` is the way in.
 
-`templates` orders one iteration, `explicit` takes it from a `schedule` block, `barriers` and `waits` complete it by the
-barrier calculus, `pipeline` clips it into prologue, loop and epilogue, `trace` unrolls the result into epochs.
+`templates` and `presets` order one iteration, `explicit` takes it from a `schedule` block, `barriers` places meetings,
+`pipeline` clips it into prologue, loop and epilogue, `epochs` finds what no meeting or wait orders.
 """
 
 from tkgen.schedule.plan import Plan, plan

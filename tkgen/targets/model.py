@@ -50,7 +50,6 @@ class Product:
     clock_mhz: int
     peak_tflops: float
     hbm_tbps: float
-    hbm_gib: int
     bf16_sustained_tflops: float | None = None
     bf16_sustained_mhz: int | None = None
     f16_sustained_tflops: float | None = None
@@ -134,10 +133,8 @@ class Target:
     lds_write_bytes_per_clock: int
     direct_load_bytes: tuple[int, ...]
     l1_bytes_per_cu: int
-    instruction_cache_bytes: int
     l2_bytes_per_xcd: int
     l2_channels_per_xcd: int
-    cache_line_bytes: int
     llc_bytes: int
     mfmas: tuple[Mfma, ...]
     products: tuple[Product, ...]
@@ -317,10 +314,8 @@ def _target(data: dict[str, Any]) -> Target:
         lds_write_bytes_per_clock=number("lds", "write_bytes_per_clock"),
         direct_load_bytes=number("lds", "direct_load_bytes"),
         l1_bytes_per_cu=number("cache", "l1_bytes_per_cu"),
-        instruction_cache_bytes=number("cache", "instruction_bytes"),
         l2_bytes_per_xcd=number("cache", "l2_bytes_per_xcd"),
         l2_channels_per_xcd=number("cache", "l2_channels_per_xcd"),
-        cache_line_bytes=number("cache", "line_bytes"),
         llc_bytes=number("cache", "llc_bytes"),
         mfmas=tuple(_mfma(m) for m in data["mfma"]),
         products=tuple(

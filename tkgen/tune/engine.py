@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 
 from tkgen import __version__
@@ -103,6 +104,7 @@ def tune(request: Request, progress: Callable[[Progress], None] = lambda _: None
         UnknownTargetError: no such target or product.
     """
     _validate(request)
+    import_module("tkgen.execute.launch")  # winners are verified with it: what it lacks is said before anything else
     fixed = {**request.defines, **request.sizes}
     space = Space.of(request.specs, request.ranges, fixed, request.include_roots)
     setting = _setting(request, space)
