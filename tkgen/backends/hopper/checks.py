@@ -4,7 +4,8 @@ Rule. Everything that `lowering` would drop, or turn into a kernel that computes
 launch, is refused here (E240), with what to write instead; so is what the GPU has no room for (E501, E403).
 
 The schedule itself - the phases of the mbarriers, when a stage is given back, when a buffer of the output is written
-again - is the back end's own and the same for every spec; it is tested on the GPU and not yet proven.
+again - is the back end's own and the same for every spec. `schedule` states it for the general proof, which tests run
+at some shapes; here it is not proven.
 """
 
 from __future__ import annotations

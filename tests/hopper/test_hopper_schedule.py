@@ -1,0 +1,111 @@
+"""The schedule of the generated kernel under the general proof: no fault as it is, a fault in every mutant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tkgen.backends.hopper.schedule import Shape, schedule
+from tkgen.proof.faults import faults
+from tkgen.proof.passes import loop_faults
+from tkgen.proof.program import Arrive, Await, Do, Drain, Fence, Loop, Looped, Meet, Step
+
+SMALL = Shape(stages=2, consumers=1, steps=3, panels=2, buffers=2, warps=2)
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize("steps", [1, 2, 3, 4])
+def test_any_number_of_tiles_is_free_of_faults(stages: int, steps: int) -> None:
+    """`loop_faults` unrolls until the pattern repeats: that is all numbers of passes."""
+    assert not loop_faults(schedule(Shape(stages, 1, steps, panels=2, buffers=1, warps=2)))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [Shape(4, 2, 6, 4, 2), Shape(4, 2, 9, 4, 2), Shape(3, 3, 5, 3, 3), Shape(6, 2, 4, 2, 2), Shape(2, 2, 7, 4, 4)],
+    ids=str,
+)
+def test_whole_blocks_over_several_passes_are_free_of_faults(shape: Shape) -> None:
+    for passes in (1, 2, 3):
+        assert not faults(schedule(shape).unrolled(passes))
+
+
+def edited(loop: Loop, edit: Callable[[Step], list[Step]]) -> Loop:
+    """`loop` with every step of every agent replaced by what `edit` makes of it."""
+
+    def steps(of: tuple[Step, ...]) -> tuple[Step, ...]:
+        return tuple(made for step in of for made in edit(step))
+
+    agents = tuple(Looped(a.name, steps(a.prologue), steps(a.body), steps(a.epilogue)) for a in loop.agents)
+    return replace(loop, agents=agents)
+
+
+def dropped(kind: type[Step], when: Callable[[Step], bool] = lambda _: True) -> Callable[[Step], list[Step]]:
+    return lambda step: [] if isinstance(step, kind) and when(step) else [step]
+
+
+def is_drain(stream: str) -> Callable[[Step], bool]:
+    return lambda step: isinstance(step, Drain) and step.stream == stream
+
+
+def phase_moved(meeting: str, by: int) -> Callable[[Step], list[Step]]:
+    def edit(step: Step) -> list[Step]:
+        moved = isinstance(step, Await) and step.meeting.startswith(meeting)
+        return [replace(step, phase=step.phase + by)] if moved else [step]  # type: ignore[type-var, call-arg]
+
+    return edit
+
+
+def bytes_off(step: Step) -> list[Step]:
+    return [replace(step, bytes=step.bytes + 1)] if isinstance(step, Arrive) and step.bytes else [step]
+
+
+def drained_less(stream: str) -> Callable[[Step], list[Step]]:
+    def edit(step: Step) -> list[Step]:
+        return [replace(step, left=step.left + 1)] if isinstance(step, Drain) and step.stream == stream else [step]
+
+    return edit
+
+
+MUTANTS: dict[str, Callable[[Step], list[Step]]] = {
+    "no wait for a full stage": dropped(Await, lambda s: isinstance(s, Await) and s.meeting.startswith("full")),
+    "no wait for an empty stage": dropped(Await, lambda s: isinstance(s, Await) and s.meeting.startswith("empty")),
+    "the other phase of full": phase_moved("full", 1),
+    "the other phase of empty": phase_moved("empty", 1),
+    "a byte too many expected": bytes_off,
+    "no wait for products": dropped(Drain, is_drain("products")),
+    "one group of products more in flight": drained_less("products"),
+    "no wait for stores to have read": dropped(Drain, is_drain("stores")),
+    "one store more in flight": drained_less("stores"),
+    "no fence before a store": dropped(Fence),
+    "no meeting around a panel": dropped(Meet),
+    "no stage is given back": dropped(Arrive, lambda s: isinstance(s, Arrive) and s.meeting.startswith("empty")),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_every_mutant_has_a_fault(mutant: str) -> None:
+    loop = edited(schedule(SMALL), MUTANTS[mutant])
+    assert loop != schedule(SMALL)
+    assert any(faults(loop.unrolled(passes)) for passes in (1, 2, 3, 4))
+
+
+@pytest.mark.parametrize("by", [-1, 1])
+def test_another_count_of_arrivals_has_a_fault(by: int) -> None:
+    loop = schedule(SMALL)
+    wrong = tuple(replace(m, arrivals=m.arrivals + by) if m.name.startswith("empty") else m for m in loop.meetings)
+    assert any(faults(replace(loop, meetings=wrong).unrolled(passes)) for passes in (1, 2, 3, 4))
+
+
+def test_one_stage_hangs() -> None:
+    """Why `buffers 1` is refused: the first stage is given back behind the issue of the second step's products."""
+    assert faults(schedule(replace(SMALL, stages=1)).unrolled(1))
+
+
+def test_products_read_what_copies_bring() -> None:
+    (producer, consumer, *_) = schedule(SMALL).agents
+    written = {(a.ring, a.instance, a.slot) for s in producer.body if isinstance(s, Do) for a in s.writes}
+    read = {(a.ring, a.instance, a.slot) for s in consumer.body if isinstance(s, Do) for a in s.reads if a.ring in "AB"}
+    assert written == read and len(written) == 2 * SMALL.tiles * SMALL.steps

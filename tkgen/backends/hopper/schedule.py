@@ -1,0 +1,112 @@
+"""The schedule of the generated kernel in the form of the proof (`tkgen.proof`): who waits for what, tile after tile.
+
+Agents are the thread that issues copies and every warp of the consumers. Rings: a stage holds the tiles of A (a part
+for each consumer) and of B, `panel c` what consumer c is about to store, `sums c w` the registers of a warp. Meetings:
+the mbarriers `full s` and `empty s` of each stage, the named barrier `group c` of each consumer. A pass of the loop is
+as many output tiles as bring the ring of stages back to its beginning.
+
+    loop_faults(schedule(Shape(stages=4, consumers=2, steps=6, panels=4, buffers=2)))    # nothing: no fault
+
+`templates/kernel.cu.jinja` is the same in C++, statement by statement; that the two agree is by reading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Meeting, Step
+from tkgen.targets.synchronisation import Completion, ProxyFence, Stream, Synchronisation
+
+ASYNC = "async"  # the proxy of copies and matrix instructions (PTX ISA, "Async proxy")
+MACHINE = Synchronisation(
+    streams=(
+        # PTX ISA, cp.async.bulk.tensor: completes bytes on an mbarrier; none may write shared memory after the block.
+        Stream("copies", Completion.BYTES, proxy=ASYNC, finish=True),
+        # PTX ISA, wgmma.mma_async: products of one shape on the same accumulators take effect in order.
+        Stream("products", Completion.GROUPS, proxy=ASYNC, in_order=True),
+        # PTX ISA, cp.async.bulk, bulk groups: a wait for reads lets the source be written again.
+        Stream("stores", Completion.GROUPS, proxy=ASYNC),
+    ),
+    fences=(ProxyFence("fence.proxy.async", "generic", ASYNC, writes_only=True),),
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What decides the schedule: see `layout.Layout`; `steps` are the K-steps of an output tile."""
+
+    stages: int
+    consumers: int
+    steps: int
+    panels: int
+    buffers: int
+    warps: int = 4  # of a consumer
+
+    @property
+    def tiles(self) -> int:
+        """Output tiles of a pass."""
+        return self.stages // gcd(self.stages, self.steps)
+
+
+def schedule(shape: Shape) -> Loop:
+    """The kernel as a loop that a block passes for its output tiles, as many as it may be."""
+    stages, every = range(shape.stages), shape.tiles * shape.steps
+    groups = [(c, w) for c in range(shape.consumers) for w in range(shape.warps)]
+    meetings = [Meeting(f"full {s}", 1, True) for s in stages]
+    meetings += [Meeting(f"empty {s}", shape.consumers * shape.warps, True) for s in stages]
+    advance = {m.name: every // shape.stages for m in meetings} | {"A": every, "B": every}
+    slots = {"A": shape.stages, "B": shape.stages}
+    for c in range(shape.consumers):
+        meetings.append(Meeting(f"group {c}", shape.warps))
+        slots[f"panel {c}"], advance[f"panel {c}"] = shape.buffers, shape.tiles * shape.panels
+        advance[f"group {c}"] = 2 * shape.tiles * shape.panels
+    for c, w in groups:
+        slots[f"sums {c} {w}"], advance[f"sums {c} {w}"] = 1, every
+    agents = (_producer(shape), *(_consumer(shape, c, w) for c, w in groups))
+    return Loop(agents, tuple(meetings), slots, advance, MACHINE)
+
+
+def _producer(shape: Shape) -> Looped:
+    steps: list[Step] = []
+    for i in range(shape.tiles * shape.steps):
+        s, use = i % shape.stages, i // shape.stages
+        steps += [Await(f"empty {s}", use - 1), Arrive(f"full {s}", bytes=shape.consumers + 1)]
+        parts = [Access("A", i, s, ((c, c + 1),)) for c in range(shape.consumers)]
+        for part in (*parts, Access("B", i, s)):
+            steps.append(Do(writes=(part,), stream="copies", meeting=f"full {s}", bytes=1))
+    return Looped("producer", (), tuple(steps))
+
+
+def _consumer(shape: Shape, c: int, w: int) -> Looped:
+    steps: list[Step] = []
+    for tile in range(shape.tiles):
+        for k in range(shape.steps):
+            i = tile * shape.steps + k
+            steps += _product(shape, c, w, i, first=k == 0)
+            if k:
+                steps += [Drain("products", 1), Arrive(f"empty {(i - 1) % shape.stages}")]
+        last = (tile + 1) * shape.steps - 1
+        steps += [Drain("products"), Arrive(f"empty {last % shape.stages}")]
+        for p in range(shape.panels):
+            steps += _panel(shape, c, w, last, tile * shape.panels + p)
+    end = (Drain("stores", reads_only=True),) if w == 0 else ()
+    return Looped(f"consumer {c} warp {w}", (), tuple(steps), end)
+
+
+def _product(shape: Shape, c: int, w: int, i: int, first: bool) -> list[Step]:
+    s, sums = i % shape.stages, f"sums {c} {w}"
+    reads = (Access("A", i, s, ((c, c + 1),)), Access("B", i, s))
+    before = () if first else (Access(sums, i - 1, 0),)
+    product = Do(reads=(*reads, *before), writes=(Access(sums, i, 0),), stream="products")
+    return [Await(f"full {s}", i // shape.stages), product, Commit("products")]
+
+
+def _panel(shape: Shape, c: int, w: int, last: int, number: int) -> list[Step]:
+    """A panel of the sums that step `last` left, through a buffer to global memory."""
+    slot, ring = number % shape.buffers, f"panel {c}"
+    mine, whole = (Access(ring, number, slot, (box,)) for box in ((w, w + 1), (0, shape.warps)))
+    free: list[Step] = [Drain("stores", shape.buffers - 1, reads_only=True)] if w == 0 else []
+    write = Do(reads=(Access(f"sums {c} {w}", last, 0),), writes=(mine,))
+    store: list[Step] = [Do(reads=(whole,), stream="stores"), Commit("stores")] if w == 0 else []
+    return [*free, Meet(f"group {c}"), write, Fence("generic", ASYNC), Meet(f"group {c}"), *store]
