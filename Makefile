@@ -72,6 +72,7 @@ regen: $(VENV)/.ready
 bless: $(VENV)/.ready-dev regen
 	$(BIN)/python tests/diagnostics/bless.py
 	$(BIN)/python tests/sanitize/test_sanitize_pages.py
+	$(BIN)/python -m tkgen.ir.functions.page docs/functions.md
 	TKGEN_BLESS=1 $(BIN)/python -m pytest -q tests/docs/test_documentation.py
 
 # The documentation site, into site/; a browser shows it, search included, from the folder or a server, without a network.

@@ -16,6 +16,7 @@ import torch
 from tkgen.emulate import Buffer, Scalar, launch
 from tkgen.ir.functions import CDNA, FUNCTIONS, HOST, TORCH, Function, helpers
 from tkgen.ir.functions.dropout import philox, uniform
+from tkgen.ir.functions.page import page
 from tkgen.kittens import include_dir
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device
@@ -259,3 +260,11 @@ def test_random_numbers_are_uniform_and_unlike_their_neighbours() -> None:
         assert (share - 1 / 16).abs().max() < 0.005
     assert abs(float(torch.corrcoef(torch.stack(rows))[0, 1])) < 0.02
     assert abs(float(torch.corrcoef(torch.stack([rows[0][1:], rows[0][:-1]]))[0, 1])) < 0.02
+
+
+# ---------------------------------------------------------------- the page
+
+
+def test_the_page_of_functions_is_theirs() -> None:
+    """Rewritten by `python -m tkgen.ir.functions.page docs/functions.md`."""
+    assert (Path(__file__).parents[2] / "docs" / "functions.md").read_text(encoding="utf-8") == page()

@@ -103,11 +103,11 @@ class _Writer:
         self.ops.append(Constant(result, number))
         return result
 
-    def factor_of(self, step: EpilogueStep) -> Value:
-        """The factor of a step: a number or a scalar."""
-        if not isinstance(step.factor, str):
-            return self.constant(1.0 if step.factor is None else step.factor)
-        scalar = next(s for s in self.program.scalars if s.name == step.factor)
+    def given(self, factor: float | str | None) -> Value:
+        """A number or a scalar; 1 where there is none."""
+        if not isinstance(factor, str):
+            return self.constant(1.0 if factor is None else factor)
+        scalar = next(s for s in self.program.scalars if s.name == factor)
         result = self.value((), scalar.name)
         self.ops.append(Argument(result, scalar))
         return result
@@ -121,16 +121,20 @@ class _Writer:
     def step(self, step: EpilogueStep, value: Value) -> Value:
         """What a step of the epilogue makes of a value."""
         if step.function == "scale":
-            return self.map("mul", (self.factor_of(step), value), span=step.span)
+            return self.map("mul", (self.given(step.factor), value), span=step.span)
+        if step.function == "clamp":
+            return self.map("clamp", (value, self.given(step.factor), self.given(step.most)), span=step.span)
         if step.tensor is None:
             return self.map(step.function, (value,), span=step.span)
         tensor = step.tensor
         axes = (self.m, self.n) if len(tensor.dims) == 2 else (self.m if tensor.dims[0] == self.m.dim else self.n,)
+        if step.function == "mul":
+            return self.map("mul", (value, self.load(tensor, axes)), span=step.span)
         if step.factor == 0:  # as in BLAS, the tensor is not read: its NaNs do not matter
             return value
         if step.factor is None:
             return self.map("add", (value, self.load(tensor, axes)), span=step.span)
-        factor = self.factor_of(step)
+        factor = self.given(step.factor)
         addend = self.map("mul", (factor, self.load(tensor, axes)), span=step.span)
         added = self.map("add", (value, addend), span=step.span)
         if not isinstance(step.factor, str):

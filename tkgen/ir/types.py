@@ -189,12 +189,16 @@ class Accumulator:
 
 @dataclass(frozen=True)
 class EpilogueStep:
-    """One step of the epilogue: `function` with a tensor and/or a factor (a number or the name of a scalar)."""
+    """One step of the epilogue: `function` with a tensor and/or a factor (a number or the name of a scalar).
+
+    `most` is the upper end of a clamp, whose lower one is the factor.
+    """
 
     function: str
     tensor: Tensor | None
     factor: float | str | None
     span: Span = field(compare=False, repr=False)
+    most: float | str | None = None
 
 
 @dataclass(frozen=True)

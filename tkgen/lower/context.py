@@ -6,8 +6,9 @@ import os
 from functools import cached_property
 from urllib.parse import quote
 
+from tkgen.ir.desugar import desugared
 from tkgen.ir.equations import Access, Axis
-from tkgen.ir.products import View
+from tkgen.ir.products import Sums, View, sums
 from tkgen.ir.types import BASE_TILE, Dim, Operand, Product, Tensor
 from tkgen.lower.dialects import dialect
 from tkgen.lower.names import cpp_name
@@ -15,6 +16,8 @@ from tkgen.lower.origins import Origin, Origins
 from tkgen.remap import NamedInt
 from tkgen.schedule import Plan
 from tkgen.source import SourceFile, Span
+
+AS_EQUATIONS = frozenset({"mul", "clamp", "tanh"})  # epilogue steps whose code is that of their equations
 
 
 class Context:
@@ -82,6 +85,13 @@ class Context:
         if size is None:
             return constant.lower()
         return NamedInt(constant, -(-size // self.program.block[axis]))
+
+    @cached_property
+    def equations(self) -> Sums | None:
+        """What becomes of the sums, where equations say it, or steps without statements of their own."""
+        if self.program.equations is None and any(s.function in AS_EQUATIONS for s in self.program.epilogue):
+            return sums(desugared(self.program))
+        return self.program.equations
 
     @cached_property
     def views(self) -> dict[Access, View]:

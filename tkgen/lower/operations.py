@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Literal
 
 from tkgen.ir.ops import Action, Op, Placed, Step
+from tkgen.ir.products import Sums
 from tkgen.ir.resolve.clauses import ACTIVATIONS
 from tkgen.ir.types import EpilogueStep, Operand, Role, Side
 from tkgen.lower.branches import branches
@@ -101,7 +102,8 @@ class Operations:
                     for x in self.c.program.products
                 ]
             case Action.STORE:
-                return self._equations(op) if self.c.program.equations else [self._store(op)]
+                equations = self.c.equations
+                return [self._store(op)] if equations is None else self._equations(op, equations)
             case Action.MULTIPLY:
                 return self._multiply(placed)
             case Action.READ:
@@ -215,22 +217,22 @@ class Operations:
             variable=f"{step.function}_{number}",
         )
 
-    def _equations(self, op: Op) -> list[Statement]:
+    def _equations(self, op: Op, equations: Sums) -> list[Statement]:
         """What a STORE does where equations say what becomes of the sums."""
         p, acc = self.c.program, self.c.program.accumulator
-        assert p.equations is not None
         loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
-        sums = {x.name: f"{self.c.accumulator(x)}[{i}][{j}]" for x in p.products}
+        products = zip(equations.sums, p.products, strict=True)
+        sums = {s.name: f"{self.c.accumulator(x)}[{i}][{j}]" for s, x in products}
         place = Place(*self._output_tile(i, j), acc.tile)
         made, helpers = epilogue(
-            p.equations,
+            equations,
             sums,
             place,
             self.c.matrix,
             self.c.accumulator_type,
             self._how,
             loops,
-            lambda s: self.c.origin(s.span, "tail"),
+            lambda s: self.c.origin(s.span, "tail", *(step.span for step in p.epilogue)),
         )
         self.c.helpers |= helpers
         return made

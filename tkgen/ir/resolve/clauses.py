@@ -10,8 +10,8 @@ from tkgen.ir.resolve.sizes import number, positive, real
 from tkgen.ir.types import EpilogueStep, GridKind, Operand, RemapStage, Tensor
 from tkgen.syntax import ast
 
-ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")  # functions of one element
-EPILOGUES = ("scale", "add", "bias", *ACTIVATIONS)
+ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "tanh")  # functions of one element
+EPILOGUES = ("scale", "add", "bias", "mul", "clamp", *ACTIVATIONS)
 GRIDS = ("linear", "persistent", "split_k", "stream_k")
 TAILS = ("masked", "clamped")
 ALLOWANCES = ("spills", "slow_reads", "low_occupancy")
@@ -35,20 +35,24 @@ def epilogue(scope: Scope, output: Tensor) -> tuple[EpilogueStep, ...]:
 
 def _epilogue_step(scope: Scope, call: ast.Call, output: Tensor) -> EpilogueStep:
     name, args = call.name.id, list(call.args)
-    shapes = {"scale": "scale(factor)", "add": "add(tensor, factor)", "bias": "bias(vector)"}
-    expected = {"scale": (1, 1), "add": (1, 2), "bias": (1, 1)}.get(name, (0, 0))
+    shapes = {
+        "scale": "scale(factor)", "add": "add(tensor, factor)", "bias": "bias(vector)", "mul": "mul(tensor)",
+        "clamp": "clamp(least, most)",
+    }  # fmt: skip
+    expected = {"scale": (1, 1), "add": (1, 2), "bias": (1, 1), "mul": (1, 1), "clamp": (2, 2)}.get(name, (0, 0))
     if call.keywords or not expected[0] <= len(args) <= expected[1]:
         raise scope.error(
             "E211", f"`{name}` does not take these arguments", call.span,
             fix=f"write `{shapes.get(name, name)}`",
         )  # fmt: skip
     tensor = None
-    if name in ("add", "bias"):
+    if name in ("add", "bias", "mul"):
         head = args.pop(0)
         if not isinstance(head, ast.Name):
             raise scope.error("E211", f"the first argument of `{name}` is a tensor", head.span, fix="name a `global`")
         tensor = scope.tensor_named(head, f"`{name}`")
-        wanted = (output.dims,) if name == "add" else ((output.dims[0],), (output.dims[1],))
+        vectors = ((output.dims[0],), (output.dims[1],))
+        wanted = {"add": (output.dims,), "bias": vectors, "mul": (output.dims, *vectors)}[name]
         if tensor.dims not in wanted:
             raise scope.error(
                 "E211", f"`{name}({tensor.name})` needs a tensor shaped "
@@ -56,19 +60,23 @@ def _epilogue_step(scope: Scope, call: ast.Call, output: Tensor) -> EpilogueStep
                 secondary=(Label(tensor.span, "declared here"),),
                 fix="use a `global` of that shape" + (", or `add` for a whole matrix" * (name == "bias")),
             )  # fmt: skip
-    factor: float | str | None = None
-    if args:
-        match args[0]:
-            case ast.Number(value=value):
-                factor = real(scope, args[0], value)
-            case ast.Name(id=scalar) if scalar in scope.scalars:
-                factor = scalar
-            case other:
-                raise scope.error(
-                    "E211", f"a factor is a number or a scalar, not `{other.span.text}`", other.span,
-                    fix="declare `scalar alpha : f32 = 1.0`",
-                )  # fmt: skip
-    return EpilogueStep(name, tensor, factor, call.span)
+    factors = [_factor(scope, argument) for argument in args]
+    return EpilogueStep(name, tensor, next(iter(factors), None), call.span, factors[1] if len(factors) > 1 else None)
+
+
+def _factor(scope: Scope, argument: ast.Expr) -> float | str:
+    """A number, or the name of a scalar."""
+    match argument:
+        case ast.Number(value=value):
+            return real(scope, argument, value)
+        case ast.Unary(op="-", operand=ast.Number(value=value)):
+            return -real(scope, argument, value)
+        case ast.Name(id=scalar) if scalar in scope.scalars:
+            return scalar
+    raise scope.error(
+        "E211", f"a factor is a number or a scalar, not `{argument.span.text}`", argument.span,
+        fix="declare `scalar alpha : f32 = 1.0`",
+    )  # fmt: skip
 
 
 def remap(scope: Scope) -> tuple[RemapStage, ...]:
