@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING
 
 from tkgen import checks
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
+from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.program import matrix_program
+from tkgen.ir.program import program as any_program
 from tkgen.ir.types import Program
 from tkgen.lower import Source, lower
+from tkgen.rows.spec import RowSpec
 from tkgen.schedule import Plan, plan
 from tkgen.syntax import ast
 from tkgen.syntax.parser import parse_path, parse_text
@@ -119,8 +122,14 @@ def load_any(
     target: str | None = None,
     include_roots: Sequence[str | os.PathLike[str]] = (),
     text: str | None = None,
-) -> Spec | HopperSpec:
-    """As `load`, for any family of GPUs: what comes of a spec for Hopper is a `HopperSpec`."""
+) -> Spec | HopperSpec | RowSpec:
+    """As `load`, for any family of GPUs and any kernel: what comes of a spec for Hopper is a `HopperSpec`, of equations
+    without matrix products a `RowSpec`."""
+    kernel = _parsed(path, defines, include_roots, text)
+    typed = any_program(kernel, defines)
+    if isinstance(typed, EquationProgram):
+        wanted = load_target(target or (typed.targets[0] if typed.targets else DEFAULT_TARGET))
+        return RowSpec(Path(kernel.name.span.file.name), kernel, typed, wanted, dict(defines or {}))
     kernel, program, name = _resolved(path, defines, target, include_roots, text)
     if name not in hopper_names():
         return load(path, defines, name, include_roots, text)
@@ -137,7 +146,10 @@ def target_of(
     include_roots: Sequence[str | os.PathLike[str]] = (),
 ) -> str:
     """The name of the target that a spec is for: `target`, else what it says. Raises SpecError as `load`."""
-    return target or _resolved(path, None, None, include_roots, None)[2]
+    if target:
+        return target
+    typed = any_program(_parsed(path, None, include_roots, None))
+    return typed.targets[0] if typed.targets else DEFAULT_TARGET
 
 
 def _resolved(
@@ -148,15 +160,23 @@ def _resolved(
     text: str | None,
 ) -> tuple[ast.Kernel, Program, str]:
     """A spec's kernel, its typed program, and the name of the target it is for."""
+    kernel = _parsed(path, defines, include_roots, text)
+    program = matrix_program(kernel, defines)
+    return kernel, program, target or (program.targets[0] if program.targets else DEFAULT_TARGET)
+
+
+def _parsed(
+    path: str | os.PathLike[str],
+    defines: Mapping[str, int | None] | None,
+    include_roots: Sequence[str | os.PathLike[str]],
+    text: str | None,
+) -> ast.Kernel:
     for name, value in (defines or {}).items():
         if value is not None and type(value) is not int:
             raise TypeError(f"defines: {name} is a whole number, or None for `dynamic`, not {value!r}")
     if isinstance(path, str) and "\n" in path:
-        kernel = parse_text(path, include_roots)
-    else:
-        kernel = parse_path(path, include_roots, text)
-    program = matrix_program(kernel, defines)
-    return kernel, program, target or (program.targets[0] if program.targets else DEFAULT_TARGET)
+        return parse_text(path, include_roots)
+    return parse_path(path, include_roots, text)
 
 
 def define_value(text: str) -> int | float | None:

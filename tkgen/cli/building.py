@@ -30,6 +30,8 @@ from tkgen.cli.stages import PrintAfter, stage_text
 
 if TYPE_CHECKING:
     from tkgen.backends.hopper import HopperSpec
+    from tkgen.build import Build
+    from tkgen.rows import RowBuild
 
 commands = typer.Typer()
 
@@ -62,6 +64,8 @@ def build(
     from tkgen.backends.hopper import HopperSpec
     from tkgen.build.outputs import EMITS, produce
     from tkgen.machine_check import UNCHECKED
+    from tkgen.rows import RowSpec
+    from tkgen.rows.commands import produce as produce_rows
 
     kinds = [e for e in emit.split(",") if e]
     for kind in kinds:
@@ -69,17 +73,23 @@ def build(
             raise typer.BadParameter(f"--emit {kind}: it is one of {', '.join(EMITS)}")
 
     def one(path: Path) -> tuple[list[object], list[str]]:
+        built: Build | RowBuild
         with reported():
             for stage in print_after or ():
                 say(stage_text(stage, path, define, target, roots))
             spec = load_any_spec(path, define, target, roots)
             if isinstance(spec, HopperSpec):
                 return _for_hopper(spec, out, kinds, cxx)
-            built, files = produce(spec, out, kinds, cxx=cxx, kittens=kittens, watch=machine_check)
+            if isinstance(spec, RowSpec):
+                of_rows, files = produce_rows(spec, out, kinds, cxx=cxx, kittens=kittens, watch=machine_check)
+                built, line = of_rows, of_rows.line()
+            else:
+                built, files = produce(spec, out, kinds, cxx=cxx, kittens=kittens, watch=machine_check)
+                line = build_line(built)
             show_diagnostics(built.diagnostics)
             if built.machine_check.outcome == UNCHECKED and machine_check:
-                complain(f"note: {built.spec.name}: {built.machine_check.summary}")
-        return [built.report() | {"files": {k: str(v) for k, v in files.items()}}], [build_line(built)]
+                complain(f"note: {spec.name}: {built.machine_check.summary}")
+        return [built.report() | {"files": {k: str(v) for k, v in files.items()}}], [line]
 
     reports, worst = each(one, spec_files(specs), jobs, "building", as_json)
     if as_json:

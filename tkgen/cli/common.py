@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from itertools import pairwise
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tkgen.backends.hopper import HopperSpec
     from tkgen.build import Build
     from tkgen.diagnostics import Diagnostic
+    from tkgen.rows import RowSpec
 
 LONG = 20  # seconds of work from which on an estimate is said
 MANY = 1000  # blocks of a launch that takes minutes
@@ -256,11 +257,26 @@ def load_any_spec(
     target: str | None,
     roots: Sequence[Path] | None,
     text: str | None = None,
-) -> Spec | HopperSpec:
-    """As `load_spec`, for any family of GPUs."""
+) -> Spec | HopperSpec | RowSpec:
+    """As `load_spec`, for any family of GPUs and any kernel."""
     from tkgen.api import load_any
 
     return load_any(path, defines(define), target, roots or (), text)
+
+
+def row_loader(
+    path: Path, target: str | None, roots: Sequence[Path] | None = None
+) -> Callable[[Mapping[str, int | None]], RowSpec] | None:
+    """How to load the spec of rows at `path` with other sizes; None where it is one of matrix products."""
+    from tkgen.api import load_any
+    from tkgen.rows.spec import RowSpec
+
+    def load(sizes: Mapping[str, int | None]) -> RowSpec:
+        spec = load_any(path, sizes, target, roots or ())
+        assert isinstance(spec, RowSpec)
+        return spec
+
+    return load if isinstance(load_any(path, None, target, roots or ()), RowSpec) else None
 
 
 def findings(

@@ -33,6 +33,7 @@ from tkgen.cli.common import (
     load_spec,
     need_emulator,
     reported,
+    row_loader,
     say,
     show_diagnostics,
     spec_files,
@@ -250,6 +251,8 @@ def predict(
             done = _applied(spec, load_spec(spec, define, target, roots), apply)
         say(json.dumps({"spec": str(spec), "applied": done}) if as_json else f"{spec}: {done}")
         return
+    if _predicted_rows(spec, define, target, roots, product, cxx, as_json, compare or compare_define or edits or trace):
+        return
     from rich.console import Console
 
     from tkgen import predict as model
@@ -296,6 +299,35 @@ def predict(
         render_edits(tried, spec, Console())
     if trace is not None and not as_json:
         say(f"wrote {trace}")
+
+
+def _predicted_rows(
+    path: Path, define: list[str] | None, target: str | None, roots: list[Path] | None, product: str | None,
+    cxx: str | None, as_json: bool, more: object,
+) -> bool:  # fmt: skip
+    """Say the prediction of a kernel of rows; False where the spec is of matrix products."""
+    from tkgen.predict import PredictError
+
+    with reported():
+        load = row_loader(path, target, roots)
+        if load is None:
+            return False
+        if more:
+            fail("of a kernel of rows there is a prediction alone: no --compare, --edits or --trace", USAGE)
+        from tkgen.rows.prediction import predict_build, text
+
+        given = defines(define)
+        dynamic = {d.name for d in load({}).program.dims if d.size is None}
+        extents = {name: size for name, size in given.items() if name in dynamic and size is not None}
+        loaded = load({name: size for name, size in given.items() if name not in extents}).check()
+        need_emulator()
+        try:
+            with working(f"predicting {loaded.name}"):
+                found = predict_build(loaded.build(cxx=cxx).check(), extents, product)
+        except PredictError as error:
+            fail(str(error), USAGE)
+    say(json.dumps(found.to_json(), indent=2) if as_json else text(found))
+    return True
 
 
 def _tried(

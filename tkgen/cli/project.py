@@ -75,7 +75,7 @@ def specs(as_json: Json = False) -> None:
     from tkgen.syntax.parser import header_comment
 
     rows = []
-    for path in [*sorted(bundled_specs().glob("*.tk")), *sorted(bundled_specs().glob("hopper/*.tk"))]:
+    for path in [*sorted(bundled_specs().glob("*.tk")), *sorted(bundled_specs().glob("*/*.tk"))]:
         header = header_comment(read_source(path)).splitlines()
         rows.append({"name": path.stem, "shows": header[0] if header else "", "path": str(path)})
     if as_json:
@@ -134,7 +134,8 @@ def new(
     name = named(name) if name is not None else ask("name", "kernel name", None)
     destination = out / f"{name}.tk"
     if source is not None:
-        path = Path(source) if Path(source).suffix == ".tk" else bundled_specs() / f"{source}.tk"
+        bundled = next(bundled_specs().glob(f"**/{source}.tk"), bundled_specs() / f"{source}.tk")
+        path = Path(source) if Path(source).suffix == ".tk" else bundled
         if Path(source).suffix != ".tk" and not path.exists():
             fail(f"no spec `{source}` comes with tkgen: `tkgen specs` lists them", USAGE)
         with reported():
@@ -173,11 +174,11 @@ def regen(
         with reported():
             spec = load_spec(path, None, None, None)
             wanted[out / spec.target.name / f"{path.stem}.cpp"] = spec.source.text
-    for path in sorted((directory / "hopper").glob("*.tk")):
+    for path in sorted(directory.glob("*/*.tk")):
         with reported():
             found = load_any_spec(path, None, None, None)
-            if isinstance(found.source, str):
-                wanted[out / found.target.name / f"{path.stem}.cu"] = found.source
+            text, suffix = (found.source, "cu") if isinstance(found.source, str) else (found.source.text, "cpp")
+            wanted[out / found.target.name / f"{path.stem}.{suffix}"] = text
     present = {p: p.read_text(encoding="utf-8") for pattern in ("*/*.cpp", "*/*.cu") for p in out.glob(pattern)}
     changed = sorted(p for p in wanted.keys() | present.keys() if wanted.get(p) != present.get(p))
     for path in changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +30,7 @@ from tkgen.cli.common import (
     launch_defines,
     need_emulator,
     reported,
+    row_loader,
     say,
     show_diagnostics,
     spec_files,
@@ -58,6 +60,7 @@ def run(
     """
     from tkgen.execute import rows as launches
     from tkgen.execute.arguments import SizeError
+    from tkgen.rows import commands as rows_of
 
     if device not in ("emulator", "gpu"):
         raise typer.BadParameter("--device is `emulator` or `gpu`")
@@ -66,10 +69,19 @@ def run(
     wrong = []
     chosen, files = block_ids(blocks), spec_files(specs)
 
+    def run_of_rows(path: Path, progress: Callable[[int, int], None] | None) -> list[launches.Row]:
+        """The launches of a kernel of rows; none where the spec is of matrix products."""
+        load = row_loader(path, target, roots)
+        if load is None:
+            return []
+        if device == "gpu":
+            raise SizeError("kernels of rows run on the emulator: `--emit module` builds them for a GPU")
+        return rows_of.run_spec(load, launch_defines(define), seed, schedules, jobs, cxx, chosen, progress)
+
     def one(path: Path) -> tuple[list[object], list[str]]:
         try:
             with reported(), emulating(path.stem, len(files) == 1) as progress:
-                rows = launches.run_spec(
+                rows = run_of_rows(path, progress) or launches.run_spec(
                     path,
                     launch_defines(define),
                     target,
@@ -112,6 +124,7 @@ def test(
     from dataclasses import asdict
 
     from tkgen.execute import suites
+    from tkgen.rows import commands as rows_of
     from tkgen.targets import load_target
     from tkgen.toolchain.files import write_atomic
 
@@ -126,9 +139,13 @@ def test(
 
     def one(path: Path) -> tuple[list[object], list[str]]:
         with reported():
-            found = suites.regression(
-                path, target=target, schedules=schedules, generated=generated, blocks=chosen, cxx=cxx
-            )
+            load = row_loader(path, target)
+            if load is not None:
+                found = rows_of.regression(path, load, schedules=schedules, generated=generated, blocks=chosen, cxx=cxx)
+            else:
+                found = suites.regression(
+                    path, target=target, schedules=schedules, generated=generated, blocks=chosen, cxx=cxx
+                )
         results.extend(found)
         bad = [r for r in found if r.failure]
         passed = f"{path}: {len(found) - len(bad)} passed, {len(bad)} failed  ({sum(r.seconds for r in found):.1f} s)"

@@ -36,6 +36,7 @@ def stage_text(
     from tkgen.ir import graph
     from tkgen.ir.equations import to_text
     from tkgen.ir.program import equations_of
+    from tkgen.rows import RowSpec
     from tkgen.syntax.dump import dump
     from tkgen.syntax.parser import parse_path
 
@@ -46,6 +47,9 @@ def stage_text(
     if stage is Stage.LOWER:
         source = load_any_spec(path, define, target, roots).source
         return (source if isinstance(source, str) else source.text).rstrip("\n")
+    found = load_any_spec(path, define, target, roots)
+    if isinstance(found, RowSpec):
+        return to_text(found.program.kernel).rstrip("\n") if stage is Stage.GRAPH else found.layout.describe()
     spec = load_spec(path, define, target, roots)
     if stage is Stage.GRAPH:
         return graph.to_text(spec.plan.graph).rstrip("\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tkgen.api import Spec
@@ -55,8 +55,13 @@ def figures(build: Build) -> dict[str, int]:
 
 def unmet(build: Build) -> str:
     """What the spec's expect line says and the build does not do; empty where all holds."""
-    have, wrong = figures(build), []
-    for e in expectations(build.spec.program.header):
+    return unmet_of(build.spec.program.header, figures(build))
+
+
+def unmet_of(header: str, have: Mapping[str, int]) -> str:
+    """What the expect line of a header comment says and these figures are not."""
+    wrong = []
+    for e in expectations(header):
         if e.name not in have:
             wrong.append(f"nothing is called {e.name}; there are {', '.join(have)}")
         elif not (have[e.name] <= e.value if e.at_most else have[e.name] == e.value):

@@ -209,7 +209,9 @@ def _on_hopper(
     """One launch on a Hopper GPU, timed."""
     from tkgen.execute import gpu, hopper
 
-    values = Values.of(load_any(path, None, target, roots).program, defines)
+    read = load_any(path, None, target, roots)
+    assert isinstance(read, HopperSpec)
+    values = Values.of(read.program, defines)
     found = load_any(path, values.static, target, roots)
     assert isinstance(found, HopperSpec)
     scalars = scalar_values(found.program, values.scalars)

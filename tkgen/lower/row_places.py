@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tkgen.ir.equations import Access, Axis, AxisKind
 from tkgen.ir.types import Tensor
 from tkgen.lower.names import cpp_name
-from tkgen.lower.origins import NOWHERE, Origin, Origins
+from tkgen.lower.origins import NOWHERE, Marks, Origin, Origins
 from tkgen.schedule.rows import RowMap, accesses, extent
 from tkgen.source import Span
 
@@ -43,7 +43,7 @@ class Places:
     """The C++ of places for one layout."""
 
     def __init__(self, m: RowMap, names: Names):
-        self.m, self.kernel = m, m.kernel
+        self.m, self.kernel, self.marks = m, m.kernel, Marks()
         self.tensors: tuple[Tensor, ...] = tuple(
             t for t in m.kernel.tensors if t in m.kernel.inputs or t in m.kernel.outputs
         )
@@ -51,6 +51,10 @@ class Places:
         self.axis = {a: names.new(a.name) for a in m.kernel.axes}
         # What is made for an access is named after its tensor: X_at, X_r, X_w.
         self.base = {access: names.new(access.tensor.name) for access in dict.fromkeys(accesses(m.kernel))}
+
+    def remark(self, span: Span | None, comment: str = "") -> str:
+        """What ends a line that comes from a span and says `comment`."""
+        return self.marks.remark(origin(span), comment)
 
     def buffer(self, access: Access) -> str:
         """The buffer through which an access goes."""
@@ -103,7 +107,7 @@ class Places:
             count = f"({count})" if "/" in count else count
             number = f"{rest} % {count}" if place else rest
             scaled = number if axis.tile in (None, 1) else f"{number} * {axis.tile}"
-            yield f"const int {self.axis[axis]}_0 = {scaled};{remark(axis.span, 'first of this block')}"
+            yield f"const int {self.axis[axis]}_0 = {scaled};{self.remark(axis.span, 'first of this block')}"
             if place > 1:
                 yield f"const int rest_{place} = {rest} / {count};"
                 rest = f"rest_{place}"
@@ -237,14 +241,3 @@ def needed(lines: Sequence[tuple[str, str]], used: str) -> list[str]:
 def origin(span: Span | None) -> Origins:
     """The spec line of a span."""
     return NOWHERE if span is None or not span.file.text else Origins((Origin(span.file, span.line),))
-
-
-def commented(origins: Origins, comment: str = "") -> str:
-    """The comment at the end of a line: what it is, then the spec lines it came from."""
-    text = ", ".join(part for part in (comment, f"spec:{origins}" if origins else "") if part)
-    return f"  // {text}" if text else ""
-
-
-def remark(span: Span | None, comment: str = "") -> str:
-    """The comment at the end of a line that comes from a span."""
-    return commented(origin(span), comment)

@@ -20,9 +20,9 @@ from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.types import Tensor
 from tkgen.lower.model import Constant, ScalarMember
 from tkgen.lower.names import comment_text, cpp_name
-from tkgen.lower.origins import Origins
+from tkgen.lower.origins import Origins, Source
 from tkgen.lower.render import environment
-from tkgen.lower.row_places import Names, Places, commented, origin, remark
+from tkgen.lower.row_places import Names, Places, origin
 from tkgen.lower.row_values import Values
 from tkgen.schedule.rows import RowMap, Way
 from tkgen.schedule.sweeps import Sweep
@@ -67,9 +67,19 @@ class RowModel:
     functions: tuple[str, ...]
 
 
-def lower_rows(m: RowMap, target: Target, header: Sequence[str] = (), spec: str = "") -> str:
-    """The generated file: `header` are lines of comment, `spec` is the path that its comments name."""
-    return _Lowering(m).text(target, tuple(map(comment_text, header)), comment_text(spec))
+def lower_rows(
+    m: RowMap,
+    target: Target,
+    header: Sequence[str] = (),
+    spec: str = "",
+    occupancy: int | None = None,
+) -> Source:
+    """The generated file: `header` are lines of comment, `spec` is the path that its comments name.
+
+    `occupancy` is how many waves are to share a SIMD, where the spec says so.
+    """
+    waves = occupancy or m.waves_per_simd(target)
+    return _Lowering(m).source(target.name, waves, tuple(map(comment_text, header)), comment_text(spec))
 
 
 class _Lowering:
@@ -85,30 +95,30 @@ class _Lowering:
 
     # ------------------------------------------------------------ the file
 
-    def text(self, target: Target, header: tuple[str, ...], spec: str) -> str:
+    def source(self, target: str, waves: int, header: tuple[str, ...], spec: str) -> Source:
         """All of it."""
         body = "\n".join(self._body())
-        model = self._model(body, target, header, spec)
+        model = self._model(body, target, waves, header, spec)
         members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
-        text = (
-            environment().get_template("rows.cpp.jinja").render(m=model, body=body, members=members, remark=commented)
-        )
-        return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).rstrip("\n") + "\n"
+        template = environment().get_template("rows.cpp.jinja")
+        text = template.render(m=model, body=body, members=members, remark=self.places.marks.remark)
+        text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).rstrip("\n") + "\n"
+        return self.places.marks.source(text)
 
-    def _model(self, body: str, target: Target, header: tuple[str, ...], spec: str) -> RowModel:
+    def _model(self, body: str, target: str, waves: int, header: tuple[str, ...], spec: str) -> RowModel:
         used = {op.function for op in walk(self.kernel.body) if isinstance(op, Map)}
         return RowModel(
             name=cpp_name(self.kernel.name),
             module=self.kernel.name,
             header=(*header, self.m.describe()),
             spec=spec,
-            target=target.name,
+            target=target,
             constants=tuple(self._constants()),
             tensors=tuple(map(self._tensor, self.places.tensors)),
             scalars=tuple(ScalarMember(cpp_name(s.name), s.dtype.cpp, origin(s.span)) for s in self.kernel.scalars),
             grid=self.places.grid(),
             grid_origin=origin(next((a.span for a in self.kernel.axes if a.span), None)),
-            waves_per_simd=self.m.waves_per_simd(target),
+            waves_per_simd=waves,
             loads="load_elements<" in body,
             divides="divisor(" in body,
             folds="fold<" in body,
@@ -174,11 +184,11 @@ class _Lowering:
         for access, op in self.loads.items():
             if not op.result.axes:
                 raw = f"load_elements<{access.tensor.dtype.cpp}, 1>({self.places.buffer(access)}, 0).at[0]"
-                yield f"const float {values.name[op.result]} = widen({raw});{remark(op.result.span)}"
+                yield f"const float {values.name[op.result]} = widen({raw});{self.places.remark(op.result.span)}"
         for row in self.m.sweeps[0].rows:
             if isinstance(row, Map | Convert) and not row.result.axes and row.result not in values.inlined:
                 made = f"const {values.type(row.result)} {values.name[row.result]} = {values.expression(row)};"
-                yield made + remark(row.result.span)
+                yield made + self.places.remark(row.result.span)
 
     def _loaded(self, loads: Sequence[Load]) -> list[str]:
         """Loads to registers, those that are touched in the same way in one nest of loops."""
@@ -189,7 +199,7 @@ class _Lowering:
             width, shape, place = self._registers(access)
             kind = f"{access.tensor.dtype.cpp}, {width}"
             where = self.places.where(access, self.places.at(self._element(way)))
-            declared.append(f"elements<{kind}> {self.values.raw(access)}{shape};{remark(op.result.span)}")
+            declared.append(f"elements<{kind}> {self.values.raw(access)}{shape};{self.places.remark(op.result.span)}")
             loaded = f"load_elements<{kind}>({self.places.buffer(access)}, {where});"
             nests.setdefault(way, []).append(f"{self.values.raw(access)}{place} = {loaded}")
         lines = declared
@@ -254,7 +264,7 @@ class _Lowering:
                 stores.append(self._store_row(op))
             elif (value := writes(op)[0]).axes and value not in values.inlined:
                 declared.append(f"{values.type(value)} {values.name[value]}[ROWS];")
-                rows.append(f"{values.name[value]}[i] = {values.expression(op)};{remark(value.span)}")
+                rows.append(f"{values.name[value]}[i] = {values.expression(op)};{self.places.remark(value.span)}")
         for value in values.divisors_made(number):
             declared.append(f"divisor {values.name[value]}_d[ROWS];")
             rows.append(f"{values.name[value]}_d[i] = divisor({values.text(value)});")
@@ -272,19 +282,22 @@ class _Lowering:
         before, after = list[str](), list[str]()
         for op in sweep.elements:
             if isinstance(op, Store):
-                element.append(f"{self._out_element(op.target)} = {self._narrowed(op)};{remark(op.span)}")
+                element.append(f"{self._out_element(op.target)} = {self._narrowed(op)};{self.places.remark(op.span)}")
                 if self.m.way(op.target) is Way.ALONG:
                     before.append(f"elements<{op.target.tensor.dtype.cpp}, CHUNK> {values.out(op.target)};")
                     where = self.places.where(op.target, self.places.at(), self.places.first_only(op.target))
                     after.append(self._store(op, where, values.out(op.target)))
             elif (value := writes(op)[0]) not in values.inlined:
-                element.append(
-                    f"const {values.type(value)} {values.name[value]} = {values.expression(op)};{remark(value.span)}"
-                )
+                name, end = values.name[value], self.places.remark(value.span)
+                element.append(f"const {values.type(value)} {name} = {values.expression(op)};{end}")
                 if value in values.held:
-                    element.append(f"{values.name[value]}_h[i][c][e] = {values.name[value]};")
+                    element.append(f"{name}_h[i][c][e] = {name};")
         parts, sums, folds = self._partials(sweep)
         chunk = [*before, *self._elements([*self._read_held(sweep), *element, *sums]), *after]
+        if any(isinstance(op, Map) and op.function == "random" for op in sweep.elements):
+            chunk.append(
+                "__builtin_amdgcn_sched_barrier(0);  // a chunk's ciphers at a time: each takes many registers"
+            )
         return [*parts, *self._chunks(chunk), *folds]
 
     def _read_held(self, sweep: Sweep) -> list[str]:
@@ -313,7 +326,7 @@ class _Lowering:
             folded = f"fold<{operation}, CHUNK>({name}_e)"
             lanes = "WARP_THREADS" if self.m.waves_of_row > 1 else "LANES"
             shared = f"across<{operation}, {lanes}>({folded})" if self.m.lanes > 1 else folded
-            folds.append(f"{name}[i] = {shared};{remark(reduce.result.span)}")
+            folds.append(f"{name}[i] = {shared};{self.places.remark(reduce.result.span)}")
         return parts, sums, folds
 
     def _exchange(self, number: int, sweep: Sweep) -> list[str]:
@@ -346,7 +359,7 @@ class _Lowering:
         return f"narrow<{op.target.tensor.dtype.cpp}>({self.values.whole(op.value)})"
 
     def _store(self, op: Store, where: str, what: str) -> str:
-        return f"store_elements({self.places.buffer(op.target)}, {where}, {what});{remark(op.span)}"
+        return f"store_elements({self.places.buffer(op.target)}, {where}, {what});{self.places.remark(op.span)}"
 
     def _store_row(self, op: Store) -> str:
         more = [*(["lane == 0"] if self.m.lanes > 1 else []), *self.places.first_only(op.target)]

@@ -15,11 +15,14 @@ from tkgen.backends.hopper import HopperSpec
 from tkgen.backends.hopper.machine import load_hopper
 from tkgen.checks import RegisterEstimate
 from tkgen.diagnostics import Diagnostic, Label, SpecError
+from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel
 from tkgen.ir.program import matrix_program
+from tkgen.ir.program import program as any_program
 from tkgen.ir.types import Program
 from tkgen.ir.typing import typed
 from tkgen.lsp.project import BufferLoader
+from tkgen.rows import RowSpec
 from tkgen.schedule import Plan, plan
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
@@ -94,9 +97,21 @@ def resolved(file: SourceFile, texts: Mapping[Path, str], include_roots: tuple[s
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics), kernel)
     try:
-        return Analysis(file, (), kernel, matrix_program(kernel), equations)
+        found = any_program(kernel)
+        if isinstance(found, Program):
+            return Analysis(file, (), kernel, found, equations)
+        return Analysis(file, _of_rows(file, kernel, found), kernel, equations=equations)
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics), kernel, _unscheduled(kernel), equations)
+
+
+def _of_rows(file: SourceFile, kernel: ast.Kernel, found: EquationProgram) -> tuple[Diagnostic, ...]:
+    """What there is to say of a kernel of rows."""
+    try:
+        target = load_target(found.targets[0] if found.targets else DEFAULT_TARGET)
+    except UnknownTargetError as error:
+        return (Diagnostic("E200", str(error), Label(found.spans.get("targets", kernel.name.span))),)
+    return RowSpec(Path(file.name), kernel, found, target, {}).diagnostics
 
 
 def _unscheduled(kernel: ast.Kernel) -> Program | None:

@@ -91,7 +91,7 @@ def watch(spec: Spec, hsaco: bytes, kernel: str, store: Cache | None = None) -> 
     try:
         native.core()
         wanted = tuple(launches(spec.plan))
-        key = cache_key("machine check", _version(), hsaco, kernel, repr(wanted))
+        key = cache_key("machine check", version(), hsaco, kernel, repr(wanted))
         kept = store.get(key) if store is not None else None
         if kept is not None and (known := _read(kept)) is not None:
             return known
@@ -181,7 +181,7 @@ def _read(entry: dict[str, bytes]) -> Verdict | None:
 
 
 @cache
-def _version() -> str:
+def version() -> str:
     """What a verdict depends on beside code and launches: the emulator, and what is watched how."""
     digest = hashlib.sha256()
     folder = Path(__file__).parent

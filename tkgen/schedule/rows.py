@@ -33,6 +33,8 @@ from tkgen.targets import Target
 
 BUDGET = 96  # registers that rows held at a time may take: five waves a SIMD hide the latency of memory
 OTHER_REGISTERS = 40  # of a lane, beside its elements: addresses, and what is computed at the moment
+WORKING_REGISTERS = {"random": 48}  # of functions that take many while they compute
+ISSUE = 2  # cycles of a CU, for the address of an access and to issue it
 LINE = 64  # bytes of global memory that are moved together
 
 
@@ -109,7 +111,9 @@ class RowMap:
 
     def waves_per_simd(self, target: Target) -> int:
         """Waves of a SIMD whose registers are to fit: as many as the elements and what is beside them allow."""
-        fit = target.waves_per_simd(min(self.registers + OTHER_REGISTERS, target.max_vgprs))
+        used = {op.function for op in walk(self.kernel.body) if isinstance(op, Map)}
+        beside = OTHER_REGISTERS + sum(WORKING_REGISTERS.get(function, 0) for function in used)
+        fit = target.waves_per_simd(min(self.registers + beside, target.max_vgprs))
         return max(fit, -(-self.waves // target.simds_per_cu))
 
     @property
@@ -332,17 +336,18 @@ def _what(op: Op) -> str:
 
 
 def _lines(m: RowMap, access: Access) -> float:
-    """Lines that one wave touches for a chunk of each lane."""
+    """Lines that one wave touches for a chunk of each lane, and what issuing the accesses costs beside them."""
     size = access.tensor.dtype.bytes
     lanes = min(m.lanes, WAVE_LANES)
     groups = WAVE_LANES // lanes
     if m.way(access) is Way.ACROSS:  # groups follow one another along the tensor's rows
-        return m.chunk / m.across * lanes * max(groups * m.across * size / LINE, 1.0)
+        accesses_made = m.chunk / m.across
+        return accesses_made * (lanes * max(groups * m.across * size / LINE, 1.0) + ISSUE)
     span = lanes * m.chunk * size
     if m.chunks == 1 and groups > 1:  # rows that are covered whole follow one another, too
-        return max(groups * min(span, m.length * size) / LINE, 4.0)
+        return max(groups * min(span, m.length * size) / LINE, 4.0) + ISSUE
     stride = m.length * size
-    return max(groups * max(span, min(stride, LINE)) / LINE, 4.0)
+    return max(groups * max(span, min(stride, LINE)) / LINE, 4.0) + ISSUE
 
 
 def reach_bytes(access: Access) -> int:

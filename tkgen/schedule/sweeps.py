@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tkgen.ir.equations import (
+    Access,
     Argument,
     Axis,
     Constant,
@@ -116,13 +117,16 @@ def registers(kernel: Kernel, fast: Axis, rows: int, chunks: int, chunk: int) ->
     def copies(value: Value) -> int:
         return rows if any(a != fast and not a.is_index for a in value.axes) else 1
 
-    loads = [op for op in kernel.body if isinstance(op, Load) and fast in op.result.axes]
+    loads: dict[Access, list[Load]] = {}
+    for op in kernel.body:
+        if isinstance(op, Load) and fast in op.result.axes:
+            loads.setdefault(op.source, []).append(op)
     most = 0
     for number in range(len(found)):
         raw = sum(
-            copies(op.result) * chunks * -(-chunk * op.source.tensor.dtype.bytes // REGISTER_BYTES)
-            for op in loads
-            if last.get(op.result, -1) >= number
+            copies(same[0].result) * chunks * -(-chunk * access.tensor.dtype.bytes // REGISTER_BYTES)
+            for access, same in loads.items()
+            if any(last.get(op.result, -1) >= number for op in same)
         )
         own = sum(rows * elements for first, until in kept.values() if first <= number <= until)
         most = max(most, raw + own)

@@ -1,8 +1,10 @@
 """Random numbers that are a function of a seed and a place: the same in every schedule, forwards and backwards.
 
 Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011): ten rounds that
-encrypt a counter of four 32-bit words with a key of two. The counter is the place, the key the bits of the f32 seed and
-zero, the result the first word's upper 24 bits, a fraction.
+encrypt a counter of four 32-bit words with a key of two. A counter is for four places, which differ in the lowest two
+bits of their second coordinate (a row's column) alone: these choose one of the four words of the result, whose upper 24
+bits are the fraction. So a lane that has neighbours along that axis computes a quarter of a cipher for each. The key
+has the bits of the f32 seed, and zero.
 """
 
 from __future__ import annotations
@@ -19,30 +21,34 @@ FACTORS = (0xD2511F53, 0xCD9E8D57)
 STEPS = (0x9E3779B9, 0xBB67AE85)  # of the key: the golden ratio, the square root of 3 less 1
 MASK = 0xFFFFFFFF
 UNIFORM = f"""\
-/// Uniform in [0, 1): Philox 4x32-10 of a place, with the bits of `seed` as its key.
+/// Uniform in [0, 1): Philox 4x32-10 of four neighbours in a row, with the bits of `seed` as its key.
 __device__ inline float uniform(float seed, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {{
     uint32_t low = __builtin_bit_cast(uint32_t, seed), high = 0;
+    const uint32_t word = b % 4;
+    b /= 4;
 #pragma unroll
     for (int round = 0; round < {ROUNDS}; ++round, low += {STEPS[0]:#x}u, high += {STEPS[1]:#x}u) {{
         const uint64_t left = uint64_t({FACTORS[0]:#x}u) * a, right = uint64_t({FACTORS[1]:#x}u) * c;
         a = uint32_t(right >> 32) ^ b ^ low, b = uint32_t(right);
         c = uint32_t(left >> 32) ^ d ^ high, d = uint32_t(left);
     }}
-    return float(a >> 8) * 0x1p-24f;
+    return float((word == 0 ? a : word == 1 ? b : word == 2 ? c : d) >> 8) * 0x1p-24f;
 }}"""
 
 TORCH_UNIFORM = f'''\
 def uniform(seed, a, b, c, d):
-    """Uniform in [0, 1): Philox 4x32-10 of a place, with the bits of `seed` as its key."""
+    """Uniform in [0, 1): Philox 4x32-10 of four neighbours in a row, with the bits of `seed` as its key."""
     mask = 0x{MASK:X}
     low, high = seed.float().view(torch.int32).long() & mask, 0
     a, b, c, d = (x.long() & mask for x in (a, b, c, d))
+    word, b = b & 3, b >> 2
     for _ in range({ROUNDS}):
         left, right = 0x{FACTORS[0]:X} * a, 0x{FACTORS[1]:X} * c
         a, b = (right >> 32 & mask) ^ b ^ low, right & mask
         c, d = (left >> 32 & mask) ^ d ^ high, left & mask
         low, high = low + 0x{STEPS[0]:X} & mask, high + 0x{STEPS[1]:X} & mask
-    return (a >> 8).double() * 2.0**-24'''
+    word = torch.where(word < 2, torch.where(word == 0, a, b), torch.where(word == 2, c, d))
+    return (word >> 8).double() * 2.0**-24'''
 PLACE = "uint32_t({1}), uint32_t({2}), uint32_t({3}), uint32_t({4})"
 
 
@@ -62,13 +68,16 @@ def uniform(seed: Tensor, *place: Tensor) -> Tensor:
     import torch
 
     key = seed.float().view(torch.int32).long() & MASK
-    words = philox([p.long() & MASK for p in place], [key, key.new_zeros(())])
-    return (words[0] >> 8).double() * 2.0**-24
+    row, column, *rest = (p.long() & MASK for p in place)
+    words = torch.broadcast_tensors(*philox([row, column >> 2, *rest], [key, key.new_zeros(())]), column)
+    return (torch.stack(words[:4]).gather(0, (words[4] & 3)[None])[0] >> 8).double() * 2.0**-24
 
 
 FUNCTIONS = (
     Function(
-        "random", 5, "Uniform in [0, 1): a function of the seed and of up to four coordinates, alike in every run.",
+        "random", 5,
+        "Uniform in [0, 1): a function of the seed and of up to four coordinates, alike in every run. Numbers of four "
+        "neighbours along the second one are made together.",
         uniform, lambda *arguments: tuple(a.new_zeros(()) for a in arguments),
         {CDNA: f"uniform({{0}}, {PLACE})", HOST: f"uniform(float({{0}}), {PLACE})"},
         "uniform({0}, {1}, {2}, {3}, {4})",

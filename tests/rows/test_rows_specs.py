@@ -1,0 +1,140 @@
+"""The bundled specs of rows: sources as checked in, figures as promised, numbers right; and the commands on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tkgen.api import load_any
+from tkgen.cli import app
+from tkgen.execute.compare import Inputs
+from tkgen.ir.verifier import verify
+from tkgen.rows import RowSpec
+from tkgen.rows.commands import unmet
+from tkgen.rows.run import run_rows
+from tkgen.rows.watch import launches, sorts
+
+ROOT = Path(__file__).parents[2]
+SPECS = sorted((ROOT / "specs/rows").glob("*.tk"))
+PLAIN = """kernel plain
+  dims ROWS = 40, D = {length}
+  global X : bf16[ROWS, D]
+  global Y : bf16[ROWS, D]
+  over r in ROWS by 16
+  waves 2{clauses}
+  Y[r] = X[r] / rowsum(X[r] * X[r])
+"""
+
+
+def spec_of(path: Path | str, **sizes: int | None) -> RowSpec:
+    spec = load_any(path, sizes)
+    assert isinstance(spec, RowSpec)
+    return spec
+
+
+def tkgen(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_source_figures_and_machine_code(path: Path) -> None:
+    spec = spec_of(path)
+    verify(spec.program.kernel, "typing")
+    assert not spec.diagnostics
+    golden = ROOT / "generated" / spec.target.name / f"{path.stem}.cpp"
+    assert golden.read_text(encoding="utf-8") == spec.source.text
+    built = spec.build().check()
+    assert not unmet(built)
+    assert built.machine_check.outcome == "right"
+    assert built.resources.clean
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx950"])
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_other_targets_build_without_spills(path: Path, target: str) -> None:
+    spec = load_any(path, None, target)
+    assert isinstance(spec, RowSpec)
+    assert spec.build(machine_check=False).check().resources.clean
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_numbers_at_sizes_that_do_not_divide(path: Path) -> None:
+    spec = spec_of(path)
+    tiles = {a.dim.name: a.tile or 1 for a in spec.program.parallel}
+    odd = {"D": 999, "HALF": 20}
+    sizes = {name: tile + 1 for name, tile in tiles.items()} | {
+        d.name: odd[d.name] for d in spec.program.dims if d.name in odd
+    }
+    build = spec_of(path, **sizes).build()
+    for kind in Inputs:
+        tried = run_rows(build, kind=kind)
+        assert tried.ok, tried.failure
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_some_blocks_of_the_code_that_is_shipped(path: Path) -> None:
+    build = spec_of(path).build()
+    tried = run_rows(build, blocks=[1], kind=Inputs.NORMAL)
+    assert tried.ok, tried.failure
+
+
+def test_a_block_that_writes_elsewhere_is_found() -> None:
+    """What blocks that were not asked for store counts as wrong."""
+    build = spec_of(PLAIN.format(length=64, clauses="")).build()
+    tried = run_rows(build, blocks=[0, 1])
+    assert tried.ok
+    tried.outputs["Y"][39, 3] = 1.0
+    from tkgen.rows.run import _parts
+
+    inputs = {"X": tried.outputs["Y"].clone()}
+    assert not all(c.right for c in _parts(tried.launch, inputs, tried.outputs, {}, [0, 1]).values())
+
+
+def test_dynamic_sizes_are_watched_around_the_tile() -> None:
+    spec = spec_of(PLAIN.format(length=64, clauses=""), ROWS=None)
+    assert [launch.extents["ROWS"] for launch in launches(spec)] == [47, 17, 16, 1]
+    assert sorts(next(launches(spec))) == (0, 1, 2)
+    build = spec.build()
+    assert build.machine_check.outcome == "right"
+    for rows in (1, 16, 37):
+        assert run_rows(build, extents={"ROWS": rows}).ok
+
+
+@pytest.mark.parametrize(("clauses", "said"), [
+    ("\n  shared X buffers 2", "need not go through LDS"),
+    ("\n  remap xcd(8)", "order of blocks"),
+    ("\n  grid persistent(304)", "take a tile each"),
+])  # fmt: skip
+def test_clauses_that_rows_have_no_use_for(clauses: str, said: str) -> None:
+    found = spec_of(PLAIN.format(length=64, clauses=clauses)).diagnostics
+    assert [d.code for d in found] == ["E406"]
+    assert said in found[0].message
+
+
+def test_lines_of_the_source_know_the_spec() -> None:
+    source = spec_of(ROOT / "specs/rows/softmax.tk").source
+    line = next(n for n, text in enumerate(source.text.split("\n"), 1) if "const float e_2 = " in text)
+    origin = source.origin(line)
+    assert origin is not None
+    assert origin.file.line(origin.line).strip().startswith("e = exp2")
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    path = tmp_path / "plain.tk"
+    path.write_text(PLAIN.format(length=100, clauses=""))
+    assert "0 errors" in tkgen("check", str(path))
+    assert "0 spills" in tkgen("build", str(path), "-o", str(tmp_path / "out"))
+    report = json.loads((tmp_path / "out/plain.json").read_text())
+    assert report["layout"]["chunk"] == 4
+    assert report["machine_check"]["outcome"] == "right"
+    rows = json.loads(tkgen("run", str(path), "--json", "-D", "ROWS=9"))
+    assert rows[0]["ok"]
+    assert not rows[0]["shipped"]
+    assert "GB/s" in tkgen("predict", str(path))
+    assert "7 passed, 0 failed" in tkgen("test", str(path), "--schedules", "1")
+    assert "kernel plain" in tkgen("build", str(path), "-o", str(tmp_path / "out"), "--print-after", "equations")

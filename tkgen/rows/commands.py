@@ -1,0 +1,248 @@
+"""What the commands do with a spec of rows: build it, run it, try it at several sizes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tkgen.diagnostics import SpecError
+from tkgen.diagnostics.render import render_text
+from tkgen.rows.build import EMITS, RowBuild, compiled, watched, write
+from tkgen.rows.spec import RowSpec
+from tkgen.toolchain.compiler import ToolchainError
+from tkgen.toolchain.files import write_atomic
+
+if TYPE_CHECKING:
+    from tkgen.execute.rows import Row
+    from tkgen.execute.suites import Result
+    from tkgen.rows.run import RowRun
+
+Loader = Callable[[Mapping[str, int | None]], RowSpec]  # the spec with other sizes
+SHIPPED_SCHEDULES = 2  # interleavings tried at full size
+
+
+def produce(
+    spec: RowSpec,
+    directory: Path,
+    emit: Collection[str] = EMITS,
+    *,
+    cxx: str | None = None,
+    kittens: Path | None = None,
+    watch: bool = True,
+) -> tuple[RowBuild, dict[str, Path]]:
+    """Build `spec`, hold its figures against what was promised and write the outputs: the build and their paths.
+
+    Where watching the machine code finds something, source and assembly are kept under `NAME.refused`. Raises as
+    `RowSpec.build` and `RowBuild.check`.
+    """
+    built = compiled(spec.check(), cxx=cxx, kittens=kittens, log=directory / f"{spec.name}.log")
+    if watch:
+        built = watched(built)
+        kept = [directory / f"{spec.name}.refused{suffix}" for suffix in (".cpp", ".s")]
+        for path, text in zip(kept, (spec.source.text, built.asm), strict=True):
+            if built.machine_check.diagnostics:
+                write_atomic(path, text)
+            else:
+                path.unlink(missing_ok=True)
+    return built, write(built.check(), directory, emit)
+
+
+def run_spec(
+    load: Loader,
+    defines: Mapping[str, float | None],
+    seed: int,
+    schedules: int,
+    workers: int,
+    cxx: str | None,
+    blocks: Sequence[int] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Row]:
+    """Build the spec and launch it on the emulator, once per schedule; `defines` are sizes and scalars.
+
+    Raises:
+        SpecError: the spec is wrong, or its sizes are.
+        SizeError: a dynamic dimension or a scalar without a value, or one that the kernel cannot do.
+        ToolchainError: nothing here compiles or emulates it.
+    """
+    from tkgen.emulate import EmulateError
+    from tkgen.execute.arguments import SizeError
+    from tkgen.execute.launch import trials
+    from tkgen.execute.rows import Row
+    from tkgen.rows.launch import scalar_values
+    from tkgen.rows.run import run_rows
+
+    static, extents, scalars = _told_apart(load({}), defines)
+    spec = load(static)
+    values = scalar_values(spec.program, scalars)
+    build = spec.build(cxx=cxx).check()
+    rows = []
+    for number, (order, kind) in enumerate(trials(schedules)):
+        try:
+            tried = run_rows(
+                build,
+                extents=extents,
+                seed=seed,
+                kind=kind,
+                scalars=values,
+                order=order,
+                workers=workers,
+                blocks=blocks,
+            )
+        except EmulateError as error:
+            raise SizeError(str(error)) if blocks is not None else ToolchainError(str(error)) from error
+        if progress is not None:
+            progress(number + 1, schedules)
+        rows.append(
+            Row(
+                spec=spec.name,
+                sizes=tried.launch.extents,
+                schedule=str(order),
+                inputs=kind,
+                comparison=tried.comparison,
+                findings=tuple(map(str, tried.outcome.findings)),
+                instructions=tried.outcome.instructions,
+                shipped=not spec.defines,
+                grid=tried.launch.blocks,
+                blocks=None if blocks is None else tuple(blocks),
+            )
+        )
+    return rows
+
+
+def _told_apart(
+    spec: RowSpec, defines: Mapping[str, float | None]
+) -> tuple[dict[str, int | None], dict[str, int], dict[str, float]]:
+    """`-D` values by what they give: sizes that the code is built for, sizes of the launch, scalars."""
+    from tkgen.execute.arguments import SizeError
+
+    dynamic = {d.name for d in spec.program.dims if d.size is None}
+    names = {s.name for s in spec.program.scalars}
+    static: dict[str, int | None] = {}
+    extents: dict[str, int] = {}
+    scalars: dict[str, float] = {}
+    for name, value in defines.items():
+        if name in names:
+            if value is None:
+                raise SizeError(f"{name} is a scalar: its value is a number, not `dynamic`")
+            scalars[name] = float(value)
+        elif isinstance(value, float):
+            raise SizeError(f"{name} = {value}: sizes are whole numbers, other numbers are for scalars")
+        elif name in dynamic and value is not None:
+            extents[name] = value
+        else:
+            static[name] = value
+    return static, extents, scalars
+
+
+# ---------------------------------------------------------------- the regression run
+
+
+def size_cases(spec: RowSpec) -> Iterator[dict[str, int]]:
+    """Sizes worth trying: one tile of each parallel dimension, one element, one more than a tile, less than three."""
+    tiles = {a.dim.name: a.tile or 1 for a in spec.program.parallel}
+    for size in (lambda t: t, lambda t: 1, lambda t: t + 1, lambda t: max(3 * t - 1, 2)):
+        yield {name: size(tile) for name, tile in tiles.items()}
+
+
+def regression(
+    path: Path,
+    load: Loader,
+    *,
+    schedules: int = 5,
+    generated: Path | None = None,
+    blocks: Sequence[int] | None = None,
+    cxx: str | None = None,
+    seed: int = 0,
+) -> list[Result]:
+    """Everything the regression run tries on one spec: figures, source, sizes, some blocks as they are shipped."""
+    from tkgen.emulate import EmulateError
+    from tkgen.execute.suites import Result
+    from tkgen.rows.launch import row_launch
+    from tkgen.rows.run import run_rows, sample
+
+    results: list[Result] = []
+
+    def attempt(case: str, work: Callable[[], str]) -> None:
+        start = time.perf_counter()
+        try:
+            failure = work()
+        except SpecError as error:
+            failure = render_text(error.diagnostics)
+        except (ToolchainError, EmulateError, ValueError) as error:
+            failure = str(error)
+        results.append(Result(path.stem, case, failure, time.perf_counter() - start))
+
+    def figures() -> str:
+        return unmet(load({}).build(cxx=cxx).check())
+
+    def numbers(extents: Mapping[str, int]) -> str:
+        spec = load({})
+        static = {d.name: extents[d.name] for d in spec.program.dims if d.size is not None and d.name in extents}
+        build = load(static).build(cxx=cxx)
+        return _first_failure(schedules, lambda **how: run_rows(build, extents=extents, seed=seed, **how))
+
+    def shipped() -> str:
+        build = load({}).build(cxx=cxx)
+        launch = row_launch(build.spec.program, build.spec.layout)
+        chosen = sample(launch) if blocks is None else blocks
+        tries = min(schedules, SHIPPED_SCHEDULES)
+        return _first_failure(tries, lambda **how: run_rows(build, seed=seed, blocks=chosen, **how))
+
+    def proves() -> str:
+        load({}).check()
+        return ""
+
+    attempt("proves", proves)
+    if results[-1].failure:
+        return results
+    spec = load({})
+    if generated is not None:
+        attempt("source", lambda: _source(spec, generated))
+    attempt("figures", figures)
+    for extents in size_cases(spec):
+        attempt(" ".join(f"{name}={size}" for name, size in extents.items()), lambda e=extents: numbers(e))  # type: ignore[misc]
+    if all(d.size is not None for d in spec.program.dims):
+        attempt("as shipped", shipped)
+    return results
+
+
+def _source(spec: RowSpec, generated: Path) -> str:
+    golden = generated / spec.target.name / f"{spec.path.stem}.cpp"
+    if not golden.exists():
+        return f"there is no {golden} to compare with; `tkgen regen` writes it"
+    same = golden.read_text(encoding="utf-8") == spec.source.text
+    return "" if same else f"the generated source differs from {golden}; `tkgen regen` rewrites it"
+
+
+def _first_failure(schedules: int, attempt: Callable[..., RowRun]) -> str:
+    from tkgen.execute.launch import trials
+
+    for order, kind in trials(schedules):
+        failure = attempt(kind=kind, order=order).failure
+        if failure:
+            return f"{order}: {failure}"
+    return ""
+
+
+def figures(build: RowBuild) -> dict[str, int]:
+    """The numbers that an `# expect` line can name."""
+    r = build.resources
+    return {
+        "waves": build.spec.program.waves,
+        "vgpr": r.vgpr,
+        "agpr": r.agpr,
+        "sgpr": r.sgpr,
+        "spills": r.vgpr_spills + r.sgpr_spills,
+        "scratch": r.scratch_bytes,
+        "lds": r.lds_static_bytes,
+        "barriers": build.spec.layout.exchanges * build.spec.layout.passes,
+    }
+
+
+def unmet(build: RowBuild) -> str:
+    """What the spec's expect line says and the build does not do; empty where all holds."""
+    from tkgen.execute.cases import unmet_of
+
+    return unmet_of(build.spec.program.header, figures(build))

@@ -1,0 +1,64 @@
+"""The predicted time of a build of rows: its launch and the bytes it must move, given to `tkgen.predict.rows`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tkgen.emulate import Arg, Buffer
+from tkgen.predict.rows import RowPrediction, RowWorkload, predict_rows
+from tkgen.predict.workload import PredictError
+from tkgen.rows.build import RowBuild
+from tkgen.rows.launch import RowLaunch, check_scalars, row_launch
+
+
+def workload(build: RowBuild, launch: RowLaunch) -> RowWorkload:
+    """What a prediction is about."""
+    kernel = launch.program.kernel
+
+    def arguments() -> Sequence[Arg]:
+        import numpy as np
+
+        try:  # zero pages that are never written cost nothing; one block touches little
+            buffers = {t.name: Buffer(np.zeros(launch.bytes(t), np.uint8), t.name) for t in launch.arguments}
+        except MemoryError as error:
+            raise PredictError(f"tensors of these sizes cannot be had here: {error}") from None
+        return [launch.packed(buffers, check_scalars(launch.program))]
+
+    return RowWorkload(
+        name=build.spec.name,
+        hsaco=build.hsaco,
+        kernel=build.resources.kernel,
+        waves=build.spec.program.waves,
+        blocks=launch.blocks,
+        blocks_per_cu=build.occupancy.blocks_per_cu,
+        read_bytes=sum(map(launch.bytes, kernel.inputs)),
+        written_bytes=sum(map(launch.bytes, kernel.outputs)),
+        sizes=tuple(launch.extents.items()),
+        arguments=arguments,
+    )
+
+
+def predict_build(build: RowBuild, sizes: Mapping[str, int] | None = None, product: str | None = None) -> RowPrediction:
+    """The predicted time of `build` on a product of its target (the first without a name).
+
+    Raises:
+        PredictError: the target has no timing data, or the kernel cannot do the sizes.
+        UnknownTargetError: it has no such product.
+    """
+    target = build.spec.target
+    try:
+        launch = row_launch(build.spec.program, build.spec.layout, sizes)
+    except ValueError as error:
+        raise PredictError(str(error)) from None
+    return predict_rows(workload(build, launch), target, target.product_named(product) if product else target.product)
+
+
+def text(p: RowPrediction) -> str:
+    """A prediction for people."""
+    sizes = " ".join(f"{name}={size}" for name, size in p.sizes)
+    busy = ", ".join(f"{unit} {share:.0%}" for unit, share in p.busy.items())
+    return (
+        f"{p.kernel} {sizes} on {p.product}: {p.seconds * 1e6:.1f} us predicted, "
+        f"{p.gbps:.0f} GB/s, {p.share_of_copy:.0%} of what a copy reaches\n"
+        f"{p.blocks} blocks, {p.blocks_per_cu} per CU; limited by {p.limiter}; busy: {busy}"
+    )

@@ -1,0 +1,201 @@
+"""Run a built kernel of rows on the emulator, all blocks or some, and compare it with what its equations mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from tkgen.emulate import Buffer, Interleaving, Outcome
+from tkgen.emulate import launch as emulate
+from tkgen.execute.compare import Comparison, Inputs, compare, worst
+from tkgen.ir.equations import Axis, Constant, Coordinate, Kernel, Map, Op, Value, walk, writes
+from tkgen.ir.meaning import evaluate
+from tkgen.ir.rounding import TORCH
+from tkgen.ir.types import Tensor
+from tkgen.rows.build import RowBuild
+from tkgen.rows.launch import RowLaunch, check_scalars, row_launch
+from tkgen.rows.watch import sorts
+from tkgen.schedule.rows import accesses
+
+
+@dataclass(frozen=True)
+class RowRun:
+    """One emulated launch: the outputs by name, how each compares, what the referee saw."""
+
+    launch: RowLaunch
+    outputs: Mapping[str, torch.Tensor] = field(repr=False)
+    comparisons: Mapping[str, Comparison]
+    outcome: Outcome = field(repr=False)
+
+    @property
+    def comparison(self) -> Comparison:
+        """The comparison of the output that is furthest from its bound."""
+        return worst(self.comparisons.values())
+
+    @property
+    def ok(self) -> bool:
+        """The numbers are right and nothing was found."""
+        return self.comparison.right and not self.outcome.findings
+
+    @property
+    def failure(self) -> str:
+        """What is not right: the numbers, else what was found; empty where all is."""
+        if not self.comparison.right:
+            return str(self.comparison)
+        return "\n".join(map(str, self.outcome.findings))
+
+
+def random_inputs(launch: RowLaunch, seed: int = 0, kind: Inputs = Inputs.EXACT) -> dict[str, torch.Tensor]:
+    """A tensor for everything that the kernel reads: eighths from -4 to 4, or normally distributed; no subnormals."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs = launch.program.kernel.inputs
+    return {t.name: _random(launch.shape(t), TORCH[t.dtype], kind, generator) for t in inputs}
+
+
+def _inputs_of(launch: RowLaunch, blocks: Sequence[int], seed: int, kind: Inputs) -> dict[str, torch.Tensor]:
+    """Tensors of full size with random numbers where these blocks read, NaN elsewhere."""
+    inputs = launch.program.kernel.inputs
+    found = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in inputs}
+    generator = torch.Generator().manual_seed(seed)
+    for tensor in inputs:
+        for block in blocks:
+            box = _box(launch, tensor, block)
+            found[tensor.name][box] = _random(list(found[tensor.name][box].shape), TORCH[tensor.dtype], kind, generator)
+    return found
+
+
+def _random(shape: list[int], dtype: torch.dtype, kind: Inputs, generator: torch.Generator) -> torch.Tensor:
+    if kind is Inputs.EXACT:
+        return (torch.randint(-32, 33, shape, generator=generator).float() / 8).to(dtype)
+    values = torch.randn(shape, generator=generator).to(dtype)
+    return torch.where(values.abs() < torch.finfo(dtype).tiny, 0, values)
+
+
+def sample(launch: RowLaunch) -> tuple[int, ...]:
+    """Blocks worth running where there are many: of each sort one, the last one at least."""
+    return tuple(sorted({sorts(launch)[0], launch.blocks // 2, launch.blocks - 1}))
+
+
+def run_rows(
+    build: RowBuild,
+    *,
+    extents: Mapping[str, int] | None = None,
+    seed: int = 0,
+    kind: Inputs = Inputs.EXACT,
+    scalars: Mapping[str, float] | None = None,
+    order: Interleaving | None = None,
+    workers: int = 1,
+    blocks: Sequence[int] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> RowRun:
+    """Random inputs of that kind, one launch, one comparison; `blocks` runs these alone, and compares what they store.
+
+    Raises:
+        SizeError: sizes that the kernel cannot do, a scalar without a value.
+        EmulateError: the launch cannot start.
+    """
+    launch = row_launch(build.spec.program, build.spec.layout, extents)
+    values = check_scalars(build.spec.program) | dict(scalars or {})
+    inputs = random_inputs(launch, seed, kind) if blocks is None else _inputs_of(launch, blocks, seed, kind)
+    outputs = {
+        t.name: inputs[t.name].clone()
+        if t.name in inputs
+        else torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype])
+        for t in launch.program.kernel.outputs
+    }
+    tensors = {name: t.contiguous() for name, t in inputs.items()} | outputs
+    order = order or Interleaving()
+    outcome = emulate(
+        build.hsaco,
+        kernel=build.resources.kernel,
+        grid=launch.grid,
+        block=launch.block,
+        args=[launch.packed({name: Buffer(t, name) for name, t in tensors.items()}, values)],
+        policy=order.policy,
+        seed=order.seed,
+        watch=True,
+        poison=True,
+        workers=workers,
+        blocks=blocks,
+        progress=progress,
+    )
+    judged = (
+        _whole(launch, inputs, outputs, values) if blocks is None else _parts(launch, inputs, outputs, values, blocks)
+    )
+    return RowRun(launch, outputs, judged, outcome)
+
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+def _whole(launch: RowLaunch, inputs: Tensors, outputs: Tensors, scalars: Mapping[str, float]) -> dict[str, Comparison]:
+    meant = evaluate(launch.program.kernel, inputs, scalars, launch.extents)
+    return {name: compare(outputs[name], result.value, result.bound) for name, result in meant.items()}
+
+
+def _parts(
+    launch: RowLaunch, inputs: Tensors, outputs: Tensors, scalars: Mapping[str, float], blocks: Sequence[int]
+) -> dict[str, Comparison]:
+    """What some blocks store, compared; that nothing else is stored is compared, too."""
+    kernel = launch.program.kernel
+    parts = [{t.name: _box(launch, t, block) for t in kernel.tensors} for block in blocks]
+    expected = []
+    for block, box in zip(blocks, parts, strict=True):
+        mine = {name: tensor[box[name]] for name, tensor in inputs.items()}
+        found = evaluate(_moved(kernel, launch.place(block)), mine, scalars, _extents(launch, mine))
+        expected.append({name: (r.value, r.bound) for name, r in found.items()})
+    judged = {}
+    for tensor in kernel.outputs:
+        name = tensor.name
+        flat = [
+            (outputs[name][box[name]].flatten(), *(x.flatten() for x in e[name]))
+            for box, e in zip(parts, expected, strict=True)
+        ]
+        judged[name] = compare(*(torch.cat(list(column)) for column in zip(*flat, strict=True)))
+        rest = outputs[name].clone()
+        for box in parts:
+            rest[box[name]] = torch.nan if name not in inputs else inputs[name][box[name]]
+        touched = ~(rest.isnan() if name not in inputs else (rest == inputs[name]) | rest.isnan())
+        judged[name] = replace(judged[name], wrong=judged[name].wrong + int(touched.sum()))
+    return judged
+
+
+def _moved(kernel: Kernel, place: Mapping[Axis, int]) -> Kernel:
+    """`kernel` on a tile alone: coordinates count from the tile's place in the whole."""
+    body: list[Op] = []
+    number = max((v.number for op in walk(kernel.body) for v in writes(op)), default=0)
+    for op in kernel.body:
+        if isinstance(op, Coordinate) and place.get(op.axis):
+            here = replace(op.result, number=number + 1, name="")
+            first = Value(number + 2, ())
+            number += 2
+            body += [Coordinate(here, op.axis), Constant(first, float(place[op.axis] * (op.axis.tile or 1)))]
+            body.append(Map(op.result, "add", (here, first)))
+        else:
+            body.append(op)
+    return replace(kernel, body=tuple(body))
+
+
+def _extents(launch: RowLaunch, tensors: Tensors) -> dict[str, int]:
+    """The sizes that parts of tensors give, for dimensions that no input has as well."""
+    named = {t.name: t for t in launch.program.kernel.tensors}
+    found = dict(launch.extents)
+    for name, tensor in tensors.items():
+        found |= {d.name: size for d, size in zip(named[name].dims, tensor.shape, strict=True)}
+    return found
+
+
+def _box(launch: RowLaunch, tensor: Tensor, block: int) -> tuple[slice, ...]:
+    """The part of a tensor that belongs to a block: its tile of every dimension that has a parallel axis."""
+    ranges: dict[str, slice] = {}
+    for axis, number in launch.place(block).items():
+        tile = axis.tile or 1
+        ranges[axis.dim.name] = slice(number * tile, min((number + 1) * tile, launch.extents[axis.dim.name]))
+    for access in accesses(launch.program.kernel):  # what an index is divided for has a part for several
+        for index, dim in zip(access.indices, access.tensor.dims, strict=True):
+            if access.tensor == tensor and index.axis is not None and index.divisor != 1:
+                number = launch.place(block)[index.axis] // index.divisor
+                ranges[dim.name] = slice(number, number + 1)
+    return tuple(ranges.get(dim.name, slice(None)) for dim in tensor.dims)

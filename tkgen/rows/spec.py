@@ -1,0 +1,145 @@
+"""A spec of equations without products: its program, its layout over lanes, and what there is to say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tkgen.diagnostics import Diagnostic, Fix, Label, Severity, SpecError
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.limits import LARGEST_INT, LAUNCH_THREADS
+from tkgen.lower.origins import Source
+from tkgen.lower.rows import lower_rows
+from tkgen.schedule.rows import RowError, RowMap, map_rows
+from tkgen.syntax import ast
+from tkgen.targets import Target
+
+if TYPE_CHECKING:
+    from tkgen.rows.build import RowBuild
+
+
+@dataclass(frozen=True)
+class RowSpec:
+    """A spec read from `path` with its `-D` values, typed, for `target`."""
+
+    path: Path
+    kernel: ast.Kernel = field(repr=False)
+    program: EquationProgram = field(repr=False)
+    target: Target = field(repr=False)
+    defines: Mapping[str, int | None]
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.program.name
+
+    @cached_property
+    def layout(self) -> RowMap:
+        """Which lane has which elements. Raises SpecError where the tile cannot be laid over the lanes."""
+        program = self.program
+        try:
+            return map_rows(program.kernel, program.waves, program.waves_along)
+        except RowError as error:
+            span = error.span or program.spans["kernel"]
+            raise SpecError(Diagnostic("E406", str(error), Label(span), fix=self._fix())) from error
+
+    def _fix(self) -> Fix:
+        return Fix("change the tile (`by`), the waves, or which axis they share")
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Everything there is to say before it is compiled: errors, then warnings."""
+        try:
+            layout = self.layout
+        except SpecError as error:
+            return tuple(error.diagnostics)
+        found = [*self._foreign(), *self._sizes(), *self._waste(layout), *self._unused()]
+        return tuple(sorted(found, key=lambda d: d.severity is not Severity.ERROR))
+
+    def _foreign(self) -> Iterator[Diagnostic]:
+        """Clauses that rows have no use for."""
+        program = self.program
+        for staging in program.shared:
+            message = f"`{staging.tensor.name}` need not go through LDS: each of its elements has one lane"
+            yield Diagnostic("E406", message, Label(staging.span), fix=Fix("leave `shared` out"))
+        if program.remap:
+            message = "the order of blocks does not matter here: no two read the same lines"
+            yield Diagnostic("E406", message, Label(program.remap[0].span), fix=Fix("leave `remap` out"))
+        if program.grid.name != "linear":
+            label = Label(program.grid.span or program.spans["kernel"])
+            message = f"blocks of rows take a tile each: there is no `grid {program.grid.name}` for them"
+            yield Diagnostic("E406", message, label, fix=Fix("leave `grid` out"))
+
+    def _sizes(self) -> Iterator[Diagnostic]:
+        program, blocks = self.program, 1
+        for axis, count in zip(program.parallel, program.blocks, strict=True):
+            blocks *= count or 1
+            size = axis.dim.size
+            if size is not None and size + (axis.tile or 1) > LARGEST_INT:
+                yield Diagnostic(
+                    "E607", f"{axis.dim.name} = {size} is more than the kernel can count", Label(axis.dim.span)
+                )
+        most = LAUNCH_THREADS // self.layout.threads
+        if blocks > most:
+            span = program.spans["kernel"]
+            yield Diagnostic("E607", f"{blocks} blocks are more than a launch can have, {most}", Label(span))
+
+    def _waste(self, layout: RowMap) -> Iterator[Diagnostic]:
+        """Lanes without work, which a larger tile or fewer waves would mend."""
+        covered = layout.rows_covered * layout.chunks * layout.lanes * layout.chunk
+        used = layout.row_count * layout.length
+        if used * 2 > covered:
+            return
+        span = self.program.spans.get("waves", self.program.spans["kernel"])
+        yield Diagnostic(
+            "W403",
+            f"{1 - used / covered:.0%} of the lanes have no element of the tile",
+            Label(span, layout.describe()),
+            fix=Fix("give a tile more rows (`by`), or use fewer waves"),
+        )
+
+    def _unused(self) -> Iterator[Diagnostic]:
+        for unused in self.program.unused:
+            yield Diagnostic(
+                "W502", f"the {unused.what} `{unused.name}` is never used", Label(unused.span), fix=Fix("remove it")
+            )
+
+    def check(self) -> RowSpec:
+        """This spec, with a layout. Raises SpecError with every diagnostic where one is an error."""
+        if any(d.severity is Severity.ERROR for d in self.diagnostics):
+            raise SpecError(list(self.diagnostics))
+        return self
+
+    @cached_property
+    def source(self) -> Source:
+        """The generated C++."""
+        header = self.program.header.splitlines()
+        return lower_rows(self.layout, self.target, header, self.path.name, self.program.occupancy)
+
+    def build(
+        self,
+        *,
+        cxx: str | None = None,
+        kittens: Path | None = None,
+        log: Path | None = None,
+        machine_check: bool = True,
+    ) -> RowBuild:
+        """Compile to a code object and watch it, unless `machine_check` says not to.
+
+        Raises:
+            SpecError: as `check`; or the compiled code races, does not wait, or leaves its memory.
+            ToolchainError: the compiler fails.
+        """
+        from tkgen.rows.build import compiled, watched
+
+        self.check()
+        built = compiled(self, cxx=cxx, kittens=kittens, log=log)
+        if not machine_check:
+            return built
+        built = watched(built)
+        if built.machine_check.diagnostics:
+            raise SpecError(list(built.machine_check.diagnostics))
+        return built

@@ -1,0 +1,137 @@
+"""The machine code of a kernel of rows under the race referee, before a build calls it good.
+
+The argument is that of `tkgen.machine_check`: without data, one order of the waves stands for all, and few blocks for
+all. A block's instructions depend on its number where its tile hangs over an end alone: along each parallel axis the
+first tile, one of the middle and the last one are of different sorts, so one block of each combination is watched where
+the run shows that blocks differ at all, else one block, and the last for the bounds of the tensors. A dimension known
+only at run time is watched at one element, a tile, a tile and one, and three tiles less one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from itertools import product
+from typing import TYPE_CHECKING
+
+from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.machine_check.codes import CONTROL, NOT_WAITED, OUTSIDE, RACE
+from tkgen.machine_check.verdict import BUDGET, RIGHT, UNCHECKED, WRONG, Verdict
+from tkgen.packages import install_line
+from tkgen.rows.launch import RowLaunch, check_scalars, row_launch
+from tkgen.toolchain.cache import Cache, cache_key
+
+if TYPE_CHECKING:
+    from tkgen.emulate import Finding
+    from tkgen.rows.spec import RowSpec
+
+
+def launches(spec: RowSpec) -> Iterator[RowLaunch]:
+    """The launches that decide whether the machine code is right."""
+    program = spec.program
+    tiles = {a.dim.name: a.tile or 1 for a in program.parallel}
+    choices = []
+    for dim in program.dims:
+        tile = tiles.get(dim.name, 1)
+        choices.append([dim.size] if dim.size is not None else sorted({1, tile, tile + 1, 3 * tile - 1}, reverse=True))
+    for sizes in product(*choices):
+        given = {dim.name: size for dim, size in zip(program.dims, sizes, strict=True)}
+        yield row_launch(program, spec.layout, given)
+
+
+def sorts(launch: RowLaunch) -> tuple[int, ...]:
+    """A block of each combination of first, middle and last tiles along the parallel axes, the first one in front."""
+    ends = [sorted({0, launch.tiles(a) // 2, launch.tiles(a) - 1}) for a in launch.program.parallel]
+    found = []
+    for places in product(*ends):
+        number = 0
+        for axis, place in zip(launch.program.parallel, places, strict=True):
+            number = number * launch.tiles(axis) + place
+        found.append(number)
+    return tuple(dict.fromkeys(found))
+
+
+def watch(spec: RowSpec, hsaco: bytes, kernel: str, store: Cache | None = None) -> Verdict:
+    """The verdict on the machine code of `spec`; `right` ones are kept in `store`."""
+    start = time.perf_counter()
+    try:
+        from tkgen.emulate import EmulateError, native
+    except ModuleNotFoundError as error:
+        return Verdict(UNCHECKED, f"the emulator needs {error.name}: {install_line('emulate')}")
+    try:
+        native.core()
+        from tkgen.machine_check.verdict import version
+
+        wanted = [launch.extents for launch in launches(spec)]
+        digest = hashlib.sha256(repr(wanted).encode()).hexdigest()
+        key = cache_key("machine check of rows", version(), hsaco, kernel, digest)
+        kept = store.get(key) if store is not None else None
+        if kept is not None and "verdict" in kept:
+            plain = json.loads(kept["verdict"])
+            return Verdict(**(plain | {"steps": tuple(plain["steps"]), "cached": True}))
+        verdict = _watched(spec, hsaco, kernel, start)
+    except EmulateError as error:
+        return Verdict(UNCHECKED, str(error))
+    if store is not None and verdict.outcome == RIGHT:
+        store.put(key, {"verdict": json.dumps(verdict.to_json()).encode()})
+    return verdict
+
+
+def _watched(spec: RowSpec, hsaco: bytes, kernel: str, start: float) -> Verdict:
+    from tkgen.emulate import Buffer, Hollow, launch
+
+    outputs = spec.program.kernel.outputs
+    findings: list[Finding] = []
+    count = blocks = instructions = 0
+    alike = True
+    for of in launches(spec):
+        count += 1
+        buffers = {t.name: Buffer(Hollow(of.bytes(t)), t.name, t in outputs) for t in of.arguments}
+        chosen = sorts(of)
+        first, rest = chosen[:1], chosen[1:]
+        for part in (first, rest):
+            if not part:
+                continue
+            outcome = launch(
+                hsaco,
+                kernel=kernel,
+                grid=of.grid,
+                block=of.block,
+                args=[of.packed(buffers, check_scalars(spec.program))],
+                blocks=part,
+                watch=True,
+                budget=BUDGET,
+            )
+            alike &= not outcome.block_dependent
+            blocks += len(part)
+            instructions += outcome.instructions
+            findings += outcome.findings
+        if findings:
+            break
+    found = tuple(dict.fromkeys(_diagnostic(spec, finding) for finding in findings))
+    seconds = time.perf_counter() - start
+    return Verdict(
+        WRONG if found else RIGHT,
+        launches=count,
+        blocks=blocks,
+        alike=alike,
+        instructions=instructions,
+        seconds=seconds,
+        diagnostics=found,
+    )
+
+
+def _diagnostic(spec: RowSpec, finding: Finding) -> Diagnostic:
+    """What was found, at the kernel's name: generated loops belong to no line."""
+    kind = finding.kind.name
+    code = CONTROL
+    if "RACE" in kind:
+        code = RACE
+    elif "WAIT" in kind:
+        code = NOT_WAITED
+    elif "BOUNDS" in kind or kind in ("UNINITIALISED_LDS", "UNINITIALISED_REGISTER", "READ_ONLY_WRITE", "MISALIGNED"):
+        code = OUTSIDE
+    fix = Fix("the generated code is wrong, or the compiler's: another tile or other waves give other code")
+    return Diagnostic(code, str(finding), Label(spec.program.spans["kernel"]), fix=fix)
