@@ -251,7 +251,7 @@ class _Explorer:
                     self.verdict.unwritten.add(a.ring)
             stream = self.streams.get(step.stream)
             if stream is not None and stream.finish and stream.completion is not Completion.BYTES:
-                self.verdict.unfinished |= self.drained[u, q, False] is None
+                self.verdict.unfinished |= self.drained[u, q, not step.writes] is None
 
 
 EXTENT = 2  # boxes of small programs have one dimension with so many elements

@@ -173,13 +173,13 @@ def _staged(rng: random.Random) -> Made:
                 Meet("all"),
             ]
         steps[0] += [
-            Do(reads=(Access("S", i, 0, WHOLE),), stream="bulk"),
+            Do(reads=(Access("S", i, 0, WHOLE),), writes=rng.choice([(), (Access("G", i, i),)]), stream="bulk"),
             Commit("bulk"),
-            Drain("bulk", 0, rng.random() < 0.7),
+            Drain("bulk", rng.choice([0, 0, 0, 1]), rng.random() < 0.7),
         ]
         for mine in steps:
             mine.append(Meet("all"))
-    steps[0] += [Drain("bulk")] if rng.random() < 0.8 else []
+    steps[0] += [Drain("bulk", 0, rng.random() < 0.4)] if rng.random() < 0.7 else []
     if rng.random() < 0.4:  # registers that a group of products updates
         mine = steps[1]
         mine[:0] = [

@@ -96,9 +96,10 @@ def test_groups_are_waited_for() -> None:
     assert all(altered(Drain, LOOP, by(left=1)))
 
 
-def test_a_store_is_waited_for_until_it_has_written() -> None:
-    found = altered(Drain, LOOP, lambda s: replace(s, reads_only=s.stream == "bulk"))
-    assert found == [{Kind.UNFINISHED}]
+def test_a_store_is_waited_for_until_it_has_read() -> None:
+    assert altered(Drain, LOOP, lambda s: replace(s, reads_only=s.stream == "bulk")) == [set()]
+    stores = changed(LOOP, lambda s: isinstance(s, Drain) and s.stream == "bulk", lambda s: None)
+    assert [refused(made) for made in stores] == [{Kind.UNFINISHED}]
 
 
 def test_fences_stand_between_proxies() -> None:

@@ -176,12 +176,17 @@ def _touches(made: Run) -> list[tuple[tuple[str, int], list[_Instance]]]:
 
 
 def _unfinished(made: Run) -> Iterator[Fault]:
-    """Operations that may be under way when all agents have ended, on streams that must not leave any."""
+    """Operations that may be under way when all agents have ended, on streams that must not leave any.
+
+    What is not seen to write need only have read: it writes where the block's end does not matter.
+    """
     finish = {s.name for s in made.program.machine.streams if s.finish}
     for events in made.events:
         for e in events:
-            if isinstance(e.step, Do) and e.step.stream in finish and not any(end.knows(e.done) for end in made.ends):
-                yield Fault(Kind.UNFINISHED, first=e)
+            if isinstance(e.step, Do) and e.step.stream in finish:
+                over = e.done if e.step.writes else e.read
+                if not any(end.knows(over) for end in made.ends):
+                    yield Fault(Kind.UNFINISHED, first=e)
 
 
 # ---------------------------------------------------------------- boxes

@@ -8,6 +8,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from tkgen.targets.synchronisation import Synchronisation, synchronisation
+
 
 @dataclass(frozen=True)
 class HopperProduct:
@@ -46,6 +48,7 @@ class Hopper:
     wgmma_step: int
     wgmma_columns: tuple[int, ...]
     products: tuple[HopperProduct, ...]
+    synchronisation: Synchronisation
     sources: dict[str, str] = field(repr=False, compare=False)
 
     @property
@@ -102,4 +105,5 @@ def load_hopper(name: str = "sm_90a") -> Hopper:
     )
     sources = {f"{s}.{e}": fact["source"] for s in ("compute", "registers", "shared", "copies", "wgmma")
                for e, fact in data[s].items()}  # fmt: skip
-    return Hopper(name=data["name"], architecture=data["architecture"], products=products, sources=sources, **numbers)
+    return Hopper(name=data["name"], architecture=data["architecture"], products=products,
+                  synchronisation=synchronisation(data), sources=sources, **numbers)  # fmt: skip

@@ -15,21 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
+from tkgen.backends.hopper.machine import load_hopper
 from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Meeting, Step
-from tkgen.targets.synchronisation import Completion, ProxyFence, Stream, Synchronisation
 
 ASYNC = "async"  # the proxy of copies and matrix instructions (PTX ISA, "Async proxy")
-MACHINE = Synchronisation(
-    streams=(
-        # PTX ISA, cp.async.bulk.tensor: completes bytes on an mbarrier; none may write shared memory after the block.
-        Stream("copies", Completion.BYTES, proxy=ASYNC, finish=True),
-        # PTX ISA, wgmma.mma_async: products of one shape on the same accumulators take effect in order.
-        Stream("products", Completion.GROUPS, proxy=ASYNC, in_order=True),
-        # PTX ISA, cp.async.bulk, bulk groups: a wait for reads lets the source be written again.
-        Stream("stores", Completion.GROUPS, proxy=ASYNC),
-    ),
-    fences=(ProxyFence("fence.proxy.async", "generic", ASYNC, writes_only=True),),
-)
+MACHINE = load_hopper().synchronisation
 
 
 @dataclass(frozen=True)
