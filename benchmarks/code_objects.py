@@ -219,6 +219,7 @@ def _command(words: list[str], data: bytes | None) -> str:
     from tkgen.build import compiling
     from tkgen.cli import app
     from tkgen.execute import launch as launching
+    from tkgen.machine_check import verdict
 
     compiled, launch = compiling.compile_device, launching.emulate_launch
 
@@ -229,6 +230,7 @@ def _command(words: list[str], data: bytes | None) -> str:
         if data is not None:
             patches.enter_context(mock.patch.object(compiling, "compile_device", damaged))
             patches.enter_context(mock.patch.object(launching, "emulate_launch", partial(launch, budget=BUDGET)))
+            patches.enter_context(mock.patch.object(verdict, "BUDGET", 10 * BUDGET))
         result = CliRunner().invoke(app, words)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -298,6 +298,16 @@ def test_broken_files(assemble):
             pass
 
 
+@pytest.mark.parametrize("size", [0, 1, 2, 3])
+def test_a_code_segment_that_holds_no_instruction(assemble, size):
+    data = bytearray(assemble(frame.kernel("  s_nop 0\n")).read_bytes())
+    table, count = struct.unpack_from("<Q", data, 32)[0], struct.unpack_from("<H", data, 56)[0]
+    (text,) = (at for at in range(table, table + 56 * count, 56) if struct.unpack_from("<II", data, at) == (1, 5))
+    struct.pack_into("<Q", data, text + 40, size)
+    with pytest.raises(EmulateError, match="outside of the code" if size else "holds no code"):
+        launch(bytes(data), grid=(1, 1, 1), block=(64, 1, 1), args=[Buffer(WORDS.copy()), Buffer(WORDS.copy())])
+
+
 def survives(data: bytes) -> None:
     """Loads, runs a little and shows what it found, or raises EmulateError."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import sys
 from pathlib import Path
 
@@ -139,6 +140,19 @@ def test_damaged_code_objects_never_crash(tmp_path: Path, hsaco: Path) -> None:
         path.write_bytes(bytes(data[: rng.choice([len(data), rng.randrange(len(data))])]))
         result = run(path, *PLAIN, *ARGS, "--schedules", "1", "--budget", "20000")
         assert result.exit_code in (0, 1, 2) and result.output.strip()
+
+
+@pytest.mark.parametrize("place", [1 << 31, 1 << 62, (1 << 64) - 1])
+def test_sections_that_stand_nowhere(place: int, tmp_path: Path, hsaco: Path) -> None:
+    """Each in turn; where it held debug information, that costs the lines and nothing else."""
+    good, path = hsaco.read_bytes(), tmp_path / "nowhere.hsaco"
+    table, count = struct.unpack_from("<Q", good, 40)[0], struct.unpack_from("<H", good, 60)[0]
+    for section in range(table, table + 64 * count, 64):
+        data = bytearray(good)
+        struct.pack_into("<Q", data, section + 24, place)
+        path.write_bytes(data)
+        result = run(path, *PLAIN, *ARGS[:-1], "i32=1", "--schedules", "1")
+        assert result.exit_code in (1, 2) and result.output.strip()
 
 
 def test_a_source_that_does_not_compile(tmp_path: Path) -> None:

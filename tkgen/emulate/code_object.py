@@ -38,7 +38,7 @@ LOAD_BASE: Final = 0x7000_0000_0000
 _MAX_IMAGE: Final = 1 << 28
 _MAX_KERNARG: Final = 1 << 16
 # What the readers of ELF, DWARF and msgpack raise on broken input.
-_BROKEN: Final = (
+BROKEN: Final = (
     ELFError,
     DWARFError,
     ConstructError,
@@ -172,7 +172,7 @@ def load(source: Path | str | bytes | CodeObject) -> CodeObject:
             raise EmulateError(f"cannot read {name}: {error.strerror}") from error
     try:
         return _parse(_unbundle(data, name), name)
-    except _BROKEN as error:
+    except BROKEN as error:
         said = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise EmulateError(f"{name} is not a usable AMDGPU code object: {said}") from error
 
@@ -308,7 +308,7 @@ def _line_table(elf: bytes) -> tuple[list[int], list[tuple[str, int] | None]]:
             program = dwarf.line_program_for_CU(unit)
             if program is not None:
                 rows += _line_rows(program)
-    except _BROKEN:
+    except BROKEN:
         return [], []  # broken debug information costs the line numbers, nothing else
     # At one address the last row of the table holds; an end of sequence gives way to the next function's start.
     table: dict[int, tuple[str, int] | None] = {}

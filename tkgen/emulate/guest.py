@@ -81,7 +81,7 @@ class Guest:
         if self.kernel.descriptor.rsrc1 >> 12 & 15:
             raise EmulateError(f"{self.kernel.name} starts in a rounding mode other than to nearest even")
         entry = self.kernel.entry - self.code.text[0]
-        if not 0 <= entry < self.code.text[1] or entry % 4:
+        if not 0 <= entry <= self.code.text[1] - 4 or entry % 4:
             raise EmulateError(f"the entry of {self.kernel.name} is outside of the code")
 
     def _scratch(self, block: Dim) -> int:

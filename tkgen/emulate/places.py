@@ -8,31 +8,16 @@ kernel's own line.
 from __future__ import annotations
 
 import io
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
-from elftools.common.exceptions import DWARFError, ELFError
-from elftools.construct.core import ConstructError
 from elftools.elf.elffile import ELFFile
 
 from tkgen.emulate import CodeObject
+from tkgen.emulate.code_object import BROKEN
 from tkgen.toolchain.compiler import Location
-
-# What pyelftools runs into where debug information is damaged: that costs the lines, nothing else.
-_BROKEN: Final = (
-    ELFError,
-    DWARFError,
-    ConstructError,
-    struct.error,
-    LookupError,
-    ValueError,
-    AttributeError,
-    TypeError,
-    AssertionError,
-)
 
 
 @dataclass(frozen=True)
@@ -53,7 +38,7 @@ class Places:
         self._known: dict[int, tuple[Location, ...]] = {}
         try:
             self._calls, self._merged = list(_calls(code.elf)), _without_line(code.elf)
-        except _BROKEN:
+        except BROKEN:  # that costs the lines, nothing else
             self._calls, self._merged = [], []
 
     def frames(self, address: int) -> tuple[Location, ...]:
