@@ -62,6 +62,7 @@ class Draft:
     dynamic: tuple[str, ...] = ()
     params: dict[str, int] = field(default_factory=dict)
     features: set[str] = field(default_factory=set)
+    rare: random.Random = field(default_factory=random.Random)  # decides what is not drawn with the rest
 
     @property
     def fragments(self) -> tuple[int, int]:
@@ -105,7 +106,7 @@ class Draft:
 
 def sample(seed: int) -> Sample:
     """The spec of a seed."""
-    draft = Draft(random.Random(seed))
+    draft = Draft(random.Random(seed), rare=random.Random(-1 - seed))
     _shapes(draft)
     _storage(draft)
     head, extents, ragged, epilogue = _data(draft)
@@ -355,6 +356,8 @@ def _roles(d: Draft, compute: list[str]) -> list[str]:
     written = d.chance(0.6)
     frame = _frame(d, loading, len(shares) + 1, [0, len(shares) - 1], len(shares), consumers + producers)
     bodies, header = _written(d, frame) if written else (None, "")
+    if split and not bodies and d.rare.random() < 0.2:
+        shares[0] = ("AB", shares[0][1])  # two roles load B
     made: list[str] = []
     at = 0 if first else consumers
     for number, (operands, count) in enumerate(shares):
@@ -402,7 +405,7 @@ def _written(d: Draft, frame: schedules.Frame) -> tuple[list[list[str]] | None, 
     if d.chance(0.2):
         options.reverse()
     for _ in range(8):
-        bodies = schedules.schedule(frame)
+        bodies = schedules.schedule(frame, mistakes=0.5 if frame.waves == 1 else 0.15)
         if bodies is not None:
             break
     if bodies is not None:
