@@ -103,7 +103,9 @@ def main() -> None:
         running = {pool.submit(trials, path, args.every, args.first, args.orders): path for path in args.specs}
         for done in as_completed(running):
             found += done.result()
-            print(f"{running[done].stem}: {len(done.result())} mutants", file=sys.stderr, flush=True)
+            sorts = Counter(trial.sort for trial in done.result())
+            print(f"{running[done].stem}: {len(done.result())} mutants, {sorts['escaped']} escaped, "
+                  f"{sorts['false alarm']} false alarms", file=sys.stderr, flush=True)  # fmt: skip
     found.sort(key=lambda trial: trial.spec)
     console = Console()
     for sort in ("escaped", "false alarm") if args.list else ():
