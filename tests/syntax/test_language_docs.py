@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tkgen.ir.typing import typed
+from tkgen.ir.typing.expressions import CALLS, CONSTANTS, PLACE, REDUCTIONS
 from tkgen.source import SourceFile
+from tkgen.syntax.ast import has_equations
 from tkgen.syntax.format import format_source
 from tkgen.syntax.grammar import OPERATIONS, STATEMENTS
 from tkgen.syntax.parser import parse, parse_fragment
@@ -23,6 +26,17 @@ def test_examples_parse(kind: str, text: str) -> None:
         assert parse(file).body
     tight = re.sub(r"(?<=\S) +(?=#)", " ", format_source(file))
     assert tight == re.sub(r"(?<=\S) +(?=#)", " ", text)
+
+
+def test_kernels_of_equations_are_typed() -> None:
+    kernels = [parse(SourceFile("language.md", text)) for kind, text in EXAMPLES if not kind]
+    names = [typed(kernel).kernel.name for kernel in kernels if has_equations(kernel)]
+    assert names == ["rmsnorm", "attention"]
+
+
+def test_every_function_and_reduction_is_named() -> None:
+    for word in (*CALLS, *REDUCTIONS, *CONSTANTS, PLACE):
+        assert re.search(rf"`{word}[`(]", TEXT), word
 
 
 def test_all_fences_are_examples_or_closed() -> None:

@@ -218,7 +218,7 @@ class Body:
         self.at.broken.add(name)
         was, now = axes_text(value.axes), axes_text(update.axes)
         message = f"`{name}` comes into a pass as {was}, and leaves it as {now}"
-        fix = "let both have the same axes"
+        fix = f"let both have the same axes, as with `carry {name} : f32{now} = ...`"
         if update.value.kind is not Kind.NUMBER:
             message = f"`{name}` leaves the pass as {WORDS[update.value.kind]}, and a loop carries numbers"
             fix = "make it one: `where(x, 1, 0)` of a truth, `f32(q)` of a coordinate"

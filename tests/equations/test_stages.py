@@ -1,0 +1,42 @@
+"""What stands between the stages of the compiler, for a few specs: `tkgen check --print-after STAGE`, written down."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tkgen.cli.stages import Stage, stage_text
+from tkgen.diagnostics import SpecError
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = Path(__file__).parent / "stages"
+SHOWN = [
+    ("eight_wave", Stage.PARSE),
+    ("eight_wave", Stage.EQUATIONS),
+    ("eight_wave", Stage.SCHEDULE),
+    ("alpha_beta", Stage.EQUATIONS),
+    ("bias_gelu_bf16", Stage.EQUATIONS),
+    ("ping_pong", Stage.SCHEDULE),
+    ("swiglu", Stage.PARSE),
+    ("swiglu", Stage.EQUATIONS),
+    ("swiglu", Stage.SCHEDULE),
+]
+
+
+@pytest.mark.parametrize(("spec", "stage"), SHOWN)
+def test_a_stage(spec: str, stage: Stage) -> None:
+    golden = GOLDEN / f"{spec}.{stage.value}.txt"
+    text = stage_text(stage, ROOT / "specs" / f"{spec}.tk", None, None, None) + "\n"
+    if os.environ.get("TKGEN_BLESS"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+def test_a_wrong_spec_has_no_equations(tmp_path: Path) -> None:
+    spec = tmp_path / "a.tk"
+    spec.write_text("kernel a\n  dims M = 64\n  global Y : f32[M]\n  over m in M by 16\n  waves 1\n  Y[m] = X[m]\n")
+    assert stage_text(Stage.PARSE, spec, None, None, None).startswith("Kernel name=a")
+    with pytest.raises(SpecError, match="E200"):
+        stage_text(Stage.EQUATIONS, spec, None, None, None)
