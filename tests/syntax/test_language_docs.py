@@ -31,7 +31,7 @@ def test_examples_parse(kind: str, text: str) -> None:
 def test_kernels_of_equations_are_typed() -> None:
     kernels = [parse(SourceFile("language.md", text)) for kind, text in EXAMPLES if not kind]
     names = [typed(kernel).kernel.name for kernel in kernels if has_equations(kernel)]
-    assert names == ["rmsnorm", "attention"]
+    assert names == ["rmsnorm", "attention", "gated"]
 
 
 def test_every_function_and_reduction_is_named() -> None:
