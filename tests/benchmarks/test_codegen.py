@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+import codegen
 import pytest
 
 import tkgen
@@ -14,10 +14,6 @@ from tkgen.predict.stream import Unit, block_streams
 from tkgen.toolchain.isa import instruction_mix, loops, main_loop, parse_asm
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import codegen  # noqa: E402
-
 KERNELS = ["auto", "ping_pong", "ping_pong_wide"]
 
 

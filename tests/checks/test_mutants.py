@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import islice
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from mutants import mutants
 from referee import Referee, rejected, small
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 import corpus
+import pytest
 
 from tkgen.diagnostics.explain import book, codes
 from tkgen.diagnostics.fixes import apply_fixes

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
 import fuzz
+import pytest
 from fuzzing import coverage
 
 from tkgen.diagnostics import SpecError

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
 import fuzz
+import pytest
 
 from tkgen.api import load
 from tkgen.diagnostics import SpecError

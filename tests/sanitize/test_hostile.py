@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import random
 import struct
-import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from kernels import ARGUMENT, GEMM, LAUNCH
+from typer.testing import CliRunner, Result
 
 from tkgen.cli import app
 from tkgen.targets import load_target

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from tkgen.emulate import Arg, Buffer, Outcome, Scalar
 from tkgen.sanitize import Arguments, Launch, Output, from_code_object, sanitize
 
 pytest.importorskip("triton", reason="needs the extra `peer`: pip install --no-deps triton==3.9.0")
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
 ROWS, COLS, DEPTH = 256, 128, 192
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from kernels import ARGUMENT, GEMM, LAUNCH
+from typer.testing import CliRunner, Result
 
 from tkgen.cli import app
 from tkgen.emulate import Buffer, Struct

@@ -5,13 +5,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from interleavings import Verdict, explore
 from random_programs import PASSES, case
 
