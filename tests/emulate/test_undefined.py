@@ -118,3 +118,12 @@ def test_a_pair_waits_for_the_half_that_it_takes(assemble):
     assert findings(assemble, low + STORE.format("v30")) == []
     high = load + "  v_pk_mov_b32 v[30:31], v[20:21], v[20:21] op_sel:[0,1]\n" + wait
     assert findings(assemble, high + STORE.format("v30")) == [(Kind.READ_BEFORE_WAIT, "v_pk_mov_b32")]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_half_of_a_pair_that_is_copied(assemble, target):
+    body = "  v_mov_b32 v20, 1\n  v_mov_b64 v[30:31], v[20:21]\n"
+    assert findings(assemble, body + STORE.format("v30"), target) == []
+    assert findings(assemble, body + STORE.format("v31"), target) == [
+        (Kind.UNINITIALISED_REGISTER, "global_store_dword")
+    ]

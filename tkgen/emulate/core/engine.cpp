@@ -57,7 +57,7 @@ bool describe(const Op& op, const Info& info, Use& use) {
     if (!legal_source(op.src[i])) return false;
     ++use.sources;
     const unsigned halves = 1u << (op.opsel >> i & 1) | (info.flags & PAIRS ? 1u << (op.opsel_hi >> i & 1) : 0);
-    const bool high = halves & 2, one = halves != 3 && info.flags & (PAIRS | MOVES_PAIR);
+    const bool high = halves & 2, one = halves != 3 && info.flags & (PAIRS | MOVES_PAIR) && op.encoding == ENC_VOP3P;
     if (one && op.src[i] >= 256) use.add(uint16_t(op.src[i] + high), 1, 0);  // one of the pair
     else use.add(op.src[i], formats && i < 2 ? FORMAT_REGISTERS[(i ? op.blgp : op.cbsz) & 7] : info.src[i], 0);
   }

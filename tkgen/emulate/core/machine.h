@@ -27,7 +27,7 @@ enum InfoFlag : uint8_t {
   CROSS_LANE = 8,  // reads or writes lanes that EXEC does not name
   SWAPS = 32,      // also writes its first source, which must be a vector register
   SELECTS = 16,    // may ignore an undefined source: its result counts as defined
-  PAIRS = 64,      // each half of its result is of one half of each source: op_sel, op_sel_hi
+  PAIRS = 64,      // each half of its result is of one half of each source: op_sel, op_sel_hi; without them, of the same
   MOVES_PAIR = 128,  // half 0 of its result is one of source 0, half 1 one of source 1: op_sel
 };
 

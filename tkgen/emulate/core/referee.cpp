@@ -77,8 +77,10 @@ void Referee::check_registers(Wave& w, const Op& op, const Use& use) {
 uint64_t Referee::half_defined(const Wave& w, const Op& op, const Use& use, int half) const {
   const bool moves = use.info_flags & MOVES_PAIR;
   uint64_t defined = ~0ull;
-  for (int i = 0; i < use.sources; ++i)
-    if (op.src[i] >= 256 && (!moves || i == half)) defined &= w.defined[op.src[i] - 256 + ((half && !moves ? op.opsel_hi : op.opsel) >> i & 1)];
+  for (int i = 0; i < use.sources; ++i) {
+    const int from = op.encoding != ENC_VOP3P ? half : (half && !moves ? op.opsel_hi : op.opsel) >> i & 1;
+    if (op.src[i] >= 256 && (!moves || i == half)) defined &= w.defined[op.src[i] - 256 + from];
+  }
   return defined;
 }
 

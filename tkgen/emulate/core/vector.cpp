@@ -394,7 +394,7 @@ const Info TABLE[] = {
     {"v_nop", [](Wave&, const Op&) {}, 0, {0, 0, 0}, 0},
     {"v_clrexcp", [](Wave&, const Op&) {}, 0, {0, 0, 0}, 0},
     {"v_mov_b32", [](Wave& w, const Op& op) { lanes1<U32, U32>(w, op, [](uint32_t a) { return a; }); }, 1, {1, 0, 0}, 0},
-    {"v_mov_b64", [](Wave& w, const Op& op) { lanes1<U64, U64>(w, op, [](uint64_t a) { return a; }); }, 2, {2, 0, 0}, 0},
+    {"v_mov_b64", [](Wave& w, const Op& op) { lanes1<U64, U64>(w, op, [](uint64_t a) { return a; }); }, 2, {2, 0, 0}, PAIRS},
     {"v_accvgpr_mov_b32", [](Wave& w, const Op& op) { lanes1<U32, U32>(w, op, [](uint32_t a) { return a; }); }, 1, {1, 0, 0}, 0},
     {"v_accvgpr_read_b32", [](Wave& w, const Op& op) { lanes1<U32, U32>(w, op, [](uint32_t a) { return a; }); }, 1, {1, 0, 0}, 0},
     {"v_accvgpr_write_b32", [](Wave& w, const Op& op) { lanes1<U32, U32>(w, op, [](uint32_t a) { return a; }); }, 1, {1, 0, 0}, 0},
