@@ -348,3 +348,34 @@ def test_the_cycles_of_a_pass_add_up(eight_wave: Build, predicted: Prediction) -
 def test_an_unknown_size_is_predicted_for_an_example() -> None:
     found = prediction(spec_of("dynamic_sizes").build())
     assert "an example" in found.by and found.figures
+
+
+def test_accesses_of_which_nothing_names_the_operand() -> None:
+    """Writes to LDS that no line of the schedule claims are shown without bank conflicts."""
+    text = """kernel small
+  dims M = 8, N = 2, K = 56
+  global A : bf16[K, M]
+  global B : bf16[N, K]
+  global C : bf16[M, N]
+  block 16 x 128 step 48
+  tail masked
+  allow slow_reads, spills
+  target gfx90a
+  unroll 2
+  waves 1 x 2
+  shared A, B buffers 4
+  registers A, B slice 16
+  accumulate C : f32 tile 16 x 16
+  store C
+  schedule
+    group wait vm 1  read B(0; 0)
+    group read B(1..3; 0)
+    group load A[k+1]  read A(0; 0)  multiply (*, 0; 0)  multiply (*, 1; 0)  multiply (0, 2..3; 0)
+    group read B(2; 1)
+    cluster read A(*; 1) B(0..1; 1) B(3; 1)  multiply slice 1  wait lds 0
+    group priority low  read B(0..3; 2)
+    cluster read A(*; 2)  wait lds 0
+    group load B[k+4]  multiply (*, 0; 2)  multiply (*, 1..3; 2)
+"""
+    found = facts(load(text).build())
+    assert any(not access.ways for access in found.lds.accesses)

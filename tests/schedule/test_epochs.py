@@ -168,6 +168,9 @@ def test_one_wave_needs_no_barriers_but_waits_for_direct_loads() -> None:
     assert kinds(COPY, wait("vm"), READ, *done, via="direct", waves=1) == set()
     # the copy goes past the queue in which the read may still stand
     assert kinds(COPY, wait("vm"), READ, MULTIPLY, FENCE, via="direct", waves=1) == {("WAR", "")}
+    # so does a collective load beside direct ones: it is a copy that is waited for
+    assert kinds(LOAD, READ, MULTIPLY, FENCE, via="direct", waves=1) == {("WAR", "")}
+    assert kinds(LOAD, READ, *done, via="direct", waves=1) == set()
 
 
 def test_nobody_loads_what_is_read() -> None:

@@ -132,7 +132,8 @@ def _compiled(program: Program, places: Places) -> Iterator[Access]:
                 ways.append(planned.ways)
             elif (verb, single, planned.instruction) == ("read", "ds_read_b64", "ds_read_b128"):
                 ways.append(_half_chunk_ways(program.operand(name)))
-        yield Access(f"{verb} {' and '.join(names)}", mnemonic, max(ways) if len(ways) == len(names) else 0, count)
+        worst = max(ways) if ways and len(ways) == len(names) else 0
+        yield Access(f"{verb} {' and '.join(names)}", mnemonic, worst, count)
 
 
 def _half_chunk_ways(operand: Operand) -> int:

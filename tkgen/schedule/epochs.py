@@ -28,11 +28,11 @@ outstanding looks back over the steps that issue n; after all of these steps the
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from tkgen.ir.ops import LDS_WRITES, Action, Op, Placed, WaveProgram
-from tkgen.ir.types import Program
+from tkgen.ir.types import Operand, Program
 from tkgen.schedule.instructions import instructions, instructions_of, pieces, slot_of, whole_rounds
 
 NEVER = math.inf
@@ -308,7 +308,7 @@ def conflicts(
     for wave, events in zip(waves, traces, strict=True):
         found += _one_wave(program, wave, events, steps)
     for operand in program.operands:
-        found += _lds(operand.name, operand.buffers, waves, traces)
+        found += _lds(program, operand, waves, traces)
     return _first_of_each(found)
 
 
@@ -334,15 +334,17 @@ def _barrier_counts(waves: Sequence[WaveProgram], traces: list[list[Event]]) -> 
 # ---------------------------------------------------------------- LDS, across waves
 
 
-def _lds(operand: str, buffers: int, waves: Sequence[WaveProgram], traces: list[list[Event]]) -> list[Conflict]:
+def _lds(program: Program, operand: Operand, waves: Sequence[WaveProgram], traces: list[list[Event]]) -> list[Conflict]:
     """RAW, WAR and WAW of one operand, and its reads of tiles that nobody loads."""
     found: list[Conflict] = []
-    for slot in _slots(operand, buffers, traces):
+    # What goes past the queue of LDS operations, on the other counter.
+    direct = {Action.COPY, Action.LOAD} if program.direct else {Action.COPY}
+    for slot in _slots(operand.name, operand.buffers, traces):
         for _, reads in (accesses for accesses in slot.values() if not accesses[0]):
             wave = waves[reads[0].wave].waves[0]
-            found.append(Conflict("unwritten", operand, None, reads[0].event, (wave, wave)))
+            found.append(Conflict("unwritten", operand.name, None, reads[0].event, (wave, wave)))
         for kind, first, second in _required(slot, waves):
-            found += _unordered(kind, operand, first, second, waves)
+            found += _unordered(kind, operand.name, first, second, waves, direct)
     return found
 
 
@@ -399,22 +401,24 @@ def _across(first: _At, second: _At, waves: Sequence[WaveProgram]) -> bool:
     return mine != waves[second.wave].waves or len(mine) > 1
 
 
-def _unordered(kind: str, operand: str, first: _At, second: _At, waves: Sequence[WaveProgram]) -> Iterator[Conflict]:
+def _unordered(
+    kind: str, operand: str, first: _At, second: _At, waves: Sequence[WaveProgram], direct: Set[Action]
+) -> Iterator[Conflict]:
     x, y = first.event, second.event
     u, theirs = waves[first.wave].waves[0], waves[second.wave].waves
     if not _across(first, second, waves):
-        if not _ordered_within_wave(x, y):
+        if not _ordered_within_wave(x, y, direct):
             yield Conflict(kind, operand, x, y, (u, u))
     elif not x.done < y.begin:
         v = next((w for w in theirs if w != u), theirs[0])
         yield Conflict(kind, operand, x, y, (u, v), "wait" if x.begin < y.begin else "")
 
 
-def _ordered_within_wave(x: Event, y: Event) -> bool:
-    """On one wave: program order. LDS serves a wave in order too; a copy (vmcnt) goes past that queue."""
+def _ordered_within_wave(x: Event, y: Event, direct: Set[Action]) -> bool:
+    """On one wave: program order. LDS serves a wave in order too; what is `direct` (vmcnt) goes past that queue."""
     if x.order >= y.order:
         return False
-    return x.completed <= y.order or Action.COPY not in (x.op.action, y.op.action)
+    return x.completed <= y.order or not direct & {x.op.action, y.op.action}
 
 
 # ---------------------------------------------------------------- what each barrier is for
