@@ -107,14 +107,14 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     const int wave_col = wave % 2;  // spec:13
     rt_bf<32, 32> Q_r[1][1];  // spec:15
     rt_bf<32, 32> K_r[1][2];  // spec:15
-    rt_fl<32, 32, ducks::rt_layout::col> s_acc[1][2];  // spec:4
+    rt_fl<32, 32, ducks::rt_layout::col> s_acc[1][2];  // spec:17
 
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        zero(s_acc[0][j]);  // spec:4
+        zero(s_acc[0][j]);  // spec:17
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS; ++k) {  // spec:12
+    for (int k = 0; k < K_STEPS; ++k) {  // spec:12,17
         group<8>::load(Q_s, Q_m, {0, 0, tile_row, k});  // spec:14
         group<8>::load(K_s, K_m, {0, 0, tile_col, k});  // spec:14
         lds_barrier();
@@ -124,14 +124,14 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             load(K_r[0][j], subtile_inplace<32, 32>(K_s, {wave_col * 2 + j, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            mma_ABt(s_acc[0][j], Q_r[0][0], K_r[0][j], s_acc[0][j]);  // spec:4
+            mma_ABt(s_acc[0][j], Q_r[0][0], K_r[0][j], s_acc[0][j]);  // spec:17,18
         load(Q_r[0][0], subtile_inplace<32, 32>(Q_s, {wave_row, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             load(K_r[0][j], subtile_inplace<32, 32>(K_s, {wave_col * 2 + j, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            mma_ABt(s_acc[0][j], Q_r[0][0], K_r[0][j], s_acc[0][j]);  // spec:4
+            mma_ABt(s_acc[0][j], Q_r[0][0], K_r[0][j], s_acc[0][j]);  // spec:17,18
         lds_barrier();
     }
 

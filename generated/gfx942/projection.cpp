@@ -196,17 +196,17 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     const int wave_col = wave % 2;  // spec:16
     rt_bf<32, 32> X_r[1][1];  // spec:17
     rt_bf<32, 32> W_r[1][2];  // spec:17
-    rt_fl<32, 32, ducks::rt_layout::col> c_acc[1][2];  // spec:4
+    rt_fl<32, 32, ducks::rt_layout::col> c_acc[1][2];  // spec:18
 
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        zero(c_acc[0][j]);  // spec:4
+        zero(c_acc[0][j]);  // spec:18
     group<8>::load(X_s[0], g.X, {0, 0, tile_row, 0});  // spec:17
     group<8>::load(W_s[0], g.W, {0, 0, tile_col, 0});  // spec:17
     lds_barrier();
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:14
+    for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:14,18
         group<8>::load(X_s[(k + 1) % 2], g.X, {0, 0, tile_row, k + 1});  // spec:17
         group<8>::load(W_s[(k + 1) % 2], g.W, {0, 0, tile_col, k + 1});  // spec:17
         load(X_r[0][0], subtile_inplace<32, 32>(X_s[k % 2], {wave_row, 0}));  // spec:17
@@ -215,7 +215,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             load(W_r[0][j], subtile_inplace<32, 32>(W_s[k % 2], {wave_col * 2 + j, 0}));  // spec:17
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            mma_ABt(c_acc[0][j], X_r[0][0], W_r[0][j], c_acc[0][j]);  // spec:4
+            mma_ABt(c_acc[0][j], X_r[0][0], W_r[0][j], c_acc[0][j]);  // spec:18,19
         lds_barrier();
     }
 
@@ -226,11 +226,11 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         load(W_r[0][j], subtile_inplace<32, 32>(W_s[1], {wave_col * 2 + j, 0}));  // spec:17
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        mma_ABt(c_acc[0][j], X_r[0][0], W_r[0][j], c_acc[0][j]);  // spec:4
+        mma_ABt(c_acc[0][j], X_r[0][0], W_r[0][j], c_acc[0][j]);  // spec:18,19
     settle();
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        {  // spec:21
+        {  // spec:21,20
             rt_fl<32, 32, ducks::rt_layout::col> H_tile;
             combine(H_tile, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j, [&](int row, int col, float c_e) {
                 const float t7 = element(g.s, row);
@@ -246,7 +246,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     }
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        {  // spec:22
+        {  // spec:22,20
             const auto t15_rows = rows_from(g.R, (tile_row * 4 + wave_row) * 32);
             combine(c_acc[0][j], tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j, [&](int row, int col, float c_e) {
                 const float t7 = element(g.s, row);

@@ -130,7 +130,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         zero(u_acc[0][j]);  // spec:16
 
     #pragma unroll 1
-    for (int k = 0; k < K_STEPS; ++k) {  // spec:11
+    for (int k = 0; k < K_STEPS; ++k) {  // spec:11,18
         group<8>::load(X_s, g.X, {0, 0, tile_row, k});  // spec:14
         group<8>::load(G_s, g.G, {0, 0, tile_col, k});  // spec:14
         group<8>::load(U_s, g.U, {0, 0, tile_col, k});  // spec:14
@@ -144,10 +144,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             load(U_r[0][j], subtile_inplace<32, 32>(U_s, {wave_col * 2 + j, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            mma_ABt(g__acc[0][j], X_r[0][0], G_r[0][j], g__acc[0][j]);  // spec:16
+            mma_ABt(g__acc[0][j], X_r[0][0], G_r[0][j], g__acc[0][j]);  // spec:16,19
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            mma_ABt(u_acc[0][j], X_r[0][0], U_r[0][j], u_acc[0][j]);  // spec:16
+            mma_ABt(u_acc[0][j], X_r[0][0], U_r[0][j], u_acc[0][j]);  // spec:16,20
         load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
@@ -157,10 +157,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             load(U_r[0][j], subtile_inplace<32, 32>(U_s, {wave_col * 2 + j, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            mma_ABt(g__acc[0][j], X_r[0][0], G_r[0][j], g__acc[0][j]);  // spec:16
+            mma_ABt(g__acc[0][j], X_r[0][0], G_r[0][j], g__acc[0][j]);  // spec:16,19
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            mma_ABt(u_acc[0][j], X_r[0][0], U_r[0][j], u_acc[0][j]);  // spec:16
+            mma_ABt(u_acc[0][j], X_r[0][0], U_r[0][j], u_acc[0][j]);  // spec:16,20
         lds_barrier();
     }
 

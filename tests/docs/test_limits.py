@@ -52,7 +52,8 @@ def test_what_cannot_be_said_is_refused_by_that_code(code: str, old: str, new: s
 
 
 def test_every_code_of_the_page_is_tried() -> None:
-    assert set(re.findall(r"\bE\d{3}\b", PAGE.split("## What the proof")[0])) == {code for code, _, _ in CHANGES}
+    named = set(re.findall(r"\bE\d{3}\b", PAGE.split("## What the proof")[0]))
+    assert named == {code for code, _, _ in CHANGES} | {"E240"}  # tests/hopper tries all that E240 refuses
 
 
 def test_what_has_run_where_is_said_in_a_sentence() -> None:

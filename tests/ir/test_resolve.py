@@ -169,7 +169,7 @@ def test_types() -> None:
         ({"shared": "shared A, B\n  grid round(4)"}, "E212"),
         ({"shared": "shared A, B\n  occupancy 9 waves per simd"}, "E203"),
         ({"shared": "shared A, B\n  allow nonsense"}, "E200"),
-        ({"shared": "shared A, B\n  epilogue tanh"}, "E211"),
+        ({"shared": "shared A, B\n  epilogue softplus"}, "E211"),
     ],
 )
 def test_what_cannot_be(lines: dict[str, str], code: str) -> None:

@@ -72,7 +72,7 @@ def test_structure(name: str) -> None:
             origin = source.origin(number)
             assert origin is not None
             words = spec[origin.line - 1].split()
-            assert words[0] in ("shared", "accumulate", "cluster", "group", "registers"), line
+            assert words[0] in ("shared", "accumulate", "each", "cluster", "group", "registers"), line
 
 
 def test_a_line_without_a_spec_line_has_that_of_the_line_above() -> None:
@@ -258,7 +258,7 @@ def defined_in(text: str) -> set[str]:
     names = set(re.findall(rf"\b{TYPE}(?!\w)\s*(?:const)?\s*[&*(]*\s*(\w+)", text))
     names |= set(re.findall(r"\b(?:namespace|struct|using) (\w+)", text))
     names |= set(re.findall(r"\bint \w+ = [^;()]*, (\w+);", text))
-    names |= set(re.findall(r"ducks::\w+::all (\w+)", text))
+    names |= set(re.findall(r"ducks::\w+::all(?:\.\.\.)? (\w+)", text)) | set(re.findall(r"&\.\.\.(\w+)", text))
     for line in re.findall(r"\b(?:const|constexpr) (?:int|float|auto) ([^;]*);", text):
         names |= set(re.findall(r"(?:^|, )(\w+) =", line))
     return names

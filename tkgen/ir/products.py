@@ -91,12 +91,13 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Sum:
-    """`name` += `left` times `right`, for each K-step; `result` is its value behind the loop."""
+    """`name` += `left` times `right`, for each K-step; `result` is its value behind the loop, `span` its equation."""
 
     name: str
     left: Access
     right: Access
     result: Value
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ def _sums(loop: Loop, before: tuple[Op, ...], rows: Axis, cols: Axis) -> tuple[S
         if set(left.axes) != {rows, loop.axis} or set(right.axes) != {cols, loop.axis}:
             message = f"`{name}` is no product of a factor along {rows.name} and one along {cols.name}"
             raise Unfit(message, product.result.span)
-        result.append(Sum(name, left, right, carry.result))
+        result.append(Sum(name, left, right, carry.result, carry.update.span or product.result.span))
         used |= {carry.update, product.result, product.left, product.right}
     for op in loop.body:
         if isinstance(op, Store | Loop) or op.result not in used:

@@ -148,6 +148,7 @@ class Product:
     name: str
     left: Operand
     right: Operand
+    span: Span | None = field(default=None, compare=False, repr=False)  # the equation that says it
 
     @property
     def factors(self) -> tuple[Operand, Operand]:

@@ -31,12 +31,13 @@ def epilogue(
     tile_type: str,
     how: How,
     loops: tuple[Loop, ...],
-    origin: Callable[[Store], Origins],
+    origin: Callable[..., Origins],
 ) -> tuple[list[Statement], frozenset[str]]:
     """A statement for each store, and the helpers that they call.
 
     `sums` has the C++ of each sum's register tile, `matrix` gives that of what is accessed, `how` says how a tile goes
-    to memory (whole, masked, add). The last store's tile is computed in the place of the first sum.
+    to memory (whole, masked, add), `origin` names the places of spans. The last store's tile is computed in the place
+    of the first sum.
     """
     result, helpers = [], set[str]()
     stores = equations.stores
@@ -45,7 +46,8 @@ def epilogue(
         made, used = _stored(equations, store, sums, place, matrix, how)
         if not last:
             made = replace(made, tile=f"{cpp_name(store.target.tensor.name)}_tile", type=tile_type)
-        result.append(Statement(made, loops, origin(store)))
+        spans = (op.result.span for op in _needed(equations.epilogue, store.value))  # type: ignore[union-attr]
+        result.append(Statement(made, loops, origin(store.span, *spans)))
         helpers |= used
     helpers |= {"add": {"atomic_store"}, "masked": {"masked_store"}, "whole": set()}[how]
     return result, frozenset(helpers)

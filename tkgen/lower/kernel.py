@@ -305,7 +305,7 @@ class _Lowering:
             body=made.statements(role, "body", wave.body),
             unroll=s.unroll,
             loop_bound=bound,
-            loop_origin=self.c.origin("block", "unroll"),
+            loop_origin=self.c.origin("block", "each", "unroll"),
             epilogue=made.statements(role, "epilogue", wave.epilogue),
             after=after,
             origin=self.c.origin(role.span),

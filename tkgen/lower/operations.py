@@ -172,7 +172,7 @@ class Operations:
                 f"{self.c.registers(product.left)}[{slot}][{i}]",
                 f"{self.c.registers(product.right)}[{slot}][{j}]",
             )
-            result.append(Statement(code, loops, self.c.origin(op.span)))
+            result.append(Statement(code, loops, self.c.origin(op.span, product.span)))
         return result
 
     @property
@@ -232,7 +232,7 @@ class Operations:
             self.c.accumulator_type,
             self._how,
             loops,
-            lambda s: self.c.origin(s.span, "tail", *(step.span for step in p.epilogue)),
+            lambda *spans: self.c.origin(*spans, "tail", *(step.span for step in p.epilogue)),
         )
         self.c.helpers |= helpers
         return made

@@ -136,7 +136,7 @@ def operand_registers(operand: Operand) -> int:
 def _of_tensor(p: Program, tensor: Tensor) -> Iterator[str]:
     yield " x ".join(_size(s) for s in tensor.shape) + f" {tensor.dtype.spelling}" + _volume(tensor)
     for operand in p.operands:
-        if operand.tensor is tensor:
+        if operand.name == tensor.name:
             factor = "left" if operand.side.name == "A" else "right"
             stored = "contracted dimension first" if operand.contraction_first else "contracted dimension last"
             yield f"{factor} factor of the product, {stored}"
@@ -144,7 +144,7 @@ def _of_tensor(p: Program, tensor: Tensor) -> Iterator[str]:
             yield _register_tiles(operand)
             yield _traffic(p, operand)
             yield _operand_coordinates(p, operand)
-    if p.accumulator.tensor is tensor:
+    if p.accumulator.tensor.name == tensor.name:
         yield from _of_accumulator(p)
 
 

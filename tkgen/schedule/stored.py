@@ -106,7 +106,7 @@ class _Wave:
                 pass
 
     def _multiply(self, event: Event) -> None:
-        op, product = event.op, self.kernel.product_of(event.op.operand)
+        op, product = event.op, self.kernel.product_of(event.op.product)
         for t in op.slices:
             rows, cols = (
                 {f: self._held(operand.name, f, self._buffer(event, t)) for f in fragments}

@@ -40,7 +40,9 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
     grid = clauses.grid(scope)
     clauses.short_runs(scope, grid, operands)
     by_name = {o.name: o for o in operands}
-    products = tuple(Product(s.name, by_name[s.left.tensor.name], by_name[s.right.tensor.name]) for s in found.sums)
+    products = tuple(
+        Product(s.name, by_name[s.left.tensor.name], by_name[s.right.tensor.name], s.span) for s in found.sums
+    )
     steps: tuple[()] = ()
     return Program(
         name=scope.kernel.name.id,
@@ -123,7 +125,7 @@ def _accumulate(scope: Scope, found: Sums, block: tuple[int, int, int]) -> ast.A
 
 def _default(scope: Scope, found: Sums, names: list[str], block: tuple[int, int, int]) -> ast.Accumulate:
     """`accumulate` as it would be written: in base tiles, or two by two of them where a wave has so many."""
-    at = scope.kernel.name.span
+    at = found.contraction.span or scope.kernel.name.span
     first, *others = (ast.Name(at, n) for n in names)
 
     def clause(rows: int, cols: int) -> ast.Accumulate:
