@@ -123,6 +123,7 @@ def test(
     """The regression run: every spec at several sizes, under several schedules, against source and figures expected."""
     from dataclasses import asdict
 
+    from tkgen.diagnostics import SpecError
     from tkgen.execute import suites
     from tkgen.rows import commands as rows_of
     from tkgen.targets import load_target
@@ -139,7 +140,10 @@ def test(
 
     def one(path: Path) -> tuple[list[object], list[str]]:
         with reported():
-            load = row_loader(path, target)
+            try:
+                load = row_loader(path, target)
+            except SpecError:  # stands among the results, as what fails
+                load = None
             if load is not None:
                 found = rows_of.regression(path, load, schedules=schedules, generated=generated, blocks=chosen, cxx=cxx)
             else:
