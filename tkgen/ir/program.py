@@ -63,6 +63,6 @@ def matrix_program(kernel: ast.Kernel, defines: Mapping[str, int | None] | None 
     if isinstance(found, EquationProgram):
         label = Label(kernel.name.span, "no product in it")
         fix = Fix("`tkgen check --print-after equations` shows them, with the types and axes that they have")
-        message = f"nothing carries out the equations of `{kernel.name.id}` yet"
+        message = f"the equations of `{kernel.name.id}` sum no products: `tkgen.api.load_any` takes such kernels"
         raise SpecError(Diagnostic("E230", message, label, fix=fix))
     return found
