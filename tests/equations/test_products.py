@@ -116,6 +116,12 @@ def test_coordinates_and_conversions() -> None:
     right(load(DUAL.replace("Y[m, n] = silu(g) * u", "p = max(g, u)\n  Y[m, n] = p * p + p")))
 
 
+def test_a_sum_is_stored_as_it_is_beside_what_is_made_of_it() -> None:
+    outputs = DUAL.replace("  over m", "  global S : f32[M, N]\n  global T : f32[M, N]\n  over m")
+    right(load(outputs + "  S[m, n] = g\n  T[m, n] = u\n"), orders=1)
+    right(load(outputs.replace("  Y[m, n] =", "  S[m, n] = g\n  T[m, n] = u\n  Y[m, n] =")), orders=1)
+
+
 def test_a_lost_product_is_found() -> None:
     spec = load(DUAL)
     lost = load(DUAL.replace("silu(g) * u", "silu(g) * g + 0 * u")).build()

@@ -44,7 +44,7 @@ def epilogue(
     for store in stores:
         last = store is stores[-1]
         made, used = _stored(equations, store, sums, place, matrix, how)
-        if not last:
+        if not last and not made.identity:
             made = replace(made, tile=f"{cpp_name(store.target.tensor.name)}_tile", type=tile_type)
         spans = (op.result.span for op in _needed(equations.epilogue, store.value))  # type: ignore[union-attr]
         result.append(Statement(made, loops, origin(store.span, *spans)))
@@ -88,8 +88,8 @@ def _stored(
             case _:
                 lines += statements([op], known)
     value = known.get(store.value) or literal(0)
-    tile = next(iter(sums.values()))
-    identity = not lines and not buffers and given[:1] == [tile]
+    identity = any(store.value == s.result for s in equations.sums)  # a sum is stored from where it is
+    tile = given[0] if identity else next(iter(sums.values()))
     made = Combine(
         tensor=matrix(store.target),
         tile=tile,
