@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tkgen
-from tkgen import kittens
+from tkgen.backends.cdna import kittens
 from tkgen.build.outputs import produce
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import Options, device_flags

@@ -26,11 +26,11 @@ from rich.table import Table
 
 import tkgen
 from tkgen import checks
+from tkgen.backends.cdna.kittens import include_dir
+from tkgen.backends.cdna.lower import lower
 from tkgen.build import Build
 from tkgen.execute.launch import run
 from tkgen.ir.program import matrix_program as resolve
-from tkgen.kittens import include_dir
-from tkgen.lower import lower
 from tkgen.predict import predict
 from tkgen.schedule import plan
 from tkgen.syntax.parser import parse_path

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen import checks
+from tkgen.backends.cdna.lower import Source, lower
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.program import matrix_program
 from tkgen.ir.program import program as any_program
 from tkgen.ir.types import Program
-from tkgen.lower import Source, lower
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule import Plan, plan
 from tkgen.syntax import ast

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import tkgen.api
 from tkgen.api import Spec
+from tkgen.backends.cdna.kittens import include_dir
+from tkgen.backends.cdna.lower import lower
 from tkgen.build import Build
 from tkgen.checks import check
 from tkgen.diagnostics import Severity
 from tkgen.emulate import EmulateError, Interleaving, Outcome
 from tkgen.execute.launch import run
-from tkgen.kittens import include_dir
-from tkgen.lower import lower
 from tkgen.schedule import Plan, plan
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, ToolchainError

@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 NEEDED = (
     "tkgen/grammar/tk.lark",
     "tkgen/specs/eight_wave.tk",
-    "tkgen/kittens/include/kittens.cuh",
-    "tkgen/lower/templates/kernel.cpp.jinja",
+    "tkgen/backends/cdna/kittens/include/kittens.cuh",
+    "tkgen/backends/cdna/lower/templates/kernel.cpp.jinja",
     "tkgen/diagnostics/pages/E301.md",
     "tkgen/targets/gfx942.toml",
     "tkgen/emulate/core/abi.h",

@@ -91,7 +91,7 @@ def test_the_map_of_the_code_names_what_is_there() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     paths = set(re.findall(r"`(?:python )?((?:[\w.]+/)+[\w.*]*|\w+\.(?:py|md|jinja))(?: --\w+)?`", text))
     assert len(paths) > 40
-    inside = ("", "diagnostics", "ir", "schedule", "lower/templates")
+    inside = ("", "diagnostics", "ir", "schedule", "backends/cdna", "backends/cdna/lower/templates")
     folders = [ROOT, *(ROOT / "tkgen" / folder for folder in inside)]
     assert not [p for p in paths if not any(list(f.glob(p.removeprefix("../").rstrip("/"))) for f in folders)]
     for family, name in (("ir.resolve.clauses", "ACTIVATIONS"), ("ir.resolve.clauses", "EPILOGUES"),

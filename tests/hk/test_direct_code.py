@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tkgen import api
+from tkgen.backends.cdna.kittens import include_dir
+from tkgen.backends.cdna.kittens.layout import box_offset
 from tkgen.build import Build
 from tkgen.ir.ops import Action
-from tkgen.kittens import include_dir
-from tkgen.kittens.layout import box_offset
 from tkgen.schedule.instructions import global_instructions
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device

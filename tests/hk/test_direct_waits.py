@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from tkgen import api
+from tkgen.backends.cdna.kittens import include_dir
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
 from tkgen.ir.ops import Action, Placed
-from tkgen.kittens import include_dir
 from tkgen.schedule import Plan
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tkgen.backends.cdna.kittens import include_dir
 from tkgen.emulate import Arg, Buffer, Outcome, Scalar, Struct, TraceRequest, launch
-from tkgen.kittens import include_dir
 from tkgen.targets import load_target
 from tkgen.targets.resources import Resources
 from tkgen.toolchain.compile import compile_device

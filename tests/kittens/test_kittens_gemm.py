@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from kittens_support import BF16, numbers
 
+from tkgen.backends.cdna.kittens import include_dir
 from tkgen.emulate import Buffer, Policy, Struct, launch
-from tkgen.kittens import include_dir
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler

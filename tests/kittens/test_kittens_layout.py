@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tkgen.kittens.layout import (
+from tkgen.backends.cdna.kittens.layout import (
     Instruction,
     conflict_ways,
     element_offset,

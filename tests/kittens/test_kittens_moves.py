@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from kittens_support import BF16, ELEMENTS, FLOAT, HALF, Build, Element, lds_accesses, numbers, run, tensor
 
+from tkgen.backends.cdna.kittens.layout import conflict_ways, element_offset, tile_bytes
 from tkgen.emulate import Buffer, Scalar
-from tkgen.kittens.layout import conflict_ways, element_offset, tile_bytes
 
 LAYOUTS = ("row", "col")
 SHAPES = {"rt_16x16": 16, "rt_32x32": 32}

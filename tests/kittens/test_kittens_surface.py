@@ -7,7 +7,7 @@ import re
 import pytest
 from kittens_support import PRELUDE, Build
 
-from tkgen.kittens import include_dir, surface
+from tkgen.backends.cdna.kittens import include_dir, surface
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, ToolchainError

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from tkgen.backends.cdna.kittens import include_dir
+from tkgen.backends.cdna.lower import Source, lower
 from tkgen.ir.program import matrix_program as resolve
-from tkgen.kittens import include_dir
-from tkgen.lower import Source, lower
 from tkgen.schedule import Plan, plan
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse, parse_path

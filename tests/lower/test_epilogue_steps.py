@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tkgen.api import load
+from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.execute.compare import Inputs, random_inputs, reference
 from tkgen.execute.launch import run
 from tkgen.ir.launch import Launch
 from tkgen.ir.resolve.clauses import EPILOGUES
-from tkgen.lower import harness_cpp, harness_python
 
 SPEC = """kernel steps
   dims M = 64, N = 64, K = 32

@@ -15,10 +15,10 @@ import pytest
 from lowering import NAMES, gemm, planned, spec_plan, target_of
 
 from tkgen.api import load
+from tkgen.backends.cdna.kittens import include_dir
+from tkgen.backends.cdna.lower import harness_cpp, harness_python, lower
 from tkgen.ir.desugar import desugared
 from tkgen.ir.types import DType
-from tkgen.kittens import include_dir
-from tkgen.lower import harness_cpp, harness_python, lower
 from tkgen.schedule import Plan
 
 torch = pytest.importorskip("torch")

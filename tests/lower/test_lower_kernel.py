@@ -7,9 +7,9 @@ import re
 import pytest
 from lowering import NAMES, SPECS, compiled, gemm, lowered, planned, spec_plan, spec_source
 
-from tkgen.kittens import surface
-from tkgen.lower import lower
-from tkgen.lower.names import comment_text, cpp_name
+from tkgen.backends.cdna.kittens import surface
+from tkgen.backends.cdna.lower import lower
+from tkgen.backends.cdna.lower.names import comment_text, cpp_name
 from tkgen.toolchain.isa import instruction_mix, main_loop, parse_asm
 from tkgen.toolchain.metadata import read_resources
 

@@ -9,7 +9,7 @@ import pytest
 from lowering import SPECS, gemm, planned
 
 from tkgen.api import load
-from tkgen.lower import lower
+from tkgen.backends.cdna.lower import lower
 
 # Clauses of a spec that put nothing into the code: names, permissions, and what is resolved before anything is placed.
 SILENT = re.compile(r"\s*(#|$|kernel\b|schedule\b|target\b|allow\b|param\b|tune\b)")

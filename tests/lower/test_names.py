@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 from lowering import SPECS, planned
 
-from tkgen.kittens import include_dir
-from tkgen.lower import lower
-from tkgen.lower.harness import harness_cpp, harness_python
-from tkgen.lower.names import WORD, cpp_name, is_taken, taken
+from tkgen.backends.cdna.kittens import include_dir
+from tkgen.backends.cdna.lower import lower
+from tkgen.backends.cdna.lower.harness import harness_cpp, harness_python
+from tkgen.backends.cdna.lower.names import WORD, cpp_name, is_taken, taken
 from tkgen.syntax.grammar import OPERATIONS
 
 CLANG = next((c for c in ("clang++-22", "clang++-21", "clang++-20", "clang++-19", "clang++") if shutil.which(c)), None)

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from tkgen.api import Spec, load
+from tkgen.backends.cdna.kittens import include_dir
 from tkgen.build import Build
 from tkgen.emulate import Buffer, Finding, interleavings, launch
 from tkgen.emulate import load as load_code
@@ -20,7 +21,6 @@ from tkgen.emulate.disassemble import disassemble
 from tkgen.execute.arguments import launched, packed, scalar_values
 from tkgen.execute.compare import random_inputs
 from tkgen.ir.rounding import TORCH
-from tkgen.kittens import include_dir
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.metadata import read_resources

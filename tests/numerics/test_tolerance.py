@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from tkgen.api import Spec, load
+from tkgen.backends.cdna.kittens import include_dir
 from tkgen.build import Build
 from tkgen.execute.compare import Inputs, compare, random_inputs, reference, ulp
 from tkgen.execute.launch import run
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
-from tkgen.kittens import include_dir
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.metadata import read_resources

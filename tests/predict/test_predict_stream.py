@@ -9,7 +9,7 @@ import pytest
 from measured_kernels import eight_clusters, element_reads
 
 import tkgen
-from tkgen.kittens.layout import conflict_ways, fragment_addresses
+from tkgen.backends.cdna.kittens.layout import conflict_ways, fragment_addresses
 from tkgen.predict import Workload
 from tkgen.predict.stream import Unit, WaveStream, block_streams, lds_cycles
 from tkgen.targets import load_target

@@ -8,7 +8,8 @@ from math import prod
 
 import torch
 
-from tkgen import kittens
+from tkgen.backends.cdna import kittens
+from tkgen.backends.cdna.lower.rows import lower_rows
 from tkgen.emulate import Buffer, Outcome, Scalar, Struct, launch
 from tkgen.ir.equations import (
     Access,
@@ -31,7 +32,6 @@ from tkgen.ir.equations import (
 from tkgen.ir.functions import FUNCTIONS
 from tkgen.ir.meaning import Result, evaluate
 from tkgen.ir.tensors import Dim, DType, ScalarArg, Tensor
-from tkgen.lower.rows import lower_rows
 from tkgen.schedule.rows import RowMap, map_rows
 from tkgen.source import SourceFile, Span
 from tkgen.targets import load_target

@@ -17,9 +17,9 @@ from row_kernels import (
     transpose,
 )
 
+from tkgen.backends.cdna.lower.rows import lower_rows
 from tkgen.execute.compare import compare
 from tkgen.ir.tensors import DType
-from tkgen.lower.rows import lower_rows
 from tkgen.schedule.rows import map_rows
 from tkgen.targets import load_target
 

@@ -10,6 +10,7 @@ import pytest
 from kernels import ARGUMENT, GEMM, LAUNCH
 from typer.testing import CliRunner, Result
 
+from tkgen.backends.cdna.kittens import include_dir
 from tkgen.cli import app
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device
@@ -33,7 +34,7 @@ def run(path: Path, *options: str) -> Result:
 def hsaco(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("copy")
     gpu = load_target("gfx942")
-    headers = Path(__import__("tkgen.kittens").__file__).parent / "kittens" / "include"
+    headers = include_dir()
     text = '#include "kittens.cuh"\n#line 1 "copy.cpp"\n' + COPY
     made = compile_device(
         text, gpu, find_compiler(gpu), include_dirs=[headers], outputs=["hsaco"], source_name="copy.cpp"
@@ -62,7 +63,7 @@ def test_the_source_of_a_code_object_is_shown_where_it_lies_beside(hsaco: Path) 
 def test_without_debug_information_the_instruction_is_shown(hsaco: Path, tmp_path: Path) -> None:
     text = '#include "kittens.cuh"\n' + COPY
     gpu = load_target("gfx942")
-    headers = Path(__import__("tkgen.kittens").__file__).parent / "kittens" / "include"
+    headers = include_dir()
     made = compile_device(text, gpu, find_compiler(gpu), include_dirs=[headers], outputs=["hsaco"], debug_lines=False)
     assert made.hsaco is not None
     path = tmp_path / "stripped.hsaco"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from tkgen import kittens
 from tkgen.api import load
+from tkgen.backends.cdna import kittens
 from tkgen.cli import app
 from tkgen.emulate import load as load_code
 from tkgen.sanitize import from_spec, sanitize

@@ -12,8 +12,8 @@ import pytest
 from mutants import mutants
 
 import tkgen.api
+from tkgen.backends.cdna.lower import lower
 from tkgen.ir.ops import Action, Placed
-from tkgen.lower import lower
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts
 from tkgen.schedule.stored import Wrong, wrong_stores

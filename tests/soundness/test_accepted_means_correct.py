@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 
 from tkgen.api import Spec, load
+from tkgen.backends.cdna.kittens import include_dir
+from tkgen.backends.cdna.lower import lower
 from tkgen.build import Build
 from tkgen.checks import check
 from tkgen.diagnostics import Severity, SpecError
@@ -27,8 +29,6 @@ from tkgen.emulate import interleavings
 from tkgen.execute.arguments import SizeError, check_scalars
 from tkgen.execute.launch import Run, run
 from tkgen.ir.ops import Action
-from tkgen.kittens import include_dir
-from tkgen.lower import lower
 from tkgen.schedule import Plan
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler

@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 
+from tkgen.backends.cdna.kittens import include_dir
+from tkgen.backends.cdna.lower import lower
 from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Program
-from tkgen.kittens import include_dir
-from tkgen.lower import lower
 from tkgen.schedule import Plan, plan
 from tkgen.syntax.parser import parse_path
 from tkgen.targets import load_target

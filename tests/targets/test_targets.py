@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tkgen.lower.waits import waitcnt
+from tkgen.backends.cdna.lower.waits import waitcnt
 from tkgen.targets import UnknownTargetError, counted, load_target, target_names
 from tkgen.targets.synchronisation import Attendance
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tkgen import kittens as headers
 from tkgen import machine_check
+from tkgen.backends.cdna import kittens as headers
 from tkgen.build.model import Build
 from tkgen.toolchain.cache import default_cache
 from tkgen.toolchain.compile import compile_device

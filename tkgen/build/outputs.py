@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tkgen import kittens as headers
 from tkgen import machine_check
+from tkgen.backends.cdna import kittens as headers
+from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.build.compiling import compiled, watched
 from tkgen.build.model import Build
-from tkgen.lower import harness_cpp, harness_python
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
 

@@ -7,7 +7,7 @@ Proof idea. The allocator hands out consecutive objects, so the total is a sum. 
 addresses themselves: the Python twin of the headers' layout gives the byte that each lane touches.
 
 Source. LDS size and banks: `tkgen/targets/*.toml` (AMD CDNA3 and CDNA4 ISA guides). Which lanes LDS serves together:
-`tkgen.kittens.layout`, with its sources.
+`tkgen.backends.cdna.kittens.layout`, with its sources.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from tkgen.backends.cdna.kittens import layout
 from tkgen.checks.words import count_text, names_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.types import BASE_TILE, Operand, Program, Via
-from tkgen.kittens import layout
 from tkgen.schedule import Plan
 from tkgen.targets import Target
 from tkgen.targets.model import round_up

@@ -102,9 +102,9 @@ def new(
 ) -> None:
     """Start a new spec: from an existing one, from options, or by answering questions on a terminal."""
     from tkgen import starting
+    from tkgen.backends.cdna.lower.names import IDENTIFIER
     from tkgen.diagnostics import Severity
     from tkgen.diagnostics.machine import to_json
-    from tkgen.lower.names import IDENTIFIER
     from tkgen.syntax.loader import read_source
     from tkgen.syntax.parser import parse_path
     from tkgen.toolchain.files import write_atomic

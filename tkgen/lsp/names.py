@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from tkgen.backends.cdna.lower.names import IDENTIFIER
 from tkgen.diagnostics import Diagnostic, Edit, Severity
 from tkgen.diagnostics.fixes import edited
-from tkgen.lower.names import IDENTIFIER
 from tkgen.lsp.analysis import resolved
 from tkgen.lsp.outline import Item, Outline, outline
 from tkgen.lsp.project import BufferLoader, Project

@@ -20,9 +20,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tkgen.backends.cdna.kittens.layout import lane_groups
 from tkgen.emulate import EmulateError, Outcome, TraceRequest, launch
 from tkgen.emulate.decode import Encoding, Flag, Program
-from tkgen.kittens.layout import lane_groups
 from tkgen.predict.workload import PredictError, Workload
 from tkgen.targets import Target
 from tkgen.toolchain.compiler import ToolchainError

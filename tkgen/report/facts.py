@@ -17,11 +17,11 @@ from typing import Any
 
 from tkgen import __version__
 from tkgen.api import Spec
+from tkgen.backends.cdna.lower import Source
 from tkgen.build import Build
 from tkgen.checks.registers import estimate
 from tkgen.diagnostics.model import Diagnostic
 from tkgen.ir.ops import Action
-from tkgen.lower import Source
 from tkgen.report.figures import Figure, MixEntry, figures, mix
 from tkgen.report.flow import Flow, flow
 from tkgen.report.lanes import Cycles, Pipeline, pipeline

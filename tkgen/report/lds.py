@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tkgen.backends.cdna.kittens import layout
 from tkgen.checks.shared_memory import read_ways, write_ways
 from tkgen.ir.types import BASE_TILE, Operand, Program, Via
-from tkgen.kittens import layout
 from tkgen.report.places import Places
 from tkgen.targets import Target
 

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tkgen.backends.cdna.lower import Source
 from tkgen.ir.ops import LDS_WRITES, LOADS, Action
 from tkgen.ir.types import Side
-from tkgen.lower import Source
 from tkgen.schedule import Plan
 from tkgen.source import Span
 from tkgen.toolchain.isa import Function, Instruction, classify

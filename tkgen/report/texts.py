@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import PurePath
 
-from tkgen.lower import Source
+from tkgen.backends.cdna.lower import Source
 from tkgen.report.places import named_schedules
 from tkgen.schedule import Plan
 from tkgen.source import SourceFile, Span

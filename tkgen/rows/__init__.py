@@ -5,7 +5,8 @@
     run_rows(build).ok                  # on the emulator, against the meaning of the equations
     predict_build(build).share_of_copy
 
-`tkgen.schedule.rows` lays the tile over lanes, `tkgen.lower.rows` writes the C++, `tkgen.predict.rows` has the model.
+`tkgen.schedule.rows` lays the tile over lanes, `tkgen.backends.cdna.lower.rows` writes the C++, `tkgen.predict.rows`
+has the model.
 """
 
 from tkgen.rows.build import RowBuild

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen import __version__
-from tkgen import kittens as headers
+from tkgen.backends.cdna import kittens as headers
 from tkgen.diagnostics import Diagnostic, Fix, Label, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
 from tkgen.machine_check.verdict import NOT_ASKED, Verdict

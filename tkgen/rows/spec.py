@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.cdna.lower.rows import lower_rows
 from tkgen.diagnostics import Diagnostic, Fix, Label, Severity, SpecError
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.limits import LARGEST_INT, LAUNCH_THREADS
-from tkgen.lower.origins import Source
-from tkgen.lower.rows import lower_rows
 from tkgen.schedule.rows import RowError, RowMap, map_rows
 from tkgen.syntax import ast
 from tkgen.targets import Target

@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from tkgen import kittens as headers
+from tkgen.backends.cdna import kittens as headers
+from tkgen.backends.cdna.lower import Origin
 from tkgen.emulate import Arg, Buffer, CodeObject, Outcome, Struct
 from tkgen.emulate import load as load_code
 from tkgen.emulate.places import Places
-from tkgen.lower import Origin
 from tkgen.sanitize.arguments import Arguments, Output
 from tkgen.source import SourceFile
 from tkgen.targets import load_target

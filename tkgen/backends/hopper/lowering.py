@@ -16,11 +16,11 @@ from pathlib import PurePath
 
 import jinja2
 
+from tkgen.backends.cdna.lower.expressions import float_literal
+from tkgen.backends.cdna.lower.names import WORD, comment_text, cpp_name
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.ir.types import EpilogueStep, Operand, Program, Tensor
-from tkgen.lower.expressions import float_literal
-from tkgen.lower.names import WORD, comment_text, cpp_name
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.source import Span
 

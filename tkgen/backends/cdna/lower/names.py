@@ -12,8 +12,8 @@ import re
 from functools import cache
 from importlib import resources
 
+from tkgen.backends.cdna.kittens import surface
 from tkgen.ir.functions import CDNA, FUNCTIONS, helpers
-from tkgen.kittens import surface
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -49,7 +49,7 @@ HARMLESS = {"x"}
 @cache
 def taken() -> frozenset[str]:
     """The names that mean something in a generated file, beside those with the form of a family."""
-    folder = resources.files("tkgen.lower")
+    folder = resources.files("tkgen.backends.cdna.lower")
     library = folder.joinpath("library_names.txt").read_text(encoding="utf-8").split("\n", 2)[2]
     found = {*KEYWORDS.split(), *GENERATED.split(), *library.split()}
     found |= {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableMapping
 from math import inf, isinf, isnan
 
+from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.ir.equations import Constant, Convert, Kind, Map, Op, Value
 from tkgen.ir.functions import CDNA, FUNCTIONS
-from tkgen.lower.names import cpp_name
 
 TYPES = {Kind.NUMBER: "float", Kind.COORDINATE: "int", Kind.PREDICATE: "bool"}
 

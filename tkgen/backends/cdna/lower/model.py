@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tkgen.lower.origins import NOWHERE, Origins
-from tkgen.lower.statements import Statement
+from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
+from tkgen.backends.cdna.lower.statements import Statement
 
 
 @dataclass(frozen=True)

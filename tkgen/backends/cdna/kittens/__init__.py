@@ -6,7 +6,7 @@ True
 
 from pathlib import Path
 
-from tkgen.kittens.surface import Name, surface
+from tkgen.backends.cdna.kittens.surface import Name, surface
 
 
 def include_dir() -> Path:

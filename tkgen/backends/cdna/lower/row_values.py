@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tkgen.backends.cdna.lower.elements import TYPES, literal
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.row_places import Names, Places
 from tkgen.ir.equations import (
     Access,
     Argument,
@@ -25,9 +28,6 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.types import DType
-from tkgen.lower.elements import TYPES, literal
-from tkgen.lower.names import cpp_name
-from tkgen.lower.row_places import Names, Places
 from tkgen.schedule.rows import RowMap, Way
 from tkgen.schedule.sweeps import Sweep, divisors, held
 

@@ -1,8 +1,8 @@
 """Harnesses: a Python script and a standalone HIP program that check a built kernel and time it.
 
-Both compute what the equations say (`tkgen.lower.reference`) from the exact inputs that the kernel gets, print for each
-output the largest and mean error, the elements beyond their bound, whether there are NaNs, and the speed; both exit
-with 1 where an element is wrong and with 2 where they cannot run.
+Both compute what the equations say (`tkgen.backends.cdna.lower.reference`) from the exact inputs that the kernel gets,
+print for each output the largest and mean error, the elements beyond their bound, whether there are NaNs, and the
+speed; both exit with 1 where an element is wrong and with 2 where they cannot run.
 """
 
 from __future__ import annotations
@@ -10,14 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import lcm
 
+from tkgen.backends.cdna.lower.kernel import kernel_model
+from tkgen.backends.cdna.lower.model import KernelModel
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.reference import (
+    HOST_TYPES,
+    TORCH_TYPES,
+    element,
+    host_reference,
+    places,
+    torch_reference,
+)
+from tkgen.backends.cdna.lower.render import environment
 from tkgen.ir.desugar import desugared
 from tkgen.ir.products import sums
 from tkgen.ir.types import Dim, Program, Tensor
-from tkgen.lower.kernel import kernel_model
-from tkgen.lower.model import KernelModel
-from tkgen.lower.names import cpp_name
-from tkgen.lower.reference import HOST_TYPES, TORCH_TYPES, element, host_reference, places, torch_reference
-from tkgen.lower.render import environment
 from tkgen.schedule import Plan
 
 DYNAMIC_SIZE = 4096  # what a dynamic dimension is unless the command line says otherwise, rounded up to what fits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tkgen.lower.statements import Loop
+from tkgen.backends.cdna.lower.statements import Loop
 
 
 def loops_over(*axes: tuple[str, tuple[int, ...]]) -> tuple[tuple[Loop, ...], tuple[str, ...]]:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, requirements
-from tkgen.ir.ops import WaveProgram
-from tkgen.ir.products import View
-from tkgen.ir.types import WAVE_LANES, Operand, Role, Side, Tensor, Via
-from tkgen.lower.context import Context
-from tkgen.lower.dialects import direct_loads
-from tkgen.lower.expressions import wave_condition
-from tkgen.lower.model import (
+from tkgen.backends.cdna.lower.context import Context
+from tkgen.backends.cdna.lower.dialects import direct_loads
+from tkgen.backends.cdna.lower.expressions import wave_condition
+from tkgen.backends.cdna.lower.model import (
     BatchIndex,
     Check,
     Constant,
@@ -25,8 +21,12 @@ from tkgen.lower.model import (
     SharedTile,
     Size,
 )
-from tkgen.lower.names import comment_text, cpp_name
-from tkgen.lower.operations import Operations
+from tkgen.backends.cdna.lower.names import comment_text, cpp_name
+from tkgen.backends.cdna.lower.operations import Operations
+from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, requirements
+from tkgen.ir.ops import WaveProgram
+from tkgen.ir.products import View
+from tkgen.ir.types import WAVE_LANES, Operand, Role, Side, Tensor, Via
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.schedule import Plan
 

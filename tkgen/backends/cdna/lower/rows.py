@@ -15,15 +15,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tkgen.backends.cdna.lower.model import Constant, ScalarMember
+from tkgen.backends.cdna.lower.names import comment_text, cpp_name
+from tkgen.backends.cdna.lower.origins import Origins, Source
+from tkgen.backends.cdna.lower.render import environment
+from tkgen.backends.cdna.lower.row_places import Names, Places, origin
+from tkgen.backends.cdna.lower.row_values import Values
 from tkgen.ir.equations import Access, Convert, Load, Map, Store, reads, walk, writes
 from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.types import Tensor
-from tkgen.lower.model import Constant, ScalarMember
-from tkgen.lower.names import comment_text, cpp_name
-from tkgen.lower.origins import Origins, Source
-from tkgen.lower.render import environment
-from tkgen.lower.row_places import Names, Places, origin
-from tkgen.lower.row_values import Values
 from tkgen.schedule.rows import RowMap, Way
 from tkgen.schedule.sweeps import Sweep
 from tkgen.targets import Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from tkgen.lower.origins import NOWHERE, Origins
+from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
 
 
 @dataclass(frozen=True)

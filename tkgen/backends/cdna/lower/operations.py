@@ -7,17 +7,13 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Literal
 
-from tkgen.ir.ops import Action, Op, Placed, Step
-from tkgen.ir.products import Sums
-from tkgen.ir.resolve.clauses import ACTIVATIONS
-from tkgen.ir.types import EpilogueStep, Operand, Role, Side
-from tkgen.lower.branches import branches
-from tkgen.lower.context import Context
-from tkgen.lower.epilogue import Place, epilogue
-from tkgen.lower.expressions import float_literal, loops_over
-from tkgen.lower.names import cpp_name
-from tkgen.lower.origins import NOWHERE, Origins
-from tkgen.lower.statements import (
+from tkgen.backends.cdna.lower.branches import branches
+from tkgen.backends.cdna.lower.context import Context
+from tkgen.backends.cdna.lower.epilogue import Place, epilogue
+from tkgen.backends.cdna.lower.expressions import float_literal, loops_over
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
+from tkgen.backends.cdna.lower.statements import (
     Call,
     EpilogueCode,
     How,
@@ -31,7 +27,11 @@ from tkgen.lower.statements import (
     Wait,
     Zero,
 )
-from tkgen.lower.waits import least, wait_for
+from tkgen.backends.cdna.lower.waits import least, wait_for
+from tkgen.ir.ops import Action, Op, Placed, Step
+from tkgen.ir.products import Sums
+from tkgen.ir.resolve.clauses import ACTIVATIONS
+from tkgen.ir.types import EpilogueStep, Operand, Role, Side
 
 MOVES: dict[Action, Literal["load", "fetch", "write", "copy"]] = {
     Action.LOAD: "load", Action.FETCH: "fetch", Action.WRITE: "write", Action.COPY: "copy",

@@ -8,11 +8,11 @@ from functools import cache, partial
 import jinja2
 from jinja2.environment import TemplateModule
 
+from tkgen.backends.cdna.lower.kernel import kernel_model
+from tkgen.backends.cdna.lower.model import KernelModel, Scope
+from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Source
+from tkgen.backends.cdna.lower.statements import Statement
 from tkgen.ir.functions import CDNA, helpers
-from tkgen.lower.kernel import kernel_model
-from tkgen.lower.model import KernelModel, Scope
-from tkgen.lower.origins import NOWHERE, Marks, Source
-from tkgen.lower.statements import Statement
 from tkgen.schedule import Plan
 
 SYNCHRONISING = frozenset({"barrier", "fence", "lds_barrier", "wait"})  # helpers that pin accesses to memory
@@ -22,7 +22,7 @@ SYNCHRONISING = frozenset({"barrier", "fence", "lds_barrier", "wait"})  # helper
 def environment() -> jinja2.Environment:
     """The template environment: undefined names are errors, blocks leave no blank lines."""
     env = jinja2.Environment(
-        loader=jinja2.PackageLoader("tkgen.lower", "templates"),
+        loader=jinja2.PackageLoader("tkgen.backends.cdna.lower", "templates"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

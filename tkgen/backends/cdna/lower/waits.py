@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tkgen.backends.cdna.lower.statements import Wait
 from tkgen.ir.ops import Op
-from tkgen.lower.statements import Wait
 from tkgen.targets import counted
 
 # s_waitcnt immediate of gfx9 (LLVM AMDGPUUsage; CDNA3 ISA guide, SOPP): vmcnt in bits 3:0 and 15:14, expcnt 6:4,

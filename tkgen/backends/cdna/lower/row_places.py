@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origin, Origins
 from tkgen.ir.equations import Access, Axis, AxisKind
 from tkgen.ir.types import Tensor
-from tkgen.lower.names import cpp_name
-from tkgen.lower.origins import NOWHERE, Marks, Origin, Origins
 from tkgen.schedule.rows import RowMap, accesses, extent
 from tkgen.source import Span
 

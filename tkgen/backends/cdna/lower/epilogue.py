@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from tkgen.backends.cdna.lower.elements import functions, literal, local, statements
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.origins import Origins
+from tkgen.backends.cdna.lower.statements import Combine, How, Loop, Statement
 from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Op, Store, Value, reads
 from tkgen.ir.products import Sums
-from tkgen.lower.elements import functions, literal, local, statements
-from tkgen.lower.names import cpp_name
-from tkgen.lower.origins import Origins
-from tkgen.lower.statements import Combine, How, Loop, Statement
 
 
 @dataclass(frozen=True)

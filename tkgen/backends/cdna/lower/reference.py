@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tkgen.backends.cdna.lower.elements import literal
 from tkgen.ir.equations import Access, Argument, Axis, Constant, Convert, Coordinate, Index, Load, Map, Op, Store
 from tkgen.ir.functions import FUNCTIONS, HOST, TORCH, Function, helpers
 from tkgen.ir.products import Sum, Sums
 from tkgen.ir.types import DType
-from tkgen.lower.elements import literal
 
 TORCH_TYPES = {DType.BF16: "bfloat16", DType.F16: "float16", DType.F32: "float32"}
 HOST_TYPES = {DType.BF16: "brain", DType.F16: "_Float16", DType.F32: "float"}

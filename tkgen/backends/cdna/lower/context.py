@@ -6,13 +6,13 @@ import os
 from functools import cached_property
 from urllib.parse import quote
 
+from tkgen.backends.cdna.lower.dialects import dialect
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.origins import Origin, Origins
 from tkgen.ir.desugar import desugared
 from tkgen.ir.equations import Access, Axis
 from tkgen.ir.products import Sums, View, sums
 from tkgen.ir.types import BASE_TILE, Dim, Operand, Product, Tensor
-from tkgen.lower.dialects import dialect
-from tkgen.lower.names import cpp_name
-from tkgen.lower.origins import Origin, Origins
 from tkgen.remap import NamedInt
 from tkgen.schedule import Plan
 from tkgen.source import SourceFile, Span
