@@ -98,8 +98,9 @@ template <int N, ducks::st::all ST, ducks::gl::all GL>
 __device__ inline void fetch(const ST &, chunk (&stage)[CHUNKS<N, ST>], const GL &src, int tile_row, int tile_col) {
     constexpr int size = sizeof(typename ST::dtype);
     const int pitch = src.cols(), first_row = tile_row * ST::rows, first_col = tile_col * ST::cols;
+    // clang may keep the origin, the same for all lanes, in a vector register, and loop over the lanes at each access.
     const auto tensor = buffer_at(src, 0);
-    const int origin = (first_row * pitch + first_col) * size;
+    const int origin = __builtin_amdgcn_readfirstlane((first_row * pitch + first_col) * size);
 #pragma unroll
     for (int i = 0; i < CHUNKS<N, ST>; ++i) {
         const int2 at = chunk_at<ST>(i * N + int(threadIdx.x) % N);

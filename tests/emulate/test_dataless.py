@@ -38,6 +38,8 @@ DEPENDENT = {
     "the upper half of a product": LOAD + "  v_mov_b32 v6, v1\n  v_mov_b32 v7, v2\n"
     "  v_mad_u64_u32 v[4:5], s[20:21], v1, 1, v[6:7]\n  v_mov_b32 v3, v5\n" + USE,
     "one lane": LOAD + "  v_readfirstlane_b32 s20, v2\n  v_mov_b32 v3, s20\n" + USE,
+    "the first lane that is on": LOAD + "  v_mov_b32 v3, v2\n  s_mov_b64 exec, 0xff\n  v_mov_b32 v3, 0\n"
+    "  s_mov_b64 exec, 0xff00\n  v_readfirstlane_b32 s20, v3\n  s_mov_b64 exec, -1\n  v_mov_b32 v3, s20\n" + USE,
     "another lane": LOAD + "  ds_bpermute_b32 v3, v1, v2\n  s_waitcnt lgkmcnt(0)\n" + USE,
     "an LDS address": LOAD + "  ds_read_b32 v3, v2\n",
     "through LDS": LOAD + "  ds_write_b32 v1, v2\n  s_waitcnt lgkmcnt(0)\n"
@@ -65,6 +67,8 @@ INDEPENDENT = {
     "a known value through scratch": "  scratch_store_dword off, v1, off\n  scratch_load_dword v3, off, off\n"
     "  s_waitcnt vmcnt(0)\n" + USE,
     "lanes that are off": LOAD + "  v_mov_b32 v3, v2\n  s_mov_b64 exec, 0xff\n  v_mov_b32 v3, 0\n" + USE,
+    "the first lane, which alone is known": LOAD + "  v_mov_b32 v3, v2\n  s_mov_b64 exec, 0xff\n  v_mov_b32 v3, 0\n"
+    "  s_nop 3\n  v_readfirstlane_b32 s20, v3\n  s_mov_b64 exec, -1\n  s_nop 3\n  v_mov_b32 v3, s20\n" + USE,
     "a known value of another lane": "  ds_bpermute_b32 v3, v1, v1\n  s_waitcnt lgkmcnt(0)\n" + USE,
 }
 

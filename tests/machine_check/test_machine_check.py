@@ -73,10 +73,16 @@ def test_blocks_that_stand_for_tiles_of_others_do_not_race() -> None:
     assert found.outcome == RIGHT and not found.alike, found.diagnostics
 
 
-@pytest.mark.parametrize("name", ["two_arms", "selected_bytes"])
+@pytest.mark.parametrize("name", ["two_arms", "selected_bytes", "lanes_without_a_piece"])
 def test_addresses_in_registers_that_held_data_are_known(name: str) -> None:
     found = verdict(compiled(spec_called(name)))
     assert found.outcome == RIGHT, found.diagnostics
+
+
+def test_no_access_loops_over_the_offsets_of_its_lanes() -> None:
+    """clang held the offset, the same for all lanes, in a vector register, and went through the values of its lanes."""
+    asm = compiled(spec_called("lanes_without_a_piece")).asm
+    assert asm is not None and "s_cbranch_execz" in asm and "s_cbranch_execnz" not in asm
 
 
 # ---------------------------------------------------------------- broken ones

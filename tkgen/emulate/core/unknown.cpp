@@ -43,6 +43,7 @@ Flow Unknown::describe(const Op& op, const Info& info) {
     when(begins(n, {"v_cmpx"}), Flow::WRITES_EXEC);
     when(begins(n, {"v_mad_u64_u32", "v_mad_i64_i32"}), Flow::LOW_BY_ITSELF);
     when(begins(n, {"v_movrel"}), Flow::RELATIVE);
+    when(begins(n, {"v_readfirstlane"}), Flow::FIRST_LANE);
     for (int i = 0; i < 3; ++i) {
       if (!info.src[i]) continue;
       when(op.src[i] == 251, Flow::READS_VCC);
@@ -96,8 +97,9 @@ void Unknown::becomes(Wave& w, unsigned row, uint64_t lanes, uint8_t how, uint64
 
 namespace {
 
-// The lanes that an instruction reads: those of EXEC, or any.
-uint64_t lanes_read(const Wave& w, const Op& op, const Use& use) {
+// The lanes that an instruction reads: those of EXEC, the first of them (without any, lane 0), or any.
+uint64_t lanes_read(const Wave& w, const Op& op, const Use& use, Flow flow) {
+  if (flow.bits & Flow::FIRST_LANE) return w.exec() ? w.exec() & -w.exec() : 1;
   const bool any = use.info_flags & (MATRIX | CROSS_LANE) || op.flags & F_DPP;
   return any ? ~0ull : w.exec();
 }
@@ -107,7 +109,7 @@ uint64_t lanes_read(const Wave& w, const Op& op, const Use& use) {
 bool Unknown::before(Wave& w, const Op& op, const Use& use, Flow flow) {
   uint8_t sources = 0, address = 0;
   uint64_t unknown = 0, low = 0;
-  const uint64_t lanes = lanes_read(w, op, use);
+  const uint64_t lanes = lanes_read(w, op, use, flow);
   for (int i = 0; i < use.count; ++i) {
     const Use::Span& s = use.spans[i];
     if (s.flags & Use::WRITES) continue;
