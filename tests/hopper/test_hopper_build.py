@@ -121,4 +121,4 @@ def test_what_knows_no_hopper_says_so(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["run", str(SPECS[0])])
     assert result.exit_code == 2 and "--device gpu" in result.output
     result = CliRunner().invoke(app, ["check", str(SPECS[0])])
-    assert result.exit_code == 0 and "not proven" in result.output
+    assert result.exit_code == 0 and "tested on the GPU" in result.output

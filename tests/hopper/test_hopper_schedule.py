@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from tkgen.backends.hopper.schedule import Shape, schedule
+from tkgen.backends.hopper import schedule as back_end
+from tkgen.backends.hopper.schedule import Shape, representatives, schedule
+from tkgen.cli import app
 from tkgen.proof.faults import faults
 from tkgen.proof.passes import loop_faults
 from tkgen.proof.program import Arrive, Await, Do, Drain, Fence, Loop, Looped, Meet, Step
 
+SPEC = Path(__file__).parents[2] / "specs" / "hopper" / "h100_lcf.tk"
 SMALL = Shape(stages=2, consumers=1, steps=3, panels=2, buffers=2, warps=2)
 
 
@@ -90,6 +95,45 @@ def test_every_mutant_has_a_fault(mutant: str) -> None:
     loop = edited(schedule(SMALL), MUTANTS[mutant])
     assert loop != schedule(SMALL)
     assert any(faults(loop.unrolled(passes)) for passes in (1, 2, 3, 4))
+
+
+WHOLE = Shape(stages=3, consumers=2, steps=8, panels=6, buffers=2, warps=3)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_smaller_shape_stands_for_the_whole(mutant: str) -> None:
+    """One consumer of two warps, a turn of the ring less in a tile, fewer panels: the same verdict."""
+    (small,) = representatives(WHOLE, [WHOLE.steps])
+    assert (small.consumers, small.warps, small.steps, small.panels) == (1, 2, 5, 4)
+    assert any(faults(edited(schedule(WHOLE), MUTANTS[mutant]).unrolled(passes)) for passes in (1, 2))
+    assert any(faults(edited(schedule(small), MUTANTS[mutant]).unrolled(passes)) for passes in (1, 2))
+
+
+def test_a_smaller_shape_of_what_is_right_is_right() -> None:
+    assert not any(faults(schedule(WHOLE).unrolled(passes)) for passes in (1, 2))
+    assert not any(loop_faults(schedule(small)) for small in representatives(WHOLE, [WHOLE.steps]))
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_check_refuses_what_is_not_proven(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = back_end.schedule
+    monkeypatch.setattr(back_end, "schedule", lambda shape: edited(made(shape), MUTANTS[mutant]))
+    monkeypatch.setattr(back_end, "_wrong", back_end._wrong.__wrapped__)
+    result = CliRunner().invoke(app, ["check", str(SPEC)])
+    assert result.exit_code == 1 and "error[E240]: the schedule for this kernel is not proven" in result.output
+
+
+def test_check_says_that_it_is_proven() -> None:
+    result = CliRunner().invoke(app, ["check", str(SPEC)])
+    assert result.exit_code == 0 and "not proven" not in result.output and "proven: the plan" in result.output
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_a_dynamic_k_is_proven_for_all_numbers_of_steps(stages: int) -> None:
+    """Every remainder with one turn of the ring before it, and every number below."""
+    shapes = representatives(replace(WHOLE, stages=stages), range(1, 3 * stages))
+    assert [s.steps for s in shapes] == list(range(1, 2 * stages))
+    assert not any(loop_faults(schedule(s)) for s in shapes)
 
 
 @pytest.mark.parametrize("by", [-1, 1])

@@ -53,9 +53,9 @@ def _standing(files: list[Path], target: str | None, roots: list[Path] | None) -
     from tkgen.targets import hopper_names
 
     found = {target_of(path, target, roots or ()) for path in files}
-    unproven = sorted(found & set(hopper_names()))
-    said = [f"not proven: the schedule for {name}, which is tested on the GPU" for name in unproven]
-    said += ["proven: the plan; `tkgen build` watches the machine code, too"] if found - set(unproven) else []
+    unwatched = sorted(found & set(hopper_names()))
+    said = [f"proven: the plan for {name}; its machine code is tested on the GPU" for name in unwatched]
+    said += ["proven: the plan; `tkgen build` watches the machine code, too"] if found - set(unwatched) else []
     return "\n".join(said)
 
 

@@ -4,8 +4,7 @@ Rule. Everything that `lowering` would drop, or turn into a kernel that computes
 launch, is refused here (E240), with what to write instead; so is what the GPU has no room for (E501, E403).
 
 The schedule itself - the phases of the mbarriers, when a stage is given back, when a buffer of the output is written
-again - is the back end's own and the same for every spec. `schedule` states it for the general proof, which tests run
-at some shapes; here it is not proven.
+again - is the back end's own. `schedule` states it for the general proof, which runs here for the shape of each spec.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from tkgen.backends.hopper.launch import problems
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.lowering import EPILOGUE
 from tkgen.backends.hopper.machine import Hopper
+from tkgen.backends.hopper.schedule import unproven
 from tkgen.backends.hopper.toolchain import Figures, lost
 from tkgen.checks import mapping
 from tkgen.checks.words import names_text, statement
@@ -38,7 +38,7 @@ def check(program: Program, machine: Hopper) -> list[Diagnostic]:
         found = [*_tiles(program, machine), *mapping.check_program(program), *_counted(program)]
     if not found:
         found = [*_room(program, machine), *_matrices(program, machine)]
-    return found
+    return found or list(_proof(program, machine))
 
 
 def check_figures(program: Program, figures: Figures, remarks: str) -> list[Diagnostic]:
@@ -214,6 +214,13 @@ def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
             (f"some {WORKING_REGISTERS} are needed beside them", machine.cited("registers.per_sm")),
             Fix("use fewer columns, or fewer consumers"),
         )
+
+
+def _proof(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
+    """What some interleaving of the block's agents gets wrong: a mistake of this back end's schedule."""
+    if wrong := unproven(Layout(program, machine)):
+        yield _refused(f"the schedule for this kernel is not proven: {wrong}", program.a.span,
+                       "report this, or use another number of buffers")  # fmt: skip
 
 
 def _matrices(program: Program, machine: Hopper) -> Iterator[Diagnostic]:

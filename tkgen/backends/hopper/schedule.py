@@ -8,14 +8,30 @@ as many output tiles as bring the ring of stages back to its beginning.
     loop_faults(schedule(Shape(stages=4, consumers=2, steps=6, panels=4, buffers=2)))    # nothing: no fault
 
 `templates/kernel.cu.jinja` is the same in C++, statement by statement; that the two agree is by reading.
+
+**The proof of a kernel** (`unproven`) is that of smaller shapes (`representatives`), for any number of output tiles:
+
+- One consumer of two warps stands for all. Two consumers write nothing in common: their own parts of A come by their
+  own copies, B they both only read, sums, panels and named barriers are their own. Of the warps of a consumer but the
+  first, which stores, no two touch the same rows. So of every two accesses that must be ordered, one is the
+  producer's, or both are of one consumer, and one of its warps is the first or both are the same. What orders them in
+  the smaller shape orders them in the whole one: each phase there needs the same arrivals and more. Those that are
+  more run the same steps as the ones that are there, and come as they come.
+- A turn of the ring in the middle of a tile that has another one stands for any number of them: what must be ordered
+  is a turn apart at most, or at the ends of a tile.
+- The same holds of the ring of panels. A K known at the launch alone may be any of these numbers of steps.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
 from math import gcd
 
+from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import load_hopper
+from tkgen.proof.passes import loop_faults, unbalanced
 from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Meeting, Step
 
 ASYNC = "async"  # the proxy of copies and matrix instructions (PTX ISA, "Async proxy")
@@ -37,6 +53,33 @@ class Shape:
     def tiles(self) -> int:
         """Output tiles of a pass."""
         return self.stages // gcd(self.stages, self.steps)
+
+
+def unproven(layout: Layout) -> str | None:
+    """What can go wrong first in some interleaving of a kernel with this layout, at any number of output tiles."""
+    k, step = layout.program.k.size, layout.program.block[2]
+    shape = Shape(layout.stages, layout.consumers, 0, layout.panels, layout.store_buffers)
+    numbers = range(1, 3 * layout.stages) if k is None else [-(-k // step)]
+    return next(filter(None, map(_wrong, representatives(shape, numbers))), None)
+
+
+def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
+    """The shapes that stand for `shape` with so many steps in a tile: no two the same."""
+    turn, panels = shape.stages, min(shape.panels, 2 * shape.buffers)
+    steps = {n if n < 2 * turn else turn + n % turn for n in numbers}
+    return [replace(shape, consumers=1, warps=2, panels=panels, steps=n) for n in sorted(steps)]
+
+
+@cache
+def _wrong(shape: Shape) -> str | None:
+    loop = schedule(shape)
+    if found := next(unbalanced(loop), None):
+        return found
+    if not (faults := loop_faults(loop)):
+        return None
+    fault = faults[0]
+    where = f" of `{fault.access.ring}`" if fault.access else f" at `{fault.stuck.meeting}`" if fault.stuck else ""
+    return f"{fault.kind.value}{where}"
 
 
 def schedule(shape: Shape) -> Loop:
