@@ -140,7 +140,7 @@ def contest(shape: tuple[int, int, int], layout: str, starters: dict[str, Callab
 def ours(build: Any) -> Callable[..., Callable[[], None]]:
     """What starts tkgen's kernel on tensors."""
     from tkgen.backends.hopper.launch import launcher
-    from tkgen.execute.hopper import launched
+    from tkgen.execute.arguments import launched
 
     launch = launched(build.spec)
     return lambda a, b, c: launcher(build, launch, {"A": a, "B": b, "C": c}, {})

@@ -15,9 +15,8 @@ from gemms import CASES, gemm
 from tkgen.api import load_any
 from tkgen.backends.hopper import HopperBuild, HopperSpec
 from tkgen.backends.hopper.launch import launcher
-from tkgen.execute.arguments import check_scalars
+from tkgen.execute.arguments import check_scalars, launched
 from tkgen.execute.compare import Inputs, compare, random_inputs, reference
-from tkgen.execute.hopper import launched
 from tkgen.ir.rounding import TORCH
 
 AGAIN = 5  # launches that must give the same bits

@@ -16,7 +16,7 @@ from tkgen.toolchain.hip import find_hip
 from tkgen.toolchain.metadata import read_resources
 
 if TYPE_CHECKING:
-    from tkgen.api import Spec
+    from tkgen.backends.cdna.spec import Spec
 
 
 def compiled(spec: Spec, compiler: Compiler, *, kittens: Path | None = None, log: Path | None = None) -> Build:

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen import __version__, checks
+from tkgen.checks.words import count_text
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
-from tkgen.machine_check import NOT_ASKED, Verdict
+from tkgen.machine_check import NOT_ASKED, UNCHECKED, Verdict
 from tkgen.targets.model import Occupancy
 from tkgen.targets.resources import Resources
 from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_loop, parse_asm
 
 if TYPE_CHECKING:
-    from tkgen.api import Spec
+    from tkgen.backends.cdna.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,12 @@ class Build:
         measured = checks.check_resources(self.spec.plan, self.spec.target, self.resources)
         return (*self.spec.diagnostics, *measured, *self.machine_check.diagnostics)
 
+    @property
+    def unwatched(self) -> str:
+        """Why the machine code was not watched although it should have been; empty where it was."""
+        asked = self.machine_check != NOT_ASKED and self.machine_check.outcome == UNCHECKED
+        return self.machine_check.summary if asked else ""
+
     def report(self) -> dict[str, object]:
         """All figures as plain data: the content of report.json."""
         spec = self.spec
@@ -90,6 +97,23 @@ class Build:
             "machine_check": self.machine_check.to_json(),
             "diagnostics": [to_json(d) for d in self.diagnostics],
         }
+
+    def line(self) -> str:
+        """The figures in one line."""
+        r, loop = self.resources, self.main_loop
+        waves = self.occupancy.waves_per_simd
+        figures = [
+            f"{r.vgpr} VGPR" + (f" + {r.agpr} AGPR" if r.agpr else ""),
+            f"{r.sgpr} SGPR",
+            count_text(r.vgpr_spills + r.sgpr_spills, "spill"),
+            f"{r.scratch_bytes} B scratch",
+            f"{self.lds_bytes} B LDS",
+            f"{waves:g} {'wave' if waves == 1 else 'waves'}/SIMD",
+            f"{count_text(self.spec.plan.barriers_per_step, 'barrier')}/step",
+        ]
+        if loop is not None:
+            figures.append(f"{sum(loop.mfma.values())} MFMA in the loop, {other_per_mfma(loop):.2f} others per MFMA")
+        return f"{self.spec.name} ({self.spec.target.name}): " + ", ".join(figures)
 
     def check(self) -> Build:
         """This build; raises SpecError where the machine code breaks what was promised: spills, scratch, races."""

@@ -18,7 +18,7 @@ from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
 
 if TYPE_CHECKING:
-    from tkgen.api import Spec
+    from tkgen.backends.cdna.spec import Spec
     from tkgen.report import Outline
 
 EMITS = ("cpp", "asm", "hsaco", "module", "harness", "report", "html")

@@ -20,7 +20,7 @@ from tkgen.ir.ops import Action
 from tkgen.ir.types import DType, Operand, Program, Via
 from tkgen.schedule import Plan
 from tkgen.source import Span
-from tkgen.targets import Target, hopper_names, target_names
+from tkgen.targets import Target, known_names
 
 OPERATIONS = {
     Via.COLLECTIVE: {Action.LOAD},
@@ -48,7 +48,7 @@ def _targets(program: Program, target: Target) -> Iterator[Diagnostic]:
     if not program.targets:
         return
     span = statement(program, "targets")
-    known = (*target_names(), *hopper_names())
+    known = known_names()
     unknown = [name for name in program.targets if name not in known]
     if unknown:
         yield Diagnostic(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,7 +17,6 @@ from tkgen.cli.common import (
     Roots,
     Specs,
     Target,
-    build_line,
     complain,
     each,
     load_any_spec,
@@ -27,11 +26,6 @@ from tkgen.cli.common import (
     spec_files,
 )
 from tkgen.cli.stages import PrintAfter, stage_text
-
-if TYPE_CHECKING:
-    from tkgen.backends.hopper import HopperSpec
-    from tkgen.build import Build
-    from tkgen.rows import RowBuild
 
 commands = typer.Typer()
 
@@ -61,11 +55,8 @@ def build(
     print_after: PrintAfter = None,
 ) -> None:
     """Check specs, generate their C++, compile it, measure the machine code and write a report of it."""
-    from tkgen.backends.hopper import HopperSpec
-    from tkgen.build.outputs import EMITS, produce
-    from tkgen.machine_check import UNCHECKED
-    from tkgen.rows import RowSpec
-    from tkgen.rows.commands import produce as produce_rows
+    from tkgen.backends.registry import backend_of
+    from tkgen.build.outputs import EMITS
 
     kinds = [e for e in emit.split(",") if e]
     for kind in kinds:
@@ -73,37 +64,20 @@ def build(
             raise typer.BadParameter(f"--emit {kind}: it is one of {', '.join(EMITS)}")
 
     def one(path: Path) -> tuple[list[object], list[str]]:
-        built: Build | RowBuild
         with reported():
             for stage in print_after or ():
                 say(stage_text(stage, path, define, target, roots))
             spec = load_any_spec(path, define, target, roots)
-            if isinstance(spec, HopperSpec):
-                return _for_hopper(spec, out, kinds, cxx)
-            if isinstance(spec, RowSpec):
-                of_rows, files = produce_rows(spec, out, kinds, cxx=cxx, kittens=kittens, watch=machine_check)
-                built, line = of_rows, of_rows.line()
-            else:
-                built, files = produce(spec, out, kinds, cxx=cxx, kittens=kittens, watch=machine_check)
-                line = build_line(built)
+            backend = backend_of(spec.target.name)
+            for kind in set(kinds) - set(backend.emits) - set(DEFAULTS):
+                raise typer.BadParameter(f"--emit {kind}: {spec.target.name} has {', '.join(backend.emits)} alone")
+            built, files = backend.produce(spec, out, kinds, cxx=cxx, kittens=kittens, watch=machine_check)
             show_diagnostics(built.diagnostics)
-            if built.machine_check.outcome == UNCHECKED and machine_check:
-                complain(f"note: {spec.name}: {built.machine_check.summary}")
-        return [built.report() | {"files": {k: str(v) for k, v in files.items()}}], [line]
+            if built.unwatched:
+                complain(f"note: {spec.name}: {built.unwatched}")
+        return [built.report() | {"files": {k: str(v) for k, v in files.items()}}], [built.line()]
 
     reports, worst = each(one, spec_files(specs), jobs, "building", as_json)
     if as_json:
         say(json.dumps(reports, indent=2))
     raise typer.Exit(worst)
-
-
-def _for_hopper(spec: HopperSpec, out: Path, kinds: list[str], nvcc: str | None) -> tuple[list[object], list[str]]:
-    """Build a spec for Hopper: source, cubin, disassembly and figures stand for what AMD's tools leave."""
-    names = {"cpp": "cu", "asm": "sass", "hsaco": "cubin", "report": "report"}
-    unknown = [kind for kind in kinds if kind not in names and kind not in DEFAULTS]
-    if unknown:
-        raise typer.BadParameter(f"--emit {unknown[0]}: {spec.target.name} has {', '.join(names)} alone")
-    built = spec.build(nvcc=nvcc)
-    show_diagnostics(built.diagnostics)
-    files = built.write(out, [names[kind] for kind in kinds if kind in names])
-    return [built.report() | {"files": {k: str(v) for k, v in files.items()}}], [built.line()]

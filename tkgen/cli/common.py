@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from tkgen.api import Spec
-    from tkgen.backends.hopper import HopperSpec
-    from tkgen.build import Build
+    from tkgen.backends.protocol import Spec as AnySpec
     from tkgen.diagnostics import Diagnostic
     from tkgen.rows import RowSpec
 
@@ -257,8 +256,8 @@ def load_any_spec(
     target: str | None,
     roots: Sequence[Path] | None,
     text: str | None = None,
-) -> Spec | HopperSpec | RowSpec:
-    """As `load_spec`, for any family of GPUs and any kernel."""
+) -> AnySpec:
+    """As `load_spec`, for any kind of machine and any kernel."""
     from tkgen.api import load_any
 
     return load_any(path, defines(define), target, roots or (), text)
@@ -419,25 +418,3 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
-
-
-def build_line(built: Build) -> str:
-    """The figures of a build in one line."""
-    from tkgen.build import other_per_mfma
-    from tkgen.checks.words import count_text
-
-    r, loop = built.resources, built.main_loop
-    waves = built.occupancy.waves_per_simd
-
-    figures = [
-        f"{r.vgpr} VGPR" + (f" + {r.agpr} AGPR" if r.agpr else ""),
-        f"{r.sgpr} SGPR",
-        count_text(r.vgpr_spills + r.sgpr_spills, "spill"),
-        f"{r.scratch_bytes} B scratch",
-        f"{built.lds_bytes} B LDS",
-        f"{waves:g} {'wave' if waves == 1 else 'waves'}/SIMD",
-        f"{count_text(built.spec.plan.barriers_per_step, 'barrier')}/step",
-    ]
-    if loop is not None:
-        figures.append(f"{sum(loop.mfma.values())} MFMA in the loop, {other_per_mfma(loop):.2f} others per MFMA")
-    return f"{built.spec.name} ({built.spec.target.name}): " + ", ".join(figures)

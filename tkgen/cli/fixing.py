@@ -55,7 +55,6 @@ class Builder:
 
     def _tried(self, text: str) -> tuple[Built, str]:
         from tkgen.diagnostics import SpecError
-        from tkgen.machine_check import UNCHECKED
         from tkgen.toolchain.compiler import ToolchainError
 
         try:
@@ -64,9 +63,9 @@ class Builder:
             return Built.FAILS, "; ".join(f"{d.code} {d.message}" for d in error.diagnostics)
         except ToolchainError as error:
             return Built.FAILS, error.message
-        if built.machine_check.outcome == UNCHECKED:
-            self.unwatched = built.machine_check.summary
-            return Built.UNWATCHED, built.machine_check.summary
+        if built.unwatched:
+            self.unwatched = built.unwatched
+            return Built.UNWATCHED, built.unwatched
         return Built.RIGHT, ""
 
 

@@ -26,7 +26,6 @@ from tkgen.cli.common import (
     Stop,
     Target,
     bar,
-    build_line,
     complain,
     defines,
     fail,
@@ -186,7 +185,7 @@ def watch(
             built = load_spec(spec, define, target, roots).build(cxx=cxx, log=out / f"{spec.stem}.log")
             write(built, out)
             if not as_json:
-                say(build_line(built))
+                say(built.line())
             show_diagnostics(built.check().diagnostics)
             small = launches.smallest(spec, defines(define), target, roots or ())
             rows = launches.run_spec(spec, small, target, roots or (), "emulator", 0, 1, 1, cxx)

@@ -167,6 +167,7 @@ def regen(
     as_json: Json = False,
 ) -> None:
     """Rewrite generated/TARGET/*.cpp, and *.cu, from the specs and those in their folder `hopper`."""
+    from tkgen.backends.registry import backend_of
     from tkgen.toolchain.files import write_atomic
 
     wanted: dict[Path, str] = {}
@@ -177,8 +178,8 @@ def regen(
     for path in sorted(directory.glob("*/*.tk")):
         with reported():
             found = load_any_spec(path, None, None, None)
-            text, suffix = (found.source, "cu") if isinstance(found.source, str) else (found.source.text, "cpp")
-            wanted[out / found.target.name / f"{path.stem}.{suffix}"] = text
+            suffix = backend_of(found.target.name).suffix
+            wanted[out / found.target.name / f"{path.stem}.{suffix}"] = found.text
     present = {p: p.read_text(encoding="utf-8") for pattern in ("*/*.cpp", "*/*.cu") for p in out.glob(pattern)}
     changed = sorted(p for p in wanted.keys() | present.keys() if wanted.get(p) != present.get(p))
     for path in changed:

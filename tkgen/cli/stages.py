@@ -45,8 +45,7 @@ def stage_text(
     if stage is Stage.EQUATIONS:
         return to_text(equations_of(parse_path(path, roots or ()), defines(define))).rstrip("\n")
     if stage is Stage.LOWER:
-        source = load_any_spec(path, define, target, roots).source
-        return (source if isinstance(source, str) else source.text).rstrip("\n")
+        return load_any_spec(path, define, target, roots).text.rstrip("\n")
     found = load_any_spec(path, define, target, roots)
     if isinstance(found, RowSpec):
         return to_text(found.program.kernel).rstrip("\n") if stage is Stage.GRAPH else found.layout.describe()

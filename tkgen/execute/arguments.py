@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
+from tkgen.backends import protocol
 from tkgen.ir.launch import Launch
-from tkgen.ir.limits import requirements
+from tkgen.ir.limits import Requirement, requirements
 from tkgen.ir.types import Program
 from tkgen.schedule import Plan
 
 if TYPE_CHECKING:
-    from tkgen.api import Spec
     from tkgen.emulate.arguments import Buffer, Struct
 
 
 class SizeError(ValueError):
     """A size or a scalar argument is missing, or is one that the kernel cannot do."""
+
+
+class Sized(protocol.Spec, Protocol):
+    """A spec of matrix products, for whichever target."""
+
+    @property
+    def program(self) -> Program:
+        """The typed program."""
+
+    @property
+    def requirements(self) -> Sequence[Requirement]:
+        """What dynamic sizes must be."""
 
 
 def packed(launch: Launch, buffers: Mapping[str, Buffer], scalars: Mapping[str, float]) -> Struct:
@@ -32,14 +44,14 @@ def packed(launch: Launch, buffers: Mapping[str, Buffer], scalars: Mapping[str, 
     return Struct(members)
 
 
-def launched(spec: Spec, given: Mapping[str, int] | None = None) -> Launch:
+def launched(spec: Sized, given: Mapping[str, int] | None = None) -> Launch:
     """The launch of `spec` at its own sizes, `given` ones for dynamic dimensions.
 
     Raises:
         SizeError: a dynamic dimension without a size, or a size the kernel cannot do.
     """
     launch = Launch(spec.program, sizes(spec.program, given))
-    check_sizes(spec.plan, launch.extents)
+    check_requirements(spec.program, spec.requirements, launch.extents)
     return launch
 
 
@@ -56,12 +68,13 @@ def sizes(program: Program, given: Mapping[str, int] | None = None) -> dict[str,
 
 def check_sizes(plan: Plan, extents: Mapping[str, int]) -> None:
     """What the generated host code checks for dynamic sizes. Raises SizeError naming the requirement."""
-    check_requirements(plan.program, plan.shape.unroll, plan.shape.tail_iterations, extents)
+    needed = requirements(plan.program, plan.shape.unroll, plan.shape.tail_iterations)
+    check_requirements(plan.program, needed, extents)
 
 
-def check_requirements(program: Program, unroll: int, tail_iterations: int, extents: Mapping[str, int]) -> None:
-    """The same for a schedule that takes `unroll` K-steps a pass and needs so many behind its loop."""
-    for requirement in requirements(program, unroll, tail_iterations):
+def check_requirements(program: Program, needed: Sequence[Requirement], extents: Mapping[str, int]) -> None:
+    """Raises SizeError for the first of `needed` that does not hold."""
+    for requirement in needed:
         if not requirement.holds(program, extents):
             raise SizeError(f"{program.name}: {requirement.message}")
 

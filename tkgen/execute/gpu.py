@@ -1,43 +1,44 @@
-"""A built kernel on an AMD GPU, through its Python module and a ROCm build of torch."""
+"""A built kernel on a GPU, whichever back end launches it: compared with its equations, and timed."""
 
 from __future__ import annotations
 
-import importlib.util
 import statistics
-import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tkgen.build.outputs import write
-from tkgen.toolchain.compiler import ToolchainError
-
-if TYPE_CHECKING:
-    from tkgen.build import Build
+from tkgen.backends.protocol import Backend
+from tkgen.execute.arguments import Sized
+from tkgen.execute.compare import Comparison, Inputs, compared, random_inputs, references, worst
+from tkgen.execute.launch import check_memory, outputs
+from tkgen.ir.launch import Launch
 
 WARM_UPS, TIMED = 3, 20  # launches
 
 
-def need_gpu() -> None:
-    """Raises ToolchainError where torch has no AMD GPU here."""
-    if not torch.cuda.is_available() or torch.version.hip is None:
-        raise ToolchainError(
-            "no AMD GPU here that torch can use (it needs a ROCm build of torch and the amdgpu driver); "
-            "`--device emulator` runs without one"
-        )
+def compared_launch(
+    backend: Backend,
+    spec: Sized,
+    launch: Launch,
+    scalars: Mapping[str, float],
+    seed: int = 0,
+    cxx: str | None = None,
+) -> tuple[Comparison, Callable[[], None]]:
+    """One launch on random inputs, held against the equations; and what launches it again.
 
-
-def launcher(build: Build, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> Callable[[], None]:
-    """What launches the kernel on these tensors, its output among them, on the current stream of their device."""
-    ordered = [tensors[t.name].contiguous() for t in build.spec.program.arguments]
-    module, device = _module(build), ordered[0].device
-
-    def launch() -> None:
-        module.dispatch(*ordered, *scalars.values(), torch.cuda.current_stream(device).cuda_stream)
-
-    return launch
+    Raises:
+        ToolchainError: no such GPU, no compiler, or one of them fails.
+        SizeError: the reference would not fit the memory.
+    """
+    backend.need_gpu()
+    check_memory(launch)
+    inputs = random_inputs(launch, seed, Inputs.EXACT)
+    expected = references(spec.program, inputs, scalars)
+    tensors = {name: t.cuda() for name, t in (inputs | outputs(launch, inputs)).items()}
+    again = backend.launcher(spec, launch, tensors, scalars, cxx)
+    again()
+    torch.cuda.synchronize()
+    return worst(compared({name: tensors[name].cpu() for name in expected}, expected).values()), again
 
 
 def median_milliseconds(launch: Callable[[], None]) -> float:
@@ -52,25 +53,3 @@ def median_milliseconds(launch: Callable[[], None]) -> float:
         if number >= WARM_UPS:
             times.append(begin.elapsed_time(end))
     return statistics.median(times)
-
-
-def _module(build: Build) -> Any:
-    """The built Python module, made once for the same machine code."""
-    if identity(build) not in _modules:
-        folder = tempfile.mkdtemp(prefix="tkgen-module-")
-        path = write(build, Path(folder), ("module",))["module"]
-        found = importlib.util.spec_from_file_location(build.spec.name, path)
-        assert found is not None and found.loader is not None
-        module = importlib.util.module_from_spec(found)
-        found.loader.exec_module(module)
-        _modules[identity(build)] = module
-    return _modules[identity(build)]
-
-
-def identity(build: Build) -> tuple[object, ...]:
-    """What decides a kernel's results: its machine code, and the sizes that its grid is made from."""
-    return (build.hsaco, *(d.size for d in build.spec.program.dims))
-
-
-# Modules stay loaded as long as the process, as torch's own registry of operators does.
-_modules: dict[tuple[object, ...], Any] = {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tkgen.execute import gpu
+from tkgen.backends.cdna import launch as gpu
 from tkgen.execute.arguments import check_sizes, scalar_values
 from tkgen.execute.launch import emulate
 from tkgen.ir.launch import Launch

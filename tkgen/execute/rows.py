@@ -7,17 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from tkgen.api import load, load_any, target_of
-from tkgen.backends.hopper import HopperSpec
+from tkgen.backends.protocol import Backend
+from tkgen.backends.registry import backend_of
 from tkgen.emulate import EmulateError
-from tkgen.execute.arguments import SizeError, check_scalars, launched, scalar_values
+from tkgen.execute.arguments import Sized, SizeError, check_scalars, launched, scalar_values
 from tkgen.execute.blocks import run_blocks, watched
 from tkgen.execute.cases import blocks_text, size_cases
-from tkgen.execute.compare import Comparison, Inputs, compared, random_inputs, references, worst
-from tkgen.execute.given import Given, Values, given
-from tkgen.execute.launch import check_memory, outputs, run, trials
-from tkgen.targets import hopper_names
+from tkgen.execute.compare import Comparison, Inputs
+from tkgen.execute.given import Values, given
+from tkgen.execute.launch import run, trials
 from tkgen.toolchain.compiler import ToolchainError
 
 
@@ -123,16 +124,15 @@ def run_spec(
         ToolchainError: nothing here compiles or emulates it, or there is no GPU to run it on.
     """
     name = target_of(path, target, roots)
-    if name in hopper_names():
-        if device != "gpu" or blocks is not None:
-            raise SizeError(f"nothing here emulates {name}: use `--device gpu`, without `--blocks`")
-        return [_on_hopper(path, name, defines, roots, seed, cxx)]
-    chosen = given(path, defines, target, roots)
-    chosen.spec.check()
+    backend = backend_of(name)
+    if not backend.emulated and (device != "gpu" or blocks is not None):
+        raise SizeError(f"nothing here emulates {name}: use `--device gpu`, without `--blocks`")
     if device == "gpu":
         if blocks is not None:
             raise SizeError("a GPU launches all blocks: `--blocks` is for the emulator")
-        return [_on_gpu(chosen, seed, cxx)]
+        return [_on_gpu(path, backend, defines, name, roots, seed, cxx)]
+    chosen = given(path, defines, target, roots)
+    chosen.spec.check()
     scalars = scalar_values(chosen.spec.program, chosen.scalars)
     build = chosen.spec.build(cxx=cxx).check()
     launch = launched(chosen.spec, chosen.extents)
@@ -171,21 +171,23 @@ def run_spec(
     return rows
 
 
-def _on_gpu(chosen: Given, seed: int, cxx: str | None) -> Row:
-    """One launch through the built Python module, timed."""
+def _on_gpu(
+    path: Path,
+    backend: Backend,
+    defines: Mapping[str, float | None],
+    target: str,
+    roots: Sequence[Path],
+    seed: int,
+    cxx: str | None,
+) -> Row:
+    """One launch on a GPU, timed."""
     from tkgen.execute import gpu
 
-    spec, program = chosen.spec, chosen.spec.program
-    scalars = scalar_values(program, chosen.scalars)
-    gpu.need_gpu()
-    launch = launched(spec, chosen.extents)
-    check_memory(launch)
-    inputs = random_inputs(launch, seed)
-    expected = references(program, inputs, scalars)
-    tensors = {name: t.cuda() for name, t in (inputs | outputs(launch, inputs)).items()}
-    again = gpu.launcher(spec.build(cxx=cxx), tensors, scalars)
-    again()
-    comparison = worst(compared({name: tensors[name].cpu() for name in expected}, expected).values())
+    values = Values.of(_products(path, None, target, roots).program, defines)
+    spec = _products(path, values.static, target, roots).check()
+    program, scalars = spec.program, scalar_values(spec.program, values.scalars)
+    launch = launched(spec, values.extents)
+    comparison, again = gpu.compared_launch(backend, spec, launch, scalars, seed, cxx)
     milliseconds = gpu.median_milliseconds(again)
     m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))
     return Row(
@@ -196,39 +198,13 @@ def _on_gpu(chosen: Given, seed: int, cxx: str | None) -> Row:
         comparison=comparison,
         findings=(),
         instructions=0,
-        shipped=chosen.own,
+        shipped=not spec.defines,
         grid=launch.blocks,
         milliseconds=milliseconds,
         tflops=2 * m * n * k * launch.matrices * len(program.products) / (milliseconds * 1e9),
     )
 
 
-def _on_hopper(
-    path: Path, target: str, defines: Mapping[str, float | None], roots: Sequence[Path], seed: int, nvcc: str | None
-) -> Row:
-    """One launch on a Hopper GPU, timed."""
-    from tkgen.execute import gpu, hopper
-
-    read = load_any(path, None, target, roots)
-    assert isinstance(read, HopperSpec)
-    values = Values.of(read.program, defines)
-    found = load_any(path, values.static, target, roots)
-    assert isinstance(found, HopperSpec)
-    scalars = scalar_values(found.program, values.scalars)
-    launch = hopper.launched(found.check(), values.extents)
-    comparison, again = hopper.compared_launch(found, launch, scalars, seed, nvcc)
-    milliseconds = gpu.median_milliseconds(again)
-    m, n, k = (launch.extents[d.name] for d in (found.program.m, found.program.n, found.program.k))
-    return Row(
-        spec=found.name,
-        sizes=launch.extents,
-        schedule="gpu",
-        inputs=Inputs.EXACT,
-        comparison=comparison,
-        findings=(),
-        instructions=0,
-        shipped=not found.defines,
-        grid=launch.blocks,
-        milliseconds=milliseconds,
-        tflops=2 * m * n * k / (milliseconds * 1e9),
-    )
+def _products(path: Path, defines: Mapping[str, int | None] | None, target: str, roots: Sequence[Path]) -> Sized:
+    """A spec of matrix products, for any target."""
+    return cast("Sized", load_any(path, defines, target, roots))

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from tkgen import checks
 from tkgen.api import DEFAULT_TARGET, Spec
-from tkgen.backends.hopper import HopperSpec
-from tkgen.backends.hopper.machine import load_hopper
+from tkgen.backends.registry import backend_of
 from tkgen.checks import RegisterEstimate
 from tkgen.diagnostics import Diagnostic, Label, SpecError
 from tkgen.ir.equation_program import EquationProgram
@@ -22,14 +21,12 @@ from tkgen.ir.program import program as any_program
 from tkgen.ir.types import Program
 from tkgen.ir.typing import typed
 from tkgen.lsp.project import BufferLoader
-from tkgen.rows import RowSpec
-from tkgen.schedule import Plan, plan
+from tkgen.schedule import Plan
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
 from tkgen.syntax.ast import has_equations
 from tkgen.syntax.layout import code_lines
 from tkgen.syntax.parser import parse, parse_fragment
-from tkgen.targets import hopper_names, load_target
 from tkgen.targets.model import UnknownTargetError
 
 
@@ -64,22 +61,17 @@ def analyze(request: Request) -> Analysis:
     if kernel is None or program is None or found.diagnostics:
         return found
     name = request.target or (program.targets[0] if program.targets else DEFAULT_TARGET)
-    if name in hopper_names():  # no facts of its registers and schedule are shown yet
-        return replace(found, diagnostics=HopperSpec(Path(request.file.name), kernel, program, load_hopper(name), {})
-                       .diagnostics)  # fmt: skip
     try:
-        target = load_target(name)
+        spec = backend_of(name).spec(Path(request.file.name), kernel, program, name, {})
     except UnknownTargetError as error:
         place = program.spans.get("targets", kernel.name.span)
         return replace(found, diagnostics=(Diagnostic("E200", str(error), Label(place)),))
-    found = replace(found, target=target.name)
-    try:
-        scheduled = plan(program)
-        spec = Spec(Path(request.file.name), kernel, program, scheduled, target, {})
-        registers = checks.estimate(scheduled, target)
-        return replace(found, plan=scheduled, registers=registers, diagnostics=spec.diagnostics)
     except SpecError as error:
-        return replace(found, diagnostics=tuple(error.diagnostics))
+        return replace(found, target=name, diagnostics=tuple(error.diagnostics))
+    found = replace(found, diagnostics=tuple(spec.diagnostics))
+    if not isinstance(spec, Spec):  # no facts of another's registers and schedule are shown yet
+        return found
+    return replace(found, target=name, plan=spec.plan, registers=checks.estimate(spec.plan, spec.target))
 
 
 def resolved(file: SourceFile, texts: Mapping[Path, str], include_roots: tuple[str, ...] = ()) -> Analysis:
@@ -107,11 +99,11 @@ def resolved(file: SourceFile, texts: Mapping[Path, str], include_roots: tuple[s
 
 def _of_rows(file: SourceFile, kernel: ast.Kernel, found: EquationProgram) -> tuple[Diagnostic, ...]:
     """What there is to say of a kernel of rows."""
+    name = found.targets[0] if found.targets else DEFAULT_TARGET
     try:
-        target = load_target(found.targets[0] if found.targets else DEFAULT_TARGET)
+        return tuple(backend_of(name).spec(Path(file.name), kernel, found, name, {}).diagnostics)
     except UnknownTargetError as error:
         return (Diagnostic("E200", str(error), Label(found.spans.get("targets", kernel.name.span))),)
-    return RowSpec(Path(file.name), kernel, found, target, {}).diagnostics
 
 
 def _unscheduled(kernel: ast.Kernel) -> Program | None:

@@ -9,14 +9,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from tkgen.backends.hopper.machine import load_hopper
+from tkgen.backends.registry import backend_of
 from tkgen.ir.resolve.clauses import ALLOWANCES, EPILOGUES, GRIDS, TAILS
 from tkgen.ir.resolve.written import COUNTERS, LEVELS
 from tkgen.ir.types import DType, Via
 from tkgen.ir.typing.expressions import CALLS, CONSTANTS, PLACE, REDUCTIONS
 from tkgen.remap import REMAPS
 from tkgen.schedule.presets import PRESETS
-from tkgen.targets import hopper_names, load_target, target_names
+from tkgen.targets import known_names
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "function": ("min", "max", "ceil_div"),
     "formula": (*CALLS, *REDUCTIONS, PLACE, *CONSTANTS),
     "remap": tuple(REMAPS),
-    "target": (*target_names(), *hopper_names()),
+    "target": known_names(),
     "step": ("k",),
 }
 
@@ -63,15 +63,8 @@ def word(role: str, name: str) -> Word | None:
     if role == "formula" and name in CALLS:
         arguments = ", ".join("abcde"[: CALLS[name].arity])
         return Word(f"{name}({arguments})", CALLS[name].doc)
-    if role == "target" and name in hopper_names():
-        gpu = load_hopper(name)
-        products = ", ".join(p.name for p in gpu.products)
-        memory = f"{gpu.shared_bytes_per_block:,} B of shared memory per block"
-        return Word(name, f"{gpu.architecture}: {products}. {memory}.")
     if role == "target":
-        target = load_target(name)
-        products = ", ".join(p.name for p in target.products)
-        return Word(name, f"{target.architecture}: {products}. {target.lds_bytes_per_block:,} B of LDS per block.")
+        return Word(name, backend_of(name).described(name))
     return Word(**_table()["names"].get(name, {"form": name, "meaning": ""}))
 
 

@@ -18,7 +18,7 @@ from tkgen.packages import install_line
 from tkgen.toolchain.cache import Cache, cache_key
 
 if TYPE_CHECKING:
-    from tkgen.api import Spec
+    from tkgen.backends.cdna.spec import Spec
     from tkgen.emulate import Outcome
     from tkgen.machine_check.launches import Watched
 

@@ -16,7 +16,7 @@ from tkgen.schedule.epochs import NEVER, Event, trace
 from tkgen.source import Span
 
 if TYPE_CHECKING:
-    from tkgen.api import Spec
+    from tkgen.backends.cdna.spec import Spec
 
 _OF_KIND: Final = {
     Kind.RACE: RACE,

@@ -20,7 +20,7 @@ from typing import Any
 from markupsafe import Markup
 from rich.console import Console
 
-from tkgen.api import Spec
+from tkgen.backends.cdna.spec import Spec
 from tkgen.build import Build
 from tkgen.checks.words import count_text
 from tkgen.report.canvas import Canvas

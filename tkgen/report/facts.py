@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tkgen import __version__
-from tkgen.api import Spec
 from tkgen.backends.cdna.lower import Source
+from tkgen.backends.cdna.spec import Spec
 from tkgen.build import Build
 from tkgen.checks.registers import estimate
 from tkgen.diagnostics.model import Diagnostic

@@ -18,7 +18,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from tkgen.api import Spec
+from tkgen.backends.cdna.spec import Spec
 from tkgen.build import Build
 from tkgen.diagnostics.text import escape
 from tkgen.report import svg

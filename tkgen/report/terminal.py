@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tkgen.api import Spec
+from tkgen.backends.cdna.spec import Spec
 from tkgen.build import Build
 from tkgen.checks.words import count_text
 from tkgen.diagnostics.text import escape

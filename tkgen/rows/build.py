@@ -13,7 +13,7 @@ from tkgen import __version__
 from tkgen.backends.cdna import kittens as headers
 from tkgen.diagnostics import Diagnostic, Fix, Label, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
-from tkgen.machine_check.verdict import NOT_ASKED, Verdict
+from tkgen.machine_check.verdict import NOT_ASKED, UNCHECKED, Verdict
 from tkgen.rows.watch import watch
 from tkgen.targets.model import Occupancy
 from tkgen.targets.resources import Resources
@@ -89,6 +89,12 @@ class RowBuild:
         if errors:
             raise SpecError(errors)
         return self
+
+    @property
+    def unwatched(self) -> str:
+        """Why the machine code was not watched although it should have been; empty where it was."""
+        asked = self.machine_check != NOT_ASKED and self.machine_check.outcome == UNCHECKED
+        return self.machine_check.summary if asked else ""
 
     def report(self) -> dict[str, object]:
         """All figures as plain data: the content of report.json."""
@@ -189,3 +195,29 @@ def write(build: RowBuild, directory: Path, emit: Collection[str] = EMITS) -> di
             log=directory / f"{name}.log",
         )
     return written
+
+
+def produce(
+    spec: RowSpec,
+    directory: Path,
+    emit: Collection[str] = EMITS,
+    *,
+    cxx: str | None = None,
+    kittens: Path | None = None,
+    watch: bool = True,
+) -> tuple[RowBuild, dict[str, Path]]:
+    """Build `spec`, hold its figures against what was promised and write the outputs: the build and their paths.
+
+    Where watching the machine code finds something, source and assembly are kept under `NAME.refused`. Raises as
+    `RowSpec.build` and `RowBuild.check`.
+    """
+    built = compiled(spec.check(), cxx=cxx, kittens=kittens, log=directory / f"{spec.name}.log")
+    if watch:
+        built = watched(built)
+        kept = [directory / f"{spec.name}.refused{suffix}" for suffix in (".cpp", ".s")]
+        for path, text in zip(kept, (spec.source.text, built.asm), strict=True):
+            if built.machine_check.diagnostics:
+                write_atomic(path, text)
+            else:
+                path.unlink(missing_ok=True)
+    return built, write(built.check(), directory, emit)

@@ -1,18 +1,17 @@
-"""What the commands do with a spec of rows: build it, run it, try it at several sizes."""
+"""What the commands do with a spec of rows: run it, try it at several sizes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.render import render_text
-from tkgen.rows.build import EMITS, RowBuild, compiled, watched, write
+from tkgen.rows.build import RowBuild
 from tkgen.rows.spec import RowSpec
 from tkgen.toolchain.compiler import ToolchainError
-from tkgen.toolchain.files import write_atomic
 
 if TYPE_CHECKING:
     from tkgen.execute.rows import Row
@@ -21,32 +20,6 @@ if TYPE_CHECKING:
 
 Loader = Callable[[Mapping[str, int | None]], RowSpec]  # the spec with other sizes
 SHIPPED_SCHEDULES = 2  # interleavings tried at full size
-
-
-def produce(
-    spec: RowSpec,
-    directory: Path,
-    emit: Collection[str] = EMITS,
-    *,
-    cxx: str | None = None,
-    kittens: Path | None = None,
-    watch: bool = True,
-) -> tuple[RowBuild, dict[str, Path]]:
-    """Build `spec`, hold its figures against what was promised and write the outputs: the build and their paths.
-
-    Where watching the machine code finds something, source and assembly are kept under `NAME.refused`. Raises as
-    `RowSpec.build` and `RowBuild.check`.
-    """
-    built = compiled(spec.check(), cxx=cxx, kittens=kittens, log=directory / f"{spec.name}.log")
-    if watch:
-        built = watched(built)
-        kept = [directory / f"{spec.name}.refused{suffix}" for suffix in (".cpp", ".s")]
-        for path, text in zip(kept, (spec.source.text, built.asm), strict=True):
-            if built.machine_check.diagnostics:
-                write_atomic(path, text)
-            else:
-                path.unlink(missing_ok=True)
-    return built, write(built.check(), directory, emit)
 
 
 def run_spec(

@@ -119,6 +119,11 @@ class RowSpec:
         header = self.program.header.splitlines()
         return lower_rows(self.layout, self.target, header, self.path.name, self.program.occupancy)
 
+    @property
+    def text(self) -> str:
+        """The text of it."""
+        return self.source.text
+
     def build(
         self,
         *,

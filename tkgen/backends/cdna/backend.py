@@ -1,0 +1,78 @@
+"""CDNA as the library and its commands see it: kernels of matrix products, and of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tkgen.backends import protocol
+from tkgen.backends.cdna.spec import Spec
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.launch import Launch
+from tkgen.ir.types import Program
+from tkgen.rows.spec import RowSpec
+from tkgen.schedule import plan
+from tkgen.syntax import ast
+from tkgen.targets import load_target, target_names
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Cdna:
+    """AMD CDNA."""
+
+    suffix = "cpp"
+    emits = ("cpp", "asm", "hsaco", "module", "harness", "report", "html")
+    emulated = True
+
+    def targets(self) -> tuple[str, ...]:
+        """The names of its targets, sorted."""
+        return target_names()
+
+    def described(self, target: str) -> str:
+        """Its products, and the LDS they have."""
+        found = load_target(target)
+        products = ", ".join(p.name for p in found.products)
+        return f"{found.architecture}: {products}. {found.lds_bytes_per_block:,} B of LDS per block."
+
+    def spec(
+        self, path: Path, kernel: ast.Kernel, program: Program | EquationProgram, target: str,
+        defines: Mapping[str, int | None],
+    ) -> Spec | RowSpec:  # fmt: skip
+        """A typed kernel for one of its targets: a plan for products, a layout over lanes for rows."""
+        chosen = load_target(target)
+        if isinstance(program, EquationProgram):
+            return RowSpec(path, kernel, program, chosen, defines)
+        return Spec(path, kernel, program, plan(program), chosen, defines)
+
+    def produce(
+        self, spec: protocol.Spec, directory: Path, emit: Collection[str], *, cxx: str | None, kittens: Path | None,
+        watch: bool,
+    ) -> tuple[protocol.Build, dict[str, Path]]:  # fmt: skip
+        """Build one of its specs and write what is asked for."""
+        if isinstance(spec, RowSpec):
+            from tkgen.rows.build import produce as produce_rows
+
+            return produce_rows(spec, directory, emit, cxx=cxx, kittens=kittens, watch=watch)
+        from tkgen.build.outputs import produce
+
+        assert isinstance(spec, Spec)
+        return produce(spec, directory, emit, cxx=cxx, kittens=kittens, watch=watch)
+
+    def need_gpu(self) -> None:
+        """Raises ToolchainError where torch has no AMD GPU here."""
+        from tkgen.backends.cdna.launch import need_gpu
+
+        need_gpu()
+
+    def launcher(
+        self, spec: protocol.Spec, launch: Launch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+        cxx: str | None,
+    ) -> Callable[[], None]:  # fmt: skip
+        """What launches the kernel through its Python module, which knows the launch itself."""
+        from tkgen.backends.cdna.launch import launcher
+
+        assert isinstance(spec, Spec)
+        return launcher(spec.build(cxx=cxx), tensors, scalars)

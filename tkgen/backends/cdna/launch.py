@@ -1,0 +1,59 @@
+"""A built kernel on an AMD GPU, through its Python module and a ROCm build of torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tkgen.build.outputs import write
+from tkgen.toolchain.compiler import ToolchainError
+
+if TYPE_CHECKING:
+    from tkgen.build import Build
+
+
+def need_gpu() -> None:
+    """Raises ToolchainError where torch has no AMD GPU here."""
+    if not torch.cuda.is_available() or torch.version.hip is None:
+        raise ToolchainError(
+            "no AMD GPU here that torch can use (it needs a ROCm build of torch and the amdgpu driver); "
+            "`--device emulator` runs without one"
+        )
+
+
+def launcher(build: Build, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> Callable[[], None]:
+    """What launches the kernel on these tensors, its output among them, on the current stream of their device."""
+    ordered = [tensors[t.name].contiguous() for t in build.spec.program.arguments]
+    module, device = _module(build), ordered[0].device
+
+    def launch() -> None:
+        module.dispatch(*ordered, *scalars.values(), torch.cuda.current_stream(device).cuda_stream)
+
+    return launch
+
+
+def _module(build: Build) -> Any:
+    """The built Python module, made once for the same machine code."""
+    if identity(build) not in _modules:
+        folder = tempfile.mkdtemp(prefix="tkgen-module-")
+        path = write(build, Path(folder), ("module",))["module"]
+        found = importlib.util.spec_from_file_location(build.spec.name, path)
+        assert found is not None and found.loader is not None
+        module = importlib.util.module_from_spec(found)
+        found.loader.exec_module(module)
+        _modules[identity(build)] = module
+    return _modules[identity(build)]
+
+
+def identity(build: Build) -> tuple[object, ...]:
+    """What decides a kernel's results: its machine code, and the sizes that its grid is made from."""
+    return (build.hsaco, *(d.size for d in build.spec.program.dims))
+
+
+# Modules stay loaded as long as the process, as torch's own registry of operators does.
+_modules: dict[tuple[object, ...], Any] = {}

@@ -1,0 +1,74 @@
+"""Hopper as the library and its commands see it: kernels of matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tkgen.backends import protocol
+from tkgen.backends.hopper.machine import load_hopper
+from tkgen.backends.hopper.spec import HopperSpec
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.launch import Launch
+from tkgen.ir.types import Program
+from tkgen.syntax import ast
+from tkgen.targets import UnknownTargetError, hopper_names
+
+if TYPE_CHECKING:
+    import torch
+
+OUTPUTS = {"cpp": "cu", "asm": "sass", "hsaco": "cubin", "report": "report"}
+"""What stands here for what AMD's tools leave."""
+
+
+class HopperBackend:
+    """NVIDIA Hopper."""
+
+    suffix = "cu"
+    emits = tuple(OUTPUTS)
+    emulated = False
+
+    def targets(self) -> tuple[str, ...]:
+        """The names of its targets, sorted."""
+        return hopper_names()
+
+    def described(self, target: str) -> str:
+        """Its products, and the shared memory they have."""
+        found = load_hopper(target)
+        products = ", ".join(p.name for p in found.products)
+        return f"{found.architecture}: {products}. {found.shared_bytes_per_block:,} B of shared memory per block."
+
+    def spec(
+        self, path: Path, kernel: ast.Kernel, program: Program | EquationProgram, target: str,
+        defines: Mapping[str, int | None],
+    ) -> HopperSpec:  # fmt: skip
+        """A typed kernel of products; UnknownTargetError for another."""
+        if isinstance(program, EquationProgram):
+            raise UnknownTargetError(f"{target}: kernels of rows are built for AMD GPUs alone so far")
+        return HopperSpec(path, kernel, program, load_hopper(target), defines)
+
+    def produce(
+        self, spec: protocol.Spec, directory: Path, emit: Collection[str], *, cxx: str | None, kittens: Path | None,
+        watch: bool,
+    ) -> tuple[protocol.Build, dict[str, Path]]:  # fmt: skip
+        """Build one of its specs and write what is asked for; nothing watches its machine code."""
+        assert isinstance(spec, HopperSpec)
+        built = spec.build(nvcc=cxx)
+        return built, built.write(directory, [OUTPUTS[kind] for kind in emit if kind in OUTPUTS])
+
+    def need_gpu(self) -> None:
+        """Raises ToolchainError where torch has no Hopper GPU here."""
+        from tkgen.backends.hopper.launch import need_gpu
+
+        need_gpu()
+
+    def launcher(
+        self, spec: protocol.Spec, launch: Launch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+        cxx: str | None,
+    ) -> Callable[[], None]:  # fmt: skip
+        """What launches the kernel through the CUDA driver."""
+        from tkgen.backends.hopper.launch import launcher
+
+        assert isinstance(spec, HopperSpec)
+        return launcher(spec.build(nvcc=cxx), launch, tensors, scalars)
