@@ -14,6 +14,7 @@ from tkgen.rows import RowSpec
 from tkgen.rows.prediction import predict_build
 
 BYTES = 1 << 29  # of one tensor
+LENGTHS = [1, 3, 13, 64, 100, 1000, 1024, 4095, 4096, 6001, 8192, 10000, 12289, 16383, 16384]
 HEAD = """kernel {name}
   dims ROWS = {rows}, D = {length}
   global X : bf16[ROWS, D]
@@ -34,7 +35,7 @@ BODIES = {
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lengths", nargs="*", type=int, default=[1, 3, 64, 100, 1000, 1024, 4095, 4096, 16384])
+    parser.add_argument("--lengths", nargs="*", type=int, default=LENGTHS)
     parser.add_argument("--product", default="MI325X")
     options = parser.parse_args()
     print(f"predicted GB/s on {options.product} (share of what streams reach)")

@@ -80,7 +80,7 @@ __device__ inline float exponential(float x) { return __builtin_amdgcn_exp2f(x *
 /// x / (1 + exp(-x))
 __device__ inline float silu(float x) { return x * __builtin_amdgcn_rcpf(1.0f + exponential(-x)); }
 
-__global__ __launch_bounds__(THREADS, 8) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int lane = int(threadIdx.x) % LANES;
     const int group = int(threadIdx.x) / LANES;
     const int c_2_0 = int(blockIdx.x) % ((DIM_COLS + 512 - 1) / 512) * 512;  // first of this block, spec:9
@@ -93,17 +93,20 @@ __global__ __launch_bounds__(THREADS, 8) void kernel(const globals g) {
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int r_in = i * GROUPS + group;
+        const uint32_t X_row = r_in * DIM_COLS * 2;
+        const uint32_t G_row = r_in * DIM_COLS * 2;
         #pragma unroll
         for (int c = 0; c < CHUNKS; ++c) {
             const int c_2_in = (c * LANES + lane) * CHUNK;
-            X_r[i][c] = load_elements<bf16, CHUNK>(X_at, (r_in * DIM_COLS + c_2_in) * 2);
-            G_r[i][c] = load_elements<bf16, CHUNK>(G_at, (r_in * DIM_COLS + c_2_in) * 2);
+            X_r[i][c] = load_elements<bf16, CHUNK>(X_at, X_row + c_2_in * 2);
+            G_r[i][c] = load_elements<bf16, CHUNK>(G_at, G_row + c_2_in * 2);
         }
     }
 
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int r_in = i * GROUPS + group;
+        const uint32_t Y_row = r_in * DIM_COLS * 2;
         #pragma unroll
         for (int c = 0; c < CHUNKS; ++c) {
             const int c_2_in = (c * LANES + lane) * CHUNK;
@@ -114,7 +117,7 @@ __global__ __launch_bounds__(THREADS, 8) void kernel(const globals g) {
                 const float G_e = widen(G_r[i][c].at[e]);
                 Y_w.at[e] = narrow<bf16>((silu(X_e)) * G_e);  // spec:11
             }
-            store_elements(Y_at, (r_in * DIM_COLS + c_2_in) * 2, Y_w);  // spec:11
+            store_elements(Y_at, Y_row + c_2_in * 2, Y_w);  // spec:11
         }
     }
 }

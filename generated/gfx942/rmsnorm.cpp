@@ -69,6 +69,18 @@ template <typename T, int n> __device__ inline elements<T, n> load_elements(__am
 using words_2 = uint32_t __attribute__((ext_vector_type(2)));
 using words_4 = uint32_t __attribute__((ext_vector_type(4)));
 
+/// The optimiser knows these numbers no more: what was made of them before is made again, not kept in registers.
+template <typename W, typename E> __device__ inline void forget_as(E &e) {
+    W words = __builtin_bit_cast(W, e);
+    asm("" : "+v"(words));
+    e = __builtin_bit_cast(E, words);
+}
+template <typename T, int n> __device__ inline void forget(elements<T, n> &e) {
+    if constexpr (sizeof(e) == 4) forget_as<uint32_t>(e);
+    else if constexpr (sizeof(e) == 8) forget_as<words_2>(e);
+    else forget_as<words_4>(e);
+}
+
 /// Stores of at most 16 bytes.
 template <typename T, int n> __device__ inline void store_elements(__amdgpu_buffer_rsrc_t to, uint32_t offset, const elements<T, n> &e) {
     if constexpr (sizeof(e) == 2) __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, e), to, offset, 0, 0);
@@ -149,7 +161,7 @@ __device__ inline float uniform(float seed, uint32_t a, uint32_t b, uint32_t c, 
     return float((word == 0 ? a : word == 1 ? b : word == 2 ? c : d) >> 8) * 0x1p-24f;
 }
 
-__global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     __shared__ float exchange[2][1][ROWS][THREADS / WARP_THREADS];
     const int lane = int(threadIdx.x) % LANES;
     const int group = int(threadIdx.x) / LANES;
@@ -172,11 +184,13 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
         #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
             const int t_in = (pass * ROWS + i) * GROUPS + group;
+            const uint32_t X_row = t_in * DIM_D * 2;
+            const uint32_t R_row = t_in * DIM_D * 2;
             #pragma unroll
             for (int c = 0; c < CHUNKS; ++c) {
                 const int D_in = (c * LANES + lane) * CHUNK;
-                X_r[i][c] = load_elements<bf16, CHUNK>(X_at, (t_in * DIM_D + D_in) * 2);
-                R_r[i][c] = load_elements<bf16, CHUNK>(R_at, (t_in * DIM_D + D_in) * 2);
+                X_r[i][c] = load_elements<bf16, CHUNK>(X_at, X_row + D_in * 2);
+                R_r[i][c] = load_elements<bf16, CHUNK>(R_at, R_row + D_in * 2);
             }
         }
 
@@ -186,6 +200,7 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
         #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
             const int t_in = (pass * ROWS + i) * GROUPS + group;
+            const uint32_t R_row = t_in * DIM_D * 2;
             v9_d[i] = divisor(v9);
             float v15_e[CHUNK];
             #pragma unroll
@@ -204,7 +219,7 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
                     R_w.at[e] = narrow<bf16>(x);  // spec:17
                     v15_e[e] = base_ops::sum::op<float>(v15_e[e], x * x);
                 }
-                store_elements(R_at, (t_in * DIM_D + D_in) * 2, R_w);  // spec:17
+                store_elements(R_at, R_row + D_in * 2, R_w);  // spec:17
                 __builtin_amdgcn_sched_barrier(0);  // a chunk's ciphers at a time: each takes many registers
             }
             v15[i] = across<base_ops::sum, WARP_THREADS>(fold<base_ops::sum, CHUNK>(v15_e));  // spec:18
@@ -223,10 +238,12 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
         #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
             const int t_in = (pass * ROWS + i) * GROUPS + group;
+            const uint32_t Y_row = t_in * DIM_D * 2;
             v20[i] = __builtin_amdgcn_rsqf(((v15[i] / 4096.0f) + g.eps));  // spec:18
             #pragma unroll
             for (int c = 0; c < CHUNKS; ++c) {
                 const int D_in = (c * LANES + lane) * CHUNK;
+                forget(W_r[c]);
                 elements<bf16, CHUNK> Y_w;
                 #pragma unroll
                 for (int e = 0; e < CHUNK; ++e) {
@@ -234,7 +251,7 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
                     const float W_e = widen(W_r[c].at[e]);
                     Y_w.at[e] = narrow<bf16>((x * v20[i]) * W_e);  // spec:18
                 }
-                store_elements(Y_at, (t_in * DIM_D + D_in) * 2, Y_w);  // spec:18
+                store_elements(Y_at, Y_row + D_in * 2, Y_w);  // spec:18
             }
         }
     }

@@ -79,7 +79,7 @@ template <typename T, int n> __device__ inline void store_elements(__amdgpu_buff
 template <typename T> __device__ inline float widen(const T &value) { return base_types::convertor<float, T>::convert(value); }
 template <typename T> __device__ inline T narrow(float value) { return base_types::convertor<T, float>::convert(value); }
 
-__global__ __launch_bounds__(THREADS, 8) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int lane = int(threadIdx.x) % LANES;
     const int group = int(threadIdx.x) / LANES;
     const int h_0 = int(blockIdx.x) % ((DIM_HEADS + 16 - 1) / 16) * 16;  // first of this block, spec:11
@@ -99,13 +99,17 @@ __global__ __launch_bounds__(THREADS, 8) void kernel(const globals g) {
         const int row = i * GROUPS + group;
         const int h_in = row % 16;
         const int n_in = row / 16;
+        const uint32_t X_row = (n_in * DIM_HEADS * DIM_HALVES * DIM_HALF + h_in * DIM_HALVES * DIM_HALF) * 2;
+        const uint32_t X_2_row = (n_in * DIM_HEADS * DIM_HALVES * DIM_HALF + h_in * DIM_HALVES * DIM_HALF) * 2;
+        const uint32_t C_row = n_in * DIM_HALF * 4;
+        const uint32_t S_row = n_in * DIM_HALF * 4;
         #pragma unroll
         for (int c = 0; c < CHUNKS; ++c) {
             const int HALF__in = (c * LANES + lane) * CHUNK;
-            X_r[i][c] = load_elements<bf16, CHUNK>(X_at, (n_in * DIM_HEADS * DIM_HALVES * DIM_HALF + h_in * DIM_HALVES * DIM_HALF + HALF__in) * 2);
-            X_2_r[i][c] = load_elements<bf16, CHUNK>(X_2_at, (n_in * DIM_HEADS * DIM_HALVES * DIM_HALF + h_in * DIM_HALVES * DIM_HALF + HALF__in) * 2);
-            C_r[i][c] = load_elements<float, CHUNK>(C_at, (n_in * DIM_HALF + HALF__in) * 4);
-            S_r[i][c] = load_elements<float, CHUNK>(S_at, (n_in * DIM_HALF + HALF__in) * 4);
+            X_r[i][c] = load_elements<bf16, CHUNK>(X_at, X_row + HALF__in * 2);
+            X_2_r[i][c] = load_elements<bf16, CHUNK>(X_2_at, X_2_row + HALF__in * 2);
+            C_r[i][c] = load_elements<float, CHUNK>(C_at, C_row + HALF__in * 4);
+            S_r[i][c] = load_elements<float, CHUNK>(S_at, S_row + HALF__in * 4);
         }
     }
 
@@ -114,6 +118,8 @@ __global__ __launch_bounds__(THREADS, 8) void kernel(const globals g) {
         const int row = i * GROUPS + group;
         const int h_in = row % 16;
         const int n_in = row / 16;
+        const uint32_t Y_row = (n_in * DIM_HEADS * DIM_HALVES * DIM_HALF + h_in * DIM_HALVES * DIM_HALF) * 2;
+        const uint32_t Y_2_row = (n_in * DIM_HEADS * DIM_HALVES * DIM_HALF + h_in * DIM_HALVES * DIM_HALF) * 2;
         #pragma unroll
         for (int c = 0; c < CHUNKS; ++c) {
             const int HALF__in = (c * LANES + lane) * CHUNK;
@@ -128,8 +134,8 @@ __global__ __launch_bounds__(THREADS, 8) void kernel(const globals g) {
                 Y_w.at[e] = narrow<bf16>((a * C_e) - (b * S_e));  // spec:15
                 Y_2_w.at[e] = narrow<bf16>((b * C_e) + (a * S_e));  // spec:16
             }
-            store_elements(Y_at, (n_in * DIM_HEADS * DIM_HALVES * DIM_HALF + h_in * DIM_HALVES * DIM_HALF + HALF__in) * 2, Y_w);  // spec:15
-            store_elements(Y_2_at, (n_in * DIM_HEADS * DIM_HALVES * DIM_HALF + h_in * DIM_HALVES * DIM_HALF + HALF__in) * 2, Y_2_w);  // spec:16
+            store_elements(Y_at, Y_row + HALF__in * 2, Y_w);  // spec:15
+            store_elements(Y_2_at, Y_2_row + HALF__in * 2, Y_2_w);  // spec:16
         }
     }
 }

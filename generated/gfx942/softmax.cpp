@@ -63,6 +63,18 @@ template <typename T, int n> __device__ inline elements<T, n> load_elements(__am
 using words_2 = uint32_t __attribute__((ext_vector_type(2)));
 using words_4 = uint32_t __attribute__((ext_vector_type(4)));
 
+/// The optimiser knows these numbers no more: what was made of them before is made again, not kept in registers.
+template <typename W, typename E> __device__ inline void forget_as(E &e) {
+    W words = __builtin_bit_cast(W, e);
+    asm("" : "+v"(words));
+    e = __builtin_bit_cast(E, words);
+}
+template <typename T, int n> __device__ inline void forget(elements<T, n> &e) {
+    if constexpr (sizeof(e) == 4) forget_as<uint32_t>(e);
+    else if constexpr (sizeof(e) == 8) forget_as<words_2>(e);
+    else forget_as<words_4>(e);
+}
+
 /// Stores of at most 16 bytes.
 template <typename T, int n> __device__ inline void store_elements(__amdgpu_buffer_rsrc_t to, uint32_t offset, const elements<T, n> &e) {
     if constexpr (sizeof(e) == 2) __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, e), to, offset, 0, 0);
@@ -117,7 +129,7 @@ template <typename op, int lanes> __device__ inline float across(float value) {
     return value;
 }
 
-__global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int lane = int(threadIdx.x) % LANES;
     const int group = int(threadIdx.x) / LANES;
     const int r_0 = int(blockIdx.x) * 4;  // first of this block, spec:9
@@ -127,10 +139,11 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int r_in = i * GROUPS + group;
+        const uint32_t X_row = r_in * DIM_D * 2;
         #pragma unroll
         for (int c = 0; c < CHUNKS; ++c) {
             const int D_in = (c * LANES + lane) * CHUNK;
-            X_r[i][c] = load_elements<bf16, CHUNK>(X_at, (r_in * DIM_D + D_in) * 2);
+            X_r[i][c] = load_elements<bf16, CHUNK>(X_at, X_row + D_in * 2);
         }
     }
 
@@ -162,6 +175,7 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
             v6_e[e] = 0.0f;
         #pragma unroll
         for (int c = 0; c < CHUNKS; ++c) {
+            forget(X_r[i][c]);
             #pragma unroll
             for (int e = 0; e < CHUNK; ++e) {
                 const float x = widen(X_r[i][c].at[e]);
@@ -177,6 +191,7 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int r_in = i * GROUPS + group;
+        const uint32_t Y_row = r_in * DIM_D * 2;
         v6_d[i] = divisor(v6[i]);
         #pragma unroll
         for (int c = 0; c < CHUNKS; ++c) {
@@ -187,7 +202,7 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {
                 const float e_2 = e_2_h[i][c][e];
                 Y_w.at[e] = narrow<bf16>(e_2 / v6_d[i]);  // spec:13
             }
-            store_elements(Y_at, (r_in * DIM_D + D_in) * 2, Y_w);  // spec:13
+            store_elements(Y_at, Y_row + D_in * 2, Y_w);  // spec:13
         }
     }
 }

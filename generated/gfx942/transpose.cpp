@@ -76,7 +76,7 @@ template <typename T, int n> __device__ inline void store_elements(__amdgpu_buff
 template <typename T> __device__ inline float widen(const T &value) { return base_types::convertor<float, T>::convert(value); }
 template <typename T> __device__ inline T narrow(float value) { return base_types::convertor<T, float>::convert(value); }
 
-__global__ __launch_bounds__(THREADS, 7) void kernel(const globals g) {
+__global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int lane = int(threadIdx.x) % LANES;
     const int group = int(threadIdx.x) / LANES;
     const int c_2_0 = int(blockIdx.x) % ((DIM_COLS + 128 - 1) / 128) * 128;  // first of this block, spec:9
@@ -87,10 +87,11 @@ __global__ __launch_bounds__(THREADS, 7) void kernel(const globals g) {
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int r_in = (i / ACROSS * GROUPS + group) * ACROSS + i % ACROSS;
+        const uint32_t X_row = r_in * DIM_COLS * 2;
         #pragma unroll
         for (int c = 0; c < CHUNKS; ++c) {
             const int c_2_in = (c * LANES + lane) * CHUNK;
-            X_r[i][c] = load_elements<bf16, CHUNK>(X_at, (r_in * DIM_COLS + c_2_in) * 2);
+            X_r[i][c] = load_elements<bf16, CHUNK>(X_at, X_row + c_2_in * 2);
         }
     }
 
@@ -109,12 +110,13 @@ __global__ __launch_bounds__(THREADS, 7) void kernel(const globals g) {
     #pragma unroll
     for (int i = 0; i < ROWS; i += ACROSS) {
         const int r_in = (i / ACROSS * GROUPS + group) * ACROSS + i % ACROSS;
+        const uint32_t Y_row = r_in * 2;
         #pragma unroll
         for (int c = 0; c < CHUNKS; ++c) {
             const int c_2_in = (c * LANES + lane) * CHUNK;
             #pragma unroll
             for (int e = 0; e < CHUNK; ++e)
-                store_elements(Y_at, ((c_2_in + e) * DIM_ROWS + r_in) * 2, Y_w[i / ACROSS][c][e]);  // spec:11
+                store_elements(Y_at, Y_row + (c_2_in + e) * DIM_ROWS * 2, Y_w[i / ACROSS][c][e]);  // spec:11
         }
     }
 }

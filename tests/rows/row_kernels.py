@@ -220,7 +220,8 @@ class Launched:
 
 def made(kernel: Kernel, waves: int, target: str) -> tuple[RowMap, str, bytes, Resources]:
     """The layout of a kernel, its source and its machine code."""
-    machine, layout = load_target(target), map_rows(kernel, waves)
+    machine = load_target(target)
+    layout = map_rows(kernel, waves, machine)
     text = lower_rows(layout, machine).text
     result = compile_device(
         text, machine, find_compiler(machine), include_dirs=[kittens.include_dir()], cache=default_cache()

@@ -12,6 +12,9 @@ from row_kernels import Builder, layernorm, rotary, softmax, transpose
 from tkgen.ir.tensors import DType
 from tkgen.schedule.rows import RowError, RowMap, Way, accesses, map_rows
 from tkgen.schedule.sweeps import held, sweeps
+from tkgen.targets import load_target
+
+TARGET = load_target("gfx942")
 
 
 def elements(m: RowMap) -> Counter[tuple[int, int]]:
@@ -33,7 +36,7 @@ def elements(m: RowMap) -> Counter[tuple[int, int]]:
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 700), st.integers(1, 40), st.sampled_from([1, 2, 3, 4, 8, 12, 16]), st.sampled_from(list(DType)))
 def test_every_element_has_one_lane(length: int, by: int, waves: int, dtype: DType) -> None:
-    m = map_rows(softmax(100, length, by, dtype), waves)
+    m = map_rows(softmax(100, length, by, dtype), waves, TARGET)
     found = elements(m)
     assert len(found) == by * length
     assert set(found.values()) == {1}
@@ -44,7 +47,7 @@ def test_every_element_has_one_lane(length: int, by: int, waves: int, dtype: DTy
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 200), st.integers(1, 200), st.sampled_from([16, 64, 96]), st.sampled_from([1, 4]))
 def test_every_element_has_one_lane_where_rows_lie_across(rows: int, cols: int, by: int, waves: int) -> None:
-    m = map_rows(transpose(rows, cols, (by, by)), waves)
+    m = map_rows(transpose(rows, cols, (by, by)), waves, TARGET)
     assert set(elements(m).values()) == {1}
     assert {m.way(a) for a in accesses(m.kernel)} == {Way.ALONG, Way.ACROSS}
     assert m.held % m.across == 0
@@ -52,38 +55,39 @@ def test_every_element_has_one_lane_where_rows_lie_across(rows: int, cols: int, 
 
 
 def test_rows_are_shared_by_as_many_lanes_as_their_length_asks() -> None:
-    lanes = {length: map_rows(softmax(100_000, length, max(4096 // length, 1)), 4).lanes for length in (1, 64, 4096)}
+    kernels = {length: softmax(100_000, length, max(4096 // length, 1)) for length in (1, 64, 4096)}
+    lanes = {length: map_rows(kernel, 4, TARGET).lanes for length, kernel in kernels.items()}
     assert lanes[1] == 1
     assert 1 < lanes[64] < 64
     assert lanes[4096] >= 64
-    assert map_rows(softmax(64, 16384, 1), 16).lanes == 1024
+    assert map_rows(softmax(64, 16384, 1), 16, TARGET).lanes == 1024
 
 
 def test_waves_along_the_rows_do_not_share_one() -> None:
     kernel = softmax(64, 2048, 4)
     t = kernel.axes[0]
-    assert map_rows(kernel, 4, t).lanes == 64
-    assert map_rows(kernel, 4, t).exchanges == 0
+    assert map_rows(kernel, 4, TARGET, t).lanes == 64
+    assert map_rows(kernel, 4, TARGET, t).exchanges == 0
     with pytest.raises(RowError, match="give it more waves, and not along t"):
-        map_rows(softmax(64, 65536, 4), 4, t)
+        map_rows(softmax(64, 65536, 4), 4, TARGET, t)
 
 
 def test_values_that_a_later_sweep_reads_are_held() -> None:
     kernel = layernorm(64, 1024, 4)
-    fast = map_rows(kernel, 4).fast
+    fast = map_rows(kernel, 4, TARGET).fast
     assert [value.name for value in held(kernel, fast)] == ["d"]
     assert [len(s.reduces) for s in sweeps(kernel, fast)] == [1, 1, 0]
 
 
 def test_rotary_needs_no_exchange() -> None:
-    m = map_rows(rotary(64, 8, 64, (4, 4)), 4)
+    m = map_rows(rotary(64, 8, 64, (4, 4)), 4, TARGET)
     assert m.exchanges == 0
     assert m.row_count == 16
 
 
 def refused(b: Builder) -> str:
     with pytest.raises(RowError) as error:
-        map_rows(b.kernel(), 4)
+        map_rows(b.kernel(), 4, TARGET)
     return str(error.value)
 
 
@@ -131,4 +135,4 @@ def test_parts_of_a_tensor_are_told_apart_by_constant_indices() -> None:
     left, right = b.load("X", "m", 0), b.load("X", "m", 1)
     b.store(right, "X", "m", 0)
     b.store(left, "X", "m", 1)
-    assert map_rows(b.kernel(), 4).row_count == 4
+    assert map_rows(b.kernel(), 4, TARGET).row_count == 4

@@ -73,6 +73,27 @@ def test_softmax_comes_near_a_copy_at_every_length(length: int) -> None:
     assert predicted(softmax(2**28 // length, length, by), 4).share_of_copy > 0.85
 
 
+LONG = [
+    *[(name, length, 16) for name in ("softmax", "layernorm", "rmsnorm") for length in (8193, 10000, 12289, 16383)],
+    *[("rmsnorm", length, 4) for length in (5000, 6001, 7000)],  # these spilled, as what was widened was kept
+    *[(name, 16384, waves) for name in ("softmax", "layernorm", "rmsnorm") for waves in (4, 16)],
+]
+FEW = (("softmax", 16384, 16), ("layernorm", 16384, 16), ("rmsnorm", 16383, 16), ("rmsnorm", 16384, 4))
+
+
+@pytest.mark.parametrize(
+    ("family", "length", "waves"),
+    [pytest.param(*case, marks=[] if case in FEW else pytest.mark.slow, id="-".join(map(str, case))) for case in LONG],
+)
+def test_long_rows_leave_room_for_a_second_block(family: str, length: int, waves: int) -> None:
+    """Memory works for one block while the waves of the other meet; and no register is spilled."""
+    kernel = {"softmax": softmax, "layernorm": layernorm, "rmsnorm": rmsnorm}[family](2**28 // length, length, 4)
+    _, _, _, resources = made(kernel, waves, TARGET.name)
+    assert resources.clean
+    assert TARGET.occupancy(resources.vgpr, resources.lds_static_bytes, waves, resources.agpr).blocks_per_cu >= 2
+    assert predicted(kernel, waves, [1e-5] * len(kernel.scalars)).share_of_copy > 0.85
+
+
 def test_the_other_families_come_near_a_copy() -> None:
     for kernel, waves, scalars in (
         (rmsnorm(32768, 4096, 4), 4, [1e-5]),

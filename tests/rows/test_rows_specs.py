@@ -116,6 +116,26 @@ def test_clauses_that_rows_have_no_use_for(clauses: str, said: str) -> None:
     assert said in found[0].message
 
 
+def test_names_of_a_spec_that_generated_code_uses_itself() -> None:
+    names = """kernel names
+  dims ROWS = 20, D = 100
+  global X : bf16[ROWS, D]
+  global Y : bf16[ROWS, D]
+  over r in ROWS by 16
+  waves 2
+  X_at = X[r] * 2
+  X_row = X_at + 1
+  fold = rowsum(X_row)
+  elements = X_row * fold
+  narrow = elements + rowmax(elements)
+  X_r = narrow + 1
+  r_in = X_r * 2
+  r_0 = r_in * fold
+  Y[r] = r_0 / fold
+"""
+    assert run_rows(spec_of(names).build()).ok
+
+
 def test_lines_of_the_source_know_the_spec() -> None:
     source = spec_of(ROOT / "specs/rows/softmax.tk").source
     line = next(n for n, text in enumerate(source.text.split("\n"), 1) if "const float e_2 = " in text)

@@ -41,7 +41,7 @@ class RowSpec:
         """Which lane has which elements. Raises SpecError where the tile cannot be laid over the lanes."""
         program = self.program
         try:
-            return map_rows(program.kernel, program.waves, program.waves_along)
+            return map_rows(program.kernel, program.waves, self.target, program.waves_along)
         except RowError as error:
             span = error.span or program.spans["kernel"]
             raise SpecError(Diagnostic("E406", str(error), Label(span), fix=self._fix())) from error

@@ -13,7 +13,9 @@ tensor that has another axis innermost (the output of a transposition) is touche
 these rows, so it puts `across` elements of one column side by side in registers, and nothing goes through LDS.
 
 Of the ways to choose `lanes`, the cheapest is taken: lanes without work, accesses that touch many cache lines for few
-bytes, and meetings of waves cost. `held` rows are in registers at a time, as many as `BUDGET` allows.
+bytes, and meetings of waves cost. `held` rows are in registers at a time, as many as leave room for `RESIDENT` blocks
+on a compute unit: the loads of one pass beside the arithmetic and the stores of the other. A block alone on its compute
+unit leaves memory idle whenever its waves meet.
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ from tkgen.schedule.sweeps import Sweep, divisors, registers, sweeps
 from tkgen.source import Span
 from tkgen.targets import Target
 
-BUDGET = 96  # registers that rows held at a time may take: five waves a SIMD hide the latency of memory
-OTHER_REGISTERS = 40  # of a lane, beside its elements: addresses, and what is computed at the moment
+RESIDENT = 2  # blocks that are to share a compute unit
+WAVES_PER_SIMD = 4  # at least, that hide the latency of memory
+OTHER_REGISTERS = 24  # of a lane, beside its elements: addresses, and what is computed at the moment
+CHUNK_REGISTERS = 0.75  # of a lane for each of its chunks, however short: what stands between its load and its store
 WORKING_REGISTERS = {"random": 48}  # of functions that take many while they compute
 ISSUE = 2  # cycles of a CU, for the address of an access and to issue it
 LINE = 64  # bytes of global memory that are moved together
@@ -68,6 +72,7 @@ class RowMap:
     across: int
     held: int
     passes: int
+    budget: int  # registers of a lane at which `RESIDENT` blocks share a compute unit
 
     @property
     def threads(self) -> int:
@@ -106,15 +111,19 @@ class RowMap:
 
     @property
     def registers(self) -> int:
-        """VGPRs that the elements held at a time need, as predicted."""
+        """VGPRs of a lane, as predicted: its elements held at a time, and what is beside them."""
+        used = {op.function for op in walk(self.kernel.body) if isinstance(op, Map)}
+        working = OTHER_REGISTERS + sum(WORKING_REGISTERS.get(function, 0) for function in used)
+        return self._elements + working + int(CHUNK_REGISTERS * self.chunks * self.held)
+
+    @cached_property
+    def _elements(self) -> int:
         return registers(self.kernel, self.fast, self.held, self.chunks, self.chunk)
 
     def waves_per_simd(self, target: Target) -> int:
-        """Waves of a SIMD whose registers are to fit: as many as the elements and what is beside them allow."""
-        used = {op.function for op in walk(self.kernel.body) if isinstance(op, Map)}
-        beside = OTHER_REGISTERS + sum(WORKING_REGISTERS.get(function, 0) for function in used)
-        fit = target.waves_per_simd(min(self.registers + beside, target.max_vgprs))
-        return max(fit, -(-self.waves // target.simds_per_cu))
+        """Waves of a SIMD that the compiler is held to: those of `RESIDENT` blocks where they fit, else of one."""
+        blocks = RESIDENT if self.registers <= self.budget else 1
+        return min(blocks * -(-self.waves // target.simds_per_cu), target.max_waves_per_simd)
 
     @property
     def rows_covered(self) -> int:
@@ -160,8 +169,8 @@ def accesses(kernel: Kernel) -> tuple[Access, ...]:
     return tuple(op.source if isinstance(op, Load) else op.target for op in ops if isinstance(op, Load | Store))
 
 
-def map_rows(kernel: Kernel, waves: int, along: Axis | None = None) -> RowMap:
-    """The layout of `kernel` for blocks of `waves` waves; with `along`, these divide that axis among them.
+def map_rows(kernel: Kernel, waves: int, target: Target, along: Axis | None = None) -> RowMap:
+    """The layout of `kernel` for blocks of `waves` waves on `target`; with `along`, these divide that axis among them.
 
     Raises:
         RowError: the kernel is not of this family, or no layout of its tile fits.
@@ -172,15 +181,19 @@ def map_rows(kernel: Kernel, waves: int, along: Axis | None = None) -> RowMap:
     chunk = _width(kernel, fast, (a for a in accesses(kernel) if way(a, fast) is Way.ALONG))
     crossing = [a for a in accesses(kernel) if way(a, fast) is Way.ACROSS and rows and a.indices[-1].axis == rows[-1]]
     across = _width(kernel, rows[-1], crossing) if crossing else 1
+    of_block = -(-waves // target.simds_per_cu)  # waves of a block that share a SIMD
+    sharing = max(min(RESIDENT * of_block, target.max_waves_per_simd), WAVES_PER_SIMD)
+    budget = target.max_registers(sharing)
     found = [
         candidate
         for lanes in _powers(waves * WAVE_LANES)
-        if (candidate := _candidate(kernel, waves, fast, rows, lanes, chunk, across, along)) is not None
+        if (candidate := _candidate(kernel, waves, fast, rows, lanes, chunk, across, budget, along)) is not None
     ]
     if not found:
         raise RowError(f"{waves} waves of {WAVE_LANES} lanes cannot share such a tile", kernel.axes[0].span)
-    best = min(found, key=_cost)
-    if best.registers > 2 * BUDGET:
+    most = min(target.max_registers(of_block), target.max_vgprs)
+    best = min(found, key=lambda m: (m.registers > most, _cost(m)))
+    if best.registers > most:
         raise RowError(
             f"a row of {best.length} elements takes about {best.registers} registers of each lane: give it more waves"
             + (f", and not along {along.name}" if along is not None and along != fast else ""),
@@ -290,6 +303,7 @@ def _candidate(
     lanes: int,
     chunk: int,
     across: int,
+    budget: int,
     along: Axis | None,
 ) -> RowMap | None:
     """The layout with `lanes` lanes to a row, with as many rows at a time as registers allow; None where none is."""
@@ -300,8 +314,8 @@ def _candidate(
     slots = -(-prod(map(extent, rows)) // groups)
     across = gcd(across, slots)
     for held in sorted((h for h in range(across, slots + 1, across) if slots % h == 0), reverse=True):
-        made = RowMap(kernel, waves, fast, rows, lanes, chunk, chunks, across, held, slots // held)
-        if made.registers <= BUDGET or held == across:
+        made = RowMap(kernel, waves, fast, rows, lanes, chunk, chunks, across, held, slots // held, budget)
+        if made.registers <= budget or held == across:
             return made
     return None
 
@@ -320,14 +334,15 @@ def _cost(m: RowMap) -> float:
     lines = sum(_lines(m, access) for access in touched if m.way(access) is not Way.ROW)
     slots = m.passes * m.held * m.threads / WAVE_LANES
     needed = m.row_count * m.length / WAVE_LANES
-    full = max(m.registers / BUDGET, 1.0)
+    alone = ALONE_COST * m.registers / m.budget if m.registers > m.budget else 1.0
     barriers = 1.1 if m.exchanges else 1.0
-    return slots * (row_work + m.chunks * (m.chunk * element_work + lines)) / needed * full**2 * barriers
+    return slots * (row_work + m.chunks * (m.chunk * element_work + lines)) / needed * alone * barriers
 
 
 # Vector instructions, about: what a division or a transcendental function is made of, a store's rounding.
 ROW_COST = {"div": 12, "Reduce": 4}
 DIVISOR_COST = 14
+ALONE_COST = 1.5  # of a block that leaves no room for another: memory waits while its waves meet
 ELEMENT_COST = {"div": 2, "exp": 5, "exp2": 4, "log": 5, "silu": 12, "gelu": 25, "Store": 4, "random": 60}
 
 

@@ -107,7 +107,8 @@ def divisors(kernel: Kernel, fast: Axis) -> tuple[Value, ...]:
 def registers(kernel: Kernel, fast: Axis, rows: int, chunks: int, chunk: int) -> int:
     """VGPRs of the elements that a lane has at the worst moment: `rows` at a time, `chunks` of `chunk` of each.
 
-    What was loaded takes whole registers for each chunk.
+    What was loaded takes whole registers for each chunk. What a sweep reads for the last time makes room, chunk by
+    chunk, for what it makes.
     """
     elements = chunks * chunk
     found = sweeps(kernel, fast)
@@ -121,13 +122,19 @@ def registers(kernel: Kernel, fast: Axis, rows: int, chunks: int, chunk: int) ->
     for op in kernel.body:
         if isinstance(op, Load) and fast in op.result.axes:
             loads.setdefault(op.source, []).append(op)
+    until = {access: max(last.get(op.result, -1) for op in same) for access, same in loads.items()}
     most = 0
     for number in range(len(found)):
-        raw = sum(
-            copies(same[0].result) * chunks * -(-chunk * access.tensor.dtype.bytes // REGISTER_BYTES)
-            for access, same in loads.items()
-            if any(last.get(op.result, -1) >= number for op in same)
-        )
-        own = sum(rows * elements for first, until in kept.values() if first <= number <= until)
-        most = max(most, raw + own)
+        stays = goes = comes = 0
+        for access, same in loads.items():
+            words = chunks * -(-chunk * access.tensor.dtype.bytes // REGISTER_BYTES)
+            if until[access] > number:
+                stays += copies(same[0].result) * words
+            elif until[access] == number:
+                goes += copies(same[0].result) * words
+        for first, end in kept.values():
+            stays += rows * elements * (first < number < end)
+            goes += rows * elements * (end == number)
+            comes += rows * elements * (first == number)
+        most = max(most, stays + max(goes, comes))
     return most

@@ -2,7 +2,8 @@
 
 A place within the tile along an axis is the local `AXIS_in`, the tile's origin `AXIS_0`. An access goes through a
 buffer that begins at the tile's first element in its tensor: 64-bit arithmetic once for the block, 32-bit offsets from
-there.
+there. What a row adds to an offset is worked out once for the row, OUTSIDE where there is no such row: chunks add
+constants to it, which stand in the instructions, and nothing added to OUTSIDE is inside.
 """
 
 from __future__ import annotations
@@ -19,8 +20,16 @@ from tkgen.schedule.rows import RowMap, accesses, extent
 from tkgen.source import Span
 
 EXTENTS = ("batch", "depth", "rows", "cols")  # accessors of gl
-# Locals of the kernel that no name of a spec may have; those with a suffix are made from such a name.
-LOCALS = frozenset({"lane", "group", "row", "i", "c", "e", "g", "pass", "inside", "exchange", "at", "with", "tile"})
+# What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
+LOCALS = frozenset({
+    "lane", "group", "row", "i", "c", "e", "g", "pass", "inside", "exchange", "at", "with", "tile", "elements",
+    "load_elements", "store_elements", "buffer_from", "widen", "narrow", "divisor", "fold", "across", "lane_at",
+    "forget", "forget_as", "pin", "lds_barrier", "words_2", "words_4",
+})  # fmt: skip
+# Locals made from the name of an axis, of an access, of a value.
+OF_AXIS = ("_0", "_in")
+OF_ACCESS = ("_at", "_row", "_r", "_w")
+OF_VALUE = ("_h", "_d", "_e")
 
 
 @dataclass
@@ -29,13 +38,13 @@ class Names:
 
     used: set[str] = field(default_factory=lambda: set(LOCALS))
 
-    def new(self, wish: str) -> str:
-        """`wish` as an identifier that nothing has yet."""
+    def new(self, wish: str, suffixes: Sequence[str]) -> str:
+        """`wish` as an identifier that nothing has yet, and nothing with one of the suffixes either."""
         base = cpp_name(wish)
         name, number = base, 2
-        while name in self.used:
+        while self.used & {name, *(name + suffix for suffix in suffixes)}:
             name, number = f"{base.rstrip('_')}_{number}", number + 1
-        self.used.add(name)
+        self.used |= {name, *(name + suffix for suffix in suffixes)}
         return name
 
 
@@ -48,9 +57,10 @@ class Places:
             t for t in m.kernel.tensors if t in m.kernel.inputs or t in m.kernel.outputs
         )
         self.dims = {d.name: d for t in self.tensors for d in t.dims}
-        self.axis = {a: names.new(a.name) for a in m.kernel.axes}
-        # What is made for an access is named after its tensor: X_at, X_r, X_w.
-        self.base = {access: names.new(access.tensor.name) for access in dict.fromkeys(accesses(m.kernel))}
+        names.used |= {self.size(name) for name in self.dims} | {f"rest_{n}" for n in range(len(m.kernel.axes))}
+        self.axis = {a: names.new(a.name, OF_AXIS) for a in m.kernel.axes}
+        # What is made for an access is named after its tensor: X_at, X_row, X_r, X_w.
+        self.base = {a: names.new(a.tensor.name, OF_ACCESS) for a in dict.fromkeys(accesses(m.kernel))}
 
     def remark(self, span: Span | None, comment: str = "") -> str:
         """What ends a line that comes from a span and says `comment`."""
@@ -144,8 +154,16 @@ class Places:
         return f"{self.axis[axis]}_in"
 
     def row_lines(self, body: Sequence[str]) -> list[str]:
-        """The definitions of a row's places that `body` needs."""
-        m, used = self.m, "\n".join(body)
+        """The definitions of a row's places, and of what it adds to offsets, that `body` needs."""
+        at, lines = self.at(), list[tuple[str, str]]()
+        for access in filter(self._by_row, self.base):
+            text = self._offset(access, [axis for axis in access.axes if axis != self.m.fast], at)
+            lines.append((self._row_offset(access), f"const uint32_t {self._row_offset(access)} = {text};"))
+        offsets = needed(lines, "\n".join(body))
+        return [*self._row_places("\n".join([*offsets, *body])), *offsets]
+
+    def _row_places(self, used: str) -> list[str]:
+        m = self.m
         if len(m.rows) == 1 and not re.search(r"\brow\b", used):
             only = self.local(m.rows[0])
             return needed([(only, f"const int {only} = {self._row()};")], used)
@@ -204,23 +222,47 @@ class Places:
                 found.append(f"{self.axis[axis]}_0 + {at[axis]} < {self.size(axis.dim.name)}")
         return found
 
-    def where(self, access: Access, at: dict[Axis, str], more: Sequence[str] = ()) -> str:
-        """The byte offset of an access, OUTSIDE where nothing is there; `more` conditions must hold, too."""
+    def where(self, access: Access, element: str = "", more: Sequence[str] = ()) -> str:
+        """The byte offset of an access, OUTSIDE where nothing is there; `more` conditions must hold, too.
+
+        `element` is added on the fast axis.
+        """
+        at, fast = self.at(element), self.m.fast
+        if not self._by_row(access):
+            return self._offset(access, access.axes, at, more)
+        total = f"{self._row_offset(access)} + {self._bytes(access, [fast], at)}"
+        return _where([*self.inside([fast], at), *more], total)
+
+    def _by_row(self, access: Access) -> bool:
+        """Whether an access is of many elements of a row: what the row adds to its offset is a local."""
+        return self.of_rows(access) and self.m.fast in access.axes
+
+    def _row_offset(self, access: Access) -> str:
+        return f"{self.base[access]}_row"
+
+    def _offset(self, access: Access, axes: Sequence[Axis], at: dict[Axis, str], more: Sequence[str] = ()) -> str:
+        """What some axes add to an offset, OUTSIDE where one of them is at no place."""
+        return _where([*self.inside(axes, at), *more], self._bytes(access, axes, at))
+
+    def _bytes(self, access: Access, axes: Sequence[Axis], at: dict[Axis, str]) -> str:
         terms = []
         for place, index in enumerate(access.indices):
-            if index.axis is not None and not index.axis.is_index:
+            if index.axis is not None and index.axis in axes and not index.axis.is_index:
                 stride = self._stride(access, place)
                 number = f"({at[index.axis]})" if " " in at[index.axis] and stride else at[index.axis]
                 terms.append(f"{number} * {stride}" if stride else number)
         total = " + ".join(terms)
-        total = f"({total})" if " " in total else total
-        offset = f"{total} * {access.tensor.dtype.bytes}" if terms else "0"
-        conditions = [*self.inside(access.axes, at), *more]
-        return f"{' && '.join(conditions)} ? {offset} : OUTSIDE" if conditions else offset
+        total = f"({total})" if len(terms) > 1 or (" + " in total and "(" not in total) else total
+        return f"{total} * {access.tensor.dtype.bytes}" if terms else "0"
 
     def first_only(self, target: Access) -> list[str]:
         """Conditions that leave one of all rows that would store the same."""
         return [f"{self.local(axis)} == 0" for axis in self.m.rows if axis not in target.axes]
+
+
+def _where(conditions: Sequence[str], offset: str) -> str:
+    """`offset` where all conditions hold, else OUTSIDE."""
+    return f"{' && '.join(conditions)} ? {offset} : OUTSIDE" if conditions else offset
 
 
 def _blocks(axis: Axis, size: str) -> str:

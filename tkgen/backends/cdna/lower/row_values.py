@@ -10,7 +10,7 @@ from collections import Counter
 
 from tkgen.backends.cdna.lower.elements import TYPES, literal
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.row_places import Names, Places
+from tkgen.backends.cdna.lower.row_places import OF_VALUE, Names, Places
 from tkgen.ir.equations import (
     Access,
     Argument,
@@ -39,7 +39,7 @@ class Values:
         self.m, self.places = m, places
         self.held = held(m.kernel, m.fast)
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
-        self.name = {value: names.new(_wish(value, op)) for value, op in self.made.items()}
+        self.name = {value: names.new(_wish(value, op), OF_VALUE) for value, op in self.made.items()}
         self.divisors = divisors(m.kernel, m.fast)
         self.inlined = self._inlined()
 
@@ -93,11 +93,15 @@ class Values:
                     found[value] = made
         return list(found.values())
 
+    def registers(self, access: Access) -> str:
+        """The chunk at hand of what was loaded along the fast axis."""
+        return f"{self.raw(access)}{'[i]' if self.places.of_rows(access) else ''}[c]"
+
     def loaded(self, access: Access) -> str:
         """The element at hand of what was loaded."""
         raw = self.raw(access)
         if self.m.way(access) is Way.ALONG:
-            return f"{raw}{'[i]' if self.places.of_rows(access) else ''}[c].at[e]"
+            return f"{self.registers(access)}.at[e]"
         wide = self.places.across(access)
         return f"{raw}[i / {wide}][c][e].at[i % {wide}]" if wide > 1 else f"{raw}[i][c][e].at[0]"
 

@@ -60,6 +60,7 @@ class RowModel:
     grid_origin: Origins
     waves_per_simd: int
     loads: bool
+    forgets: bool
     divides: bool
     folds: bool
     shuffles: bool
@@ -120,6 +121,7 @@ class _Lowering:
             grid_origin=origin(next((a.span for a in self.kernel.axes if a.span), None)),
             waves_per_simd=waves,
             loads="load_elements<" in body,
+            forgets="forget(" in body,
             divides="divisor(" in body,
             folds="fold<" in body,
             shuffles="across<" in body,
@@ -198,7 +200,7 @@ class _Lowering:
             access, way = op.source, self.m.way(op.source)
             width, shape, place = self._registers(access)
             kind = f"{access.tensor.dtype.cpp}, {width}"
-            where = self.places.where(access, self.places.at(self._element(way)))
+            where = self.places.where(access, self._element(way))
             declared.append(f"elements<{kind}> {self.values.raw(access)}{shape};{self.places.remark(op.result.span)}")
             loaded = f"load_elements<{kind}>({self.places.buffer(access)}, {where});"
             nests.setdefault(way, []).append(f"{self.values.raw(access)}{place} = {loaded}")
@@ -250,7 +252,7 @@ class _Lowering:
             width, shape, _ = self._registers(store.target)
             declared.append(f"elements<{store.target.tensor.dtype.cpp}, {width}> {values.out(store.target)}{shape};")
         declared += [f"float {values.name[reduce.result]}[ROWS];" for reduce in sweep.reduces]
-        body = [*rows, *self._of_elements(sweep)]
+        body = [*rows, *self._of_elements(number, sweep)]
         nest = self._rows(body) if body else []
         after = [line for store in crossing for line in self._store_across(store)]
         return [*declared, *nest, *after, *self._exchange(number, sweep)]
@@ -270,7 +272,7 @@ class _Lowering:
             rows.append(f"{values.name[value]}_d[i] = divisor({values.text(value)});")
         return declared, [*rows, *stores]
 
-    def _of_elements(self, sweep: Sweep) -> list[str]:
+    def _of_elements(self, number: int, sweep: Sweep) -> list[str]:
         """The walk over a lane's elements of a row."""
         if not sweep.elements and not sweep.reduces:
             return []
@@ -279,13 +281,13 @@ class _Lowering:
             f"const float {values.name[op.result]} = widen({values.loaded(op.source)});"
             for op in values.loads_used(sweep)
         ]
-        before, after = list[str](), list[str]()
+        before, after = self._forgotten(number, sweep), list[str]()
         for op in sweep.elements:
             if isinstance(op, Store):
                 element.append(f"{self._out_element(op.target)} = {self._narrowed(op)};{self.places.remark(op.span)}")
                 if self.m.way(op.target) is Way.ALONG:
                     before.append(f"elements<{op.target.tensor.dtype.cpp}, CHUNK> {values.out(op.target)};")
-                    where = self.places.where(op.target, self.places.at(), self.places.first_only(op.target))
+                    where = self.places.where(op.target, more=self.places.first_only(op.target))
                     after.append(self._store(op, where, values.out(op.target)))
             elif (value := writes(op)[0]) not in values.inlined:
                 name, end = values.name[value], self.places.remark(value.span)
@@ -299,6 +301,23 @@ class _Lowering:
                 "__builtin_amdgcn_sched_barrier(0);  // a chunk's ciphers at a time: each takes many registers"
             )
         return [*parts, *self._chunks(chunk), *folds]
+
+    def _forgotten(self, number: int, sweep: Sweep) -> list[str]:
+        """What keeps numbers of 16 bits in half a register each: they are widened anew in each sweep, for each row.
+
+        The compiler would widen them once and keep that; where there is a loop of passes, even before it.
+        """
+        if self.m.chunk == 1:
+            return []
+        earlier = {op.source for s in self.m.sweeps[:number] for op in self.values.loads_used(s)}
+        again = self.m.held * self.m.passes > 1
+        return [
+            f"forget({self.values.registers(access)});"
+            for access in dict.fromkeys(op.source for op in self.values.loads_used(sweep))
+            if self.m.way(access) is Way.ALONG
+            and access.tensor.dtype.bytes < 4
+            and (access in earlier or (again and not self.places.of_rows(access)))
+        ]
 
     def _read_held(self, sweep: Sweep) -> list[str]:
         """Definitions of held values that an earlier sweep made."""
@@ -363,12 +382,11 @@ class _Lowering:
 
     def _store_row(self, op: Store) -> str:
         more = [*(["lane == 0"] if self.m.lanes > 1 else []), *self.places.first_only(op.target)]
-        where = self.places.where(op.target, self.places.at(), more)
+        where = self.places.where(op.target, more=more)
         return self._store(op, where, f"elements<{op.target.tensor.dtype.cpp}, 1>{{{self._narrowed(op)}}}")
 
     def _store_across(self, op: Store) -> list[str]:
-        at = self.places.at(self._element(Way.ACROSS))
-        where = self.places.where(op.target, at, self.places.first_only(op.target))
+        where = self.places.where(op.target, self._element(Way.ACROSS), self.places.first_only(op.target))
         _, _, place = self._registers(op.target)
         call = self._store(op, where, f"{self.values.out(op.target)}{place}")
         step = "ACROSS" if self.places.across(op.target) > 1 else ""
