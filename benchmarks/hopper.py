@@ -1,4 +1,5 @@
-"""Matrix products on a Hopper GPU: tkgen's kernels beside cuBLAS and Triton, in one run, as one table with ratios.
+"""Matrix products on a Hopper GPU: tkgen's kernels beside cuBLAS and Triton, in one run, as tables with ratios; those
+with more fused behind the product beside torch, eager and compiled.
 
     python benchmarks/hopper.py [--write docs/measured.md] [--quick] [--limit 540]
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -52,12 +54,19 @@ CHOSEN = {
 """What the spec's parameters are for shapes that its own values leave SMs idle at; measured in runs before."""
 
 
+FUSED = {
+    "h100_projection": [{"TOKENS": 4096, "OUT": 4096, "IN": 4096}, {"TOKENS": 8192, "OUT": 8192, "IN": 8192}],
+    "h100_swiglu": [{"TOKENS": 4096, "HIDDEN": 14336, "D": 4096}, {"TOKENS": 8192, "HIDDEN": 14336, "D": 4096}],
+}
+"""Kernels with more than a product, and their sizes."""
+
+
 @dataclass(frozen=True)
 class Result:
     """One contestant on one shape: TFLOP/s, and the spread of its times over their median."""
 
     shape: tuple[int, int, int]
-    layout: str
+    layout: str  # of a product, or what is fused
     who: str
     tflops: float
     spread: float
@@ -107,19 +116,14 @@ def graph_of(launches: list[Callable[[], None]]) -> Any:
     return graph
 
 
-def contest(shape: tuple[int, int, int], layout: str, starters: dict[str, Callable[..., Callable[[], None]]],
+def contest(sizes: list[tuple[int, ...]], flops: float, starters: dict[str, Callable[..., Callable[[], None]]],
             rounds: int) -> dict[str, list[float]]:  # fmt: skip
-    """Seconds of a launch of each contestant, round by round."""
+    """Seconds of a launch of each contestant on bf16 tensors of these sizes, round by round."""
     import torch
 
-    m, n, k = shape
-    sets = max(2, -(-ROTATED_BYTES // (2 * (m * k + k * n + m * n))))
-    repeats = max(1, round(REPLAY_SECONDS / (2 * m * n * k / 6e14) / sets)) * sets
-    second = (k, n) if layout == "NN" else (n, k)
-    tensors = [
-        tuple(torch.randn(*size, device="cuda", dtype=torch.bfloat16) for size in ((m, k), second, (m, n)))
-        for _ in range(sets)
-    ]
+    sets = max(2, -(-ROTATED_BYTES // (2 * sum(map(math.prod, sizes)))))
+    repeats = max(1, round(REPLAY_SECONDS / (flops / 6e14) / sets)) * sets
+    tensors = [tuple(torch.randn(*s, device="cuda", dtype=torch.bfloat16) for s in sizes) for _ in range(sets)]
     graphs = {}
     for who, start in starters.items():
         launches = [start(*each) for each in tensors]
@@ -192,15 +196,89 @@ def measure(quick: bool) -> None:
             print(json.dumps({"wrong": f"{build.spec.name} {shape} {layout}"}), flush=True)
             raise SystemExit(1)
         starters = {"tkgen": mine, "cuBLAS": cublas(layout)} | triton_starters(layout)
-        times = contest(shape, layout, starters, ROUNDS)
-        flops = 2.0 * shape[0] * shape[1] * shape[2]
-        block = " x ".join(map(str, build.spec.program.block))
-        for who, seconds in times.items():
-            middle = statistics.median(seconds)
-            detail = f"{block}, {build.spec.layout.stages} stages" if who == "tkgen" else ""
-            result = Result(shape, layout, who, flops / middle / 1e12, (max(seconds) - min(seconds)) / middle, detail)
-            print(json.dumps(asdict(result)), flush=True)
-        print(json.dumps({"clocks": clocks()}), flush=True)
+        m, n, k = shape
+        flops = 2.0 * m * n * k
+        times = contest([(m, k), (k, n) if layout == "NN" else (n, k), (m, n)], flops, starters, ROUNDS)
+        told(build, shape, layout, flops, times)
+
+
+def told(build: Any, shape: tuple[int, int, int], layout: str, flops: float, times: dict[str, list[float]]) -> None:
+    """The lines of one row: a result of each contestant, and the clocks."""
+    block = " x ".join(map(str, build.spec.program.block))
+    for who, seconds in times.items():
+        middle = statistics.median(seconds)
+        detail = f"{block}, {build.spec.layout.stages} stages" if who == "tkgen" else ""
+        result = Result(shape, layout, who, flops / middle / 1e12, (max(seconds) - min(seconds)) / middle, detail)
+        print(json.dumps(asdict(result)), flush=True)
+    print(json.dumps({"clocks": clocks()}), flush=True)
+
+
+def measure_fused(quick: bool) -> None:
+    """Kernels with more than a product, beside torch's way to the same; a JSON line for each result."""
+    import torch
+
+    jobs = [(name, sizes) for name, all_sizes in FUSED.items() for sizes in all_sizes[: 1 if quick else None]]
+    specs = [load_any(ROOT / "specs" / "hopper" / f"{name}.tk", sizes) for name, sizes in jobs]
+    with ThreadPoolExecutor() as pool:
+        builds = list(pool.map(lambda spec: spec.build(), specs))
+    for (name, sizes), build in zip(jobs, builds, strict=True):
+        print(json.dumps({"at": f"{name} {sizes}"}), flush=True)
+        program = build.spec.program
+        tensors = [t for t in program.arguments if t not in program.outputs] + list(program.outputs)
+        shapes = [tuple(d.size or 0 for d in t.dims) for t in tensors]
+        torch._dynamo.reset()
+        starters = {"tkgen": named(build, [t.name for t in tensors])} | {
+            "torch": eagerly(WITH_TORCH[name]), "torch.compile": eagerly(torch.compile(WITH_TORCH[name]))
+        }  # fmt: skip
+        if (off := distance(shapes, starters["tkgen"], WITH_TORCH[name])) > 2.0**-8:
+            print(json.dumps({"wrong": f"{name} {sizes}: off by {off:.2g} of its norm"}), flush=True)
+            raise SystemExit(1)
+        m, n, k = program.m.size or 0, program.n.size or 0, program.k.size or 0
+        flops = 2.0 * m * n * k * len(program.products)
+        told(build, (m, n, k), name, flops, contest(shapes, flops, starters, ROUNDS))
+
+
+def named(build: Any, names: list[str]) -> Callable[..., Callable[[], None]]:
+    """What starts tkgen's kernel on tensors in the order of `names`."""
+    from tkgen.backends.hopper.launch import launcher
+    from tkgen.execute.arguments import launched
+
+    launch = launched(build.spec)
+    return lambda *tensors: launcher(build, launch, dict(zip(names, tensors, strict=True)), {})
+
+
+def eagerly(function: Callable[..., Any]) -> Callable[..., Callable[[], None]]:
+    """What calls a function of torch on all tensors but the last, the output, which it makes anew."""
+    return lambda *tensors: lambda: function(*tensors[:-1])
+
+
+def distance(sizes: list[tuple[int, ...]], start: Callable[..., Callable[[], None]], wanted: Any) -> float:
+    """How far a kernel is from torch in f32, by norms; infinite where something is no number."""
+    import torch
+
+    tensors = [torch.randn(*size, device="cuda", dtype=torch.bfloat16) for size in sizes]
+    tensors[-1].fill_(float("nan"))
+    start(*tensors)()
+    exact = wanted(*(t.float() for t in tensors[:-1]))
+    off = float((tensors[-1].float() - exact).norm() / exact.norm())
+    return off if math.isfinite(off) else math.inf
+
+
+def projection(x: Any, w: Any, b: Any, r: Any) -> Any:
+    """What h100_projection computes."""
+    import torch.nn.functional as F
+
+    return F.gelu(F.linear(x, w, b), approximate="tanh") + r
+
+
+def swiglu(x: Any, g: Any, u: Any) -> Any:
+    """What h100_swiglu computes."""
+    import torch.nn.functional as F
+
+    return F.silu(F.linear(x, g)) * F.linear(x, u)
+
+
+WITH_TORCH = {"h100_projection": projection, "h100_swiglu": swiglu}
 
 
 def machine() -> dict[str, str]:
@@ -252,7 +330,7 @@ def bar(shape: tuple[int, int, int]) -> float:
 
 def table(lines: list[dict[str, Any]]) -> tuple[str, list[str]]:
     """A row for each shape and layout, and what is below its bar."""
-    found = [Result(**{**line, "shape": tuple(line["shape"])}) for line in lines if "who" in line]
+    found = [r for r in results(lines) if r.layout in SPECS]
     said = [line["clocks"] for line in lines if "clocks" in line]
     rows = [
         "| M x N x K | layout | tkgen | cuBLAS | Triton | tkgen / cuBLAS | block of tkgen | clock, power after |",
@@ -273,6 +351,27 @@ def table(lines: list[dict[str, Any]]) -> tuple[str, list[str]]:
     return "\n".join(rows), below
 
 
+def results(lines: list[dict[str, Any]]) -> list[Result]:
+    """The results among the lines of the child."""
+    return [Result(**{**line, "shape": tuple(line["shape"])}) for line in lines if "who" in line]
+
+
+def fused_table(lines: list[dict[str, Any]]) -> str:
+    """A row for each fused kernel and size."""
+    found = [r for r in results(lines) if r.layout in FUSED]
+    rows = [
+        "| spec | M x N x K | tkgen | torch | torch.compile | tkgen / torch | tkgen / torch.compile | block of tkgen |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, shape in dict.fromkeys((r.layout, r.shape) for r in found):
+        here = {r.who: r for r in found if (r.layout, r.shape) == (name, shape)}
+        order = [here[who] for who in ("tkgen", "torch", "torch.compile")]
+        cells = [f"`{name}`", " x ".join(map(str, shape)), *(f"{r.tflops:.0f} ± {50 * r.spread:.1f} %" for r in order)]
+        ratios = [f"{order[0].tflops / r.tflops:.3f}" for r in order[1:]]
+        rows.append(f"| {' | '.join([*cells, *ratios, order[0].detail])} |")
+    return "\n".join(rows)
+
+
 HEAD = """# Measured on a GPU
 
 Written by `python benchmarks/hopper.py --write docs/measured.md`, never by hand. bf16 in and out, f32 sums, TFLOP/s.
@@ -291,6 +390,14 @@ configurations. ThunderKittens' own kernel was not measured.
 {table}
 
 {below}
+
+## More in one kernel
+
+The same method; TFLOP/s of the products alone. `h100_projection` is `gelu_tanh(x Wt + b) + r`, `h100_swiglu` is
+`silu(x Gt) * (x Ut)`. torch calls cuBLAS and then kernels for the rest; `torch.compile` is its default mode, which
+fuses the rest into one. Each of tkgen's kernels has been compared with torch in f32 before (2^-8 of the norm at most).
+
+{fused}
 """
 
 
@@ -301,7 +408,7 @@ def page(lines: list[dict[str, Any]]) -> str:
     said = "Below what is aimed at:\n\n" + "\n".join(f"- {b}" for b in below) if below else "Every ratio is at its bar."
     return HEAD.format(
         machine="; ".join(f"{key} {value}" for key, value in facts.items()),
-        megabytes=ROTATED_BYTES // 1_000_000, rounds=ROUNDS, table=rows, below=said,
+        megabytes=ROTATED_BYTES // 1_000_000, rounds=ROUNDS, table=rows, below=said, fused=fused_table(lines),
     )  # fmt: skip
 
 
@@ -315,6 +422,7 @@ def main() -> None:
     if given.child:
         print(json.dumps({"machine": machine()}), flush=True)
         measure(given.quick)
+        measure_fused(given.quick)
         return
     text = page(run_child(given.quick, given.limit))
     print(text)

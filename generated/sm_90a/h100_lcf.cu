@@ -31,13 +31,13 @@ struct globals {
 };
 
 /// A panel of the sums, from column `first` of base tiles on, once their products are done.
-__device__ inline rt_fl<16, C_tile::cols> panel_of(rt_fl<16, BLOCK_COLS> &sums, int first) {
+__device__ inline rt_fl<16, C_tile::cols> panel_of(rt_fl<16, BLOCK_COLS> &C_acc, int first) {
     rt_fl<16, C_tile::cols> panel;
 #pragma unroll
     for (int j = 0; j < panel.width; ++j)
 #pragma unroll
         for (int q = 0; q < 4; ++q) {
-            float2 &v = sums.tiles[0][first + j].data[q];
+            float2 &v = C_acc.tiles[0][first + j].data[q];
             asm volatile("" : "+f"(v.x), "+f"(v.y));  // not read above the wait for the products
             panel.tiles[0][j].data[q] = v;
         }
@@ -93,7 +93,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             const int group_slot = tile % group_tiles;  // place in the band
             const int tile_row = group_first_row + group_slot % group_rows;
             const int tile_col = group_slot / group_rows;
-            // One group of products is in flight while the next is issued; its stage is given back when it is done.
+            // A step's products are in flight while the next step's are issued; its stage is given back when they are done.
             wait(full[stage], phase);
             warpgroup::mm_AB(C_acc, A_s[stage][consumer], B_s[stage]);
             int last = stage;

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+from tkgen.ir.functions import FUNCTIONS, Function
 
 
 def gemm(
@@ -77,3 +80,81 @@ CASES: list[dict[str, Any]] = [
     {"dims": (128, 256, 8)},
     {"grid": "linear", "tail": "", "stages": 2, "dims": (256, 512, 640)},
 ]
+
+
+OTHERS = {
+    "b": "  global b : f32[N]",
+    "s": "  global s : f32[M]",
+    "R": "  global R : bf16[M, N]",
+    "Q": "  global Q : f16[M, N]",
+    "alpha": "  scalar alpha : f32 = 0.5",
+}
+
+
+def fused(
+    formula: str,
+    dims: tuple[int, int, int] = (200, 328, 136),
+    block: tuple[int, int, int] = (128, 128, 64),
+    output: str = "f32",
+    products: tuple[str, ...] = ("c",),
+) -> str:
+    """A spec whose output is a formula of sums - `c` of X and Wc, `d` of X and Wd, ... -, vectors and matrices."""
+    rows, cols, step = block
+    weights = [f"W{p}" for p in products]
+    used = [declaration for name, declaration in OTHERS.items() if re.search(rf"\b{name}\b", formula)]
+    others = "\n".join([*(f"  global {w} : bf16[N, K]" for w in weights), *used])
+    sums = "\n".join(f"    {p} = {p} + X[m, k] @ {w}[n, k].T" for p, w in zip(products, weights, strict=True))
+    return f"""kernel fused
+  target sm_90a
+  dims M = {dims[0]}, N = {dims[1]}, K = {dims[2]}
+  global X : bf16[M, K]
+{others}
+  global Y : {output}[M, N]
+  over m in M by {rows}, n in N by {cols}
+  grid persistent(132)
+  tail masked
+  shared X, {", ".join(weights)} buffers 3 via direct
+  role producer waves 0..3
+    load X, {", ".join(weights)}
+  role consumer waves 4..{3 + rows // 16} as {rows // 16} x 1
+    accumulate {", ".join(products)} : f32 tile 16 x {cols}
+  each k in K by {step}
+{sums}
+  Y[m, n] = {formula}
+"""
+
+
+def formula(f: Function) -> str:
+    """A formula that calls a function at numbers where it is defined."""
+    match f.name:
+        case "and" | "or":
+            return f"where(c > 0 {f.name} b[n] > 0, c, 1)"
+        case "not":
+            return "where(not c > 0, c, 1)"
+        case "where":
+            return "where(c > 0, c, b[n])"
+        case "clamp":
+            return "clamp(c, -1, b[n] + 2)"
+        case "random":
+            return "c + random(alpha, m, n)"
+        case "neg":
+            return "-c"
+        case "sqrt" | "rsqrt" | "log" | "log2":
+            return f"{f.name}(abs(c) + 0.125)"
+    if f.operator:
+        compared = f"c {f.operator} b[n]"
+        return f"where({compared}, c, 1)" if f.predicate else compared
+    return f"{f.name}({', '.join(('c', 'b[n]', 's[m]')[: f.arity])})"
+
+
+FUSED = {f.name: fused(formula(f)) for f in FUNCTIONS.values()} | {
+    "gated": fused("silu(c) * d", products=("c", "d"), output="bf16"),
+    "gated, a large block": fused("silu(c) * d", (1024, 1024, 512), products=("c", "d"), output="bf16"),
+    "three sums": fused("c * d + e", (392, 520, 264), (64, 64, 64), products=("c", "d", "e"), output="bf16"),
+    "residual": fused("gelu_tanh(alpha * c + b[n]) + R[m, n]", (392, 520, 264), (128, 256, 64), "bf16"),
+    "residual in f16": fused("relu(s[m] * c) + Q[m, n]", output="f16"),
+    "coordinates": fused("where(m >= n, c, -1)"),
+    "rounded between": fused("bf16(c) + b[n]"),
+    "a constant": fused("where(n < 100, c, alpha)"),
+    "clauses": gemm(epilogue="scale(alpha) | clamp(-1, 1) | tanh", dims=(200, 328, 136)),
+}  # fmt: skip

@@ -5,26 +5,26 @@ from __future__ import annotations
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
-from gemms import CASES, gemm
+from gemms import CASES, FUSED, gemm
 
 from tkgen.api import load_any
 from tkgen.backends.hopper import HopperBuild, HopperSpec
 from tkgen.backends.hopper.launch import launcher
 from tkgen.execute.arguments import check_scalars, launched
-from tkgen.execute.compare import Inputs, compare, random_inputs, reference
+from tkgen.execute.compare import Inputs, compare, random_inputs, references
+from tkgen.ir.functions import HOPPER
 from tkgen.ir.rounding import TORCH
 
 AGAIN = 5  # launches that must give the same bits
 GUARD = 8  # rows behind the output that nothing may write
 
 
-def built(case: dict[str, Any]) -> HopperBuild:
-    spec = load_any(gemm(**case))
+def built(text: str) -> HopperBuild:
+    spec = load_any(text)
     assert isinstance(spec, HopperSpec)
     return spec.build()
 
@@ -33,8 +33,8 @@ def wrong(build: HopperBuild, kind: Inputs) -> str:
     """What is not right of a kernel on such inputs; empty where all is."""
     program, launch = build.spec.program, launched(build.spec)
     inputs, scalars = random_inputs(launch, 1, kind), check_scalars(program)
-    expected = reference(program, inputs, scalars)
     (output,) = program.outputs
+    expected = references(program, inputs, scalars, HOPPER)[output.name]
     rows, cols = launch.shape(output)
     whole = torch.full((rows + GUARD, cols), float("nan"), dtype=TORCH[output.dtype], device="cuda")
     tensors = {name: t.cuda() for name, t in inputs.items()} | {output.name: whole[:rows]}
@@ -57,10 +57,11 @@ def wrong(build: HopperBuild, kind: Inputs) -> str:
 
 
 def main() -> None:
+    cases = {str(case): gemm(**case) for case in CASES} | FUSED
     with ThreadPoolExecutor() as pool:
-        builds = list(pool.map(built, CASES))
+        builds = list(pool.map(built, cases.values()))
     count = 0
-    for case, build in zip(CASES, builds, strict=True):
+    for case, build in zip(cases, builds, strict=True):
         for kind in Inputs:
             found = wrong(build, kind)
             count += 1

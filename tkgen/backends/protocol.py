@@ -81,6 +81,10 @@ class Backend(Protocol):
     """One kind of machine."""
 
     @property
+    def functions(self) -> str:
+        """Whose C++ of functions its code has: a key of `tkgen.ir.functions.Function.cpp`."""
+
+    @property
     def suffix(self) -> str:
         """Of files of generated source, without a dot."""
 

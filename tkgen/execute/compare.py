@@ -21,6 +21,7 @@ from enum import Enum
 import torch
 
 from tkgen.ir.desugar import desugared
+from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import TORCH, exact_grid, ulp
@@ -96,10 +97,10 @@ def compared(results: Mapping[str, torch.Tensor], expected: Mapping[str, Referen
 
 
 def references(
-    program: Program, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+    program: Program, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float], back_end: str = CDNA
 ) -> dict[str, Reference]:
     """Each output in fp64, by name, and the bound on each element's error: what its equations mean."""
-    found = evaluate(desugared(program), inputs, scalars)
+    found = evaluate(desugared(program), inputs, scalars, back_end=back_end)
     return {name: (result.value, result.bound) for name, result in found.items()}
 
 

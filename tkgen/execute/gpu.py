@@ -33,7 +33,7 @@ def compared_launch(
     backend.need_gpu()
     check_memory(launch)
     inputs = random_inputs(launch, seed, Inputs.EXACT)
-    expected = references(spec.program, inputs, scalars)
+    expected = references(spec.program, inputs, scalars, backend.functions)
     tensors = {name: t.cuda() for name, t in (inputs | outputs(launch, inputs)).items()}
     again = backend.launcher(spec, launch, tensors, scalars, cxx)
     again()

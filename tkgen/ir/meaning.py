@@ -43,7 +43,7 @@ from tkgen.ir.equations import (
     reads,
     walk,
 )
-from tkgen.ir.functions import FUNCTIONS
+from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.types import DType
 
@@ -73,8 +73,9 @@ def evaluate(
     inputs: Mapping[str, Tensor],
     scalars: Mapping[str, float] | None = None,
     extents: Mapping[str, int] | None = None,
+    back_end: str = CDNA,
 ) -> dict[str, Result]:
-    """Each tensor that the kernel writes, by name; `inputs` has those it reads.
+    """Each tensor that the kernel writes, by name; `inputs` has those it reads. Bounds are for the code of `back_end`.
 
     Extents are those of the inputs; `extents` has those of dimensions that no input has and the kernel leaves open.
     An output that `inputs` has is written into a copy; one to which blocks add starts at zero else.
@@ -82,7 +83,7 @@ def evaluate(
     Raises:
         ValueError: an input, a scalar or an extent is missing, or inputs disagree.
     """
-    run = _Evaluation(kernel, inputs, scalars or {}, extents or {})
+    run = _Evaluation(kernel, inputs, scalars or {}, extents or {}, back_end)
     run.body(kernel.body)
     return {t.name: Result(run.results[t.name], run.bounds[t.name]) for t in kernel.outputs}
 
@@ -124,9 +125,10 @@ class _Evaluation:
     precision = torch.float64
 
     def __init__(
-        self, kernel: Kernel, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], extents: Mapping[str, int]
-    ):
-        self.kernel, self.scalars = kernel, scalars
+        self, kernel: Kernel, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], extents: Mapping[str, int],
+        back_end: str = CDNA,
+    ):  # fmt: skip
+        self.kernel, self.scalars, self.back_end = kernel, scalars, back_end
         self.extents = extents_of(kernel, inputs, extents)
         self.axes = {a.name: a for a in kernel.axes}
         self.values: dict[int, _Tile] = {}
@@ -268,7 +270,7 @@ class _Evaluation:
         return _Tile(dims, value, error)
 
     def apply(self, function: str, arguments: list[rounding.Bounded]) -> rounding.Bounded:
-        return rounding.applied(FUNCTIONS[function], arguments)
+        return rounding.applied(FUNCTIONS[function], arguments, self.back_end)
 
     def as_number(self, tile: _Tile) -> _Tile:
         """A coordinate as f32."""

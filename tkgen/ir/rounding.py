@@ -33,7 +33,7 @@ from math import ceil, frexp, isfinite, isqrt, log2, sqrt
 import torch
 from torch import Tensor
 
-from tkgen.ir.functions import Function
+from tkgen.ir.functions import CDNA, Function
 from tkgen.ir.types import DType
 
 TORCH = {DType.BF16: torch.bfloat16, DType.F16: torch.float16, DType.F32: torch.float32}
@@ -68,15 +68,15 @@ def overflowed(value: Tensor) -> Tensor:
 # ---------------------------------------------------------------- functions
 
 
-def applied(f: Function, arguments: Sequence[Bounded]) -> Bounded:
-    """A function of arguments that are aligned to one another."""
+def applied(f: Function, arguments: Sequence[Bounded], back_end: str = CDNA) -> Bounded:
+    """A function of arguments that are aligned to one another, as a back end's code computes it."""
     values = [v for v, _ in arguments]
     value = f.meaning(*values)
     if f.predicate:
         return value, _may_turn(f, arguments)
     value = overflowed(value)
     handed = _handed_on(f, arguments)
-    own = _own(f, values, value, handed)
+    own = _own(f, values, value, handed, f.beyond.get(back_end, 0.0))
     error = sum(known(handed, own), start=torch.zeros_like(value))
     error = torch.where(error.isnan(), torch.inf, error)
     unbounded = ~value.isfinite()
@@ -129,8 +129,8 @@ def _times(error: Tensor, slope: Tensor) -> Tensor:
     return torch.where(none, 0.0, error * slope)
 
 
-def _own(f: Function, values: Sequence[Tensor], value: Tensor, handed: Tensor | None) -> Tensor | None:
-    """What the function itself is off."""
+def _own(f: Function, values: Sequence[Tensor], value: Tensor, handed: Tensor | None, beyond: float) -> Tensor | None:
+    """What the function itself is off, by so many ulps beyond those of its definition."""
     if not (f.ulps or f.growth or f.below):
         return None
     reach = value.abs() if handed is None else value.abs() + torch.where(handed.isfinite(), handed, 0.0)
@@ -139,7 +139,7 @@ def _own(f: Function, values: Sequence[Tensor], value: Tensor, handed: Tensor | 
         bound = UNIT_ROUNDOFF * reach + 2.0**-150
         own = nearest if handed is None else torch.where(handed == 0, nearest, bound)
     else:
-        units = f.ulps + (f.growth * values[0].abs() if f.growth else 0.0)
+        units = f.ulps + beyond + (f.growth * values[0].abs() if f.growth else 0.0)
         own = units * ulp(reach, torch.float32) + f.below
     special = sum((v.isinf() for v in values), start=torch.zeros_like(value, dtype=torch.bool))
     return torch.where(special, 0.0, own)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tkgen.backends import protocol
 from tkgen.backends.cdna.spec import Spec
 from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
 from tkgen.rows.spec import RowSpec
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 class Cdna:
     """AMD CDNA."""
 
+    functions = CDNA
     suffix = "cpp"
     emits = ("cpp", "asm", "hsaco", "module", "harness", "report", "html")
     emulated = True

@@ -10,6 +10,7 @@ from tkgen.backends import protocol
 from tkgen.backends.hopper.machine import load_hopper
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.functions import HOPPER
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
 from tkgen.syntax import ast
@@ -25,6 +26,7 @@ OUTPUTS = {"cpp": "cu", "asm": "sass", "hsaco": "cubin", "report": "report"}
 class HopperBackend:
     """NVIDIA Hopper."""
 
+    functions = HOPPER
     suffix = "cu"
     emits = tuple(OUTPUTS)
     emulated = False

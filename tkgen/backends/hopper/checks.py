@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 from tkgen.backends.hopper.launch import problems
 from tkgen.backends.hopper.layout import Layout
-from tkgen.backends.hopper.lowering import EPILOGUE
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.schedule import unproven
 from tkgen.backends.hopper.toolchain import Figures, lost
@@ -22,6 +21,7 @@ from tkgen.checks.words import names_text, statement
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import most_tiles
+from tkgen.ir.products import Sums
 from tkgen.ir.types import DType, Program, Role, Via
 from tkgen.source import Span
 
@@ -80,11 +80,7 @@ def _targets(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
 def _language(program: Program) -> Iterator[Diagnostic]:
     """Clauses that this back end has nothing for."""
     if program.equations is not None:
-        yield _refused("sm_90a does not take equations yet", statement(program, "kernel"),
-                       "say the product with `accumulate` and `store`")  # fmt: skip
-        return
-    if len(program.products) != 1:
-        yield _refused("sm_90a takes one product", program.accumulator.span, "write a kernel for each product")
+        yield from _equations(program, program.equations)
     if program.grid.name not in ("linear", "persistent"):
         yield _refused(f"sm_90a does not have `grid {program.grid.name}` yet", program.grid.span or
                        statement(program, "kernel"), "use `grid persistent(132)`")  # fmt: skip
@@ -98,31 +94,46 @@ def _language(program: Program) -> Iterator[Diagnostic]:
     if program.schedule is not None:
         yield _refused("sm_90a has one schedule and does not read another yet", statement(program, "schedule"),
                        "remove the `schedule` block")  # fmt: skip
-    for step in program.epilogue:
-        if step.function not in EPILOGUE:
-            yield _refused(f"sm_90a does not have the epilogue step `{step.function}` yet", step.span,
-                           f"use {' and '.join(f'`{s}`' for s in EPILOGUE)}, or another kernel for it")  # fmt: skip
     for unused in program.unused:
         yield _refused(f"the {unused.what} `{unused.name}` is never used", unused.span, "remove it")
 
 
+def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
+    """Equations of more than a product of two matrices."""
+    if equations.batch:
+        yield _refused(
+            "sm_90a does not take a batch yet", statement(program, "kernel"), "launch a kernel for each part"
+        )
+    if len(equations.stores) != 1:
+        yield _refused("sm_90a stores one output", equations.stores[1].span or statement(program, "kernel"),
+                       "write a kernel for each output")  # fmt: skip
+    for view in equations.views:
+        if not view.is_whole:
+            yield _refused(f"sm_90a does not take a part of `{view.tensor.name}` yet", view.access.tensor.span,
+                           "give it a tensor of its own")  # fmt: skip
+
+
 def _operands(program: Program) -> Iterator[Diagnostic]:
     """Types, ways into shared memory, the ring."""
-    a, b = program.a, program.b
-    if a.tensor.dtype not in (DType.BF16, DType.F16):
-        yield _refused(f"sm_90a does not multiply {a.tensor.dtype.spelling} yet", a.tensor.span, "use bf16 or f16")
-    others = {o.span: o.via for o in (a, b) if o.via is not Via.DIRECT}
+    first, *others_ = program.operands
+    if first.tensor.dtype not in (DType.BF16, DType.F16):
+        yield _refused(f"sm_90a does not multiply {first.tensor.dtype.spelling} yet", first.tensor.span,
+                       "use bf16 or f16")  # fmt: skip
+    others = {o.span: o.via for o in program.operands if o.via is not Via.DIRECT}
     for span, via in others.items():
         yield _refused(f"operands come `via {via.value}`, and sm_90a has `via direct` alone", span,
                        "write `via direct`: the copy engine, with an mbarrier for each stage")  # fmt: skip
-    for span in dict.fromkeys(o.registers_span for o in (a, b) if o.registers_span is not None):
+    for span in dict.fromkeys(o.registers_span for o in program.operands if o.registers_span is not None):
         yield _refused("register tiles of operands have no meaning for sm_90a", span, "remove the `registers` line",
                        "", "its matrix instructions read both factors from shared memory")  # fmt: skip
-    if a.buffers != b.buffers:
-        yield _refused(f"`{a.name}` has {a.buffers} buffers, `{b.name}` {b.buffers}", b.span,
-                       "give both the same number: they arrive together", "one stage holds a tile of each")  # fmt: skip
-    elif a.buffers < 2:
-        yield _refused("a ring of one stage never turns on sm_90a", a.span, "use `buffers 2` or more", "",
+    for other in others_:
+        if other.buffers != first.buffers:
+            yield _refused(f"`{first.name}` has {first.buffers} buffers, `{other.name}` {other.buffers}", other.span,
+                           "give all the same number: they arrive together", "",
+                           "one stage holds a tile of each")  # fmt: skip
+            return
+    if first.buffers < 2:
+        yield _refused("a ring of one stage never turns on sm_90a", first.span, "use `buffers 2` or more", "",
                        "a stage is given back when the products of the next one have been issued")  # fmt: skip
 
 
@@ -154,8 +165,8 @@ def _producer(program: Program, role: Role, group: int) -> Iterator[Diagnostic]:
         yield _refused(f"one warpgroup loads on sm_90a, not {len(role.waves)} waves", role.span,
                        f"give `{role.name}` {group} waves: one thread of them feeds the copy engine")  # fmt: skip
     if set(role.loads) != {o.name for o in program.operands}:
-        yield _refused(f"role `{role.name}` must load both operands on sm_90a", role.loads_span or role.span,
-                       f"write `load {program.a.name}, {program.b.name}` there")  # fmt: skip
+        yield _refused(f"role `{role.name}` must load all operands on sm_90a", role.loads_span or role.span,
+                       f"write `load {', '.join(o.name for o in program.operands)}` there")  # fmt: skip
     elif role.group != len(role.waves):
         yield _refused("one thread feeds the copy engine: `by` has no meaning for sm_90a",
                        role.loads_span or role.span, "remove `by ... waves`")  # fmt: skip
@@ -204,7 +215,7 @@ def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
             Fix("use fewer buffers, or a smaller block"),
         )
     most = layout.launched_registers  # which ptxas holds every instruction to, whatever setmaxnreg adds
-    sums = program.block[1] // 2  # 64 x N sums over 128 threads
+    sums = len(program.products) * program.block[1] // 2  # 64 x N sums of each product over 128 threads
     if sums + WORKING_REGISTERS > most:
         yield Diagnostic(
             "E403",
@@ -226,7 +237,7 @@ def _proof(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
 def _matrices(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     """Tensors whose rows the copy engine cannot step over."""
     layout = Layout(program, machine)
-    for tensor in program.arguments:
+    for tensor in layout.moved:
         rows, cols = tensor.shape
         if cols is None:
             continue

@@ -107,8 +107,9 @@ def packed(layout: Layout, tensors: Mapping[str, torch.Tensor], scalars: Mapping
     parts = []
     for tensor in layout.program.arguments:
         data = tensors[tensor.name]
-        rows, cols = data.shape
-        part = tensor_map(layout, tensor, data) + struct.pack("<Qii", data.data_ptr(), rows, cols)
+        rows, cols = [1, *data.shape][-2:]
+        map_ = tensor_map(layout, tensor, data) if tensor in layout.moved else bytes(MAP_BYTES)
+        part = map_ + struct.pack("<Qii", data.data_ptr(), rows, cols)
         parts.append(part.ljust(GLOBAL_BYTES, b"\0"))
     parts += [struct.pack("<f", scalars[s.name]) for s in layout.program.scalars]
     whole = b"".join(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tkgen.backends.hopper.machine import Hopper
-from tkgen.ir.types import Operand, Program, Role, Tensor
+from tkgen.ir.types import Operand, Program, Role, Side, Tensor
 
 BARRIER_BYTES = 8  # of an mbarrier (PTX ISA, mbarrier)
 PRODUCER_OVERHEAD = 24  # registers of a thread that only issues copies; the least that setmaxnreg takes, too
@@ -47,6 +47,12 @@ class Layout:
     def stage_bytes(self) -> int:
         """Bytes of the tiles of a K-step."""
         return sum(o.lds_bytes for o in self.program.operands)
+
+    @property
+    def moved(self) -> tuple[Tensor, ...]:
+        """The tensors that the copy engine moves; an epilogue reads the others element by element."""
+        ours = {o.tensor.name for o in self.program.operands} | {t.name for t in self.program.outputs}
+        return tuple(t for t in self.program.arguments if t.name in ours)
 
     def panel_cols(self, tensor: Tensor) -> int:
         """Columns of a panel of `tensor`."""
@@ -99,7 +105,7 @@ class Layout:
 
     def tile_shape(self, operand: Operand) -> tuple[int, int]:
         """Rows and columns of the tile that one copy brings: of A a consumer's 64 rows of the block, of B all."""
-        extent = self.machine.wgmma_rows if operand is self.program.a else operand.extent
+        extent = self.machine.wgmma_rows if operand.side is Side.A else operand.extent
         return (operand.step, extent) if operand.contraction_first else (extent, operand.step)
 
     def box(self, tensor: Tensor) -> tuple[int, int]:

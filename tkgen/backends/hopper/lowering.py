@@ -16,16 +16,13 @@ from pathlib import PurePath
 
 import jinja2
 
-from tkgen.backends.cdna.lower.expressions import float_literal
 from tkgen.backends.cdna.lower.names import WORD, comment_text, cpp_name
+from tkgen.backends.hopper.epilogue import epilogue
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
-from tkgen.ir.types import EpilogueStep, Operand, Program, Tensor
+from tkgen.ir.types import Operand, Product, Program, Side, Tensor
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.source import Span
-
-EPILOGUE = ("scale", "relu")
-"""The steps of an epilogue that this back end has."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +45,29 @@ class ScalarMember:
 
 
 @dataclass(frozen=True)
+class Factor:
+    """An operand in shared memory: its tile of a step, and the arguments that bring it there."""
+
+    name: str
+    type: str
+    parts: bool  # each consumer has its own
+    coord: str
+    comment: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class ProductModel:
+    """One product: its sums, what it multiplies, how these lie."""
+
+    sums: str
+    v: str  # two neighbouring ones
+    left: str
+    right: str
+    layouts: str
+
+
+@dataclass(frozen=True)
 class Member:
     """A tensor of the argument struct; rows and columns are -1 where only run time knows them."""
 
@@ -55,14 +75,7 @@ class Member:
     cpp: str
     rows: str
     cols: str
-    origin: str
-
-
-@dataclass(frozen=True)
-class EpilogueModel:
-    """One step on two neighbouring sums, `v`."""
-
-    expression: str
+    tile: str  # the type of what the copy engine moves of it, if it does
     origin: str
 
 
@@ -104,7 +117,7 @@ def _words() -> frozenset[str]:
 def name(text: str) -> str:
     """`text` as a C++ identifier of the generated file: itself, or with a trailing underscore where it is taken."""
     safe = cpp_name(text)
-    made = (safe, *(safe + suffix for suffix in ("_tile", "_s", "_acc")))
+    made = (safe, *(safe + suffix for suffix in ("_tile", "_s", "_acc", "_v")))
     return f"{safe}_" if _words().intersection(made) else safe
 
 
@@ -126,6 +139,7 @@ class _Lowering:
         remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
         placed = remap.cpp("tile", rows, cols, indent="")
         moved = layout.moved_registers
+        made = epilogue(p, name)
         first = p.compute.first // self.machine.warpgroup_warps
         return {
             "name": name(p.name),
@@ -136,24 +150,21 @@ class _Lowering:
             "sizes": self.sizes(),
             "tensors": [self.tensor(t) for t in p.arguments],
             "scalars": [ScalarMember(name(s.name), s.dtype.cpp, self.origin(s.span)) for s in p.scalars],
-            "a": name(p.a.name), "b": name(p.b.name), "c": name(out.name),
-            "a_type": self.tile_type(p.a.tensor, self.symbols(p.a)), "a_origin": self.origin(p.a.span),
-            "b_type": self.tile_type(p.b.tensor, self.symbols(p.b)), "b_origin": self.origin(p.b.span),
+            "factors": [self.factor(o) for o in p.operands],
+            "products": [self.product(product) for product in p.products],
+            "c": name(out.name),
             "c_type": self.tile_type(out, (str(self.machine.wgmma_rows), str(layout.panel_cols(out)))),
             "c_origin": self.origin("store"),
-            "epilogue": [self.step(s) for s in p.epilogue],
+            "epilogue": made, "epilogue_origin": self.origin(*made.spans) if made else "",
             "producer": layout.producer.first // self.machine.warpgroup_warps,
             "producer_role": comment_text(layout.producer.name), "producer_origin": self.origin(layout.producer.span),
             "producer_registers": moved[0] if moved else 0,
             "consumer_role": comment_text(p.compute.name), "consumer_origin": self.origin(p.compute.span),
             "consumer_registers": moved[1] if moved else 0,
             "consumer_offset": f" - {first}" if first else "",
-            "layouts": p.products[0].layouts,
             "steps": "K_STEPS" if p.k.size is not None else "k_steps",
             "remap": [*placed.statements],
             "tiles": self.tiles(rows, cols),
-            "a_coord": self.coordinate(p.a, "tile_row * CONSUMERS + i"),
-            "b_coord": self.coordinate(p.b, "tile_col"),
             "launch_origin": self.origin(*(r.span for r in p.roles)),
             "sum_origin": self.origin(p.accumulator.span), "store_origin": self.origin("store"),
         }  # fmt: skip
@@ -167,20 +178,35 @@ class _Lowering:
             return head + _remark(self.origin("grid"))
         return "{\n    const int tile = blockIdx.x;"
 
-    def coordinate(self, operand: Operand, extent: str) -> str:
-        """Where an operand's tile of step `k` stands, in tiles."""
-        return f"{{0, 0, k, {extent}}}" if operand.contraction_first else f"{{0, 0, {extent}, k}}"
+    def factor(self, operand: Operand) -> Factor:
+        rows = operand.side is Side.A
+        extent = "BLOCK_ROWS / CONSUMERS" if rows else "BLOCK_COLS"
+        place = "tile_row * CONSUMERS + i" if rows else "tile_col"  # in tiles, at step `k`
+        turned = operand.contraction_first
+        return Factor(
+            name(operand.name),
+            self.tile_type(operand.tensor, ("K_STEP", extent) if turned else (extent, "K_STEP")),
+            rows,
+            f"{{0, 0, k, {place}}}" if turned else f"{{0, 0, {place}, k}}",
+            f"a step's, of {'one consumer' if rows else 'all consumers'}",
+            self.origin(operand.span),
+        )
 
-    def symbols(self, operand: Operand) -> tuple[str, str]:
-        extent = "BLOCK_ROWS / CONSUMERS" if operand is self.program.a else "BLOCK_COLS"
-        return ("K_STEP", extent) if operand.contraction_first else (extent, "K_STEP")
+    def product(self, product: Product) -> ProductModel:
+        only = len(self.program.products) == 1
+        sums = self.program.accumulator.tensor.name if only else product.name
+        return ProductModel(
+            f"{name(sums)}_acc", "v" if only else f"{name(sums)}_v", f"{name(product.left.name)}_s[stage][consumer]",
+            f"{name(product.right.name)}_s[stage]", product.layouts,
+        )  # fmt: skip
 
     def tile_type(self, tensor: Tensor, shape: tuple[str, str]) -> str:
         return f"st_{tensor.dtype.suffix}<{shape[0]}, {shape[1]}>"
 
     def tensor(self, tensor: Tensor) -> Member:
-        extents = ["-1" if d.size is None else str(d.size) for d in tensor.dims]
-        return Member(name(tensor.name), tensor.dtype.cpp, extents[0], extents[1], self.origin(tensor.span))
+        rows, cols = ["1", *("-1" if d.size is None else str(d.size) for d in tensor.dims)][-2:]
+        tile = f"{name(tensor.name)}_tile" if tensor in self.layout.moved else ""
+        return Member(name(tensor.name), tensor.dtype.cpp, rows, cols, tile, self.origin(tensor.span))
 
     def extent(self, constant: str, axis: int) -> str | NamedInt:
         size = (self.program.m, self.program.n)[axis].size
@@ -215,15 +241,9 @@ class _Lowering:
         for symbol, dim, unit in (("grid_rows", p.m, "BLOCK_ROWS"), ("grid_cols", p.n, "BLOCK_COLS"),
                                   ("k_steps", p.k, "K_STEP")):  # fmt: skip
             if dim.size is None:
-                tensor, axis = next((t, i) for t in p.arguments for i, d in enumerate(t.dims) if d == dim)
+                tensor, axis = next((t, i) for t in self.layout.moved for i, d in enumerate(t.dims) if d == dim)
                 size = f"g.{name(tensor.name)}.{'cols' if axis else 'rows'}()"
                 result.append(
                     Constant(symbol, f"({size} + {unit} - 1) / {unit}", "", self.origin(dim.span, "block", "tail"))
                 )
         return result
-
-    def step(self, step: EpilogueStep) -> EpilogueModel:
-        if step.function == "relu":
-            return EpilogueModel("{fmaxf(v.x, 0.0f), fmaxf(v.y, 0.0f)}", self.origin(step.span))
-        factor = f"g.{name(step.factor)}" if isinstance(step.factor, str) else float_literal(step.factor)
-        return EpilogueModel(f"{{v.x * {factor}, v.y * {factor}}}", self.origin(step.span))

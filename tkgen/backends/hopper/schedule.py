@@ -1,7 +1,8 @@
 """The schedule of the generated kernel in the form of the proof (`tkgen.proof`): who waits for what, tile after tile.
 
-Agents are the thread that issues copies and every warp of the consumers. Rings: a stage holds the tiles of A (a part
-for each consumer) and of B, `panel c` what consumer c is about to store, `sums c w` the registers of a warp. Meetings:
+Agents are the thread that issues copies and every warp of the consumers. Rings: a stage holds the tiles of each A (a
+part for each consumer) and of each B, `panel c` what consumer c is about to store, `sums p c w` the registers of a warp
+for a product. Meetings:
 the mbarriers `full s` and `empty s` of each stage, the named barrier `group c` of each consumer. A pass of the loop is
 as many output tiles as bring the ring of stages back to its beginning.
 
@@ -47,7 +48,18 @@ class Shape:
     steps: int
     panels: int
     buffers: int
+    products: tuple[tuple[int, int], ...] = ((0, 0),)  # which A and which B each one multiplies
     warps: int = 4  # of a consumer
+
+    @property
+    def lefts(self) -> tuple[str, ...]:
+        """The tiles of which each consumer has a part."""
+        return tuple(f"A{i}" for i in sorted({a for a, _ in self.products}))
+
+    @property
+    def rights(self) -> tuple[str, ...]:
+        """The tiles of all consumers."""
+        return tuple(f"B{i}" for i in sorted({b for _, b in self.products}))
 
     @property
     def tiles(self) -> int:
@@ -58,7 +70,9 @@ class Shape:
 def unproven(layout: Layout) -> str | None:
     """What can go wrong first in some interleaving of a kernel with this layout, at any number of output tiles."""
     k, step = layout.program.k.size, layout.program.block[2]
-    shape = Shape(layout.stages, layout.consumers, 0, layout.panels, layout.store_buffers)
+    lefts, rights = (list(dict.fromkeys(p.factors[i].name for p in layout.program.products)) for i in (0, 1))
+    products = tuple((lefts.index(p.left.name), rights.index(p.right.name)) for p in layout.program.products)
+    shape = Shape(layout.stages, layout.consumers, 0, layout.panels, layout.store_buffers, products)
     numbers = range(1, 3 * layout.stages) if k is None else [-(-k // step)]
     return next(filter(None, map(_wrong, representatives(shape, numbers))), None)
 
@@ -88,14 +102,16 @@ def schedule(shape: Shape) -> Loop:
     groups = [(c, w) for c in range(shape.consumers) for w in range(shape.warps)]
     meetings = [Meeting(f"full {s}", 1, True) for s in stages]
     meetings += [Meeting(f"empty {s}", shape.consumers * shape.warps, True) for s in stages]
-    advance = {m.name: every // shape.stages for m in meetings} | {"A": every, "B": every}
-    slots = {"A": shape.stages, "B": shape.stages}
+    factors = (*shape.lefts, *shape.rights)
+    advance = {m.name: every // shape.stages for m in meetings} | dict.fromkeys(factors, every)
+    slots = dict.fromkeys(factors, shape.stages)
     for c in range(shape.consumers):
         meetings.append(Meeting(f"group {c}", shape.warps))
         slots[f"panel {c}"], advance[f"panel {c}"] = shape.buffers, shape.tiles * shape.panels
         advance[f"group {c}"] = 2 * shape.tiles * shape.panels
     for c, w in groups:
-        slots[f"sums {c} {w}"], advance[f"sums {c} {w}"] = 1, every
+        for p in range(len(shape.products)):
+            slots[_sums(p, c, w)], advance[_sums(p, c, w)] = 1, every
     agents = (_producer(shape), *(_consumer(shape, c, w) for c, w in groups))
     return Loop(agents, tuple(meetings), slots, advance, MACHINE)
 
@@ -104,9 +120,10 @@ def _producer(shape: Shape) -> Looped:
     steps: list[Step] = []
     for i in range(shape.tiles * shape.steps):
         s, use = i % shape.stages, i // shape.stages
-        steps += [Await(f"empty {s}", use - 1), Arrive(f"full {s}", bytes=shape.consumers + 1)]
-        parts = [Access("A", i, s, ((c, c + 1),)) for c in range(shape.consumers)]
-        for part in (*parts, Access("B", i, s)):
+        parts = [Access(ring, i, s, ((c, c + 1),)) for ring in shape.lefts for c in range(shape.consumers)]
+        parts += [Access(ring, i, s) for ring in shape.rights]
+        steps += [Await(f"empty {s}", use - 1), Arrive(f"full {s}", bytes=len(parts))]
+        for part in parts:
             steps.append(Do(writes=(part,), stream="copies", meeting=f"full {s}", bytes=1))
     return Looped("producer", (), tuple(steps))
 
@@ -116,9 +133,9 @@ def _consumer(shape: Shape, c: int, w: int) -> Looped:
     for tile in range(shape.tiles):
         for k in range(shape.steps):
             i = tile * shape.steps + k
-            steps += _product(shape, c, w, i, first=k == 0)
+            steps += _products(shape, c, w, i, first=k == 0)
             if k:
-                steps += [Drain("products", 1), Arrive(f"empty {(i - 1) % shape.stages}")]
+                steps += [Drain("products", len(shape.products)), Arrive(f"empty {(i - 1) % shape.stages}")]
         last = (tile + 1) * shape.steps - 1
         steps += [Drain("products"), Arrive(f"empty {last % shape.stages}")]
         for p in range(shape.panels):
@@ -127,12 +144,19 @@ def _consumer(shape: Shape, c: int, w: int) -> Looped:
     return Looped(f"consumer {c} warp {w}", (), tuple(steps), end)
 
 
-def _product(shape: Shape, c: int, w: int, i: int, first: bool) -> list[Step]:
-    s, sums = i % shape.stages, f"sums {c} {w}"
-    reads = (Access("A", i, s, ((c, c + 1),)), Access("B", i, s))
-    before = () if first else (Access(sums, i - 1, 0),)
-    product = Do(reads=(*reads, *before), writes=(Access(sums, i, 0),), stream="products")
-    return [Await(f"full {s}", i // shape.stages), product, Commit("products")]
+def _sums(product: int, c: int, w: int) -> str:
+    return f"sums {product} {c} {w}"
+
+
+def _products(shape: Shape, c: int, w: int, i: int, first: bool) -> list[Step]:
+    s = i % shape.stages
+    steps: list[Step] = [Await(f"full {s}", i // shape.stages)]
+    for p, (a, b) in enumerate(shape.products):
+        reads = (Access(f"A{a}", i, s, ((c, c + 1),)), Access(f"B{b}", i, s))
+        before = () if first else (Access(_sums(p, c, w), i - 1, 0),)
+        product = Do(reads=(*reads, *before), writes=(Access(_sums(p, c, w), i, 0),), stream="products")
+        steps += [product, Commit("products")]
+    return steps
 
 
 def _panel(shape: Shape, c: int, w: int, last: int, number: int) -> list[Step]:
@@ -140,6 +164,7 @@ def _panel(shape: Shape, c: int, w: int, last: int, number: int) -> list[Step]:
     slot, ring = number % shape.buffers, f"panel {c}"
     mine, whole = (Access(ring, number, slot, (box,)) for box in ((w, w + 1), (0, shape.warps)))
     free: list[Step] = [Drain("stores", shape.buffers - 1, reads_only=True)] if w == 0 else []
-    write = Do(reads=(Access(f"sums {c} {w}", last, 0),), writes=(mine,))
+    sums = tuple(Access(_sums(p, c, w), last, 0) for p in range(len(shape.products)))
+    write = Do(reads=sums, writes=(mine,))
     store: list[Step] = [Do(reads=(whole,), stream="stores"), Commit("stores")] if w == 0 else []
     return [*free, Meet(f"group {c}"), write, Fence("generic", ASYNC), Meet(f"group {c}"), *store]

@@ -6,7 +6,7 @@ from math import pi, sqrt
 from typing import TYPE_CHECKING
 
 from tkgen.ir.functions.exponential import EXPONENTIAL
-from tkgen.ir.functions.model import CDNA, HOST, Function
+from tkgen.ir.functions.model import CDNA, HOPPER, HOST, Function
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,6 +29,7 @@ __device__ inline float gelu_tanh(float x) {
     const float u = 0.79788456080286536f * (x + 0.044715f * x * x * x);
     return x * (1.0f - __builtin_amdgcn_rcpf(1.0f + exponential(2.0f * u)));
 }"""
+CUDA_GELU_TANH = GELU_TANH.replace("__builtin_amdgcn_rcpf", "__frcp_rn").replace("exponential", "expf")
 GELU_TANH_HOST = "{0} / (1.0 + std::exp(-1.5957691216057308 * ({0} + 0.044715 * {0} * {0} * {0})))"
 ERF = """\
 /// Within 1.5e-7 (Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26), by an f32 rounding or two more.
@@ -78,33 +79,38 @@ def _gelu_tanh_slope(x: Tensor) -> tuple[Tensor]:
 FUNCTIONS = (
     Function(
         "sigmoid", 1, "1 / (1 + exp(-x)).", lambda x: x.sigmoid(), lambda x: (x.sigmoid() * (-x).sigmoid(),),
-        {CDNA: "__builtin_amdgcn_rcpf(1.0f + exponential(-{0}))", HOST: "1.0 / (1.0 + std::exp(-{0}))"},
+        {CDNA: "__builtin_amdgcn_rcpf(1.0f + exponential(-{0}))", HOPPER: "__frcp_rn(1.0f + expf(-({0})))",
+         HOST: "1.0 / (1.0 + std::exp(-{0}))"},
         "torch.sigmoid({0})", {CDNA: (EXPONENTIAL,)},
         ulps=4.0, growth=1.5, below=2.0**-126,
     ),
     Function(
         "tanh", 1, "The hyperbolic tangent.", lambda x: x.tanh(), lambda x: (x.clamp(-200, 200).cosh().pow(-2),),
-        {CDNA: "hyperbolic_tangent({0})", HOST: "std::tanh({0})"}, "torch.tanh({0})",
+        {CDNA: "hyperbolic_tangent({0})", HOPPER: "tanhf({0})", HOST: "std::tanh({0})"}, "torch.tanh({0})",
         {CDNA: (EXPONENTIAL, TANH)}, ulps=4.0,
     ),
     Function(
         "erf", 1, "The error function.", lambda x: x.erf(), lambda x: (2 / sqrt(pi) * (-x.square()).exp(),),
-        {CDNA: "error_function({0})", HOST: "std::erf({0})"}, "torch.erf({0})",
+        {CDNA: "error_function({0})", HOPPER: "erff({0})", HOST: "std::erf({0})"}, "torch.erf({0})",
         {CDNA: (EXPONENTIAL, ERF)}, ulps=1.0, below=7e-7,
     ),
     Function(
         "silu", 1, "x times its sigmoid.", lambda x: x * x.sigmoid(), _silu_slope,
-        {CDNA: "silu({0})", HOST: "{0} / (1.0 + std::exp(-{0}))"}, "torch.nn.functional.silu({0})",
+        {CDNA: "silu({0})", HOPPER: "{0} * __frcp_rn(1.0f + expf(-({0})))", HOST: "{0} / (1.0 + std::exp(-{0}))"},
+        "torch.nn.functional.silu({0})",
         {CDNA: (EXPONENTIAL, SILU)}, ulps=4.0, growth=1.5, below=2.0**-118,
     ),
     Function(
         "gelu", 1, "x times the normal distribution's cumulative function.", _gelu, _gelu_slope,
-        {CDNA: "gelu({0})", HOST: "0.5 * {0} * std::erfc(-0.70710678118654752 * {0})"}, "torch.nn.functional.gelu({0})",
+        {CDNA: "gelu({0})", HOPPER: "0.5f * {0} * (1.0f + erff({0} * 0.70710678118654752f))",
+         HOST: "0.5 * {0} * std::erfc(-0.70710678118654752 * {0})"}, "torch.nn.functional.gelu({0})",
         {CDNA: (EXPONENTIAL, GELU)}, ulps=4.0, below=1e-6,
     ),
     Function(
         "gelu_tanh", 1, "GELU by its tanh approximation.", _gelu_tanh, _gelu_tanh_slope,
-        {CDNA: "gelu_tanh({0})", HOST: GELU_TANH_HOST},
-        "torch.nn.functional.gelu({0}, approximate=\"tanh\")", {CDNA: (EXPONENTIAL, GELU_TANH)}, ulps=4.0, below=1e-6,
+        {CDNA: "gelu_tanh({0})", HOPPER: "gelu_tanh({0})", HOST: GELU_TANH_HOST},
+        "torch.nn.functional.gelu({0}, approximate=\"tanh\")",
+        {CDNA: (EXPONENTIAL, GELU_TANH), HOPPER: (CUDA_GELU_TANH,)},
+        ulps=4.0, below=1e-6,
     ),
 )  # fmt: skip

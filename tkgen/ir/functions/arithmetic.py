@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from tkgen.ir.functions.model import CDNA, HOST, Function
+from tkgen.ir.functions.model import BACK_ENDS, Function
 
 FUNCTIONS = (
     Function(
         "add", 2, "The sum.", lambda a, b: a + b, lambda a, b: (a.new_ones(()), b.new_ones(())),
-        {CDNA: "{0} + {1}", HOST: "{0} + {1}"}, "{0} + {1}", ulps=0.5, operator="+", whole=True,
+        dict.fromkeys(BACK_ENDS, "{0} + {1}"), "{0} + {1}", ulps=0.5, operator="+", whole=True,
     ),
     Function(
         "sub", 2, "The difference.", lambda a, b: a - b, lambda a, b: (a.new_ones(()), b.new_ones(())),
-        {CDNA: "{0} - {1}", HOST: "{0} - {1}"}, "{0} - {1}", ulps=0.5, operator="-", whole=True,
+        dict.fromkeys(BACK_ENDS, "{0} - {1}"), "{0} - {1}", ulps=0.5, operator="-", whole=True,
     ),
     Function(
         "mul", 2, "The product.", lambda a, b: a * b, lambda a, b: (b.abs(), a.abs()),
-        {CDNA: "{0} * {1}", HOST: "{0} * {1}"}, "{0} * {1}", ulps=0.5, operator="*", whole=True,
+        dict.fromkeys(BACK_ENDS, "{0} * {1}"), "{0} * {1}", ulps=0.5, operator="*", whole=True,
     ),
     # A quotient by what many elements share may be a product with its reciprocal: 1 rounding more.
     Function(
         "div", 2, "The quotient.", lambda a, b: a / b, lambda a, b: (1 / b.abs(), a.abs() / b.square()),
-        {CDNA: "{0} / {1}", HOST: "{0} / {1}"}, "{0} / {1}", ulps=1.5, operator="/",
+        dict.fromkeys(BACK_ENDS, "{0} / {1}"), "{0} / {1}", ulps=1.5, operator="/",
     ),
     Function(
         "neg", 1, "The negative.", lambda a: -a, lambda a: (a.new_ones(()),),
-        {CDNA: "-{0}", HOST: "-{0}"}, "-{0}", operator="-", whole=True,
+        dict.fromkeys(BACK_ENDS, "-{0}"), "-{0}", operator="-", whole=True,
     ),
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tkgen.ir.functions.model import CDNA, HOST, Function
+from tkgen.ir.functions.model import BACK_ENDS, Function
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,13 +24,13 @@ def _any(*arguments: Tensor) -> tuple[Tensor, ...]:
 
 def _comparison(name: str, doc: str, operator: str, meaning: Callable[[Tensor, Tensor], Tensor]) -> Function:
     text = f"{{0}} {operator} {{1}}"
-    cpp = {CDNA: text, HOST: text}
+    cpp = dict.fromkeys(BACK_ENDS, text)
     return Function(name, 2, doc, meaning, _turn, cpp, text, operator=operator, predicate=True, whole=True)
 
 
 def _logic(name: str, arity: int, doc: str, meaning: Callable[..., Tensor], cpp: str, torch: str) -> Function:
-    both = {CDNA: cpp, HOST: cpp}
-    return Function(name, arity, doc, meaning, _any, both, torch, operator=name, takes="predicate", predicate=True)
+    every = dict.fromkeys(BACK_ENDS, cpp)
+    return Function(name, arity, doc, meaning, _any, every, torch, operator=name, takes="predicate", predicate=True)
 
 
 FUNCTIONS = (

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tkgen.ir.functions.model import CDNA, HOST, TORCH, Function
+from tkgen.ir.functions.model import CDNA, HOPPER, HOST, TORCH, Function
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +35,7 @@ __device__ inline float uniform(float seed, uint32_t a, uint32_t b, uint32_t c, 
     return float((word == 0 ? a : word == 1 ? b : word == 2 ? c : d) >> 8) * 0x1p-24f;
 }}"""
 
+CUDA_UNIFORM = UNIFORM.replace("__builtin_bit_cast(uint32_t, seed)", "__float_as_uint(seed)")
 TORCH_UNIFORM = f'''\
 def uniform(seed, a, b, c, d):
     """Uniform in [0, 1): Philox 4x32-10 of four neighbours in a row, with the bits of `seed` as its key."""
@@ -79,9 +80,12 @@ FUNCTIONS = (
         "Uniform in [0, 1): a function of the seed and of up to four coordinates, alike in every run. Numbers of four "
         "neighbours along the second one are made together.",
         uniform, lambda *arguments: tuple(a.new_zeros(()) for a in arguments),
-        {CDNA: f"uniform({{0}}, {PLACE})", HOST: f"uniform(float({{0}}), {PLACE})"},
+        {CDNA: f"uniform({{0}}, {PLACE})", HOPPER: f"uniform({{0}}, {PLACE})", HOST: f"uniform(float({{0}}), {PLACE})"},
         "uniform({0}, {1}, {2}, {3}, {4})",
-        {CDNA: (UNIFORM,), HOST: (UNIFORM.replace("__device__ ", ""),), TORCH: (TORCH_UNIFORM,)},
+        {
+            CDNA: (UNIFORM,), HOPPER: (CUDA_UNIFORM,), HOST: (UNIFORM.replace("__device__ ", ""),),
+            TORCH: (TORCH_UNIFORM,),
+        },
         takes="place", optional=3,
     ),
 )  # fmt: skip

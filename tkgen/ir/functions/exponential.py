@@ -3,13 +3,16 @@
 v_exp_f32 and v_log_f32 are within 1 ulp and take subnormal arguments for zero (LLVM, User Guide for AMDGPU Backend,
 llvm.exp2 and llvm.log2); a result below 2^-126 may be zero. The exponent of `exp` is rounded, x log2(e) in f32, so the
 result is off in proportion to x.
+
+CUDA's exp2f, expf and rsqrtf are within 2 ulp, log2f, logf within 1 (CUDA C++ Programming Guide, Mathematical
+Functions).
 """
 
 from __future__ import annotations
 
 from math import log
 
-from tkgen.ir.functions.model import CDNA, HOST, Function
+from tkgen.ir.functions.model import CDNA, HOPPER, HOST, Function
 
 LEAST = 2.0**-126  # the least normal number
 EXPONENTIAL = """\
@@ -18,20 +21,22 @@ __device__ inline float exponential(float x) { return __builtin_amdgcn_exp2f(x *
 FUNCTIONS = (
     Function(
         "exp2", 1, "2 to the power of x.", lambda x: x.exp2(), lambda x: (x.exp2() * log(2),),
-        {CDNA: "__builtin_amdgcn_exp2f({0})", HOST: "std::exp2({0})"}, "torch.exp2({0})", ulps=1.0, below=LEAST,
+        {CDNA: "__builtin_amdgcn_exp2f({0})", HOPPER: "exp2f({0})", HOST: "std::exp2({0})"}, "torch.exp2({0})",
+        ulps=1.0, below=LEAST, beyond={HOPPER: 1.0},
     ),
     Function(
         "exp", 1, "e to the power of x.", lambda x: x.exp(), lambda x: (x.exp(),),
-        {CDNA: "exponential({0})", HOST: "std::exp({0})"}, "torch.exp({0})",
-        {CDNA: (EXPONENTIAL,)}, ulps=1.0, growth=1.5, below=LEAST,
+        {CDNA: "exponential({0})", HOPPER: "expf({0})", HOST: "std::exp({0})"}, "torch.exp({0})",
+        {CDNA: (EXPONENTIAL,)}, ulps=1.0, growth=1.5, below=LEAST, beyond={HOPPER: 1.0},
     ),
     Function(
         "log2", 1, "The logarithm to base 2.", lambda x: x.log2(), lambda x: (1 / (x * log(2)).abs(),),
-        {CDNA: "__builtin_amdgcn_logf({0})", HOST: "std::log2({0})"}, "torch.log2({0})", ulps=1.0, flushes=True,
+        {CDNA: "__builtin_amdgcn_logf({0})", HOPPER: "log2f({0})", HOST: "std::log2({0})"}, "torch.log2({0})",
+        ulps=1.0, flushes=True,
     ),
     Function(
         "log", 1, "The natural logarithm.", lambda x: x.log(), lambda x: (1 / x.abs(),),
-        {CDNA: "__builtin_amdgcn_logf({0}) * 0.69314718055994531f", HOST: "std::log({0})"}, "torch.log({0})",
-        ulps=3.0, flushes=True,
+        {CDNA: "__builtin_amdgcn_logf({0}) * 0.69314718055994531f", HOPPER: "logf({0})", HOST: "std::log({0})"},
+        "torch.log({0})", ulps=3.0, flushes=True,
     ),
 )  # fmt: skip

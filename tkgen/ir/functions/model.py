@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # a spec is read without torch
     from torch import Tensor
 
-CDNA = "cdna"  # the back end of that name, as `Function.cpp` knows it
+CDNA, HOPPER = "cdna", "hopper"  # the back ends of these names, as `Function.cpp` knows them
 HOST = "host"  # programs that check a kernel, in f64 on the CPU
+BACK_ENDS = (CDNA, HOPPER, HOST)  # where an expression reads the same
 TORCH = "torch"  # scripts that check a kernel; `Function.helpers` has Python for these
 
 
@@ -29,7 +30,8 @@ class Function:
 
         (ulps + growth |x|) ulp(result) + below
 
-    where x is the first argument and ulp the unit of the last f32 place. `flushes` says that arguments below 2^-126,
+    where x is the first argument and ulp the unit of the last f32 place; `beyond` has ulps that a back end may be off
+    beyond that. `flushes` says that arguments below 2^-126,
     the least normal number, may count as zero. A function `rounds` once where it is the one nearest to the exact
     result, so that a result which f32 holds is exact.
 
@@ -48,6 +50,7 @@ class Function:
     ulps: float = 0.0
     growth: float = 0.0
     below: float = 0.0
+    beyond: Mapping[str, float] = field(default_factory=dict)
     flushes: bool = False
     operator: str = ""  # how the language writes it, where not as a call
     whole: bool = False  # coordinates alone are taken as they are: a result that is a number is a coordinate, too

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tkgen.ir.functions.model import CDNA, HOST, Function
+from tkgen.ir.functions.model import BACK_ENDS, CDNA, HOPPER, HOST, Function
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+RELU = "__device__ inline float relu(float x) { return x < 0.0f ? 0.0f : x; }  // NaN stays NaN"
 
 
 def _where_slopes(c: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -26,33 +28,33 @@ def _clamp_slopes(x: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor,
 FUNCTIONS = (
     Function(
         "where", 3, "The second argument where the first is true, else the third.",
-        lambda c, a, b: a.where(c, b), _where_slopes, dict.fromkeys((CDNA, HOST), "{0} ? {1} : {2}"),
+        lambda c, a, b: a.where(c, b), _where_slopes, dict.fromkeys(BACK_ENDS, "{0} ? {1} : {2}"),
         "torch.where({0}, {1}, {2})", takes="choice",
     ),
     Function(
         "max", 2, "The larger one; of a number and NaN the number.", lambda a, b: a.fmax(b),
         lambda a, b: ((a >= b).double(), (a <= b).double()),
-        {CDNA: "__builtin_fmaxf({0}, {1})", HOST: "std::fmax({0}, {1})"},
+        {CDNA: "__builtin_fmaxf({0}, {1})", HOPPER: "fmaxf({0}, {1})", HOST: "std::fmax({0}, {1})"},
         "torch.fmax({0}, {1})",
     ),
     Function(
         "min", 2, "The smaller one; of a number and NaN the number.", lambda a, b: a.fmin(b),
         lambda a, b: ((a <= b).double(), (a >= b).double()),
-        {CDNA: "__builtin_fminf({0}, {1})", HOST: "std::fmin({0}, {1})"},
+        {CDNA: "__builtin_fminf({0}, {1})", HOPPER: "fminf({0}, {1})", HOST: "std::fmin({0}, {1})"},
         "torch.fmin({0}, {1})",
     ),
     Function(
         "abs", 1, "The magnitude.", lambda a: a.abs(), lambda a: (a.new_ones(()),),
-        {CDNA: "__builtin_fabsf({0})", HOST: "std::abs({0})"}, "{0}.abs()",
+        {CDNA: "__builtin_fabsf({0})", HOPPER: "fabsf({0})", HOST: "std::abs({0})"}, "{0}.abs()",
     ),
     Function(
         "clamp", 3, "The first argument, but not below the second nor above the third; NaN stays NaN.",
-        _clamp, _clamp_slopes, dict.fromkeys((CDNA, HOST), "{0} < {1} ? {1} : {0} > {2} ? {2} : {0}"),
+        _clamp, _clamp_slopes, dict.fromkeys(BACK_ENDS, "{0} < {1} ? {1} : {0} > {2} ? {2} : {0}"),
         "torch.where({0} < {1}, {1}, torch.where({0} > {2}, {2}, {0}))",
     ),
     Function(
         "relu", 1, "max(x, 0), but NaN stays NaN.", lambda x: x.clamp(min=0), lambda x: ((x >= 0).double(),),
-        {CDNA: "relu({0})", HOST: "{0} < 0.0 ? 0.0 : {0}"}, "torch.nn.functional.relu({0})",
-        {CDNA: ("__device__ inline float relu(float x) { return x < 0.0f ? 0.0f : x; }  // NaN stays NaN",)},
+        {CDNA: "relu({0})", HOPPER: "relu({0})", HOST: "{0} < 0.0 ? 0.0 : {0}"}, "torch.nn.functional.relu({0})",
+        dict.fromkeys((CDNA, HOPPER), (RELU,)),
     ),
 )  # fmt: skip

@@ -5,7 +5,7 @@ No bound of v_sin_f32 and v_cos_f32 is published; 2^-20 is taken for it. Beyond 
 
 from __future__ import annotations
 
-from tkgen.ir.functions.model import CDNA, HOST, Function
+from tkgen.ir.functions.model import CDNA, HOPPER, HOST, Function
 
 TURN = """\
 /// The part of a turn that x radians are beyond whole turns.
@@ -17,12 +17,12 @@ __device__ inline float turn(float x) {
 FUNCTIONS = (
     Function(
         "sin", 1, "The sine of radians, up to 2^20 of them.", lambda x: x.sin(), lambda x: (x.cos().abs(),),
-        {CDNA: "__builtin_amdgcn_sinf(turn({0}))", HOST: "std::sin({0})"}, "torch.sin({0})",
-        {CDNA: (TURN,)}, ulps=1.0, below=2.0**-20,
+        {CDNA: "__builtin_amdgcn_sinf(turn({0}))", HOPPER: "sinf({0})", HOST: "std::sin({0})"}, "torch.sin({0})",
+        {CDNA: (TURN,)}, ulps=1.0, below=2.0**-20, beyond={HOPPER: 1.0},
     ),
     Function(
         "cos", 1, "The cosine of radians, up to 2^20 of them.", lambda x: x.cos(), lambda x: (x.sin().abs(),),
-        {CDNA: "__builtin_amdgcn_cosf(turn({0}))", HOST: "std::cos({0})"}, "torch.cos({0})",
-        {CDNA: (TURN,)}, ulps=1.0, below=2.0**-20,
+        {CDNA: "__builtin_amdgcn_cosf(turn({0}))", HOPPER: "cosf({0})", HOST: "std::cos({0})"}, "torch.cos({0})",
+        {CDNA: (TURN,)}, ulps=1.0, below=2.0**-20, beyond={HOPPER: 1.0},
     ),
 )  # fmt: skip

@@ -7,13 +7,17 @@ from math import inf, isinf, isnan
 
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.ir.equations import Constant, Convert, Kind, Map, Op, Value
-from tkgen.ir.functions import CDNA, FUNCTIONS
+from tkgen.ir.functions import CDNA, FUNCTIONS, HOPPER
 
+ROUNDED = {  # an f32 expression, to the type t and back
+    CDNA: "base_types::convertor<float, {t}>::convert(base_types::convertor<{t}, float>::convert({0}))",
+    HOPPER: "float({t}({0}))",
+}
 TYPES = {Kind.NUMBER: "float", Kind.COORDINATE: "int", Kind.PREDICATE: "bool"}
 
 
-def statements(ops: Iterable[Op], known: MutableMapping[Value, str]) -> list[str]:
-    """The C++ of `ops`: Map, Convert and Constant.
+def statements(ops: Iterable[Op], known: MutableMapping[Value, str], back_end: str = CDNA) -> list[str]:
+    """The C++ of `ops`: Map, Convert and Constant, for a back end.
 
     `known` has an expression (a name or literal) for every value from elsewhere, and gets those of all `ops`.
     """
@@ -23,9 +27,10 @@ def statements(ops: Iterable[Op], known: MutableMapping[Value, str]) -> list[str
             case Constant(result=result, value=value):
                 known[result] = literal(value)
             case Convert(result=result, argument=argument):
-                lines.append(_defined(result, rounded(known[argument], result), known))
+                lines.append(_defined(result, ROUNDED[back_end].format(known[argument], t=result.dtype.cpp), known))
             case Map(result=result, function=name, arguments=arguments):
-                lines.append(_defined(result, FUNCTIONS[name].cpp[CDNA].format(*(known[a] for a in arguments)), known))
+                text = FUNCTIONS[name].cpp[back_end]
+                lines.append(_defined(result, text.format(*(known[a] for a in arguments)), known))
             case _:
                 raise ValueError(f"{op} is not element-wise")
     return lines
@@ -47,8 +52,7 @@ def literal(value: float) -> str:
 
 def rounded(expression: str, value: Value) -> str:
     """An f32 expression rounded to the type of `value`, as an f32."""
-    t = value.dtype.cpp
-    return f"base_types::convertor<float, {t}>::convert(base_types::convertor<{t}, float>::convert({expression}))"
+    return ROUNDED[CDNA].format(expression, t=value.dtype.cpp)
 
 
 def _defined(value: Value, expression: str, known: MutableMapping[Value, str]) -> str:

@@ -50,9 +50,10 @@ struct alignas(PARAMETER_ALIGNMENT) tensor_map {
     char opaque[128];  // CUtensorMap
 };
 
-/// A row-major matrix in global memory and the tensor map by which the copy engine moves tiles of type `Tile`.
+/// A row-major matrix in global memory and the tensor map by which the copy engine moves tiles of type `Tile`;
+/// without one the map is not set.
 /// The host writes it: 128 bytes of map, the address, rows, columns; 192 bytes with padding.
-template<typename T, int B, int D, int R, int C, typename Tile> struct gl {
+template<typename T, int B, int D, int R, int C, typename Tile = void> struct gl {
     static_assert(B == 1 && D == 1, "matrices only");
     using dtype = T;
     using tile = Tile;
