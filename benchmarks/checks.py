@@ -56,7 +56,7 @@ def schedule(clusters: int, buffers: int, phases: int) -> Plan:
             *lines,
         ]
     )
-    return plan(resolve(parse(SourceFile("large.tk", text + "\n"))))
+    return plan(resolve(parse(SourceFile("large.tk", text + "\n"))), TARGET)
 
 
 def milliseconds(made: Plan) -> tuple[float, int, int]:

@@ -126,13 +126,13 @@ def measure(
     compiler = find_compiler(target)
     kernel = parse_path(path)
     program = resolve(kernel, defines)
-    schedule = plan(program)
+    schedule = plan(program, target)
     spec = tkgen.load(path, defines).check()
     build: Build = spec.build()
     work: dict[str, Callable[[], object]] = {
         "parse": lambda: parse_path(path),
         "resolve": lambda: resolve(kernel, defines),
-        "plan": lambda: plan(program),
+        "plan": lambda: plan(program, target),
         "check": lambda: checks.check(schedule, target),
         "lower": lambda: lower(schedule, target.name, "grown.tk"),
         "compile": lambda: compile_device(spec.source.text, target, compiler, include_dirs=[include_dir()]),

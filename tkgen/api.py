@@ -46,7 +46,7 @@ def load(
     kernel = _parsed(path, defines, include_roots, text)
     program = matrix_program(kernel, defines)
     chosen = load_target(target or _wanted(program.targets))
-    return Spec(Path(kernel.name.span.file.name), kernel, program, plan(program), chosen, dict(defines or {}))
+    return Spec(Path(kernel.name.span.file.name), kernel, program, plan(program, chosen), chosen, dict(defines or {}))
 
 
 def load_any(

@@ -40,7 +40,7 @@ def small(path: Path) -> Spec:
         extents[program.k] *= program.block[2]
         spec = tkgen.api.load(path, {dim.name: extent for dim, extent in extents.items() if dim.name is not None})
         resized = replace(spec.program, grid=grid)
-        spec = replace(spec, program=resized, plan=plan(resized))
+        spec = replace(spec, program=resized, plan=plan(resized, spec.target))
         if not rejected(spec, spec.plan):
             return spec
     raise ValueError(f"{path.name}: the checks accept no small size of it")

@@ -97,8 +97,8 @@ def test_every_fragment_of_the_language_reference_compiles_in_a_kernel(number: i
     # Declarations come first; what a fragment replaces keeps its place otherwise.
     kernel = replace(base, body=(*fragment, *kept))
     program = resolve(kernel)
-    scheduled = plan(program)
     target = load_target("gfx942")
+    scheduled = plan(program, target)
     errors = [d for d in checks.check(scheduled, target) if d.severity is Severity.ERROR]
     assert not errors, errors
     built = Spec(tmp_path / "base.tk", kernel, program, scheduled, target, {}).build()

@@ -16,11 +16,11 @@ import pytest
 import typer
 import typer.core
 from documentation import PAGES, ROOT, UNRUN, blocks, changed, commands, elided, matches, run, unrun
+from planning import scheduled
 
 from tkgen.cli import app
 from tkgen.diagnostics.explain import codes
 from tkgen.ir.program import matrix_program as resolve
-from tkgen.schedule import plan
 from tkgen.syntax.parser import parse_path
 
 
@@ -65,16 +65,16 @@ def test_make_run_runs_what_the_readme_shows() -> None:
 
 def test_the_tutorial_reaches_the_kernel_of_the_readme(workplace: Path) -> None:
     """What one page shows is what the other builds up to; the repository has it as specs/eight_wave.tk."""
-    wanted = plan(resolve(parse_path(ROOT / "specs" / "eight_wave.tk"))).to_text().splitlines()[1:]
+    wanted = scheduled(resolve(parse_path(ROOT / "specs" / "eight_wave.tk"))).to_text().splitlines()[1:]
     found, spec = [], Path("gemm.tk")
     for block in blocks((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")):
         if block.title:
             spec.write_text(changed(spec.read_text(), block.body) if block.language == "diff" else block.body)
-            found.append(plan(resolve(parse_path(spec))).to_text().splitlines()[1:])
+            found.append(scheduled(resolve(parse_path(spec))).to_text().splitlines()[1:])
     assert wanted in found and len(found) >= 13
     (kernel,) = (b.body for b in blocks((ROOT / "README.md").read_text(encoding="utf-8")) if b.language == "tk")
     spec.write_text(kernel)
-    assert plan(resolve(parse_path(spec))).to_text().splitlines()[1:] == wanted
+    assert scheduled(resolve(parse_path(spec))).to_text().splitlines()[1:] == wanted
 
 
 def test_numbers_that_depend_on_the_compiler() -> None:

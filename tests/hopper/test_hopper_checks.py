@@ -63,6 +63,14 @@ def test_equations_that_the_back_end_does_not_have_are_refused(what: str) -> Non
     assert all(d.fix for d in found)
 
 
+def test_a_ring_that_is_too_large_is_so_for_this_gpu() -> None:
+    """Tiles of more than 160 KiB were refused as more than any GPU has, which was the most that AMD's have."""
+    spec = loaded(gemm(block=(64, 256, 64), stages=6))
+    assert max(o.buffers * o.lds_bytes for o in spec.program.operands) > 160 * 1024
+    (found,) = spec.diagnostics
+    assert found.code == "E501" and "232448" in found.message + "".join(found.notes)
+
+
 CONSUMER = "role consumer waves 4..11 as 8 x 1"
 REFUSED = {
     "via": ("via direct", "via registers", "E240"),

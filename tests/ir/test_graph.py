@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
+import planning
+
 from tkgen.ir import graph as dataflow
 from tkgen.ir.graph import Dependency, dependencies
-from tkgen.ir.program import matrix_program as resolve
-from tkgen.schedule import Plan, plan
-from tkgen.source import SourceFile
-from tkgen.syntax.parser import parse
+from tkgen.schedule import Plan
 
 
 def planned(shared: str = "shared A, B buffers 1", registers: str = "", extra: str = "") -> Plan:
@@ -24,7 +23,7 @@ def planned(shared: str = "shared A, B buffers 1", registers: str = "", extra: s
 {registers}  accumulate C : f32 tile 32 x 32
   store C
 {extra}"""
-    return plan(resolve(parse(SourceFile("gemm.tk", text))))
+    return planning.planned(text)
 
 
 def of(made: Plan, medium: str, operand: str = "A") -> set[tuple[str, int]]:

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from planning import planned, planned_file
+
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.lower import Source, lower
-from tkgen.ir.program import matrix_program as resolve
-from tkgen.schedule import Plan, plan
-from tkgen.source import SourceFile
-from tkgen.syntax.parser import parse, parse_path
+from tkgen.schedule import Plan
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import CompileResult, compile_device
 from tkgen.toolchain.discover import find_compiler
@@ -22,28 +21,14 @@ NAMES = sorted(path.stem for path in SPECS.glob("*.tk"))
 
 def spec_plan(name: str, defines: Mapping[str, int | None] | None = None) -> Plan:
     """One of the specs, resolved and scheduled."""
-    return _spec_plan(name, tuple((defines or {}).items()))
-
-
-@cache
-def _spec_plan(name: str, defines: tuple[tuple[str, int | None], ...]) -> Plan:
-    return plan(resolve(parse_path(SPECS / f"{name}.tk", [SPECS]), dict(defines)))
+    return planned_file(SPECS / f"{name}.tk", defines)
 
 
 @cache
 def spec_source(name: str) -> Source:
     """What one of the specs lowers to for the first of its targets."""
     schedule = spec_plan(name)
-    return lower(schedule, target_of(schedule), f"{name}.tk")
-
-
-def target_of(schedule: Plan) -> str:
-    """The first target that a spec names."""
-    return next(iter(schedule.program.targets), "gfx942")
-
-
-def planned(text: str, defines: Mapping[str, int | None] | None = None) -> Plan:
-    return plan(resolve(parse(SourceFile("test.tk", text)), defines))
+    return lower(schedule, schedule.target.name, f"{name}.tk")
 
 
 def lowered(text: str, defines: Mapping[str, int | None] | None = None, target: str = "gfx942") -> str:

@@ -12,7 +12,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from lowering import NAMES, gemm, planned, spec_plan, target_of
+from lowering import NAMES, gemm, spec_plan
+from planning import planned
 
 from tkgen.api import load
 from tkgen.backends.cdna.kittens import include_dir
@@ -56,7 +57,7 @@ def script(text: str) -> ModuleType:
 def test_every_script_compiles(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}_check.py"
     schedule = spec_plan(name)
-    path.write_text(harness_python(schedule, target_of(schedule)))
+    path.write_text(harness_python(schedule, schedule.target.name))
     py_compile.compile(str(path), doraise=True)
 
 

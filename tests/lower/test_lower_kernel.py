@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from lowering import NAMES, SPECS, compiled, gemm, lowered, planned, spec_plan, spec_source
+from lowering import NAMES, SPECS, compiled, gemm, lowered, spec_plan, spec_source
+from planning import planned
 
 from tkgen.backends.cdna.kittens import surface
 from tkgen.backends.cdna.lower import lower

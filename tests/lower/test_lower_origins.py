@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from lowering import SPECS, gemm, planned
+from lowering import SPECS, gemm
+from planning import planned
 
 from tkgen.api import load
 from tkgen.backends.cdna.lower import lower

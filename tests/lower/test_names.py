@@ -16,7 +16,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from lowering import SPECS, planned
+from lowering import SPECS
+from planning import planned
 
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.lower import lower

@@ -6,7 +6,8 @@ import mmap
 
 import numpy as np
 import pytest
-from lowering import compiled, gemm, lowered, planned
+from lowering import compiled, gemm, lowered
+from planning import planned
 
 from tkgen.checks import check
 from tkgen.emulate import Buffer, Scalar, Struct, launch

@@ -8,12 +8,13 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planning import scheduled
 
 from tkgen.ir import graph as dataflow
 from tkgen.ir.ops import Action, Body, Op
 from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Program
-from tkgen.schedule import Plan, plan
+from tkgen.schedule import Plan
 from tkgen.schedule.barriers import arcs, minimum_stabbing
 from tkgen.schedule.epochs import conflicts
 from tkgen.source import SourceFile
@@ -111,7 +112,7 @@ def with_barriers(base: Plan, sequence: list[tuple[str, Op]], gaps: tuple[int, .
 def compare(seed: int) -> int:
     rng = random.Random(seed)
     made = program(rng)
-    base, sequence = plan(made), iteration(rng, made)
+    base, sequence = scheduled(made), iteration(rng, made)
     graph = dataflow.build(made, sequence)
     length = len(sequence)
     chosen = tuple(minimum_stabbing(arcs(dataflow.dependencies(graph), length), length))
@@ -139,7 +140,7 @@ def test_a_few_passes_prove_all() -> None:
     for seed in range(40):
         rng = random.Random(seed)
         made = program(rng)
-        base, sequence = plan(made), iteration(rng, made)
+        base, sequence = scheduled(made), iteration(rng, made)
         gaps = tuple(g for g in range(len(sequence)) if rng.random() < 0.35)
         tried = with_barriers(base, sequence, gaps)
         kinds = {(c.kind, c.operand) for c in tried.conflicts()}

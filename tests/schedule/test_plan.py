@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from itertools import product
 
+import planning
 import pytest
 
 from tkgen.diagnostics import SpecError
 from tkgen.ir.ops import Action
-from tkgen.ir.program import matrix_program as resolve
-from tkgen.schedule import Plan, plan
-from tkgen.source import SourceFile
-from tkgen.syntax.parser import parse
+from tkgen.schedule import Plan
 
 ROLES = """  role producer waves 0..1
     load A, B
@@ -39,7 +37,7 @@ def planned(
   block 64 x 64 step 32
 {waves}  shared A, B buffers {buffers} via {via}
 {registers}{extra}"""
-    return plan(resolve(parse(SourceFile("gemm.tk", text))))
+    return planning.planned(text)
 
 
 REGISTERS = ("", "  registers A, B buffers 2\n", "  registers A, B slice 16\n", "  registers A, B slice 16 buffers 2\n")

@@ -19,15 +19,15 @@ import re
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
+
+from planning import planned_file
 
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.lower import lower
-from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Program
 from tkgen.schedule import Plan, plan
-from tkgen.syntax.parser import parse_path
 from tkgen.targets import load_target
 from tkgen.targets.resources import Resources
 from tkgen.toolchain.compile import compile_device
@@ -101,21 +101,13 @@ class Built:
         return figures[name]
 
 
-def planned(path: Path, defines: Mapping[str, int | None] | None = None) -> Plan:
-    return _planned(path, tuple((defines or {}).items()))
-
-
-@cache
-def _planned(path: Path, defines: tuple[tuple[str, int | None], ...]) -> Plan:
-    return plan(resolve(parse_path(path, [path.parent]), dict(defines)))
-
-
 def compiled(path: Path, target: str | None = None, defines: Mapping[str, int | None] | None = None) -> Built:
     """The spec at `path` for `target`, or for the first that it names."""
-    schedule = planned(path, defines)
-    target = target or next(iter(schedule.program.targets), "gfx942")
-    gpu = load_target(target)
-    text = lower(schedule, target, str(path)).text
+    schedule = planned_file(path, defines)
+    gpu = schedule.target if target is None else load_target(target)
+    if gpu != schedule.target:
+        schedule = plan(schedule.program, gpu)
+    text = lower(schedule, gpu.name, str(path)).text
     result = compile_device(text, gpu, find_compiler(gpu), include_dirs=[include_dir()], source_name=f"{path.stem}.cpp")
     assert result.asm is not None and result.hsaco is not None
     return Built(schedule, text, result.asm, result.hsaco, result.warnings)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from spec_builds import NAMES, SPECS, Builds, Built, compiled, expectations, planned
+from planning import planned_file as planned
+from spec_builds import NAMES, SPECS, Builds, Built, compiled, expectations
 
 OTHERS = ["eight_wave", "at_b", "bias_gelu_bf16", "fp16", "fp32", "persistent", "staged", "tail"]  # also for gfx90a
 # What the project promises to have; a spec that is renamed or dropped is missed here.

@@ -8,8 +8,8 @@ from pathlib import Path
 
 TKGEN = Path(__file__).parents[2] / "tkgen"
 PACKAGES = ("ir", "schedule", "checks", "backends/cdna/lower", "proof")
-# Lanes of a wave, threads of a block, registers of a lane, LDS in KiB or bytes, the most that counters count.
-KNOWN = {"64", "1024", "256", "512", "160", "65536", "163840", "63", "62", "15"}
+# Lanes of a wave, threads of a block, registers of a lane, LDS in KiB or bytes, compute units, what counters count.
+KNOWN = {"64", "1024", "256", "512", "160", "65536", "163840", "232448", "227", "228", "304", "132", "63", "62", "15"}
 # What is one of these numbers, but none of a GPU's, or a fact of the embedded headers.
 OTHERS = {
     "ir/resolve/clauses.py: MOST_UNROLL = 64": "a bound of the language",

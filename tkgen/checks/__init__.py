@@ -1,6 +1,6 @@
 """What must hold of a scheduled program: one module per family, a pure function from plan and target to diagnostics.
 
-    found = check(plan(program), load_target("gfx942"))
+    found = check(plan(program, target), target)
 
 A new check is a function in its family's module; a new family is a module and an entry in `FAMILIES`.
 """

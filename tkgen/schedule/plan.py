@@ -19,7 +19,7 @@ from tkgen.schedule.epochs import Conflict, Purposes, conflicts, held, passes_to
 from tkgen.schedule.pipeline import Shape, clip, shape
 from tkgen.schedule.presets import preset
 from tkgen.schedule.templates import iteration as template
-from tkgen.targets import counted
+from tkgen.targets import Target
 
 SEGMENTS = ("prologue", "body", "epilogue")
 
@@ -33,6 +33,7 @@ class Plan:
     """
 
     program: Program
+    target: Target = field(repr=False)
     graph: nx.MultiDiGraph = field(compare=False, repr=False)
     bodies: tuple[Body, ...]
     shape: Shape
@@ -125,8 +126,8 @@ class Plan:
         return "\n".join(lines) + "\n"
 
 
-def plan(program: Program) -> Plan:
-    """The schedule of `program`: taken from its `schedule` block, or derived.
+def plan(program: Program, target: Target) -> Plan:
+    """The schedule of `program` for `target`: taken from its `schedule` block, or derived.
 
     Raises:
         SpecError: the schedule block cannot be understood (names, fragments, slices out of range).
@@ -136,7 +137,7 @@ def plan(program: Program) -> Plan:
         bodies, auto_barriers, auto_waits = written
         sequence, chosen = explicit.merged(program, bodies), "written in the spec"
     else:
-        made = preset(program)
+        made = preset(program, target)
         program = replace(program, phases=(*program.phases, *made.phases))
         bodies, auto_barriers, auto_waits = (), not made.paced, not made.paced
         chosen = f"{made.name}: {made.reason}"
@@ -152,7 +153,8 @@ def plan(program: Program) -> Plan:
     graph = dataflow.build(program, sequence)
     form = shape(program, bodies)
     waves = _clipped(program, bodies, form)
-    result = _tidy(_trimmed(_counted(_held(Plan(program, graph, bodies, form, waves, written is None, chosen)))))
+    unplaced = Plan(program, target, graph, bodies, form, waves, written is None, chosen)
+    result = _tidy(_trimmed(_counted(_held(unplaced))))
     _cover(result)
     return result
 
@@ -215,6 +217,7 @@ def _held(plan: Plan) -> Plan:
     if not plan.conflicts():
         return plan
     edits: dict[tuple[str, str], dict[int, Op]] = {}
+    most = plan.target.synchronisation.counters["lds"] - 1
     for role in plan.role_names:
         wave = plan.waves_of(role)[0]
         for passes in plan.passes_to_prove:
@@ -223,7 +226,7 @@ def _held(plan: Plan) -> Plan:
                 plan.program, wave, passes, shape.unroll, steps, plan.tiles_to_prove
             ).items():
                 here = edits.setdefault((role, segment), {})
-                left = min(count, counted()["lds"] - 1, here[at].count if at in here else count)
+                left = min(count, most, here[at].count if at in here else count)
                 here[at] = Op(Action.WAIT, counter="lds", count=left, automatic=True)
     for (role, segment), waits in edits.items():
         ops = getattr(plan.waves_of(role)[0], segment)
@@ -280,7 +283,7 @@ def _counted(plan: Plan) -> Plan:
                 ops = getattr(plan.waves_of(role)[0], segment)
                 if ops[at].op.counter != "vm":
                     continue
-                right, wrong = 0, counted()["vm"]
+                right, wrong = 0, plan.target.synchronisation.counters["vm"]
                 while wrong - right > 1:
                     middle = (right + wrong) // 2
                     if plan.with_segment(role, segment, _waiting_for(ops, at, middle)).conflicts():

@@ -20,10 +20,9 @@ from tkgen.ir.ops import Action, Op
 from tkgen.ir.types import PhaseShift, Program, Side, Via
 from tkgen.schedule.templates import multiplies as products
 from tkgen.schedule.templates import read_all
-from tkgen.targets import common
+from tkgen.targets import Target
 
 PING_PONG_TILE = 128 * 128 * 2  # output elements below which halves of the waves have too little to multiply
-WHOLE_SIMD = common(lambda target: target.registers_per_lane) // 2  # of sums, with which a wave has a SIMD for itself
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Preset:
     reason: str
 
 
-def preset(program: Program) -> Preset:
+def preset(program: Program, target: Target) -> Preset:
     """The schedule that the spec asks for by name, or `simple` without a `schedule` statement.
 
     Raises:
@@ -51,7 +50,7 @@ def preset(program: Program) -> Preset:
         return Preset("simple", None, False, (), "no schedule is asked for")
     name, span = block.preset, block.preset_span or block.span
     if name == "auto":
-        return _automatic(program)
+        return _automatic(program, target)
     if name not in PRESETS:
         known = ", ".join([*PRESETS, "auto"])
         raise SpecError(
@@ -68,11 +67,11 @@ def preset(program: Program) -> Preset:
     return PRESETS[name](program, "the spec asks for it")
 
 
-def _automatic(program: Program) -> Preset:
+def _automatic(program: Program, target: Target) -> Preset:
     """The fastest of the schedules that this block admits, as `tkgen predict` ranks them for its kind of block."""
     reasons = []
     for name in ("ping_pong", "interleave"):
-        obstacle = OBSTACLES[name](program) or SLOWER[name](program)
+        obstacle = OBSTACLES[name](program) or SLOWER[name](program, target)
         if not obstacle:
             return PRESETS[name](program, f"chosen automatically: {WHY[name]}")
         reasons.append(f"not {name}: {obstacle}")
@@ -121,16 +120,16 @@ def _interleave_obstacle(program: Program) -> str:
 # ---------------------------------------------------------------- where each is slower than `simple`, by prediction
 
 
-def _ping_pong_slower(program: Program) -> str:
+def _ping_pong_slower(program: Program, target: Target) -> str:
     if not program.direct and program.block[0] * program.block[1] < 2 * PING_PONG_TILE:
         # Loads through registers take clusters, and so barriers, of their own.
         return f"the multiplies of a {program.block[0]} x {program.block[1]} block do not pay for its eight barriers"
     return ""
 
 
-def _interleave_slower(program: Program) -> str:
+def _interleave_slower(program: Program, target: Target) -> str:
     sums = program.sum_registers
-    if sums < WHOLE_SIMD:
+    if sums < target.registers_per_lane // 2:  # with that many, a wave has a SIMD for itself
         return f"{sums} registers of sums leave room for a second wave on the SIMD, which hides more"
     if program.direct:
         return "direct loads need no instructions between the multiplies to put them into LDS"
@@ -230,7 +229,7 @@ OBSTACLES: dict[str, Callable[[Program], str]] = {
     "ping_pong": _ping_pong_obstacle,
     "interleave": _interleave_obstacle,
 }
-SLOWER: dict[str, Callable[[Program], str]] = {"ping_pong": _ping_pong_slower, "interleave": _interleave_slower}
+SLOWER: dict[str, Callable[[Program, Target], str]] = {"ping_pong": _ping_pong_slower, "interleave": _interleave_slower}
 WHY = {
     "ping_pong": "8 waves of a large block, two to a SIMD, hide each other's memory operations",
     "interleave": "4 waves, one to a SIMD, hide memory operations between their own multiplies",

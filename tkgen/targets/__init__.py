@@ -19,6 +19,7 @@ from tkgen.targets.model import (
     known_names,
     largest,
     load_target,
+    most_lds_bytes,
     target_names,
 )
 
@@ -34,5 +35,6 @@ __all__ = [
     "known_names",
     "largest",
     "load_target",
+    "most_lds_bytes",
     "target_names",
 ]

@@ -251,8 +251,11 @@ def load_target(name: str) -> Target:
         raise UnknownTargetError(f"{name}: of the commands, `check`, `build` and `run --device gpu` know it so far")
     if name not in names:
         raise UnknownTargetError(_suggestion(name, names))
-    text = resources.files("tkgen.targets").joinpath(f"{name}.toml").read_text(encoding="utf-8")
-    return _target(tomllib.loads(text))
+    return _target(_data(name))
+
+
+def _data(name: str) -> dict[str, Any]:
+    return tomllib.loads(resources.files("tkgen.targets").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def common(fact: Callable[[Target], int]) -> int:
@@ -264,6 +267,12 @@ def common(fact: Callable[[Target], int]) -> int:
 def largest(fact: Callable[[Target], int]) -> int:
     """The largest that a number is on any target."""
     return max(fact(load_target(name)) for name in target_names())
+
+
+def most_lds_bytes() -> int:
+    """The most LDS, or shared memory, that a block has on any target of any kind of machine."""
+    tables = [_data(name) for name in known_names()]
+    return max(int(table["lds" if "lds" in table else "shared"]["bytes_per_block"]["value"]) for table in tables)
 
 
 @cache

@@ -47,7 +47,7 @@ class Cdna:
         chosen = load_target(target)
         if isinstance(program, EquationProgram):
             return RowSpec(path, kernel, program, chosen, defines)
-        return Spec(path, kernel, program, plan(program), chosen, defines)
+        return Spec(path, kernel, program, plan(program, chosen), chosen, defines)
 
     def produce(
         self, spec: protocol.Spec, directory: Path, emit: Collection[str], *, cxx: str | None, kittens: Path | None,

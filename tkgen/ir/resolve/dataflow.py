@@ -12,11 +12,11 @@ from tkgen.ir.resolve.sizes import element, number, positive
 from tkgen.ir.types import BASE_TILE, Accumulator, Dim, DType, EpilogueStep, Operand, Role, Side, Tensor, Unused, Via
 from tkgen.source import Span
 from tkgen.syntax import ast
-from tkgen.targets import largest
+from tkgen.targets import largest, most_lds_bytes
 
 Clause = TypeVar("Clause", ast.Shared, ast.Registers)
 
-MOST_LDS = largest(lambda target: target.lds_bytes_per_block)  # bytes
+MOST_LDS = most_lds_bytes()
 MOST_REGISTERS = largest(lambda target: target.registers_per_lane)  # VGPRs and AGPRs of one wave
 MOST_BUFFERS = 16  # of an operand in LDS
 
