@@ -4,22 +4,47 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-from tkgen import machine_check
 from tkgen.backends.cdna import kittens as headers
-from tkgen.build.model import Build
+from tkgen.build.model import Build, Compilable, Compiled
+from tkgen.diagnostics import SpecError
 from tkgen.toolchain.cache import default_cache
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, ToolchainError
+from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.hip import find_hip
 from tkgen.toolchain.metadata import read_resources
 
-if TYPE_CHECKING:
-    from tkgen.backends.cdna.spec import Spec
+B = TypeVar("B", bound=Compiled)
 
 
-def compiled(spec: Spec, compiler: Compiler, *, kittens: Path | None = None, log: Path | None = None) -> Build:
+def build(
+    spec: Compilable, of: type[B], *, cxx: str | None, kittens: Path | None, log: Path | None, machine_check: bool
+) -> B:
+    """A build `of` its kind, watched unless `machine_check` says not to.
+
+    Raises:
+        SpecError: as `spec.check`; or the compiled code races, does not wait, or leaves its memory.
+        ToolchainError: the compiler fails.
+    """
+    made = compiled(spec.check(), find_compiler(spec.target, cxx), of=of, kittens=kittens, log=log)
+    if not machine_check:
+        return made
+    made = watched(made)
+    if made.machine_check.diagnostics:
+        raise SpecError(list(made.machine_check.diagnostics))
+    return made
+
+
+def compiled(
+    spec: Compilable,
+    compiler: Compiler,
+    *,
+    of: type[B] = Build,  # type: ignore[assignment]
+    kittens: Path | None = None,
+    log: Path | None = None,
+) -> B:
     """Compile `spec`, which is proven, or take it from the cache where nothing changed. Its code is not watched."""
     try:
         result = compile_device(
@@ -39,10 +64,10 @@ def compiled(spec: Spec, compiler: Compiler, *, kittens: Path | None = None, log
     kernels = list(read_resources(result.hsaco).values())
     if len(kernels) != 1:
         raise ToolchainError(f"the code object has {len(kernels)} kernels, not one")
-    return Build(spec, compiler, result.asm, result.hsaco, kernels[0], kittens, result.seconds, result.cached)
+    return of(spec, compiler, result.asm, result.hsaco, kernels[0], kittens, result.seconds, result.cached)
 
 
-def _at_spec_line(spec: Spec, error: ToolchainError) -> ToolchainError:
+def _at_spec_line(spec: Compilable, error: ToolchainError) -> ToolchainError:
     """The same error, its first place in generated code named as a line of the spec."""
     origin = error.origin
     place = spec.source.origin(origin.line) if origin else None
@@ -57,7 +82,6 @@ def _at_spec_line(spec: Spec, error: ToolchainError) -> ToolchainError:
     )
 
 
-def watched(build: Build) -> Build:
+def watched(build: B) -> B:
     """`build` with a verdict on its machine code. See `tkgen.machine_check`."""
-    verdict = machine_check.watch(build.spec, build.hsaco, build.resources.kernel, default_cache())
-    return replace(build, machine_check=verdict)
+    return replace(build, machine_check=build.watch(default_cache()))

@@ -2,30 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from tkgen import __version__, checks
+from tkgen import __version__, checks, machine_check
 from tkgen.checks.words import count_text
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
 from tkgen.machine_check import NOT_ASKED, UNCHECKED, Verdict
+from tkgen.targets import Target
 from tkgen.targets.model import Occupancy
 from tkgen.targets.resources import Resources
+from tkgen.toolchain.cache import Cache
 from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_loop, parse_asm
 
 if TYPE_CHECKING:
+    from tkgen.backends.cdna.lower import Source
     from tkgen.backends.cdna.spec import Spec
 
 
+class Compilable(Protocol):
+    """What a build needs of its spec, whatever its kernel computes."""
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+
+    @property
+    def path(self) -> Path:
+        """The file it was read from."""
+
+    @property
+    def target(self) -> Target:
+        """What it is for."""
+
+    @property
+    def defines(self) -> Mapping[str, int | None]:
+        """The `-D` values."""
+
+    @property
+    def program(self) -> Any:
+        """The typed kernel: its `dims`, and its `waves`."""
+
+    @property
+    def source(self) -> Source:
+        """The generated C++."""
+
+    @property
+    def diagnostics(self) -> Sequence[Diagnostic]:
+        """Everything there is to say before it is compiled."""
+
+    def check(self) -> Self:
+        """This spec. Raises SpecError with every diagnostic where one is an error."""
+
+
 @dataclass(frozen=True)
-class Build:
+class Compiled:
     """A compiled spec: the machine code, the figures read from it, and what watching it showed."""
 
-    spec: Spec
+    spec: Compilable
     compiler: Compiler
     asm: str = field(repr=False)
     hsaco: bytes = field(repr=False)
@@ -43,12 +82,6 @@ class Build:
             raise ToolchainError(f"the kernel {self.resources.kernel!r} of the code object is not in its assembly")
         return functions[self.resources.kernel]
 
-    @cached_property
-    def main_loop(self) -> InstructionMix | None:
-        """The instruction mix of one pass of the steady loop; None where nothing loops."""
-        loop = main_loop(self.function)
-        return None if loop is None else instruction_mix(loop.instructions)
-
     @property
     def lds_bytes(self) -> int:
         """LDS of one block, all of it static."""
@@ -62,9 +95,8 @@ class Build:
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What the checks say of the spec, of the real registers, and of the machine code."""
-        measured = checks.check_resources(self.spec.plan, self.spec.target, self.resources)
-        return (*self.spec.diagnostics, *measured, *self.machine_check.diagnostics)
+        """What there is to say of the spec, of the real registers, and of the machine code."""
+        return (*self.spec.diagnostics, *self.measured(), *self.machine_check.diagnostics)
 
     @property
     def unwatched(self) -> str:
@@ -72,10 +104,25 @@ class Build:
         asked = self.machine_check != NOT_ASKED and self.machine_check.outcome == UNCHECKED
         return self.machine_check.summary if asked else ""
 
+    def measured(self) -> Sequence[Diagnostic]:
+        """What the real registers break."""
+        raise NotImplementedError
+
+    def figures(self) -> dict[str, object]:
+        """What reports say of this kind of kernel beside the resources."""
+        raise NotImplementedError
+
+    def words(self) -> list[str]:
+        """The same in a few words, for the line of figures."""
+        raise NotImplementedError
+
+    def watch(self, store: Cache | None) -> Verdict:
+        """The verdict on the machine code; `right` ones are kept in `store`."""
+        raise NotImplementedError
+
     def report(self) -> dict[str, object]:
         """All figures as plain data: the content of report.json."""
         spec = self.spec
-        loop = self.main_loop
         return {
             "tkgen": __version__,
             "kernel": spec.name,
@@ -84,15 +131,11 @@ class Build:
             "compiler": {"kind": self.compiler.kind.value, "version": self.compiler.version},
             "defines": dict(spec.defines),
             "sizes": {d.name: d.size for d in spec.program.dims},
-            "block": list(spec.program.block),
             "waves": spec.program.waves,
             "resources": asdict(self.resources),
             "lds_bytes": self.lds_bytes,
             "occupancy": asdict(self.occupancy),
-            "schedule": spec.plan.chosen,
-            "barriers_per_step": spec.plan.barriers_per_step,
-            "steps_per_pass": spec.plan.shape.unroll,
-            "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},
+            **self.figures(),
             "flat_instructions": len(self.function.flat_accesses),
             "machine_check": self.machine_check.to_json(),
             "diagnostics": [to_json(d) for d in self.diagnostics],
@@ -100,7 +143,7 @@ class Build:
 
     def line(self) -> str:
         """The figures in one line."""
-        r, loop = self.resources, self.main_loop
+        r = self.resources
         waves = self.occupancy.waves_per_simd
         figures = [
             f"{r.vgpr} VGPR" + (f" + {r.agpr} AGPR" if r.agpr else ""),
@@ -109,18 +152,54 @@ class Build:
             f"{r.scratch_bytes} B scratch",
             f"{self.lds_bytes} B LDS",
             f"{waves:g} {'wave' if waves == 1 else 'waves'}/SIMD",
-            f"{count_text(self.spec.plan.barriers_per_step, 'barrier')}/step",
+            *self.words(),
         ]
-        if loop is not None:
-            figures.append(f"{sum(loop.mfma.values())} MFMA in the loop, {other_per_mfma(loop):.2f} others per MFMA")
         return f"{self.spec.name} ({self.spec.target.name}): " + ", ".join(figures)
 
-    def check(self) -> Build:
+    def check(self) -> Self:
         """This build; raises SpecError where the machine code breaks what was promised: spills, scratch, races."""
         errors = [d for d in self.diagnostics if d.severity is Severity.ERROR]
         if errors:
             raise SpecError(errors)
         return self
+
+
+class Build(Compiled):
+    """A compiled kernel of matrix products."""
+
+    spec: Spec
+
+    @cached_property
+    def main_loop(self) -> InstructionMix | None:
+        """The instruction mix of one pass of the steady loop; None where nothing loops."""
+        loop = main_loop(self.function)
+        return None if loop is None else instruction_mix(loop.instructions)
+
+    def measured(self) -> Sequence[Diagnostic]:
+        """What the checks say of the real registers."""
+        return checks.check_resources(self.spec.plan, self.spec.target, self.resources)
+
+    def figures(self) -> dict[str, object]:
+        """Its block, its schedule, its loop."""
+        plan, loop = self.spec.plan, self.main_loop
+        return {
+            "block": list(self.spec.program.block),
+            "schedule": plan.chosen,
+            "barriers_per_step": plan.barriers_per_step,
+            "steps_per_pass": plan.shape.unroll,
+            "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},
+        }
+
+    def words(self) -> list[str]:
+        """Barriers, and what stands in the loop."""
+        loop, found = self.main_loop, [f"{count_text(self.spec.plan.barriers_per_step, 'barrier')}/step"]
+        if loop is not None:
+            found.append(f"{sum(loop.mfma.values())} MFMA in the loop, {other_per_mfma(loop):.2f} others per MFMA")
+        return found
+
+    def watch(self, store: Cache | None) -> Verdict:
+        """The verdict of `tkgen.machine_check`."""
+        return machine_check.watch(self.spec, self.hsaco, self.resources.kernel, store)
 
 
 def other_per_mfma(mix: InstructionMix) -> float:

@@ -7,26 +7,29 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tkgen import machine_check
 from tkgen.backends.cdna import kittens as headers
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
+from tkgen.backends.cdna.spec import Spec
 from tkgen.build.compiling import compiled, watched
-from tkgen.build.model import Build
+from tkgen.build.model import Build, Compilable, Compiled
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
 
 if TYPE_CHECKING:
-    from tkgen.backends.cdna.spec import Spec
     from tkgen.report import Outline
 
 EMITS = ("cpp", "asm", "hsaco", "module", "harness", "report", "html")
 DEFAULT_EMITS = ("cpp", "asm", "hsaco", "report", "html")
 
 
+B = TypeVar("B", bound=Compiled)
+
+
 def write(
-    build: Build, directory: Path, emit: Collection[str] = DEFAULT_EMITS, drawn: Outline | None = None
+    build: Compiled, directory: Path, emit: Collection[str] = DEFAULT_EMITS, drawn: Outline | None = None
 ) -> dict[str, Path]:
     """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths.
 
@@ -40,15 +43,15 @@ def write(
         "report": (f"{name}.json", json.dumps(build.report(), indent=2) + "\n"),
     }
     written: dict[str, Path] = {}
-    if "html" in emit:
+    if "html" in emit and isinstance(build, Build):
         from tkgen.report import previous_report, write_build
 
         written["html"] = directory / f"{name}.html"
         write_build(build, written["html"], previous_report(directory / f"{name}.json"), drawn)
-    if "harness" in emit:
+    if "harness" in emit and isinstance(build, Build):
         for kind, suffix, text in (
-            ("harness", "_check.py", harness_python(spec.plan, spec.target.name)),
-            ("harness_cpp", "_check.cpp", harness_cpp(spec.plan, spec.target.name)),
+            ("harness", "_check.py", harness_python(build.spec.plan, spec.target.name)),
+            ("harness_cpp", "_check.cpp", harness_cpp(build.spec.plan, spec.target.name)),
         ):
             written[kind] = directory / f"{name}{suffix}"
             write_atomic(written[kind], text)
@@ -73,16 +76,18 @@ def write(
 
 
 def produce(
-    spec: Spec,
+    spec: Compilable,
     directory: Path,
     emit: Collection[str] = DEFAULT_EMITS,
     *,
+    of: type[B] = Build,  # type: ignore[assignment]
     cxx: str | None = None,
     kittens: Path | None = None,
     watch: bool = True,
-) -> tuple[Build, dict[str, Path]]:
-    """Build `spec`, hold its figures against what was promised and write the outputs: the build and their paths.
+) -> tuple[B, dict[str, Path]]:
+    """Build `spec` as a build `of` its kind, hold its figures against what was promised and write the outputs.
 
+    Returns the build, and the paths of the outputs.
     What the HTML report shows of the spec alone is drawn while the compiler runs. The machine code is watched unless
     `watch` says not to; where that finds something, source and assembly are kept under `NAME.refused`. Raises as
     `compiled` and `Build.check`.
@@ -91,7 +96,7 @@ def produce(
     def draw() -> Outline | None:
         from tkgen.report import outline
 
-        return outline(spec) if "html" in emit else None
+        return outline(spec) if "html" in emit and isinstance(spec, Spec) else None
 
     spec.check()
     compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
@@ -99,13 +104,13 @@ def produce(
         if watch:
             pool.submit(machine_check.warm)
         drawn = pool.submit(draw)
-        built = compiled(spec, compiler, kittens=kittens, log=directory / f"{spec.name}.log")
+        built = compiled(spec, compiler, of=of, kittens=kittens, log=directory / f"{spec.name}.log")
         if watch:
             built = _watched(built, directory)
         return built, write(built.check(), directory, emit, drawn.result())
 
 
-def _watched(built: Build, directory: Path) -> Build:
+def _watched(built: B, directory: Path) -> B:
     """`built` with its verdict; what was compiled is kept for a look where it is wrong, a former one removed if not."""
     built = watched(built)
     kept = [directory / f"{built.spec.name}.refused{suffix}" for suffix in (".cpp", ".s")]

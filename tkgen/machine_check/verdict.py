@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tkgen.diagnostics import Diagnostic
 from tkgen.packages import install_line
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tkgen.emulate import Outcome
     from tkgen.machine_check.launches import Watched
 
+L = TypeVar("L")
 RIGHT, WRONG, UNCHECKED = "right", "wrong", "not checked"
 BUDGET: Final = 1 << 26  # instructions of a block until it counts as endless: half a minute
 LONG: Final = 8192  # K-steps of a block; fewer never take so many instructions
@@ -82,20 +83,38 @@ def warm() -> None:
 
 def watch(spec: Spec, hsaco: bytes, kernel: str, store: Cache | None = None) -> Verdict:
     """The verdict on the machine code of `spec`; `right` ones are kept in `store`, by code, launches and emulator."""
+
+    def wanted() -> tuple[Watched, ...]:
+        from tkgen.machine_check.launches import launches
+
+        return tuple(launches(spec.plan))
+
+    return decided(wanted, lambda of, start: _watched(spec, hsaco, kernel, of, start), (hsaco, kernel), store)
+
+
+def decided(
+    wanted: Callable[[], Sequence[L]],
+    work: Callable[[Sequence[L], float], Verdict],
+    code: tuple[bytes, str],
+    store: Cache | None,
+) -> Verdict:
+    """The verdict of `work` on launches, from a time on; from `store` where it was `right` before.
+
+    `code` is the code object and the kernel in it.
+    """
     start = time.perf_counter()
     try:
         from tkgen.emulate import EmulateError, native
-        from tkgen.machine_check.launches import launches
     except ModuleNotFoundError as error:
         return Verdict(UNCHECKED, f"the emulator needs {error.name}: {install_line('emulate')}")
     try:
         native.core()
-        wanted = tuple(launches(spec.plan))
-        key = cache_key("machine check", version(), hsaco, kernel, repr(wanted))
+        of = wanted()
+        key = cache_key("machine check", version(), *code, repr(of))
         kept = store.get(key) if store is not None else None
         if kept is not None and (known := _read(kept)) is not None:
             return known
-        verdict = _watched(spec, hsaco, kernel, wanted, start)
+        verdict = work(of, start)
     except EmulateError as error:  # no compiler for the core, or a launch that it cannot start
         return Verdict(UNCHECKED, str(error))
     if store is not None and verdict.outcome == RIGHT:

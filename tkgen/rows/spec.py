@@ -138,13 +138,7 @@ class RowSpec:
             SpecError: as `check`; or the compiled code races, does not wait, or leaves its memory.
             ToolchainError: the compiler fails.
         """
-        from tkgen.rows.build import compiled, watched
+        from tkgen.build.compiling import build
+        from tkgen.rows.build import RowBuild
 
-        self.check()
-        built = compiled(self, cxx=cxx, kittens=kittens, log=log)
-        if not machine_check:
-            return built
-        built = watched(built)
-        if built.machine_check.diagnostics:
-            raise SpecError(list(built.machine_check.diagnostics))
-        return built
+        return build(self, RowBuild, cxx=cxx, kittens=kittens, log=log, machine_check=machine_check)

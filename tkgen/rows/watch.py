@@ -9,19 +9,16 @@ only at run time is watched at one element, a tile, a tile and one, and three ti
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.machine_check.codes import CONTROL, NOT_WAITED, OUTSIDE, RACE
-from tkgen.machine_check.verdict import BUDGET, RIGHT, UNCHECKED, WRONG, Verdict
-from tkgen.packages import install_line
+from tkgen.machine_check.verdict import BUDGET, RIGHT, WRONG, Verdict, decided
 from tkgen.rows.launch import RowLaunch, check_scalars, row_launch
-from tkgen.toolchain.cache import Cache, cache_key
+from tkgen.toolchain.cache import Cache
 
 if TYPE_CHECKING:
     from tkgen.emulate import Finding
@@ -55,39 +52,21 @@ def sorts(launch: RowLaunch) -> tuple[int, ...]:
 
 def watch(spec: RowSpec, hsaco: bytes, kernel: str, store: Cache | None = None) -> Verdict:
     """The verdict on the machine code of `spec`; `right` ones are kept in `store`."""
-    start = time.perf_counter()
-    try:
-        from tkgen.emulate import EmulateError, native
-    except ModuleNotFoundError as error:
-        return Verdict(UNCHECKED, f"the emulator needs {error.name}: {install_line('emulate')}")
-    try:
-        native.core()
-        from tkgen.machine_check.verdict import version
 
-        wanted = [launch.extents for launch in launches(spec)]
-        digest = hashlib.sha256(repr(wanted).encode()).hexdigest()
-        key = cache_key("machine check of rows", version(), hsaco, kernel, digest)
-        kept = store.get(key) if store is not None else None
-        if kept is not None and "verdict" in kept:
-            plain = json.loads(kept["verdict"])
-            return Verdict(**(plain | {"steps": tuple(plain["steps"]), "cached": True}))
-        verdict = _watched(spec, hsaco, kernel, start)
-    except EmulateError as error:
-        return Verdict(UNCHECKED, str(error))
-    if store is not None and verdict.outcome == RIGHT:
-        store.put(key, {"verdict": json.dumps(verdict.to_json()).encode()})
-    return verdict
+    def work(of: Sequence[RowLaunch], start: float) -> Verdict:
+        return _watched(spec, of, hsaco, kernel, start)
+
+    return decided(lambda: tuple(launches(spec)), work, (hsaco, kernel), store)
 
 
-def _watched(spec: RowSpec, hsaco: bytes, kernel: str, start: float) -> Verdict:
+def _watched(spec: RowSpec, wanted: Sequence[RowLaunch], hsaco: bytes, kernel: str, start: float) -> Verdict:
     from tkgen.emulate import Buffer, Hollow, launch
 
     outputs = spec.program.kernel.outputs
     findings: list[Finding] = []
-    count = blocks = instructions = 0
+    blocks = instructions = 0
     alike = True
-    for of in launches(spec):
-        count += 1
+    for of in wanted:
         buffers = {t.name: Buffer(Hollow(of.bytes(t)), t.name, t in outputs) for t in of.arguments}
         chosen = sorts(of)
         first, rest = chosen[:1], chosen[1:]
@@ -114,7 +93,7 @@ def _watched(spec: RowSpec, hsaco: bytes, kernel: str, start: float) -> Verdict:
     seconds = time.perf_counter() - start
     return Verdict(
         WRONG if found else RIGHT,
-        launches=count,
+        launches=len(wanted),
         blocks=blocks,
         alike=alike,
         instructions=instructions,

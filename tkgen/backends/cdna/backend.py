@@ -54,12 +54,11 @@ class Cdna:
         watch: bool,
     ) -> tuple[protocol.Build, dict[str, Path]]:  # fmt: skip
         """Build one of its specs and write what is asked for."""
-        if isinstance(spec, RowSpec):
-            from tkgen.rows.build import produce as produce_rows
-
-            return produce_rows(spec, directory, emit, cxx=cxx, kittens=kittens, watch=watch)
         from tkgen.build.outputs import produce
+        from tkgen.rows.build import RowBuild
 
+        if isinstance(spec, RowSpec):
+            return produce(spec, directory, emit, of=RowBuild, cxx=cxx, kittens=kittens, watch=watch)
         assert isinstance(spec, Spec)
         return produce(spec, directory, emit, cxx=cxx, kittens=kittens, watch=watch)
 

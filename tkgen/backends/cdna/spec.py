@@ -79,14 +79,7 @@ class Spec:
             SpecError: as `check`; or the compiled code races, does not wait, or leaves its memory.
             ToolchainError: the compiler fails.
         """
-        from tkgen.build.compiling import compiled, watched
-        from tkgen.toolchain.discover import find_compiler
+        from tkgen.build.compiling import build
+        from tkgen.build.model import Build
 
-        self.check()
-        built = compiled(self, find_compiler(self.target, cxx), kittens=kittens, log=log)
-        if not machine_check:
-            return built
-        built = watched(built)
-        if built.machine_check.diagnostics:
-            raise SpecError(list(built.machine_check.diagnostics))
-        return built
+        return build(self, Build, cxx=cxx, kittens=kittens, log=log, machine_check=machine_check)
