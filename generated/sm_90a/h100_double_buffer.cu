@@ -120,9 +120,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
 #pragma unroll
             for (int p = 0; p < PANELS; ++p) {  // spec:18
                 C_tile &panel = C_s[consumer][p % STORE_BUFFERS];
+                const auto values = panel_of(C_acc, p * C_tile::cols / 16);
                 if (warpgroup::laneid() == 0) tma::store_async_read_wait<STORE_BUFFERS - 1>();
                 warpgroup::sync(consumer + 1);
-                warpgroup::store(panel, panel_of(C_acc, p * C_tile::cols / 16));
+                warpgroup::store(panel, values);
                 warpgroup::sync(consumer + 1);
                 if (warpgroup::laneid() == 0)
                     tma::store_async(g.C, panel, {0, 0, tile_row * CONSUMERS + consumer, tile_col * PANELS + p});

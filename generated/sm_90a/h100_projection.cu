@@ -31,23 +31,45 @@ struct globals {
     gl<bf16, 1, 1, 8192, 8192, Y_tile> Y;  // spec:10
 };
 
+__device__ inline float power_of_2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ inline float exponential(float x) { return power_of_2(x * 1.44269504088896341f); }
+
+__device__ inline float reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), with tanh(u) = 1 - 2 / (1 + exp(2u))
 __device__ inline float gelu_tanh(float x) {
     const float u = 0.79788456080286536f * (x + 0.044715f * x * x * x);
-    return x * (1.0f - __frcp_rn(1.0f + expf(2.0f * u)));
+    return x * (1.0f - reciprocal(1.0f + exponential(2.0f * u)));
 }
 
-/// An element of a tensor; zero outside of it, where nothing is stored.
+/// An element of a tensor; outside of it, where nothing is stored, its nearest one.
 template <typename GL> __device__ inline float element_at(const GL &tensor, int row, int col) {
-    return row < tensor.rows() && col < tensor.cols() ? float(tensor.raw_ptr[size_t(row) * tensor.cols() + col]) : 0.0f;
+    return float(tensor.raw_ptr[size_t(min(row, tensor.rows() - 1)) * tensor.cols() + min(col, tensor.cols() - 1)]);
 }
+
+/// Two neighbours of a row, the first of which has an even column, as rows have an even number of elements.
+template <typename GL> __device__ inline float2 pair_at(const GL &tensor, int row, int col) {
+    struct alignas(2 * sizeof(typename GL::dtype)) pair { typename GL::dtype x, y; };
+    const size_t at = size_t(min(row, tensor.rows() - 1)) * tensor.cols() + min(col, tensor.cols() - 2);
+    const pair p = *reinterpret_cast<const pair *>(tensor.raw_ptr + at);
+    return {float(p.x), float(p.y)};
+}
+
+__device__ inline float2 both(float v) { return {v, v}; }
 
 /// What is stored of a sum.
-__device__ inline float element(float c_e, int row, int col, const globals &g) {  // spec:26
-    const float t7 = element_at(g.b_, 0, col);
+__device__ inline float element(float c_e, float t7, float t10, int row, int col, const globals &g) {  // spec:26
     const float t8 = c_e + t7;
     const float t9 = gelu_tanh(t8);
-    const float t10 = element_at(g.R, row, col);
     const float t11 = t9 + t10;
     return t11;
 }
@@ -57,6 +79,15 @@ __device__ inline rt_fl<16, Y_tile::cols> panel_of(rt_fl<16, BLOCK_COLS> &Y_acc,
     rt_fl<16, Y_tile::cols> panel;
     // A lane has rows l / 4 and l / 4 + 8, columns 2 (l % 4) and 8 more, of each base tile of its warp's 16 rows.
     row += warpgroup::warpid() * 16 + laneid() / 4, col += first * 16 + laneid() % 4 * 2;
+    float2 t7[panel.width][4], t10[panel.width][4];  // all on their way before one is used
+#pragma unroll
+    for (int j = 0; j < panel.width; ++j)
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            const int r = row + q % 2 * 8, c = col + j * 16 + q / 2 * 8;
+            t7[j][q] = pair_at(g.b_, 0, c);
+            t10[j][q] = pair_at(g.R, r, c);
+        }
 #pragma unroll
     for (int j = 0; j < panel.width; ++j)
 #pragma unroll
@@ -64,7 +95,10 @@ __device__ inline rt_fl<16, Y_tile::cols> panel_of(rt_fl<16, BLOCK_COLS> &Y_acc,
             float2 &v = Y_acc.tiles[0][first + j].data[q];
             asm volatile("" : "+f"(v.x), "+f"(v.y));  // not read above the wait for the products
             const int r = row + q % 2 * 8, c = col + j * 16 + q / 2 * 8;
-            panel.tiles[0][j].data[q] = {element(v.x, r, c, g), element(v.y, r, c + 1, g)};
+            panel.tiles[0][j].data[q] = {
+                element(v.x, t7[j][q].x, t10[j][q].x, r, c, g),
+                element(v.y, t7[j][q].y, t10[j][q].y, r, c + 1, g),
+            };
         }
     return panel;
 }
@@ -138,9 +172,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
 #pragma unroll
             for (int p = 0; p < PANELS; ++p) {  // spec:26
                 Y_tile &panel = Y_s[consumer][p % STORE_BUFFERS];
+                const auto values = panel_of(Y_acc, p * Y_tile::cols / 16, (tile_row * CONSUMERS + consumer) * Y_tile::rows, tile_col * BLOCK_COLS, g);
                 if (warpgroup::laneid() == 0) tma::store_async_read_wait<STORE_BUFFERS - 1>();
                 warpgroup::sync(consumer + 1);
-                warpgroup::store(panel, panel_of(Y_acc, p * Y_tile::cols / 16, (tile_row * CONSUMERS + consumer) * Y_tile::rows, tile_col * BLOCK_COLS, g));
+                warpgroup::store(panel, values);
                 warpgroup::sync(consumer + 1);
                 if (warpgroup::laneid() == 0)
                     tma::store_async(g.Y, panel, {0, 0, tile_row * CONSUMERS + consumer, tile_col * PANELS + p});

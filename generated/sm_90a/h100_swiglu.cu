@@ -32,9 +32,26 @@ struct globals {
     gl<bf16, 1, 1, 8192, 14336, Y_tile> Y;  // spec:10
 };
 
+__device__ inline float power_of_2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ inline float exponential(float x) { return power_of_2(x * 1.44269504088896341f); }
+
+__device__ inline float reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/// x / (1 + exp(-x))
+__device__ inline float silu(float x) { return x * reciprocal(1.0f + exponential(-x)); }
+
 /// What is stored of a sum.
 __device__ inline float element(float g__e, float u_e, int row, int col, const globals &g) {  // spec:27
-    const float t12 = g__e * __frcp_rn(1.0f + expf(-(g__e)));
+    const float t12 = silu(g__e);
     const float t13 = t12 * u_e;
     return t13;
 }
@@ -53,7 +70,10 @@ __device__ inline rt_fl<16, Y_tile::cols> panel_of(rt_fl<16, BLOCK_COLS> &g__acc
             float2 &u_v = u_acc.tiles[0][first + j].data[q];
             asm volatile("" : "+f"(u_v.x), "+f"(u_v.y));  // not read above the wait for the products
             const int r = row + q % 2 * 8, c = col + j * 16 + q / 2 * 8;
-            panel.tiles[0][j].data[q] = {element(g__v.x, u_v.x, r, c, g), element(g__v.y, u_v.y, r, c + 1, g)};
+            panel.tiles[0][j].data[q] = {
+                element(g__v.x, u_v.x, r, c, g),
+                element(g__v.y, u_v.y, r, c + 1, g),
+            };
         }
     return panel;
 }
@@ -131,9 +151,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
 #pragma unroll
             for (int p = 0; p < PANELS; ++p) {  // spec:27
                 Y_tile &panel = Y_s[consumer][p % STORE_BUFFERS];
+                const auto values = panel_of(g__acc, u_acc, p * Y_tile::cols / 16, (tile_row * CONSUMERS + consumer) * Y_tile::rows, tile_col * BLOCK_COLS, g);
                 if (warpgroup::laneid() == 0) tma::store_async_read_wait<STORE_BUFFERS - 1>();
                 warpgroup::sync(consumer + 1);
-                warpgroup::store(panel, panel_of(g__acc, u_acc, p * Y_tile::cols / 16, (tile_row * CONSUMERS + consumer) * Y_tile::rows, tile_col * BLOCK_COLS, g));
+                warpgroup::store(panel, values);
                 warpgroup::sync(consumer + 1);
                 if (warpgroup::laneid() == 0)
                     tma::store_async(g.Y, panel, {0, 0, tile_row * CONSUMERS + consumer, tile_col * PANELS + p});

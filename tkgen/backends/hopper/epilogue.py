@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.elements import functions, literal, local, statements
 from tkgen.ir.desugar import desugared
-from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Value
+from tkgen.ir.equations import Access, Argument, Coordinate, Load, Value
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.products import Sums, sums
 from tkgen.ir.types import Program
@@ -15,14 +15,22 @@ from tkgen.source import Span
 
 
 @dataclass(frozen=True)
+class Loaded:
+    """What is read of a tensor beside two neighbouring sums, those at row `r` and columns `c` and `c + 1`: a float2."""
+
+    name: str
+    pair: str
+
+
+@dataclass(frozen=True)
 class Epilogue:
-    """`float element(float SUM, ..., int row, int col, const globals &g)`, what it calls, where it comes from."""
+    """`float element(float SUM, ..., float LOADED, ..., int row, int col, const globals &g)` and what it needs."""
 
     sums: tuple[str, ...]
+    loads: tuple[Loaded, ...]
     lines: tuple[str, ...]
     value: str
     helpers: tuple[str, ...]
-    loads: bool
     spans: tuple[Span, ...]
 
 
@@ -38,25 +46,26 @@ def epilogue(program: Program, name: Callable[[str], str]) -> Epilogue | None:
     known = dict[Value, str]()
     for total in equations.sums:
         known[total.result] = local(total.result, known)
-    lines, ops = list[str](), [op for op in equations.epilogue if op is not store]
+    loads, lines = list[Loaded](), list[str]()
+    ops = [op for op in equations.epilogue if op is not store]
     for op in ops:
         match op:
             case Load(result=result, source=source):
                 known[result] = local(result, known)
-                lines.append(f"const float {known[result]} = {_element(equations, source, name)};")
+                loads.append(_loaded(equations, source, known[result], name))
             case Argument(result=result, scalar=scalar):
                 known[result] = f"g.{name(scalar.name)}"
             case Coordinate(result=result, axis=axis):
-                known[result] = _coordinate(equations, axis)
+                known[result] = "row" if axis == equations.rows else "col"
             case _:
                 lines += statements([op], known, HOPPER)
     spans = (op.result.span for op in ops if op.result.span)  # type: ignore[union-attr]
     return Epilogue(
         tuple(known[s.result] for s in equations.sums),
+        tuple(loads),
         tuple(lines),
         known.get(store.value) or literal(0),
         helpers(functions(ops), HOPPER),
-        any(isinstance(op, Load) for op in ops),
         tuple(dict.fromkeys(spans)),
     )
 
@@ -66,10 +75,10 @@ def equations_of(program: Program) -> Sums:
     return program.equations or sums(desugared(program))
 
 
-def _element(equations: Sums, source: Access, name: Callable[[str], str]) -> str:
-    places = [_coordinate(equations, axis) for axis in source.axes]
-    return f"element_at(g.{name(source.tensor.name)}, {', '.join(['0', '0', *places][-2:])})"
-
-
-def _coordinate(equations: Sums, axis: Axis) -> str:
-    return {equations.rows: "row", equations.cols: "col"}[axis]
+def _loaded(equations: Sums, source: Access, result: str, name: Callable[[str], str]) -> Loaded:
+    tensor, axes = f"g.{name(source.tensor.name)}", source.axes
+    if axes in ((equations.rows, equations.cols), (equations.cols,)):
+        return Loaded(result, f"pair_at({tensor}, {'r' if len(axes) == 2 else '0'}, c)")
+    if axes == (equations.cols, equations.rows):
+        return Loaded(result, f"{{element_at({tensor}, c, r), element_at({tensor}, c + 1, r)}}")
+    return Loaded(result, f"both(element_at({tensor}, 0, {'r' if axes else '0'}))")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tkgen.backends.hopper.spec import HopperBuild
 
 MAP_BYTES = 128  # CUtensorMap (cuda.h)
+PAIR_BYTES = 8  # of two neighbouring f32, which epilogues read together
 GLOBAL_BYTES = 192  # kittens::gl: the map, an address, rows, columns, padding to the map's alignment
 
 
@@ -128,6 +129,8 @@ def _checked(launch: Launch, tensors: Mapping[str, torch.Tensor]) -> None:
                              f"not {launch.shape(tensor)} of {TORCH[tensor.dtype]}")  # fmt: skip
         if not data.is_contiguous() or not data.is_cuda:
             raise ValueError(f"`{tensor.name}` is not a contiguous tensor on the GPU")
+        if data.data_ptr() % PAIR_BYTES:
+            raise ValueError(f"`{tensor.name}` does not begin at a multiple of {PAIR_BYTES} bytes")
 
 
 def launcher(

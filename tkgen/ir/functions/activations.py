@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import pi, sqrt
 from typing import TYPE_CHECKING
 
-from tkgen.ir.functions.exponential import EXPONENTIAL
+from tkgen.ir.functions.exponential import CUDA_EXP2, CUDA_EXPONENTIAL, EXPONENTIAL
 from tkgen.ir.functions.model import CDNA, HOPPER, HOST, Function
+from tkgen.ir.functions.roots import CUDA_RECIPROCAL
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +30,6 @@ __device__ inline float gelu_tanh(float x) {
     const float u = 0.79788456080286536f * (x + 0.044715f * x * x * x);
     return x * (1.0f - __builtin_amdgcn_rcpf(1.0f + exponential(2.0f * u)));
 }"""
-CUDA_GELU_TANH = GELU_TANH.replace("__builtin_amdgcn_rcpf", "__frcp_rn").replace("exponential", "expf")
 GELU_TANH_HOST = "{0} / (1.0 + std::exp(-1.5957691216057308 * ({0} + 0.044715 * {0} * {0} * {0})))"
 ERF = """\
 /// Within 1.5e-7 (Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26), by an f32 rounding or two more.
@@ -50,6 +50,12 @@ s * (0.021219483f + s * -0.006508975f))));
     const float small = x * near, large = __builtin_copysignf(far, x);
     return z < 0.5f ? small : large;
 }"""
+
+
+def _cuda(*helpers: str) -> tuple[str, ...]:
+    """Helpers of CDNA in CUDA C++, with what they call."""
+    said = (h.replace("__builtin_amdgcn_rcpf", "reciprocal").replace("__builtin_", "") for h in helpers)
+    return (CUDA_EXP2, CUDA_EXPONENTIAL, CUDA_RECIPROCAL, *said)
 
 
 def _silu_slope(x: Tensor) -> tuple[Tensor]:
@@ -79,38 +85,38 @@ def _gelu_tanh_slope(x: Tensor) -> tuple[Tensor]:
 FUNCTIONS = (
     Function(
         "sigmoid", 1, "1 / (1 + exp(-x)).", lambda x: x.sigmoid(), lambda x: (x.sigmoid() * (-x).sigmoid(),),
-        {CDNA: "__builtin_amdgcn_rcpf(1.0f + exponential(-{0}))", HOPPER: "__frcp_rn(1.0f + expf(-({0})))",
+        {CDNA: "__builtin_amdgcn_rcpf(1.0f + exponential(-{0}))", HOPPER: "reciprocal(1.0f + exponential(-({0})))",
          HOST: "1.0 / (1.0 + std::exp(-{0}))"},
-        "torch.sigmoid({0})", {CDNA: (EXPONENTIAL,)},
-        ulps=4.0, growth=1.5, below=2.0**-126,
+        "torch.sigmoid({0})", {CDNA: (EXPONENTIAL,), HOPPER: _cuda()},
+        ulps=4.0, growth=1.5, below=2.0**-126, beyond={HOPPER: 1.0},
     ),
     Function(
         "tanh", 1, "The hyperbolic tangent.", lambda x: x.tanh(), lambda x: (x.clamp(-200, 200).cosh().pow(-2),),
-        {CDNA: "hyperbolic_tangent({0})", HOPPER: "tanhf({0})", HOST: "std::tanh({0})"}, "torch.tanh({0})",
-        {CDNA: (EXPONENTIAL, TANH)}, ulps=4.0,
+        {CDNA: "hyperbolic_tangent({0})", HOPPER: "hyperbolic_tangent({0})", HOST: "std::tanh({0})"}, "torch.tanh({0})",
+        {CDNA: (EXPONENTIAL, TANH), HOPPER: _cuda(TANH)}, ulps=4.0, beyond={HOPPER: 1.0},
     ),
     Function(
         "erf", 1, "The error function.", lambda x: x.erf(), lambda x: (2 / sqrt(pi) * (-x.square()).exp(),),
-        {CDNA: "error_function({0})", HOPPER: "erff({0})", HOST: "std::erf({0})"}, "torch.erf({0})",
-        {CDNA: (EXPONENTIAL, ERF)}, ulps=1.0, below=7e-7,
+        {CDNA: "error_function({0})", HOPPER: "error_function({0})", HOST: "std::erf({0})"}, "torch.erf({0})",
+        {CDNA: (EXPONENTIAL, ERF), HOPPER: _cuda(ERF)}, ulps=1.0, below=7e-7, beyond={HOPPER: 1.0},
     ),
     Function(
         "silu", 1, "x times its sigmoid.", lambda x: x * x.sigmoid(), _silu_slope,
-        {CDNA: "silu({0})", HOPPER: "{0} * __frcp_rn(1.0f + expf(-({0})))", HOST: "{0} / (1.0 + std::exp(-{0}))"},
+        {CDNA: "silu({0})", HOPPER: "silu({0})", HOST: "{0} / (1.0 + std::exp(-{0}))"},
         "torch.nn.functional.silu({0})",
-        {CDNA: (EXPONENTIAL, SILU)}, ulps=4.0, growth=1.5, below=2.0**-118,
+        {CDNA: (EXPONENTIAL, SILU), HOPPER: _cuda(SILU)}, ulps=4.0, growth=1.5, below=2.0**-118, beyond={HOPPER: 1.0},
     ),
     Function(
         "gelu", 1, "x times the normal distribution's cumulative function.", _gelu, _gelu_slope,
-        {CDNA: "gelu({0})", HOPPER: "0.5f * {0} * (1.0f + erff({0} * 0.70710678118654752f))",
+        {CDNA: "gelu({0})", HOPPER: "gelu({0})",
          HOST: "0.5 * {0} * std::erfc(-0.70710678118654752 * {0})"}, "torch.nn.functional.gelu({0})",
-        {CDNA: (EXPONENTIAL, GELU)}, ulps=4.0, below=1e-6,
+        {CDNA: (EXPONENTIAL, GELU), HOPPER: _cuda(GELU)}, ulps=4.0, below=1e-6, beyond={HOPPER: 1.0},
     ),
     Function(
         "gelu_tanh", 1, "GELU by its tanh approximation.", _gelu_tanh, _gelu_tanh_slope,
         {CDNA: "gelu_tanh({0})", HOPPER: "gelu_tanh({0})", HOST: GELU_TANH_HOST},
         "torch.nn.functional.gelu({0}, approximate=\"tanh\")",
-        {CDNA: (EXPONENTIAL, GELU_TANH), HOPPER: (CUDA_GELU_TANH,)},
-        ulps=4.0, below=1e-6,
+        {CDNA: (EXPONENTIAL, GELU_TANH), HOPPER: _cuda(GELU_TANH)},
+        ulps=4.0, below=1e-6, beyond={HOPPER: 1.0},
     ),
 )  # fmt: skip

@@ -1,14 +1,22 @@
 """Reciprocals and square roots.
 
 v_rcp_f32, v_rsq_f32 and v_sqrt_f32 are within 1 ulp; arguments and results below 2^-126 may count as zero (LLVM,
-AMDGPUCodeGenPrepare.cpp, which takes them for quotients that may be off by as much). CUDA's __frcp_rn and sqrtf round
-to nearest, rsqrtf is within 2 ulp (CUDA C++ Programming Guide, Mathematical Functions).
+AMDGPUCodeGenPrepare.cpp, which takes them for quotients that may be off by as much). rcp.approx.ftz is
+within 1 ulp (PTX ISA, rcp); CUDA's sqrtf rounds to nearest, rsqrtf is within 2 ulp (CUDA C++ Programming Guide,
+Mathematical Functions).
 """
 
 from __future__ import annotations
 
 from tkgen.ir.functions.exponential import LEAST
 from tkgen.ir.functions.model import CDNA, HOPPER, HOST, Function
+
+CUDA_RECIPROCAL = """\
+__device__ inline float reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}"""
 
 FUNCTIONS = (
     Function(
@@ -23,7 +31,7 @@ FUNCTIONS = (
     ),
     Function(
         "rcp", 1, "One through x.", lambda x: 1 / x, lambda x: (1 / x.square(),),
-        {CDNA: "__builtin_amdgcn_rcpf({0})", HOPPER: "__frcp_rn({0})", HOST: "1.0 / {0}"}, "1 / {0}",
-        ulps=1.0, below=LEAST, flushes=True,
+        {CDNA: "__builtin_amdgcn_rcpf({0})", HOPPER: "reciprocal({0})", HOST: "1.0 / {0}"}, "1 / {0}",
+        {HOPPER: (CUDA_RECIPROCAL,)}, ulps=1.0, below=LEAST, flushes=True,
     ),
 )  # fmt: skip
