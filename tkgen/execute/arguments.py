@@ -13,6 +13,8 @@ from tkgen.schedule import Plan
 
 if TYPE_CHECKING:
     from tkgen.emulate.arguments import Buffer, Struct
+    from tkgen.ir.equation_program import EquationProgram
+    from tkgen.rows.launch import RowLaunch
 
 
 class SizeError(ValueError):
@@ -31,7 +33,7 @@ class Sized(protocol.Spec, Protocol):
         """What dynamic sizes must be."""
 
 
-def packed(launch: Launch, buffers: Mapping[str, Buffer], scalars: Mapping[str, float]) -> Struct:
+def packed(launch: Launch | RowLaunch, buffers: Mapping[str, Buffer], scalars: Mapping[str, float]) -> Struct:
     """The kernel's one argument, laid out as the generated `globals` is, over a buffer for every tensor it takes."""
     from tkgen.emulate.arguments import Scalar, Struct
 
@@ -55,7 +57,7 @@ def launched(spec: Sized, given: Mapping[str, int] | None = None) -> Launch:
     return launch
 
 
-def sizes(program: Program, given: Mapping[str, int] | None = None) -> dict[str, int]:
+def sizes(program: Program | EquationProgram, given: Mapping[str, int] | None = None) -> dict[str, int]:
     """Every dimension's size: the spec's own, or `given` for dynamic ones. Raises SizeError where one has none."""
     found = {}
     for dim in program.dims:
@@ -79,7 +81,7 @@ def check_requirements(program: Program, needed: Sequence[Requirement], extents:
             raise SizeError(f"{program.name}: {requirement.message}")
 
 
-def scalar_values(program: Program, given: Mapping[str, float] | None = None) -> dict[str, float]:
+def scalar_values(program: Program | EquationProgram, given: Mapping[str, float] | None = None) -> dict[str, float]:
     """A value for every scalar argument: given, or its default. Raises SizeError where neither is there."""
     values = {}
     for scalar in program.scalars:
@@ -90,6 +92,6 @@ def scalar_values(program: Program, given: Mapping[str, float] | None = None) ->
     return values
 
 
-def check_scalars(program: Program) -> dict[str, float]:
+def check_scalars(program: Program | EquationProgram) -> dict[str, float]:
     """Values for a check that nobody gives any: the defaults, and a half where there is none."""
     return {s.name: 0.5 if s.default is None else s.default for s in program.scalars}

@@ -20,6 +20,8 @@ from tkgen.ir.rounding import TORCH
 
 if TYPE_CHECKING:
     from tkgen.build import Build
+    from tkgen.build.model import Compiled
+    from tkgen.rows.launch import RowLaunch
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def trials(count: int) -> Iterator[tuple[Interleaving, Inputs]]:
         yield order, (Inputs.EXACT, Inputs.NORMAL)[number % 2]
 
 
-def check_memory(launch: Launch) -> None:
+def check_memory(launch: Launch | RowLaunch) -> None:
     """Raises SizeError where a run with random inputs at these sizes would not fit the memory that is free here.
 
     An input is there as it is, as fp32 and as fp64, an output four times as fp64: result, reference, bound, error.
@@ -84,7 +86,7 @@ def _free_memory() -> int | None:
     return int(found[1]) * 1024 if found else None
 
 
-def outputs(launch: Launch, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def outputs(launch: Launch | RowLaunch, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """What outputs hold before the launch: their input, where the kernel reads it, else what a store overwrites."""
     start = 0.0 if launch.program.adds_to_output else float("nan")
     return {
@@ -96,8 +98,8 @@ def outputs(launch: Launch, inputs: Mapping[str, torch.Tensor]) -> dict[str, tor
 
 
 def emulate(
-    build: Build,
-    launch: Launch,
+    build: Compiled,
+    launch: Launch | RowLaunch,
     inputs: Mapping[str, torch.Tensor],
     scalars: Mapping[str, float],
     *,

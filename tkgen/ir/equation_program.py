@@ -70,6 +70,26 @@ class EquationProgram:
         return tuple(None if a.dim.size is None else -(-a.dim.size // (a.tile or 1)) for a in self.parallel)
 
     @property
+    def reads(self) -> tuple[Tensor, ...]:
+        """The tensors whose elements the kernel reads."""
+        return self.kernel.inputs
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """What the kernel writes."""
+        return self.kernel.outputs
+
+    @property
+    def arguments(self) -> tuple[Tensor, ...]:
+        """The tensors that the kernel takes, in the order of the spec: what it reads and what it writes."""
+        return tuple(t for t in self.kernel.tensors if t in self.reads or t in self.outputs)
+
+    @property
+    def adds_to_output(self) -> bool:
+        """Whether several blocks add to an output tile: never, each has tiles of its own."""
+        return False
+
+    @property
     def dynamic(self) -> bool:
         """Whether any dimension that the equations use is known only at run time."""
         return any(axis.dim.size is None for axis in self.kernel.axes)

@@ -40,10 +40,9 @@ def run_spec(
         ToolchainError: nothing here compiles or emulates it.
     """
     from tkgen.emulate import EmulateError
-    from tkgen.execute.arguments import SizeError
+    from tkgen.execute.arguments import SizeError, scalar_values
     from tkgen.execute.launch import trials
     from tkgen.execute.rows import Row
-    from tkgen.rows.launch import scalar_values
     from tkgen.rows.run import run_rows
 
     static, extents, scalars = _told_apart(load({}), defines)
@@ -70,7 +69,7 @@ def run_spec(
         rows.append(
             Row(
                 spec=spec.name,
-                sizes=tried.launch.extents,
+                sizes=tried.sizes,
                 schedule=str(order),
                 inputs=kind,
                 comparison=tried.comparison,

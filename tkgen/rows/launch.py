@@ -1,21 +1,17 @@
-"""A launch of a kernel of rows: sizes, blocks, the kernel's one argument."""
+"""A launch of a kernel of rows: its sizes, its blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
 
-from tkgen.execute.arguments import SizeError
+from tkgen.execute.arguments import SizeError, sizes
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis
 from tkgen.ir.limits import LARGEST_INT
 from tkgen.ir.types import Tensor
 from tkgen.schedule.rows import RowMap
-
-if TYPE_CHECKING:
-    from tkgen.emulate import Buffer, Struct
 
 
 @dataclass(frozen=True)
@@ -33,12 +29,6 @@ class RowLaunch:
     def bytes(self, tensor: Tensor) -> int:
         """The size of a tensor in memory."""
         return prod(self.shape(tensor)) * tensor.dtype.bytes
-
-    @property
-    def arguments(self) -> tuple[Tensor, ...]:
-        """The tensors that the kernel takes, in the order of the spec."""
-        kernel = self.program.kernel
-        return tuple(t for t in kernel.tensors if t in kernel.inputs or t in kernel.outputs)
 
     def tiles(self, axis: Axis) -> int:
         """Tiles along a parallel axis, one that hangs over the end counted."""
@@ -66,18 +56,6 @@ class RowLaunch:
             block, found[axis] = divmod(block, self.tiles(axis))
         return found
 
-    def packed(self, buffers: Mapping[str, Buffer], scalars: Mapping[str, float]) -> Struct:
-        """The kernel's one argument, laid out as the generated `globals` is."""
-        from tkgen.emulate import Scalar, Struct
-
-        members: list[Buffer | Scalar] = []
-        for tensor in self.arguments:
-            members.append(buffers[tensor.name])
-            members += [Scalar("u64", self.extents[d.name]) for d in tensor.dims if d.size is None]
-        members += [Scalar("f32", scalars[s.name]) for s in self.program.kernel.scalars]
-        members.append(Scalar("u64", 0))  # the stream
-        return Struct(members)
-
 
 def row_launch(program: EquationProgram, layout: RowMap, given: Mapping[str, int] | None = None) -> RowLaunch:
     """The launch at the spec's own sizes, `given` ones for dynamic dimensions.
@@ -85,28 +63,8 @@ def row_launch(program: EquationProgram, layout: RowMap, given: Mapping[str, int
     Raises:
         SizeError: a dynamic dimension without a size, or a size that the kernel cannot do.
     """
-    extents = {}
-    for dim in program.dims:
-        size = dim.size if dim.size is not None else (given or {}).get(dim.name)
-        if size is None:
-            raise SizeError(f"{dim.name} is dynamic: give its size")
+    extents = sizes(program, given)
+    for name, size in extents.items():
         if not 1 <= size < LARGEST_INT // 2:
-            raise SizeError(f"{program.name}: {dim.name} must be from 1 to {LARGEST_INT // 2 - 1}")
-        extents[dim.name] = size
+            raise SizeError(f"{program.name}: {name} must be from 1 to {LARGEST_INT // 2 - 1}")
     return RowLaunch(program, layout, extents)
-
-
-def scalar_values(program: EquationProgram, given: Mapping[str, float] | None = None) -> dict[str, float]:
-    """A value for every scalar argument: given, or its default. Raises SizeError where neither is there."""
-    values = {}
-    for scalar in program.scalars:
-        value = (given or {}).get(scalar.name, scalar.default)
-        if value is None:
-            raise SizeError(f"scalar {scalar.name} has no default: give it a value, such as -D {scalar.name}=0.5")
-        values[scalar.name] = float(value)
-    return values
-
-
-def check_scalars(program: EquationProgram) -> dict[str, float]:
-    """Values for a check that nobody gives any: the defaults, and a half where there is none."""
-    return {s.name: 0.5 if s.default is None else s.default for s in program.scalars}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tkgen.emulate import Arg, Buffer
+from tkgen.execute.arguments import check_scalars, packed
 from tkgen.predict.rows import RowPrediction, RowWorkload, predict_rows
 from tkgen.predict.workload import PredictError
 from tkgen.rows.build import RowBuild
-from tkgen.rows.launch import RowLaunch, check_scalars, row_launch
+from tkgen.rows.launch import RowLaunch, row_launch
 
 
 def workload(build: RowBuild, launch: RowLaunch) -> RowWorkload:
@@ -19,10 +20,10 @@ def workload(build: RowBuild, launch: RowLaunch) -> RowWorkload:
         import numpy as np
 
         try:  # zero pages that are never written cost nothing; one block touches little
-            buffers = {t.name: Buffer(np.zeros(launch.bytes(t), np.uint8), t.name) for t in launch.arguments}
+            buffers = {t.name: Buffer(np.zeros(launch.bytes(t), np.uint8), t.name) for t in launch.program.arguments}
         except MemoryError as error:
             raise PredictError(f"tensors of these sizes cannot be had here: {error}") from None
-        return [launch.packed(buffers, check_scalars(launch.program))]
+        return [packed(launch, buffers, check_scalars(launch.program))]
 
     return RowWorkload(
         name=build.spec.name,

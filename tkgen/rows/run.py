@@ -3,48 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 
-from tkgen.emulate import Buffer, Interleaving, Outcome
-from tkgen.emulate import launch as emulate
-from tkgen.execute.compare import Comparison, Inputs, compare, worst
+from tkgen.emulate import Interleaving
+from tkgen.execute.arguments import check_scalars
+from tkgen.execute.compare import Comparison, Inputs, compare
+from tkgen.execute.launch import Run, check_memory, emulate
 from tkgen.ir.equations import Axis, Constant, Coordinate, Kernel, Map, Op, Value, walk, writes
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.types import Tensor
 from tkgen.rows.build import RowBuild
-from tkgen.rows.launch import RowLaunch, check_scalars, row_launch
+from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.rows.watch import sorts
 from tkgen.schedule.rows import accesses
 
 
 @dataclass(frozen=True)
-class RowRun:
-    """One emulated launch: the outputs by name, how each compares, what the referee saw."""
+class RowRun(Run):
+    """One emulated launch of a kernel of rows."""
 
     launch: RowLaunch
-    outputs: Mapping[str, torch.Tensor] = field(repr=False)
-    comparisons: Mapping[str, Comparison]
-    outcome: Outcome = field(repr=False)
-
-    @property
-    def comparison(self) -> Comparison:
-        """The comparison of the output that is furthest from its bound."""
-        return worst(self.comparisons.values())
-
-    @property
-    def ok(self) -> bool:
-        """The numbers are right and nothing was found."""
-        return self.comparison.right and not self.outcome.findings
-
-    @property
-    def failure(self) -> str:
-        """What is not right: the numbers, else what was found; empty where all is."""
-        if not self.comparison.right:
-            return str(self.comparison)
-        return "\n".join(map(str, self.outcome.findings))
 
 
 def random_inputs(launch: RowLaunch, seed: int = 0, kind: Inputs = Inputs.EXACT) -> dict[str, torch.Tensor]:
@@ -98,33 +79,15 @@ def run_rows(
     """
     launch = row_launch(build.spec.program, build.spec.layout, extents)
     values = check_scalars(build.spec.program) | dict(scalars or {})
+    if blocks is None:
+        check_memory(launch)
     inputs = random_inputs(launch, seed, kind) if blocks is None else _inputs_of(launch, blocks, seed, kind)
-    outputs = {
-        t.name: inputs[t.name].clone()
-        if t.name in inputs
-        else torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype])
-        for t in launch.program.kernel.outputs
-    }
-    tensors = {name: t.contiguous() for name, t in inputs.items()} | outputs
-    order = order or Interleaving()
-    outcome = emulate(
-        build.hsaco,
-        kernel=build.resources.kernel,
-        grid=launch.grid,
-        block=launch.block,
-        args=[launch.packed({name: Buffer(t, name) for name, t in tensors.items()}, values)],
-        policy=order.policy,
-        seed=order.seed,
-        watch=True,
-        poison=True,
-        workers=workers,
-        blocks=blocks,
-        progress=progress,
-    )
+    outputs, outcome = emulate(build, launch, inputs, values, order=order, workers=workers, blocks=blocks,
+                               progress=progress)  # fmt: skip
     judged = (
         _whole(launch, inputs, outputs, values) if blocks is None else _parts(launch, inputs, outputs, values, blocks)
     )
-    return RowRun(launch, outputs, judged, outcome)
+    return RowRun(launch.extents, outputs, judged, outcome, launch)
 
 
 Tensors = Mapping[str, torch.Tensor]

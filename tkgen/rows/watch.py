@@ -15,9 +15,10 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.execute.arguments import check_scalars, packed
 from tkgen.machine_check.codes import CONTROL, NOT_WAITED, OUTSIDE, RACE
 from tkgen.machine_check.verdict import BUDGET, RIGHT, WRONG, Verdict, decided
-from tkgen.rows.launch import RowLaunch, check_scalars, row_launch
+from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.toolchain.cache import Cache
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _watched(spec: RowSpec, wanted: Sequence[RowLaunch], hsaco: bytes, kernel: s
     blocks = instructions = 0
     alike = True
     for of in wanted:
-        buffers = {t.name: Buffer(Hollow(of.bytes(t)), t.name, t in outputs) for t in of.arguments}
+        buffers = {t.name: Buffer(Hollow(of.bytes(t)), t.name, t in outputs) for t in spec.program.arguments}
         chosen = sorts(of)
         first, rest = chosen[:1], chosen[1:]
         for part in (first, rest):
@@ -78,7 +79,7 @@ def _watched(spec: RowSpec, wanted: Sequence[RowLaunch], hsaco: bytes, kernel: s
                 kernel=kernel,
                 grid=of.grid,
                 block=of.block,
-                args=[of.packed(buffers, check_scalars(spec.program))],
+                args=[packed(of, buffers, check_scalars(spec.program))],
                 blocks=part,
                 watch=True,
                 budget=BUDGET,

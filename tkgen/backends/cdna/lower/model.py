@@ -135,8 +135,8 @@ class Check:
 
 
 @dataclass(frozen=True)
-class KernelModel:
-    """A whole generated file: namespace `name`, Python module `module`, which is the spec's own name for the kernel."""
+class FileModel:
+    """A generated file: namespace `name`, Python module `module`, which is the spec's own name for the kernel."""
 
     name: str
     module: str
@@ -146,18 +146,24 @@ class KernelModel:
     constants: tuple[Constant, ...]
     tensors: tuple[GlobalTensor, ...]
     scalars: tuple[ScalarMember, ...]
+    grid: str
+    grid_origin: Origins
+    waves_per_simd: int
+
+
+@dataclass(frozen=True)
+class KernelModel(FileModel):
+    """The file of a kernel of matrix products."""
+
     grid_rows: str
     grid_cols: str
     sizes: tuple[Size, ...]
-    grid: str
     grid_kind: str  # as in a spec: linear, persistent, split_k, stream_k
     step_count: str  # the type that counts the K-steps of all tiles of a stream-K grid: int, or int64_t
     zeroed: str  # the output that must be zero before the launch, where blocks add to it
-    waves_per_simd: int
     shared: tuple[SharedTile, ...]
     shared_bytes: int
     shared_origin: Origins
-    grid_origin: Origins
     launch_origin: Origins
     batch: tuple[BatchIndex, ...]
     views: tuple[MatrixView, ...]

@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tkgen.backends.cdna.lower.model import Constant, ScalarMember
+from tkgen.backends.cdna.lower.model import Constant, FileModel, GlobalTensor, ScalarMember
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
-from tkgen.backends.cdna.lower.origins import Origins, Source
+from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.lower.render import environment
 from tkgen.backends.cdna.lower.row_places import Names, Places, origin
 from tkgen.backends.cdna.lower.row_values import Values
@@ -35,30 +35,9 @@ IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"
 
 
 @dataclass(frozen=True)
-class RowTensor:
-    """A member of the argument struct: `gl<cpp, extents>`, an extent -1 where it is known only at run time."""
+class RowModel(FileModel):
+    """What the template prints beside the kernel's body: which of its functions that needs."""
 
-    name: str
-    cpp: str
-    extents: tuple[str, ...]
-    origin: Origins
-
-
-@dataclass(frozen=True)
-class RowModel:
-    """What the template prints beside the kernel's body."""
-
-    name: str
-    module: str
-    header: tuple[str, ...]
-    spec: str
-    target: str
-    constants: tuple[Constant, ...]
-    tensors: tuple[RowTensor, ...]
-    scalars: tuple[ScalarMember, ...]
-    grid: str
-    grid_origin: Origins
-    waves_per_simd: int
     loads: bool
     forgets: bool
     divides: bool
@@ -129,10 +108,10 @@ class _Lowering:
             functions=helpers(used, CDNA),
         )
 
-    def _tensor(self, tensor: Tensor) -> RowTensor:
+    def _tensor(self, tensor: Tensor) -> GlobalTensor:
         extents = [f"DIM_{d.name}" if d.size is not None else "-1" for d in tensor.dims]
-        padded = (*["1"] * (4 - len(extents)), *extents)
-        return RowTensor(cpp_name(tensor.name), tensor.dtype.cpp, padded, origin(tensor.span))
+        batch, depth, rows, cols = *["1"] * (4 - len(extents)), *extents
+        return GlobalTensor(cpp_name(tensor.name), tensor.dtype.cpp, (batch, depth, rows, cols), origin(tensor.span))
 
     def _constants(self) -> Iterator[Constant]:
         m = self.m
