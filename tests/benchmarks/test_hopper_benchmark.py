@@ -23,7 +23,11 @@ def test_the_page_says_what_is_below_its_bar() -> None:
         lines.append({"shape": [4096, 4096, 4096], "layout": "NN", "who": who, "tflops": tflops, "spread": 0.02,
                       "detail": ""})  # fmt: skip
     lines.append({"clocks": "1980 MHz, 600 W"})
+    for who, tflops in (("tkgen", 60.0), ("torch", 50.0), ("torch.compile", 80.0)):
+        lines.append({"shape": [64, 32, 16], "layout": "h100_swiglu", "who": who, "tflops": tflops, "spread": 0.02,
+                      "detail": "block"})  # fmt: skip
     text = hopper.page(lines)
+    assert "| `h100_swiglu` | 64 x 32 x 16 | 60 ± 1.0 % | 50 ± 1.0 % | 80 ± 1.0 % | 1.200 | 0.750 | block |" in text
     assert "| 97 ± 1.0 % | 100 ± 1.0 % | 60 ± 1.0 % | 0.970 |" in text and "device some GPU; date today" in text
     assert "0.970 of cuBLAS, 0.98 is aimed at" in text and "Every ratio" not in text
 
@@ -31,4 +35,6 @@ def test_the_page_says_what_is_below_its_bar() -> None:
 def test_the_page_has_every_shape() -> None:
     text = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
     for shape in hopper.SHAPES:
-        assert text.count(f"| {' x '.join(map(str, shape))} |") == len(hopper.SPECS)
+        assert text.count(f"| {' x '.join(map(str, shape))} | N") == len(hopper.SPECS)
+    for name, sizes in hopper.FUSED.items():
+        assert text.count(f"| `{name}` |") == len(sizes)

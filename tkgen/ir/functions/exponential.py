@@ -4,8 +4,8 @@ v_exp_f32 and v_log_f32 are within 1 ulp and take subnormal arguments for zero (
 llvm.exp2 and llvm.log2); a result below 2^-126 may be zero. The exponent of `exp` is rounded, x log2(e) in f32, so the
 result is off in proportion to x.
 
-ex2.approx.ftz is within 2 ulp (CUDA's exp2f is, which is that but for subnormals), log2f and logf within 1 (CUDA C++
-Programming Guide, Mathematical Functions).
+ex2.approx.ftz is off by 2^-22 of the result, 4 ulp, at most (PTX ISA, ex2; some results are beyond 2 on an H100),
+CUDA's log2f and logf by 1 ulp (CUDA C++ Programming Guide, Mathematical Functions).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ FUNCTIONS = (
     Function(
         "exp2", 1, "2 to the power of x.", lambda x: x.exp2(), lambda x: (x.exp2() * log(2),),
         {CDNA: "__builtin_amdgcn_exp2f({0})", HOPPER: "power_of_2({0})", HOST: "std::exp2({0})"}, "torch.exp2({0})",
-        {HOPPER: (CUDA_EXP2,)}, ulps=1.0, below=LEAST, beyond={HOPPER: 1.0},
+        {HOPPER: (CUDA_EXP2,)}, ulps=1.0, below=LEAST, beyond={HOPPER: 3.0},
     ),
     Function(
         "exp", 1, "e to the power of x.", lambda x: x.exp(), lambda x: (x.exp(),),
         {CDNA: "exponential({0})", HOPPER: "exponential({0})", HOST: "std::exp({0})"}, "torch.exp({0})",
         {CDNA: (EXPONENTIAL,), HOPPER: (CUDA_EXP2, CUDA_EXPONENTIAL)},
-        ulps=1.0, growth=1.5, below=LEAST, beyond={HOPPER: 1.0},
+        ulps=1.0, growth=1.5, below=LEAST, beyond={HOPPER: 3.0},
     ),
     Function(
         "log2", 1, "The logarithm to base 2.", lambda x: x.log2(), lambda x: (1 / (x * log(2)).abs(),),
