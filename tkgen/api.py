@@ -16,14 +16,17 @@ from pathlib import Path
 from tkgen.backends import protocol
 from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.registry import backend_of
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError, distinct
 from tkgen.ir.program import matrix_program
 from tkgen.ir.program import program as any_program
+from tkgen.rows.spec import RowSpec
 from tkgen.schedule import plan
+from tkgen.sequence.spec import SequenceSpec
 from tkgen.syntax import ast
-from tkgen.syntax.parser import parse_path, parse_text
+from tkgen.syntax.parser import parse_path, parse_spec, parse_text
 from tkgen.targets import load_target
 
-__all__ = ["DEFAULT_TARGET", "Spec", "define_value", "load", "load_any", "target_of"]
+__all__ = ["DEFAULT_TARGET", "Spec", "define_value", "load", "load_any", "sequence_spec", "target_of"]
 
 DEFAULT_TARGET = "gfx942"
 
@@ -56,11 +59,50 @@ def load_any(
     include_roots: Sequence[str | os.PathLike[str]] = (),
     text: str | None = None,
 ) -> protocol.Spec:
-    """As `load`, for any kind of machine and any kernel: what comes of it is of the back end that its target has."""
-    kernel = _parsed(path, defines, include_roots, text)
+    """As `load`, for any kind of machine, and any kernel or several: what comes of it is of the target's back end."""
+    _check_whole(defines)
+    found = parse_spec(path, include_roots, text)
+    if isinstance(found, ast.Sequence):
+        return sequence_spec(found, defines, target)
+    return _of_kernel(found, defines, target)
+
+
+def _of_kernel(kernel: ast.Kernel, defines: Mapping[str, int | None] | None, target: str | None) -> protocol.Spec:
+    """The spec of one kernel."""
     program = any_program(kernel, defines)
     name = target or _wanted(program.targets)
     return backend_of(name).spec(Path(kernel.name.span.file.name), kernel, program, name, dict(defines or {}))
+
+
+def sequence_spec(
+    found: ast.Sequence, defines: Mapping[str, int | None] | None = None, target: str | None = None
+) -> SequenceSpec:
+    """The spec of several kernels; what is wrong in any of them is said of all."""
+    specs: list[Spec | RowSpec] = []
+    errors: list[Diagnostic] = []
+    for number, kernel in enumerate(found.kernels):
+        try:
+            spec = _of_kernel(kernel, _own(found, number, defines or {}), target)
+        except SpecError as error:
+            errors += error.diagnostics
+            continue
+        if isinstance(spec, Spec | RowSpec):
+            specs.append(spec)
+        else:
+            fix = Fix("give each kernel a file, or leave the target out")
+            message = f"sequences are for AMD's GPUs: nothing launches one on {spec.target.name}"
+            errors.append(Diagnostic("E231", message, Label(found.name.span), fix=fix))
+    if errors:
+        raise SpecError(distinct(errors))
+    path = Path(found.name.span.file.name)
+    return SequenceSpec(path, found, tuple(specs), specs[0].target, dict(defines or {}))
+
+
+def _own(found: ast.Sequence, number: int, defines: Mapping[str, int | None]) -> dict[str, int | None]:
+    """The `-D` values that kernel `number` has a name for; the first one is to complain of those that none has."""
+    names = [ast.bound(kernel) for kernel in found.kernels]
+    unknown = defines.keys() - set().union(*names) if number == 0 else set()
+    return {name: value for name, value in defines.items() if name in names[number] or name in unknown}
 
 
 def target_of(
@@ -71,7 +113,8 @@ def target_of(
     """The name of the target that a spec is for: `target`, else what it says. Raises SpecError as `load`."""
     if target:
         return target
-    return _wanted(any_program(_parsed(path, None, include_roots, None)).targets)
+    found = parse_spec(path, include_roots)
+    return _wanted(any_program(found.kernels[0] if isinstance(found, ast.Sequence) else found).targets)
 
 
 def _wanted(named: Sequence[str]) -> str:
@@ -85,12 +128,17 @@ def _parsed(
     include_roots: Sequence[str | os.PathLike[str]],
     text: str | None,
 ) -> ast.Kernel:
-    for name, value in (defines or {}).items():
-        if value is not None and type(value) is not int:
-            raise TypeError(f"defines: {name} is a whole number, or None for `dynamic`, not {value!r}")
+    _check_whole(defines)
     if isinstance(path, str) and "\n" in path:
         return parse_text(path, include_roots)
     return parse_path(path, include_roots, text)
+
+
+def _check_whole(defines: Mapping[str, int | None] | None) -> None:
+    """Raises TypeError for a define that is neither a whole number nor None."""
+    for name, value in (defines or {}).items():
+        if value is not None and type(value) is not int:
+            raise TypeError(f"defines: {name} is a whole number, or None for `dynamic`, not {value!r}")
 
 
 def define_value(text: str) -> int | float | None:

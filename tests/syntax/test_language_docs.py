@@ -8,13 +8,18 @@ import pytest
 from tkgen.ir.typing import typed
 from tkgen.ir.typing.expressions import CALLS, CONSTANTS, PLACE, REDUCTIONS
 from tkgen.source import SourceFile
+from tkgen.syntax import ast
 from tkgen.syntax.ast import has_equations
 from tkgen.syntax.format import format_source
-from tkgen.syntax.grammar import OPERATIONS, STATEMENTS
-from tkgen.syntax.parser import parse, parse_fragment
+from tkgen.syntax.grammar import FILE_WORDS, OPERATIONS, STATEMENTS
+from tkgen.syntax.parser import parse_any, parse_fragment
 
 TEXT = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
 EXAMPLES = re.findall(r"^```tk( fragment)?\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+def kernels_of(found: ast.Kernel | ast.Sequence) -> tuple[ast.Kernel, ...]:
+    return (found,) if isinstance(found, ast.Kernel) else found.kernels
 
 
 @pytest.mark.parametrize(("kind", "text"), EXAMPLES, ids=[text.split("\n")[0] for _, text in EXAMPLES])
@@ -23,15 +28,17 @@ def test_examples_parse(kind: str, text: str) -> None:
     if kind:
         assert parse_fragment(file)
     else:
-        assert parse(file).body
+        found = parse_any(file)
+        assert all(kernel.body for kernel in kernels_of(found))
     tight = re.sub(r"(?<=\S) +(?=#)", " ", format_source(file))
     assert tight == re.sub(r"(?<=\S) +(?=#)", " ", text)
 
 
 def test_kernels_of_equations_are_typed() -> None:
-    kernels = [parse(SourceFile("language.md", text)) for kind, text in EXAMPLES if not kind]
+    files = [parse_any(SourceFile("language.md", text)) for kind, text in EXAMPLES if not kind]
+    kernels = [kernel for found in files for kernel in kernels_of(found)]
     names = [typed(kernel).kernel.name for kernel in kernels if has_equations(kernel)]
-    assert names == ["rmsnorm", "attention", "gated"]
+    assert names == ["quarters", "finish", "rmsnorm", "attention", "gated"]
 
 
 def test_every_function_and_reduction_is_named() -> None:
@@ -45,7 +52,7 @@ def test_all_fences_are_examples_or_closed() -> None:
 
 def test_every_construct_has_an_example() -> None:
     code = "\n".join(text for _, text in EXAMPLES)
-    for word in STATEMENTS:
+    for word in (*FILE_WORDS, *STATEMENTS):
         assert re.search(rf"^ *{word}\b", code, re.MULTILINE) or f'`{word} "' in TEXT
         assert f"`{word} " in TEXT or f"`{word}`" in TEXT
     for word in OPERATIONS:

@@ -106,14 +106,14 @@ def produce(
         drawn = pool.submit(draw)
         built = compiled(spec, compiler, of=of, kittens=kittens, log=directory / f"{spec.name}.log")
         if watch:
-            built = _watched(built, directory)
+            built = watched_at(built, directory / spec.name)
         return built, write(built.check(), directory, emit, drawn.result())
 
 
-def _watched(built: B, directory: Path) -> B:
+def watched_at(built: B, stem: Path) -> B:
     """`built` with its verdict; what was compiled is kept for a look where it is wrong, a former one removed if not."""
     built = watched(built)
-    kept = [directory / f"{built.spec.name}.refused{suffix}" for suffix in (".cpp", ".s")]
+    kept = [stem.with_name(f"{stem.name}.refused{suffix}") for suffix in (".cpp", ".s")]
     found = built.machine_check.diagnostics
     if not found:
         for path in kept:

@@ -57,6 +57,7 @@ def build(
     """Check specs, generate their C++, compile it, measure the machine code and write a report of it."""
     from tkgen.backends.registry import backend_of
     from tkgen.build.outputs import EMITS
+    from tkgen.sequence import SequenceSpec
 
     kinds = [e for e in emit.split(",") if e]
     for kind in kinds:
@@ -68,6 +69,8 @@ def build(
             for stage in print_after or ():
                 say(stage_text(stage, path, define, target, roots))
             spec = load_any_spec(path, define, target, roots)
+            if isinstance(spec, SequenceSpec) and "harness" in kinds:
+                raise typer.BadParameter(f"--emit harness: {spec.name} is a sequence of kernels, which has none")
             backend = backend_of(spec.target.name)
             for kind in set(kinds) - set(backend.emits) - set(DEFAULTS):
                 raise typer.BadParameter(f"--emit {kind}: {spec.target.name} has {', '.join(backend.emits)} alone")
@@ -75,7 +78,7 @@ def build(
             show_diagnostics(built.diagnostics)
             if built.unwatched:
                 complain(f"note: {spec.name}: {built.unwatched}")
-        return [built.report() | {"files": {k: str(v) for k, v in files.items()}}], [built.line()]
+        return [built.report() | {"files": {k: str(v) for k, v in files.items()}}], built.line().splitlines()
 
     reports, worst = each(one, spec_files(specs), jobs, "building", as_json)
     if as_json:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 from typer.core import TyperGroup
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tkgen.backends.protocol import Spec as AnySpec
     from tkgen.diagnostics import Diagnostic
     from tkgen.rows import RowSpec
+    from tkgen.sequence import SequenceSpec
 
 LONG = 20  # seconds of work from which on an estimate is said
 MANY = 1000  # blocks of a launch that takes minutes
@@ -257,7 +258,7 @@ def load_any_spec(
     roots: Sequence[Path] | None,
     text: str | None = None,
 ) -> AnySpec:
-    """As `load_spec`, for any kind of machine and any kernel."""
+    """As `load_spec`, for any kind of machine, and any kernel or several."""
     from tkgen.api import load_any
 
     return load_any(path, defines(define), target, roots or (), text)
@@ -266,16 +267,35 @@ def load_any_spec(
 def row_loader(
     path: Path, target: str | None, roots: Sequence[Path] | None = None
 ) -> Callable[[Mapping[str, int | None]], RowSpec] | None:
-    """How to load the spec of rows at `path` with other sizes; None where it is one of matrix products."""
-    from tkgen.api import load_any
+    """How to load the spec of rows at `path` with other sizes; None where it is another one."""
     from tkgen.rows.spec import RowSpec
 
-    def load(sizes: Mapping[str, int | None]) -> RowSpec:
+    return _loader_of(RowSpec, path, target, roots)
+
+
+def sequence_loader(
+    path: Path, target: str | None, roots: Sequence[Path] | None = None
+) -> Callable[[Mapping[str, int | None]], SequenceSpec] | None:
+    """How to load the sequence of kernels at `path` with other sizes; None where it is another spec."""
+    from tkgen.sequence.spec import SequenceSpec
+
+    return _loader_of(SequenceSpec, path, target, roots)
+
+
+S = TypeVar("S")
+
+
+def _loader_of(
+    kind: type[S], path: Path, target: str | None, roots: Sequence[Path] | None
+) -> Callable[[Mapping[str, int | None]], S] | None:
+    from tkgen.api import load_any
+
+    def load(sizes: Mapping[str, int | None]) -> S:
         spec = load_any(path, sizes, target, roots or ())
-        assert isinstance(spec, RowSpec)
+        assert isinstance(spec, kind)
         return spec
 
-    return load if isinstance(load_any(path, None, target, roots or ()), RowSpec) else None
+    return load if isinstance(load_any(path, None, target, roots or ()), kind) else None
 
 
 def findings(

@@ -32,6 +32,7 @@ from tkgen.cli.common import (
     reported,
     row_loader,
     say,
+    sequence_loader,
     show_diagnostics,
     spec_files,
 )
@@ -61,6 +62,7 @@ def run(
     from tkgen.execute import rows as launches
     from tkgen.execute.arguments import SizeError
     from tkgen.rows import commands as rows_of
+    from tkgen.sequence import commands as sequences
 
     if device not in ("emulator", "gpu"):
         raise typer.BadParameter("--device is `emulator` or `gpu`")
@@ -78,10 +80,20 @@ def run(
             raise SizeError("kernels of rows run on the emulator: `--emit module` builds them for a GPU")
         return rows_of.run_spec(load, launch_defines(define), seed, schedules, jobs, cxx, chosen, progress)
 
+    def run_of_sequence(path: Path, progress: Callable[[int, int], None] | None) -> list[launches.Row]:
+        """The launches of a sequence of kernels; none where the spec is of one."""
+        load = sequence_loader(path, target, roots)
+        if load is None:
+            return []
+        if device == "gpu" or chosen is not None:
+            raise SizeError("a sequence of kernels runs whole, on the emulator: no `--device gpu`, no `--blocks`")
+        return sequences.run_spec(load, launch_defines(define), seed, schedules, jobs, cxx, progress)
+
     def one(path: Path) -> tuple[list[object], list[str]]:
         try:
             with reported(), emulating(path.stem, len(files) == 1) as progress:
-                rows = run_of_rows(path, progress) or launches.run_spec(
+                of_others = run_of_sequence(path, progress) or run_of_rows(path, progress)
+                rows = of_others or launches.run_spec(
                     path,
                     launch_defines(define),
                     target,
@@ -126,6 +138,7 @@ def test(
     from tkgen.diagnostics import SpecError
     from tkgen.execute import suites
     from tkgen.rows import commands as rows_of
+    from tkgen.sequence import commands as sequences
     from tkgen.targets import load_target
     from tkgen.toolchain.files import write_atomic
 
@@ -141,10 +154,14 @@ def test(
     def one(path: Path) -> tuple[list[object], list[str]]:
         with reported():
             try:
-                load = row_loader(path, target)
+                load, of_sequence = row_loader(path, target), sequence_loader(path, target)
             except SpecError:  # stands among the results, as what fails
-                load = None
-            if load is not None:
+                load = of_sequence = None
+            if of_sequence is not None:
+                if chosen is not None:
+                    raise typer.BadParameter(f"{path} is a sequence of kernels: `--blocks` are of one")
+                found = sequences.regression(path, of_sequence, schedules=schedules, generated=generated, cxx=cxx)
+            elif load is not None:
                 found = rows_of.regression(path, load, schedules=schedules, generated=generated, blocks=chosen, cxx=cxx)
             else:
                 found = suites.regression(

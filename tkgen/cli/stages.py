@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tkgen.cli.common import defines, load_any_spec, load_spec
+
+if TYPE_CHECKING:
+    from tkgen.backends.cdna.spec import Spec
+    from tkgen.rows import RowSpec
 
 
 class Stage(StrEnum):
@@ -33,23 +37,37 @@ def stage_text(
     roots: Sequence[Path] | None,
 ) -> str:
     """What `stage` makes of a spec. Raises SpecError where it comes to none."""
+    from tkgen.ir.equations import to_text
+    from tkgen.ir.program import equations_of
+    from tkgen.rows import RowSpec
+    from tkgen.sequence import SequenceSpec
+    from tkgen.syntax.ast import Sequence as Several
+    from tkgen.syntax.dump import dump
+    from tkgen.syntax.parser import parse_spec
+
+    parsed = parse_spec(path, roots or ())
+    if stage is Stage.PARSE:
+        return dump(parsed).rstrip("\n")
+    if stage is Stage.EQUATIONS and not isinstance(parsed, Several):
+        return to_text(equations_of(parsed, defines(define))).rstrip("\n")
+    found = load_any_spec(path, define, target, roots)
+    if stage is Stage.LOWER:
+        return found.text.rstrip("\n")
+    if isinstance(found, SequenceSpec):
+        return "\n\n".join(_of_kernel(stage, kernel) for kernel in found.kernels)
+    return _of_kernel(stage, found if isinstance(found, RowSpec) else load_spec(path, define, target, roots))
+
+
+def _of_kernel(stage: Stage, spec: Spec | RowSpec) -> str:
+    """What a stage makes of one kernel."""
     from tkgen.ir import graph
     from tkgen.ir.equations import to_text
     from tkgen.ir.program import equations_of
     from tkgen.rows import RowSpec
-    from tkgen.syntax.dump import dump
-    from tkgen.syntax.parser import parse_path
 
-    if stage is Stage.PARSE:
-        return dump(parse_path(path, roots or ())).rstrip("\n")
     if stage is Stage.EQUATIONS:
-        return to_text(equations_of(parse_path(path, roots or ()), defines(define))).rstrip("\n")
-    if stage is Stage.LOWER:
-        return load_any_spec(path, define, target, roots).text.rstrip("\n")
-    found = load_any_spec(path, define, target, roots)
-    if isinstance(found, RowSpec):
-        return to_text(found.program.kernel).rstrip("\n") if stage is Stage.GRAPH else found.layout.describe()
-    spec = load_spec(path, define, target, roots)
-    if stage is Stage.GRAPH:
-        return graph.to_text(spec.plan.graph).rstrip("\n")
-    return spec.plan.to_text().rstrip("\n")
+        return to_text(equations_of(spec.kernel, spec.defines)).rstrip("\n")
+    if isinstance(spec, RowSpec):
+        return to_text(spec.program.kernel).rstrip("\n") if stage is Stage.GRAPH else spec.layout.describe()
+    text = graph.to_text(spec.plan.graph) if stage is Stage.GRAPH else spec.plan.to_text()
+    return text.rstrip("\n")

@@ -1,5 +1,5 @@
 """What tkgen says about a spec: the data (`model`), the long explanations (`explain`), the rendering (`render`)."""
 
-from tkgen.diagnostics.model import Diagnostic, Edit, Fix, Label, Severity, SpecError
+from tkgen.diagnostics.model import Diagnostic, Edit, Fix, Label, Severity, SpecError, distinct
 
-__all__ = ["Diagnostic", "Edit", "Fix", "Label", "Severity", "SpecError"]
+__all__ = ["Diagnostic", "Edit", "Fix", "Label", "Severity", "SpecError", "distinct"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -73,3 +74,12 @@ class SpecError(Exception):
     def __init__(self, diagnostics: list[Diagnostic] | Diagnostic):
         self.diagnostics = [diagnostics] if isinstance(diagnostics, Diagnostic) else list(diagnostics)
         super().__init__("; ".join(f"{d.code}: {d.message}" for d in self.diagnostics))
+
+
+def distinct(found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Each once, the first of those that say the same of the same place."""
+    kept: dict[tuple[object, ...], Diagnostic] = {}
+    for d in found:
+        at = d.primary.span if d.primary else None
+        kept.setdefault((d.code, d.message, at and (at.file.name, at.start, at.end)), d)
+    return list(kept.values())

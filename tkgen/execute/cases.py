@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from tkgen.api import Spec
 from tkgen.build import Build
+from tkgen.ir.types import Program
 
-TERM = re.compile(r"(?P<name>[a-z/]+) (?P<sign><= )?(?P<value>\d+)")
+TERM = re.compile(r"(?P<name>[\w/]+) (?P<sign><= )?(?P<value>\d+)")
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,19 @@ def size_cases(spec: Spec) -> list[dict[str, int]]:
         elements = 16 // program.a.tensor.dtype.bytes  # a clamped load moves whole chunks of 16 bytes
         cases.append({m: bm + elements, n: 2 * bn - elements, k: counts[-1] * bk})
     if program.tail == "masked":
-        cases += [{m: bm + 1, n: 2 * bn - 5, k: counts[-1] * bk - 3}, {m: bm - 8, n: bn + 8, k: counts[-1] * bk - 8}]
+        ragged = [{m: bm + 1, n: 2 * bn - 5, k: counts[-1] * bk - 3}, {m: bm - 8, n: bn + 8, k: counts[-1] * bk - 8}]
+        whole = {m: bm, n: bn, k: counts[-1] * bk}
+        cases += [
+            {name: whole[name] if name in _pitched(program) else size for name, size in c.items()} for c in ragged
+        ]
     return cases
+
+
+def _pitched(program: Program) -> set[str]:
+    """The dimensions along which a row ends where another one's numbers begin, beside it: they have no tail."""
+    views = program.equations.views if program.equations else ()
+    inner = [(v.tensor.dims[-1], v.matrix.dims[-1]) for v in views if len(v.tiled) == 2]
+    return {dim.name for dim, pitch in inner if dim.size != pitch.size}
 
 
 def blocks_text(blocks: Sequence[int]) -> str:

@@ -19,7 +19,7 @@ What two tiles store in one place is not defined here (`tkgen.ir.verifier` refus
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from string import ascii_letters
 
 import torch
@@ -57,6 +57,7 @@ class Result:
 
     value: Tensor
     bound: Tensor
+    memory: _Tile = field(repr=False)  # what then stands there, rounded to the tensor's type
 
 
 @dataclass(frozen=True)
@@ -83,9 +84,31 @@ def evaluate(
     Raises:
         ValueError: an input, a scalar or an extent is missing, or inputs disagree.
     """
-    run = _Evaluation(kernel, inputs, scalars or {}, extents or {}, back_end)
-    run.body(kernel.body)
-    return {t.name: Result(run.results[t.name], run.bounds[t.name]) for t in kernel.outputs}
+    return evaluate_all([kernel], inputs, scalars, extents, back_end)
+
+
+def evaluate_all(
+    kernels: Sequence[Kernel],
+    inputs: Mapping[str, Tensor],
+    scalars: Mapping[str, float] | None = None,
+    extents: Mapping[str, int] | None = None,
+    back_end: str = CDNA,
+) -> dict[str, Result]:
+    """The same of kernels one after the other: what one writes is what the next ones read, rounded as it is stored.
+
+    How far off it may be is handed on with it.
+    """
+    found: dict[str, Result] = {}
+    memory: dict[str, Tensor | _Tile] = dict(inputs)
+    for kernel in kernels:
+        adds = {s.target.tensor.name for s in kernel.stores if s.adds}
+        known = {name: t for name, t in memory.items() if name in inputs or name not in adds}
+        run = _Evaluation(kernel, known, scalars or {}, extents or {}, back_end)
+        run.body(kernel.body)
+        for t in kernel.outputs:
+            found[t.name] = Result(run.results[t.name], run.bounds[t.name], run.tensors[t.name])
+            memory[t.name] = run.tensors[t.name]
+    return found
 
 
 def compute(
@@ -125,9 +148,10 @@ class _Evaluation:
     precision = torch.float64
 
     def __init__(
-        self, kernel: Kernel, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], extents: Mapping[str, int],
-        back_end: str = CDNA,
+        self, kernel: Kernel, given: Mapping[str, Tensor | _Tile], scalars: Mapping[str, float],
+        extents: Mapping[str, int], back_end: str = CDNA,
     ):  # fmt: skip
+        inputs = {name: t.value if isinstance(t, _Tile) else t for name, t in given.items()}
         self.kernel, self.scalars, self.back_end = kernel, scalars, back_end
         self.extents = extents_of(kernel, inputs, extents)
         self.axes = {a.name: a for a in kernel.axes}
@@ -147,9 +171,12 @@ class _Evaluation:
                 raise ValueError(f"{tensor.name} is missing: the kernel reads it")
             else:
                 start = torch.full(shape, 0.0 if tensor.name in adds else torch.nan, dtype=self.precision)
-            self.tensors[tensor.name] = _Tile(tuple(d.name for d in tensor.dims), start)
+            before = given.get(tensor.name)
+            error = before.error.clone() if isinstance(before, _Tile) and before.error is not None else None
+            self.tensors[tensor.name] = _Tile(tuple(d.name for d in tensor.dims), start, error)
             if tensor in kernel.outputs:
-                self.results[tensor.name], self.bounds[tensor.name] = start.clone(), torch.zeros_like(start)
+                self.results[tensor.name] = start.clone()
+                self.bounds[tensor.name] = torch.zeros_like(start) if error is None else error.clone()
 
     # ------------------------------------------------------------ directions
 

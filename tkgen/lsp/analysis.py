@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tkgen import checks
-from tkgen.api import DEFAULT_TARGET, Spec
+from tkgen.api import DEFAULT_TARGET, Spec, sequence_spec
 from tkgen.backends.registry import backend_of
 from tkgen.checks import RegisterEstimate
 from tkgen.diagnostics import Diagnostic, Label, SpecError
@@ -26,7 +26,7 @@ from tkgen.source import SourceFile
 from tkgen.syntax import ast
 from tkgen.syntax.ast import has_equations
 from tkgen.syntax.layout import code_lines
-from tkgen.syntax.parser import parse, parse_fragment
+from tkgen.syntax.parser import parse_any, parse_fragment
 from tkgen.targets.model import UnknownTargetError
 
 
@@ -81,7 +81,9 @@ def resolved(file: SourceFile, texts: Mapping[Path, str], include_roots: tuple[s
         if not any(line.word == "kernel" for line in code_lines(file.text)):
             parse_fragment(file, loader=loader)
             return Analysis(file)
-        kernel = parse(file, loader=loader)
+        kernel = parse_any(file, loader=loader)
+        if isinstance(kernel, ast.Sequence):
+            return Analysis(file, sequence_spec(kernel).diagnostics)
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics))
     try:

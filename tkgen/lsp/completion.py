@@ -16,7 +16,7 @@ from tkgen.lsp.project import Project
 from tkgen.remap import REMAPS
 from tkgen.source import SourceFile
 from tkgen.syntax.errors import Statement, statements
-from tkgen.syntax.grammar import LINES, STATEMENTS, keywords, parser
+from tkgen.syntax.grammar import FILE_WORDS, LINES, STATEMENTS, keywords, parser
 
 # What declares the names that fit a place.
 _FITTING = {
@@ -72,7 +72,7 @@ def complete(project: Project, file: SourceFile, offset: int) -> list[Completion
 
 def _here(project: Project, file: SourceFile, text: str, statement: Statement, start: int) -> Iterator[Completion]:
     if statement.start == start:
-        bodies = {"schedule": LINES, "file": ("kernel", *STATEMENTS), "each": _IN_LOOP}
+        bodies = {"schedule": LINES, "file": (*FILE_WORDS, *STATEMENTS), "each": _IN_LOOP}
         allowed = bodies.get(statement.inside, STATEMENTS)
         yield from (_keyword(word, word) for word in allowed if (word, statement.inside) != ("role", "role"))
         if statement.inside in ("kernel", "each"):

@@ -13,7 +13,7 @@ _AFTER = {
     "SCHEDULE": "preset", "SHARED": "tensor", "REGISTERS": "tensor", "LOAD": "tensor", "STORE": "tensor",
     "ACCUMULATE": "sum", "FETCH": "tensor", "WRITE": "tensor", "COPY": "tensor", "READ": "tensor", "TUNE": "size",
     "OVER": "new", "EACH": "new", "CARRY": "new", "TO": "axis", "ALONG": "axis",
-    "DIMS": "new", "PARAM": "new", "GLOBAL": "new", "SCALAR": "new", "KERNEL": "new", "ROLE": "new",
+    "DIMS": "new", "PARAM": "new", "GLOBAL": "new", "SCALAR": "new", "KERNEL": "new", "SEQUENCE": "new", "ROLE": "new",
 }  # fmt: skip
 _LISTS = {"TARGET", "ALLOW", "SHARED", "REGISTERS", "LOAD"}
 _PIPES = {"REMAP": "remap", "EPILOGUE": "epilogue"}

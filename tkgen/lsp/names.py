@@ -151,7 +151,7 @@ def _errors(project: Project, file: SourceFile) -> list[Diagnostic]:
 def _in_item(node: Item) -> Iterator[Occurrence]:
     """The names of one statement or schedule line, in the order of the text."""
     match node:
-        case ast.Kernel(name=name):
+        case ast.Kernel(name=name) | ast.Sequence(name=name):
             yield _declared(name, "kernel")
         case ast.Dims(bindings=bindings) | ast.Param(bindings=bindings):
             kind = "dimension" if isinstance(node, ast.Dims) else "parameter"

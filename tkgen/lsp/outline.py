@@ -18,13 +18,13 @@ from tkgen.source import SourceFile
 from tkgen.syntax import ast
 from tkgen.syntax.errors import MAX_STATEMENT
 from tkgen.syntax.errors import statements as raw_statements
-from tkgen.syntax.grammar import parser
+from tkgen.syntax.grammar import FILE_WORDS, parser
 from tkgen.syntax.tree import Branch, TreeBuilder
 
 LAYOUT = frozenset({"_NL", "_INDENT", "_DEDENT"})
 MAX_STATEMENTS = 4000  # of a file: what lies beyond is checked as everything is, but has no symbols, hover or names
 
-Item = ast.Statement | ast.Cluster | ast.Kernel
+Item = ast.Statement | ast.Cluster | ast.Kernel | ast.Sequence
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def outline(file: SourceFile) -> Outline:
 
 def start_symbol(inside: str, word: str) -> str:
     """The grammar's start symbol for a statement with this first word in a body of kind `inside`."""
-    if word == "kernel":
-        return "kernel_line"
+    if word in FILE_WORDS:
+        return f"{word}_line"
     return "cluster_line" if inside == "schedule" else "any_line"
 
 
@@ -137,5 +137,7 @@ def _node(file: SourceFile, tree: Branch, offset: int) -> Item:
             return builder.kernel(Tree("kernel", [tree]), "")
         case "schedule_head":
             return builder.schedule(Tree("schedule", [tree]), True)
+        case "sequence":
+            return ast.Sequence(builder.span(tree), builder.name(tree.children[0]), (), (), "")
         case _:
             return builder.statement(tree)

@@ -124,6 +124,11 @@ class RowSpec:
         """The text of it."""
         return self.source.text
 
+    @cached_property
+    def namespace(self) -> Source:
+        """The same without the file around it, as it stands among other kernels."""
+        return lower_rows(self.layout, self.target, occupancy=self.program.occupancy, alone=False)
+
     def build(
         self,
         *,

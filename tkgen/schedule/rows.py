@@ -30,6 +30,7 @@ from tkgen.ir.equations import Access, Axis, AxisKind, Kernel, Load, Loop, Map, 
 from tkgen.ir.limits import BUFFER_BYTES, CHUNK_BYTES
 from tkgen.ir.types import WAVE_LANES
 from tkgen.schedule.sweeps import Sweep, divisors, registers, sweeps
+from tkgen.schedule.unrolled import unrolled
 from tkgen.source import Span
 from tkgen.targets import Target
 
@@ -176,6 +177,7 @@ def map_rows(kernel: Kernel, waves: int, target: Target, along: Axis | None = No
         RowError: the kernel is not of this family, or no layout of its tile fits.
     """
     _refuse(kernel)
+    kernel = unrolled(kernel)
     fast = _fast(kernel)
     rows = _rows(kernel, fast)
     chunk = _width(kernel, fast, (a for a in accesses(kernel) if way(a, fast) is Way.ALONG))

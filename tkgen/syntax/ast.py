@@ -479,6 +479,29 @@ class Kernel(Node):
     header: str
 
 
+@dataclass(frozen=True)
+class Sequence(Node):
+    """`sequence NAME` and what its kernels share, then the kernels, each with those of these declarations it needs."""
+
+    name: Name
+    shared: tuple[Statement, ...]
+    kernels: tuple[Kernel, ...]
+    header: str
+
+
+def names(node: object) -> set[str]:
+    """Every name that stands in a node, or in nodes within each other, those that it declares too."""
+    if isinstance(node, Name):
+        return {node.id}
+    parts = node if isinstance(node, tuple) else vars(node).values() if isinstance(node, Node) else ()
+    return {name for part in parts for name in names(part)}
+
+
+def bound(kernel: Kernel) -> set[str]:
+    """The names of a kernel's dimensions and parameters."""
+    return {b.name.id for s in flatten(kernel.body) if isinstance(s, Dims | Param) for b in s.bindings}
+
+
 def files(kernel: Kernel) -> set[str]:
     """The names of the files that a kernel's statements stand in."""
 

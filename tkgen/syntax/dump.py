@@ -24,9 +24,9 @@ def _lines(node: ast.Node, depth: int) -> Iterator[str]:
     words = [type(node).__name__]
     for field in fields(node):
         value = getattr(node, field.name)
-        if field.name in ("body", "clusters", "ops"):
+        if field.name in ("body", "clusters", "ops", "kernels"):
             children += value
-        elif field.name != "span" and value not in (None, ()):
+        elif field.name not in ("span", "shared") and value not in (None, ()):
             words.append(f"{field.name}={_inline(value)}")
     yield "  " * depth + " ".join(words)
     for child in children:

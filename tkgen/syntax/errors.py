@@ -17,7 +17,7 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.diagnostics.suggest import nearest
 from tkgen.source import SourceFile, Span
-from tkgen.syntax.grammar import LINES, OPERATIONS, STATEMENTS, describe, keywords, parser
+from tkgen.syntax.grammar import FILE_WORDS, LINES, OPERATIONS, STATEMENTS, describe, keywords, parser
 from tkgen.syntax.layout import OPENERS, Levels, PhysicalLine, code_lines
 from tkgen.syntax.tree import TreeBuilder
 
@@ -134,7 +134,8 @@ def _statement_errors(file: SourceFile, statement: Statement) -> list[Diagnostic
     if statement.end - statement.start > MAX_STATEMENT:
         span = Span(file, statement.start, statement.start + max(1, len(statement.word)))
         return [Diagnostic("E110", f"this statement is longer than {MAX_STATEMENT} characters", Label(span))]
-    start = "kernel_line" if statement.word == "kernel" else _START.get(statement.inside, "any_line")
+    file_word = statement.word in FILE_WORDS
+    start = f"{statement.word}_line" if file_word else _START.get(statement.inside, "any_line")
     try:
         tree = parser().parse(file.text[statement.start : statement.end].rstrip() + "\n", start=start)
     except UnexpectedInput as error:
@@ -147,7 +148,7 @@ def _statement_errors(file: SourceFile, statement: Statement) -> list[Diagnostic
         builder.kernel(Tree("kernel", [tree]), "")
     elif tree.data == "schedule_head":
         builder.schedule(Tree("schedule", [tree]), statement.has_body)
-    else:
+    elif tree.data != "sequence":
         builder.statement(tree)
     if statement.opens in ("kernel", "role", "each") and not statement.has_body:
         text = "a body must follow, indented further"
@@ -175,7 +176,7 @@ def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
     """E101, E103 or E109 for a first word that cannot start a statement here."""
     word, inside = statement.word, statement.inside
     span = Span(file, statement.start, statement.start + max(1, len(word)))
-    allowed = LINES if inside == "schedule" else ("kernel", *STATEMENTS) if inside == "file" else STATEMENTS
+    allowed = LINES if inside == "schedule" else (*FILE_WORDS, *STATEMENTS) if inside == "file" else STATEMENTS
     equation = bool(word) and inside != "schedule" and _EQUATION.match(file.text, span.end, statement.end) is not None
     if equation and word in allowed:
         text = "a statement starts with this word"
@@ -186,8 +187,8 @@ def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
         message = f"expected a statement, found {_shown(file.text[span.start])}"
         return [Diagnostic("E101", message, Label(span, "expected a statement"))]
     fix: Fix | None = None
-    if word == "kernel":
-        message, text = "`kernel` cannot stand inside a body", "a kernel starts at the beginning of its line"
+    if word in FILE_WORDS:
+        message, text = f"`{word}` cannot stand inside a body", f"a {word} starts at the beginning of its line"
     elif inside == "schedule" and word in OPERATIONS:
         message, text = f"`{word}` stands in a line of a schedule, not on its own", "start the line with a cluster"
         fix = Fix("start the line with `cluster` or `group`", (Edit(Span(file, span.start, span.start), "cluster "),))
@@ -213,7 +214,7 @@ def _opens(word: str) -> str | None:
         return word
     if word in STATEMENTS or word in LINES or word in OPERATIONS:
         return None
-    meant = nearest(word, ("kernel", *STATEMENTS))
+    meant = nearest(word, (*FILE_WORDS, *STATEMENTS))
     return meant if meant in OPENERS else None
 
 

@@ -15,6 +15,7 @@ from tkgen.syntax.layout import Indenter
 # What a schedule's line is made of. Tensors cannot have these names: `fetch A write B` would be ambiguous.
 OPERATIONS = ("fetch", "write", "load", "copy", "read", "multiply", "wait", "barrier", "priority")
 LINES = ("cluster", "group")
+FILE_WORDS = ("sequence", "kernel")  # of lines that stand in no body
 STATEMENTS = (
     "dims", "param", "global", "scalar", "target", "block", "remap", "grid", "tail", "waves", "occupancy", "allow",
     "shared", "registers", "accumulate", "epilogue", "store", "load", "role", "phase", "unroll", "tune", "include",
@@ -64,7 +65,7 @@ def parser() -> Lark:
     return Lark(
         grammar_text(),
         parser="lalr",
-        start=["file", "kernel_line", "any_line", "cluster_line"],
+        start=["file", "sequence_line", "kernel_line", "any_line", "cluster_line"],
         postlex=Indenter(),
         propagate_positions=True,
         maybe_placeholders=False,

@@ -16,12 +16,13 @@ from pathlib import Path
 from lark import Tree, UnexpectedInput
 from lark.indenter import DedentError
 
-from tkgen.diagnostics import Diagnostic, Label, SpecError
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.source import SourceFile, Span
 from tkgen.syntax import ast
 from tkgen.syntax.errors import MAX_STATEMENT, line_errors, unexpected
-from tkgen.syntax.grammar import parser
+from tkgen.syntax.grammar import FILE_WORDS, parser
 from tkgen.syntax.loader import IncludeError, Loader, check_text, identity, read_source
+from tkgen.syntax.sequence import sequence
 from tkgen.syntax.tree import Branch, TreeBuilder, check_once
 
 MAX_INCLUDES = 16
@@ -34,8 +35,20 @@ def parse_path(
 
     `text` stands for the file's content where it is given.
     """
+    return _alone(parse_spec(path, include_roots, text))
+
+
+def parse_spec(
+    path: str | os.PathLike[str], include_roots: Sequence[str | os.PathLike[str]] = (), text: str | None = None
+) -> ast.Kernel | ast.Sequence:
+    """As `parse_path`, for a file that may hold a sequence of kernels.
+
+    A path with line breaks is no path but a text, as `parse_text` takes it.
+    """
+    if isinstance(path, str) and "\n" in path:
+        return parse_any(_unnamed(path), loader=Loader.of([".", *include_roots]))
     file = read_source(Path(path), os.fspath(path)) if text is None else SourceFile(os.fspath(path), text)
-    return parse(file, loader=Loader.of([os.path.dirname(file.name) or ".", *include_roots]))
+    return parse_any(file, loader=Loader.of([os.path.dirname(file.name) or ".", *include_roots]))
 
 
 def parse_text(text: str, include_roots: Sequence[str | os.PathLike[str]] = ()) -> ast.Kernel:
@@ -43,32 +56,62 @@ def parse_text(text: str, include_roots: Sequence[str | os.PathLike[str]] = ()) 
 
     Includes are found from the current folder, and may reach it and `include_roots`.
     """
+    return parse(_unnamed(text), loader=Loader.of([".", *include_roots]))
+
+
+def _unnamed(text: str) -> SourceFile:
     file = SourceFile("<text>", text)
     check_text(file)
-    return parse(file, loader=Loader.of([".", *include_roots]))
+    return file
 
 
 def parse(file: SourceFile, *, loader: Loader | None = None) -> ast.Kernel:
     """The one kernel of a spec. Without a loader, `include` is an error. Raises SpecError."""
+    return _alone(parse_any(file, loader=loader))
+
+
+def parse_any(file: SourceFile, *, loader: Loader | None = None) -> ast.Kernel | ast.Sequence:
+    """The kernel of a spec, or its sequence of them. Raises SpecError as `parse`."""
     tree = parse_tree(file)
     builder = _Includer(file, loader).builder
     items = [t for t in tree.children if isinstance(t, Tree)]
+    found: ast.Kernel | ast.Sequence | None
+    if any(t.data == "sequence" for t in items):
+        found = sequence(items, builder, header_comment(file))
+    else:
+        found = _kernel(file, items, builder)
+    if builder.diagnostics or found is None:
+        raise SpecError(builder.diagnostics)
+    return found
+
+
+def _kernel(file: SourceFile, items: list[Branch], builder: TreeBuilder) -> ast.Kernel | None:
+    """The one kernel of a file; what is wrong goes to the builder's diagnostics."""
     kernels = [t for t in items if t.data == "kernel"]
     loose = [t for t in items if t.data != "kernel"]
     kernel = builder.kernel(kernels[0], header_comment(file)) if kernels else None
     for other in kernels[1:]:
         first, again = builder.span(kernels[0].children[0]), builder.span(other.children[0])
         labels = (Label(first, "the first one"),)
+        fix = Fix("name what they do together in a line above all: `sequence NAME`")
         builder.diagnostics.append(
-            Diagnostic("E106", "a spec holds one kernel, this file more", Label(again, "another one"), labels)
+            Diagnostic("E106", "a spec holds one kernel, this file more", Label(again, "another one"), labels, fix=fix)
         )
     if loose or kernel is None:
         builder.diagnostics.append(_not_a_spec(file, [_header(t, builder) for t in loose], kernel))
     if kernel is not None:
         check_once(kernel.body, builder)
-    if builder.diagnostics or kernel is None:
-        raise SpecError(builder.diagnostics)
     return kernel
+
+
+def _alone(found: ast.Kernel | ast.Sequence) -> ast.Kernel:
+    """The kernel; E231 where there are several."""
+    if isinstance(found, ast.Kernel):
+        return found
+    label = Label(found.name.span, f"{len(found.kernels)} kernels")
+    fix = Fix("`check`, `build`, `run`, `test`, `regen` and `fmt` take sequences; else give each kernel a file")
+    message = f"`{found.name.id}` is a sequence of kernels, where one is wanted"
+    raise SpecError(Diagnostic("E231", message, label, fix=fix))
 
 
 def parse_fragment(file: SourceFile, *, loader: Loader | None = None) -> tuple[ast.Statement, ...]:
@@ -124,10 +167,10 @@ class _Includer:
             self.builder.diagnostics += error.diagnostics
             return ()
         for item in tree.children:
-            if isinstance(item, Tree) and item.data == "kernel":
-                span = self.builder.span(item.children[0])
-                self.builder.error("E106", "an included file holds statements, not a kernel", span)
-        return self.builder.body(t for t in tree.children if isinstance(t, Tree) and t.data != "kernel")
+            if isinstance(item, Tree) and item.data in FILE_WORDS:
+                span = self.builder.span(item.children[0] if item.data == "kernel" else item)
+                self.builder.error("E106", f"an included file holds statements, not a {item.data}", span)
+        return self.builder.body(t for t in tree.children if isinstance(t, Tree) and t.data not in FILE_WORDS)
 
     def include(self, path: str, span: Span) -> tuple[ast.Statement, ...]:
         """The statements of the file that an include names; E104 where it cannot be followed."""

@@ -14,6 +14,7 @@ from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule import plan
+from tkgen.sequence.spec import SequenceSpec
 from tkgen.syntax import ast
 from tkgen.targets import load_target, target_names
 
@@ -59,6 +60,10 @@ class Cdna:
 
         if isinstance(spec, RowSpec):
             return produce(spec, directory, emit, of=RowBuild, cxx=cxx, kittens=kittens, watch=watch)
+        if isinstance(spec, SequenceSpec):
+            from tkgen.sequence.build import produce as produce_all
+
+            return produce_all(spec, directory, emit, cxx=cxx, kittens=kittens, watch=watch)
         assert isinstance(spec, Spec)
         return produce(spec, directory, emit, cxx=cxx, kittens=kittens, watch=watch)
 

@@ -59,6 +59,11 @@ class Spec:
         """The text of it."""
         return self.source.text
 
+    @cached_property
+    def namespace(self) -> Source:
+        """The generated C++ without the file around it, as it stands among other kernels."""
+        return lower(self.plan, self.target.name, str(self.path), alone=False)
+
     @property
     def requirements(self) -> list[Requirement]:
         """What dynamic sizes must be."""

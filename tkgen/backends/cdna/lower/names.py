@@ -41,7 +41,7 @@ FAMILIES = re.compile(r"_|DIM_|KITTENS|hip|Py|PY|pybind|pthread_|SYS_|PRI|SCN|M_
 # What a tensor's name is given to name a local of the kernel.
 SUFFIXES = ("_s", "_r", "_acc", "_stage", "_offsets", "_tile", "_e", "_e_rows", "_m", "_i")
 # Templates whose every word stands in the argument struct, in the kernel, or beside the namespace.
-TEMPLATES = ("kernel.cpp.jinja", "block.jinja", "scope.jinja", "statements.jinja")
+TEMPLATES = ("file.cpp.jinja", "kernel.cpp.jinja", "block.jinja", "scope.jinja", "statements.jinja")
 # Their words that name nothing of the kind: a component of an index, and what a lambda calls its argument.
 HARMLESS = {"x"}
 

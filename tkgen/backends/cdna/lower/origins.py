@@ -66,6 +66,21 @@ class Source:
         return next((found[0] for found in reversed(above) if found), None)
 
 
+def joined(parts: Iterable[Source | str]) -> Source:
+    """Texts one after the other, each of whole lines."""
+    text = ""
+    origins: list[tuple[Origin, ...]] = []
+    operations: dict[str, tuple[int, ...]] = {}
+    for part in parts:
+        source = part if isinstance(part, Source) else Source(part, ((),) * part.count("\n"), {})
+        above = text.count("\n")
+        text += source.text
+        origins += source.origins[: source.text.count("\n")]
+        for name, lines in source.operations.items():
+            operations[name] = (*operations.get(name, ()), *(above + line for line in lines))
+    return Source(text, (*origins, ()), operations)
+
+
 @dataclass(frozen=True)
 class _Mark:
     comment: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache, partial
 
 import jinja2
@@ -32,12 +33,12 @@ def environment() -> jinja2.Environment:
     return env
 
 
-def lower(plan: Plan, target: str, spec: str = "") -> Source:
-    """The C++ of `plan` for `target`; `spec` is the path its comments name."""
-    return render(kernel_model(plan, target, spec))
+def lower(plan: Plan, target: str, spec: str = "", alone: bool = True) -> Source:
+    """The C++ of `plan` for `target`; `spec` is the path its comments name. It is a file, or a namespace of one."""
+    return render(kernel_model(plan, target, spec), alone)
 
 
-def render(model: KernelModel) -> Source:
+def render(model: KernelModel, alone: bool = True) -> Source:
     """The text of a model."""
     env, marks = environment(), Marks()
     scopes = [_scope(s, marks) for s in model.scopes]
@@ -48,10 +49,26 @@ def render(model: KernelModel) -> Source:
         block=block,
         helpers=f"\n{helpers.strip()}\n" if helpers else "",
         needs_wave=bool(re.search(r"\bwave\b", block)),
-        members=[*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"],
         remark=marks.remark,
     )
-    return marks.source(re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)))
+    if alone:
+        members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
+        text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members)
+    return marks.source(tidy(text))
+
+
+def file_text(
+    body: str, header: Sequence[str], spec: str, target: str, module: str, name: str, members: Sequence[str]
+) -> str:
+    """The file around the namespace `name`, with the Python module of it, whose `dispatch` takes `members`."""
+    return environment().get_template("file.cpp.jinja").render(
+        header=header, spec=spec, target=target, body=body, module=module, name=name, members=members
+    )  # fmt: skip
+
+
+def tidy(text: str) -> str:
+    """Without blanks at the ends of lines, and with one blank line at a time."""
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
 
 
 def _helpers(model: KernelModel) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tkgen.backends.cdna.lower.model import Constant, FileModel, GlobalTensor, ScalarMember
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
 from tkgen.backends.cdna.lower.origins import Source
-from tkgen.backends.cdna.lower.render import environment
+from tkgen.backends.cdna.lower.render import environment, file_text, tidy
 from tkgen.backends.cdna.lower.row_places import Names, Places, origin
 from tkgen.backends.cdna.lower.row_values import Values
 from tkgen.ir.equations import Access, Convert, Load, Map, Store, reads, walk, writes
@@ -53,13 +53,14 @@ def lower_rows(
     header: Sequence[str] = (),
     spec: str = "",
     occupancy: int | None = None,
+    alone: bool = True,
 ) -> Source:
     """The generated file: `header` are lines of comment, `spec` is the path that its comments name.
 
-    `occupancy` is how many waves are to share a SIMD, where the spec says so.
+    `occupancy` is how many waves are to share a SIMD, where the spec says so. Not `alone`, it is a namespace of a file.
     """
     waves = occupancy or m.waves_per_simd(target)
-    return _Lowering(m).source(target.name, waves, tuple(map(comment_text, header)), comment_text(spec))
+    return _Lowering(m).source(target.name, waves, tuple(map(comment_text, header)), comment_text(spec), alone)
 
 
 class _Lowering:
@@ -75,15 +76,16 @@ class _Lowering:
 
     # ------------------------------------------------------------ the file
 
-    def source(self, target: str, waves: int, header: tuple[str, ...], spec: str) -> Source:
-        """All of it."""
+    def source(self, target: str, waves: int, header: tuple[str, ...], spec: str, alone: bool) -> Source:
+        """All of it, or the namespace alone."""
         body = "\n".join(self._body())
         model = self._model(body, target, waves, header, spec)
-        members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
         template = environment().get_template("rows.cpp.jinja")
-        text = template.render(m=model, body=body, members=members, remark=self.places.marks.remark)
-        text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).rstrip("\n") + "\n"
-        return self.places.marks.source(text)
+        text = template.render(m=model, body=body, remark=self.places.marks.remark)
+        if alone:
+            members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
+            text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members)
+        return self.places.marks.source(tidy(text).rstrip("\n") + "\n")
 
     def _model(self, body: str, target: str, waves: int, header: tuple[str, ...], spec: str) -> RowModel:
         used = {op.function for op in walk(self.kernel.body) if isinstance(op, Map)}

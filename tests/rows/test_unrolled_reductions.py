@@ -1,0 +1,73 @@
+"""Reductions along a dimension that lies further out than the lanes': each lane has all of it, and chains it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tkgen.api import load_any
+from tkgen.execute.compare import Inputs
+from tkgen.ir.equations import Reduce, walk
+from tkgen.rows import RowSpec
+from tkgen.rows.run import run_rows
+
+KERNEL = """kernel sums
+  dims PLACES = {places}, ROWS = 20, D = 136
+  global X : {dtype}[PLACES, ROWS, D]
+  global G : f32[PLACES, D]
+  global Y : f32[ROWS, D]
+  over r in ROWS by 8, d in D by 128
+  waves 2
+  {equations}
+"""
+OUTSIDE = {
+    "sum": "Y[r, d] = colsum(X[PLACES, r, d])",
+    "largest": "Y[r, d] = colmax(X[PLACES, r, d]) - colmin(X[PLACES, r, d])",
+    "mean": "Y[r, d] = colmean(X[PLACES, r, d] * G[PLACES, d])",
+    "weighted by place": "Y[r, d] = colsum(X[PLACES, r, d] * coordinate(PLACES))",
+    "softmax": """x = X[PLACES, r, d]
+  e = exp2(x - colmax(x))
+  Y[r, d] = colsum(e * x) / colsum(e)""",
+}
+
+
+def spec_of(equations: str, places: int, dtype: str = "f32") -> RowSpec:
+    spec = load_any(KERNEL.format(places=places, dtype=dtype, equations=equations))
+    assert isinstance(spec, RowSpec)
+    return spec.check()
+
+
+@pytest.mark.parametrize("equations", OUTSIDE.values(), ids=OUTSIDE)
+@pytest.mark.parametrize(("places", "dtype"), [(1, "f32"), (2, "bf16"), (5, "f32")])
+def test_numbers(equations: str, places: int, dtype: str) -> None:
+    spec = spec_of(equations, places, dtype)
+    assert not any(isinstance(op, Reduce) for op in walk(spec.layout.kernel.body))
+    assert spec.layout.fast.name == "d"
+    build = spec.build().check()
+    assert build.resources.clean
+    for kind in Inputs:
+        tried = run_rows(build, kind=kind)
+        assert tried.ok, tried.failure
+
+
+def test_as_many_places_as_registers_hold() -> None:
+    for places, unrolled in ((32, True), (33, False)):
+        spec = spec_of(OUTSIDE["sum"], places)
+        assert (spec.layout.fast.name == "d") is unrolled
+        build = spec.build().check()
+        assert build.resources.clean
+        tried = run_rows(build, kind=Inputs.NORMAL)
+        assert tried.ok, tried.failure
+
+
+@pytest.mark.parametrize(
+    "equations",
+    ["Y[r, d] = rowsum(X[0, r]) * G[0, d]", "x = X[0, ROWS, d]\n  Y[ROWS, d] = x - colmax(x)"],
+    ids=["innermost", "what is stored has it"],
+)
+def test_other_reductions_stay(equations: str) -> None:
+    text = KERNEL.format(places=3, dtype="f32", equations=equations)
+    spec = load_any(text if "Y[r" in equations else text.replace("over r in ROWS by 8, ", "over "))
+    assert isinstance(spec, RowSpec)
+    assert any(isinstance(op, Reduce) for op in walk(spec.layout.kernel.body))
+    tried = run_rows(spec.check().build().check())
+    assert tried.ok, tried.failure

@@ -1,0 +1,255 @@
+"""Several kernels in a spec: what each is given, what is between them, file, machine code, numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import tkgen
+from tkgen.api import load_any
+from tkgen.backends.cdna import kittens
+from tkgen.cli import app
+from tkgen.diagnostics import SpecError
+from tkgen.execute.compare import Inputs
+from tkgen.ir.meaning import evaluate_all
+from tkgen.ir.types import Tensor
+from tkgen.sequence import SequenceBuild, SequenceSpec
+from tkgen.sequence.run import random_inputs, run_sequence
+from tkgen.sequence.spec import meaning_of
+from tkgen.toolchain.compile import compile_device
+from tkgen.toolchain.isa import parse_asm
+
+ROOT = Path(__file__).parents[2]
+SPLIT = Path(__file__).parent / "split.tk"
+ROWS = """sequence twice
+dims ROWS = {rows}, D = 200
+global X : f32[ROWS, D]
+global T : bf16[ROWS, D]
+global Y : f32[ROWS, D]
+kernel first
+  over r in ROWS by 4
+  waves 1
+  T[r] = X[r] / rowmax(abs(X[r]))
+kernel second
+  over r in ROWS by 8
+  waves 2
+  Y[r] = T[r] - rowmean(T[r])
+"""
+
+
+def sequence(path: Path | str, defines: Mapping[str, int | None] | None = None, target: str = "gfx942") -> SequenceSpec:
+    spec = load_any(path, defines, target)
+    assert isinstance(spec, SequenceSpec)
+    return spec
+
+
+def names(tensors: tuple[Tensor, ...]) -> list[str]:
+    return [t.name for t in tensors]
+
+
+@pytest.fixture(scope="module")
+def built() -> SequenceBuild:
+    return sequence(SPLIT).build().check()
+
+
+def test_each_kernel_has_what_it_needs_of_what_is_shared() -> None:
+    spec = sequence(SPLIT)
+    partial, finish = spec.programs
+    assert names(partial.tensors) == ["X", "W", "S"] and names(finish.tensors) == ["b", "S", "Y"]
+    assert [d.name for d in finish.dims] == ["M", "N", "PARTS"]
+    assert not partial.scalars and [s.name for s in finish.scalars] == ["scale"]
+    assert not spec.diagnostics
+
+
+def test_tensors_are_given_between_or_results() -> None:
+    spec = sequence(SPLIT)
+    assert (names(spec.inputs), names(spec.between), names(spec.outputs)) == (["X", "W", "b"], ["S"], ["Y"])
+    in_place = ROWS.format(rows=8).replace("T[r] = X[r]", "X[r] = X[r]").replace("T[r] - rowmean(T[r])", "X[r] + 1")
+    spec = sequence(in_place.replace("global T : bf16[ROWS, D]\n", ""))
+    assert (names(spec.inputs), names(spec.between), names(spec.outputs)) == (["X"], [], ["X", "Y"])
+
+
+def test_values_of_the_command_line_reach_the_kernels_that_have_the_name() -> None:
+    spec = sequence(SPLIT, {"PART": 32, "M": None})
+    assert {d.name: d.size for d in spec.dims} == {"M": None, "N": 128, "PARTS": 3, "PART": 32}
+    with pytest.raises(SpecError) as caught:
+        sequence(SPLIT, {"PATR": 33})
+    assert [d.code for d in caught.value.diagnostics] == ["E210"]
+
+
+def test_what_takes_one_kernel_says_so() -> None:
+    with pytest.raises(SpecError) as caught:
+        tkgen.load(SPLIT)
+    assert [d.code for d in caught.value.diagnostics] == ["E231"]
+
+
+def test_hopper_launches_no_sequence() -> None:
+    lines = (ROOT / "specs/hopper/h100_lcf_abt.tk").read_text().splitlines(keepends=True)
+    first = next(n for n, line in enumerate(lines) if line.startswith("kernel "))
+    body = [line for line in lines[first + 1 :] if line.strip()]
+    shared = [line.strip() + "\n" for line in body if line.split()[0] in ("dims", "global", "target")]
+    kernel = "".join(line for line in body if line.strip() + "\n" not in shared)
+    text = f"sequence two\n{''.join(shared)}kernel one\n{kernel}kernel other\n{kernel}"
+    with pytest.raises(SpecError) as caught:
+        load_any(text)
+    assert [d.code for d in caught.value.diagnostics] == ["E231"]
+
+
+# ---------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize("kind", Inputs)
+def test_numbers_are_those_of_the_kernels_in_order(built: SequenceBuild, kind: Inputs) -> None:
+    tried = run_sequence(built, kind=kind, seed=3)
+    assert tried.ok, tried.failure
+    given = random_inputs(built.spec, seed=3, kind=kind)
+    x, w = (given[name].double().flatten(1) for name in ("X", "W"))
+    wanted = torch.nn.functional.gelu(0.5 * (x @ w.T) + given["b"].double())
+    torch.testing.assert_close(tried.tensors["Y"].double(), wanted, rtol=2**-8, atol=1e-5)
+    if kind is Inputs.EXACT:  # sums of parts are exact, and compared as such
+        parts = torch.einsum("msk,nsk->smn", given["X"].double(), given["W"].double())
+        assert torch.equal(tried.tensors["S"].double(), parts) and tried.comparisons["S"].bound == 0
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("sizes", [{"PART": 32}, {"M": 65, "N": 131, "PARTS": 1, "PART": 64}, {"M": 1, "PARTS": 5}])
+def test_sizes_that_do_not_divide(sizes: dict[str, int | None], target: str) -> None:
+    build = sequence(SPLIT, sizes, target).build().check()
+    assert all(k.resources.clean and k.machine_check.outcome == "right" for k in build.kernels)
+    tried = run_sequence(build)
+    assert tried.ok, tried.failure
+
+
+def test_sizes_known_at_launch() -> None:
+    build = sequence(SPLIT, {"M": None}).build().check()
+    for m in (1, 64, 100):
+        tried = run_sequence(build, extents={"M": m}, scalars={"scale": 2.0})
+        assert tried.ok, tried.failure
+        assert tried.sizes["M"] == m and tried.tensors["Y"].shape == (m, 128)
+
+
+def test_kernels_of_rows_alone_hand_rounded_numbers_on() -> None:
+    build = sequence(ROWS.format(rows=13)).build().check()
+    for kind in Inputs:
+        tried = run_sequence(build, kind=kind)
+        assert tried.ok, tried.failure
+
+
+@pytest.mark.parametrize(("number", "name"), [(0, "S"), (1, "Y")])
+def test_a_kernel_that_computes_something_else_is_found(built: SequenceBuild, number: int, name: str) -> None:
+    wrong = SPLIT.read_text().replace("= p\n", "= p * 2\n").replace("+ b[n]", "- b[n]")
+    other = sequence(wrong).build().check()
+    kernels = list(built.kernels)
+    kernels[number] = other.kernels[number]
+    tried = run_sequence(replace(built, kernels=tuple(kernels)))
+    assert not tried.ok and tried.failure.startswith(f"{name}: ")
+
+
+def test_errors_are_handed_on_from_kernel_to_kernel() -> None:
+    """What the first kernel may be off by is what the second one may be: 16 exp(x), where exp(x) has an error."""
+    spec = sequence("""sequence scaled
+dims N = 8
+global X : f32[N]
+global T : f32[N]
+global Y : f32[N]
+kernel first
+  over n in N by 8
+  waves 1
+  T[n] = exp(X[n])
+kernel second
+  over n in N by 8
+  waves 1
+  Y[n] = 16 * T[n]
+""")
+    x = torch.linspace(-3, 3, 8)
+    found = evaluate_all([meaning_of(p) for p in spec.programs], {"X": x})
+    rounding = 2.0**-24 * 16 * x.double().exp()
+    assert bool((found["T"].bound > 0).all())
+    assert bool((found["Y"].bound >= 16 * (found["T"].bound - rounding / 16)).all())
+    torch.testing.assert_close(found["Y"].value, 16 * x.double().exp(), rtol=1e-6, atol=0)
+
+
+# ---------------------------------------------------------------- code
+
+
+def test_the_file_of_all_kernels_has_the_machine_code_of_each(built: SequenceBuild) -> None:
+    spec = built.spec
+    whole = compile_device(
+        spec.source.text,
+        spec.target,
+        built.kernels[0].compiler,
+        include_dirs=[kittens.include_dir()],
+        source_name="split.cpp",
+    )
+    assert whole.asm is not None
+    together = [[str(i) for i in f.instructions] for f in parse_asm(whole.asm).values()]
+    apart = [[str(i) for i in k.function.instructions] for k in built.kernels]
+    assert [len(f) for f in together] == [len(f) for f in apart]
+
+
+def test_lines_of_the_file_come_from_lines_of_the_spec(built: SequenceBuild) -> None:
+    source = built.spec.source
+    lines = source.text.split("\n")
+    assert len(source.origins) == len(lines)
+    where = next(n for n, line in enumerate(lines, 1) if "gelu(" in line and "narrow" in line)
+    origin = source.origin(where)
+    assert origin is not None and SPLIT.read_text().split("\n")[origin.line - 1].lstrip().startswith("Y[m, n]")
+
+
+def test_one_dispatch_launches_all_in_order(built: SequenceBuild) -> None:
+    text = built.spec.source.text
+    assert (
+        "partial::dispatch({g.X, g.W, g.S, g.stream});\n    finish::dispatch({g.b, g.S, g.Y, g.scale, g.stream});"
+        in text
+    )
+    assert text.count("PYBIND11_MODULE(split, m)") == 1
+
+
+# ---------------------------------------------------------------- commands
+
+
+def tkgen_(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_check_build_and_run(tmp_path: Path) -> None:
+    assert "0 errors" in tkgen_("check", str(SPLIT))
+    (report,) = json.loads(tkgen_("build", str(SPLIT), "-o", str(tmp_path), "--json"))
+    assert [k["kernel"] for k in report["kernels"]] == ["partial", "finish"] and report["between"] == ["S"]
+    assert {p.name for p in tmp_path.iterdir()} >= {"split.cpp", "split.json", "split.partial.hsaco", "split.finish.s"}
+    lines = tkgen_("build", str(SPLIT), "-o", str(tmp_path)).splitlines()
+    assert [line.split(" ")[0] for line in lines] == ["split/partial", "split/finish"]
+    (row,) = json.loads(tkgen_("run", str(SPLIT), "-D", "PART=64 scale=1.5", "--json"))
+    assert row["ok"] and row["sizes"]["PART"] == 64 and row["comparison"]["wrong"] == 0
+    tkgen_("run", str(SPLIT), "--blocks", "0", code=2)
+    tkgen_("build", str(SPLIT), "-o", str(tmp_path), "--emit", "harness", code=2)
+
+
+def test_the_regression_run() -> None:
+    results = json.loads(tkgen_("test", str(SPLIT), "--schedules", "1", "--json"))
+    cases = [r["case"] for r in results]
+    assert cases[:2] == ["proves", "figures"] and cases[-2:] == ["partial, as shipped", "finish, as shipped"]
+    assert len(cases) > 8 and not [r for r in results if r["failure"]]
+
+
+def test_the_regression_run_holds_each_kernel_to_its_figures(tmp_path: Path) -> None:
+    text = SPLIT.read_text()
+    for term, failure in (("partial/waves 4, finish/vgpr <= 200", ""), ("finish/waves 4", "finish/waves is 2")):
+        (tmp_path / "split.tk").write_text(text.replace("\n", f"\n# expect {term}\n", 1))
+        output = CliRunner().invoke(app, ["test", str(tmp_path / "split.tk"), "--schedules", "1", "--json"]).output
+        (found,) = (r["failure"] for r in json.loads(output) if r["case"] == "figures")
+        assert failure in found and bool(failure) == bool(found)
+
+
+@pytest.mark.parametrize("stage", ["parse", "equations", "graph", "schedule", "lower"])
+def test_stages_are_printed_for_each_kernel(stage: str) -> None:
+    printed = tkgen_("check", str(SPLIT), "--print-after", stage)
+    assert len(printed.splitlines()) > 10 if stage != "lower" else printed.count("void kernel(") == 2

@@ -1,0 +1,138 @@
+"""A compiled sequence: a code object for each kernel, their figures, the files of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tkgen import __version__
+from tkgen.backends.cdna import kittens as headers
+from tkgen.build.compiling import compiled
+from tkgen.build.model import Build
+from tkgen.build.outputs import watched_at
+from tkgen.diagnostics import Diagnostic, Severity, SpecError, distinct
+from tkgen.diagnostics.machine import to_json
+from tkgen.rows.build import RowBuild
+from tkgen.rows.spec import RowSpec
+from tkgen.toolchain.discover import find_compiler
+from tkgen.toolchain.files import write_atomic
+
+if TYPE_CHECKING:
+    from tkgen.sequence.spec import SequenceSpec
+
+EMITS = ("cpp", "asm", "hsaco", "report")  # unless others are asked for
+
+
+@dataclass(frozen=True)
+class SequenceBuild:
+    """A compiled spec of several kernels, each built as if it stood alone."""
+
+    spec: SequenceSpec
+    kernels: tuple[Build | RowBuild, ...]
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What there is to say of the spec, of the real registers, and of the machine code of each kernel."""
+        return tuple(distinct([*self.spec.diagnostics, *(d for k in self.kernels for d in k.diagnostics)]))
+
+    def check(self) -> SequenceBuild:
+        """This build; raises SpecError where machine code breaks what was promised: spills, scratch, races."""
+        errors = [d for d in self.diagnostics if d.severity is Severity.ERROR]
+        if errors:
+            raise SpecError(errors)
+        return self
+
+    @property
+    def unwatched(self) -> str:
+        """Why machine code was not watched although it should have been; empty where it was."""
+        return "; ".join(f"{k.spec.name}: {k.unwatched}" for k in self.kernels if k.unwatched)
+
+    def line(self) -> str:
+        """The figures, a line for each kernel."""
+        return "\n".join(f"{self.spec.name}/{kernel.line()}" for kernel in self.kernels)
+
+    def report(self) -> dict[str, object]:
+        """All figures as plain data: the content of report.json."""
+        spec = self.spec
+        return {
+            "tkgen": __version__,
+            "sequence": spec.name,
+            "spec": spec.path.name,
+            "target": spec.target.name,
+            "defines": dict(spec.defines),
+            "inputs": [t.name for t in spec.inputs],
+            "between": [t.name for t in spec.between],
+            "outputs": [t.name for t in spec.outputs],
+            "kernels": [k.report() for k in self.kernels],
+            "diagnostics": [to_json(d) for d in self.diagnostics],
+        }
+
+
+def write(build: SequenceBuild, directory: Path, emit: Collection[str] = EMITS) -> dict[str, Path]:
+    """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths.
+
+    There is one source, and one module; assembly and code object are each kernel's own.
+    """
+    spec = build.spec
+    files: dict[str, tuple[str, bytes | str]] = {}
+    if "cpp" in emit:
+        files["cpp"] = (f"{spec.name}.cpp", spec.source.text)
+    for kernel in build.kernels:
+        for kind, content in (("asm", kernel.asm), ("hsaco", kernel.hsaco)):
+            if kind in emit:
+                suffix = "s" if kind == "asm" else kind
+                files[f"{kind} {kernel.spec.name}"] = (f"{spec.name}.{kernel.spec.name}.{suffix}", content)
+    if "report" in emit:
+        files["report"] = (f"{spec.name}.json", json.dumps(build.report(), indent=2) + "\n")
+    written = {}
+    for kind, (name, content) in files.items():
+        written[kind] = directory / name
+        write_atomic(written[kind], content)
+    if "module" in emit:
+        from tkgen.toolchain.module import build_module
+
+        first = build.kernels[0]
+        written["module"] = build_module(
+            spec.source.text,
+            spec.name,
+            spec.target,
+            first.compiler,
+            directory,
+            include_dirs=[] if first.kittens else [headers.include_dir()],
+            kittens=first.kittens,
+            log=directory / f"{spec.name}.log",
+        )
+    return written
+
+
+def produce(
+    spec: SequenceSpec,
+    directory: Path,
+    emit: Collection[str] = EMITS,
+    *,
+    cxx: str | None = None,
+    kittens: Path | None = None,
+    watch: bool = True,
+) -> tuple[SequenceBuild, dict[str, Path]]:
+    """Build `spec`, hold its figures against what was promised and write the outputs: the build and their paths.
+
+    Where watching the machine code of a kernel finds something, its source and assembly are kept under
+    `NAME.KERNEL.refused`. Raises as `SequenceSpec.build` and `SequenceBuild.check`.
+    """
+    spec.check()
+    compiler = find_compiler(spec.target, cxx)
+    log = directory / f"{spec.name}.log"
+    built = []
+    for kernel in spec.kernels:
+        made: Build | RowBuild
+        if isinstance(kernel, RowSpec):
+            made = compiled(kernel, compiler, of=RowBuild, kittens=kittens, log=log)
+        else:
+            made = compiled(kernel, compiler, kittens=kittens, log=log)
+        built.append(watched_at(made, directory / f"{spec.name}.{kernel.name}") if watch else made)
+    whole = SequenceBuild(spec, tuple(built)).check()
+    return whole, write(whole, directory, emit)

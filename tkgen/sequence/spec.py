@@ -1,0 +1,186 @@
+"""A spec of several kernels: each as if it stood alone, what becomes of tensors between them, the generated file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tkgen.backends.cdna.lower.origins import Source, joined
+from tkgen.backends.cdna.lower.sequence import sequence_parts
+from tkgen.diagnostics import Diagnostic, Fix, Label, Severity, SpecError, distinct
+from tkgen.ir.desugar import desugared
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.equations import Kernel, Store
+from tkgen.ir.types import Dim, Program, ScalarArg, Tensor
+from tkgen.rows.spec import RowSpec
+from tkgen.syntax import ast
+from tkgen.targets import Target
+
+if TYPE_CHECKING:
+    from tkgen.backends.cdna.spec import Spec
+    from tkgen.sequence.build import SequenceBuild
+
+
+def meaning_of(program: Program | EquationProgram) -> Kernel:
+    """The equations of a kernel."""
+    return program.kernel if isinstance(program, EquationProgram) else desugared(program)
+
+
+@dataclass(frozen=True)
+class SequenceSpec:
+    """A spec read from `path` with its `-D` values: its kernels in order, typed and scheduled for `target`."""
+
+    path: Path
+    sequence: ast.Sequence = field(repr=False)
+    kernels: tuple[Spec | RowSpec, ...] = field(repr=False)
+    target: Target = field(repr=False)
+    defines: Mapping[str, int | None]
+
+    @property
+    def name(self) -> str:
+        """The sequence's name."""
+        return self.sequence.name.id
+
+    @property
+    def programs(self) -> tuple[Program | EquationProgram, ...]:
+        """The typed programs of the kernels."""
+        return tuple(kernel.program for kernel in self.kernels)
+
+    # ------------------------------------------------------------ what the kernels share
+
+    @cached_property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Everything that a kernel reads or writes, in the order of the spec."""
+        used = {t.name: t for p in self.programs for t in (*p.reads, *p.outputs)}
+        order = [s.name.id for s in self.sequence.shared if isinstance(s, ast.Global)]
+        return tuple(used[name] for name in order if name in used)
+
+    @cached_property
+    def between(self) -> tuple[Tensor, ...]:
+        """The tensors that one kernel writes for a later one, and that nobody gives: the memory between them."""
+        found: dict[str, Tensor] = {}
+        inputs = {t.name for t in self.inputs}
+        written: set[str] = set()
+        for p in self.programs:
+            found |= {t.name: t for t in p.reads if t.name in written and t.name not in inputs}
+            written |= {t.name for t in p.outputs}
+        return tuple(t for t in self.tensors if t.name in found)
+
+    @cached_property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What is to be given: read by a kernel, and written by none before."""
+        found: set[str] = set()
+        written: set[str] = set()
+        for p in self.programs:
+            found |= {t.name for t in p.reads} - written
+            written |= {t.name for t in p.outputs}
+        return tuple(t for t in self.tensors if t.name in found)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """What the sequence is for: written, and not between its kernels."""
+        written = {t.name for p in self.programs for t in p.outputs} - {t.name for t in self.between}
+        return tuple(t for t in self.tensors if t.name in written)
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """The dimensions of all kernels."""
+        return tuple({d.name: d for p in self.programs for d in p.dims}.values())
+
+    @property
+    def scalars(self) -> tuple[ScalarArg, ...]:
+        """The scalars of all kernels."""
+        return tuple({s.name: s for p in self.programs for s in p.scalars}.values())
+
+    # ------------------------------------------------------------ what there is to say
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What the checks have to say of each kernel, and of the tensors between them: errors, then warnings."""
+        found = [*self._unwritten(), *(d for kernel in self.kernels for d in kernel.diagnostics)]
+        return tuple(sorted(distinct(found), key=lambda d: d.severity is not Severity.ERROR))
+
+    def _unwritten(self) -> Iterator[Diagnostic]:
+        """E231 where a kernel reads what only a later one writes, or more than those before it write."""
+        stores: dict[str, list[Store]] = {}
+        last = {t.name: n for n, p in enumerate(self.programs) for t in p.outputs}
+        for number, (kernel, p) in enumerate(zip(self.kernels, self.programs, strict=True)):
+            own = {t.name for t in p.outputs}
+            for tensor in p.reads:
+                label = Label(kernel.kernel.name.span, f"reads `{tensor.name}`")
+                if tensor.name in stores and tensor in self.between and not _covered(tensor, stores[tensor.name]):
+                    places = tuple(Label(s.span, "writes a part of it") for s in stores[tensor.name] if s.span)
+                    message = f"`{tensor.name}` is read, but the kernels before write a part of it alone"
+                    yield Diagnostic("E231", message, label, places, fix=Fix("let them write all of it"))
+                if last.get(tensor.name, -1) > number and tensor.name not in stores and tensor.name not in own:
+                    writer = self.kernels[last[tensor.name]].kernel.name
+                    message = f"`{tensor.name}` is read before a kernel of the sequence writes it"
+                    fix = Fix(f"move `{writer.id}` up, or let it write another tensor")
+                    yield Diagnostic("E231", message, label, (Label(writer.span, "writes it"),), fix=fix)
+            for store in meaning_of(p).stores:
+                stores.setdefault(store.target.tensor.name, []).append(store)
+
+    def check(self) -> SequenceSpec:
+        """This spec, proven. Raises SpecError with every diagnostic where one is an error."""
+        if any(d.severity is Severity.ERROR for d in self.diagnostics):
+            raise SpecError(list(self.diagnostics))
+        return self
+
+    # ------------------------------------------------------------ code
+
+    @cached_property
+    def source(self) -> Source:
+        """The generated C++: every kernel in a namespace of its own, and one `dispatch` that launches them in order."""
+        head, tail = sequence_parts(
+            self.name,
+            self.sequence.header.splitlines(),
+            self.path.name,
+            self.target.name,
+            [(k.name, k.program) for k in self.kernels],
+            self.tensors,
+            self.between,
+        )
+        return joined([head, *(part for k in self.kernels for part in (k.namespace, "\n")), tail])
+
+    @property
+    def text(self) -> str:
+        """The text of it."""
+        return self.source.text
+
+    def build(
+        self,
+        *,
+        cxx: str | None = None,
+        kittens: Path | None = None,
+        log: Path | None = None,
+        machine_check: bool = True,
+    ) -> SequenceBuild:
+        """Compile every kernel to a code object and watch it, unless `machine_check` says not to.
+
+        Raises:
+            SpecError: as `check`; or compiled code races, does not wait, or leaves its memory.
+            ToolchainError: the compiler fails.
+        """
+        from tkgen.sequence.build import SequenceBuild
+
+        self.check()
+        built = [k.build(cxx=cxx, kittens=kittens, log=log, machine_check=machine_check) for k in self.kernels]
+        return SequenceBuild(self, tuple(built))
+
+
+def _covered(tensor: Tensor, stores: Sequence[Store]) -> bool:
+    """Whether stores write every element: along a dimension all of it, or each of its places by its number."""
+    places = [[i.at if i.axis is None else None for i in store.target.indices] for store in stores]
+    numbered = [n for n in range(len(tensor.dims)) if any(p[n] is not None for p in places)]
+    sizes = [tensor.dims[n].size or 0 for n in numbered]
+    cells = {
+        cell
+        for p in places
+        for cell in product(*(range(s) if p[n] is None else (p[n],) for n, s in zip(numbered, sizes, strict=True)))
+    }
+    return len(cells) == prod(sizes)
