@@ -15,19 +15,28 @@ GOLDEN = Path(__file__).parent / "stages"
 SHOWN = [
     ("eight_wave", Stage.PARSE),
     ("eight_wave", Stage.EQUATIONS),
+    ("eight_wave", Stage.RESOLVE),
+    ("eight_wave", Stage.GRAPH),
     ("eight_wave", Stage.SCHEDULE),
     ("alpha_beta", Stage.EQUATIONS),
     ("bias_gelu_bf16", Stage.EQUATIONS),
+    ("bias_gelu_bf16", Stage.RESOLVE),
+    ("load_and_compute_waves", Stage.RESOLVE),
     ("ping_pong", Stage.SCHEDULE),
     ("swiglu", Stage.PARSE),
     ("swiglu", Stage.EQUATIONS),
+    ("swiglu", Stage.RESOLVE),
     ("swiglu", Stage.SCHEDULE),
+    ("rows/softmax", Stage.PARSE),
+    ("rows/softmax", Stage.EQUATIONS),
+    ("rows/softmax", Stage.RESOLVE),
+    ("rows/softmax", Stage.SCHEDULE),
 ]
 
 
 @pytest.mark.parametrize(("spec", "stage"), SHOWN)
 def test_a_stage(spec: str, stage: Stage) -> None:
-    golden = GOLDEN / f"{spec}.{stage.value}.txt"
+    golden = GOLDEN / f"{Path(spec).name}.{stage.value}.txt"
     text = stage_text(stage, ROOT / "specs" / f"{spec}.tk", None, None, None) + "\n"
     if os.environ.get("TKGEN_BLESS"):
         golden.write_text(text, encoding="utf-8")

@@ -21,6 +21,7 @@ class Stage(StrEnum):
 
     PARSE = "parse"
     EQUATIONS = "equations"
+    RESOLVE = "resolve"
     GRAPH = "graph"
     SCHEDULE = "schedule"
     LOWER = "lower"
@@ -37,8 +38,9 @@ def stage_text(
     roots: Sequence[Path] | None,
 ) -> str:
     """What `stage` makes of a spec. Raises SpecError where it comes to none."""
+    from tkgen.ir import program_text
     from tkgen.ir.equations import to_text
-    from tkgen.ir.program import equations_of
+    from tkgen.ir.program import equations_of, program
     from tkgen.rows import RowSpec
     from tkgen.sequence import SequenceSpec
     from tkgen.syntax.ast import Sequence as Several
@@ -50,6 +52,8 @@ def stage_text(
         return dump(parsed).rstrip("\n")
     if stage is Stage.EQUATIONS and not isinstance(parsed, Several):
         return to_text(equations_of(parsed, defines(define))).rstrip("\n")
+    if stage is Stage.RESOLVE and not isinstance(parsed, Several):
+        return program_text.to_text(program(parsed, defines(define))).rstrip("\n")
     found = load_any_spec(path, define, target, roots)
     if stage is Stage.LOWER:
         return found.text.rstrip("\n")
@@ -60,13 +64,15 @@ def stage_text(
 
 def _of_kernel(stage: Stage, spec: Spec | RowSpec) -> str:
     """What a stage makes of one kernel."""
-    from tkgen.ir import graph
+    from tkgen.ir import graph, program_text
     from tkgen.ir.equations import to_text
     from tkgen.ir.program import equations_of
     from tkgen.rows import RowSpec
 
     if stage is Stage.EQUATIONS:
         return to_text(equations_of(spec.kernel, spec.defines)).rstrip("\n")
+    if stage is Stage.RESOLVE:
+        return program_text.to_text(spec.program).rstrip("\n")
     if isinstance(spec, RowSpec):
         return to_text(spec.program.kernel).rstrip("\n") if stage is Stage.GRAPH else spec.layout.describe()
     text = graph.to_text(spec.plan.graph) if stage is Stage.GRAPH else spec.plan.to_text()

@@ -10,6 +10,7 @@ from tkgen.ir.desugar import desugared
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel
 from tkgen.ir.products import has_products
+from tkgen.ir.program_verifier import verify
 from tkgen.ir.resolve import resolve
 from tkgen.ir.resolve.matrix import matrix
 from tkgen.ir.resolve.names import Scope, Stop
@@ -27,13 +28,15 @@ def program(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None)
         SpecError: with every independent problem found.
     """
     if not has_equations(kernel):
-        return resolve(kernel, defines)
+        resolved = verify(resolve(kernel, defines), "resolve")
+        desugared(resolved)  # verified, too
+        return resolved
     scope = Scope(kernel, dict(defines or {}))
     found: Program | EquationProgram | None = None
     try:
         body = equations(scope)
         if has_products(body.kernel):
-            found = replace(matrix(scope, body.kernel), unused=body.unused)
+            found = verify(replace(matrix(scope, body.kernel), unused=body.unused), "products")
         else:
             found = equation_program(scope, body)
     except Stop:
@@ -50,7 +53,7 @@ def equations_of(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = 
     Raises:
         SpecError: with every independent problem found.
     """
-    return typed(kernel, defines).kernel if has_equations(kernel) else desugared(resolve(kernel, defines))
+    return typed(kernel, defines).kernel if has_equations(kernel) else desugared(matrix_program(kernel, defines))
 
 
 def matrix_program(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None) -> Program:

@@ -19,6 +19,7 @@ from tkgen.schedule.epochs import Conflict, Purposes, conflicts, held, passes_to
 from tkgen.schedule.pipeline import Shape, clip, shape
 from tkgen.schedule.presets import preset
 from tkgen.schedule.templates import iteration as template
+from tkgen.schedule.verifier import verify
 from tkgen.targets import Target
 
 SEGMENTS = ("prologue", "body", "epilogue")
@@ -156,6 +157,7 @@ def plan(program: Program, target: Target) -> Plan:
     unplaced = Plan(program, target, graph, bodies, form, waves, written is None, chosen)
     result = _tidy(_trimmed(_counted(_held(unplaced))))
     _cover(result)
+    verify(program, target, result.waves, written is None)
     return result
 
 

@@ -1,0 +1,112 @@
+"""Programs and plans that a mistake of tkgen would leave: each breaks the rule that is there for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from planning import planned_file
+
+from tkgen.ir.ops import Action, Cluster, Op, Placed, Schedule, Step, WaveProgram
+from tkgen.ir.program_verifier import verify
+from tkgen.ir.types import Program, Side
+from tkgen.ir.verifier import Broken
+from tkgen.schedule.verifier import verify as verify_plan
+
+SPECS = Path(__file__).parents[2] / "specs"
+GEMM = planned_file(SPECS / "eight_wave.tk").program
+TWO = planned_file(SPECS / "swiglu.tk").program
+ROLES = planned_file(SPECS / "load_and_compute_waves.tk").program
+AT = GEMM.accumulator.span
+
+
+def changed_operand(p: Program, **values: object) -> Program:
+    """`p` with another first operand, which its product takes, too."""
+    one = replace(p.operands[0], **values)  # type: ignore[arg-type]
+    return replace(p, operands=(one, p.operands[1]), products=(replace(p.products[0], left=one),))
+
+
+def written(op: Op) -> Program:
+    schedule = Schedule(None, True, True, (Cluster((op,), False, AT),), AT)
+    return replace(GEMM, roles=(replace(GEMM.roles[0], schedule=schedule),))
+
+
+PROGRAMS: dict[str, tuple[str, Program]] = {
+    "two tensors of one name": ("names", replace(GEMM, tensors=(*GEMM.tensors, GEMM.tensors[0]))),
+    "an output of no tensor": ("names", replace(GEMM, tensors=GEMM.tensors[:2])),
+    "a factor that is no operand": ("products", replace(TWO, operands=TWO.operands[:2])),
+    "an operand of no product": ("products", replace(TWO, products=TWO.products[:1])),
+    "a right factor on the left": ("products", changed_operand(GEMM, side=Side.B)),
+    "a tile that is not the block's": ("tiles", changed_operand(GEMM, extent=64)),
+    "a slice that does not divide": ("tiles", changed_operand(GEMM, slice=48)),
+    "no buffer": ("tiles", changed_operand(GEMM, buffers=0)),
+    "sums beside the block": ("fragments", replace(GEMM, accumulator=replace(GEMM.accumulator, fragments=(2, 2)))),
+    "too few register tiles": ("fragments", changed_operand(GEMM, fragments=3)),
+    "a wave of two roles": ("waves", replace(ROLES, roles=(replace(ROLES.roles[0], last=4), *ROLES.roles[1:]))),
+    "a wave of none": ("waves", replace(ROLES, roles=(replace(ROLES.roles[0], last=2), *ROLES.roles[1:]))),
+    "two that multiply": ("waves", replace(ROLES, roles=tuple(replace(r, shape=(2, 2)) for r in ROLES.roles))),
+    "a load of nothing": ("waves", replace(GEMM, roles=(replace(GEMM.roles[0], loads=("A", "B", "Z")),))),
+    "a read of nothing": ("written", written(Op(Action.READ, "Z", rows=(0,), slices=(0,)))),
+    "a fragment too far": ("written", written(Op(Action.READ, "A", rows=(1,), slices=(0,)))),
+    "a slice too far": ("written", written(Op(Action.MULTIPLY, rows=(0,), cols=(0,), slices=(1,)))),
+    "a product that is not there": ("written", written(Op(Action.MULTIPLY, product="z", rows=(0,), cols=(0,)))),
+    "equations of another block": ("axes", replace(TWO, block=(128, 128, 32), operands=tuple(
+        replace(o, step=32) for o in TWO.operands), products=tuple(
+        replace(p, left=replace(p.left, step=32), right=replace(p.right, step=32)) for p in TWO.products))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", PROGRAMS)
+def test_a_program_that_cannot_be_is_found(mistake: str) -> None:
+    rule, program = PROGRAMS[mistake]
+    with pytest.raises(Broken) as found:
+        verify(program, "a test")
+    assert found.value.rule == rule and "after a test" in str(found.value)
+
+
+@pytest.mark.parametrize("path", sorted(SPECS.glob("*.tk")), ids=lambda p: p.stem)
+def test_what_is_bundled_breaks_no_rule(path: Path) -> None:
+    plan = planned_file(path)
+    assert verify(plan.program, "a test") is plan.program
+    verify_plan(plan.program, plan.target, plan.waves, plan.automatic)
+
+
+def body(edit: Callable[[tuple[Placed, ...]], tuple[Placed, ...]]) -> Callable[[WaveProgram], WaveProgram]:
+    return lambda wave: replace(wave, body=edit(wave.body))
+
+
+def leaves(placed: Placed, count: int) -> Placed:
+    return replace(placed, op=replace(placed.op, count=count)) if placed.op.action is Action.WAIT else placed
+
+
+PLANS: dict[str, tuple[str, Callable[[WaveProgram], WaveProgram]]] = {
+    "a wave left out": ("waves", lambda w: replace(w, waves=w.waves[1:])),
+    "another role's": ("waves", lambda w: replace(w, role="other")),
+    "an operand that is not there": ("ops", body(lambda ops: (Placed(Op(Action.LOAD, "Z"), Step("k", 0)), *ops))),
+    "a fragment that is not there": ("ops", body(lambda ops: (
+        Placed(Op(Action.READ, "B", cols=(2,), slices=(0,)), Step("k", 0)), *ops))),
+    "a step before the first": ("steps", lambda w: replace(w, prologue=(
+        *w.prologue, Placed(Op(Action.LOAD, "A"), Step("zero", -1))))),
+    "the loop's steps in the epilogue": ("steps", lambda w: replace(w, epilogue=(*w.body, *w.epilogue))),
+    "a wait for nothing": ("waits", body(lambda ops: tuple(leaves(p, 15) for p in ops))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", PLANS)
+def test_a_plan_that_cannot_be_is_found(mistake: str) -> None:
+    rule, edit = PLANS[mistake]
+    plan = planned_file(SPECS / "eight_wave.tk")
+    with pytest.raises(Broken) as found:
+        verify_plan(plan.program, plan.target, [edit(w) for w in plan.waves], placed=True)
+    assert found.value.rule == rule
+
+
+def test_roles_that_meet_unequally_often_are_found() -> None:
+    plan = planned_file(SPECS / "load_and_compute_waves.tk")
+    first, second = plan.waves
+    fewer = replace(second, body=tuple(p for p in second.body if p.op.action is not Action.BARRIER))
+    with pytest.raises(Broken, match="meetings"):
+        verify_plan(plan.program, plan.target, [first, fewer], placed=True)
+    verify_plan(plan.program, plan.target, [first, fewer], placed=False)  # a written one is the user's, and proven

@@ -1,0 +1,54 @@
+"""What holds of what `plan` returns, right or wrong: what the proof, the checks and lowering rely on.
+
+`verify` raises `Broken` (see `tkgen.ir.verifier`): a mistake of tkgen. That a plan is right - no race, every product
+once - is not said here: that is proven (`tkgen.schedule.epochs`, `stored`), and a written one may be wrong. The rules:
+
+    waves      the programs' waves are those of the block, each once, in the role that they have
+    ops        each operation names what there is
+    steps      the prologue's K-steps count from the first, the loop's from its variable, the epilogue's from the last
+    meetings   where tkgen placed the barriers, all waves meet equally often in prologue, loop and epilogue
+    waits      a wait that tkgen placed leaves fewer operations in flight than its counter counts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tkgen.ir.ops import CONTROL, Action, Placed, WaveProgram
+from tkgen.ir.program_verifier import fits
+from tkgen.ir.types import Program
+from tkgen.ir.verifier import Broken
+from tkgen.targets import Target
+
+
+def verify(program: Program, target: Target, waves: Sequence[WaveProgram], placed: bool) -> None:
+    """Raises Broken for the first rule that does not hold; `placed` says that all barriers are tkgen's."""
+
+    def fail(rule: str, where: object) -> None:
+        raise Broken(program.name, "plan", rule, str(where))
+
+    roles = {wave: role.name for role in program.roles for wave in role.waves}
+    if sorted((wave, w.role) for w in waves for wave in w.waves) != sorted(roles.items()):
+        fail("waves", [w.waves for w in waves])
+    counters = target.synchronisation.counters
+    for wave in waves:
+        for base, segment in _segments(wave):
+            for at in segment:
+                op, step = at.op, at.step
+                if not fits(program, op):
+                    fail("ops", at)
+                if step.base != base or (op.action not in CONTROL and base == "zero" and step.offset < 0):
+                    fail("steps", at)
+                if op.action is Action.WAIT and op.automatic and op.count >= counters[op.counter]:
+                    fail("waits", at)
+    if placed and len({tuple(_meetings(segment) for _, segment in _segments(w)) for w in waves}) > 1:
+        fail("meetings", waves[0].role)
+
+
+def _segments(wave: WaveProgram) -> tuple[tuple[str, tuple[Placed, ...]], ...]:
+    """What the K-steps of each part count from, and its operations."""
+    return ("zero", wave.prologue), ("k", wave.body), ("end", wave.epilogue)
+
+
+def _meetings(segment: tuple[Placed, ...]) -> int:
+    return sum(at.op.action is Action.BARRIER for at in segment)
