@@ -9,11 +9,11 @@ from tkgen.source import Span
 
 
 class DType(Enum):
-    """Element types: (spec name, C++ name in ThunderKittens, bytes, suffix of the tile aliases)."""
+    """Element types: (spec name, C++ name in ThunderKittens, bits, suffix of the tile aliases)."""
 
-    BF16 = ("bf16", "bf16", 2, "bf")
-    F16 = ("f16", "half", 2, "hf")
-    F32 = ("f32", "float", 4, "fl")
+    BF16 = ("bf16", "bf16", 16, "bf")
+    F16 = ("f16", "half", 16, "hf")
+    F32 = ("f32", "float", 32, "fl")
 
     @property
     def spelling(self) -> str:
@@ -26,9 +26,15 @@ class DType(Enum):
         return str(self.value[1])
 
     @property
-    def bytes(self) -> int:
-        """Bytes of one element."""
+    def bits(self) -> int:
+        """Bits of one element."""
         return int(self.value[2])
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element that has a whole number of them."""
+        assert self.bits % 8 == 0
+        return self.bits // 8
 
     @property
     def suffix(self) -> str:
