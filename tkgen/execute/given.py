@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tkgen.api import Spec, load
 from tkgen.execute.arguments import SizeError
+from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.types import Program
 
 
@@ -48,7 +49,7 @@ class Values:
     scalars: dict[str, float]
 
     @classmethod
-    def of(cls, program: Program, defines: Mapping[str, float | None]) -> Values:
+    def of(cls, program: Program | EquationProgram, defines: Mapping[str, float | None]) -> Values:
         """What `defines` gives `program`. Raises SizeError as `given`."""
         dynamic, scalars = {d.name for d in program.dims if d.size is None}, {s.name for s in program.scalars}
         found = cls({}, {}, {})

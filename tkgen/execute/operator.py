@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tkgen.backends.cdna import launch as gpu
-from tkgen.execute.arguments import check_sizes, scalar_values
+from tkgen.execute.arguments import scalar_values
+from tkgen.execute.kernels import AnyLaunch, sized
 from tkgen.execute.launch import emulate
-from tkgen.ir.launch import Launch
 from tkgen.ir.rounding import TORCH
 
 if TYPE_CHECKING:
-    from tkgen.build import Build
+    from tkgen.execute.kernels import AnyBuild
 
 NAMESPACE = "tkgen"
 
 
-def launch_of(build: Build, tensors: Sequence[torch.Tensor]) -> Launch:
+def launch_of(build: AnyBuild, tensors: Sequence[torch.Tensor]) -> AnyLaunch:
     """The launch at the sizes that the inputs have, real or fake ones.
 
     Raises:
@@ -54,11 +54,10 @@ def launch_of(build: Build, tensors: Sequence[torch.Tensor]) -> Launch:
                 raise ValueError(f"{program.name}: {spec.name} has {dim.name} = {size}, expected {extents[dim.name]}")
             if size == 0:
                 raise ValueError(f"{program.name}: {spec.name} has {dim.name} = 0, there is nothing to compute")
-    check_sizes(build.spec.plan, extents)
-    return Launch(program, extents)
+    return sized(build.spec, extents)
 
 
-def run(build: Build, /, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor | tuple[torch.Tensor, ...]:
+def run(build: AnyBuild, /, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor | tuple[torch.Tensor, ...]:
     """The kernel's output, or outputs, for input tensors in the spec's order; on the emulator for CPU tensors.
 
     Raises:
@@ -95,7 +94,7 @@ def _alone(results: tuple[torch.Tensor, ...]) -> torch.Tensor | tuple[torch.Tens
     return results[0] if len(results) == 1 else results
 
 
-def operator(build: Build, name: str | None = None) -> Callable[..., torch.Tensor]:
+def operator(build: AnyBuild, name: str | None = None) -> Callable[..., torch.Tensor]:
     """Register `torch.ops.tkgen.NAME` for `build` and return it; NAME is the kernel's own unless given.
 
     The operator takes the spec's input tensors, then its scalars with their defaults; a name that is a keyword of

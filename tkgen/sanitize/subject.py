@@ -149,16 +149,13 @@ def from_spec(
 
     Raises SpecError, ToolchainError, UnknownTargetError, OSError, and ValueError for sizes the kernel cannot do.
     """
-    from tkgen.execute.arguments import launched, packed, scalar_values
-    from tkgen.execute.compare import compared, random_inputs, references, worst
-    from tkgen.execute.given import given
+    from tkgen.execute.arguments import packed
+    from tkgen.execute.compare import compared, worst
+    from tkgen.execute.kernels import chosen, random_inputs, references
     from tkgen.execute.launch import check_memory, outputs
 
-    chosen = given(path, defines or {}, target, include_roots)
-    spec = chosen.spec.check()
-    program = spec.program
-    launch = launched(spec, chosen.extents)
-    scalars = scalar_values(program, chosen.scalars)
+    found = chosen(path, defines or {}, target, include_roots)
+    spec, launch, scalars = found.spec, found.launch, found.scalars
     build = spec.build(cxx=cxx, kittens=kittens, machine_check=False)  # the referee runs it
     check_memory(launch)
     inputs = random_inputs(launch, seed)
@@ -172,7 +169,7 @@ def from_spec(
         (argument,) = args
         assert isinstance(argument, Struct)
         results = {f.name: f.data for f in argument.fields if isinstance(f, Output)}
-        c = worst(compared(results, references(program, inputs, scalars)).values())
+        c = worst(compared(results, references(launch, inputs, scalars)).values())
         return "" if c.right else str(c)
 
     generated = SourceFile(f"{spec.name}.cpp", spec.source.text)

@@ -14,7 +14,7 @@ from tkgen.build.outputs import write
 from tkgen.toolchain.compiler import ToolchainError
 
 if TYPE_CHECKING:
-    from tkgen.build import Build
+    from tkgen.build.model import Compiled
 
 
 def need_gpu() -> None:
@@ -26,7 +26,7 @@ def need_gpu() -> None:
         )
 
 
-def launcher(build: Build, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> Callable[[], None]:
+def launcher(build: Compiled, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> Callable[[], None]:
     """What launches the kernel on these tensors, its output among them, on the current stream of their device."""
     ordered = [tensors[t.name].contiguous() for t in build.spec.program.arguments]
     module, device = _module(build), ordered[0].device
@@ -37,7 +37,7 @@ def launcher(build: Build, tensors: Mapping[str, torch.Tensor], scalars: Mapping
     return launch
 
 
-def _module(build: Build) -> Any:
+def _module(build: Compiled) -> Any:
     """The built Python module, made once for the same machine code."""
     if identity(build) not in _modules:
         folder = tempfile.mkdtemp(prefix="tkgen-module-")
@@ -50,7 +50,7 @@ def _module(build: Build) -> Any:
     return _modules[identity(build)]
 
 
-def identity(build: Build) -> tuple[object, ...]:
+def identity(build: Compiled) -> tuple[object, ...]:
     """What decides a kernel's results: its machine code, and the sizes that its grid is made from."""
     return (build.hsaco, *(d.size for d in build.spec.program.dims))
 
