@@ -19,7 +19,7 @@ from itertools import product
 
 from tkgen.checks.words import count_text, statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
-from tkgen.ir.equations import Argument, Constant, Convert, Coordinate, Load, Map, Store, reads
+from tkgen.ir.equations import Argument, Constant, Convert, Coordinate, Load, Map, Reduce, Store, reads
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import CHUNK_BYTES, most_blocks, most_tiles, reach
 from tkgen.ir.types import Dim, DType, Program, RemapStage, Tensor
@@ -102,9 +102,9 @@ def _not_linear(program: Program) -> Iterator[tuple[str, Span]]:
     for op in program.equations.epilogue:
         if isinstance(op, Load | Store | Constant | Argument | Coordinate) or not of_sums & set(reads(op)):
             continue
-        assert isinstance(op, Map | Convert), "an epilogue is element by element"
+        assert isinstance(op, Map | Convert | Reduce), "an epilogue is element by element, and reductions of that"
         if not isinstance(op, Map) or op.function != "mul" or of_sums.issuperset(op.arguments):
-            name = op.function if isinstance(op, Map) else op.result.dtype.spelling
+            name = op.result.dtype.spelling if isinstance(op, Convert) else op.function
             yield name, op.result.span or program.spans["kernel"]
         of_sums.add(op.result)
 

@@ -18,6 +18,7 @@ from functools import partial
 from tkgen.backends.cdna.kittens import layout
 from tkgen.checks.words import count_text, names_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.ir.reductions import BYTES, exchanged
 from tkgen.ir.types import BASE_TILE, Operand, Program, Via
 from tkgen.schedule import Plan
 from tkgen.targets import Target
@@ -37,7 +38,7 @@ def lds_bytes(program: Program) -> int:
     total = 0
     for operand in program.operands:
         total = round_up(total, ALIGNMENT) + operand.lds_bytes * operand.buffers
-    return total
+    return round_up(total, ALIGNMENT) + BYTES * exchanged(program)
 
 
 def _budget(program: Program, target: Target) -> Iterator[Diagnostic]:
@@ -46,6 +47,8 @@ def _budget(program: Program, target: Target) -> Iterator[Diagnostic]:
         return
     parts = [f"{o.name}: {count_text(o.buffers, 'buffer')} of {o.lds_shape[0]} x {o.lds_shape[1]} "
              f"{o.tensor.dtype.spelling} = {o.buffers * o.lds_bytes} bytes" for o in program.operands]  # fmt: skip
+    if exchanged(program):
+        parts.append(f"what waves reduce together = {BYTES * exchanged(program)} bytes")
     labels = [Label(o.span, f"{o.buffers * o.lds_bytes} bytes for `{o.name}`") for o in _one_a_line(program.operands)]
     yield Diagnostic(
         "E501",
@@ -65,6 +68,7 @@ def _one_a_line(operands: Iterable[Operand]) -> list[Operand]:
 def _smaller(program: Program, have: int) -> list[str]:
     """The changes of one number that make the tiles fit."""
     rows, cols, step = program.block
+    have -= BYTES * exchanged(program)
     one = sum(o.lds_bytes for o in program.operands)
     all_buffers = sum(o.buffers * o.lds_bytes for o in program.operands)
     depths = {o.buffers for o in program.operands}

@@ -50,14 +50,29 @@ class Axis:
         """Whether a tile has no extent along it: the axis only says which tile."""
         return self.tile is None and self.kind is not AxisKind.WHOLE
 
+    @property
+    def is_one_tile(self) -> bool:
+        """Whether a tile holds all of it."""
+        if self.kind is AxisKind.WHOLE:
+            return True
+        return self.tile is not None and self.dim.size is not None and self.dim.size <= self.tile
+
 
 @dataclass(frozen=True)
 class Index:
-    """The place in one dimension of a tensor: along an axis (an index may be divided: `h / 8`), or the number `at`."""
+    """The place in one dimension of a tensor: along an axis (an index may be divided: `h / 8`), or the number `at`.
+
+    An axis with tiles is divided by its tile alone: `n / 128` is the number of the tile.
+    """
 
     axis: Axis | None
     divisor: int = 1
     at: int = 0
+
+    @property
+    def extends(self) -> bool:
+        """Whether a tile has an extent along this dimension, not one place."""
+        return self.axis is not None and not self.axis.is_index and self.divisor == 1
 
 
 @dataclass(frozen=True)
@@ -70,7 +85,7 @@ class Access:
     @property
     def axes(self) -> tuple[Axis, ...]:
         """The axes of the tile that is touched: those along which it has an extent."""
-        return tuple(i.axis for i in self.indices if i.axis is not None and not i.axis.is_index)
+        return tuple(i.axis for i in self.indices if i.axis is not None and i.extends)
 
 
 class Kind(Enum):

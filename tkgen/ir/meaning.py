@@ -320,7 +320,7 @@ class _Evaluation:
 
     def reduce(self, op: Reduce) -> _Tile:
         tile = self.along(self.get(op.argument), op.axis)
-        if op.axis.kind is AxisKind.PARALLEL:
+        if op.axis.kind is AxisKind.PARALLEL and self.tiles(op.axis) > 1:
             tile = self.by_tile(tile, op.axis, {"sum": 0.0, "max": -torch.inf, "min": torch.inf}[op.function])
         at = tile.dims.index(op.axis.name)
         dims = (*tile.dims[:at], *tile.dims[at + 1 :])

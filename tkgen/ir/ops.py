@@ -22,16 +22,21 @@ class Action(Enum):
     READ = "read"  # LDS -> register tiles, asynchronous (lgkmcnt)
     ZERO = "zero"  # accumulators = 0
     MULTIPLY = "multiply"  # register tiles -> accumulators
+    REDUCE = "reduce"  # accumulators -> a number for each row or column of the wave; to LDS where waves share these
+    GATHER = "gather"  # the numbers of all waves of these rows or columns <- LDS
     STORE = "store"  # accumulators -> epilogue -> global
     BARRIER = "barrier"  # s_barrier: a meeting of all waves of the block
     WAIT = "wait"  # s_waitcnt on one counter
     PRIORITY = "priority"  # s_setprio
     FENCE = "fence"  # the compiler moves nothing across
+    CATCH_UP = "catch up"  # the barriers that waves of an earlier phase pass until all are level
 
 
 LDS_WRITES = frozenset({Action.LOAD, Action.WRITE, Action.COPY})
 LOADS = LDS_WRITES | {Action.FETCH}
-CONTROL = frozenset({Action.BARRIER, Action.WAIT, Action.PRIORITY, Action.FENCE})  # touch no data
+SHARED_WRITES = LDS_WRITES | {Action.REDUCE}
+SHARED_READS = frozenset({Action.READ, Action.GATHER})
+CONTROL = frozenset({Action.BARRIER, Action.WAIT, Action.PRIORITY, Action.FENCE, Action.CATCH_UP})  # touch no data
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,8 @@ class Op:
 
     `operand` names the tensor of a move, `product` that of a MULTIPLY where there are several. `rows`/`cols` are
     accumulator fragment indices (a READ of a left factor uses rows, of a right one cols), `slices` the K slices.
-    `count` is the argument of a wait (operations that may stay outstanding) or the priority. `counter` is `vm` or
+    `count` is the argument of a wait (operations that may stay outstanding), the priority, or the round of a REDUCE
+    or GATHER, whose `operand` is the ring of partial results where these pass through LDS. `counter` is `vm` or
     `lds`. `automatic` marks barriers and waits that tkgen placed. LDS buffer of step s is (s + `slot_shift`) mod
     buffers; the shift is zero but in mutants of the mutation benchmark.
     """
@@ -76,9 +82,9 @@ class Op:
                 )
             case Action.WAIT:
                 return f"wait {self.counter} {self.count}"
-            case Action.PRIORITY:
-                return f"priority {self.count}"
-            case Action.BARRIER | Action.FENCE:
+            case Action.PRIORITY | Action.REDUCE | Action.GATHER:
+                return f"{self.action.value} {self.count}"
+            case Action.BARRIER | Action.FENCE | Action.CATCH_UP:
                 return str(self.action.value)
             case _:
                 shift = f" slot {self.slot_shift:+d}" if self.slot_shift else ""

@@ -5,6 +5,7 @@ each k in K by 64                         the contraction, a K-step a pass
   g = g + X[m, k] @ G[n, k].T             any number of sums, each of one product of tiles of tensors
   u = u + X[m, k] @ U[n, k].T
 Y[m, n] = silu(g) * u                     element by element, of the sums and of tensors
+R[m, n / 128] = rowmax(g)                 and of what is reduced of a block's tile
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tkgen.ir.equations import (
     Map,
     Op,
     Product,
+    Reduce,
     Store,
     Value,
     reads,
@@ -61,13 +63,13 @@ class View:
     @property
     def tiled(self) -> tuple[int, ...]:
         """The dimensions of the tensor along which the view extends."""
-        return tuple(n for n, i in enumerate(self.access.indices) if i.axis is not None and not i.axis.is_index)
+        return tuple(n for n, i in enumerate(self.access.indices) if i.extends)
 
 
 def view(access: Access, name: str = "") -> View:
     """The view of an access. Raises Unfit where its last dimension is not the tensor's, or its pitch is not known."""
     tensor = access.tensor
-    at = [n for n, i in enumerate(access.indices) if i.axis is not None and not i.axis.is_index]
+    at = [n for n, i in enumerate(access.indices) if i.extends]
     if at and at[-1] != len(tensor.dims) - 1:
         raise Unfit(f"`{tensor.name}` is read and written along its last dimension", tensor.span)
     dims = [tensor.dims[n] for n in at]
@@ -114,10 +116,13 @@ class Sums:
 
     @property
     def views(self) -> tuple[View, ...]:
-        """Every view that the kernel takes of its tensors, named by their tensors, numbered from the second on."""
+        """Every view that the kernel takes of its tensors, named by their tensors, numbered from the second on.
+
+        What is stored by the row, by the column or once is not among them.
+        """
         accesses = [a for s in self.sums for a in (s.left, s.right)]
         accesses += [op.source for op in self.epilogue if isinstance(op, Load)]
-        accesses += [op.target for op in self.epilogue if isinstance(op, Store)]
+        accesses += [s.target for s in self.stores if len(s.target.axes) == 2]
         found, counts = list[View](), dict[str, int]()
         for access in dict.fromkeys(accesses):
             name = access.tensor.name
@@ -129,6 +134,19 @@ class Sums:
     def stores(self) -> tuple[Store, ...]:
         """What the epilogue writes."""
         return tuple(op for op in self.epilogue if isinstance(op, Store))
+
+    @property
+    def rounds(self) -> tuple[tuple[Reduce, ...], ...]:
+        """The reductions of the epilogue, those that need others in a later round than these."""
+        level: dict[Value, int] = {}
+        found: dict[int, list[Reduce]] = {}
+        for op in self.epilogue:
+            if not isinstance(op, Store | Loop):
+                level[op.result] = max((level.get(v, 0) for v in reads(op)), default=0)
+                if isinstance(op, Reduce):
+                    found.setdefault(level[op.result], []).append(op)
+                    level[op.result] += 1
+        return tuple(tuple(found[n]) for n in sorted(found))
 
 
 def has_products(kernel: Kernel) -> bool:
@@ -144,29 +162,81 @@ def sums(kernel: Kernel) -> Sums:
     (loop,) = loops
     if loop.axis.until is not None:
         raise Unfit("a loop that sums products goes over all of its axis", loop.axis.span)
-    stores = kernel.stores
-    rows, cols = _output(stores)
+    rows, cols = _output(kernel.stores, loop)
     at = kernel.body.index(loop)
     before, after = kernel.body[:at], kernel.body[at + 1 :]
     for op in (*before, *after):
-        if not isinstance(op, ELEMENTWISE):
-            span = op.result.span if isinstance(op, (Product,)) else None
-            raise Unfit("beside the loop that sums products, equations are element by element", span)
+        _of_the_tile(op, rows, cols, op in after)
     batch = tuple(a for a in kernel.axes if a.kind is AxisKind.PARALLEL and a.is_index)
     found = _sums(loop, before, rows, cols)
-    return Sums(batch, rows, cols, loop.axis, found, _needed((*before, *after)), kernel)
+    return Sums(batch, rows, cols, loop.axis, found, _in_order(_needed((*before, *after))), kernel)
 
 
-def _output(stores: tuple[Store, ...]) -> tuple[Axis, Axis]:
-    """Rows and columns of the output tile: the axes of all that is stored, in this order."""
-    found = {s.target.axes: s for s in stores}
-    for axes, store in found.items():
-        if len(axes) != 2 or any(a.kind is not AxisKind.PARALLEL for a in axes):
-            raise Unfit("what is made of products is stored in tiles of two axes of `over`: rows, columns", store.span)
+def _output(stores: tuple[Store, ...], loop: Loop) -> tuple[Axis, Axis]:
+    """Rows and columns of the output tile: the axes of the matrices that are stored, else of the sums."""
+    found = {s.target.axes: s for s in stores if len(s.target.axes) > 1}
+    first: Span | None = None
+    if not found and loop.carries:
+        axes, first = loop.carries[0].inside.axes, loop.carries[0].inside.span
+    elif found:
+        axes, first = next((axes, s.span) for axes, s in found.items())
+    else:
+        axes = ()
+    if len(axes) != 2 or any(a.kind is AxisKind.SEQUENTIAL for a in axes):
+        raise Unfit("what is made of products is stored in tiles of two axes: rows, columns", first)
     if len(found) > 1:
         raise Unfit("all that is made of products is stored in tiles of the same axes", list(found.values())[1].span)
-    rows, cols = next(iter(found))
+    rows, cols = axes
     return rows, cols
+
+
+def _of_the_tile(op: Op, rows: Axis, cols: Axis, after: bool) -> None:
+    """Raises Unfit for an operation that is neither element by element of the output tile nor a reduction of it."""
+    span = None if isinstance(op, Store | Loop) else op.result.span
+    if not isinstance(op, ELEMENTWISE) and not (after and isinstance(op, Reduce)):
+        raise Unfit("beside the loop that sums products, equations are element by element, and what is reduced of "
+                    "them", span)  # fmt: skip
+    if isinstance(op, Store | Loop):
+        return
+    if stray := [a.name for a in op.result.axes if a not in (rows, cols)]:
+        raise Unfit(f"`{stray[0]}` is no axis of the tile of sums, which has {rows.name} and {cols.name}", span)
+
+
+def needed(ops: tuple[Op, ...], *values: Value) -> list[Op]:
+    """The operations that `values` are made of, in order, but for those that reduced values are made of."""
+    wanted, kept = set(values), list[Op]()
+    for op in reversed(ops):
+        if not isinstance(op, Store | Loop | Reduce) and op.result in wanted:
+            wanted.update(reads(op))
+            kept.append(op)
+    return kept[::-1]
+
+
+def _in_order(ops: tuple[Op, ...]) -> tuple[Op, ...]:
+    """With the stores last, in an order in which none writes what a later one reads: each loads for itself.
+
+    Rows, columns and single numbers come first, matrices last. Raises Unfit where there is no such order.
+    """
+    rest = tuple(op for op in ops if not isinstance(op, Store))
+    stores = sorted((op for op in ops if isinstance(op, Store)), key=lambda s: len(s.target.axes) == 2)
+    loads = {s: {op.source.tensor for op in needed(rest, s.value) if isinstance(op, Load)} for s in stores}
+    reduced = {op.source.tensor for r in rest if isinstance(r, Reduce)
+               for op in needed(rest, r.argument) if isinstance(op, Load)}  # fmt: skip
+    ordered = list[Store]()
+    while stores:
+        others = {s: [o for o in stores if o is not s and s.target.tensor in loads[o]] for s in stores}
+        free = next((s for s in stores if not others[s]), None)
+        if free is None:
+            first = stores[0]
+            raise Unfit(f"`{first.target.tensor.name}` and others are stored in place, each made of all of them",
+                        first.span)  # fmt: skip
+        shared = {t for s, read in loads.items() if s is not free for t in read} | reduced
+        if len(free.target.axes) < 2 and free.target.tensor in shared:
+            raise Unfit(f"`{free.target.tensor.name}` is stored by one wave, and others read it for more than that",
+                        free.span)  # fmt: skip
+        ordered.append(free)
+        stores.remove(free)
+    return (*rest, *ordered)
 
 
 def _sums(loop: Loop, before: tuple[Op, ...], rows: Axis, cols: Axis) -> tuple[Sum, ...]:

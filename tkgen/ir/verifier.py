@@ -16,7 +16,8 @@ of a spec (that has a diagnostic). The rules:
     product      both factors have the axis that is summed, and no other in common
     rank         an access has an index for each dimension, none of them twice along one axis
     bounds       an index along a whole axis is of the axis' own dimension; a number or quotient is within the tensor
-    place        a tile that is stored has a place along each of its axes, and one for each block
+    place        a tile that is stored has a place along each of its axes, and one for each block; a quotient along an
+                 axis with tiles is that of a store, by the tile
     memory       what is stored is read only at the place where it is stored
 """
 
@@ -227,6 +228,8 @@ class _Verifier:
                 self.insist(index.axis.dim == dim, "bounds", op)
             else:
                 self.insist(index.divisor > 1, "bounds", op)
+                number = isinstance(op, Store) and index.divisor == index.axis.tile
+                self.insist(index.axis.is_index or number, "place", op)
                 last = None if extent is None else (extent - 1) // index.divisor
                 self.insist(last is None or dim.size is None or last < dim.size, "bounds", op)
 
@@ -237,7 +240,7 @@ class _Verifier:
         whole = {i.axis for i in op.target.indices if i.axis is not None and i.divisor == 1}
         self.insist(set(op.value.axes) <= whole, "place", op)
         if not op.adds:
-            blocks = {a for a in self.kernel.axes if a.kind is AxisKind.PARALLEL}
+            blocks = {a for a in self.kernel.axes if a.kind is AxisKind.PARALLEL and not a.is_one_tile}
             self.insist(blocks <= placed, "place", op)
 
 

@@ -17,10 +17,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from tkgen.ir.ops import LDS_WRITES, Action, WaveProgram
+from tkgen.ir.ops import SHARED_READS, SHARED_WRITES, Action, WaveProgram
+from tkgen.ir.reductions import RING, exchanges
 from tkgen.ir.types import Program as Kernel
 from tkgen.proof.program import Access, Agent, Do, Drain, Fence, Meet, Meeting, Program, Step
-from tkgen.schedule.epochs import CUTS, NEVER, Event, trace
+from tkgen.schedule.epochs import CUTS, NEVER, Event, rings, trace
 from tkgen.schedule.instructions import slot_of
 from tkgen.targets.synchronisation import GENERIC, Attendance, Synchronisation
 
@@ -58,7 +59,7 @@ def _writers(standing: Sequence[tuple[int, WaveProgram, Sequence[Event]]]) -> di
     found: dict[str, _Writers] = {}
     for number, wave, events in standing:
         for e in events:
-            if e.op.action in LDS_WRITES:
+            if e.op.action in SHARED_WRITES and e.op.operand:
                 parts = found.setdefault(e.op.operand, {}).setdefault((wave.role, e.op.action), {})
                 parts.setdefault(number, len(parts))
     return found
@@ -74,7 +75,10 @@ def _steps(
     barrier: str,
 ) -> Iterator[Step]:
     """The meetings and waits of a wave, and its accesses to LDS."""
-    kept = [e for e in events if e.op.action in CUTS or e.op.action is Action.READ or e.op.writes_lds]
+    kept = [
+        e for e in events
+        if e.op.action in CUTS or (e.op.action in SHARED_READS | SHARED_WRITES and e.op.operand)
+    ]  # fmt: skip
     orders = [e.order for e in kept]
     for e in kept:
         match e.op.action:
@@ -92,9 +96,10 @@ def _steps(
             (parts[number], parts[number] + 1) if who == (wave.role, e.op.action) else (0, len(parts))
             for who, parts in writers.get(e.op.operand, {}).items()
         )
-        slot = slot_of(e.op, e.step, kernel.operand(e.op.operand).buffers)
-        access = (Access(e.op.operand, e.tile * steps + e.step, slot, box),)
-        reads, writes = (access, ()) if e.op.action is Action.READ else ((), access)
+        slot = slot_of(e.op, e.step, rings(kernel)[e.op.operand])
+        instances = exchanges(kernel) if e.op.operand == RING else steps
+        access = (Access(e.op.operand, e.tile * instances + e.step, slot, box),)
+        reads, writes = (access, ()) if e.op.action in SHARED_READS else ((), access)
         copied = e.op.action is Action.COPY or (e.op.action is Action.LOAD and kernel.direct)
         at = NEVER if e.completed is NEVER else bisect_right(orders, e.completed)
         yield Do(reads, writes, "vm" if copied else "lds", completes_at=at)

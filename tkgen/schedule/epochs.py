@@ -31,8 +31,9 @@ import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from tkgen.ir.ops import LDS_WRITES, Action, Op, Placed, WaveProgram
-from tkgen.ir.types import Operand, Program
+from tkgen.ir.ops import SHARED_READS, SHARED_WRITES, Action, Op, Placed, WaveProgram
+from tkgen.ir.reductions import BUFFERS, RING, exchanges
+from tkgen.ir.types import Program
 from tkgen.schedule.instructions import instructions, instructions_of, pieces, slot_of, whole_rounds
 
 NEVER = math.inf
@@ -181,7 +182,9 @@ def _sequence(wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: in
             placed: tuple[Placed, ...] = getattr(wave, segment)
             for i in range(times):
                 sequence += [(p.op, tile, p.step.at(i * unroll, steps), (segment, n)) for n, p in enumerate(placed)]
-        sequence += [(meeting, tile, 0, None)] * (last_phase - wave.phase)
+        level = [(meeting, tile, 0, None)] * (last_phase - wave.phase)
+        at = next((n for n, (op, *_) in enumerate(sequence) if op.action is Action.CATCH_UP), len(sequence))
+        sequence[at : at + 1] = level
     return sequence
 
 
@@ -225,7 +228,7 @@ class _Trace:
                 self._staged(event)
             case Action.READ:
                 self.reads.update(dict.fromkeys(_tiles(op, event.step), event))
-            case Action.COPY:
+            case Action.COPY | Action.REDUCE | Action.GATHER if op.action is Action.COPY or op.operand:
                 pass
             case _:
                 event.complete(event.begin, event.order)
@@ -307,9 +310,14 @@ def conflicts(
     found = _barrier_counts(waves, traces)
     for wave, events in zip(waves, traces, strict=True):
         found += _one_wave(program, wave, events, steps)
-    for operand in program.operands:
-        found += _lds(program, operand, waves, traces)
+    for ring in rings(program).items():
+        found += _lds(program, *ring, waves, traces)
     return _first_of_each(found)
+
+
+def rings(program: Program) -> dict[str, int]:
+    """What lies in LDS, and in how many buffers: the operands, and partial results of reductions."""
+    return {o.name: o.buffers for o in program.operands} | ({RING: BUFFERS} if exchanges(program) else {})
 
 
 def _first_of_each(found: list[Conflict]) -> list[Conflict]:
@@ -334,17 +342,19 @@ def _barrier_counts(waves: Sequence[WaveProgram], traces: list[list[Event]]) -> 
 # ---------------------------------------------------------------- LDS, across waves
 
 
-def _lds(program: Program, operand: Operand, waves: Sequence[WaveProgram], traces: list[list[Event]]) -> list[Conflict]:
-    """RAW, WAR and WAW of one operand, and its reads of tiles that nobody loads."""
+def _lds(
+    program: Program, name: str, buffers: int, waves: Sequence[WaveProgram], traces: list[list[Event]]
+) -> list[Conflict]:
+    """RAW, WAR and WAW of what lies in LDS by that name, and its reads of tiles that nobody writes."""
     found: list[Conflict] = []
     # What goes past the queue of LDS operations, on the other counter.
     direct = {Action.COPY, Action.LOAD} if program.direct else {Action.COPY}
-    for slot in _slots(operand.name, operand.buffers, traces):
+    for slot in _slots(name, buffers, traces):
         for _, reads in (accesses for accesses in slot.values() if not accesses[0]):
             wave = waves[reads[0].wave].waves[0]
-            found.append(Conflict("unwritten", operand.name, None, reads[0].event, (wave, wave)))
+            found.append(Conflict("unwritten", name, None, reads[0].event, (wave, wave)))
         for kind, first, second in _required(slot, waves):
-            found += _unordered(kind, operand.name, first, second, waves, direct)
+            found += _unordered(kind, name, first, second, waves, direct)
     return found
 
 
@@ -371,10 +381,10 @@ def _slots(operand: str, buffers: int, traces: list[list[Event]]) -> list[_Slot]
     slots: dict[int, _Slot] = {}
     for index, events in enumerate(traces):
         for e in events:
-            if e.op.operand == operand and (e.op.action in LDS_WRITES or e.op.action is Action.READ):
+            if e.op.operand == operand and e.op.action in SHARED_WRITES | SHARED_READS:
                 slot = slots.setdefault(slot_of(e.op, e.step, buffers), {})
                 writes, reads = slot.setdefault((e.tile, e.step), ([], []))
-                (reads if e.op.action is Action.READ else writes).append(_At(index, e))
+                (reads if e.op.action in SHARED_READS else writes).append(_At(index, e))
     return [dict(sorted(slot.items(), key=lambda item: item[0])) for slot in slots.values()]
 
 
@@ -385,7 +395,7 @@ def _required(slot: _Slot, waves: Sequence[WaveProgram]) -> Iterator[tuple[str, 
         for w in writes:
             for x in before:
                 if not _same_part(x, w, waves):
-                    yield ("WAR" if x.event.op.action is Action.READ else "WAW"), x, w
+                    yield ("WAR" if x.event.op.action in SHARED_READS else "WAW"), x, w
             for x in writes:
                 if _key(x) < _key(w) and not _same_part(x, w, waves):
                     yield "WAW", x, w
@@ -457,8 +467,8 @@ def purposes(
 def _covers(program: Program, waves: Sequence[WaveProgram], traces: list[list[Event]]) -> dict[int, Cover]:
     barriers = [[e.op for e in events if e.op.action is Action.BARRIER] for events in traces]
     found = {id(op): Cover() for ops in barriers for op in ops}
-    for operand in program.operands:
-        for slot in _slots(operand.name, operand.buffers, traces):
+    for ring in rings(program).items():
+        for slot in _slots(*ring, traces):
             for _, first, second in _required(slot, waves):
                 x, y = first.event, second.event
                 if not _across(first, second, waves) or not x.done < y.begin:

@@ -49,6 +49,8 @@ def pieces(program: Program, op: Op, step: int, used: frozenset[tuple[int, int]]
             yield "vm", {(op.operand, step): whole_rounds(program, op) * ACCESS_BYTES}
         case Action.COPY | Action.LOAD if op.action is Action.COPY or program.direct:
             yield "vm", {(op.operand, step): global_instructions(program, op) * ACCESS_BYTES}
+        case Action.REDUCE | Action.GATHER if op.operand:
+            yield "lds", {(op.action, op.count): ACCESS_BYTES}
         case Action.WRITE | Action.LOAD:
             operand = program.operand(op.operand)
             yield "lds", {(op.operand, slot_of(op, step, operand.buffers)): whole_rounds(program, op) * ACCESS_BYTES}

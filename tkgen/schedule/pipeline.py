@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 from tkgen.ir.ops import CONTROL, Action, Body, Op, Placed, Step, WaveProgram
-from tkgen.ir.types import Program
+from tkgen.ir.reductions import RING, exchanges, rounds
+from tkgen.ir.types import Program, Role
 from tkgen.schedule.instructions import global_instructions
 
 
@@ -73,11 +74,33 @@ def clip(program: Program, body: Body, waves: tuple[int, ...], phase: int, shape
             for op in body.ops
             if op.action in CONTROL or i + op.offset < 0
         ]
+    epilogue += _reduced(program, role)
     if role.stores:
         epilogue.append(Placed(Op(Action.STORE, **whole), Step("end", 0)))  # type: ignore[arg-type]
     return WaveProgram(
         body.role, waves, phase, tuple(prologue), tuple(passes) if shape.passes != 0 else (), tuple(epilogue)
     )
+
+
+def _reduced(program: Program, role: Role) -> list[Placed]:
+    """What the epilogue reduces, with the meetings at which the waves have handed over their parts of it."""
+    made: list[Placed] = []
+    wait, barrier = Op(Action.WAIT, counter="lds", automatic=True), Op(Action.BARRIER, automatic=True)
+    rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
+    if program.phases and exchanges(program):
+        made.append(Placed(Op(Action.CATCH_UP, automatic=True), Step("end", 0)))
+    for each in rounds(program):
+        shared = each.exchange is not None
+        step, ring = Step("zero", each.exchange or 0), RING if shared else ""
+        reduce, gather = (
+            Op(action, ring, rows=rows, cols=cols, count=each.number, span=each.reductions[0].op.result.span)
+            for action in (Action.REDUCE, Action.GATHER)
+        )
+        # What is gathered is complete before the next meeting, or a later round would write over it.
+        ops = [reduce, wait, barrier, gather, wait] if shared else [reduce]
+        kept = ops if role.stores else [barrier] * shared
+        made += [Placed(op, step) for op in kept]
+    return made
 
 
 def _clipped_wait(program: Program, body: Body, op: Op, iteration: int, first: int | None, end: int | None) -> Op:

@@ -14,6 +14,7 @@ from tkgen.ir.resolve.written import scheduled
 from tkgen.ir.types import BASE_TILE, Accumulator, Operand, Product, Program, Side, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast
+from tkgen.targets.model import round_up
 
 
 def matrix(scope: Scope, kernel: Kernel) -> Program:
@@ -31,7 +32,7 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
     _supported(scope, found, at)
     block = (_tile(found.rows), _tile(found.cols), _tile(found.contraction))
     accumulate = _accumulate(scope, found, block)
-    output = views[found.stores[0].target]
+    output = next((views[s.target] for s in found.stores if s.target in views), found.stores[0].target.tensor)
     roles = waves.roles(scope, block, accumulate, (found.rows.name, found.cols.name))
     roles = tuple(replace(r, stores=r.multiplies) for r in roles)
     accumulator = dataflow.accumulator(scope, accumulate, output, block, next(r for r in roles if r.multiplies))
@@ -71,8 +72,11 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
 
 
 def _tile(axis: Axis) -> int:
-    assert axis.tile is not None
-    return axis.tile
+    """What a block has of an axis; of one that is taken whole all of it, in base tiles."""
+    if axis.tile is not None:
+        return axis.tile
+    assert axis.dim.size is not None
+    return round_up(axis.dim.size, BASE_TILE)
 
 
 def _supported(scope: Scope, found: Sums, at: Span) -> None:
@@ -90,11 +94,11 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
             inner = v.tensor.dims[-1]
             if len(v.tiled) == 2 and v.matrix.dims[-1].size != inner.size:
                 along = v.access.indices[-1].axis
-                assert along is not None and along.tile is not None and inner.size is not None
-                if inner.size % along.tile:
+                assert along is not None and inner.size is not None
+                if inner.size % _tile(along):
                     raise scope.error(
                         "E230", f"`{v.name}` has others between its rows: a tail along {inner.name} would reach them",
-                        v.tensor.span, fix=f"make {inner.name} a multiple of {along.tile}",
+                        v.tensor.span, fix=f"make {inner.name} a multiple of {_tile(along)}",
                     )  # fmt: skip
 
 

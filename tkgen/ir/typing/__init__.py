@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tkgen.diagnostics import SpecError
-from tkgen.ir.equations import Argument, Kernel, walk
+from tkgen.ir.equations import Argument, Kernel, Store, walk
 from tkgen.ir.liveness import live, pruned
 from tkgen.ir.resolve.declarations import declarations
 from tkgen.ir.resolve.names import Scope, Stop, guarded
@@ -61,11 +61,26 @@ def equations(scope: Scope) -> Typed:
         name = scope.kernel.name
         scope.error("E201", f"kernel `{name.id}` stores nothing", name.span, "declared here",
                     fix="store what it computes: `Y[t] = ...`")  # fmt: skip
+    _said_of_which_tile(at)
     if scope.errors:
         raise Stop()
     tensors, scalars = tuple(scope.tensors.values()), tuple(scope.scalars.values())
     kernel = Kernel(scope.kernel.name.id, tensors, scalars, tuple(axes.found.values()), pruned(tuple(at.ops)))
     return Typed(verify(kernel, "typing"), tuple(_unused(at, kernel)))
+
+
+def _said_of_which_tile(at: Expressions) -> None:
+    """E226 for reductions of one tile of several that reach no store which says of which: `R[m, n / 128] = ...`."""
+    ops = [op for op in at.ops if not isinstance(op, Store)]
+    for part in at.partial:
+        own = [
+            store for store in at.ops
+            if isinstance(store, Store)
+            and any(i.axis == part.axis and not i.extends for i in store.target.indices)
+            and part.value.number in live((*ops, store))
+        ]  # fmt: skip
+        if not own:
+            at.needs_whole(part.axis, part.what, part.span)
 
 
 def _unused(at: Expressions, kernel: Kernel) -> list[Unused]:

@@ -100,8 +100,8 @@ class Axes:
             )  # fmt: skip
         return self.found.setdefault(dim.name, Axis(dim.name, dim, AxisKind.WHOLE, span=dim.span))
 
-    def access(self, tensor: Tensor, indices: tuple[ast.Expr, ...], at: Span) -> Access:
-        """The part of a tensor that indices pick; dimensions behind them are whole."""
+    def access(self, tensor: Tensor, indices: tuple[ast.Expr, ...], at: Span, stored: bool = False) -> Access:
+        """The part of a tensor that indices pick; dimensions behind them are whole. `stored`: it is stored to."""
         shape = f"{tensor.name}[{', '.join(d.name for d in tensor.dims)}]"
         declared = (Label(tensor.span, "declared here"),)
         if len(indices) > len(tensor.dims):
@@ -109,7 +109,9 @@ class Axes:
                 "E223", f"`{shape}` has {len(tensor.dims)} dimensions, not {len(indices)}", at,
                 secondary=declared, fix="write an index for each dimension, or fewer",
             )  # fmt: skip
-        found = [self._index(tensor, dim, expr, indices) for dim, expr in zip(tensor.dims, indices, strict=False)]
+        found = [
+            self._index(tensor, dim, expr, indices, stored) for dim, expr in zip(tensor.dims, indices, strict=False)
+        ]
         found += [Index(self.whole(dim, at)) for dim in tensor.dims[len(indices) :]]
         axes = [i.axis for i in found if i.axis is not None]
         twice = next((a for a in axes if axes.count(a) > 1), None)
@@ -120,8 +122,8 @@ class Axes:
             )  # fmt: skip
         return Access(tensor, tuple(found))
 
-    def _index(self, tensor: Tensor, dim: Dim, expr: ast.Expr, beside: tuple[ast.Expr, ...]) -> Index:
-        """An axis, an index axis divided, a number, or the dimension's own name, which takes it whole."""
+    def _index(self, tensor: Tensor, dim: Dim, expr: ast.Expr, beside: tuple[ast.Expr, ...], stored: bool) -> Index:
+        """An axis, an axis divided, a number, or the dimension's own name, which takes it whole."""
         if isinstance(expr, ast.Name) and expr.id == dim.name:
             return Index(self.whole(dim, expr.span))
         if isinstance(expr, ast.Name) and self.is_axis(expr.id):
@@ -130,7 +132,7 @@ class Axes:
                 raise self._misfit(tensor, dim, axis, expr, {i.span.text for i in beside})
             return Index(axis)
         if isinstance(expr, ast.Binary) and isinstance(expr.left, ast.Name) and self.is_axis(expr.left.id):
-            return self._divided(tensor, dim, expr, self.named(expr.left))
+            return self._divided(tensor, dim, expr, self.named(expr.left), stored)
         stray = next((n for n in names(expr) if self.is_axis(n.id)), None)
         if stray is not None:
             raise self.scope.error(
@@ -168,19 +170,32 @@ class Axes:
             fix=fix,
         )  # fmt: skip
 
-    def _divided(self, tensor: Tensor, dim: Dim, expr: ast.Binary, axis: Axis) -> Index:
-        """`h / GROUP`."""
-        if expr.op != "/" or not axis.is_index:
+    def _divided(self, tensor: Tensor, dim: Dim, expr: ast.Binary, axis: Axis, stored: bool) -> Index:
+        """`h / GROUP`, or in what is stored the number of a tile: `n / 128`."""
+        by_tile = axis.kind is AxisKind.PARALLEL and axis.tile is not None
+        if expr.op != "/" or not (axis.is_index or (by_tile and stored)):
             fix = "an index is an axis, an index axis divided by a number, or a number"
             what = f"`{axis.name}` has tiles" if expr.op == "/" else f"`{axis.name}` is an axis"
             raise self.scope.error("E223", f"`{expr.span.text}` is no index", expr.span, what, fix=fix)
         divisor = positive(self.scope, expr.right, "the divisor of an index")
-        if dim.size is None or axis.dim.size is None or dim.size * divisor != axis.dim.size:
+        if by_tile and divisor != axis.tile:
+            assert isinstance(expr.left, ast.Name)
+            text = f"{expr.left.id} / {axis.tile}"
+            raise self.scope.error(
+                "E223", f"`{expr.span.text}` is no tile of `{axis.name}`", expr.span, f"its tiles are of {axis.tile}",
+                secondary=(Label(axis.span, "the axis"),) if axis.span else (),
+                fix=Fix(f"write `{text}`", (Edit(expr.span, text),), False),
+            )  # fmt: skip
+        places = None if axis.dim.size is None else -(-axis.dim.size // divisor)
+        exact = by_tile or (axis.dim.size or 0) % divisor == 0
+        if dim.size is None or dim.size != places or not exact:
             sizes = f"{axis.dim.size or 'dynamic'} / {divisor} places, `{dim.name}` has {dim.size or 'dynamic'}"
+            count = f"{axis.dim.name} / {dim.name}"
             raise self.scope.error(
                 "E223", f"`{expr.span.text}` does not run over `{dim.name}` of `{tensor.name}`", expr.span, sizes,
                 secondary=(Label(tensor.span, "declared here"),),
-                fix=f"divide by {axis.dim.name} / {dim.name}, and let that be a whole number",
+                fix=f"declare `{dim.name} = ceil_div({axis.dim.name}, {divisor})`" if by_tile
+                else f"divide by {count}, and let that be a whole number",
             )  # fmt: skip
         return Index(axis, divisor)
 

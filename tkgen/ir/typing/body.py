@@ -30,6 +30,7 @@ class Body:
     def whole(self, body: Iterable[ast.Statement]) -> None:
         """The body of a kernel."""
         self.at.later = assignments(body)
+        self.at.numbered = frozenset(_numbered(body))
         self.statements(body)
         self._all_updated()
 
@@ -249,7 +250,7 @@ class Body:
             )  # fmt: skip
         access: Access | None = None
         with suppress(Stop):
-            access = at.axes.access(at.scope.tensors[name.id], target.indices, target.span)
+            access = at.axes.access(at.scope.tensors[name.id], target.indices, target.span, stored=True)
         tile = at.number(value, "a store")
         if access is None:
             return
@@ -280,8 +281,8 @@ class Body:
                     "every element would be written again",
                     secondary=(Label(stored, "first stored here"),), fix="remove one of the stores",
                 )  # fmt: skip
-        full = [i.axis for i in access.indices if i.axis is not None and i.divisor == 1]
-        parallel = [a for a in at.axes.found.values() if a.kind is AxisKind.PARALLEL]
+        full = [i.axis for i in access.indices if i.axis is not None and i.divisor in (1, i.axis.tile)]
+        parallel = [a for a in at.axes.found.values() if a.kind is AxisKind.PARALLEL and not a.is_one_tile]
         for axis in [*parallel, *at.axes.active]:
             if axis not in full:
                 who = "pass" if axis.kind is AxisKind.SEQUENTIAL else "block"
@@ -317,6 +318,18 @@ def assignments(body: Iterable[ast.Statement]) -> dict[str, Span]:
             case ast.Each(body=inner):
                 found = assignments(inner) | found
     return found
+
+
+def _numbered(body: Iterable[ast.Statement]) -> Iterator[str]:
+    """The axes by whose tiles stores index: `R[m, n / 128] = ...`."""
+    for statement in flatten(body):
+        match statement:
+            case ast.Equation(target=ast.Access(indices=indices)):
+                for index in indices:
+                    if isinstance(index, ast.Binary) and index.op == "/" and isinstance(index.left, ast.Name):
+                        yield index.left.id
+            case ast.Each(body=inner):
+                yield from _numbered(inner)
 
 
 def _adds_to(name: str, value: ast.Expr) -> bool:

@@ -60,6 +60,16 @@ class Named:
     span: Span
 
 
+@dataclass(frozen=True)
+class Partial:
+    """A reduction of what one tile of several has: some store must say which tile it is of."""
+
+    value: Value
+    axis: Axis
+    what: str
+    span: Span
+
+
 @dataclass
 class Expressions:
     """Turns expressions into operations, appended to `ops`; `names` are those defined so far."""
@@ -76,6 +86,8 @@ class Expressions:
     later: dict[str, Span] = field(default_factory=dict)  # what the body at hand defines, maybe further down
     broken: set[str] = field(default_factory=set)  # names whose definition is already reported
     count: int = 0
+    numbered: frozenset[str] = frozenset()  # axes of which some store says the tile: `n / 128`
+    partial: list[Partial] = field(default_factory=list)
 
     def trial(self) -> Expressions:
         """A copy that things can be tried on: nothing of it reaches this one, errors included."""
@@ -83,7 +95,7 @@ class Expressions:
         axes = replace(self.axes, scope=scope, found=dict(self.axes.found), active=list(self.axes.active))
         return Expressions(
             scope, axes, [], dict(self.names), dict(self.gone), list(self.loads), list(self.stores),
-            dict(self.known), [], dict(self.later), set(self.broken), self.count,
+            dict(self.known), [], dict(self.later), set(self.broken), self.count, self.numbered,
         )  # fmt: skip
 
     # ------------------------------------------------------------ values
@@ -315,16 +327,21 @@ class Expressions:
                 "E226", f"`{word}` has nothing to go along: this is one number", argument.span, "no axis", fix="drop it"
             )
         axis = tile.axes[-1 if along == "row" else 0]
-        self._needs_whole(axis, f"`{word}` along `{axis.name}`", node.span)
-        if function == "mean" and axis.kind is AxisKind.SEQUENTIAL:
+        what, several = f"`{word}` along `{axis.name}`", axis.kind is AxisKind.PARALLEL and not axis.is_one_tile
+        if several and axis.name not in self.numbered:
+            raise self.needs_whole(axis, what, node.span)
+        if function == "mean" and (several or axis.kind is AxisKind.SEQUENTIAL):
             raise self.scope.error(
                 "E226", f"`{word}` along `{axis.name}` would be the mean of one tile", node.span, axes_text(tile.axes),
-                fix=f"add up `{along}sum` over the loop, and divide by {axis.dim.name} after it",
+                fix="take the sum, and divide it" if several
+                else f"add up `{along}sum` over the loop, and divide by {axis.dim.name} after it",
             )  # fmt: skip
         mean = function == "mean"
         rest = tuple(a for a in tile.value.axes if a != axis)
         result = self.value(rest, node.span, "" if mean else name)
         self.ops.append(Reduce(result, "sum" if mean else function, axis, tile.value))
+        if several:
+            self.partial.append(Partial(result, axis, what, node.span))
         if mean:
             assert axis.dim.size is not None
             count = self.constant(float(axis.dim.size), node.span).value
@@ -332,16 +349,23 @@ class Expressions:
             self.ops.append(Map(result, "div", (total, count)))
         return Tile(result, tuple(a for a in tile.axes if a != axis))
 
-    def _needs_whole(self, axis: Axis, what: str, at: Span) -> None:
+    def needs_whole(self, axis: Axis, what: str, at: Span, reduced: bool = True) -> Stop:
         """E226 where a sum would be of one block's tile, so that its meaning hung on the tile's size."""
-        if axis.kind is AxisKind.PARALLEL:
-            raise self.scope.error(
-                "E226", f"{what} would end with the block's tile of {axis.tile}", at,
-                "what it is would depend on how the work is divided",
-                secondary=(Label(axis.span, "blocks have a tile each"),) if axis.span else (),
-                fix=f"walk along `{axis.name}` with `each {axis.name} in {axis.dim.name} by {axis.tile}`, "
-                "or take the dimension whole by leaving its index out",
-            )  # fmt: skip
+        fix = (
+            f"walk along `{axis.name}` with `each {axis.name} in {axis.dim.name} by {axis.tile}`, "
+            "or take the dimension whole by leaving its index out"
+        )
+        if reduced:
+            whole = f"`{axis.name} in {axis.dim.name} by {axis.dim.size or '...'}`"
+            fix = (
+                f"let a block have all of `{axis.name}`, {whole} or without an index; or store one result for each "
+                f"tile, at a place `{axis.name} / {axis.tile}`"
+            )
+        return self.scope.error(
+            "E226", f"{what} would end with the block's tile of {axis.tile}", at,
+            "what it is would depend on how the work is divided",
+            secondary=(Label(axis.span, "blocks have a tile each"),) if axis.span else (), fix=fix,
+        )  # fmt: skip
 
     # ------------------------------------------------------------ products
 
@@ -366,7 +390,8 @@ class Expressions:
                 at, secondary=sides,
                 fix=_transposing(axis, a, b, left, right),
             )  # fmt: skip
-        self._needs_whole(axis, f"the sum over `{axis.name}`", at)
+        if axis.kind is AxisKind.PARALLEL:
+            raise self.needs_whole(axis, f"the sum over `{axis.name}`", at, reduced=False)
         if a.value.dtype is not b.value.dtype:
             raise self._mixed(a, b, left, right, at)
         axes = tuple(x for x in (*a.axes, *b.axes) if x != axis)

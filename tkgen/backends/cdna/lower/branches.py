@@ -17,7 +17,7 @@ PIECE, PANEL = 16, 64  # bytes: what a lane moves at a time, and what tiles in L
 def branches(program: Program, role: Role, op: Op) -> bool:
     """Whether the code of an operation of `role` branches."""
     match op.action:
-        case Action.STORE:
+        case Action.STORE | Action.REDUCE | Action.GATHER:
             return True
         case Action.FETCH:
             return _by_element(program, op)

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from tkgen.backends.cdna.lower.dialects import dialect
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.origins import Origin, Origins
+from tkgen.backends.cdna.lower.statements import How
 from tkgen.ir.desugar import desugared
 from tkgen.ir.equations import Access, Axis
 from tkgen.ir.products import Sums, View, sums
@@ -105,6 +106,34 @@ class Context:
             view = next((v for v in self.views.values() if v.tensor.name == of.name), None)
             return f"g.{cpp_name(of.name)}" if view is None else f"{cpp_name(view.name)}_m"
         return f"{cpp_name(self.views[of].name)}_m" if of in self.views else f"g.{cpp_name(of.tensor.name)}"
+
+    @property
+    def how(self) -> How:
+        """How tiles of the output go to memory."""
+        return "add" if self.program.adds_to_output else "masked" if self.program.tail else "whole"
+
+    def output_tile(self, i: str, j: str) -> tuple[str, str]:
+        """Row and column of the output, in tiles, that fragment (i, j) is."""
+        p, shape = self.program, self.program.compute.shape
+        assert shape is not None
+        coordinate = []
+        for axis, (tile, wave, f) in enumerate((("tile_row", "wave_row", i), ("tile_col", "wave_col", j))):
+            per_block = p.block[axis] // p.accumulator.tile[axis]
+            inner = self.fragment_index(axis, wave, f, shape[axis])
+            coordinate.append(f"{tile} * {per_block} + {inner}" if per_block > 1 else tile)
+        return coordinate[0], coordinate[1]
+
+    def fragment_index(self, axis: int, wave: str, fragment: str, waves: int) -> str:
+        """The tile row or column of the block that a fragment is, as C++."""
+        acc = self.program.accumulator
+        count = acc.fragments[axis]
+        if waves == 1:
+            return fragment
+        if count == 1:
+            return wave
+        if acc.interleaved:
+            return f"{wave} + {waves} * {fragment}" if fragment != "0" else wave
+        return f"{wave} * {count} + {fragment}" if fragment != "0" else f"{wave} * {count}"
 
     @staticmethod
     def index(axis: Axis) -> str:

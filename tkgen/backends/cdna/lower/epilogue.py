@@ -4,128 +4,186 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 from tkgen.backends.cdna.lower.elements import functions, literal, local, statements
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.origins import Origins
-from tkgen.backends.cdna.lower.statements import Combine, How, Loop, Statement
-from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Op, Store, Value, reads
-from tkgen.ir.products import Sums
+from tkgen.backends.cdna.lower.statements import Combine, Fold, How, StoreOwned
+from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Map, Op, Reduce, Store, Value, reads
+from tkgen.ir.products import Sums, needed
+from tkgen.ir.reductions import Reduction
+
+IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
 
 
 @dataclass(frozen=True)
 class Place:
-    """A tile of the output: C++ of its tile row and column, elements of a tile, C++ of its batch and depth."""
+    """A tile of the output: C++ of its tile row and column, elements of a tile, the fragment that it is of its wave."""
 
     row: str
     col: str
     shape: tuple[int, int]
+    fragment: tuple[str, str]
 
 
-def epilogue(
-    equations: Sums,
-    sums: Mapping[str, str],
-    place: Place,
-    matrix: Callable[[Access], str],
-    tile_type: str,
-    how: How,
-    loops: tuple[Loop, ...],
-    origin: Callable[..., Origins],
-) -> tuple[list[Statement], frozenset[str]]:
-    """A statement for each store, and the helpers that they call.
+@dataclass
+class Epilogue:
+    """The equations behind the sums, for the tile at `place`: statements, and the `helpers` that they call.
 
-    `sums` has the C++ of each sum's register tile, `matrix` gives that of what is accessed, `how` says how a tile goes
-    to memory (whole, masked, add), `origin` names the places of spans. The last store's tile is computed in the place
-    of the first sum.
+    `sums` has the C++ of each sum's register tile, `matrix` gives that of what is accessed, `tile_type` is the tiles'.
+    `reductions` are all that the equations have. Each thing that is stored or reduced computes what it is made of anew.
     """
-    result, helpers = [], set[str]()
-    stores = equations.stores
-    for store in stores:
-        last = store is stores[-1]
-        made, used = _stored(equations, store, sums, place, matrix, how)
-        if not last and not made.identity:
-            made = replace(made, tile=f"{cpp_name(store.target.tensor.name)}_tile", type=tile_type)
-        spans = (op.result.span for op in _needed(equations.epilogue, store.value))  # type: ignore[union-attr]
-        result.append(Statement(made, loops, origin(store.span, *spans)))
-        helpers |= used
-    helpers |= {"add": {"atomic_store"}, "masked": {"masked_store"}, "whole": set()}[how]
-    return result, frozenset(helpers)
+
+    equations: Sums
+    sums: Mapping[str, str]
+    place: Place
+    matrix: Callable[[Access], str]
+    tile_type: str
+    reductions: tuple[Reduction, ...]
+    helpers: set[str] = field(default_factory=set)
+
+    def variable(self, reduction: Reduction) -> str:
+        """The results of a reduction: of each fragment those of a lane's own rows, or columns."""
+        return variable(reduction.op.result)
+
+    def fold(self, reduction: Reduction, limit: str) -> Fold:
+        """What adds a tile to the results of a lane; up to `limit`, where the tile may hang over the end."""
+        op = reduction.op
+        known, parameters, given, buffers, lines = self._element(op.argument)
+        index = f"[{self.place.fragment[reduction.kept]}][{'rc'[reduction.kept]}]"
+        inside = f"{('row', 'col')[reduction.across]} < {limit}" if limit else ""
+        names = [*lines, known[op.argument], inside]
+        self.helpers |= {"visit"}
+        return Fold(
+            variable=self.variable(reduction) + index,
+            function=op.function,
+            tile=next(iter(self.sums.values())),
+            row=self.place.row,
+            col=self.place.col,
+            buffers=tuple(buffers),
+            parameters=(
+                *_own(names),
+                *(f"int {n}" if _names(n, [*names, index]) else "int" for n in "rc"),
+                *parameters,
+            ),
+            sums=tuple(given),
+            lines=tuple(lines),
+            value=known[op.argument],
+            inside=inside,
+            identity=IDENTITY[op.function],
+        )
+
+    def combine(self, store: Store, how: How, own: bool) -> Combine:
+        """What computes a matrix that is stored: in the place of the first sum, or in a tile of its `own`."""
+        known, parameters, given, buffers, lines = self._element(store.value)
+        identity = any(store.value == s.result for s in self.equations.sums)  # a sum is stored from where it is
+        self.helpers |= set() if identity else {"combine"}
+        value = known.get(store.value) or literal(0)
+        owned = [f"int {n}" if _names(n, [*lines, value]) else "int" for n in "rc"] if self.reductions else []
+        return Combine(
+            tensor=self.matrix(store.target),
+            tile=given[0] if identity else f"{cpp_name(store.target.tensor.name)}_tile" if own
+            else next(iter(self.sums.values())),
+            type=self.tile_type if own and not identity else "",
+            row=self.place.row,
+            col=self.place.col,
+            buffers=tuple(buffers),
+            parameters=(*_own([*lines, value]), *owned, *parameters),
+            sums=tuple(given),
+            lines=tuple(lines),
+            value=value,
+            identity=identity,
+            how=how,
+        )  # fmt: skip
+
+    def owned(self, store: Store, to: str, stride: str, extent: str, condition: str) -> StoreOwned:
+        """What stores a number for each row or column, or one alone: the first of the waves and lanes that know it."""
+        axes = store.target.axes
+        along = (self.equations.rows, self.equations.cols).index(axes[0]) if axes else None
+        known, _, _, buffers, lines = self._element(store.value)
+        assert not buffers, "what is stored by the row reads no matrix"
+        self.helpers |= {"store_owned"}
+        word, index = (("row", "r"), ("col", "c"))[along or 0]
+        value = known[store.value]
+        parameters = [f"int {n}" if _names(n, [*lines, value]) else "int" for n in (word, index)]
+        return StoreOwned(
+            function="store_one" if along is None else ("store_rows", "store_cols")[along],
+            type=self.tile_type,
+            to=to,
+            stride=stride,
+            extent=extent,
+            tile=self.place.row if along == 0 else self.place.col,
+            condition=condition,
+            parameters=() if along is None else tuple(parameters),
+            lines=tuple(lines),
+            value=value,
+        )
+
+    def _element(self, value: Value) -> tuple[dict[Value, str], list[str], list[str], list[str], list[str]]:
+        """How an element of a value is computed.
+
+        C++ of all that is known, parameters and arguments for elements of sums, what is declared before, statements.
+        """
+        ops = needed(self.equations.epilogue, value)
+        known: dict[Value, str] = {}
+        parameters, given, buffers, lines = [], [], list[str](), list[str]()
+        for s in self.equations.sums:
+            if any(s.result in reads(op) for op in ops) or value == s.result:
+                known[s.result] = local(s.result, known)
+                parameters.append(f"float {known[s.result]}")
+                given.append(self.sums[s.name])
+        for r in self.reductions:
+            at = f"[{self.place.fragment[r.kept]}][{'rc'[r.kept]}]" if r.op.result.axes else "[0][0]"
+            known[r.op.result] = self.variable(r) + at
+        for op in ops:
+            match op:
+                case Load(result=result, source=source):
+                    known[result] = local(result, known)
+                    lines.append(f"const float {known[result]} = {self._loaded(source, known[result], buffers)};")
+                case Argument(result=result, scalar=scalar):
+                    known[result] = f"g.{cpp_name(scalar.name)}"
+                case Coordinate(result=result, axis=axis):
+                    known[result] = self._coordinate(axis)
+                case _:
+                    lines += statements([op], known)
+        self.helpers |= functions(op for op in ops if isinstance(op, Map))
+        return known, parameters, given, buffers, lines
+
+    def _loaded(self, source: Access, name: str, buffers: list[str]) -> str:
+        tensor, axes = self.matrix(source), source.axes
+        at = [self._coordinate(axis) for axis in axes]
+        if len(axes) != 2:
+            self.helpers.add("bias")
+            return f"element({tensor}, {at[0] if at else '0'})"
+        first = self._first(axes[0])
+        buffers.append(f"const auto {name}_rows = rows_from({tensor}, {first});")
+        self.helpers |= {"element_of", "masked_store"}
+        return f"element_of({tensor}, {name}_rows, {first}, {at[0]}, {at[1]})"
+
+    def _coordinate(self, axis: Axis) -> str:
+        return {self.equations.rows: "row", self.equations.cols: "col"}[axis]
+
+    def _first(self, axis: Axis) -> str:
+        """The first element of the tile along an axis."""
+        number = 0 if axis == self.equations.rows else 1
+        tile, size = (self.place.row, self.place.col)[number], self.place.shape[number]
+        return f"{tile if tile.isidentifier() else f'({tile})'} * {size}"
 
 
-def _stored(
-    equations: Sums, store: Store, sums: Mapping[str, str], place: Place, matrix: Callable[[Access], str], how: How
-) -> tuple[Combine, frozenset[str]]:
-    """What computes one value in the place of the first sum and stores it, and the helpers that it calls."""
-    ops = _needed(equations.epilogue, store.value)
-    known: dict[Value, str] = {}
-    parameters, given = [], []
-    for s in equations.sums:
-        if any(s.result in reads(op) for op in ops) or store.value == s.result:
-            known[s.result] = local(s.result, known)
-            parameters.append(f"float {known[s.result]}")
-            given.append(sums[s.name])
-    buffers, lines, helpers = [], list[str](), {"combine"}
-    for op in ops:
-        match op:
-            case Load(result=result, source=source):
-                known[result] = local(result, known)
-                tensor, axes = matrix(source), source.axes
-                at = [_coordinate(equations, axis) for axis in axes]
-                if len(axes) == 2:
-                    first = _first(equations, axes[0], place)
-                    buffers.append(f"const auto {known[result]}_rows = rows_from({tensor}, {first});")
-                    value = f"element_of({tensor}, {known[result]}_rows, {first}, {at[0]}, {at[1]})"
-                    helpers |= {"element_of", "masked_store"}
-                else:
-                    value = f"element({tensor}, {at[0] if at else '0'})"
-                    helpers.add("bias")
-                lines.append(f"const float {known[result]} = {value};")
-            case Argument(result=result, scalar=scalar):
-                known[result] = f"g.{cpp_name(scalar.name)}"
-            case Coordinate(result=result, axis=axis):
-                known[result] = _coordinate(equations, axis)
-            case _:
-                lines += statements([op], known)
-    value = known.get(store.value) or literal(0)
-    identity = any(store.value == s.result for s in equations.sums)  # a sum is stored from where it is
-    tile = given[0] if identity else next(iter(sums.values()))
-    made = Combine(
-        tensor=matrix(store.target),
-        tile=tile,
-        type="",
-        row=place.row,
-        col=place.col,
-        buffers=tuple(buffers),
-        parameters=(*(f"int {name}" if _names(name, lines) else "int" for name in ("row", "col")), *parameters),
-        sums=tuple(given),
-        lines=tuple(lines),
-        value=value,
-        identity=identity,
-        how=how,
-    )
-    return made, frozenset(helpers | functions(ops)) if not identity else frozenset()
+def variable(result: Value) -> str:
+    """The C++ variable of what is reduced."""
+    return f"{cpp_name(result.name)}_each{result.number}" if result.name else f"t{result.number}_each"
+
+
+def _own(lines: list[str]) -> tuple[str, ...]:
+    """The row and column of an element as parameters, named where lines name them."""
+    return tuple(f"int {name}" if _names(name, lines) else "int" for name in ("row", "col"))
 
 
 def _names(name: str, lines: list[str]) -> bool:
     return any(re.search(rf"\b{name}\b", line) for line in lines)
 
 
-def _needed(ops: tuple[Op, ...], value: Value) -> list[Op]:
-    """The operations that `value` is made of, in order."""
-    wanted, kept = {value}, list[Op]()
-    for op in reversed(ops):
-        if not isinstance(op, Store) and op.result in wanted:  # type: ignore[union-attr]
-            wanted.update(reads(op))
-            kept.append(op)
-    return kept[::-1]
-
-
-def _coordinate(equations: Sums, axis: Axis) -> str:
-    return {equations.rows: "row", equations.cols: "col"}[axis]
-
-
-def _first(equations: Sums, axis: Axis, place: Place) -> str:
-    """The first element of the tile along an axis."""
-    tile, size = (place.row, place.shape[0]) if axis == equations.rows else (place.col, place.shape[1])
-    return f"{tile if tile.isidentifier() else f'({tile})'} * {size}"
+def spans_of(equations: Sums, op: Store | Reduce) -> list[Op]:
+    """The operations whose places a statement for `op` comes from."""
+    return needed(equations.epilogue, op.value if isinstance(op, Store) else op.argument)

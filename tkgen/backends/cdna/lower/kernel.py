@@ -24,8 +24,9 @@ from tkgen.backends.cdna.lower.model import (
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
 from tkgen.backends.cdna.lower.operations import Operations
 from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, requirements
-from tkgen.ir.ops import WaveProgram
+from tkgen.ir.ops import Action, WaveProgram
 from tkgen.ir.products import View
+from tkgen.ir.reductions import BYTES, exchanged
 from tkgen.ir.types import WAVE_LANES, Operand, Role, Side, Tensor, Via
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.schedule import Plan
@@ -60,7 +61,8 @@ class _Lowering:
             )
             for o in p.operands
         )
-        shared_bytes = sum(o.lds_bytes * o.buffers for o in p.operands)
+        partial = exchanged(p)
+        shared_bytes = sum(o.lds_bytes * o.buffers for o in p.operands) + BYTES * partial
         grid_rows, grid_cols = (e.name if isinstance(e, NamedInt) else e for e in (rows, cols))
         return KernelModel(
             name=cpp_name(p.name),
@@ -80,6 +82,7 @@ class _Lowering:
             zeroed=cpp_name(p.accumulator.tensor.name) if p.adds_to_output else "",
             waves_per_simd=p.occupancy or -(-p.waves // 4),
             shared=shared,
+            partial=partial,
             shared_bytes=shared_bytes,
             shared_origin=self.c.origin(*(o.span for o in p.operands)),
             grid_origin=self.c.origin("grid"),
@@ -286,6 +289,8 @@ class _Lowering:
             count = direct_loads(operand, role) + 1
             registers.append(RegisterTile(self.c.offsets(operand), "uint32_t", (count,), self.c.origin(operand.span)))
         before, after = self.phases(programs)
+        if any(p.op.action is Action.CATCH_UP for p in wave.epilogue):
+            after = ()
         s, made = plan.shape, Operations(self.c)
         bound = self.c.steps if not s.tail_iterations else f"{self.c.steps} - {s.tail_iterations}"
         last = f"wave < {role.last + 1}" if role.first == 0 else f"wave >= {role.first}"

@@ -162,6 +162,7 @@ class KernelModel(FileModel):
     step_count: str  # the type that counts the K-steps of all tiles of a stream-K grid: int, or int64_t
     zeroed: str  # the output that must be zero before the launch, where blocks add to it
     shared: tuple[SharedTile, ...]
+    partial: int  # numbers in LDS that waves hand each other in reductions
     shared_bytes: int
     shared_origin: Origins
     launch_origin: Origins

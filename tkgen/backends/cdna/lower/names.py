@@ -33,6 +33,8 @@ GENERATED = """
     linux unix main wave_row wave_col grid_rows grid_cols common detail chunk half_chunk fetch apply barrier write
     lds_barrier buffer_at element add_to_rows add_to_columns for_each_inside rows_from store_masked load_masked
     combine element_of store_add chunk_at tensor brain fail require parse whole real repeats warmup check_and_time
+    visit begin_with lane_at lane_beyond across_columns across_rows owned_row owned_col share_rows share_cols
+    gather_rows gather_cols store_rows store_cols store_one partial
 """
 # Constants of the generated file and macros of any header are written in capitals.
 CAPITALS = re.compile(r"[A-Z][A-Z0-9_]{2,}")

@@ -9,14 +9,13 @@ from typing import Literal
 
 from tkgen.backends.cdna.lower.branches import branches
 from tkgen.backends.cdna.lower.context import Context
-from tkgen.backends.cdna.lower.epilogue import Place, epilogue
+from tkgen.backends.cdna.lower.epilogues import Epilogues
 from tkgen.backends.cdna.lower.expressions import float_literal, loops_over
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
 from tkgen.backends.cdna.lower.statements import (
     Call,
     EpilogueCode,
-    How,
     Move,
     Multiply,
     Prefill,
@@ -29,7 +28,6 @@ from tkgen.backends.cdna.lower.statements import (
 )
 from tkgen.backends.cdna.lower.waits import least, wait_for
 from tkgen.ir.ops import Action, Op, Placed, Step
-from tkgen.ir.products import Sums
 from tkgen.ir.resolve.clauses import ACTIVATIONS
 from tkgen.ir.types import EpilogueStep, Operand, Role, Side
 
@@ -102,8 +100,13 @@ class Operations:
                     for x in self.c.program.products
                 ]
             case Action.STORE:
-                equations = self.c.equations
-                return [self._store(op)] if equations is None else self._equations(op, equations)
+                return [self._store(op)] if self.c.equations is None else Epilogues(self.c).stored(op)
+            case Action.REDUCE:
+                return Epilogues(self.c).reduced(op)
+            case Action.GATHER:
+                return Epilogues(self.c).handed(op, "gather")
+            case Action.CATCH_UP:
+                return [Epilogues(self.c).level(role)]
             case Action.MULTIPLY:
                 return self._multiply(placed)
             case Action.READ:
@@ -152,7 +155,7 @@ class Operations:
         result = []
         for t in op.slices:
             loops, (f,) = loops_over(("i" if is_a else "j", op.rows if is_a else op.cols))
-            subtile = self._fragment_index(axis, wave, f, waves)
+            subtile = self.c.fragment_index(axis, wave, f, waves)
             rows, cols = operand.register_shape
             index = (str(t), subtile) if operand.contraction_first else (subtile, str(t))
             tile = f"{self.c.registers(operand)}[{self._register_slot(placed.step, t)}][{f}]"
@@ -175,11 +178,6 @@ class Operations:
             result.append(Statement(code, loops, self.c.origin(op.span, product.span)))
         return result
 
-    @property
-    def _how(self) -> How:
-        """How tiles of the output go to memory."""
-        return "add" if self.c.program.adds_to_output else "masked" if self.c.program.tail else "whole"
-
     def _store(self, op: Op) -> Statement:
         p = self.c.program
         loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
@@ -189,7 +187,7 @@ class Operations:
             self.c.helpers.add("masked_store")
             if any(s.function == "add" for s in p.epilogue):
                 self.c.helpers.add("masked_add")
-        row, col = self._output_tile(i, j)
+        row, col = self.c.output_tile(i, j)
         code = Store(
             tensor=f"g.{cpp_name(p.accumulator.tensor.name)}",
             tile=f"{self.c.accumulator(p.products[0])}[{i}][{j}]",
@@ -197,7 +195,7 @@ class Operations:
             row=row,
             col=col,
             epilogue=tuple(self._epilogue_step(number, step) for number, step in enumerate(p.epilogue)),
-            how=self._how,
+            how=self.c.how,
         )
         return Statement(code, loops, self.c.origin("store", "tail", *(s.span for s in p.epilogue)))
 
@@ -216,49 +214,6 @@ class Operations:
             along_rows=along_rows,
             variable=f"{step.function}_{number}",
         )
-
-    def _equations(self, op: Op, equations: Sums) -> list[Statement]:
-        """What a STORE does where equations say what becomes of the sums."""
-        p, acc = self.c.program, self.c.program.accumulator
-        loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
-        products = zip(equations.sums, p.products, strict=True)
-        sums = {s.name: f"{self.c.accumulator(x)}[{i}][{j}]" for s, x in products}
-        place = Place(*self._output_tile(i, j), acc.tile)
-        made, helpers = epilogue(
-            equations,
-            sums,
-            place,
-            self.c.matrix,
-            self.c.accumulator_type,
-            self._how,
-            loops,
-            lambda *spans: self.c.origin(*spans, "tail", *(step.span for step in p.epilogue)),
-        )
-        self.c.helpers |= helpers
-        return made
-
-    def _output_tile(self, i: str, j: str) -> tuple[str, str]:
-        """Row and column of the output, in tiles, that fragment (i, j) is."""
-        p, shape = self.c.program, self.c.program.compute.shape
-        assert shape is not None
-        coordinate = []
-        for axis, (tile, wave, f) in enumerate((("tile_row", "wave_row", i), ("tile_col", "wave_col", j))):
-            per_block = p.block[axis] // p.accumulator.tile[axis]
-            inner = self._fragment_index(axis, wave, f, shape[axis])
-            coordinate.append(f"{tile} * {per_block} + {inner}" if per_block > 1 else tile)
-        return coordinate[0], coordinate[1]
-
-    def _fragment_index(self, axis: int, wave: str, fragment: str, waves: int) -> str:
-        """The tile row or column of the block that a fragment is, as C++."""
-        acc = self.c.program.accumulator
-        count = acc.fragments[axis]
-        if waves == 1:
-            return fragment
-        if count == 1:
-            return wave
-        if acc.interleaved:
-            return f"{wave} + {waves} * {fragment}" if fragment != "0" else wave
-        return f"{wave} * {count} + {fragment}" if fragment != "0" else f"{wave} * {count}"
 
     def _step(self, step: Step) -> str:
         """A K-step as C++."""

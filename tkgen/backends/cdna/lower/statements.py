@@ -138,7 +138,8 @@ class Store:
 class Combine:
     """`value`, computed by `lines` for each element, to tile (row, col) of a tensor.
 
-    `parameters` are those of the lines: the element's row and column, then its `sums`. It is computed into `tile`,
+    `parameters` are those of the lines: the element's row and column, in kernels with reductions those of the lane's
+    own, too, then its `sums`. It is computed into `tile`,
     a new one where there is a `type`; `buffers` declare what the lines address tensors by. `identity`: it is the tile
     already.
     """
@@ -158,7 +159,102 @@ class Combine:
     macro: ClassVar = "combine"
 
 
-Code = Call | Wait | Priority | Zero | Read | Multiply | Prefill | Move | Store | Combine
+@dataclass(frozen=True)
+class Results:
+    """What is reduced of `fragments` fragments, of each for the `owned` rows or columns of a lane: nothing yet."""
+
+    variable: str
+    fragments: int
+    owned: int
+    identity: str
+    macro: ClassVar = "results"
+
+
+@dataclass(frozen=True)
+class Fold:
+    """`value`, computed by `lines` for each element of tile (row, col), joined to `variable`; as in Combine.
+
+    `inside`: the condition for elements to take part, where some may lie behind the end; `identity` stands for others.
+    """
+
+    variable: str
+    function: str
+    tile: str
+    row: str
+    col: str
+    buffers: tuple[str, ...]
+    parameters: tuple[str, ...]
+    sums: tuple[str, ...]
+    lines: tuple[str, ...]
+    value: str
+    inside: str
+    identity: str
+    macro: ClassVar = "fold"
+
+
+@dataclass(frozen=True)
+class Across:
+    """Results of lanes with elements of the same rows (`columns`: across them) or columns, joined."""
+
+    variable: str
+    type: str
+    function: str
+    direction: Literal["columns", "rows"]
+    macro: ClassVar = "across"
+
+
+@dataclass(frozen=True)
+class Hand:
+    """The results of a fragment to (`share`) or from LDS (`gather`), where `waves` waves have `extent` numbers each.
+
+    The fragment's first is number `place` of the wave's, whose own number is `wave`; all begin at number `first`.
+    """
+
+    kind: Literal["share", "gather"]
+    variable: str
+    type: str
+    function: str
+    along: Literal["rows", "cols"]
+    first: int
+    wave: str
+    waves: int
+    extent: str
+    place: str
+    macro: ClassVar = "hand"
+
+
+@dataclass(frozen=True)
+class StoreOwned:
+    """`value`, computed by `lines` for each row (or column) of a fragment that a lane owns, `stride` elements apart.
+
+    By the waves of a `condition`; `function` is store_rows, store_cols, or store_one for a single number.
+    """
+
+    function: str
+    type: str
+    to: str
+    stride: str
+    extent: str
+    tile: str
+    condition: str
+    parameters: tuple[str, ...]
+    lines: tuple[str, ...]
+    value: str
+    macro: ClassVar = "store_owned"
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """Barriers that waves of a condition pass until all waves are level: (condition, how many)."""
+
+    waves: tuple[tuple[str, int], ...]
+    macro: ClassVar = "catch_up"
+
+
+Code = (
+    Call | Wait | Priority | Zero | Read | Multiply | Prefill | Move | Store | Combine
+    | Results | Fold | Across | Hand | StoreOwned | CatchUp
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,152 @@
+"""The statements of an epilogue of equations: reductions, what waves hand each other of them, stores."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tkgen.backends.cdna.lower.context import Context
+from tkgen.backends.cdna.lower.epilogue import IDENTITY, Epilogue, Place, spans_of, variable
+from tkgen.backends.cdna.lower.expressions import loops_over, wave_condition
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.statements import Across, CatchUp, Code, Hand, Loop, Results, Statement
+from tkgen.ir.equations import Access, Store
+from tkgen.ir.equations import Op as Equation
+from tkgen.ir.ops import Op
+from tkgen.ir.products import Sums
+from tkgen.ir.reductions import Reduction, owned, rounds
+from tkgen.ir.types import Role
+
+
+class Epilogues:
+    """Statements of the operations behind the last K-step, of kernels with equations."""
+
+    def __init__(self, context: Context):
+        self.c = context
+        assert context.equations is not None
+        self.equations: Sums = context.equations
+        self.rounds = rounds(context.program)
+
+    def stored(self, op: Op) -> list[Statement]:
+        """A statement for each store; the last one's tile is computed in the place of the first sum."""
+        result = []
+        for store in self.equations.stores:
+            last = store is self.equations.stores[-1]
+            result.append(self._matrix(op, store, last) if len(store.target.axes) == 2 else self._owned(op, store))
+        self.c.helpers |= {"add": {"atomic_store"}, "masked": {"masked_store"}, "whole": set()}[self.c.how]
+        return result
+
+    def reduced(self, op: Op) -> list[Statement]:
+        """The reductions of a round, over what a wave has; then to LDS where other waves have the rest."""
+        result, acc = [], self.c.program.accumulator
+        for r in self.rounds[op.count].reductions:
+            name, function = variable(r.op.result), r.op.function
+            made = Results(name, acc.fragments[r.kept], owned(self.c.program, r.kept), IDENTITY[function])
+            result.append(self._statement(made, (), r.op))
+            loops, epilogue = self._tile(op)
+            limit = self._limit(r.across)
+            result.append(self._statement(epilogue.fold(r, limit), loops if r.kept == 0 else loops[::-1], r.op))
+            direction: Literal["columns", "rows"] = "columns" if r.across else "rows"
+            result.append(self._statement(Across(name, self.c.accumulator_type, function, direction), (), r.op))
+            self.c.helpers |= epilogue.helpers | {f"across_{direction}"}
+        return result + (self.handed(op, "share") if op.operand else [])
+
+    def handed(self, op: Op, kind: Literal["share", "gather"]) -> list[Statement]:
+        """What a round's results come from LDS for, or go there."""
+        return [self._hand(op, kind, r) for r in self.rounds[op.count].reductions if r.waves > 1]
+
+    def _hand(self, op: Op, kind: Literal["share", "gather"], r: Reduction) -> Statement:
+        p = self.c.program
+        loops, (at,) = loops_over(("ij"[r.kept], (op.rows, op.cols)[r.kept]))
+        shape = p.compute.shape
+        assert shape is not None
+        tile = p.accumulator.tile[r.kept]
+        inner = self.c.fragment_index(r.kept, ("wave_row", "wave_col")[r.kept], at, shape[r.kept])
+        along: Literal["rows", "cols"] = "rows" if r.kept == 0 else "cols"
+        self.c.helpers |= {f"share_{along}"}
+        code = Hand(
+            kind=kind,
+            variable=f"{variable(r.op.result)}[{at}]",
+            type=self.c.accumulator_type,
+            function=r.op.function,
+            along=along,
+            first=r.first,
+            wave=("wave_row", "wave_col")[r.across],
+            waves=r.waves,
+            extent=("BLOCK_ROWS", "BLOCK_COLS")[r.kept],
+            place=f"({inner}) * {tile}" if not inner.isidentifier() else f"{inner} * {tile}",
+        )
+        return self._statement(code, loops, r.op)
+
+    def level(self, role: Role) -> Statement:
+        """The barriers that waves of an earlier phase pass."""
+        waves = [w for w in self.c.plan.waves if w.role == role.name]
+        last = max(w.phase for w in self.c.plan.waves)
+        self.c.helpers.add("barrier")
+        code = CatchUp(tuple((wave_condition(w.waves), last - w.phase) for w in waves if w.phase < last))
+        return Statement(code, origin=self.c.origin(*(p.span for p in self.c.program.phases)))
+
+    # ------------------------------------------------------------ stores
+
+    def _matrix(self, op: Op, store: Store, last: bool) -> Statement:
+        loops, epilogue = self._tile(op)
+        code = epilogue.combine(store, self.c.how, not last)
+        self.c.helpers |= epilogue.helpers
+        return self._statement(code, loops, store)
+
+    def _owned(self, op: Op, store: Store) -> Statement:
+        """A store of a number for each row or column, or of one."""
+        loops, epilogue = self._tile(op)
+        axes, shape = store.target.axes, self.c.program.compute.shape
+        assert shape is not None
+        along = (self.equations.rows, self.equations.cols).index(axes[0]) if axes else None
+        wanted = [n for n in (0, 1) if n != along and shape[n] > 1]
+        condition = " && ".join(f"{('wave_row', 'wave_col')[n]} == 0" for n in wanted)
+        to, stride = self._address(store.target)
+        extent = self.c.extent_of(axes[0].dim) if axes else ""
+        code = epilogue.owned(store, to, stride, extent, condition)
+        self.c.helpers |= epilogue.helpers | {code.function}
+        own = {0: loops[: len(op.rows) > 1], 1: loops[len(op.rows) > 1 :], None: ()}[along]
+        return self._statement(code, own, store)
+
+    def _address(self, target: Access) -> tuple[str, str]:
+        """Where in memory the first element lies that an axis reaches, and how far apart its elements are."""
+        terms, distance = [f"g.{cpp_name(target.tensor.name)}.raw_ptr"], "1"
+        for n, index in enumerate(target.indices):
+            stride = " * ".join(self.c.extent_of(d) for d in target.tensor.dims[n + 1 :])
+            if index.extends:
+                distance = stride or "1"
+                continue
+            place = str(index.at)
+            if index.axis is not None and index.axis.is_index:
+                place = self.c.index(index.axis) + (f" / {index.divisor}" if index.divisor != 1 else "")
+            elif index.axis is not None:
+                place = "tile_row" if index.axis == self.equations.rows else "tile_col"
+            if place != "0":
+                terms.append(f"size_t({place}) * {stride}" if stride else f"size_t({place})")
+        return " + ".join(terms), distance
+
+    # ------------------------------------------------------------ parts
+
+    def _tile(self, op: Op) -> tuple[tuple[Loop, ...], Epilogue]:
+        """The loops over fragments, and the epilogue of the one that they stand at."""
+        p = self.c.program
+        loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
+        products = zip(self.equations.sums, p.products, strict=True)
+        sums = {s.name: f"{self.c.accumulator(x)}[{i}][{j}]" for s, x in products}
+        place = Place(*self.c.output_tile(i, j), p.accumulator.tile, (i, j))
+        reductions = tuple(r for each in self.rounds for r in each.reductions)
+        return loops, Epilogue(self.equations, sums, place, self.c.matrix, self.c.accumulator_type, reductions)
+
+    def _limit(self, axis: int) -> str:
+        """The end of an axis of the output, where a block may hang over it."""
+        p = self.c.program
+        dim = (p.m, p.n)[axis]
+        if p.tail is None or (dim.size is not None and dim.size % p.block[axis] == 0):
+            return ""
+        return self.c.extent_of(dim)
+
+    def _statement(self, code: Code, loops: tuple[Loop, ...], of: Store | Equation) -> Statement:
+        span = of.span if isinstance(of, Store) else of.result.span  # type: ignore[union-attr]
+        spans = [op.result.span for op in spans_of(self.equations, of)]  # type: ignore[union-attr, arg-type]
+        steps = (step.span for step in self.c.program.epilogue)
+        return Statement(code, loops, self.c.origin(span, *spans, "tail", *steps))
