@@ -105,7 +105,7 @@ MISTAKES = [
     ("transpose", "over r in ROWS by 64", "over r in ROWS by 64, COLS in COLS",
      "E202", "`COLS` is declared twice", "COLS"),
     ("swiglu", "silu(g) * u", "silu(g) * u / rowsum(X[m])",
-     "E230", "beside the loop that sums products, equations are element by element", "swiglu"),
+     "E230", "`D` is no axis of the tile of sums, which has m and n", "X[m]"),
 ]  # fmt: skip
 
 

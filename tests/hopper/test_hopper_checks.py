@@ -37,6 +37,8 @@ NOT_FUSED = {
         ("  over m", "  global Z : bf16[M, N]\n  over m"),
         ("  Y[m, n] = relu(c)", "  Y[m, n] = relu(c)\n  Z[m, n] = c"),
     ],
+    "a maximum of rows": [("N = 328", "N = 128"), ("relu(c)", "c - rowmax(c)")],
+    "a maximum alone": [("f32[M, N]", "f32[M]"), ("N = 328", "N = 128"), ("Y[m, n] = relu(c)", "Y[m] = rowmax(c)")],
     "a part of a tensor": [
         ("dims M", "dims PARTS = 2, M"), ("Wc : bf16[N, ", "Wc : bf16[PARTS, N, "), ("Wc[n", "Wc[1, n"),
         ("persistent(132)", "linear"),

@@ -26,6 +26,7 @@ from planning import planned_file
 
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.lower import lower
+from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.types import Program
 from tkgen.schedule import Plan, plan
 from tkgen.targets import load_target
@@ -96,7 +97,7 @@ class Built:
             "waves": self.program.waves,
             "barriers/step": self.plan.barriers_per_step,
             "vgpr": self.resources.total_vgpr,
-            "lds": sum(o.lds_bytes * o.buffers for o in self.program.operands),
+            "lds": lds_bytes(self.program),
         }
         return figures[name]
 

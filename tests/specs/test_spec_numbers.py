@@ -22,13 +22,15 @@ STEPS = 3
 
 def sizes(path: Path) -> dict[str, int]:
     """Two tiles of output each way and three K-steps, or two for each part of K, in whole passes of an unrolled loop;
-    under a tail clause a little less."""
+    under a tail clause a little less. One tile where a block reduces whole rows."""
     program = api.load(path).program
     rows, cols, step = program.block
     steps = 2 * program.grid.count if program.grid.name == "split_k" else STEPS
     unroll = program.unroll or 1
     steps = -(-steps // unroll) * unroll
-    wanted = {program.m.name: 2 * rows, program.n.name: 2 * cols, program.k.name: steps * step}
+    whole = program.equations is not None and program.equations.rounds and program.equations.cols.is_one_tile
+    across = cols if whole else 2 * cols
+    wanted = {program.m.name: 2 * rows, program.n.name: across, program.k.name: steps * step}
     cut = {"masked": list(wanted), "clamped": [program.m.name, program.n.name]}.get(program.tail or "", [])
     return {name: size - 13 if name in cut else size for name, size in wanted.items()}
 

@@ -26,6 +26,7 @@ from tkgen.checks.shared_memory import lds_bytes
 from tkgen.checks.words import count_text, place, statement, waves_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.ops import Action, Op
+from tkgen.ir.reductions import held
 from tkgen.ir.types import BASE_TILE, WAVE_LANES, Operand, Program, Role, Via
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import Conflict
@@ -113,9 +114,9 @@ def _role(plan: Plan, role: Role) -> RoleRegisters:
         least += sum(o.registers_per_tile for o in sliced)
     if role.multiplies and not plan.automatic:
         least = max(least, acc + _carried(plan, role))
-    return RoleRegisters(
-        role.name, len(role.waves), acc, tiles, staging, addresses, acc + tiles + staging + addresses, least
-    )
+    results = held(program) if role.multiplies else 0  # what the epilogue reduces, when the tiles are done with
+    live = acc + max(tiles + staging, results) + addresses
+    return RoleRegisters(role.name, len(role.waves), acc, tiles, staging, addresses, live, max(least, acc + results))
 
 
 def _live(plan: Plan, role: Role) -> tuple[int, int]:

@@ -21,10 +21,10 @@ from typing import TypeVar
 from tkgen.checks.repair import RACES, Missing, missing_barriers, missing_wait, never_in_time
 from tkgen.checks.words import count_text, names_text, place, waves_text
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
-from tkgen.ir.ops import Action, Body, Op
+from tkgen.ir.ops import SHARED_READS, Action, Body, Op
 from tkgen.ir.types import WAVE_LANES, Program, Role
 from tkgen.schedule import Plan
-from tkgen.schedule.epochs import NEVER, Conflict, Cover, Event
+from tkgen.schedule.epochs import NEVER, Conflict, Cover, Event, rings
 from tkgen.source import Span
 from tkgen.targets import Target
 
@@ -296,9 +296,10 @@ def _labels(program: Program, c: Conflict) -> tuple[Label, tuple[Label, ...]]:
 
 
 def _verb(op: Op) -> str:
-    return {Action.READ: "reads", Action.FETCH: "fetches", Action.COPY: "copies", Action.WRITE: "writes"}.get(
-        op.action, "loads"
-    )
+    return {
+        Action.READ: "reads", Action.FETCH: "fetches", Action.COPY: "copies", Action.WRITE: "writes",
+        Action.REDUCE: "writes", Action.GATHER: "reads",
+    }.get(op.action, "loads")  # fmt: skip
 
 
 def _step(event: Event) -> str:
@@ -312,13 +313,13 @@ def _interleaving(plan: Plan, c: Conflict) -> str:
     if x.tile != y.tile and plan.program.steps is not None:  # counted from the end of the tile, not of its proof
         x = replace(x, step=x.step + plan.program.steps - plan.shape.steps(plan.passes_to_prove[0]))
     u, v = c.waves
-    buffers = plan.program.operand(c.operand).buffers
+    buffers = rings(plan.program)[c.operand]
     same = (x.step, x.tile) != (y.step, y.tile)
     into = ""
     if same and c.kind != "RAW":
         into = " into the same buffer" if buffers == 1 else f" into the same one of {buffers} buffers"
-    first = {Action.READ: "still reads", Action.COPY: "still copies"}.get(x.op.action, "still writes")
-    second = {Action.READ: "reads", Action.COPY: "copies"}.get(y.op.action, "writes")
+    does = {Action.COPY: "copies"} | dict.fromkeys(SHARED_READS, "reads")
+    first, second = (does.get(e.op.action, "writes") for e in (x, y))
     if u == v:
         return f"wave {u} {second} `{c.operand}` of {_step(y)} before its own access to {_step(x)} is complete"
     passed = (
@@ -326,7 +327,7 @@ def _interleaving(plan: Plan, c: Conflict) -> str:
         if x.begin == y.begin
         else f"wave {u} has passed {count_text(x.begin, 'barrier')} when it starts, wave {v} {y.begin}"
     )
-    return f"wave {u} {first} `{c.operand}` of {_step(x)} while wave {v} {second} {_step(y)}{into}: {passed}"
+    return f"wave {u} still {first} `{c.operand}` of {_step(x)} while wave {v} {second} {_step(y)}{into}: {passed}"
 
 
 # ---------------------------------------------------------------- what the data is

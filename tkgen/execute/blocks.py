@@ -130,6 +130,14 @@ def _parts(launch: Launch, piece: Piece) -> dict[str, slice]:
             if index.axis is not None and index.axis.name in indices:
                 at = indices[index.axis.name] // index.divisor
                 parts[dim.name] = slice(at, at + 1)
+    if program.equations:
+        tiles = {program.equations.rows.name: piece.row, program.equations.cols.name: piece.col}
+        for target in (s.target for s in program.equations.stores):
+            for dim, index in zip(target.tensor.dims, target.indices, strict=True):
+                if index.axis is not None and not index.extends:
+                    name = index.axis.name
+                    at = indices[name] // index.divisor if name in indices else tiles[name]
+                    parts[dim.name] = slice(at, at + 1)
     return parts
 
 
@@ -163,7 +171,8 @@ def _expected(
         parts = _parts(launch, piece)
         read = {t.name: inputs[t.name][_at(launch, t, parts)] for t in launch.program.reads}
         tile = piece.row, piece.col, piece.matrix
-        for name, (value, bound) in references(launch.program, read, scalars).items():
+        extents = {name: part.stop - part.start for name, part in parts.items()}
+        for name, (value, bound) in references(launch.program, read, scalars, extents=extents).items():
             if name in found.setdefault(tile, {}):
                 before, allowed = found[tile][name]
                 value = value + before

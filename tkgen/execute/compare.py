@@ -97,10 +97,17 @@ def compared(results: Mapping[str, torch.Tensor], expected: Mapping[str, Referen
 
 
 def references(
-    program: Program, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float], back_end: str = CDNA
+    program: Program,
+    inputs: Mapping[str, torch.Tensor],
+    scalars: Mapping[str, float],
+    back_end: str = CDNA,
+    extents: Mapping[str, int] | None = None,
 ) -> dict[str, Reference]:
-    """Each output in fp64, by name, and the bound on each element's error: what its equations mean."""
-    found = evaluate(desugared(program), inputs, scalars, back_end=back_end)
+    """Each output in fp64, by name, and the bound on each element's error: what its equations mean.
+
+    `extents` are those of dimensions of which the inputs have a part.
+    """
+    found = evaluate(desugared(program), inputs, scalars, extents, back_end=back_end)
     return {name: (result.value, result.bound) for name, result in found.items()}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.emulate import Access, CodeObject, Finding, Kind, Space
 from tkgen.emulate.places import Places
-from tkgen.ir.ops import LDS_WRITES, Action, Op, Placed, Step, WaveProgram
+from tkgen.ir.ops import SHARED_READS, SHARED_WRITES, Action, Op, Placed, Step, WaveProgram
 from tkgen.machine_check.codes import CONTROL, NOT_WAITED, OUTSIDE, RACE
 from tkgen.schedule.epochs import NEVER, Event, trace
 from tkgen.source import Span
@@ -86,9 +86,9 @@ def _actions(access: Access) -> frozenset[Action]:
     of other code."""
     mnemonic = access.text.split()[0]
     if mnemonic.startswith("ds_read"):
-        return frozenset({Action.READ})
+        return SHARED_READS
     if mnemonic.startswith("ds_write"):
-        return frozenset({Action.LOAD, Action.WRITE})
+        return frozenset({Action.LOAD, Action.WRITE, Action.REDUCE})
     if access.text.split()[-1] == "lds" or " lds " in access.text or "load_lds" in mnemonic:
         return frozenset({Action.COPY})
     return frozenset({Action.MULTIPLY}) if mnemonic.startswith("v_mfma") else frozenset()
@@ -114,7 +114,7 @@ class _Words:
         op = event.op if event is not None else self._op(wave, line, access) if wave is not None else None
         span = op.span if op is not None else None
         if span is None and op is not None and op.operand:
-            span = self.spec.program.operand(op.operand).span
+            span = next((o.span for o in self.spec.program.operands if o.name == op.operand), None)
         return _Party(access, wave, op, event, span or self._line(line), line)
 
     def _line(self, line: int | None) -> Span | None:
@@ -227,7 +227,7 @@ class _Words:
             return f"{second} and {first} touch the same bytes of {where} with no barrier between them", second, first
         other = first if moved is second else second
         barrier = self._barrier(moved)
-        does = "overwrites" if other.op is not None and other.op.action in LDS_WRITES else "needs"
+        does = "overwrites" if other.op is not None and other.op.action in SHARED_WRITES else "needs"
         match _moved(moved):
             case "late":
                 text = f"the compiler moved {moved} below {barrier}, behind which {other} {does} its tile"
@@ -249,7 +249,9 @@ class _Words:
         barrier = barriers[min(int(event.done) if number is None else number, len(barriers) - 1)]
         if barrier.op.span is not None:
             return f"the barrier of line {barrier.op.span.line}"
-        before = next((e for e in reversed(events[: barrier.order]) if e.op.action in LDS_WRITES | {Action.READ}), None)
+        before = next(
+            (e for e in reversed(events[: barrier.order]) if e.op.action in SHARED_WRITES | SHARED_READS), None
+        )
         return f"the barrier after `{before.op}`" if before is not None else "the first barrier"
 
 

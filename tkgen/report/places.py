@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower import Source
-from tkgen.ir.ops import LDS_WRITES, LOADS, Action
+from tkgen.ir.ops import LDS_WRITES, LOADS, SHARED_READS, SHARED_WRITES, Action
 from tkgen.ir.types import Side
 from tkgen.schedule import Plan
 from tkgen.source import Span
@@ -21,8 +21,8 @@ from tkgen.toolchain.isa import Function, Instruction, classify
 
 # What an access of each kind can carry out.
 _DOES: Mapping[str, frozenset[Action]] = {
-    "lds read": frozenset({Action.READ}),
-    "lds write": LDS_WRITES,
+    "lds read": SHARED_READS,
+    "lds write": SHARED_WRITES,
     "global load": LOADS,
     "global to lds": LDS_WRITES,
     "global store": frozenset({Action.STORE}),

@@ -104,6 +104,13 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
         yield _refused(
             "sm_90a does not take a batch yet", statement(program, "kernel"), "launch a kernel for each part"
         )
+    for reduced in (r for each in equations.rounds for r in each):
+        yield _refused("sm_90a does not reduce what is made of sums yet", reduced.result.span or
+                       statement(program, "kernel"), "reduce in a kernel of its own")  # fmt: skip
+    for store in equations.stores:
+        if len(store.target.axes) != 2:
+            yield _refused("sm_90a stores matrices alone", store.span or statement(program, "kernel"),
+                           "write a kernel of its own for this output")  # fmt: skip
     if len(equations.stores) != 1:
         yield _refused("sm_90a stores one output", equations.stores[1].span or statement(program, "kernel"),
                        "write a kernel for each output")  # fmt: skip

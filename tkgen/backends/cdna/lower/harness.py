@@ -28,6 +28,7 @@ from tkgen.ir.types import Dim, Program, Tensor
 from tkgen.schedule import Plan
 
 DYNAMIC_SIZE = 4096  # what a dynamic dimension is unless the command line says otherwise, rounded up to what fits
+SAMPLES, REDUCED_SAMPLES = 2000, 16  # elements that the HIP program computes; for a reduction it needs whole rows
 PYTHON_OPTIONS = frozenset({"help", "repeats", "warmup", "seed"})
 
 
@@ -78,9 +79,10 @@ class Number:
 
 @dataclass(frozen=True)
 class Output:
-    """What a check compares: a tensor, the place of element (row, col) in it, its type."""
+    """What a check compares: a part of a tensor, the place of element (row, col) in it, its type."""
 
     name: str
+    label: str
     place: str
     dtype: str
 
@@ -90,7 +92,7 @@ def _render(template: str, plan: Plan, target: str) -> str:
     names = {d.name for d in program.dims} | {s.name for s in program.scalars}
     sizes = [_size(plan, dim, names) for dim in _used_dims(program, model)]
     found = program.equations or sums(desugared(program))
-    at = places(found)
+    at, on_host = places(found), host_reference(found)
     text = (
         environment()
         .get_template(template)
@@ -103,11 +105,13 @@ def _render(template: str, plan: Plan, target: str) -> str:
             tensors=[_argument(program, t) for t in _tensors(program, model)],
             scalars=[Number(s.name, _check_value(s.default), _option(s.name, names)) for s in program.scalars],
             in_torch=torch_reference(found),
-            on_host=host_reference(found),
+            on_host=on_host,
             outputs=[
-                Output(s.target.tensor.name, element(s.target, at), s.target.tensor.dtype.spelling)
-                for s in found.stores
+                Output(s.target.tensor.name, o.label, element(s.target, at), s.target.tensor.dtype.spelling)
+                for s, o in zip(found.stores, on_host.outputs, strict=True)
             ],
+            written=list(dict.fromkeys(s.target.tensor.name for s in found.stores)),
+            samples=REDUCED_SAMPLES if found.rounds else SAMPLES,
             batch=[(at[axis.name], axis.dim.name) for axis in found.batch],
             products=len(found.sums),
             m=program.m.name,

@@ -2,16 +2,34 @@
 
 Torch computes all elements at once, C++ one, both in f64. Beside each value stands a bound on how far f32 arithmetic
 may be from it: `apply` takes a function at the corners of what its arguments may be, and adds what
-`tkgen.ir.functions` states. The sums are of exact inputs (`tkgen.execute.compare`), so they have no error.
+`tkgen.ir.functions` states; `reduced` adds the rounding of a sum. The sums are of exact inputs
+(`tkgen.execute.compare`), so they have no error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 
 from tkgen.backends.cdna.lower.elements import literal
-from tkgen.ir.equations import Access, Argument, Axis, Constant, Convert, Coordinate, Index, Load, Map, Op, Store
+from tkgen.ir.equations import (
+    Access,
+    Argument,
+    Axis,
+    Constant,
+    Convert,
+    Coordinate,
+    Index,
+    Load,
+    Map,
+    Op,
+    Reduce,
+    Store,
+    Value,
+    access_text,
+    reads,
+)
 from tkgen.ir.functions import FUNCTIONS, HOST, TORCH, Function, helpers
 from tkgen.ir.products import Sum, Sums
 from tkgen.ir.types import DType
@@ -26,11 +44,27 @@ Names = Mapping[int, str]
 
 @dataclass(frozen=True)
 class Reference:
-    """Lines that define values, the variable of each output, and the functions that the lines call."""
+    """Lines that define values, the outputs in order, and the functions that the lines call."""
 
     lines: tuple[str, ...]
-    outputs: tuple[tuple[str, str], ...]
+    outputs: tuple[Output, ...]
     helpers: tuple[str, ...]
+    extents: tuple[str, ...] = ()  # of a value with all directions, in torch
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a store leaves: in which tensor, the variable of its value, how a report calls it.
+
+    In torch `index` picks the part of the tensor that is stored (empty for all of it), `shaped` brings a value with a
+    direction for each axis, of the extents `whole`, to the form of that part.
+    """
+
+    tensor: str
+    value: str
+    label: str
+    index: str = ""
+    shaped: str = ""
 
 
 def torch_reference(sums: Sums) -> Reference:
@@ -40,22 +74,61 @@ def torch_reference(sums: Sums) -> Reference:
     for op in sums.epilogue:
         if not isinstance(op, Store):
             lines.append(f"{names[_number(op)]} = {_torch(op, sums, names)}")
-    return _reference(sums, names, lines, TORCH)
+    found = _reference(sums, names, lines, TORCH)
+    parts = [_torch_part_stored(s.target, sums) for s in sums.stores]
+    shaped = tuple(replace(o, index=i, shaped=s) for o, (i, s) in zip(found.outputs, parts, strict=True))
+    return replace(found, outputs=shaped, extents=tuple(_torch_extent(a, sums) for a in _order(sums)))
 
 
 def host_reference(sums: Sums) -> Reference:
     """One element, whose place along each axis is the variable of `places`."""
-    names, at, lines = _names(sums), places(sums), list[str]()
+    names, at = _names(sums), places(sums)
+    made = _made_of([s.value for s in sums.stores], sums)
+    return _reference(sums, names, _host_lines(sums, made, at, names), HOST)
+
+
+def _host_lines(sums: Sums, made: Set[Value], at: Mapping[str, str], names: Names) -> list[str]:
+    """C++ that defines these values at a place."""
+    lines = list[str]()
     for s in sums.sums:
-        left, right = (_element(access, at) for access in (s.left, s.right))
-        name = names[s.result.number]
-        lines.append(f"number {name}{{0.0}};")
-        lines.append(f"for (int k = 0; k < extent_{sums.contraction.dim.name}; ++k)")
-        lines.append(f"    {name}.value += double({left}) * {right};")
+        if s.result in made:
+            left, right = (_element(access, at) for access in (s.left, s.right))
+            name = names[s.result.number]
+            lines.append(f"number {name}{{0.0}};")
+            lines.append(f"for (int k = 0; k < extent_{sums.contraction.dim.name}; ++k)")
+            lines.append(f"    {name}.value += double({left}) * {right};")
     for op in sums.epilogue:
-        if not isinstance(op, Store):
+        if isinstance(op, Reduce) and op.result in made:
+            lines += _host_reduced(op, sums, at, names)
+        elif not isinstance(op, Store) and op.result in made:  # type: ignore[union-attr]
             lines.append(f"const number {names[_number(op)]} = {_host(op, at, names)};")
-    return _reference(sums, names, lines, HOST)
+    return lines
+
+
+def _host_reduced(op: Reduce, sums: Sums, at: Mapping[str, str], names: Names) -> list[str]:
+    """C++ of a reduction: what changes along its axis is computed anew at each place of it."""
+    place, extent = at[op.axis.name], f"extent_{op.axis.dim.name}"
+    first, last = "0", extent
+    if not op.axis.is_one_tile:
+        first = f"{place} / {op.axis.tile} * {op.axis.tile}"
+        last = f"std::min({first} + {op.axis.tile}, {extent})"
+    inside = {v for v in _made_of([op.argument], sums) if op.axis in v.axes}
+    body = [f"    {line}" for line in _host_lines(sums, inside, at, names)]
+    head = f"const number {names[op.result.number]} = reduced<'{op.function[-1]}'>({first}, {last}, [&](int {place}) {{"
+    return [head, *body, f"    return {names[op.argument.number]};", "});"]
+
+
+def _made_of(values: Iterable[Value], sums: Sums) -> set[Value]:
+    """What is computed for values at a place; of what is reduced only that which stays the same along the way."""
+    found = set(values)
+    for op in reversed(sums.epilogue):
+        if isinstance(op, Store) or op.result not in found:  # type: ignore[union-attr]
+            continue
+        if isinstance(op, Reduce):
+            found |= {v for v in _made_of([op.argument], sums) if op.axis not in v.axes}
+        else:
+            found.update(reads(op))
+    return found
 
 
 def places(sums: Sums) -> dict[str, str]:
@@ -65,7 +138,11 @@ def places(sums: Sums) -> dict[str, str]:
 
 
 def _reference(sums: Sums, names: Names, lines: list[str], language: str) -> Reference:
-    outputs = tuple((s.target.tensor.name, names[s.value.number]) for s in sums.stores)
+    several = {name for name, count in Counter(s.target.tensor.name for s in sums.stores).items() if count > 1}
+    outputs = tuple(
+        Output(name := s.target.tensor.name, names[s.value.number], access_text(s.target) if name in several else name)
+        for s in sums.stores
+    )
     functions = [op.function for op in sums.epilogue if isinstance(op, Map)]
     return Reference(tuple(lines), outputs, helpers(functions, language))
 
@@ -101,6 +178,10 @@ def _torch(op: Op, sums: Sums, names: Names) -> str:
         case Convert(result=result, argument=argument):
             rounded = f"lambda a: a.to(torch.{TORCH_TYPES[result.dtype]}).double()"
             return f"apply({rounded}, 0.0, 0.0, 0.0, {names[argument.number]})"
+        case Reduce(function=name, axis=axis, argument=argument):
+            dim = -1 if axis == sums.cols else -2
+            tile = "None" if axis.is_one_tile else str(axis.tile)
+            return f'reduced("{name}", {names[argument.number]}, {dim}, {tile})'
         case Map(function=name, arguments=arguments):
             function, given = FUNCTIONS[name], [names[a.number] for a in arguments]
             if function.predicate:
@@ -156,10 +237,29 @@ def _indexed(access: Access, sums: Sums) -> str:
 
 
 def _torch_extent(axis: Axis, sums: Sums) -> str:
-    """How far an axis goes: a size of the output, which has a place for each."""
-    target = sums.stores[0].target
-    at = next(n for n, i in enumerate(target.indices) if i.axis == axis and i.divisor == 1)
+    """How far an axis goes: a size of some tensor that has a place for each."""
+    accesses = [s.target for s in sums.stores] + [a for s in sums.sums for a in (s.left, s.right)]
+    target, at = next((a, n) for a in accesses for n, i in enumerate(a.indices) if i.axis == axis and i.divisor == 1)
     return f'tensors["{target.tensor.name}"].shape[{at}]'
+
+
+def _torch_part_stored(target: Access, sums: Sums) -> tuple[str, str]:
+    """The index of the part of a tensor that is stored, and what brings a value with all directions to its form."""
+    order = _order(sums)
+    picks = [i.axis if i.axis is not None else i.at for i in target.indices]
+    index = (
+        ""
+        if all(isinstance(p, Axis) for p in picks)
+        else ", ".join(":" if isinstance(p, Axis) else str(p) for p in picks)
+    )
+    axes = [p for p in picks if isinstance(p, Axis)]
+    if axes == list(order) and all(i.divisor == 1 for i in target.indices):
+        return index, ""
+    steps = {i.axis: i.divisor for i in target.indices if i.axis is not None}
+    cut = ", ".join((f"::{steps[a]}" if steps[a] != 1 else ":") if a in steps else "0" for a in order)
+    left = [a for a in order if a in steps]
+    turned = "" if left == axes else f".permute({', '.join(str(left.index(a)) for a in axes)})"
+    return index, f".expand(whole)[{cut}]{turned}"
 
 
 # ---------------------------------------------------------------- C++
