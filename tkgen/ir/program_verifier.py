@@ -99,6 +99,8 @@ def fits(p: Program, op: Op) -> bool:
         return False
     if op.product and op.product not in {product.name for product in p.products}:
         return False
+    if op.action not in (Action.READ, Action.ZERO, Action.MULTIPLY, Action.STORE):
+        return True
     rows, cols = p.accumulator.fragments
     slices = p.operand(op.operand).slices if op.action is Action.READ else p.slices
     ranges = ((op.rows, rows), (op.cols, cols), (op.slices, slices))
@@ -109,4 +111,4 @@ def _axes(p: Program) -> str:
     if p.equations is None:
         return ""
     axes = (p.equations.rows, p.equations.cols, p.equations.contraction)
-    return next((a.name for a, size in zip(axes, p.block, strict=True) if a.tile != size), "")
+    return next((a.name for a, size in zip(axes, p.block, strict=True) if a.tile not in (None, size)), "")

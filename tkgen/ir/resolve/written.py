@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tkgen.diagnostics import Fix
+from tkgen.diagnostics import Fix, Label
 from tkgen.ir.ops import Action, Cluster, Op, Schedule
 from tkgen.ir.resolve.names import Scope, Stop, statements
 from tkgen.ir.resolve.sizes import number
@@ -44,16 +44,27 @@ def scheduled(
     accumulator: Accumulator,
 ) -> tuple[Role, ...]:
     """The roles, each with the schedule that it follows: its own, else the kernel's; every problem is said."""
-    body = [s for s in scope.kernel.body if not isinstance(s, ast.Role)]
+    shared = [s for s in scope.kernel.body if not isinstance(s, ast.Role)]
     own = [role.body for role in scope.roles] or [()]
-    clauses = [next(iter(statements(ast.Schedule, b) or statements(ast.Schedule, body)), None) for b in own]
+    clauses = [next(iter(statements(ast.Schedule, b) or statements(ast.Schedule, shared)), None) for b in own]
     result = []
+    for role, body in zip(roles, own, strict=True):
+        _named_in_vain(scope, role, body)
     for role, clause in zip(roles, clauses, strict=True):
         found = _schedule(_Kernel(scope, role, roles, operands, products, accumulator), clause) if clause else None
         result.append(replace(role, schedule=found))
     if any(r.schedule and r.schedule.clusters for r in result):
         _agree(scope, result)
     return tuple(result)
+
+
+def _named_in_vain(scope: Scope, role: Role, body: Sequence[ast.Statement]) -> None:
+    """E216 for a schedule with a name in a role that it has nothing to say to."""
+    for clause in statements(ast.Schedule, body):
+        if clause.preset is not None and not role.multiplies:
+            message = f"role `{role.name}` does not multiply, and `schedule {clause.preset.id}` orders multiplies"
+            scope.error("E216", message, clause.span, secondary=(Label(role.span, "loads alone"),),
+                        fix="put it into the role that multiplies, or write this role's clusters")  # fmt: skip
 
 
 def _agree(scope: Scope, roles: Sequence[Role]) -> None:
