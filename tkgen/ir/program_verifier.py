@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tkgen.ir.ops import Action, Op
+from tkgen.ir.ops import LOADS, Action, Op
 from tkgen.ir.types import Program, Side
 from tkgen.ir.verifier import Broken
 
@@ -95,7 +95,7 @@ def _written(p: Program) -> str:
 
 def fits(p: Program, op: Op) -> bool:
     """Whether all that an operation names is there."""
-    if op.operand and op.operand not in {o.name for o in p.operands}:
+    if op.action in LOADS | {Action.READ} and op.operand not in {o.name for o in p.operands}:
         return False
     if op.product and op.product not in {product.name for product in p.products}:
         return False

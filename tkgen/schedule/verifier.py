@@ -5,7 +5,8 @@ once - is not said here: that is proven (`tkgen.schedule.epochs`, `stored`), and
 
     waves      the programs' waves are those of the block, each once, in the role that they have
     ops        each operation names what there is
-    steps      the prologue's K-steps count from the first, the loop's from its variable, the epilogue's from the last
+    steps      moves and products of the prologue count K-steps from the first, the loop's from its variable, the
+               epilogue's from the last
     meetings   where tkgen placed the barriers, all waves meet equally often in prologue, loop and epilogue
     waits      a wait that tkgen placed leaves fewer operations in flight than its counter counts
 """
@@ -14,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkgen.ir.ops import CONTROL, Action, Placed, WaveProgram
+from tkgen.ir.ops import LOADS, Action, Placed, WaveProgram
 from tkgen.ir.program_verifier import fits
 from tkgen.ir.types import Program
 from tkgen.ir.verifier import Broken
 from tkgen.targets import Target
+
+OF_A_STEP = LOADS | {Action.READ, Action.MULTIPLY}
 
 
 def verify(program: Program, target: Target, waves: Sequence[WaveProgram], placed: bool) -> None:
@@ -37,7 +40,7 @@ def verify(program: Program, target: Target, waves: Sequence[WaveProgram], place
                 op, step = at.op, at.step
                 if not fits(program, op):
                     fail("ops", at)
-                if step.base != base or (op.action not in CONTROL and base == "zero" and step.offset < 0):
+                if op.action in OF_A_STEP and (step.base != base or (base == "zero" and step.offset < 0)):
                     fail("steps", at)
                 if op.action is Action.WAIT and op.automatic and op.count >= counters[op.counter]:
                     fail("waits", at)
