@@ -51,16 +51,21 @@ __device__ inline float gelu_tanh(float x) {
     return x * (1.0f - reciprocal(1.0f + exponential(2.0f * u)));
 }
 
+/// Where the row of an element starts, or that of the nearest one.
+template <typename GL> __device__ inline size_t row_at(const GL &tensor, const coord &at) {
+    const size_t plane = size_t(min(at.b, tensor.batch() - 1)) * tensor.depth() + min(at.d, tensor.depth() - 1);
+    return (plane * tensor.rows() + min(at.r, tensor.rows() - 1)) * tensor.cols();
+}
+
 /// An element of a tensor; outside of it, where nothing is stored, its nearest one.
-template <typename GL> __device__ inline float element_at(const GL &tensor, int row, int col) {
-    return float(tensor.raw_ptr[size_t(min(row, tensor.rows() - 1)) * tensor.cols() + min(col, tensor.cols() - 1)]);
+template <typename GL> __device__ inline float element_at(const GL &tensor, const coord &at) {
+    return float(tensor.raw_ptr[row_at(tensor, at) + min(at.c, tensor.cols() - 1)]);
 }
 
 /// Two neighbours of a row, the first of which has an even column, as rows have an even number of elements.
-template <typename GL> __device__ inline float2 pair_at(const GL &tensor, int row, int col) {
+template <typename GL> __device__ inline float2 pair_at(const GL &tensor, const coord &at) {
     struct alignas(2 * sizeof(typename GL::dtype)) pair { typename GL::dtype x, y; };
-    const size_t at = size_t(min(row, tensor.rows() - 1)) * tensor.cols() + min(col, tensor.cols() - 2);
-    const pair p = *reinterpret_cast<const pair *>(tensor.raw_ptr + at);
+    const pair p = *reinterpret_cast<const pair *>(tensor.raw_ptr + row_at(tensor, at) + min(at.c, tensor.cols() - 2));
     return {float(p.x), float(p.y)};
 }
 
@@ -85,8 +90,8 @@ __device__ inline rt_fl<16, Y_tile::cols> panel_of(rt_fl<16, BLOCK_COLS> &Y_acc,
 #pragma unroll
         for (int q = 0; q < 4; ++q) {
             const int r = row + q % 2 * 8, c = col + j * 16 + q / 2 * 8;
-            t7[j][q] = pair_at(g.b_, 0, c);
-            t10[j][q] = pair_at(g.R, r, c);
+            t7[j][q] = pair_at(g.b_, {0, 0, 0, c});
+            t10[j][q] = pair_at(g.R, {0, 0, r, c});
         }
 #pragma unroll
     for (int j = 0; j < panel.width; ++j)

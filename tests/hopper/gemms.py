@@ -124,6 +124,31 @@ def fused(
 """
 
 
+def batched(x: str, w: str, y: str, formula: str = "c", others: tuple[str, ...] = (), over: str = "h in H") -> str:
+    """A spec of a product for each index of a batch; `x`, `w`, `y` are how the product's tensors are indexed."""
+
+    def declared(name: str, indices: str, dtype: str) -> str:
+        dims = {"h": "H", "g": "G", "h / 2": "PAIRS", "m": "M", "n": "N", "k": "K", "1": "PARTS"}
+        return f"  global {name} : {dtype}[{', '.join(dims[i] for i in indices.split(', '))}]"
+
+    tensors = [declared("X", x, "bf16"), declared("W", w, "bf16"), *others, declared("Y", y, "f32")]
+    return f"""kernel batched
+  target sm_90a
+  dims H = 4, G = 3, PAIRS = 2, PARTS = 2, M = 200, N = 384, K = 128
+{chr(10).join(tensors)}
+  over {over}, m in M by 128, n in N by 128
+  tail masked
+  shared X, W buffers 3 via direct
+  role producer waves 0..3
+    load X, W
+  role consumer waves 4..11 as 8 x 1
+    accumulate c : f32 tile 16 x 128
+  each k in K by 64
+    c = c + X[{x}] @ W[{w}].T
+  Y[{y}] = {formula}
+"""
+
+
 def formula(f: Function) -> str:
     """A formula that calls a function at numbers where it is defined."""
     match f.name:
@@ -156,5 +181,16 @@ FUSED = {f.name: fused(formula(f)) for f in FUNCTIONS.values()} | {
     "coordinates": fused("where(m >= n, c, -1)"),
     "rounded between": fused("bf16(c) + b[n]"),
     "a constant": fused("where(n < 100, c, alpha)"),
+    "a batch": batched("h, m, k", "h, n, k", "h, m, n"),
+    "heads beside each other": batched("m, h, k", "n, h / 2, k", "h, m, n"),
+    "heads of the output beside each other": batched("h, m, k", "n, k", "m, h, n"),
+    "two indices": batched("g, m, h, k", "g, n, h / 2, k", "g, h, m, n", over="g in G, h in H"),
+    "rows farthest apart": batched("m, g, h, k", "n, g, h, k", "m, g, h, n", over="g in G, h in H"),
+    "one of two weights": batched("m, k", "1, n, k", "m, n", over="h in H").replace("over h in H, ", "over "),
+    "a bias for each of a batch": batched(
+        "h, m, k", "h, n, k", "h, m, n", "relu(c + b[h, n]) * s[h, m] + R[m, h, n]",
+        ("  global b : bf16[H, N]", "  global s : f32[H, M]", "  global R : bf16[M, H, N]"),
+    ),
+    "the number of a head": batched("h, m, k", "h, n, k", "h, m, n", "c + h"),
     "clauses": gemm(epilogue="scale(alpha) | clamp(-1, 1) | tanh", dims=(200, 328, 136)),
 }  # fmt: skip

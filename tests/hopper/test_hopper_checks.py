@@ -25,24 +25,16 @@ def test_what_runs_on_the_gpu_is_accepted_and_generated(case: dict[str, object])
 @pytest.mark.parametrize("case", FUSED)
 def test_what_is_fused_behind_products_is_generated(case: str) -> None:
     source = loaded(FUSED[case]).check().source
-    assert "__device__ inline float element(" in source and "__builtin" not in source
+    assert "__global__" in source and "__builtin" not in source
 
 
 NOT_FUSED = {
-    "a batch": [
-        ("dims M", "dims H = 4, M"), ("[M, ", "[H, M, "), ("[N, ", "[H, N, "), ("over m", "over h in H, m"),
-        ("X[m", "X[h, m"), ("Wc[n", "Wc[h, n"), ("Y[m", "Y[h, m"), ("persistent(132)", "linear"),
-    ],
     "two outputs": [
         ("  over m", "  global Z : bf16[M, N]\n  over m"),
         ("  Y[m, n] = relu(c)", "  Y[m, n] = relu(c)\n  Z[m, n] = c"),
     ],
     "a maximum of rows": [("N = 328", "N = 128"), ("relu(c)", "c - rowmax(c)")],
     "a maximum alone": [("f32[M, N]", "f32[M]"), ("N = 328", "N = 128"), ("Y[m, n] = relu(c)", "Y[m] = rowmax(c)")],
-    "a part of a tensor": [
-        ("dims M", "dims PARTS = 2, M"), ("Wc : bf16[N, ", "Wc : bf16[PARTS, N, "), ("Wc[n", "Wc[1, n"),
-        ("persistent(132)", "linear"),
-    ],
     "sums of three in a block of 128 columns": [
         ("  global Y", "  global Wd : bf16[N, K]\n  global We : bf16[N, K]\n  global Y"),
         ("X, Wc", "X, Wc, Wd, We"), ("buffers 3", "buffers 2"), ("accumulate c", "accumulate c, d, e"),

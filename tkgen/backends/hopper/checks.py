@@ -99,11 +99,7 @@ def _language(program: Program) -> Iterator[Diagnostic]:
 
 
 def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
-    """Equations of more than a product of two matrices."""
-    if equations.batch:
-        yield _refused(
-            "sm_90a does not take a batch yet", statement(program, "kernel"), "launch a kernel for each part"
-        )
+    """Equations of more than sums of products and what is made of their elements, one output."""
     for reduced in (r for each in equations.rounds for r in each):
         yield _refused("sm_90a does not reduce what is made of sums yet", reduced.result.span or
                        statement(program, "kernel"), "reduce in a kernel of its own")  # fmt: skip
@@ -114,10 +110,6 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     if len(equations.stores) != 1:
         yield _refused("sm_90a stores one output", equations.stores[1].span or statement(program, "kernel"),
                        "write a kernel for each output")  # fmt: skip
-    for view in equations.views:
-        if not view.is_whole:
-            yield _refused(f"sm_90a does not take a part of `{view.tensor.name}` yet", view.access.tensor.span,
-                           "give it a tensor of its own")  # fmt: skip
 
 
 def _operands(program: Program) -> Iterator[Diagnostic]:
@@ -245,7 +237,7 @@ def _matrices(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     """Tensors whose rows the copy engine cannot step over."""
     layout = Layout(program, machine)
     for tensor in layout.moved:
-        rows, cols = tensor.shape
+        *_, rows, cols = tensor.shape
         if cols is None:
             continue
         for problem in problems(layout, tensor, rows or 1, cols):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.elements import functions, literal, local, statements
-from tkgen.ir.desugar import desugared
-from tkgen.ir.equations import Access, Argument, Coordinate, Load, Value
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.hopper.layout import equations_of
+from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Value
 from tkgen.ir.functions import HOPPER, helpers
-from tkgen.ir.products import Sums, sums
+from tkgen.ir.products import Sums
 from tkgen.ir.types import Program
 from tkgen.source import Span
 
@@ -56,7 +57,7 @@ def epilogue(program: Program, name: Callable[[str], str]) -> Epilogue | None:
             case Argument(result=result, scalar=scalar):
                 known[result] = f"g.{name(scalar.name)}"
             case Coordinate(result=result, axis=axis):
-                known[result] = "row" if axis == equations.rows else "col"
+                known[result] = {equations.rows: "row", equations.cols: "col"}.get(axis) or f"{cpp_name(axis.name)}_i"
             case _:
                 lines += statements([op], known, HOPPER)
     spans = (op.result.span for op in ops if op.result.span)  # type: ignore[union-attr]
@@ -70,15 +71,26 @@ def epilogue(program: Program, name: Callable[[str], str]) -> Epilogue | None:
     )
 
 
-def equations_of(program: Program) -> Sums:
-    """A program's equations: its own, or those of its clauses."""
-    return program.equations or sums(desugared(program))
-
-
 def _loaded(equations: Sums, source: Access, result: str, name: Callable[[str], str]) -> Loaded:
-    tensor, axes = f"g.{name(source.tensor.name)}", source.axes
-    if axes in ((equations.rows, equations.cols), (equations.cols,)):
-        return Loaded(result, f"pair_at({tensor}, {'r' if len(axes) == 2 else '0'}, c)")
-    if axes == (equations.cols, equations.rows):
-        return Loaded(result, f"{{element_at({tensor}, c, r), element_at({tensor}, c + 1, r)}}")
-    return Loaded(result, f"both(element_at({tensor}, 0, {'r' if axes else '0'}))")
+    tensor = f"g.{name(source.tensor.name)}"
+
+    def at(col: str) -> str:
+        place: dict[Axis | None, str] = {equations.rows: "r", equations.cols: col}
+        return place_of(source, [place.get(i.axis, "") for i in source.indices])
+
+    if source.axes and source.axes[-1] == equations.cols:
+        return Loaded(result, f"pair_at({tensor}, {at('c')})")
+    if equations.cols in source.axes:
+        return Loaded(result, f"{{element_at({tensor}, {at('c')}), element_at({tensor}, {at('c + 1')})}}")
+    return Loaded(result, f"both(element_at({tensor}, {at('')}))")
+
+
+def place_of(access: Access, tiled: Sequence[str]) -> str:
+    """Batch, depth, row and column of an access, `tiled` along its tile's axes: what a `coord` is made of."""
+    places = []
+    for index, place in zip(access.indices, tiled, strict=True):
+        if not place:
+            place = str(index.at) if index.axis is None else f"{cpp_name(index.axis.name)}_i"
+            place = f"{place} / {index.divisor}" if index.divisor != 1 else place
+        places.append(place)
+    return f"{{{', '.join(['0', '0', '0', *places][-4:])}}}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 MAP_BYTES = 128  # CUtensorMap (cuda.h)
 PAIR_BYTES = 8  # of two neighbouring f32, which epilogues read together
-GLOBAL_BYTES = 192  # kittens::gl: the map, an address, rows, columns, padding to the map's alignment
+GLOBAL_BYTES = 192  # kittens::gl: the map, an address, rows, columns, depth, batch, padding to the map's alignment
 
 
 class MapError(ValueError):
@@ -75,9 +76,13 @@ def _done(result: tuple[Any, ...], what: str) -> Any:
 
 
 def tensor_map(layout: Layout, tensor: Tensor, data: torch.Tensor) -> bytes:
-    """The map of a matrix for boxes of its tile's panels. Raises MapError where the copy engine cannot move it."""
+    """The map of a tensor for boxes of its tile's panels: of two dimensions for a matrix, else of four.
+
+    Raises:
+        MapError: the copy engine cannot move it.
+    """
     cuda = driver()
-    rows, cols = data.shape
+    *_, rows, cols = data.shape
     found = problems(layout, tensor, rows, cols, data.data_ptr())
     if found:
         raise MapError("; ".join(found))
@@ -87,12 +92,15 @@ def tensor_map(layout: Layout, tensor: Tensor, data: torch.Tensor) -> bytes:
         DType.F16: types.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         DType.F32: types.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
     }
-    box = layout.box(tensor)
+    box = [1, 1, 1, layout.box(tensor)[1]]
+    box[layout.rows_along(tensor)] = layout.box(tensor)[0]
+    sizes, rank = [1, 1, *data.shape][-4:], 2 if data.dim() == 2 else 4
+    strides = [math.prod(sizes[n + 1 :]) * tensor.dtype.bytes for n in range(3)]  # bytes
     made = _done(
         cuda.cuTensorMapEncodeTiled(
-            kinds[tensor.dtype], 2, data.data_ptr(),
-            [cuda.cuuint64_t(cols), cuda.cuuint64_t(rows)], [cuda.cuuint64_t(cols * tensor.dtype.bytes)],
-            [cuda.cuuint32_t(box[1]), cuda.cuuint32_t(box[0])], [cuda.cuuint32_t(1), cuda.cuuint32_t(1)],
+            kinds[tensor.dtype], rank, data.data_ptr(),
+            [cuda.cuuint64_t(n) for n in sizes[:-rank - 1:-1]], [cuda.cuuint64_t(n) for n in strides[:-rank:-1]],
+            [cuda.cuuint32_t(n) for n in box[:-rank - 1:-1]], [cuda.cuuint32_t(1)] * rank,
             cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             cuda.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
             cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
@@ -108,9 +116,9 @@ def packed(layout: Layout, tensors: Mapping[str, torch.Tensor], scalars: Mapping
     parts = []
     for tensor in layout.program.arguments:
         data = tensors[tensor.name]
-        rows, cols = [1, *data.shape][-2:]
+        batch, depth, rows, cols = [1, 1, 1, *data.shape][-4:]
         map_ = tensor_map(layout, tensor, data) if tensor in layout.moved else bytes(MAP_BYTES)
-        part = map_ + struct.pack("<Qii", data.data_ptr(), rows, cols)
+        part = map_ + struct.pack("<Qiiii", data.data_ptr(), rows, cols, depth, batch)
         parts.append(part.ljust(GLOBAL_BYTES, b"\0"))
     parts += [struct.pack("<f", scalars[s.name]) for s in layout.program.scalars]
     whole = b"".join(parts)

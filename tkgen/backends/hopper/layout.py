@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tkgen.backends.hopper.machine import Hopper
+from tkgen.ir.desugar import desugared
+from tkgen.ir.equations import Access
+from tkgen.ir.products import Sums, sums
 from tkgen.ir.types import Operand, Program, Role, Side, Tensor
 
 BARRIER_BYTES = 8  # of an mbarrier (PTX ISA, mbarrier)
@@ -111,6 +114,21 @@ class Layout:
     def box(self, tensor: Tensor) -> tuple[int, int]:
         """Rows and columns of one box of the copy engine: a panel of the tensor's tile."""
         for operand in self.program.operands:
-            if operand.tensor == tensor:
+            if operand.name == tensor.name:
                 return self.tile_shape(operand)[0], self.panel_cols(tensor)
         return self.machine.wgmma_rows, self.panel_cols(tensor)
+
+    def access(self, tensor: Tensor) -> Access:
+        """What a block touches of a tensor that the copy engine moves."""
+        return next(v.access for v in equations_of(self.program).views if v.tensor.name == tensor.name)
+
+    def rows_along(self, tensor: Tensor) -> int:
+        """The dimension of batch, depth, rows and columns along which the rows of its tile lie: 0, 1 or 2."""
+        access = self.access(tensor)
+        tiled = [n for n, i in enumerate(access.indices) if i.axis is not None and not i.axis.is_index]
+        return 4 - len(tensor.dims) + tiled[0]
+
+
+def equations_of(program: Program) -> Sums:
+    """A program's equations: its own, or those of its clauses."""
+    return program.equations or sums(desugared(program))

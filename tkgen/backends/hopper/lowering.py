@@ -17,7 +17,7 @@ from pathlib import PurePath
 import jinja2
 
 from tkgen.backends.cdna.lower.names import WORD, comment_text, cpp_name
-from tkgen.backends.hopper.epilogue import epilogue
+from tkgen.backends.hopper.epilogue import epilogue, place_of
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.ir.types import Operand, Product, Program, Side, Tensor
@@ -52,6 +52,7 @@ class Factor:
     type: str
     parts: bool  # each consumer has its own
     coord: str
+    axis: str
     comment: str
     origin: str
 
@@ -69,12 +70,11 @@ class ProductModel:
 
 @dataclass(frozen=True)
 class Member:
-    """A tensor of the argument struct; rows and columns are -1 where only run time knows them."""
+    """A tensor of the argument struct; extents are -1 where only run time knows them."""
 
     name: str
     cpp: str
-    rows: str
-    cols: str
+    extents: tuple[str, str, str, str]  # batch, depth, rows, columns
     tile: str  # the type of what the copy engine moves of it, if it does
     origin: str
 
@@ -126,6 +126,11 @@ class _Lowering:
         self.program, self.spec, self.machine = program, spec, machine
         self.layout = Layout(program, machine)
 
+    @property
+    def stored(self) -> Tensor:
+        """The output."""
+        return next(t for t in self.layout.moved if t.name == self.program.accumulator.tensor.name)
+
     def origin(self, *spans: Span | str | None) -> str:
         """The spec lines of spans, or of clauses by name; None and a clause that is not written add nothing."""
         found = [self.program.spans.get(s) if isinstance(s, str) else s for s in spans]
@@ -162,6 +167,9 @@ class _Lowering:
             "consumer_role": comment_text(p.compute.name), "consumer_origin": self.origin(p.compute.span),
             "consumer_registers": moved[1] if moved else 0,
             "consumer_offset": f" - {first}" if first else "",
+            "batch": self.batch(),
+            "c_coord": self.place(self.stored, ("tile_row * CONSUMERS + consumer", "tile_col * PANELS + p")),
+            "c_axis": self.axis(self.stored),
             "steps": "K_STEPS" if p.k.size is not None else "k_steps",
             "remap": [*placed.statements],
             "tiles": self.tiles(rows, cols),
@@ -176,6 +184,9 @@ class _Lowering:
         if grid.name == "persistent":
             head = f"for (int tile = blockIdx.x; tile < {names[0]} * {names[1]}; tile += gridDim.x) {{"
             return head + _remark(self.origin("grid"))
+        if self.program.batch:
+            tiles = f"({names[0]} * {names[1]})"
+            return f"{{\n    const int tile = blockIdx.x % {tiles}, matrix = blockIdx.x / {tiles};"
         return "{\n    const int tile = blockIdx.x;"
 
     def factor(self, operand: Operand) -> Factor:
@@ -183,14 +194,36 @@ class _Lowering:
         extent = "BLOCK_ROWS / CONSUMERS" if rows else "BLOCK_COLS"
         place = "tile_row * CONSUMERS + i" if rows else "tile_col"  # in tiles, at step `k`
         turned = operand.contraction_first
+        tensor = next(t for t in self.layout.moved if t.name == operand.name)
         return Factor(
             name(operand.name),
             self.tile_type(operand.tensor, ("K_STEP", extent) if turned else (extent, "K_STEP")),
             rows,
-            f"{{0, 0, k, {place}}}" if turned else f"{{0, 0, {place}, k}}",
+            self.place(tensor, ("k", place) if turned else (place, "k")),
+            self.axis(tensor),
             f"a step's, of {'one consumer' if rows else 'all consumers'}",
             self.origin(operand.span),
         )
+
+    def place(self, tensor: Tensor, tiled: tuple[str, str]) -> str:
+        """The coordinate of a tile of a tensor, `tiled` in tiles."""
+        access, left = self.layout.access(tensor), iter(tiled)
+        return place_of(access, [next(left) if i.axis in access.axes else "" for i in access.indices])
+
+    def axis(self, tensor: Tensor) -> str:
+        """Template arguments: along which dimension the rows of its tiles lie, where that is not the third."""
+        along = self.layout.rows_along(tensor)
+        return "" if along == 2 else f"<dim::{('BATCH', 'DEPTH')[along]}, cache_policy::NORMAL>"
+
+    def batch(self) -> list[Constant]:
+        """The indices that the number of the block's matrix holds, the last one fastest."""
+        found, inner = list[Constant](), 1
+        for axis in reversed(self.program.batch):
+            size = axis.dim.size or 1
+            place = f"matrix / {inner} % {size}" if inner > 1 else f"matrix % {size}"
+            found.append(Constant(f"{cpp_name(axis.name)}_i", place, "", self.origin(axis.span)))
+            inner *= size
+        return found[::-1]
 
     def product(self, product: Product) -> ProductModel:
         only = len(self.program.products) == 1
@@ -204,9 +237,11 @@ class _Lowering:
         return f"st_{tensor.dtype.suffix}<{shape[0]}, {shape[1]}>"
 
     def tensor(self, tensor: Tensor) -> Member:
-        rows, cols = ["1", *("-1" if d.size is None else str(d.size) for d in tensor.dims)][-2:]
+        known = ["-1" if d.size is None else str(d.size) for d in tensor.dims]
+        b, d, r, c = ["1", "1", "1", *known][-4:]
+        d = "-1" if len(known) > 2 and b == d == "1" else d  # a matrix is what has two dimensions
         tile = f"{name(tensor.name)}_tile" if tensor in self.layout.moved else ""
-        return Member(name(tensor.name), tensor.dtype.cpp, rows, cols, tile, self.origin(tensor.span))
+        return Member(name(tensor.name), tensor.dtype.cpp, (b, d, r, c), tile, self.origin(tensor.span))
 
     def extent(self, constant: str, axis: int) -> str | NamedInt:
         size = (self.program.m, self.program.n)[axis].size
@@ -242,7 +277,8 @@ class _Lowering:
                                   ("k_steps", p.k, "K_STEP")):  # fmt: skip
             if dim.size is None:
                 tensor, axis = next((t, i) for t in self.layout.moved for i, d in enumerate(t.dims) if d == dim)
-                size = f"g.{name(tensor.name)}.{'cols' if axis else 'rows'}()"
+                extent = ("batch", "depth", "rows", "cols")[4 - len(tensor.dims) + axis]
+                size = f"g.{name(tensor.name)}.{extent}()"
                 result.append(
                     Constant(symbol, f"({size} + {unit} - 1) / {unit}", "", self.origin(dim.span, "block", "tail"))
                 )

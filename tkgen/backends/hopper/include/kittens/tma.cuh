@@ -6,6 +6,14 @@
 
 namespace kittens::tma {
 
+namespace detail {
+/// The first element of a tile of type S whose rows lie along `axis`.
+template<int axis, typename S> __device__ inline coord first_element(const coord &at) {
+    return {at.b * (axis == dim::BATCH ? S::rows : 1), at.d * (axis == dim::DEPTH ? S::rows : 1),
+            at.r * (axis == dim::ROW ? S::rows : 1), at.c * S::cols};
+}
+} // namespace detail
+
 /// Arrives at `bar` and has its phase expect the bytes of `tiles`.
 template<typename... Tiles> __device__ inline void expect(semaphore &bar, const Tiles &...) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&bar)),
@@ -13,27 +21,48 @@ template<typename... Tiles> __device__ inline void expect(semaphore &bar, const 
                  : "memory");
 }
 
-/// Brings the tile at `at` from `from`; elements outside the matrix are zeros.
-template<typename S, typename G> __device__ inline void load_async(S &to, const G &from, const coord &at, semaphore &bar) {
+/// Brings the tile at `at` from `from`; elements outside the tensor are zeros. The rows of the tile lie along `axis`.
+template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename S, typename G>
+__device__ inline void load_async(S &to, const G &from, const coord &at, semaphore &bar) {
+    const coord first = detail::first_element<axis, S>(at);
 #pragma unroll
     for (int p = 0; p < S::panels; ++p) {
-        asm volatile(
-            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-                shared_address(&to) + p * S::panel_bytes),
-            "l"(&from.map), "r"(at.c * S::cols + p * S::panel_cols), "r"(at.r * S::rows), "r"(shared_address(&bar))
-            : "memory");
+        const uint32_t place = shared_address(&to) + p * S::panel_bytes, meeting = shared_address(&bar);
+        const int column = first.c + p * S::panel_cols;
+        if constexpr (G::matrix) {
+            asm volatile(
+                "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+                    place),
+                "l"(&from.map), "r"(column), "r"(first.r), "r"(meeting)
+                : "memory");
+        } else {
+            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                         "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(place),
+                         "l"(&from.map), "r"(column), "r"(first.r), "r"(first.d), "r"(first.b), "r"(meeting)
+                         : "memory");
+        }
     }
 }
 
-/// Writes a tile to `to` as one bulk group; elements outside the matrix are dropped. What ordinary stores put into the
+/// Writes a tile to `to` as one bulk group; elements outside the tensor are dropped. What ordinary stores put into the
 /// tile must have been made visible to the copy engine (`fence_view_async_shared`) before a meeting of the writers.
-template<typename G, typename S> __device__ inline void store_async(const G &to, const S &from, const coord &at) {
+template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S>
+__device__ inline void store_async(const G &to, const S &from, const coord &at) {
+    const coord first = detail::first_element<axis, S>(at);
 #pragma unroll
     for (int p = 0; p < S::panels; ++p) {
-        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&to.map),
-                     "r"(at.c * S::cols + p * S::panel_cols), "r"(at.r * S::rows),
-                     "r"(shared_address(&from) + p * S::panel_bytes)
-                     : "memory");
+        const uint32_t place = shared_address(&from) + p * S::panel_bytes;
+        const int column = first.c + p * S::panel_cols;
+        if constexpr (G::matrix) {
+            asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&to.map),
+                         "r"(column), "r"(first.r), "r"(place)
+                         : "memory");
+        } else {
+            asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(
+                             &to.map),
+                         "r"(column), "r"(first.r), "r"(first.d), "r"(first.b), "r"(place)
+                         : "memory");
+        }
     }
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }

@@ -50,19 +50,27 @@ struct alignas(PARAMETER_ALIGNMENT) tensor_map {
     char opaque[128];  // CUtensorMap
 };
 
-/// A row-major matrix in global memory and the tensor map by which the copy engine moves tiles of type `Tile`;
-/// without one the map is not set.
-/// The host writes it: 128 bytes of map, the address, rows, columns; 192 bytes with padding.
+/// A row-major tensor in global memory and the tensor map by which the copy engine moves tiles of type `Tile`; without one
+/// the map is not set. Of a matrix the map has two dimensions, else four.
+/// The host writes it: 128 bytes of map, the address, rows, columns, depth, batch; 192 bytes with padding.
 template<typename T, int B, int D, int R, int C, typename Tile = void> struct gl {
-    static_assert(B == 1 && D == 1, "matrices only");
+    static constexpr bool matrix = B == 1 && D == 1;
     using dtype = T;
     using tile = Tile;
     tensor_map map;
     T *raw_ptr;
-    int rows_, cols_;
+    int rows_, cols_, depth_, batch_;
+    __device__ int batch() const { return B == -1 ? batch_ : B; }
+    __device__ int depth() const { return D == -1 ? depth_ : D; }
     __device__ int rows() const { return R == -1 ? rows_ : R; }
     __device__ int cols() const { return C == -1 ? cols_ : C; }
 };
+
+/// Along which dimension the rows of a tile lie.
+namespace dim {
+constexpr int BATCH = 0, DEPTH = 1, ROW = 2;
+}
+enum class cache_policy { NORMAL };
 
 /// Where a tile stands, in tiles of its type: batch, depth, row, column.
 struct coord {
