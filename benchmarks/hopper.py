@@ -56,6 +56,7 @@ CHOSEN = {
 
 FUSED = {
     "h100_projection": [{"TOKENS": 4096, "OUT": 4096, "IN": 4096}, {"TOKENS": 8192, "OUT": 8192, "IN": 8192}],
+    "h100_grouped_heads": [{"BATCH": 1, "LENGTH": 2048, "KEYS": 2048}, {"BATCH": 4, "LENGTH": 2048, "KEYS": 2048}],
     "h100_swiglu": [{"TOKENS": 4096, "HIDDEN": 14336, "D": 4096}, {"TOKENS": 8192, "HIDDEN": 14336, "D": 4096}],
 }
 """Kernels with more than a product, and their sizes."""
@@ -65,7 +66,7 @@ FUSED = {
 class Result:
     """One contestant on one shape: TFLOP/s, and the spread of its times over their median."""
 
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     layout: str  # of a product, or what is fused
     who: str
     tflops: float
@@ -202,7 +203,7 @@ def measure(quick: bool) -> None:
         told(build, shape, layout, flops, times)
 
 
-def told(build: Any, shape: tuple[int, int, int], layout: str, flops: float, times: dict[str, list[float]]) -> None:
+def told(build: Any, shape: tuple[int, ...], layout: str, flops: float, times: dict[str, list[float]]) -> None:
     """The lines of one row: a result of each contestant, and the clocks."""
     block = " x ".join(map(str, build.spec.program.block))
     for who, seconds in times.items():
@@ -216,6 +217,8 @@ def told(build: Any, shape: tuple[int, int, int], layout: str, flops: float, tim
 def measure_fused(quick: bool) -> None:
     """Kernels with more than a product, beside torch's way to the same; a JSON line for each result."""
     import torch
+
+    from tkgen.execute.arguments import launched
 
     jobs = [(name, sizes) for name, all_sizes in FUSED.items() for sizes in all_sizes[: 1 if quick else None]]
     specs = [load_any(ROOT / "specs" / "hopper" / f"{name}.tk", sizes) for name, sizes in jobs]
@@ -234,8 +237,8 @@ def measure_fused(quick: bool) -> None:
             print(json.dumps({"wrong": f"{name} {sizes}: off by {off:.2g} of its norm"}), flush=True)
             raise SystemExit(1)
         m, n, k = program.m.size or 0, program.n.size or 0, program.k.size or 0
-        flops = 2.0 * m * n * k * len(program.products)
-        told(build, (m, n, k), name, flops, contest(shapes, flops, starters, ROUNDS))
+        flops = 2.0 * m * n * k * len(program.products) * launched(build.spec).matrices
+        told(build, (m, n, k, *launched(build.spec).batch), name, flops, contest(shapes, flops, starters, ROUNDS))
 
 
 def named(build: Any, names: list[str]) -> Callable[..., Callable[[], None]]:
@@ -278,7 +281,16 @@ def swiglu(x: Any, g: Any, u: Any) -> Any:
     return F.silu(F.linear(x, g)) * F.linear(x, u)
 
 
-WITH_TORCH = {"h100_projection": projection, "h100_swiglu": swiglu}
+def grouped_heads(q: Any, k: Any) -> Any:
+    """What h100_grouped_heads computes; a head of keys is a matrix of all query heads that share it."""
+    batch, length, heads, d = q.shape
+    shared = k.shape[2]
+    queries = q.transpose(1, 2).reshape(batch, shared, heads // shared * length, d)
+    scores = (queries @ k.transpose(1, 2).transpose(2, 3)) * d**-0.5
+    return scores.view(batch, heads, length, k.shape[1])
+
+
+WITH_TORCH = {"h100_projection": projection, "h100_swiglu": swiglu, "h100_grouped_heads": grouped_heads}
 
 
 def machine() -> dict[str, str]:
@@ -323,7 +335,7 @@ def run_child(quick: bool, limit: float) -> list[dict[str, Any]]:
     return lines
 
 
-def bar(shape: tuple[int, int, int]) -> float:
+def bar(shape: tuple[int, ...]) -> float:
     """The least ratio to cuBLAS that is aimed at."""
     return 0.98 if min(shape) >= 4096 else 1.0
 
@@ -360,10 +372,10 @@ def fused_table(lines: list[dict[str, Any]]) -> str:
     """A row for each fused kernel and size."""
     found = [r for r in results(lines) if r.layout in FUSED]
     rows = [
-        "| spec | M x N x K | tkgen | torch | torch.compile | tkgen / torch | tkgen / torch.compile | block of tkgen |",
+        "| spec | M x N x K, batch | tkgen | torch | torch.compile | tkgen / torch | tkgen / torch.compile | block of tkgen |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for name, shape in dict.fromkeys((r.layout, r.shape) for r in found):
+    for name, shape in dict.fromkeys((r.layout, r.shape) for r in found):  # of more dimensions: the batch behind
         here = {r.who: r for r in found if (r.layout, r.shape) == (name, shape)}
         order = [here[who] for who in ("tkgen", "torch", "torch.compile")]
         cells = [f"`{name}`", " x ".join(map(str, shape)), *(f"{r.tflops:.0f} ± {50 * r.spread:.1f} %" for r in order)]
@@ -394,7 +406,8 @@ configurations. ThunderKittens' own kernel was not measured.
 ## More in one kernel
 
 The same method; TFLOP/s of the products alone. `h100_projection` is `gelu_tanh(x Wt + b) + r`, `h100_swiglu` is
-`silu(x Gt) * (x Ut)`. torch calls cuBLAS and then kernels for the rest; `torch.compile` is its default mode, which
+`silu(x Gt) * (x Ut)`, `h100_grouped_heads` is `scale q kt` of 32 heads of queries and 8 of keys (M x N x K is one
+head's; to write the scores takes most of its time). torch calls cuBLAS and then kernels for the rest; `torch.compile` is its default mode, which
 fuses the rest into one. Each of tkgen's kernels has been compared with torch in f32 before (2^-8 of the norm at most).
 
 {fused}
