@@ -39,7 +39,7 @@ def mutants(plan: Plan) -> Iterator[Mutant]:
 
 
 def _all(plan: Plan) -> Iterator[Mutant]:
-    for make in (_barriers, _waits, _slots, _orders, _steps, _fragments, _missing, _zeros, _stores, _phases):
+    for make in (_barriers, _waits, _slots, _orders, _steps, _fragments, _parts, _missing, _zeros, _stores, _phases):
         yield from make(plan)
     yield from _collectives(plan)
     yield from _accumulators(plan)
@@ -207,6 +207,20 @@ def _fragments(plan: Plan) -> Iterator[Mutant]:
                 other = replace(placed, op=replace(placed.op, **{name: ((values[0] + 1) % count,)}))
                 where = f"{name} of `{placed}` of the {segment}, {role}"
                 yield from _made("permute coordinate", where, _edited(plan, segment, _with(i, other), role))
+
+
+def _parts(plan: Plan) -> Iterator[Mutant]:
+    """Another part of a tile brought to LDS."""
+    for role, segment, i, placed in _each(plan, lambda op: op.action in LOADS):
+        operand = plan.program.operand(placed.op.operand)
+        counts = {"rows": operand.fragments, "cols": operand.fragments, "slices": operand.slices}
+        for name, parts in zip(counts, (operand.parts[0], *operand.parts), strict=True):
+            if values := getattr(placed.op, name):
+                by, count = counts[name] // parts, counts[name]
+                other = tuple(sorted((value + by) % count for value in values))
+                changed = replace(placed, op=replace(placed.op, **{name: other}))
+                where = f"{name} of `{placed}` of the {segment}, {role}"
+                yield from _made("permute part", where, _edited(plan, segment, _with(i, changed), role))
 
 
 def _missing(plan: Plan) -> Iterator[Mutant]:

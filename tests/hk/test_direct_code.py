@@ -24,7 +24,7 @@ NAMES = sorted(path.stem for path in SPECS.glob("hk_*.tk"))
 # 16 x 16 x 32.
 OTHERS = {
     "hk_eight_wave": 0.75, "hk_ping_pong": 0.85, "hk_8c4p_2": 1.0, "hk_8c4p_3": 1.0,
-    "hk_12c4p_2": 1.05, "hk_12c4p_3": 1.06, "hk_four_wave": 1.85, "hk_ab": 2.8, "hk_at_b": 1.5,
+    "hk_12c4p_2": 1.05, "hk_12c4p_3": 1.06, "hk_four_wave": 1.85, "hk_ab": 2.8, "hk_at_b": 1.5, "hk_half_tiles": 1.1,
 }  # fmt: skip
 
 

@@ -32,10 +32,11 @@ AT_RANDOM = 2
 
 @dataclass(eq=False)
 class Access:
-    """One access of a wave: to a tile in an LDS slot, and its traffic: counter -> pieces with their bytes.
+    """One access of a wave, to a tile in an LDS slot; its traffic: counter -> pieces with their bytes.
 
-    Of equal pieces in one section only the first counts. `behind` are accesses of its section that it stays behind,
-    `fetch` is what a write needs, and `waits` whether it waits for it: a wave may have no part in what a group writes.
+    Of equal pieces in one section only the first counts. `cells` are the (fragment, slice) that it touches; `behind`
+    are accesses of its section that it stays behind, `fetches` is what a write needs, each with whether it is needed by
+    no other write, and `waits` whether it waits for it: a wave may have no part in what a group writes.
     """
 
     op: Op
@@ -43,9 +44,10 @@ class Access:
     slot: int
     section: int
     position: int
+    cells: frozenset[Cell]
     pieces: dict[int, dict[object, int]] = field(default_factory=dict)
     behind: list[Access] = field(default_factory=list)
-    fetch: Access | None = None
+    fetches: list[tuple[Access, bool]] = field(default_factory=list)
     waits: bool = False
 
     @property
@@ -64,6 +66,7 @@ class Cut:
     op: Op
 
 
+Cell = tuple[int, int]  # fragment of every wave, and slice
 Section = list[Access]
 Wave = list[Section | Cut]
 
@@ -113,22 +116,24 @@ def _wave(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: 
     sequence += [(p.op, p.step.at(0, steps)) for p in wave.epilogue]
     sequence += [(barrier, 0)] * (last_phase - wave.phase)
     result: Wave = [[]]
-    fetched: dict[tuple[str, int], Access] = {}
+    fetched: dict[tuple[str, int, Cell], Access] = {}
     for position, (op, step) in enumerate(sequence):
         if op.action in CUTS:
             result += [Cut(op), []]
         elif op.operand:
             access = _access(program, op, step, position, len(result))
             _count(program, access, sequence)
+            keys = [(op.operand, step, cell) for cell in access.cells]
             if op.action is Action.FETCH:
-                fetched[op.operand, step] = access
-            elif op.action is Action.WRITE and (op.operand, step) in fetched:
-                access.fetch = fetched.pop((op.operand, step))
+                fetched |= dict.fromkeys(keys, access)
+            elif op.action is Action.WRITE:
+                needed = {fetched.pop(key) for key in keys if key in fetched}
+                access.fetches = [(f, f not in fetched.values()) for f in sorted(needed, key=lambda f: f.position)]
                 access.waits = bool(access.pieces[LDS]) and max(access.pieces[LDS].values()) > 0
             section = result[-1]
             assert isinstance(section, list)
-            if access.fetch in section:
-                access.behind = [access.fetch]
+            if access.fetches:
+                access.behind = [f for f, _ in access.fetches if f in section]
             elif op.action is Action.LOAD and program.direct:
                 access.behind = [a for a in section if VM in a.pieces]
             section.append(access)
@@ -136,7 +141,11 @@ def _wave(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: 
 
 
 def _access(program: Program, op: Op, step: int, position: int, section: int) -> Access:
-    return Access(op, (0, step), (step + op.slot_shift) % program.operand(op.operand).buffers, section, position)
+    operand = program.operand(op.operand)
+    cells = frozenset(
+        (f, t) for f in op.rows or op.cols or range(operand.fragments) for t in op.slices or range(operand.slices)
+    )
+    return Access(op, (0, step), (step + op.slot_shift) % operand.buffers, section, position, cells)
 
 
 def _count(program: Program, access: Access, sequence: Sequence[tuple[Op, int]]) -> None:
@@ -144,7 +153,9 @@ def _count(program: Program, access: Access, sequence: Sequence[tuple[Op, int]])
     op, (_, step) = access.op, access.tile
     operand = program.operand(op.operand)
     group = next((r for r in program.roles if op.operand in r.loads), program.compute).group
-    share = operand.lds_bytes / group
+    along, across = operand.fragments // operand.parts[0], operand.slices // operand.parts[1]  # cells of a part
+    parts = {(f // along, t // across) for f, t in access.cells}
+    share = operand.lds_bytes / (operand.parts[0] * operand.parts[1] * group)
     brought = FULL * max(1, -(-int(share) // FULL))
     written = FULL * int(share // FULL)
     match op.action:
@@ -157,15 +168,26 @@ def _count(program: Program, access: Access, sequence: Sequence[tuple[Op, int]])
             used = [x for x in tiles if _used(program, op, step, x, sequence[access.position + 1 :])]
             access.pieces = {LDS: {("read", op.operand, access.slot, *x): bytes_ for x in used}}
         case Action.WRITE:
-            access.pieces = {LDS: {("write", op.operand, access.slot): written}}
+            access.pieces = {LDS: {("write", op.operand, access.slot, part): written for part in parts}}
         case Action.LOAD if not program.direct:
-            access.pieces = {LDS: {("write", op.operand, access.slot): written}}
+            access.pieces = {LDS: {("write", op.operand, access.slot, part): written for part in parts}}
         case Action.FETCH:
-            behind = (other.action for other, _ in sequence[access.position + 1 :] if other.operand == op.operand)
-            needed = next((a is Action.WRITE for a in behind if a in (Action.WRITE, Action.FETCH)), False)
-            access.pieces = {VM: {("global", op.operand, step): written} if needed else {}}
+            needed = {(f // along, t // across) for f, t in _written(program, access, sequence)}
+            access.pieces = {VM: {("global", op.operand, step, part): written for part in needed}}
         case _:
-            access.pieces = {VM: {("global", op.operand, step): brought}}
+            access.pieces = {VM: {("global", op.operand, step, part): brought for part in parts}}
+
+
+def _written(program: Program, fetch: Access, sequence: Sequence[tuple[Op, int]]) -> set[Cell]:
+    """The cells of a fetch that are written to LDS before they are fetched again."""
+    left, written = set(fetch.cells), set[Cell]()
+    for op, step in sequence[fetch.position + 1 :]:
+        if op.operand == fetch.op.operand and op.action in (Action.WRITE, Action.FETCH):
+            met = left & _access(program, op, step, 0, 0).cells
+            left -= met
+            if op.action is Action.WRITE:
+                written |= met
+    return written
 
 
 def _used(program: Program, read: Op, step: int, tile: tuple[int, int], behind: Sequence[tuple[Op, int]]) -> bool:
@@ -190,8 +212,9 @@ def _used(program: Program, read: Op, step: int, tile: tuple[int, int], behind: 
 
 def _unwritten(waves: Iterable[Wave]) -> set[str]:
     accesses = [a for wave in waves for part in wave if isinstance(part, list) for a in part]
-    written = {(a.op.operand, a.tile) for a in accesses if a.writes}
-    return {a.op.operand for a in accesses if a.reads and (a.op.operand, a.tile) not in written}
+    written = {(a.op.operand, a.tile, cell) for a in accesses if a.writes for cell in a.cells}
+    read = {(a.op.operand, a.tile, cell) for a in accesses if a.reads for cell in a.cells}
+    return {operand for operand, _, _ in read - written}
 
 
 # ---------------------------------------------------------------- what the compiler makes of it
@@ -266,11 +289,12 @@ class Memory:
         if action is Action.LOAD:  # on return its own part is complete, and so all that was issued before
             self._drain(VM if program.direct else LDS, len(self.queues[VM if program.direct else LDS]))
             return
-        if item.fetch is not None and item.fetch in self.queues[VM]:
-            if item.waits:
-                self._drain(VM, self.queues[VM].index(item.fetch) + 1)
-            else:
-                self.queues[VM].remove(item.fetch)
+        for fetch, whole in item.fetches:
+            if fetch in self.queues[VM]:
+                if item.waits:  # of a fetch that other writes need, too, some may still be under way
+                    self._drain(VM, self.queues[VM].index(fetch) + whole)
+                elif whole:
+                    self.queues[VM].remove(fetch)
         self.queues[LDS if action in (Action.READ, Action.WRITE) else VM].append(item)
 
     def _wait(self, counter: int, left: int) -> None:
@@ -304,6 +328,8 @@ def _before(x: Access, y: Access) -> bool:
     Two writes touch no common bytes: an operand is loaded by one role, which deals a tile to its waves always alike.
     """
     if x.op.operand != y.op.operand or x.slot != y.slot or x.op.action is Action.FETCH or y.op.action is Action.FETCH:
+        return False
+    if not x.cells & y.cells:
         return False
     return x.writes != y.writes and (x.tile, not x.writes) < (y.tile, not y.writes)
 

@@ -1,15 +1,15 @@
-"""Small random wave programs: 2 to 4 waves of a few operations, two iterations, tiles read whole or in parts."""
+"""Small random wave programs: 2 to 4 waves, a few operations, two iterations, tiles moved and read in parts."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
 from tkgen.ir.program import matrix_program as resolve
-from tkgen.ir.types import Operand, Program, Role, Via
+from tkgen.ir.types import Operand, Program, Role, Side, Via
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse
 
@@ -27,15 +27,22 @@ class Case:
 
 @dataclass(frozen=True)
 class Form:
-    """Fragments of A and slices of a K-step that a wave has, the elements' type, and how A is stored."""
+    """Fragments of A and slices of a K-step that a wave has, the elements' type, and how A is stored.
+
+    `apart`: the fragments and slices of a tile move apart, if the schedule wants.
+    """
 
     fragments: int = 1
     slices: int = 1
     dtype: str = "bf16"
     a: str = "M, K"
+    apart: bool = False
 
 
-FORMS = (Form(), Form(), Form(2), Form(1, 2), Form(2, 2), Form(1, 2, "f32"), Form(2, 1, "bf16", "K, M"))
+FORMS = (
+    *(Form(), Form(), Form(2), Form(1, 2), Form(2, 2), Form(1, 2, "f32"), Form(2, 1, "bf16", "K, M")),
+    *(Form(2, apart=True), Form(2, apart=True), Form(1, 2, apart=True), Form(2, 2, apart=True)),
+)
 
 
 @cache
@@ -50,10 +57,10 @@ def program(
     load A, B
   role workers waves {loading}..{loading + multiplying - 1} as {multiplying} x 1
     {registers}
-    accumulate C : f32 tile 16 x 16
+    accumulate C : f32 tile 16 x 16 interleaved
     store C"""
     else:
-        waves = f"  waves {multiplying} x 1\n  {registers}\n  accumulate C : f32 tile 16 x 16\n  store C"
+        waves = f"  waves {multiplying} x 1\n  {registers}\n  accumulate C : f32 tile 16 x 16 interleaved\n  store C"
     text = f"""kernel small
   dims M = {rows}, N = 16, K = {step * PASSES}
   global A : {form.dtype}[{form.a}]
@@ -64,7 +71,15 @@ def program(
   shared A buffers {buffers[0]} via {vias[0]}
   shared B buffers {buffers[1]} via {vias[1]}
 """
-    return resolve(parse(SourceFile("small.tk", text)))
+    made = resolve(parse(SourceFile("small.tk", text)))
+    return _apart(made) if form.apart else made
+
+
+def _apart(made: Program) -> Program:
+    """The program whose operands' fragments and slices are parts of their own in LDS."""
+    operands = tuple(replace(o, parts=(o.fragments, o.slices)) for o in made.operands)
+    product = replace(made.products[0], left=operands[0], right=operands[1])
+    return replace(made, operands=operands, products=(product,))
 
 
 def case(seed: int) -> Case:
@@ -104,7 +119,7 @@ def _any(rng: random.Random, made: Program, role: Role) -> Op:
         case "fence":
             return Op(Action.FENCE)
     operand = made.operand(rng.choice(role.loads))
-    return Op(rng.choice(_actions(operand)), operand.name, rng.choice([0, 1, 1, 2]))
+    return rng.choice(_moves(rng, operand, rng.choice([0, 1, 1, 2])))
 
 
 def _patterned(rng: random.Random, made: Program, room: int) -> dict[str, list[Op]]:
@@ -117,7 +132,7 @@ def _patterned(rng: random.Random, made: Program, room: int) -> dict[str, list[O
     for role in made.roles:
         ops: list[Op] = []
         for o in (o for o in operands if o.name in role.loads):
-            ops += [Op(action, o.name, ahead[o.name]) for action in _actions(o)]
+            ops += _moves(rng, o, ahead[o.name])
         if role.multiplies:
             reads = [_read(rng, o, made, 0) for o in operands for _ in range(rng.choice([1, 1, 2]))]
             ops = [*reads, *ops] if reads_first else [*ops, *reads]
@@ -135,12 +150,33 @@ def _patterned(rng: random.Random, made: Program, room: int) -> dict[str, list[O
     return bodies
 
 
-def _actions(operand: Operand) -> list[Action]:
-    return {
+def _moves(rng: random.Random, operand: Operand, offset: int) -> list[Op]:
+    """What brings a tile to LDS: whole, in parts one after the other, or, now and then, not all of it."""
+    actions = {
         Via.COLLECTIVE: [Action.LOAD],
         Via.REGISTERS: [Action.FETCH, Action.WRITE],
         Via.DIRECT: [Action.COPY],
     }[operand.via]
+    whole = [Op(action, operand.name, offset) for action in actions]
+    if operand.part_count == 1 or rng.random() < 0.25:
+        return whole
+    halves = operand.parts[0] > 1 and (operand.parts[1] == 1 or rng.random() < 0.5)
+    runs = [((f,), ()) for f in range(operand.fragments)] if halves else [((), (t,)) for t in range(operand.slices)]
+    if operand.part_count == 4 and rng.random() < 0.2:
+        runs = [((f,), (t,)) for f in range(2) for t in range(2)]
+    if rng.random() < 0.1:
+        runs.pop()
+    parts = [
+        Op(a, operand.name, offset, f if operand.side is Side.A else (), () if operand.side is Side.A else f, t)
+        for f, t in runs
+        for a in actions
+    ]
+    if len(actions) > 1 and rng.random() < 0.5:  # fetched together, written apart; or the other way round
+        one = rng.choice(actions)
+        parts = [op for op in parts if op.action is not one]
+        at = 0 if one is Action.FETCH else len(parts)
+        parts.insert(at, next(op for op in whole if op.action is one))
+    return parts
 
 
 def _part(rng: random.Random, count: int) -> tuple[int, ...]:

@@ -94,7 +94,8 @@ def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
         return
     line = next(o for o in program.operands if o.via is Via.DIRECT).span
     for operand in program.operands:
-        rows, cols = operand.lds_shape
+        rows, cols = operand.part_shape
+        tile = "tile" if operand.part_count == 1 else f"parts of {rows} x {cols}"
         problem, way = "", ""
         if operand.tensor.dtype.bytes != 2:
             problem = f"its elements are {operand.tensor.dtype.spelling}, and its tiles hold elements of 2 bytes"
@@ -109,7 +110,7 @@ def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
             group = next(r for r in program.roles if operand.name in r.loads).group
             boxes = rows * cols // (BOX[0] * BOX[1])
             if boxes % group:
-                problem = f"{group} waves cannot share the {boxes} boxes of its tile evenly"
+                problem = f"{group} waves cannot share the {boxes} boxes of its {tile} evenly"
                 way = "load with a number of waves that divides it (`load ... by N waves`)"
         if problem:
             yield Diagnostic("E221", f"`{operand.name}` cannot be loaded directly: {problem}", Label(operand.span),

@@ -122,14 +122,14 @@ def _conflicts(program: Program, target: Target) -> Iterator[Diagnostic]:
         return  # the layout is one for 32 banks; with twice as many no access meets more often
     for what, ways_of in (("reads", read_ways), ("writes", partial(write_ways, program))):
         found = {o.name: (o, *ways_of(o)) for o in program.operands}
-        for names in _alike({name: (o.span, o.lds_shape, ways) for name, (o, _, ways) in found.items()}):
+        for names in _alike({name: (o.span, o.part_shape, ways) for name, (o, _, ways) in found.items()}):
             operand, instruction, ways = found[names[0]]
             if ways > 1:
                 dtype = operand.tensor.dtype
                 yield Diagnostic(
                     "W501",
                     f"{what} of {names_text(names)} meet in LDS banks, {ways} ways",
-                    Label(operand.span, f"`{instruction}` on {operand.lds_shape[0]} x {operand.lds_shape[1]} tiles"),
+                    Label(operand.span, f"`{instruction}` on {operand.part_shape[0]} x {operand.part_shape[1]} tiles"),
                     (),
                     (f"each of these {what} takes {ways} passes instead of one",),
                     Fix(f"use rows of whole 64 bytes: a multiple of {64 // dtype.bytes} columns of {dtype.spelling}"),
@@ -152,7 +152,7 @@ def read_ways(operand: Operand) -> tuple[str, int]:
     if operand.via is Via.DIRECT:
         return ("ds_read_b128" if operand.register_layout == "row" else "ds_read_b64_tr_b16"), 1
     size = operand.tensor.dtype.bytes
-    rows, cols = operand.lds_shape
+    rows, cols = operand.part_shape
     kind: layout.Layout = "col" if operand.register_layout == "col" else "row"
     worst: tuple[int, str] = (1, layout.fragment_instruction(size, cols, kind))
     for base_row in range(min(rows // BASE_TILE, 2)):
@@ -170,7 +170,7 @@ def write_ways(program: Program, operand: Operand) -> tuple[str, int]:
     Collective loads write in the headers' own order. What is staged through registers, or masked by a tail clause, is
     dealt to threads 16 bytes each, as `chunk_at` of the generated code says, and written in two halves.
     """
-    size, (rows, cols) = operand.tensor.dtype.bytes, operand.lds_shape
+    size, (rows, cols) = operand.tensor.dtype.bytes, operand.part_shape
     role = next(r for r in program.roles if operand.name in r.loads)
     threads = layout.WAVE * role.group
     by_rows = operand.via is Via.REGISTERS or program.tail is not None

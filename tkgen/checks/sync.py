@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tkgen.checks.repair import RACES, Missing, missing_barriers, missing_wait, never_in_time
-from tkgen.checks.words import count_text, names_text, place, waves_text
+from tkgen.checks.words import count_text, names_text, part_text, place, waves_text
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.ir.ops import SHARED_READS, Action, Body, Op
 from tkgen.ir.types import WAVE_LANES, Program, Role
@@ -313,7 +313,7 @@ def _interleaving(plan: Plan, c: Conflict) -> str:
     if x.tile != y.tile and plan.program.steps is not None:  # counted from the end of the tile, not of its proof
         x = replace(x, step=x.step + plan.program.steps - plan.shape.steps(plan.passes_to_prove[0]))
     u, v = c.waves
-    buffers = rings(plan.program)[c.operand]
+    buffers, part = rings(plan.program)[c.operand], part_text(plan.program, c.operand, c.part)
     same = (x.step, x.tile) != (y.step, y.tile)
     into = ""
     if same and c.kind != "RAW":
@@ -321,13 +321,14 @@ def _interleaving(plan: Plan, c: Conflict) -> str:
     does = {Action.COPY: "copies"} | dict.fromkeys(SHARED_READS, "reads")
     first, second = (does.get(e.op.action, "writes") for e in (x, y))
     if u == v:
-        return f"wave {u} {second} `{c.operand}` of {_step(y)} before its own access to {_step(x)} is complete"
+        return f"wave {u} {second} {part}`{c.operand}` of {_step(y)} before its own access to {_step(x)} is complete"
     passed = (
         f"both have passed {count_text(y.begin, 'barrier')}"
         if x.begin == y.begin
         else f"wave {u} has passed {count_text(x.begin, 'barrier')} when it starts, wave {v} {y.begin}"
     )
-    return f"wave {u} still {first} `{c.operand}` of {_step(x)} while wave {v} {second} {_step(y)}{into}: {passed}"
+    still = f"wave {u} still {first} {part}`{c.operand}` of {_step(x)}"
+    return f"{still} while wave {v} {second} {_step(y)}{into}: {passed}"
 
 
 # ---------------------------------------------------------------- what the data is
@@ -354,8 +355,8 @@ def _absent(plan: Plan, conflicts: Sequence[Conflict]) -> list[Conflict]:
 
 def _not_loaded(plan: Plan, c: Conflict) -> Diagnostic:
     assert c.second
-    step = _step(c.second)
-    later = f"only a load that comes later brings {step}" if c.first else f"no load brings {step}"
+    step, part = _step(c.second), part_text(plan.program, c.operand, c.part)
+    later = f"only a load that comes later brings {part}{step}" if c.first else f"no load brings {part}{step}"
     return Diagnostic(
         "E305",
         f"`{c.operand}` is read for a K-step that nobody has loaded",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkgen.ir.ops import Action, Op
+from tkgen.ir.ops import Action, Op, indices
 from tkgen.ir.types import Program
 from tkgen.source import Span
 
@@ -26,6 +26,24 @@ def names_text(names: Sequence[str]) -> str:
 def count_text(number: int, what: str) -> str:
     """`1 barrier`, `2 barriers`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def part_text(program: Program, name: str, part: int) -> str:
+    """`fragments 0..1 of `: what a part of the tiles of that name holds; nothing where they move whole."""
+    operand = next((o for o in program.operands if o.name == name), None)
+    if operand is None:
+        return ""
+    along, across = operand.parts
+    named = []
+    for what, number, count, pieces in (
+        ("fragment", part // across, operand.fragments, along),
+        ("slice", part % across, operand.slices, across),
+    ):
+        if pieces > 1:
+            size = count // pieces
+            values = tuple(range(number * size, (number + 1) * size))
+            named.append(f"{what}{'s' if size > 1 else ''} {indices(values)} of ")
+    return "".join(named)
 
 
 def place(program: Program, op: Op | None) -> Span:

@@ -1,7 +1,8 @@
 """The dataflow graph: operations of one iteration as nodes, dependencies with kind and iteration distance as edges.
 
 A dependency says: `source` of iteration i must come before `target` of iteration i + `distance`. For an LDS tile with n
-buffers the sequential meaning of the steps is: writes of step s, reads of step s, writes of step s + n. Hence
+buffers, and for each part of it that moves alone, the sequential meaning of the steps is: writes of step s, reads of
+step s, writes of step s + n. Hence
 
     RAW  write[k+w] -> read[k+r]    distance w - r
     WAR  read[k+r]  -> write[k+w]   distance n - w + r
@@ -13,7 +14,7 @@ same rule within one wave. Every edge is exact: nothing is approximated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import networkx as nx
@@ -83,15 +84,21 @@ def _dependencies(program: Program, nodes: list[Node]) -> Iterator[Dependency]:
             crosses = medium == "lds" and (x.waves != y.waves or len(x.waves) > 1)
             return Dependency(x.position, y.position, kind, medium, name, distance, crosses)
 
+        parts = {m.position: frozenset(operand.parts_of(m.op)) for m in mine}
+
+        def meet(x: Node, y: Node, parts: Mapping[int, frozenset[int]] = parts) -> bool:
+            return not parts[x.position].isdisjoint(parts[y.position])
+
         for w in writes:
-            for r in reads:
+            overlapping = [r for r in reads if meet(r, w)]
+            for r in overlapping:
                 yield edge(w, r, "RAW", "lds", w.op.offset - r.op.offset)
                 yield edge(r, w, "WAR", "lds", n - w.op.offset + r.op.offset)
-            for v in writes:
-                if w is not v or not reads:
+            for v in (v for v in writes if meet(v, w)):
+                if w is not v or not overlapping:
                     yield edge(v, w, "WAW", "lds", n - w.op.offset + v.op.offset)
         for f in fetches:
-            for w in (w for w in writes if w.op.action is Action.WRITE and w.role == f.role):
+            for w in (w for w in writes if w.op.action is Action.WRITE and w.role == f.role and meet(f, w)):
                 yield edge(f, w, "RAW", "staging", f.op.offset - w.op.offset)
                 yield edge(w, f, "WAR", "staging", 1 - f.op.offset + w.op.offset)
         multiplies = _multiplies(program, nodes, operand)

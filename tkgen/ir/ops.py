@@ -44,7 +44,8 @@ class Op:
     """One operation.
 
     `operand` names the tensor of a move, `product` that of a MULTIPLY where there are several. `rows`/`cols` are
-    accumulator fragment indices (a READ of a left factor uses rows, of a right one cols), `slices` the K slices.
+    accumulator fragment indices (a move of a left factor uses rows, of a right one cols), `slices` the K slices; those
+    that bring a tile to LDS or towards it name none where they bring all of it.
     `count` is the argument of a wait (operations that may stay outstanding), the priority, or the round of a REDUCE
     or GATHER, whose `operand` is the ring of partial results where these pass through LDS. `counter` is `vm` or
     `lds`. `automatic` marks barriers and waits that tkgen placed. LDS buffer of step s is (s + `slot_shift`) mod
@@ -88,7 +89,9 @@ class Op:
                 return str(self.action.value)
             case _:
                 shift = f" slot {self.slot_shift:+d}" if self.slot_shift else ""
-                return f"{self.action.value} {self.operand}{step}{shift}"
+                named = [indices(self.rows or self.cols) or "*", *([indices(self.slices)] if self.slices else [])]
+                part = f"({'; '.join(named)})" if self.rows or self.cols or self.slices else ""
+                return f"{self.action.value} {self.operand}{step}{part}{shift}"
 
 
 def indices(values: tuple[int, ...]) -> str:

@@ -50,6 +50,9 @@ class Operand:
 
     `extent` is the block's rows (A) or columns (B), `step` the contraction elements of a K-step, `slice` those
     of one register tile. `contraction_first` says that memory holds K x extent ([K, M] or [K, N]).
+
+    The tile in LDS lies in `parts`, equal ones along `extent` and along the contraction, each a tile of its own: what a
+    schedule moves apart. A part holds the same fragments of all waves, and whole slices.
     """
 
     side: Side
@@ -65,6 +68,7 @@ class Operand:
     fragment_extent: int  # elements of one along `extent`
     span: Span = field(compare=False, repr=False)  # the `shared` clause
     registers_span: Span | None = field(default=None, compare=False, repr=False)
+    parts: tuple[int, int] = (1, 1)
 
     @property
     def name(self) -> str:
@@ -73,13 +77,42 @@ class Operand:
 
     @property
     def lds_shape(self) -> tuple[int, int]:
-        """(rows, columns) of the LDS tile, laid out as the tensor is."""
+        """(rows, columns) of a K-step's tile, laid out as the tensor is."""
         return (self.step, self.extent) if self.contraction_first else (self.extent, self.step)
 
     @property
     def lds_bytes(self) -> int:
         """Bytes of one LDS buffer."""
         return self.extent * self.step * self.tensor.dtype.bytes
+
+    @property
+    def part_count(self) -> int:
+        """Parts of one LDS buffer."""
+        return self.parts[0] * self.parts[1]
+
+    @property
+    def part_shape(self) -> tuple[int, int]:
+        """(rows, columns) of a part, laid out as the tensor is."""
+        extent, step = self.extent // self.parts[0], self.step // self.parts[1]
+        return (step, extent) if self.contraction_first else (extent, step)
+
+    @property
+    def part_bytes(self) -> int:
+        """Bytes of a part."""
+        return self.lds_bytes // self.part_count
+
+    def part(self, fragment: int, slice_: int) -> int:
+        """The number of the part that holds a fragment's slice."""
+        along, across = self.parts
+        return fragment * along // self.fragments * across + slice_ * across // self.slices
+
+    def parts_of(self, op: Op) -> tuple[int, ...]:
+        """The parts that an operation on this operand touches: all where it names no fragments or slices."""
+        if self.part_count == 1:
+            return (0,)
+        fragments = op.rows or op.cols or tuple(range(self.fragments))
+        slices = op.slices or tuple(range(self.slices))
+        return tuple(sorted({self.part(f, t) for f in fragments for t in slices}))
 
     @property
     def register_shape(self) -> tuple[int, int]:

@@ -7,9 +7,9 @@ begin(y). `tests/schedule/test_clocked.py` holds the two together.
 
 What completes within a wave, and when, the calculus of epochs says, which knows what the compiler may reorder and
 merge; here that is `completes_at`. Two waves stand for all that execute one program: accesses of a wave meet those of
-itself and of another. A tile that waves of a role bring together is dealt to them, always alike for one kind of
-operation. So a tile has a dimension for each (role, kind) that writes it, with an element for each such wave: a write
-has its own element there and all in the other dimensions, a read has all.
+itself and of another. A part of a tile (`Operand.parts`) that waves of a role bring together is dealt to them, always
+alike for one kind of operation. So beside that of its parts a tile has a dimension for each (role, kind) that writes
+it, with an element for each such wave: a write has its own element there and all in the others, a read has all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tkgen.ir.ops import SHARED_READS, SHARED_WRITES, Action, WaveProgram
 from tkgen.ir.reductions import RING, exchanges
 from tkgen.ir.types import Program as Kernel
 from tkgen.proof.program import Access, Agent, Do, Drain, Fence, Meet, Meeting, Program, Step
-from tkgen.schedule.epochs import CUTS, NEVER, Event, rings, trace
+from tkgen.schedule.epochs import CUTS, NEVER, Event, parts_of, rings, trace
 from tkgen.schedule.instructions import slot_of
 from tkgen.targets.synchronisation import GENERIC, Attendance, Synchronisation
 
@@ -98,8 +98,9 @@ def _steps(
         )
         slot = slot_of(e.op, e.step, rings(kernel)[e.op.operand])
         instances = exchanges(kernel) if e.op.operand == RING else steps
-        access = (Access(e.op.operand, e.tile * instances + e.step, slot, box),)
+        at = e.op.operand, e.tile * instances + e.step, slot
+        access = tuple(Access(*at, ((part, part + 1), *box)) for part in parts_of(kernel, e.op))
         reads, writes = (access, ()) if e.op.action in SHARED_READS else ((), access)
         copied = e.op.action is Action.COPY or (e.op.action is Action.LOAD and kernel.direct)
-        at = NEVER if e.completed is NEVER else bisect_right(orders, e.completed)
-        yield Do(reads, writes, "vm" if copied else "lds", completes_at=at)
+        done = NEVER if e.completed is NEVER else bisect_right(orders, e.completed)
+        yield Do(reads, writes, "vm" if copied else "lds", completes_at=done)

@@ -19,6 +19,10 @@ its LDS writes, and so for the accesses to LDS of earlier sections; in kernels w
 waited for at once (vmcnt alone). A write of staged registers has waited for its fetch, and so, from the next cut on,
 for the direct loads of sections before that fetch.
 
+A tile in LDS lies in parts (`Operand.parts`), each of which is a tile of its own: what brings a part writes all of it,
+dealt to the threads of its group always alike, and nothing beside it. So two accesses meet iff they have a part in
+common, and what is said below of a buffer holds of each of its parts.
+
 Why a few passes of the loop prove all of them: control flow is uniform, so epochs are affine in the iteration; an LDS
 slot is revisited after `buffers` steps, no operation runs more than `depth` steps ahead, and a wait that leaves n
 outstanding looks back over the steps that issue n; after all of these steps the pattern of conflicts repeats.
@@ -29,7 +33,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tkgen.ir.ops import SHARED_READS, SHARED_WRITES, Action, Op, Placed, WaveProgram
 from tkgen.ir.reductions import BUFFERS, RING, exchanges
@@ -72,7 +76,7 @@ class Conflict:
     `kind`: RAW, WAR, WAW (LDS), `unwritten` (a read of a tile nobody loads), `register` (a multiply of a tile that its
     registers do not hold), `staging`, `zero`, `products` (a fragment does not get every product once), `stores`,
     `barriers` (waves that pass different numbers of barriers), `wait` (complete too late although a barrier follows).
-    `first` must come before `second`; `waves` are one wave of each.
+    `first` must come before `second`; `waves` are one wave of each. `part` is that of the tile, for LDS.
     """
 
     kind: str
@@ -81,6 +85,7 @@ class Conflict:
     second: Event | None
     waves: tuple[int, int]
     detail: str = ""
+    part: int = 0
 
 
 def passes_to_prove(program: Program, waves: Sequence[WaveProgram], depth: int, unroll: int) -> int:
@@ -196,7 +201,7 @@ class _Trace:
         self.events: list[Event] = []
         self.held: dict[Place, int] = {}
         self.lds, self.vm = _Counter(), _Counter()
-        self.fetched: dict[tuple[str, int], Event] = {}
+        self.fetched: dict[tuple[str, int, int], Event] = {}  # (operand, step, part) -> its fetch, not written yet
         self.reads: dict[tuple[str, int, int, int], Event] = {}  # (operand, fragment, step, slice) -> its read
         self.owed: list[Event] = []  # reads that a multiply has consumed since the last barrier
         self.waited_fetch = 0  # the latest section whose fetch a write of this section has waited for
@@ -223,7 +228,7 @@ class _Trace:
                 self.lds.wait_before(event.section, event.begin, event.order)
                 event.complete(event.begin, event.order)
             case Action.FETCH:
-                self.fetched[op.operand, event.step] = event
+                self.fetched |= {(op.operand, event.step, part): event for part in parts_of(program, op)}
             case Action.WRITE:
                 self._staged(event)
             case Action.READ:
@@ -237,9 +242,10 @@ class _Trace:
 
     def _staged(self, write: Event) -> None:
         """A write has waited for its fetch: by data, so only on waves that have something to write."""
-        fetch = self.fetched.pop((write.op.operand, write.step), None)
-        if fetch is not None:
-            fetch.complete(write.begin, write.order)
+        keys = ((write.op.operand, write.step, part) for part in parts_of(self.program, write.op))
+        for fetch in {id(f): f for key in keys if (f := self.fetched.pop(key, None))}.values():
+            if fetch not in self.fetched.values():  # every part of it is written
+                fetch.complete(write.begin, write.order)
             if whole_rounds(self.program, write.op):
                 self.waited_fetch = max(self.waited_fetch, fetch.section)
 
@@ -260,11 +266,11 @@ class _Trace:
 def _used(program: Program, sequence: Sequence[_Step]) -> list[frozenset[tuple[int, int]] | None]:
     """Which tiles of each READ a multiply uses before they are read again; None for other operations.
 
-    What nobody uses the compiler leaves out: reads by the tile, fetches whole (they are given an empty set).
+    What nobody uses the compiler leaves out: reads by the register tile, fetches by the part, as (part, 0).
     """
     slices, buffers = program.slices, program.register_buffers
     wanted: set[tuple[str, int, int]] = set()  # (operand, fragment, register buffer)
-    staged: set[str] = set()
+    staged: set[tuple[str, int]] = set()  # (operand, part)
     result: list[frozenset[tuple[int, int]] | None] = []
     for op, _, step, _ in reversed(sequence):
         found: frozenset[tuple[int, int]] | None = None
@@ -278,15 +284,21 @@ def _used(program: Program, sequence: Sequence[_Step]) -> list[frozenset[tuple[i
                 found = frozenset(tile for tile, key in keys.items() if key in wanted)
                 wanted.difference_update(keys.values())
             case Action.WRITE:
-                staged.add(op.operand)
+                staged.update((op.operand, part) for part in parts_of(program, op))
             case Action.FETCH:
-                found = None if op.operand in staged else frozenset()
-                staged.discard(op.operand)
+                parts = {(op.operand, part) for part in parts_of(program, op)}
+                found = frozenset((part, 0) for _, part in parts & staged)
+                staged -= parts
             case _:
                 pass
         result.append(found)
     result.reverse()
     return result
+
+
+def parts_of(program: Program, op: Op) -> tuple[int, ...]:
+    """The parts of a tile in LDS that an access touches; partial results of reductions have one."""
+    return (0,) if op.operand == RING else program.operand(op.operand).parts_of(op)
 
 
 def _tiles(op: Op, step: int) -> Iterable[tuple[str, int, int, int]]:
@@ -349,12 +361,12 @@ def _lds(
     found: list[Conflict] = []
     # What goes past the queue of LDS operations, on the other counter.
     direct = {Action.COPY, Action.LOAD} if program.direct else {Action.COPY}
-    for slot in _slots(name, buffers, traces):
+    for part, slot in _slots(program, name, buffers, traces):
         for _, reads in (accesses for accesses in slot.values() if not accesses[0]):
             wave = waves[reads[0].wave].waves[0]
-            found.append(Conflict("unwritten", name, None, reads[0].event, (wave, wave)))
+            found.append(Conflict("unwritten", name, None, reads[0].event, (wave, wave), part=part))
         for kind, first, second in _required(slot, waves):
-            found += _unordered(kind, name, first, second, waves, direct)
+            found += (replace(c, part=part) for c in _unordered(kind, name, first, second, waves, direct))
     return found
 
 
@@ -376,16 +388,18 @@ def _same_part(x: _At, y: _At, waves: Sequence[WaveProgram]) -> bool:
 _Slot = dict[tuple[int, int], tuple[list[_At], list[_At]]]  # (tile, step) -> its writes, its reads
 
 
-def _slots(operand: str, buffers: int, traces: list[list[Event]]) -> list[_Slot]:
-    """The accesses to each buffer of an operand, steps in order."""
-    slots: dict[int, _Slot] = {}
+def _slots(program: Program, name: str, buffers: int, traces: list[list[Event]]) -> list[tuple[int, _Slot]]:
+    """The accesses to each part of each buffer of a ring, as (part, accesses), steps in order."""
+    slots: dict[tuple[int, int], _Slot] = {}
     for index, events in enumerate(traces):
         for e in events:
-            if e.op.operand == operand and e.op.action in SHARED_WRITES | SHARED_READS:
-                slot = slots.setdefault(slot_of(e.op, e.step, buffers), {})
-                writes, reads = slot.setdefault((e.tile, e.step), ([], []))
-                (reads if e.op.action in SHARED_READS else writes).append(_At(index, e))
-    return [dict(sorted(slot.items(), key=lambda item: item[0])) for slot in slots.values()]
+            if e.op.operand == name and e.op.action in SHARED_WRITES | SHARED_READS:
+                at = _At(index, e)
+                for part in parts_of(program, e.op):
+                    slot = slots.setdefault((slot_of(e.op, e.step, buffers), part), {})
+                    writes, reads = slot.setdefault((e.tile, e.step), ([], []))
+                    (reads if e.op.action in SHARED_READS else writes).append(at)
+    return [(part, dict(sorted(slot.items(), key=lambda item: item[0]))) for (_, part), slot in slots.items()]
 
 
 def _required(slot: _Slot, waves: Sequence[WaveProgram]) -> Iterator[tuple[str, _At, _At]]:
@@ -468,7 +482,7 @@ def _covers(program: Program, waves: Sequence[WaveProgram], traces: list[list[Ev
     barriers = [[e.op for e in events if e.op.action is Action.BARRIER] for events in traces]
     found = {id(op): Cover() for ops in barriers for op in ops}
     for ring in rings(program).items():
-        for slot in _slots(*ring, traces):
+        for _, slot in _slots(program, *ring, traces):
             for _, first, second in _required(slot, waves):
                 x, y = first.event, second.event
                 if not _across(first, second, waves) or not x.done < y.begin:
@@ -496,8 +510,8 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
     role = next(r for r in program.roles if r.name == wave.role)
     holds: dict[tuple[str, int, int], tuple[int, int, int]] = {}  # (operand, fragment, slot) -> (tile, step, slice)
     filler: dict[tuple[str, int, int], Event] = {}
-    staged: dict[str, Event] = {}  # the last fetch of each operand
-    unwritten: set[str] = set()  # operands whose last fetch is not yet in LDS
+    staged: dict[tuple[str, int], Event] = {}  # the last fetch of each part of an operand
+    unwritten: set[tuple[str, int]] = set()  # parts whose last fetch is not yet in LDS
     finished: set[_Sum] = set()  # stored since they were zeroed
     sums: dict[_Sum, set[tuple[int, int]]] = {}
     slices, buffers = program.slices, program.register_buffers
@@ -510,16 +524,18 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
         op = e.op
         match op.action:
             case Action.FETCH:
-                previous = staged.get(op.operand)
-                if previous and op.operand in unwritten and (previous.tile, previous.step) != (e.tile, e.step):
-                    found.append(Conflict("staging", op.operand, previous, e, me, "overwritten"))
-                staged[op.operand] = e
-                unwritten.add(op.operand)
+                for at in ((op.operand, part) for part in parts_of(program, op)):
+                    previous = staged.get(at)
+                    if previous and at in unwritten and (previous.tile, previous.step) != (e.tile, e.step):
+                        found.append(Conflict("staging", op.operand, previous, e, me, "overwritten"))
+                    staged[at] = e
+                    unwritten.add(at)
             case Action.WRITE:
-                source = staged.get(op.operand)
-                if source is None or (source.tile, source.step) != (e.tile, e.step):
-                    found.append(Conflict("staging", op.operand, source, e, me, "other step"))
-                unwritten.discard(op.operand)
+                for at in ((op.operand, part) for part in parts_of(program, op)):
+                    source = staged.get(at)
+                    if source is None or (source.tile, source.step) != (e.tile, e.step):
+                        found.append(Conflict("staging", op.operand, source, e, me, "other step"))
+                    unwritten.discard(at)
             case Action.READ:
                 for fragment in op.rows or op.cols:
                     for t in op.slices:

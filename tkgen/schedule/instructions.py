@@ -36,24 +36,29 @@ def pieces(program: Program, op: Op, step: int, used: frozenset[tuple[int, int]]
             ) -> Iterator[tuple[str, dict[Hashable, int]]]:  # fmt: skip
     """(counter, pieces) of what `op` issues: what a section does once, and its weight in bytes of full instructions.
 
-    `used` are the (fragment, slice) of a READ whose registers are multiplied, and nothing for a FETCH that is not
-    written; None for all.
+    `used` are the (fragment, slice) of a READ whose registers are multiplied, and the parts of a FETCH that are
+    written, each as (part, 0); None for all.
     """
+    if op.action in (Action.REDUCE, Action.GATHER) and op.operand:
+        yield "lds", {(op.action, op.count): ACCESS_BYTES}
+        return
+    if not op.operand:
+        return
+    operand = program.operand(op.operand)
+    slot = slot_of(op, step, operand.buffers)
+    parts = operand.parts_of(op)
     match op.action:
         case Action.READ:
-            operand = program.operand(op.operand)
-            weight, slot = _read_weight(program, operand), slot_of(op, step, operand.buffers)
+            weight = _read_weight(program, operand)
             tiles = ((f, t) for f in op.rows or op.cols for t in op.slices)
             yield "lds", {(op.operand, slot, *tile): weight for tile in tiles if used is None or tile in used}
-        case Action.FETCH if used is None:
-            yield "vm", {(op.operand, step): whole_rounds(program, op) * ACCESS_BYTES}
+        case Action.FETCH:
+            rounds = whole_rounds(program, op) * ACCESS_BYTES
+            yield "vm", {(op.operand, step, part): rounds for part in parts if used is None or (part, 0) in used}
         case Action.COPY | Action.LOAD if op.action is Action.COPY or program.direct:
-            yield "vm", {(op.operand, step): global_instructions(program, op) * ACCESS_BYTES}
-        case Action.REDUCE | Action.GATHER if op.operand:
-            yield "lds", {(op.action, op.count): ACCESS_BYTES}
+            yield "vm", {(op.operand, step, part): _part_loads(program, op) * ACCESS_BYTES for part in parts}
         case Action.WRITE | Action.LOAD:
-            operand = program.operand(op.operand)
-            yield "lds", {(op.operand, slot_of(op, step, operand.buffers)): whole_rounds(program, op) * ACCESS_BYTES}
+            yield "lds", {(op.operand, slot, part): whole_rounds(program, op) * ACCESS_BYTES for part in parts}
         case _:
             pass
 
@@ -82,15 +87,19 @@ def _group(program: Program, op: Op) -> tuple[Operand, int]:
 
 
 def whole_rounds(program: Program, op: Op) -> int:
-    """Accesses of 16 bytes a lane that every wave of the group makes to bring a tile.
+    """Accesses of 16 bytes a lane that every wave of the group makes to bring one part of a tile.
 
-    A wave may have no part in what whole rounds leave; the compiler may then let it branch around.
+    A wave may have no share in what whole rounds leave; the compiler may then let it branch around.
     """
     operand, group = _group(program, op)
-    return operand.lds_bytes // (ACCESS_BYTES * group)
+    return operand.part_bytes // (ACCESS_BYTES * group)
 
 
 def global_instructions(program: Program, op: Op) -> int:
-    """Global loads one wave issues to bring a tile: 16 bytes a lane, over the waves of one group."""
+    """Global loads one wave issues to bring what `op` does: 16 bytes a lane, over the waves of one group."""
+    return len(program.operand(op.operand).parts_of(op)) * _part_loads(program, op)
+
+
+def _part_loads(program: Program, op: Op) -> int:
     operand, group = _group(program, op)
-    return max(1, -(-operand.lds_bytes // (ACCESS_BYTES * group)))
+    return max(1, -(-operand.part_bytes // (ACCESS_BYTES * group)))

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tkgen.ir.ops import Action, WaveProgram
-from tkgen.ir.types import Program
+from tkgen.ir.types import Operand, Program
 from tkgen.proof.terms import Term, Terms
 from tkgen.schedule.epochs import Event, trace
 from tkgen.schedule.instructions import slot_of
 
 Fragment = tuple[int, int]
+_Place = tuple[str, int, int]  # operand, LDS buffer, part
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def wrong_stores(
     """The fragments that do not come out as they should; arguments as of `epochs.conflicts`."""
     last_phase = max(w.phase for w in waves)
     terms = Terms()
-    lds: dict[tuple[str, int], Term] = {}
+    lds: dict[_Place, Term] = {}
     running = [_Wave(program, w, terms, lds) for w in waves]
     parts = [_epochs(trace(program, w, passes, unroll, steps, tiles, last_phase)) for w in waves]
     for number in range(max(map(len, parts))):
@@ -71,28 +72,18 @@ def _epochs(events: Sequence[Event]) -> list[list[Event]]:
 class _Wave:
     """The registers of a wave, and what it has stored: (tile, fragment) -> the sums of each time, by product."""
 
-    def __init__(self, program: Program, wave: WaveProgram, terms: Terms, lds: dict[tuple[str, int], Term]):
+    def __init__(self, program: Program, wave: WaveProgram, terms: Terms, lds: dict[_Place, Term]):
         self.kernel, self.program, self.terms, self.lds = program, wave, terms, lds
-        self.staged: dict[str, Term] = {}
+        self.staged: dict[tuple[str, int], Term] = {}  # (operand, part)
         self.tiles: dict[tuple[str, int, int], Term] = {}  # (operand, fragment, register buffer)
         self.sums: dict[tuple[str, int, int], Counter[Term]] = {}  # (product, fragment): summands
         self.stored: dict[tuple[int, Fragment], list[dict[str, Term]]] = {}
 
     def execute(self, event: Event) -> None:
         op, terms = event.op, self.terms
-        place = (op.operand, slot_of(op, event.step, self.kernel.operand(op.operand).buffers) if _moves(event) else 0)
         match op.action:
-            case Action.LOAD | Action.COPY:
-                self.lds[place] = terms.leaf(op.operand, event.tile, event.step)
-            case Action.FETCH:
-                self.staged[op.operand] = terms.leaf(op.operand, event.tile, event.step)
-            case Action.WRITE:
-                self.lds[place] = self.staged.get(op.operand, terms.unknown())
-            case Action.READ:
-                held = self.lds.get(place, terms.unknown())
-                for fragment in op.rows or op.cols:
-                    for t in op.slices:
-                        self.tiles[op.operand, fragment, self._buffer(event, t)] = terms.of((fragment, t), held)
+            case Action.LOAD | Action.COPY | Action.FETCH | Action.WRITE | Action.READ:
+                self._move(event, self.kernel.operand(op.operand))
             case Action.ZERO:
                 for product in self.kernel.products:
                     self.sums |= {(product.name, i, j): Counter() for i in op.rows for j in op.cols}
@@ -104,6 +95,24 @@ class _Wave:
                     self.stored.setdefault((event.tile, (i, j)), []).append(sums)
             case _:
                 pass
+
+    def _move(self, event: Event, operand: Operand) -> None:
+        op, terms = event.op, self.terms
+        slot = slot_of(op, event.step, operand.buffers)
+        if op.action is Action.READ:
+            for fragment in op.rows or op.cols:
+                for t in op.slices:
+                    held = self.lds.get((op.operand, slot, operand.part(fragment, t)), terms.unknown())
+                    self.tiles[op.operand, fragment, self._buffer(event, t)] = terms.of((fragment, t), held)
+            return
+        for part in operand.parts_of(op):
+            brought = terms.leaf(op.operand, event.tile, event.step, part)
+            if op.action is Action.FETCH:
+                self.staged[op.operand, part] = brought
+            elif op.action is Action.WRITE:
+                self.lds[op.operand, slot, part] = self.staged.get((op.operand, part), terms.unknown())
+            else:
+                self.lds[op.operand, slot, part] = brought
 
     def _multiply(self, event: Event) -> None:
         op, product = event.op, self.kernel.product_of(event.op.product)
@@ -124,10 +133,6 @@ class _Wave:
 
     def _sum(self, product: str, i: int, j: int) -> Counter[Term]:
         return self.sums.setdefault((product, i, j), Counter([self.terms.unknown()]))
-
-
-def _moves(event: Event) -> bool:
-    return event.op.writes_lds or event.op.action is Action.READ
 
 
 class _Meaning:
@@ -152,7 +157,7 @@ class _Meaning:
 
     def _summands(self, product: str, tile: int, fragment: Fragment) -> dict[Term, tuple[int, int]]:
         """The products of a sum, with their K-step and slice."""
-        left, right = (o.name for o in self.program.product_of(product).factors)
+        left, right = self.program.product_of(product).factors
         i, j = fragment
         return {
             self.terms.of("product", self._part(left, tile, s, i, t), self._part(right, tile, s, j, t)): (s, t)
@@ -160,5 +165,6 @@ class _Meaning:
             for t in range(self.program.slices)
         }
 
-    def _part(self, operand: str, tile: int, step: int, fragment: int, t: int) -> Term:
-        return self.terms.of((fragment, t), self.terms.leaf(operand, tile, step))
+    def _part(self, operand: Operand, tile: int, step: int, fragment: int, t: int) -> Term:
+        brought = self.terms.leaf(operand.name, tile, step, operand.part(fragment, t))
+        return self.terms.of((fragment, t), brought)

@@ -392,7 +392,7 @@ class Move(Node):
 
     `action`: load = global to LDS, waiting for itself; fetch = global to staging registers; write =
     staging registers to LDS; copy = global to LDS asynchronously (direct); read = LDS to register tiles.
-    `frags` and `slices` only on read (None = all).
+    None is all fragments or slices.
     """
 
     action: str

@@ -13,8 +13,8 @@ from tkgen.ir.resolve import clauses, dataflow, waves
 from tkgen.ir.resolve.declarations import declarations
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import positive
-from tkgen.ir.resolve.written import scheduled
-from tkgen.ir.types import Product, Program, Tensor
+from tkgen.ir.resolve.written import divided, scheduled
+from tkgen.ir.types import Operand, Product, Program, Tensor
 from tkgen.syntax import ast
 
 __all__ = ["resolve"]
@@ -49,8 +49,7 @@ def _program(scope: Scope) -> Program:
     output = _output(scope, accumulate)
     roles = waves.roles(scope, block, accumulate)
     accumulator = dataflow.accumulator(scope, accumulate, output, block, next(r for r in roles if r.multiplies))
-    operands = dataflow.factors(scope, accumulate, output, block, accumulator)
-    products = (Product(output.name, *operands),)
+    operands: tuple[Operand, ...] = dataflow.factors(scope, accumulate, output, block, accumulator)
     roles = waves.loads(scope, roles, operands)
     waves.stores(scope, accumulate)
     steps = clauses.epilogue(scope, output)
@@ -59,6 +58,8 @@ def _program(scope: Scope) -> Program:
     spans = {"block": block_at.span, "kernel": scope.kernel.name.span, "accumulate": accumulate.span}
     for statement in scope.everything:
         spans.setdefault(type(statement).__name__.lower(), statement.span)
+    roles = scheduled(scope, roles, operands, (output.name,), accumulator)
+    left, right = operands = divided(operands, roles)
     return Program(
         name=scope.kernel.name.id,
         header=scope.kernel.header,
@@ -67,8 +68,8 @@ def _program(scope: Scope) -> Program:
         scalars=tuple(scope.scalars.values()),
         block=block,
         operands=operands,
-        products=products,
-        roles=scheduled(scope, roles, operands, products, accumulator),
+        products=(Product(output.name, left, right),),
+        roles=roles,
         accumulator=accumulator,
         epilogue=steps,
         remap=clauses.remap(scope),

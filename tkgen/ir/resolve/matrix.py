@@ -10,7 +10,7 @@ from tkgen.ir.equations import Access, Axis, Kernel
 from tkgen.ir.products import Sums, Unfit, sums
 from tkgen.ir.resolve import clauses, dataflow, waves
 from tkgen.ir.resolve.names import Scope
-from tkgen.ir.resolve.written import scheduled
+from tkgen.ir.resolve.written import divided, scheduled
 from tkgen.ir.types import BASE_TILE, Accumulator, Operand, Product, Program, Side, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast
@@ -40,6 +40,8 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
     roles = waves.loads(scope, roles, operands)
     grid = clauses.grid(scope)
     clauses.short_runs(scope, grid, operands)
+    roles = scheduled(scope, roles, operands, tuple(s.name for s in found.sums), accumulator)
+    operands = divided(operands, roles)
     by_name = {o.name: o for o in operands}
     products = tuple(
         Product(s.name, by_name[s.left.tensor.name], by_name[s.right.tensor.name], s.span) for s in found.sums
@@ -54,7 +56,7 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
         block=block,
         operands=operands,
         products=products,
-        roles=scheduled(scope, roles, operands, products, accumulator),
+        roles=roles,
         accumulator=accumulator,
         epilogue=steps,
         remap=clauses.remap(scope),

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import gcd
+from typing import TypedDict
 
 from tkgen.diagnostics import Fix, Label
-from tkgen.ir.ops import Action, Cluster, Op, Schedule
+from tkgen.ir.ops import LOADS, Action, Cluster, Op, Schedule
 from tkgen.ir.resolve.names import Scope, Stop, statements
 from tkgen.ir.resolve.sizes import number
-from tkgen.ir.types import Accumulator, Operand, Product, Role, Side
+from tkgen.ir.types import Accumulator, Operand, Role, Side
 from tkgen.syntax import ast
 
 LEVELS = {"low": 0, "high": 1}
 COUNTERS = ("vm", "lds")
 MOST_LEFT = 255  # operations that a wait may leave outstanding; what a target counts, a check of it says
 MOST_AHEAD = 64  # K-steps between an operation and the loop's; more than there are buffers
+
+
+class _Sides(TypedDict):
+    rows: tuple[int, ...]
+    cols: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,7 @@ class _Kernel:
     role: Role
     roles: tuple[Role, ...]
     operands: tuple[Operand, ...]
-    products: tuple[Product, ...]
+    sums: tuple[str, ...]
     accumulator: Accumulator
 
     @property
@@ -40,7 +47,7 @@ def scheduled(
     scope: Scope,
     roles: tuple[Role, ...],
     operands: tuple[Operand, ...],
-    products: tuple[Product, ...],
+    sums: tuple[str, ...],
     accumulator: Accumulator,
 ) -> tuple[Role, ...]:
     """The roles, each with the schedule that it follows: its own, else the kernel's; every problem is said."""
@@ -51,7 +58,7 @@ def scheduled(
     for role, body in zip(roles, own, strict=True):
         _named_in_vain(scope, role, body)
     for role, clause in zip(roles, clauses, strict=True):
-        found = _schedule(_Kernel(scope, role, roles, operands, products, accumulator), clause) if clause else None
+        found = _schedule(_Kernel(scope, role, roles, operands, sums, accumulator), clause) if clause else None
         result.append(replace(role, schedule=found))
     if any(r.schedule and r.schedule.clusters for r in result):
         _agree(scope, result)
@@ -65,6 +72,23 @@ def _named_in_vain(scope: Scope, role: Role, body: Sequence[ast.Statement]) -> N
             message = f"role `{role.name}` does not multiply, and `schedule {clause.preset.id}` orders multiplies"
             scope.error("E216", message, clause.span, secondary=(Label(role.span, "loads alone"),),
                         fix="put it into the role that multiplies, or write this role's clusters")  # fmt: skip
+
+
+def divided(operands: tuple[Operand, ...], roles: Sequence[Role]) -> tuple[Operand, ...]:
+    """The operands, each with the parts in which the roles' schedules bring it to LDS."""
+    ops = [op for r in roles if r.schedule for c in r.schedule.clusters for op in c.ops]
+    result = []
+    for operand in operands:
+        mine = [op for op in ops if op.operand == operand.name and op.action in LOADS]
+        along = _pieces(operand.fragments, [op.rows or op.cols for op in mine])
+        result.append(replace(operand, parts=(along, _pieces(operand.slices, [op.slices for op in mine]))))
+    return tuple(result)
+
+
+def _pieces(count: int, runs: Iterable[tuple[int, ...]]) -> int:
+    """The fewest equal pieces of 0 .. count - 1 of which all runs consist."""
+    ends = [end for run in runs if run for end in (run[0], run[-1] + 1)]
+    return count // gcd(count, *ends)
 
 
 def _agree(scope: Scope, roles: Sequence[Role]) -> None:
@@ -133,7 +157,7 @@ def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
 def _multiplies(kernel: _Kernel, item: ast.Multiply) -> tuple[Op, ...]:
     """The products that a `multiply` names; all where it names none."""
     op = _multiply(kernel, item)
-    names = [p.name for p in kernel.products]
+    names = kernel.sums
     if item.name is not None and item.name.id not in names:
         raise kernel.scope.error(
             "E200", f"`multiply` names `{item.name.id}`, which is no sum of products", item.name.span,
@@ -161,18 +185,50 @@ def _multiply(kernel: _Kernel, item: ast.Multiply) -> Op:
 
 
 def _load(kernel: _Kernel, move: ast.Move) -> Op:
-    """What brings a whole tile to LDS or towards it."""
+    """What brings a tile, or a part of it, to LDS or towards it."""
     operand, offset = _operand(kernel, move)
     role = kernel.role
-    if move.frags or move.slices:
-        message = "only `read` takes fragments and slices: a whole tile moves to LDS"
-        raise kernel.scope.error("E216", message, move.span, fix="leave them out")
     if operand.name not in role.loads:
         owner = next((r.name for r in kernel.roles if operand.name in r.loads), None)
         fix = f"role `{owner}` loads it; leave it to its schedule, or" if owner else "for it to do so,"
         fix += f" write `load {operand.name}` in role `{role.name}`"
         raise kernel.scope.error("E401", f"role `{role.name}` does not load `{operand.name}`", move.span, fix=fix)
-    return Op(Action(move.action), operand.name, offset, span=move.span)
+    fragments, slices = _touched(kernel, operand, move)
+    if len(fragments) == operand.fragments:
+        fragments = ()
+    elif not _side_by_side(kernel, operand):
+        raise kernel.scope.error(
+            "E216",
+            f"fragments of `{operand.name}` cannot move alone: those of one wave lie together in its tile",
+            move.span,
+            fix="write `interleaved` at the end of the `accumulate` line, so that the same fragments of all waves do",
+        )
+    return Op(
+        Action(move.action),
+        operand.name,
+        offset,
+        **_sided(operand, fragments),
+        slices=slices if len(slices) < operand.slices else (),
+        span=move.span,
+    )
+
+
+def _side_by_side(kernel: _Kernel, operand: Operand) -> bool:
+    """Whether the same fragment of all waves is one piece of a K-step's tile."""
+    shape = next(r.shape for r in kernel.roles if r.multiplies)
+    assert shape is not None
+    return kernel.accumulator.interleaved or shape[0 if operand.side is Side.A else 1] == 1
+
+
+def _touched(kernel: _Kernel, operand: Operand, move: ast.Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The fragments and slices that a move names."""
+    fragments = _range(kernel.scope, move.frags, operand.fragments, f"fragment of {operand.name}")
+    return fragments, _range(kernel.scope, move.slices, operand.slices, "slice")
+
+
+def _sided(operand: Operand, fragments: tuple[int, ...]) -> _Sides:
+    """Fragments of an operand as an operation names them."""
+    return {"rows": fragments, "cols": ()} if operand.side is Side.A else {"rows": (), "cols": fragments}
 
 
 def _read(kernel: _Kernel, move: ast.Move) -> Op:
@@ -184,17 +240,8 @@ def _read(kernel: _Kernel, move: ast.Move) -> Op:
             "E401", f"role `{role.name}` reads `{operand.name}` to registers that it never multiplies", move.span,
             fix=f"a register tile belongs to one role; role `{kernel.multiplier}` multiplies, so it must read",
         )  # fmt: skip
-    fragments = _range(kernel.scope, move.frags, operand.fragments, f"fragment of {operand.name}")
-    is_left = operand.side is Side.A
-    return Op(
-        Action.READ,
-        operand.name,
-        offset,
-        rows=fragments if is_left else (),
-        cols=() if is_left else fragments,
-        slices=_range(kernel.scope, move.slices, operand.slices, "slice"),
-        span=move.span,
-    )
+    fragments, slices = _touched(kernel, operand, move)
+    return Op(Action.READ, operand.name, offset, **_sided(operand, fragments), slices=slices, span=move.span)
 
 
 def _operand(kernel: _Kernel, move: ast.Move) -> tuple[Operand, int]:

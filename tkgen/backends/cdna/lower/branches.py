@@ -39,6 +39,6 @@ def _some_lanes(operand: Operand, role: Role, by_panels: bool) -> bool:
 
     `by_panels`: the header's own load deals out whole panels first, then the half panel that rows may end with.
     """
-    total, row = operand.lds_bytes, operand.lds_shape[1] * operand.tensor.dtype.bytes
+    total, row = operand.part_bytes, operand.part_shape[1] * operand.tensor.dtype.bytes
     half = total // row * (row % PANEL) if by_panels else 0
     return any(part % (PIECE * role.group * WAVE_LANES) for part in (total - half, half))

@@ -50,5 +50,5 @@ def wide_depth(side: int) -> int:
 
 
 def direct_loads(operand: Operand, role: Role) -> int:
-    """Direct loads of 16 bytes a lane with which each wave of a group of `role` brings its part of a tile."""
-    return operand.lds_bytes // (16 * WAVE_LANES * role.group)
+    """Direct loads of 16 bytes a lane with which each wave of a group of `role` brings its share of a tile in LDS."""
+    return operand.part_bytes // (16 * WAVE_LANES * role.group)

@@ -56,7 +56,7 @@ class _Lowering:
             SharedTile(
                 self.c.shared(o),
                 f"st_{o.tensor.dtype.suffix}<{self.lds(o)[0]}, {self.lds(o)[1]}{self.c.dialect.shared_shape}>",
-                o.buffers,
+                tuple(n for n in (o.buffers, o.part_count) if n > 1),
                 self.c.origin(o.span),
             )
             for o in p.operands
@@ -131,8 +131,10 @@ class _Lowering:
         return result
 
     def lds(self, o: Operand) -> tuple[str, str]:
-        extent = {Side.A: "BLOCK_ROWS", Side.B: "BLOCK_COLS"}[o.side]
-        return ("K_STEP", extent) if o.contraction_first else (extent, "K_STEP")
+        """Rows and columns of a tile in LDS, as C++."""
+        whole = {Side.A: "BLOCK_ROWS", Side.B: "BLOCK_COLS"}[o.side], "K_STEP"
+        extent, step = (name if n == 1 else f"{name} / {n}" for name, n in zip(whole, o.parts, strict=True))
+        return (step, extent) if o.contraction_first else (extent, step)
 
     @staticmethod
     def may_be_wide(tensor: Tensor) -> bool:
@@ -281,8 +283,9 @@ class _Lowering:
         for operand in p.operands:
             if operand.name in role.loads and operand.via is Via.REGISTERS:
                 threads = role.group * WAVE_LANES
-                chunks = -(-operand.lds_bytes // (16 * threads))
-                registers.append(RegisterTile(self.c.stage(operand), "chunk", (chunks,), self.c.origin(operand.span)))
+                chunks = -(-operand.part_bytes // (16 * threads))
+                form = (operand.part_count, chunks) if operand.part_count > 1 else (chunks,)
+                registers.append(RegisterTile(self.c.stage(operand), "chunk", form, self.c.origin(operand.span)))
         direct = p.operands if self.c.dialect.direct else ()
         prefilled = [o for o in direct if o.name in role.loads and o.via is not Via.REGISTERS]
         for operand in prefilled:

@@ -75,11 +75,11 @@ class Size:
 
 @dataclass(frozen=True)
 class SharedTile:
-    """An operand's buffers in LDS: `variable` of `buffers` tiles of type `type`."""
+    """An operand's tiles in LDS: `type variable[dimensions...]`, one tile where there are no dimensions."""
 
     variable: str
     type: str
-    buffers: int
+    dimensions: tuple[int, ...]
     origin: Origins
 
 

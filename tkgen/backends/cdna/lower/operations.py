@@ -112,21 +112,28 @@ class Operations:
             case Action.READ:
                 return self._read(placed)
             case _:
-                return [self._move(role, placed)]
+                operand = self.c.program.operand(op.operand)
+                return [self._move(role, placed, operand, part) for part in operand.parts_of(op)]
 
     def prefill(self, role: Role, operand: Operand) -> Statement:
         """What a role does before it loads an operand straight to LDS."""
-        shared = self.c.shared(operand) + ("[0]" if operand.buffers > 1 else "")
+        shared = self.c.shared(operand) + ("[0]" if operand.buffers > 1 else "") + self._of_part(operand, 0)
         code = Prefill(role.group, shared, self.c.matrix(operand.tensor), self.c.offsets(operand))
         return Statement(code, origin=self.c.origin(operand.span))
 
-    def _move(self, role: Role, placed: Placed) -> Statement:
+    @staticmethod
+    def _of_part(operand: Operand, part: int) -> str:
+        """The index of a part of an operand's tile, behind that of its buffer; none where there is one part."""
+        return f"[{part}]" if operand.part_count > 1 else ""
+
+    def _move(self, role: Role, placed: Placed, operand: Operand, part: int) -> Statement:
         op, p = placed.op, self.c.program
-        operand = p.operand(op.operand)
-        tile = {Side.A: "tile_row", Side.B: "tile_col"}[operand.side]
+        along, across = divmod(part, operand.parts[1])
+        tile = _nth_of({Side.A: "tile_row", Side.B: "tile_col"}[operand.side], operand.parts[0], along)
         step = self._step(placed.step)
         if p.adds_to_output:
             step = "k_first" if step == "0" else f"k_first + {step}"
+        step = _nth_of(step, operand.parts[1], across)
         coordinate = (step, tile) if operand.contraction_first else (tile, step)
         if op.action in (Action.FETCH, Action.WRITE) or p.tail is not None:
             self.c.helpers.add("staging")
@@ -136,11 +143,11 @@ class Operations:
         code = Move(
             kind="copy" if waits else MOVES[op.action],
             group=role.group,
-            shared=self._slot(operand, placed, scalar=self.c.dialect.direct),
+            shared=self._slot(operand, placed, scalar=self.c.dialect.direct) + self._of_part(operand, part),
             tensor=self.c.matrix(operand.tensor),
             row=coordinate[0],
             col=coordinate[1],
-            stage=self.c.stage(operand),
+            stage=self.c.stage(operand) + self._of_part(operand, part),
             offsets=self.c.offsets(operand),
             masked=p.tail is not None,
             wait=wait_for({"vm": 0}) if waits else None,
@@ -152,14 +159,18 @@ class Operations:
         operand = p.operand(op.operand)
         is_a = operand.side is Side.A
         axis, wave, waves = (0, "wave_row", p.compute.shape[0]) if is_a else (1, "wave_col", p.compute.shape[1])  # type: ignore[index]
+        named = op.rows or op.cols
         result = []
-        for t in op.slices:
-            loops, (f,) = loops_over(("i" if is_a else "j", op.rows if is_a else op.cols))
-            subtile = self.c.fragment_index(axis, wave, f, waves)
+        for t, part in dict.fromkeys((t, operand.part(f, t)) for t in op.slices for f in named):
+            mine = tuple(f for f in named if operand.part(f, t) == part)
+            loops, (f,) = loops_over(("i" if is_a else "j", mine))
+            first = part // operand.parts[1] * operand.fragments // operand.parts[0]
+            subtile = self.c.fragment_index(axis, wave, _less(f, first), waves)
             rows, cols = operand.register_shape
-            index = (str(t), subtile) if operand.contraction_first else (subtile, str(t))
+            within = str(t % (operand.slices // operand.parts[1]))
+            index = (within, subtile) if operand.contraction_first else (subtile, within)
             tile = f"{self.c.registers(operand)}[{self._register_slot(placed.step, t)}][{f}]"
-            code = Read(tile, rows, cols, self._slot(operand, placed), *index)
+            code = Read(tile, rows, cols, self._slot(operand, placed) + self._of_part(operand, part), *index)
             result.append(Statement(code, loops, self.c.origin(op.span, operand.registers_span)))
         return result
 
@@ -248,3 +259,16 @@ class Operations:
         p = self.c.program
         base = p.steps or 0 if step.base == "end" else 0
         return ((base + step.offset) * p.slices + slice_) % p.register_buffers
+
+
+def _nth_of(number: str, parts: int, part: int) -> str:
+    """The number of a part, counted over all tiles, of the tile of that number."""
+    if parts == 1:
+        return number
+    whole = "" if number == "0" else f"{number} * {parts}" if number.isidentifier() else f"({number}) * {parts}"
+    return " + ".join([whole] * bool(whole) + [str(part)] * bool(part or not whole))
+
+
+def _less(index: str, first: int) -> str:
+    """A fragment counted from the first one of its part."""
+    return str(int(index) - first) if index.isdigit() else f"({index} - {first})" if first else index
