@@ -28,6 +28,7 @@ class Action(Enum):
     BARRIER = "barrier"  # s_barrier: a meeting of all waves of the block
     WAIT = "wait"  # s_waitcnt on one counter
     PRIORITY = "priority"  # s_setprio
+    MIX = "mix"  # a wish for the order of instructions (sched_group_barrier): no order of accesses relies on it
     FENCE = "fence"  # the compiler moves nothing across
     CATCH_UP = "catch up"  # the barriers that waves of an earlier phase pass until all are level
 
@@ -36,7 +37,9 @@ LDS_WRITES = frozenset({Action.LOAD, Action.WRITE, Action.COPY})
 LOADS = LDS_WRITES | {Action.FETCH}
 SHARED_WRITES = LDS_WRITES | {Action.REDUCE}
 SHARED_READS = frozenset({Action.READ, Action.GATHER})
-CONTROL = frozenset({Action.BARRIER, Action.WAIT, Action.PRIORITY, Action.FENCE, Action.CATCH_UP})  # touch no data
+CONTROL = frozenset(  # touch no data
+    {Action.BARRIER, Action.WAIT, Action.PRIORITY, Action.MIX, Action.FENCE, Action.CATCH_UP}
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class Op:
     `operand` names the tensor of a move, `product` that of a MULTIPLY where there are several. `rows`/`cols` are
     accumulator fragment indices (a move of a left factor uses rows, of a right one cols), `slices` the K slices; those
     that bring a tile to LDS or towards it name none where they bring all of it.
-    `count` is the argument of a wait (operations that may stay outstanding), the priority, or the round of a REDUCE
+    `count` is the argument of a wait (operations that may stay outstanding), the priority, how often a MIX wants its
+    `pattern` (kinds of operations, with how many instructions of each stand together), or the round of a REDUCE
     or GATHER, whose `operand` is the ring of partial results where these pass through LDS. `counter` is `vm` or
     `lds`. `automatic` marks barriers and waits that tkgen placed. LDS buffer of step s is (s + `slot_shift`) mod
     buffers; the shift is zero but in mutants of the mutation benchmark.
@@ -62,6 +66,7 @@ class Op:
     count: int = 0
     automatic: bool = False
     product: str = ""
+    pattern: tuple[tuple[str, int], ...] = ()
     slot_shift: int = 0
     span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -85,6 +90,8 @@ class Op:
                 return f"wait {self.counter} {self.count}"
             case Action.PRIORITY | Action.REDUCE | Action.GATHER:
                 return f"{self.action.value} {self.count}"
+            case Action.MIX:
+                return f"mix ({', '.join(f'{kind} {size}' for kind, size in self.pattern)}) x {self.count}"
             case Action.BARRIER | Action.FENCE | Action.CATCH_UP:
                 return str(self.action.value)
             case _:

@@ -229,6 +229,8 @@ def _in_operation(op: ast.ScheduleOp) -> Iterator[Occurrence]:
             yield from _in_exprs(name, *_ends(rows), *_ends(cols), *_ends(slices))
         case ast.Wait(count=count):
             yield from _in_exprs(count)
+        case ast.Mix(pattern=pattern, times=times):
+            yield from _in_exprs(*(size for _, size in pattern), times)
 
 
 def _ends(index: ast.Index | None) -> tuple[ast.Expr | None, ...]:

@@ -2,6 +2,7 @@
 
 Operations are written for iteration k and touch step k + offset. With depth D = the largest offset, iterations
 -D .. -1 are the prologue (only steps >= 0), 0 .. K-D-1 the steady loop, K-D .. K-1 the epilogue (only steps < K).
+What a `mix` wishes for stands in the steady loop alone: elsewhere the pattern would not be there.
 Register slots are static, so the loop handles `unroll` iterations a pass; iterations left over by that are peeled into
 the epilogue whole.
 
@@ -60,8 +61,9 @@ def clip(program: Program, body: Body, waves: tuple[int, ...], phase: int, shape
     rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
     whole = {"rows": rows, "cols": cols, "span": program.accumulator.span}
     prologue = [Placed(Op(Action.ZERO, **whole), Step("zero", 0))] if role.multiplies else []  # type: ignore[arg-type]
+    clipped = [op for op in body.ops if op.action is not Action.MIX]
     for k in range(-shape.depth, 0):
-        for op in body.ops:
+        for op in clipped:
             step = k + op.offset
             if op.action in CONTROL or (step >= 0 and (steps is None or step < steps)):
                 prologue.append(Placed(_clipped_wait(program, body, op, k, 0, steps), Step("zero", step)))
@@ -71,7 +73,7 @@ def clip(program: Program, body: Body, waves: tuple[int, ...], phase: int, shape
         first = None if steps is None else -steps
         epilogue += [
             Placed(_clipped_wait(program, body, op, i, first, 0), Step("end", i + op.offset))
-            for op in body.ops
+            for op in clipped
             if op.action in CONTROL or i + op.offset < 0
         ]
     epilogue += _reduced(program, role)

@@ -435,7 +435,18 @@ class Priority(Node):
     level: Expr
 
 
-ScheduleOp = Move | Multiply | Wait | Barrier | Priority
+@dataclass(frozen=True)
+class Mix(Node):
+    """`mix (multiply 4, read 1) x 8`: a wish for the order of instructions in the line; nothing relies on it.
+
+    `pattern` is operations with how many instructions of each stand together.
+    """
+
+    pattern: tuple[tuple[str, Expr], ...]
+    times: Expr
+
+
+ScheduleOp = Move | Multiply | Wait | Barrier | Priority | Mix
 
 
 @dataclass(frozen=True)

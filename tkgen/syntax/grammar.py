@@ -13,7 +13,7 @@ from lark.lexer import PatternStr
 from tkgen.syntax.layout import Indenter
 
 # What a schedule's line is made of. Tensors cannot have these names: `fetch A write B` would be ambiguous.
-OPERATIONS = ("fetch", "write", "load", "copy", "read", "multiply", "wait", "barrier", "priority")
+OPERATIONS = ("fetch", "write", "load", "copy", "read", "multiply", "wait", "barrier", "priority", "mix")
 LINES = ("cluster", "group")
 FILE_WORDS = ("sequence", "kernel")  # of lines that stand in no body
 STATEMENTS = (

@@ -415,6 +415,10 @@ class TreeBuilder:
             return [ast.Wait(span, self.name(node.children[0]), self.expr(node.children[1]))]
         if node.data == "priority":
             return [ast.Priority(span, self.expr(node.children[0]))]
+        if node.data == "mix":
+            *pattern, times = node.children
+            kinds = (_tree(p).children for p in pattern)
+            return [ast.Mix(span, tuple((str(kind), self.expr(size)) for kind, size in kinds), self.expr(times))]
         return [ast.Barrier(span)]
 
     def _multiply(self, node: Branch) -> ast.Multiply:

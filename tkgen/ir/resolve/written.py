@@ -18,6 +18,7 @@ from tkgen.syntax import ast
 LEVELS = {"low": 0, "high": 1}
 COUNTERS = ("vm", "lds")
 MOST_LEFT = 255  # operations that a wait may leave outstanding; what a target counts, a check of it says
+MOST_MIXED = 256  # instructions, or repetitions, of a `mix`; more than a K-step has
 MOST_AHEAD = 64  # K-steps between an operation and the loop's; more than there are buffers
 
 
@@ -149,6 +150,18 @@ def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
                 raise error("E216", "there is no such priority", level.span,
                             fix="write `low`, `high` or a number 0..3")  # fmt: skip
             return Op(Action.PRIORITY, count=value, span=item.span)
+        case ast.Mix(pattern=pattern, times=times):
+            sizes = [number(kernel.scope, size) for _, size in pattern]
+            found = [
+                (times, number(kernel.scope, times)),
+                *((at, n) for (_, at), n in zip(pattern, sizes, strict=True)),
+            ]
+            for at, n in found:
+                if not 1 <= n <= MOST_MIXED:
+                    raise error("E216", f"{n} is no number of instructions to mix", at.span,
+                                fix=f"write 1..{MOST_MIXED}")  # fmt: skip
+            kinds = tuple((kind, n) for (kind, _), n in zip(pattern, sizes, strict=True))
+            return Op(Action.MIX, count=found[0][1], pattern=kinds, span=item.span)
         case ast.Move():
             return _read(kernel, item) if Action(item.action) is Action.READ else _load(kernel, item)
     raise AssertionError(item)

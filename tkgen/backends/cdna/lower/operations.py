@@ -16,6 +16,8 @@ from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
 from tkgen.backends.cdna.lower.statements import (
     Call,
     EpilogueCode,
+    Loop,
+    Mix,
     Move,
     Multiply,
     Prefill,
@@ -34,6 +36,11 @@ from tkgen.ir.types import EpilogueStep, Operand, Role, Side
 MOVES: dict[Action, Literal["load", "fetch", "write", "copy"]] = {
     Action.LOAD: "load", Action.FETCH: "fetch", Action.WRITE: "write", Action.COPY: "copy",
 }  # fmt: skip
+
+
+# Kinds of instructions as `__builtin_amdgcn_sched_group_barrier` masks them (LLVM AMDGPUUsage).
+MIXED = {"multiply": ("0x8", "MFMA"), "fetch": ("0x20", "global reads"), "read": ("0x100", "LDS reads"),
+         "write": ("0x200", "LDS writes")}  # fmt: skip
 
 
 class Operations:
@@ -93,6 +100,9 @@ class Operations:
                 return [self._synchronise(Call("fence"), origin)]
             case Action.PRIORITY:
                 return [Statement(Priority(op.count), origin=origin)]
+            case Action.MIX:
+                code = Mix(tuple((MIXED[kind][0], size, MIXED[kind][1]) for kind, size in op.pattern))
+                return [Statement(code, (Loop("n", op.count),), origin)]
             case Action.ZERO:
                 loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
                 return [

@@ -34,6 +34,14 @@ class Priority:
 
 
 @dataclass(frozen=True)
+class Mix:
+    """`sched_group_barrier` for each of `pattern`: mask of the instructions' kind, how many, and what they are."""
+
+    pattern: tuple[tuple[str, int, str], ...]
+    macro: ClassVar = "mix"
+
+
+@dataclass(frozen=True)
 class Zero:
     """A register tile of zeros."""
 
@@ -252,7 +260,7 @@ class CatchUp:
 
 
 Code = (
-    Call | Wait | Priority | Zero | Read | Multiply | Prefill | Move | Store | Combine
+    Call | Wait | Priority | Mix | Zero | Read | Multiply | Prefill | Move | Store | Combine
     | Results | Fold | Across | Hand | StoreOwned | CatchUp
 )  # fmt: skip
 
