@@ -89,3 +89,58 @@ def test_a_mix_orders_instructions_and_leaves_the_numbers(tmp_path: Path) -> Non
 def test_a_mix_of_too_few_or_too_many(tmp_path: Path, wish: str) -> None:
     with pytest.raises(SpecError, match="is no number of instructions to mix"):
         spec(tmp_path, MIXED.replace("mix (multiply 2, read 1) x 4", wish))
+
+
+# ---------------------------------------------------------------- caches
+
+STREAMED = """\
+kernel streamed
+  dims M = {size}, N = 128, K = 192
+  global A : bf16[M, K]
+  global B : bf16[N, K]
+  global C : f32[M, N]
+{stream}  block 64 x 64 step 64
+  waves 2 x 2
+  shared A, B buffers 2 via {via}
+  registers A, B slice 32
+  accumulate C : f32 tile 32 x 32
+{rest}  store C
+"""
+
+
+def streamed(folder: Path, names: str, via: str = "collective", rest: str = "", size: str = "128") -> api.Spec:
+    stream = f"  stream {names}\n" if names else ""
+    return spec(folder, STREAMED.format(stream=stream, via=via, rest=rest, size=size))
+
+
+def accesses(assembly: str, kind: str) -> list[bool]:
+    """Whether each access to global memory of a kind is marked as used once."""
+    lines = [line.split() for line in assembly.splitlines() if line.strip().startswith(f"buffer_{kind}")]
+    return ["nt" in words for words in lines]
+
+
+@pytest.mark.parametrize("via", ["collective", "registers", "direct"])
+def test_streamed_tensors_are_marked_and_no_others(tmp_path: Path, via: str) -> None:
+    rest = "  target gfx950\n" if via == "direct" else ""
+    build = streamed(tmp_path, "A, C", via, rest).check().build().check()
+    loads = accesses(build.asm, "load")
+    assert loads.count(True) == loads.count(False) > 0  # those of A, those of B
+    assert set(accesses(build.asm, "store")) == {True}
+    plain = streamed(tmp_path, "", via, rest).check().build().check()
+    assert not any(accesses(plain.asm, "load") + accesses(plain.asm, "store"))
+    assert plain.spec.plan.waves == build.spec.plan.waves
+    for order in interleavings(3):
+        one, other = run(build, order=order), run(plain, order=order)
+        assert one.ok and other.ok and one.comparison.max_error == other.comparison.max_error
+
+
+def test_streams_of_ragged_tensors(tmp_path: Path) -> None:
+    build = streamed(tmp_path, "B, C", rest="  tail masked\n", size="100").check().build().check()
+    assert set(accesses(build.asm, "store")) == {True}
+    assert set(accesses(build.asm, "load")) == {True, False}
+    assert all(run(build, order=order).ok for order in interleavings(2))
+
+
+def test_a_stream_of_nothing(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="E200"):
+        streamed(tmp_path, "D")

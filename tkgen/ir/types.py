@@ -304,6 +304,7 @@ class Program:
     targets: tuple[str, ...]
     unused: tuple[Unused, ...]
     spans: dict[str, Span] = field(compare=False, repr=False)
+    streamed: frozenset[str] = frozenset()  # tensors that should not displace others in the caches
     equations: Sums | None = None  # where the spec says the product by equations, epilogue included
 
     @property

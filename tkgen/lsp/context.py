@@ -11,11 +11,11 @@ _AFTER = {
     "VIA": "via", "TAIL": "tail", "ALLOW": "allow", "TARGET": "target", "GRID": "grid", "REMAP": "remap",
     "EPILOGUE": "epilogue", "BARRIERS": "automatic", "WAITS": "automatic", "WAIT": "counter", "PRIORITY": "level",
     "SCHEDULE": "preset", "SHARED": "tensor", "REGISTERS": "tensor", "LOAD": "tensor", "STORE": "tensor",
-    "ACCUMULATE": "sum", "FETCH": "tensor", "WRITE": "tensor", "COPY": "tensor", "READ": "tensor", "TUNE": "size",
-    "OVER": "new", "EACH": "new", "CARRY": "new", "TO": "axis", "ALONG": "axis",
+    "STREAM": "tensor", "ACCUMULATE": "sum", "FETCH": "tensor", "WRITE": "tensor", "COPY": "tensor", "READ": "tensor",
+    "TUNE": "size", "OVER": "new", "EACH": "new", "CARRY": "new", "TO": "axis", "ALONG": "axis",
     "DIMS": "new", "PARAM": "new", "GLOBAL": "new", "SCALAR": "new", "KERNEL": "new", "SEQUENCE": "new", "ROLE": "new",
 }  # fmt: skip
-_LISTS = {"TARGET", "ALLOW", "SHARED", "REGISTERS", "LOAD"}
+_LISTS = {"TARGET", "ALLOW", "STREAM", "SHARED", "REGISTERS", "LOAD"}
 _PIPES = {"REMAP": "remap", "EPILOGUE": "epilogue"}
 _MOVES = {"FETCH", "WRITE", "LOAD", "COPY", "READ"}
 _OPERATIONS = _MOVES | {"MULTIPLY", "WAIT", "BARRIER", "PRIORITY", "MIX"}

@@ -211,6 +211,8 @@ def _expressions(node: Item) -> tuple[ast.Expr | None, ...]:
             return *names, slice_, buffers
         case ast.Store(name=name):
             return (name,)
+        case ast.Stream(names=names):
+            return names
         case ast.Load(names=names, by=by):
             return *names, by
         case ast.Phase(waves=waves, amount=amount):

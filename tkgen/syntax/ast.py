@@ -191,6 +191,13 @@ class Allow(Node):
 
 
 @dataclass(frozen=True)
+class Stream(Node):
+    """`stream C, ...`: what a block reads or writes of these tensors should not displace others in the caches."""
+
+    names: tuple[Name, ...]
+
+
+@dataclass(frozen=True)
 class Shared(Node):
     """`shared A, B buffers 2 via registers`: operands staged in LDS.
 
@@ -475,7 +482,7 @@ class Schedule(Node):
 
 
 Statement = (
-    Dims | Param | Global | Scalar | Targets | Block | Remap | Grid | Tail | Waves | Occupancy | Allow | Shared
+    Dims | Param | Global | Scalar | Targets | Block | Remap | Grid | Tail | Waves | Occupancy | Allow | Stream | Shared
     | Registers | Accumulate | Epilogue | Store | Load | Role | Phase | Unroll | Tune | Include | Schedule
     | Over | Each | Carry | Equation | Reference
 )  # fmt: skip

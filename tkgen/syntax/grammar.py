@@ -18,8 +18,8 @@ LINES = ("cluster", "group")
 FILE_WORDS = ("sequence", "kernel")  # of lines that stand in no body
 STATEMENTS = (
     "dims", "param", "global", "scalar", "target", "block", "remap", "grid", "tail", "waves", "occupancy", "allow",
-    "shared", "registers", "accumulate", "epilogue", "store", "load", "role", "phase", "unroll", "tune", "include",
-    "schedule", "over", "each", "carry", "reference",
+    "stream", "shared", "registers", "accumulate", "epilogue", "store", "load", "role", "phase", "unroll", "tune",
+    "include", "schedule", "over", "each", "carry", "reference",
 )  # fmt: skip
 
 _EXPRESSION = frozenset({"NAME", "INT", "FLOAT", "MINUS", "LPAR"})

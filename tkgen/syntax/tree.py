@@ -258,6 +258,9 @@ class TreeBuilder:
     def _allow(self, node: Branch) -> ast.Allow:
         return ast.Allow(self.span(node), self.names(node.children))
 
+    def _stream(self, node: Branch) -> ast.Stream:
+        return ast.Stream(self.span(node), self.names(node.children))
+
     def _shared(self, node: Branch) -> ast.Shared:
         names, options = _split(node)
         given = self.options(options)

@@ -87,7 +87,12 @@ def _language(program: Program) -> Iterator[Diagnostic]:
     if program.tail == "clamped":
         yield _refused("sm_90a does not clamp tails", statement(program, "tail"), "write `tail masked`", "",
                        "outside a tensor the copy engine reads zeros and drops what is written")  # fmt: skip
-    for name, clause in (("occupancy", program.occupancy), ("unroll", program.unroll), ("phase", program.phases)):
+    for name, clause in (
+        ("occupancy", program.occupancy),
+        ("unroll", program.unroll),
+        ("phase", program.phases),
+        ("stream", program.streamed),
+    ):
         if clause:
             yield _refused(f"`{name}` has no meaning for sm_90a yet", statement(program, name),
                            f"remove the `{name}` line")  # fmt: skip

@@ -77,6 +77,7 @@ def _program(scope: Scope) -> Program:
         tail=clauses.tail(scope),
         occupancy=clauses.occupancy(scope),
         allow=clauses.allow(scope),
+        streamed=clauses.streamed(scope),
         phases=waves.phases(scope),
         unroll=clauses.unroll(scope),
         targets=tuple(n.id for t in scope.all(ast.Targets) for n in t.names),

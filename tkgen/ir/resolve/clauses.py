@@ -161,6 +161,11 @@ def allow(scope: Scope) -> frozenset[str]:
     return frozenset(n.id for n in names)
 
 
+def streamed(scope: Scope) -> frozenset[str]:
+    """The tensors that should not displace others in the caches."""
+    return frozenset(scope.tensor_named(n, "`stream`").name for s in scope.all(ast.Stream) for n in s.names)
+
+
 def unroll(scope: Scope) -> int | None:
     """K-steps of one pass of the loop, where the spec says."""
     return next((positive(scope, u.count, "unroll", MOST_UNROLL) for u in scope.all(ast.Unroll)), None)

@@ -64,6 +64,7 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
         tail=clauses.tail(scope),
         occupancy=clauses.occupancy(scope),
         allow=clauses.allow(scope),
+        streamed=clauses.streamed(scope),
         phases=waves.phases(scope),
         unroll=clauses.unroll(scope),
         targets=tuple(n.id for t in scope.all(ast.Targets) for n in t.names),

@@ -146,7 +146,13 @@ class _Lowering:
 
     def tensor(self, tensor: Tensor) -> GlobalTensor:
         b, d, r, c = (["1"] * 4 + ["-1" if d.size is None else self.c.dim(d.name) for d in tensor.dims])[-4:]
-        return GlobalTensor(cpp_name(tensor.name), tensor.dtype.cpp, (b, d, r, c), self.c.origin(tensor.span))
+        return GlobalTensor(
+            cpp_name(tensor.name), tensor.dtype.cpp, (b, d, r, c), self.policy(tensor), self.c.origin(tensor.span)
+        )
+
+    def policy(self, tensor: Tensor) -> str:
+        """How a tensor uses the caches, as a template argument."""
+        return ", cache::stream" if tensor.name in self.c.program.streamed else ""
 
     def batch(self) -> list[BatchIndex]:
         """The indices that the number of the block's matrix holds, the last one fastest."""
@@ -182,7 +188,7 @@ class _Lowering:
             known.append("-1" if dynamic else " * ".join(spacing or [self.c.dim(cols.name)]))
             given.append(self.c.extent_of(cols) if dynamic else "nullptr")
         return MatrixView(
-            f"{cpp_name(view.name)}_m", tensor.dtype.cpp, (known[0], known[1]),
+            f"{cpp_name(view.name)}_m", tensor.dtype.cpp, (known[0], known[1]), self.policy(tensor),
             " + ".join([f"g.{cpp_name(tensor.name)}.raw_ptr", *terms]), (given[0], given[1]),
             self.c.origin(tensor.span),
         )  # fmt: skip

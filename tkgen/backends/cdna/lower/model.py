@@ -28,6 +28,7 @@ class GlobalTensor:
     name: str
     cpp: str
     extents: tuple[str, str, str, str]
+    policy: str  # the template argument that says how it uses the caches; empty for the default
     origin: Origins
 
 
@@ -41,6 +42,7 @@ class MatrixView:
     name: str
     cpp: str
     extents: tuple[str, str]
+    policy: str
     pointer: str
     arguments: tuple[str, str]
     origin: Origins

@@ -81,6 +81,7 @@ def _helpers(model: KernelModel) -> str:
         masked=model.tail is not None,
         clamped=model.tail == "clamped",
         wide=model.wide,
+        policy="GL::cache_policy" if any(t.policy for t in model.tensors) else "0",
         shape=model.shape,
     )
 

@@ -57,13 +57,21 @@ template <int axis> struct dim<axis, -1> {
 };
 } // namespace ducks::gl
 
+namespace cache {
+/// What a buffer instruction says of the caches (LLVM AMDGPUUsage, "buffer" intrinsics, aux): nothing; that the data is
+/// used once (nt from gfx940 on, slc before).
+constexpr int all = 0, stream = 2;
+} // namespace cache
+
 /**
  * A row-major tensor {batch, depth, rows, cols} in global memory; an extent of -1 is known at run time.
  *
  * Layout, also as part of a kernel argument: the 8-byte pointer, then one 8-byte integer per run-time extent in the
  * order b, d, r, c. Compile-time extents occupy nothing: gl<bf16, 1, 1, 128, 64> is its pointer alone.
+ *
+ * `policy` is how its loads and stores of tiles use the caches.
  */
-template <typename T_, int b, int d, int r, int c> struct gl {
+template <typename T_, int b, int d, int r, int c, int policy = cache::all> struct gl {
     using identifier = ducks::gl::identifier;
     using T = typename base_types::packing<T_>::unpacked_type;
     using T2 = typename base_types::packing<T_>::packed_type;
@@ -71,6 +79,7 @@ template <typename T_, int b, int d, int r, int c> struct gl {
 
     T *raw_ptr;
 
+    static constexpr int cache_policy = policy;
     static constexpr int __b__ = b, __d__ = d, __r__ = r, __c__ = c;
     [[no_unique_address]] ducks::gl::dim<0, b> batch_internal;
     [[no_unique_address]] ducks::gl::dim<1, d> depth_internal;
@@ -121,28 +130,28 @@ constexpr int RAW_BUFFER_FLAGS = 0x00020000;
 
 using buffer = __amdgpu_buffer_rsrc_t;
 
-template <typename T>
+template <typename T, int policy = 0>
 __device__ __forceinline__ T buffer_read(buffer resource, uint32_t voffset, uint32_t soffset = 0) {
-    if constexpr (sizeof(T) == 2) return bits<T>(__builtin_amdgcn_raw_buffer_load_b16(resource, voffset, soffset, 0));
+    if constexpr (sizeof(T) == 2) return bits<T>(__builtin_amdgcn_raw_buffer_load_b16(resource, voffset, soffset, policy));
     else if constexpr (sizeof(T) == 4)
-        return bits<T>(__builtin_amdgcn_raw_buffer_load_b32(resource, voffset, soffset, 0));
+        return bits<T>(__builtin_amdgcn_raw_buffer_load_b32(resource, voffset, soffset, policy));
     else if constexpr (sizeof(T) == 8)
-        return bits<T>(__builtin_amdgcn_raw_buffer_load_b64(resource, voffset, soffset, 0));
-    else return bits<T>(__builtin_amdgcn_raw_buffer_load_b128(resource, voffset, soffset, 0));
+        return bits<T>(__builtin_amdgcn_raw_buffer_load_b64(resource, voffset, soffset, policy));
+    else return bits<T>(__builtin_amdgcn_raw_buffer_load_b128(resource, voffset, soffset, policy));
 }
 
 /// Stores wider than 8 bytes must leave soffset 0: with an SGPR there gfx940-family hardware needs a wait state before
 /// the data registers are overwritten, which clang adds only from 23 on (llvm-project pull request 197267).
-template <typename T>
+template <typename T, int policy = 0>
 __device__ __forceinline__ void buffer_write(buffer resource, T value, uint32_t voffset, uint32_t soffset = 0) {
     if constexpr (sizeof(T) == 2) {
-        __builtin_amdgcn_raw_buffer_store_b16(bits<uint16_t>(value), resource, voffset, soffset, 0);
+        __builtin_amdgcn_raw_buffer_store_b16(bits<uint16_t>(value), resource, voffset, soffset, policy);
     } else if constexpr (sizeof(T) == 4) {
-        __builtin_amdgcn_raw_buffer_store_b32(bits<uint32_t>(value), resource, voffset, soffset, 0);
+        __builtin_amdgcn_raw_buffer_store_b32(bits<uint32_t>(value), resource, voffset, soffset, policy);
     } else if constexpr (sizeof(T) == 8) {
-        __builtin_amdgcn_raw_buffer_store_b64(bits<u32x2>(value), resource, voffset, soffset, 0);
+        __builtin_amdgcn_raw_buffer_store_b64(bits<u32x2>(value), resource, voffset, soffset, policy);
     } else {
-        __builtin_amdgcn_raw_buffer_store_b128(bits<u32x4>(value), resource, voffset + soffset, 0, 0);
+        __builtin_amdgcn_raw_buffer_store_b128(bits<u32x4>(value), resource, voffset + soffset, 0, policy);
     }
 }
 
@@ -160,7 +169,7 @@ __device__ __forceinline__ void buffer_write(buffer resource, T value, uint32_t 
  */
 template <int axis, int rows, int cols, typename GL> struct tile_window {
     using T = typename GL::dtype;
-    static constexpr int size = sizeof(T);
+    static constexpr int size = sizeof(T), policy = GL::cache_policy;
     static constexpr bool static_plane = axis == 2 && GL::__r__ > 0 && GL::__c__ > 0;
     static constexpr bool plane_fits = static_plane && uint64_t(GL::__r__) * uint64_t(GL::__c__) * size < LARGEST_RANGE;
     static constexpr bool columns_divide = GL::__c__ > 0 && GL::__c__ % cols == 0;

@@ -112,7 +112,7 @@ template <typename PIECES, typename ST> struct piece_mover {
     }
     template <typename WINDOW>
     __device__ static __forceinline__ u32x4 fetch(const PIECES &at, const WINDOW &window, int pass) {
-        return buffer_read<u32x4>(window.resource, at.active(pass) ? voffset(at, window, pass) : OUTSIDE,
+        return buffer_read<u32x4, WINDOW::policy>(window.resource, at.active(pass) ? voffset(at, window, pass) : OUTSIDE,
                                   soffset(at, window, pass));
     }
     /// Writes part 0 or 1 of a piece: 2-byte elements go to two chunks, 8 bytes each; floats in one part of 16 bytes.

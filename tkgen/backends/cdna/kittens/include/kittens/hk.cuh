@@ -118,19 +118,28 @@ using descriptor = vec<uint32_t, 4>;
  * list for a mistake. The vector unit may have written the scalar operands just before, to be read five wait states
  * later (the same, checkVMEMHazards); the compiler does not look into assembly for that.
  */
-template <int run>
+template <int run, int policy>
 __device__ __forceinline__ void direct_loads(uint32_t to, descriptor from, uint32_t soffset, const uint32_t (&v)[run]) {
-#define KITTENS_DIRECT_LOAD(voffset, at) "\n\tbuffer_load_dwordx4 " voffset ", %1, %2 offen offset:" at " lds"
-    if constexpr (run == 1)
-        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" KITTENS_DIRECT_LOAD("%3", "0")
-                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]) : "memory");
-    else if constexpr (run == 2)
-        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" KITTENS_DIRECT_LOAD("%3", "0") KITTENS_DIRECT_LOAD("%4", "1024")
-                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]) : "memory");
-    else
-        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" KITTENS_DIRECT_LOAD("%3", "0") KITTENS_DIRECT_LOAD("%4", "1024")
-                         KITTENS_DIRECT_LOAD("%5", "2048") KITTENS_DIRECT_LOAD("%6", "3072")
+#define KITTENS_DIRECT_LOAD(voffset, at, nt) "\n\tbuffer_load_dwordx4 " voffset ", %1, %2 offen offset:" at nt " lds"
+#define KITTENS_DIRECT_LOADS(nt)                                                                                       \
+    if constexpr (run == 1)                                                                                            \
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" KITTENS_DIRECT_LOAD("%3", "0", nt)                                  \
+                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]) : "memory");                                      \
+    else if constexpr (run == 2)                                                                                       \
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" KITTENS_DIRECT_LOAD("%3", "0", nt)                                  \
+                         KITTENS_DIRECT_LOAD("%4", "1024", nt)                                                         \
+                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]) : "memory");                           \
+    else                                                                                                               \
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" KITTENS_DIRECT_LOAD("%3", "0", nt)                                  \
+                         KITTENS_DIRECT_LOAD("%4", "1024", nt) KITTENS_DIRECT_LOAD("%5", "2048", nt)                   \
+                             KITTENS_DIRECT_LOAD("%6", "3072", nt)                                                     \
                      : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]), "v"(v[2]), "v"(v[3]) : "memory");
+    if constexpr (policy == cache::stream) {
+        KITTENS_DIRECT_LOADS(" nt")
+    } else {
+        KITTENS_DIRECT_LOADS("")
+    }
+#undef KITTENS_DIRECT_LOADS
 #undef KITTENS_DIRECT_LOAD
 }
 
@@ -181,7 +190,7 @@ __device__ __forceinline__ void load_direct(ST &dst, const GL &src, const COORD 
         uint32_t v[share::run];
         #pragma unroll
         for (int i = 0; i < share::run; i++) v[i] = offsets[p + i];
-        direct_loads<share::run>(lds + p * positions::box_bytes, from, scalar(window.origin), v);
+        direct_loads<share::run, GL::cache_policy>(lds + p * positions::box_bytes, from, scalar(window.origin), v);
     }
 }
 

@@ -188,11 +188,11 @@ __device__ __forceinline__ void load(RT &dst, const GL &src, const COORD &idx) {
     detail::for_each_quad<RT>([&](int i, int j, int m) {
         detail::vec<U, 4> value;
         if constexpr (RT::is_row) {
-            value = detail::buffer_read<detail::vec<U, 4>>(window.resource, at.voffset(j, m), at.soffset(i, m, 0));
+            value = detail::buffer_read<detail::vec<U, 4>, GL::cache_policy>(window.resource, at.voffset(j, m), at.soffset(i, m, 0));
         } else {
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                value[e] = detail::buffer_read<U>(window.resource, at.voffset(j, m), at.soffset(i, m, e));
+                value[e] = detail::buffer_read<U, GL::cache_policy>(window.resource, at.voffset(j, m), at.soffset(i, m, e));
         }
         dst.tiles[i][j].set(detail::convert_vector<typename RT::T>(value), m);
     });
@@ -211,11 +211,11 @@ __device__ __forceinline__ void store(const GL &dst, const RT &src, const COORD 
     detail::for_each_quad<RT>([&](int i, int j, int m) {
         const auto value = detail::convert_vector<U>(src.tiles[i][j].get(m));
         if constexpr (RT::is_row) {
-            detail::buffer_write(window.resource, value, at.voffset(j, m), at.soffset(i, m, 0));
+            detail::buffer_write<detail::vec<U, 4>, GL::cache_policy>(window.resource, value, at.voffset(j, m), at.soffset(i, m, 0));
         } else {
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                detail::buffer_write<U>(window.resource, value[e], at.voffset(j, m), at.soffset(i, m, e));
+                detail::buffer_write<U, GL::cache_policy>(window.resource, value[e], at.voffset(j, m), at.soffset(i, m, e));
         }
     });
 }
