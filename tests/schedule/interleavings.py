@@ -193,7 +193,7 @@ def _written(program: Program, fetch: Access, sequence: Sequence[tuple[Op, int]]
 def _used(program: Program, read: Op, step: int, tile: tuple[int, int], behind: Sequence[tuple[Op, int]]) -> bool:
     """Whether a multiply takes what a read put into a register before another read replaces it."""
     fragment, slice_ = tile
-    slices, buffers = program.a.slices, program.a.register_buffers
+    slices, buffers = program.a.slices, program.operand(read.operand).register_buffers
     register = (step * slices + slice_) % buffers
     is_a = read.operand == program.a.name
     for op, at in behind:

@@ -29,7 +29,8 @@ class Case:
 class Form:
     """Fragments of A and slices of a K-step that a wave has, the elements' type, and how A is stored.
 
-    `apart`: the fragments and slices of a tile move apart, if the schedule wants.
+    `apart`: the fragments and slices of a tile move apart, if the schedule wants. `held`: register buffers of A and B;
+    as many as slices where nothing is said.
     """
 
     fragments: int = 1
@@ -37,11 +38,13 @@ class Form:
     dtype: str = "bf16"
     a: str = "M, K"
     apart: bool = False
+    held: tuple[int, int] | None = None
 
 
 FORMS = (
     *(Form(), Form(), Form(2), Form(1, 2), Form(2, 2), Form(1, 2, "f32"), Form(2, 1, "bf16", "K, M")),
     *(Form(2, apart=True), Form(2, apart=True), Form(1, 2, apart=True), Form(2, 2, apart=True)),
+    *(Form(1, 2, held=(1, 2)), Form(2, 2, held=(2, 1))),
 )
 
 
@@ -51,12 +54,13 @@ def program(
 ) -> Program:
     """A kernel whose waves have one fragment of B; `loading` waves in a role of their own, or none."""
     rows, step = 16 * multiplying * form.fragments, 16 * form.slices
-    registers = f"registers A, B slice 16 buffers {form.slices}"
+    held = form.held or (form.slices, form.slices)
+    registers = "\n  ".join(f"registers {name} slice 16 buffers {n}" for name, n in zip("AB", held, strict=True))
     if loading:
         waves = f"""  role loaders waves 0..{loading - 1}
     load A, B
+  {registers}
   role workers waves {loading}..{loading + multiplying - 1} as {multiplying} x 1
-    {registers}
     accumulate C : f32 tile 16 x 16 interleaved
     store C"""
     else:

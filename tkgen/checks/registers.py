@@ -180,9 +180,14 @@ def _staging_spans(program: Program, role: Role, ops: tuple[Op, ...]) -> Iterato
     run: list[tuple[int, Op]] = []
     for i, op in enumerate(ops):
         if op.action is Action.FETCH:
-            write = next((j for j, w in enumerate(ops) if w.action is Action.WRITE and w.operand == op.operand), i)
-            distance = (write - i) + (op.offset - ops[write].offset) * count
-            yield _Live("staging", pieces(program.operand(op.operand), role) * 4, i, _length(distance, count))
+            operand = program.operand(op.operand)
+            mine = set(operand.parts_of(op))
+            writes = (
+                (j - i) + (op.offset - w.offset) * count
+                for j, w in enumerate(ops)
+                if w.action is Action.WRITE and w.operand == op.operand and not mine.isdisjoint(operand.parts_of(w))
+            )
+            yield _Live("staging", pieces(operand, role, len(mine)) * 4, i, _length(max(writes, default=0), count))
         if op.action is Action.LOAD:
             run.append((i, op))
         elif run and op.action is not Action.WAIT:
@@ -194,14 +199,15 @@ def _staging_spans(program: Program, role: Role, ops: tuple[Op, ...]) -> Iterato
 
 def _in_flight(program: Program, role: Role, run: list[tuple[int, Op]]) -> _Live:
     """Loads one after the other: the compiler starts the next one's global reads before the last one's LDS writes."""
-    size = sum(min(pieces(program.operand(op.operand), role), PIECES) for _, op in run)
+    moved = ((program.operand(op.operand), op) for _, op in run)
+    size = sum(min(pieces(operand, role, len(operand.parts_of(op))), PIECES) for operand, op in moved)
     first, last = run[0][0], run[-1][0]
     return _Live("staging", 4 * min(size, 2 * PIECES), first, last - first + 1)
 
 
-def pieces(operand: Operand, role: Role) -> int:
-    """16-byte pieces of a tile that one lane moves."""
-    return -(-operand.lds_bytes // (16 * WAVE_LANES * role.group))
+def pieces(operand: Operand, role: Role, parts: int) -> int:
+    """16-byte pieces of so many parts of a tile that one lane moves."""
+    return parts * -(-operand.part_bytes // (16 * WAVE_LANES * role.group))
 
 
 def _carried(plan: Plan, role: Role) -> int:

@@ -376,12 +376,13 @@ def _registers(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
     program, c = plan.program, group[0]
     assert c.second
     fragment, slice_ = c.detail.split()
-    slices, buffers = program.slices, program.register_buffers
+    operand = program.operand(c.operand)
+    slices, buffers = operand.slices, operand.register_buffers
     names, step = names_text([o.operand for o in group]), _step(c.second)
     held, secondary = "nothing yet", list[Label]()
     if c.first is not None:
-        slot = (c.second.step * slices + int(slice_)) % buffers
-        last = max(t for t in c.first.op.slices if (c.first.step * slices + t) % buffers == slot)
+        slot = operand.register_buffer(c.second.step, int(slice_))
+        last = max(t for t in c.first.op.slices if operand.register_buffer(c.first.step, t) == slot)
         held = f"slice {last} of {_step(c.first)}"
         secondary = [Label(place(program, c.first.op), "the last read into these registers")]
     others = f" ({names_text([o.operand for o in group[1:]])} likewise)" if len(group) > 1 else ""

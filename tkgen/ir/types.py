@@ -48,8 +48,10 @@ class Side(Enum):
 class Operand:
     """One factor of the product: its tile in LDS and its register tiles.
 
-    `extent` is the block's rows (A) or columns (B), `step` the contraction elements of a K-step, `slice` those
-    of one register tile. `contraction_first` says that memory holds K x extent ([K, M] or [K, N]).
+    `extent` is the block's rows (A) or columns (B), `step` the contraction elements of a K-step, `slice` those of one
+    register tile, the same for all operands of a kernel; `register_buffers` are those that each fragment has. So many
+    `together` are one slice of this operand as the spec has it. `contraction_first` says that memory holds K x extent
+    ([K, M] or [K, N]).
 
     The tile in LDS lies in `parts`, equal ones along `extent` and along the contraction, each a tile of its own: what a
     schedule moves apart. A part holds the same fragments of all waves, and whole slices.
@@ -69,6 +71,7 @@ class Operand:
     span: Span = field(compare=False, repr=False)  # the `shared` clause
     registers_span: Span | None = field(default=None, compare=False, repr=False)
     parts: tuple[int, int] = (1, 1)
+    together: int = 1
 
     @property
     def name(self) -> str:
@@ -128,6 +131,15 @@ class Operand:
     def slices(self) -> int:
         """Register tiles along one K-step."""
         return self.step // self.slice
+
+    @property
+    def register_depth(self) -> int:
+        """Slices, as the spec has them, that the registers hold."""
+        return self.register_buffers // self.together
+
+    def register_buffer(self, step: int, slice_: int) -> int:
+        """Where the register tile of a slice of a K-step lives."""
+        return (step * self.slices + slice_) % self.register_buffers
 
     @property
     def registers_per_tile(self) -> int:
@@ -321,11 +333,6 @@ class Program:
     def slices(self) -> int:
         """Register tiles along one K-step, the same for all operands."""
         return self.operands[0].slices
-
-    @property
-    def register_buffers(self) -> int:
-        """Register tiles of each fragment, the same for all operands."""
-        return self.operands[0].register_buffers
 
     def product_of(self, name: str) -> Product:
         """The product of that name; "" is the only one of a kernel with one."""

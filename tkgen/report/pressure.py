@@ -178,5 +178,5 @@ def _registers(program: Program, sort: str, operand: str) -> int:
     if sort == "staging":
         load = next(o for o in program.operands if o.name == operand)
         role = next((r for r in program.roles if load.name in r.loads), program.compute)
-        return pieces(load, role) * REGISTERS_PER_PIECE
+        return pieces(load, role, load.part_count) * REGISTERS_PER_PIECE
     return program.operand(operand).registers_per_tile

@@ -268,7 +268,6 @@ def _used(program: Program, sequence: Sequence[_Step]) -> list[frozenset[tuple[i
 
     What nobody uses the compiler leaves out: reads by the register tile, fetches by the part, as (part, 0).
     """
-    slices, buffers = program.slices, program.register_buffers
     wanted: set[tuple[str, int, int]] = set()  # (operand, fragment, register buffer)
     staged: set[tuple[str, int]] = set()  # (operand, part)
     result: list[frozenset[tuple[int, int]] | None] = []
@@ -277,10 +276,10 @@ def _used(program: Program, sequence: Sequence[_Step]) -> list[frozenset[tuple[i
         match op.action:
             case Action.MULTIPLY:
                 for name, fragment, s, t in _consumed(program, op, step):
-                    wanted.add((name, fragment, (s * slices + t) % buffers))
+                    wanted.add((name, fragment, program.operand(name).register_buffer(s, t)))
             case Action.READ:
-                keys = {(f, t): (op.operand, f, (step * slices + t) % buffers)
-                        for f in op.rows or op.cols for t in op.slices}  # fmt: skip
+                buffer = program.operand(op.operand).register_buffer
+                keys = {(f, t): (op.operand, f, buffer(step, t)) for f in op.rows or op.cols for t in op.slices}
                 found = frozenset(tile for tile, key in keys.items() if key in wanted)
                 wanted.difference_update(keys.values())
             case Action.WRITE:
@@ -514,7 +513,7 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
     unwritten: set[tuple[str, int]] = set()  # parts whose last fetch is not yet in LDS
     finished: set[_Sum] = set()  # stored since they were zeroed
     sums: dict[_Sum, set[tuple[int, int]]] = {}
-    slices, buffers = program.slices, program.register_buffers
+    slices = program.slices
     products = [p.name for p in program.products]
     all_fragments = {
         (i, j) for i in range(program.accumulator.fragments[0]) for j in range(program.accumulator.fragments[1])
@@ -537,9 +536,10 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
                         found.append(Conflict("staging", op.operand, source, e, me, "other step"))
                     unwritten.discard(at)
             case Action.READ:
+                buffer = program.operand(op.operand).register_buffer
                 for fragment in op.rows or op.cols:
                     for t in op.slices:
-                        key = (op.operand, fragment, (e.step * slices + t) % buffers)
+                        key = (op.operand, fragment, buffer(e.step, t))
                         holds[key], filler[key] = (e.tile, e.step, t), e
             case Action.ZERO:
                 for f in ((p, i, j) for p in products for i in op.rows for j in op.cols):
@@ -548,8 +548,8 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
             case Action.MULTIPLY:
                 product = program.product_of(op.product).name
                 for t in op.slices:
-                    slot = (e.step * slices + t) % buffers
                     for operand, fragments in program.consumed(op):
+                        slot = operand.register_buffer(e.step, t)
                         for fragment in fragments:
                             key = (operand.name, fragment, slot)
                             if holds.get(key) != (e.tile, e.step, t):

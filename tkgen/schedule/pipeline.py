@@ -42,9 +42,8 @@ class Shape:
 def shape(program: Program, bodies: Sequence[Body]) -> Shape:
     """The loop's shape for `program`: static K gives the exact trip count."""
     depth = max((op.offset for b in bodies for op in b.ops), default=0)
-    needed = (
-        lcm(program.register_buffers, program.slices) // program.slices
-    )  # iterations after which register slots repeat
+    slots = lcm(*(o.register_buffers for o in program.operands))
+    needed = lcm(slots, program.slices) // program.slices  # iterations after which register slots repeat
     unroll = lcm(needed, program.unroll or 1)
     if program.steps is None:
         return Shape(depth, unroll, None, depth + (-depth) % unroll)

@@ -46,6 +46,7 @@ def preset(program: Program, target: Target) -> Preset:
         SpecError: there is no such schedule, or it cannot be made for this block.
     """
     block = program.schedule
+    _even(program)
     if block is None or block.preset is None:
         return Preset("simple", None, False, (), "no schedule is asked for")
     name, span = block.preset, block.preset_span or block.span
@@ -65,6 +66,19 @@ def preset(program: Program, target: Target) -> Preset:
             )
         )  # fmt: skip
     return PRESETS[name](program, "the spec asks for it")
+
+
+def _even(program: Program) -> None:
+    """E208 where operands are read ahead by different distances: the order of that is for a schedule to say."""
+    first = program.operands[0]
+    other = next((o for o in program.operands if o.register_depth != first.register_depth), None)
+    if other is not None:
+        message = (
+            f"`{first.name}` has {first.register_depth} register buffers, `{other.name}` {other.register_depth}: "
+            "no schedule of tkgen's own reads one further ahead than the other"
+        )
+        fix = Fix("give both the same `buffers`, or write the schedule")
+        raise SpecError(Diagnostic("E208", message, Label(other.registers_span or other.span), fix=fix))
 
 
 def _automatic(program: Program, target: Target) -> Preset:
@@ -95,7 +109,9 @@ def _staged_alone(program: Program) -> str:
         return "it needs one LDS buffer: the staging registers are the second"
     if ways == {Via.DIRECT} and buffers != {2}:
         return "it needs two LDS buffers: one is copied to while the other is read"
-    if program.register_buffers != 1:
+    if any(o.together != 1 for o in program.operands):
+        return "the operands have different slices"
+    if any(o.register_buffers != 1 for o in program.operands):
         return "it needs one register buffer a slice: clusters, not buffers, separate reads from multiplies"
     return ""
 

@@ -103,7 +103,9 @@ class _Wave:
             for fragment in op.rows or op.cols:
                 for t in op.slices:
                     held = self.lds.get((op.operand, slot, operand.part(fragment, t)), terms.unknown())
-                    self.tiles[op.operand, fragment, self._buffer(event, t)] = terms.of((fragment, t), held)
+                    self.tiles[op.operand, fragment, operand.register_buffer(event.step, t)] = terms.of(
+                        (fragment, t), held
+                    )
             return
         for part in operand.parts_of(op):
             brought = terms.leaf(op.operand, event.tile, event.step, part)
@@ -118,15 +120,12 @@ class _Wave:
         op, product = event.op, self.kernel.product_of(event.op.product)
         for t in op.slices:
             rows, cols = (
-                {f: self._held(operand.name, f, self._buffer(event, t)) for f in fragments}
+                {f: self._held(operand.name, f, operand.register_buffer(event.step, t)) for f in fragments}
                 for operand, fragments in self.kernel.consumed(op)
             )
             for i, row in rows.items():
                 for j, col in cols.items():
                     self._sum(product.name, i, j)[self.terms.of("product", row, col)] += 1
-
-    def _buffer(self, event: Event, t: int) -> int:
-        return (event.step * self.kernel.slices + t) % self.kernel.register_buffers
 
     def _held(self, *place: str | int) -> Term:
         return self.tiles.setdefault(place, self.terms.unknown())  # type: ignore[arg-type]

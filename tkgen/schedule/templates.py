@@ -16,7 +16,7 @@ from tkgen.ir.types import Operand, Program, Side, Via
 
 def iteration(program: Program) -> list[tuple[str, Op]]:
     """One iteration as (role, operation) in sequential order, without barriers and waits."""
-    slices, buffers = program.slices, program.register_buffers
+    slices, buffers = program.slices, _register_depth(program)
     lead = 1 if buffers == 2 and slices == 1 else 0  # steps that reads run ahead of multiplies
     early, middle = [], []
     for operand in program.operands:
@@ -45,7 +45,7 @@ def _moves(program: Program, operand: Operand, lead: int) -> tuple[list[tuple[st
     def ops(action: Action, offset: int) -> list[tuple[str, Op]]:
         return [(role, Op(action, operand.name, offset, span=span)) for role in roles]
 
-    rotating = program.register_buffers == 2 and not lead  # slice 0 of the next step is read within the iteration
+    rotating = _register_depth(program) == 2 and not lead  # slice 0 of the next step is read within the iteration
     if operand.via is Via.REGISTERS:
         if lead:
             return ops(Action.FETCH, ahead + 1), ops(Action.WRITE, ahead)
@@ -57,15 +57,21 @@ def _moves(program: Program, operand: Operand, lead: int) -> tuple[list[tuple[st
     return ops(action, ahead), []
 
 
+def _register_depth(program: Program) -> int:
+    """Slices of an operand, as the spec has them, that its registers hold: the same for all, `presets` sees to that."""
+    return program.operands[0].register_depth
+
+
 def _reads(program: Program, offset: int, slice_: int) -> list[tuple[str, Op]]:
-    return [(program.compute.name, read_all(o, offset, slice_)) for o in program.operands]
+    return [(program.compute.name, read_all(o, offset, slice_)) for o in program.operands if slice_ % o.together == 0]
 
 
 def read_all(operand: Operand, offset: int, slice_: int) -> Op:
-    """The READ of one slice of all fragments."""
+    """The READ of the slices that go together from this one on, of all fragments."""
     fragments = tuple(range(operand.fragments))
     rows, cols = (fragments, ()) if operand.side is Side.A else ((), fragments)
-    return Op(Action.READ, operand.name, offset, rows=rows, cols=cols, slices=(slice_,), span=operand.span)
+    slices = tuple(range(slice_, slice_ + operand.together))
+    return Op(Action.READ, operand.name, offset, rows=rows, cols=cols, slices=slices, span=operand.span)
 
 
 def _multiplies(program: Program, slice_: int) -> list[tuple[str, Op]]:

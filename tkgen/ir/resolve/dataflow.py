@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import gcd
 from typing import TypeVar
 
@@ -102,17 +103,23 @@ def operands(
 ) -> tuple[Operand, ...]:
     """The factors of all products, each with its tile in LDS and its register tiles."""
     found = tuple(_operand(scope, side, tensor, contraction, block, step_at, accumulator) for side, tensor in tensors)
-    a = found[0]
-    for b in found[1:]:
-        if a.slice != b.slice or a.register_buffers != b.register_buffers:
+    common = min(found, key=lambda o: o.slice)
+    for other in found:
+        if other.slice % common.slice:
             raise scope.error(
-                "E208", "both operands need the same slice and register buffers: a product consumes them in pairs",
+                "E208", f"slices of {common.slice} and of {other.slice}: the longer one is no multiple of the other",
                 next(s.span for s in scope.all(ast.Registers)),
-                notes=(f"{a.name}: slice {a.slice}, buffers {a.register_buffers}; "
-                       f"{b.name}: slice {b.slice}, buffers {b.register_buffers}",),
-                fix=f"write one line for both: `registers {a.name}, {b.name} slice {min(a.slice, b.slice)} ...`",
+                notes=("a product consumes both operands in pieces of the shorter one",),
+                fix=f"write one line for both: `registers {common.name}, {other.name} slice {common.slice} ...`",
             )  # fmt: skip
-    return found
+    return tuple(_in_slices_of(o, common.slice) for o in found)
+
+
+def _in_slices_of(operand: Operand, size: int) -> Operand:
+    """The operand in register tiles of `size`, several of which are one slice as the spec has it."""
+    together = operand.slice // size
+    buffers = operand.register_buffers * together
+    return replace(operand, slice=size, register_buffers=buffers, together=together)
 
 
 def _operand(

@@ -234,9 +234,10 @@ def _side_by_side(kernel: _Kernel, operand: Operand) -> bool:
 
 
 def _touched(kernel: _Kernel, operand: Operand, move: ast.Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The fragments and slices that a move names."""
+    """The fragments that a move names, and the slices, which the spec counts as it declares them for the operand."""
     fragments = _range(kernel.scope, move.frags, operand.fragments, f"fragment of {operand.name}")
-    return fragments, _range(kernel.scope, move.slices, operand.slices, "slice")
+    own = _range(kernel.scope, move.slices, operand.slices // operand.together, "slice")
+    return fragments, tuple(range(own[0] * operand.together, (own[-1] + 1) * operand.together))
 
 
 def _sided(operand: Operand, fragments: tuple[int, ...]) -> _Sides:

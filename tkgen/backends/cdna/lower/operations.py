@@ -179,7 +179,7 @@ class Operations:
             rows, cols = operand.register_shape
             within = str(t % (operand.slices // operand.parts[1]))
             index = (within, subtile) if operand.contraction_first else (subtile, within)
-            tile = f"{self.c.registers(operand)}[{self._register_slot(placed.step, t)}][{f}]"
+            tile = f"{self.c.registers(operand)}[{self._register_slot(operand, placed.step, t)}][{f}]"
             code = Read(tile, rows, cols, self._slot(operand, placed) + self._of_part(operand, part), *index)
             result.append(Statement(code, loops, self.c.origin(op.span, operand.registers_span)))
         return result
@@ -189,12 +189,12 @@ class Operations:
         result = []
         for t in op.slices:
             loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
-            slot = self._register_slot(placed.step, t)
+            left, right = (self._register_slot(o, placed.step, t) for o in product.factors)
             code = Multiply(
                 f"mma_{product.layouts}",
                 f"{self.c.accumulator(product)}[{i}][{j}]",
-                f"{self.c.registers(product.left)}[{slot}][{i}]",
-                f"{self.c.registers(product.right)}[{slot}][{j}]",
+                f"{self.c.registers(product.left)}[{left}][{i}]",
+                f"{self.c.registers(product.right)}[{right}][{j}]",
             )
             result.append(Statement(code, loops, self.c.origin(op.span, product.span)))
         return result
@@ -264,11 +264,10 @@ class Operations:
         index = f"{inner if inner.isidentifier() else f'({inner})'} % {n}"
         return f"{variable}[{f'__builtin_amdgcn_readfirstlane({index})' if scalar and n & n - 1 else index}]"
 
-    def _register_slot(self, step: Step, slice_: int) -> int:
+    def _register_slot(self, operand: Operand, step: Step, slice_: int) -> int:
         """The register buffer of a slice: static, because the loop's unrolling is a multiple of the period."""
-        p = self.c.program
-        base = p.steps or 0 if step.base == "end" else 0
-        return ((base + step.offset) * p.slices + slice_) % p.register_buffers
+        base = self.c.program.steps or 0 if step.base == "end" else 0
+        return operand.register_buffer(base + step.offset, slice_)
 
 
 def _nth_of(number: str, parts: int, part: int) -> str:
