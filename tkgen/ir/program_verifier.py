@@ -4,7 +4,8 @@
 
     names      tensors, dimensions and scalars have a name each; operands and outputs are tensors of the kernel
     products   each factor is an operand of its side, and each operand a factor
-    tiles      an operand's tile is a side of the block times the K-step; slices divide the K-step, buffers are positive
+    tiles      an operand's tile is a side of the block times the K-step; slices divide the K-step, alike for
+               all operands, parts divide fragments and slices, buffers are positive
     fragments  the waves' fragments of sums cover the block, each once; an operand's are as many and as large
     waves      the roles' waves are those of the block, each once; one role multiplies; a load is of an operand
     written    an operation of a schedule names operands, products, fragments and slices that there are
@@ -60,6 +61,10 @@ def _tiles(p: Program) -> str:
         extent = p.block[0 if o.side is Side.A else 1]
         if (o.extent, o.step) != (extent, p.block[2]) or o.step % o.slice or min(o.buffers, o.register_buffers) < 1:
             return o.name
+        if o.slice != p.operands[0].slice or o.register_buffers % o.together:
+            return o.name
+        if o.fragments % o.parts[0] or o.slices % o.parts[1]:
+            return o.name
     return ""
 
 
@@ -99,10 +104,10 @@ def fits(p: Program, op: Op) -> bool:
         return False
     if op.product and op.product not in {product.name for product in p.products}:
         return False
-    if op.action not in (Action.READ, Action.ZERO, Action.MULTIPLY, Action.STORE):
+    if op.action not in {Action.READ, Action.ZERO, Action.MULTIPLY, Action.STORE} | LOADS:
         return True
     rows, cols = p.accumulator.fragments
-    slices = p.operand(op.operand).slices if op.action is Action.READ else p.slices
+    slices = p.operand(op.operand).slices if op.operand else p.slices
     ranges = ((op.rows, rows), (op.cols, cols), (op.slices, slices))
     return all(0 <= number < count for numbers, count in ranges for number in numbers)
 
