@@ -147,7 +147,7 @@ class _Lowering:
     def tensor(self, tensor: Tensor) -> GlobalTensor:
         b, d, r, c = (["1"] * 4 + ["-1" if d.size is None else self.c.dim(d.name) for d in tensor.dims])[-4:]
         return GlobalTensor(
-            cpp_name(tensor.name), tensor.dtype.cpp, (b, d, r, c), self.policy(tensor), self.c.origin(tensor.span)
+            cpp_name(tensor.name), tensor.dtype.cpp, (b, d, r, c), self.c.origin(tensor.span), self.policy(tensor)
         )
 
     def policy(self, tensor: Tensor) -> str:

@@ -28,8 +28,8 @@ class GlobalTensor:
     name: str
     cpp: str
     extents: tuple[str, str, str, str]
-    policy: str  # the template argument that says how it uses the caches; empty for the default
     origin: Origins
+    policy: str = ""  # the template argument that says how it uses the caches
 
 
 @dataclass(frozen=True)
