@@ -244,10 +244,10 @@ def measure_fused(quick: bool) -> None:
 def named(build: Any, names: list[str]) -> Callable[..., Callable[[], None]]:
     """What starts tkgen's kernel on tensors in the order of `names`."""
     from tkgen.backends.hopper.launch import launcher
-    from tkgen.execute.arguments import launched
+    from tkgen.execute.arguments import check_scalars, launched
 
-    launch = launched(build.spec)
-    return lambda *tensors: launcher(build, launch, dict(zip(names, tensors, strict=True)), {})
+    launch, scalars = launched(build.spec), check_scalars(build.spec.program)
+    return lambda *tensors: launcher(build, launch, dict(zip(names, tensors, strict=True)), scalars)
 
 
 def eagerly(function: Callable[..., Any]) -> Callable[..., Callable[[], None]]:
@@ -408,8 +408,8 @@ configurations. ThunderKittens' own kernel was not measured.
 The same method; TFLOP/s of the products alone. `h100_projection` is `gelu_tanh(x Wt + b) + r`, `h100_swiglu` is
 `silu(x Gt) * (x Ut)`, `h100_grouped_heads` is `scale q kt` of 32 heads of queries and 8 of keys (M x N x K is one
 head's; to write the scores takes most of its time). torch calls cuBLAS and then kernels for the rest; `torch.compile`
-is its default mode, which fuses the rest into one. The last two ratios are tkgen's to these. Each of tkgen's kernels has
-been compared with torch in f32 before (2^-8 of the norm at most).
+is its default mode, which fuses the rest into one. The last two ratios are tkgen's to these. Each of tkgen's kernels
+has been compared with torch in f32 before (2^-8 of the norm at most).
 
 {fused}
 """

@@ -20,7 +20,7 @@ from tkgen.ir.functions import HOPPER
 from tkgen.ir.rounding import TORCH
 
 AGAIN = 5  # launches that must give the same bits
-GUARD = 8  # rows behind the output that nothing may write
+GUARD = 8  # rows behind the output, or matrices of a batch, that nothing may write
 
 
 def built(text: str) -> HopperBuild:
@@ -35,8 +35,8 @@ def wrong(build: HopperBuild, kind: Inputs) -> str:
     inputs, scalars = random_inputs(launch, 1, kind), check_scalars(program)
     (output,) = program.outputs
     expected = references(program, inputs, scalars, HOPPER)[output.name]
-    rows, cols = launch.shape(output)
-    whole = torch.full((rows + GUARD, cols), float("nan"), dtype=TORCH[output.dtype], device="cuda")
+    rows, *others = launch.shape(output)
+    whole = torch.full((rows + GUARD, *others), float("nan"), dtype=TORCH[output.dtype], device="cuda")
     tensors = {name: t.cuda() for name, t in inputs.items()} | {output.name: whole[:rows]}
     again = launcher(build, launch, tensors, scalars)
     again()
