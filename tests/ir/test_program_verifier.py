@@ -110,3 +110,16 @@ def test_roles_that_meet_unequally_often_are_found() -> None:
     with pytest.raises(Broken, match="meetings"):
         verify_plan(plan.program, plan.target, [first, fewer], placed=True)
     verify_plan(plan.program, plan.target, [first, fewer], placed=False)  # a written one is the user's, and proven
+
+
+@pytest.mark.parametrize("name", ["eight_wave", "ping_pong", "hk_8c4p_2", "load_and_compute_waves", "swiglu"])
+def test_the_operations_of_an_iteration_are_told_apart_by_number(name: str) -> None:
+    """Wherever they are clipped to; what two roles follow as one clause is one."""
+    plan = planned_file(SPECS / f"{name}.tk")
+    for body in plan.bodies:
+        numbers = [op.number for op in body.ops if not (op.automatic and op.span is None)]
+        assert numbers and -1 not in numbers and len(set(numbers)) == len(numbers)
+    known = {op.number: str(op) for body in plan.bodies for op in body.ops}
+    for wave in plan.waves:
+        placed = [p.op for p in (*wave.prologue, *wave.body, *wave.epilogue) if p.op.number >= 0]
+        assert placed and all(op.action is Action.WAIT or str(op) == known[op.number] for op in placed)

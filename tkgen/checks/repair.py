@@ -42,16 +42,18 @@ def missing_barriers(plan: Plan, races: Sequence[Conflict]) -> list[Missing]:
     if len(plan.bodies) > 1:
         return [Missing(tuple(group), None) for group in _by_lines(races)]
     ops = plan.bodies[0].ops
-    arcs = {id(c): _arc(ops, c) for c in races}
-    possible = {arc for arc in arcs.values() if arc is not None}
+    arcs = [_arc(ops, c) for c in races]
+    possible = {arc for arc in arcs if arc is not None}
     gaps = minimum_stabbing(possible, len(ops))
     groups: dict[int, list[Conflict]] = {}
+    ordered: dict[int, list[tuple[int, int]]] = {}  # the arcs of each group
     alone: list[Conflict] = []
-    for conflict in races:
-        arc = arcs[id(conflict)]
+    for conflict, arc in zip(races, arcs, strict=True):
         gap = next((g for g in gaps if arc is not None and (g - arc[0]) % len(ops) < arc[1]), None)
         (alone if gap is None else groups.setdefault(gap, [])).append(conflict)
-    insertions = [_insertion(ops, [a for c in group if (a := arcs[id(c)])]) for group in groups.values()]
+        if gap is not None and arc is not None:
+            ordered.setdefault(gap, []).append(arc)
+    insertions = [_insertion(ops, ordered[gap]) for gap in groups]
     proven = not alone and _proves(plan, [i for i in insertions if i], races)
     found = [
         Missing(tuple(group), insertion.edit if insertion and proven else None)

@@ -474,12 +474,12 @@ def _redundant_barriers(plan: Plan, covers: Mapping[int, Cover]) -> Iterator[Dia
         n
         for n in range(min(map(_barriers, plan.bodies)))
         # A barrier that no K-step reaches is no subject: something else is wrong.
-        if all(op.span and id(op) in covers and not covers[id(op)].alone for op in _nth(plan, n))
+        if all(op.span and op.number in covers and not covers[op.number].alone for op in _nth(plan, n))
     ]
     removed = _together(plan, candidates, lambda ordinals: plan.with_bodies(_without_barriers(plan, ordinals)))
     for n in sorted(removed):
         op = _nth(plan, n)[0]
-        shared = covers[id(op)].shared
+        shared = covers[op.number].shared
         yield Diagnostic(
             "W301",
             "this barrier orders nothing",
@@ -534,20 +534,20 @@ def _redundant_waits(plan: Plan, completing: Set[int]) -> Iterator[Diagnostic]:
     waits = [op for body in plan.bodies for op in body.ops if op.action is Action.WAIT and op.span]
 
     def without(gone: Sequence[Op]) -> Plan:
-        names = {id(op) for op in gone}
-        kept = (replace(b, ops=tuple(op for op in b.ops if id(op) not in names)) for b in plan.bodies)
+        numbers = {op.number for op in gone}
+        kept = (replace(b, ops=tuple(op for op in b.ops if op.number not in numbers)) for b in plan.bodies)
         return plan.with_bodies(tuple(kept))
 
-    idle = [op for op in waits if id(op) not in completing]
-    rest = [op for op in waits if id(op) in completing]
-    late = {id(op) for op in _together(plan, rest, lambda gone: without([*idle, *gone]))}
+    idle = [op for op in waits if op.number not in completing]
+    rest = [op for op in waits if op.number in completing]
+    late = {op.number for op in _together(plan, rest, lambda gone: without([*idle, *gone]))}
     for op in waits:
-        if id(op) in completing and id(op) not in late:
+        if op.number in completing and op.number not in late:
             continue
         span = place(plan.program, op)
         note = (
             "what it waits for is waited for again before the barrier that orders it"
-            if id(op) in late
+            if op.number in late
             else "everything it could wait for is complete by then"
         )
         yield Diagnostic(

@@ -6,7 +6,8 @@ operations clipped to the steps that exist (see `tkgen.schedule.pipeline`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tkgen.source import Span
@@ -53,7 +54,8 @@ class Op:
     `pattern` (kinds of operations, with how many instructions of each stand together), or the round of a REDUCE
     or GATHER, whose `operand` is the ring of partial results where these pass through LDS. `counter` is `vm` or
     `lds`. `automatic` marks barriers and waits that tkgen placed. LDS buffer of step s is (s + `slot_shift`) mod
-    buffers; the shift is zero but in mutants of the mutation benchmark.
+    buffers; the shift is zero but in mutants of the mutation benchmark. `number` tells the operations of an iteration
+    apart wherever they are clipped to, one for what roles of one clause share; -1 for what is of no iteration.
     """
 
     action: Action
@@ -68,6 +70,7 @@ class Op:
     product: str = ""
     pattern: tuple[tuple[str, int], ...] = ()
     slot_shift: int = 0
+    number: int = field(default=-1, compare=False, repr=False)
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -160,6 +163,11 @@ class Body:
 
     role: str
     ops: tuple[Op, ...]
+
+
+def numbered(ops: Iterable[Op], first: int = 0) -> tuple[Op, ...]:
+    """The operations of an iteration with a number each, from `first` on."""
+    return tuple(replace(op, number=number) for number, op in enumerate(ops, first))
 
 
 @dataclass(frozen=True)

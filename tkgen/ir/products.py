@@ -32,6 +32,7 @@ from tkgen.ir.equations import (
     reads,
     walk,
 )
+from tkgen.ir.liveness import pruned
 from tkgen.ir.tensors import Dim, Tensor
 from tkgen.source import Span
 
@@ -169,7 +170,7 @@ def sums(kernel: Kernel) -> Sums:
         _of_the_tile(op, rows, cols, op in after)
     batch = tuple(a for a in kernel.axes if a.kind is AxisKind.PARALLEL and a.is_index)
     found = _sums(loop, before, rows, cols)
-    return Sums(batch, rows, cols, loop.axis, found, _in_order(_needed((*before, *after))), kernel)
+    return Sums(batch, rows, cols, loop.axis, found, _in_order(pruned((*before, *after))), kernel)
 
 
 def _output(stores: tuple[Store, ...], loop: Loop) -> tuple[Axis, Axis]:
@@ -265,14 +266,3 @@ def _sums(loop: Loop, before: tuple[Op, ...], rows: Axis, cols: Axis) -> tuple[S
         if isinstance(op, Store | Loop) or op.result not in used:
             raise Unfit("the loop does nothing but sum products", op.span if isinstance(op, Store) else loop.span)
     return tuple(result)
-
-
-def _needed(ops: tuple[Op, ...]) -> tuple[Op, ...]:
-    """Those whose values something of them uses, and the stores."""
-    wanted: set[Value] = set()
-    kept = []
-    for op in reversed(ops):
-        if isinstance(op, Store) or (not isinstance(op, Loop) and op.result in wanted):
-            wanted.update(reads(op))
-            kept.append(op)
-    return tuple(reversed(kept))

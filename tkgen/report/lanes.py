@@ -105,7 +105,7 @@ def pipeline(plan: Plan, row: Callable[[Span | None], int], cycles: Cycles | Non
     """
     shape = plan.shape
     shown = 1 if shape.passes is None or shape.passes else 0
-    nodes = {id(data["node"].op): position for position, data in plan.graph.nodes(data=True)}
+    nodes = {data["node"].op.number: position for position, data in plan.graph.nodes(data=True)}
     clusters = _clusters(plan, row)
     drafts = [lane_events(plan, wave) for wave in plan.waves]
     last = max((e.begin for d in drafts for _, e, segment, _ in d if segment in (PROLOGUE, STEADY)), default=0)
@@ -174,7 +174,7 @@ def _lane_op(
         segment=segment,
         epoch=event.begin,
         done=None if event.done == float("inf") else int(event.done),
-        node=nodes.get(id(op), -1),
+        node=nodes.get(op.number, -1),
         iteration=event.step - op.offset,
         cluster=starts.index(line) if line in clusters and op.action not in (Action.ZERO, Action.STORE) else -1,
         line=line,

@@ -461,7 +461,7 @@ class Cover:
 
 @dataclass(frozen=True)
 class Purposes:
-    """What the barriers order, and which waits complete anything, both by the `id` of their operations."""
+    """What the barriers order, and which waits complete anything, both by the numbers of their operations."""
 
     covers: dict[int, Cover]
     completing: frozenset[int]
@@ -473,13 +473,13 @@ def purposes(
     """What each barrier and wait that the waves execute is for."""
     last_phase = max(w.phase for w in waves)
     traces = [trace(program, w, passes, unroll, steps, tiles, last_phase) for w in waves]
-    completing = {id(t[int(e.completed)].op) for t in traces for e in t if e.order < e.completed < NEVER}
+    completing = {t[int(e.completed)].op.number for t in traces for e in t if e.order < e.completed < NEVER}
     return Purposes(_covers(program, waves, traces), frozenset(completing))
 
 
 def _covers(program: Program, waves: Sequence[WaveProgram], traces: list[list[Event]]) -> dict[int, Cover]:
     barriers = [[e.op for e in events if e.op.action is Action.BARRIER] for events in traces]
-    found = {id(op): Cover() for ops in barriers for op in ops}
+    found = {op.number: Cover() for ops in barriers for op in ops}
     for ring in rings(program).items():
         for _, slot in _slots(program, *ring, traces):
             for _, first, second in _required(slot, waves):
@@ -488,12 +488,12 @@ def _covers(program: Program, waves: Sequence[WaveProgram], traces: list[list[Ev
                     continue
                 met = barriers[first.wave][int(x.done) : y.begin]
                 if all(op is met[0] for op in met):
-                    found[id(met[0])] = Cover(True)
+                    found[met[0].number] = Cover(True)
                     continue
                 for op in met:
-                    if found[id(op)] == Cover():
+                    if found[op.number] == Cover():
                         other = next(o for o in met if o is not op)
-                        found[id(op)] = Cover(False, (x.op, y.op, other))
+                        found[op.number] = Cover(False, (x.op, y.op, other))
     return found
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tkgen.ir.ops import CONTROL, Action, Body, Op, Schedule
+from tkgen.ir.ops import CONTROL, Action, Body, Op, Schedule, numbered
 from tkgen.ir.types import Program
+from tkgen.source import Span
 
 
 def bodies(program: Program) -> tuple[tuple[Body, ...], bool, bool] | None:
@@ -12,7 +13,13 @@ def bodies(program: Program) -> tuple[tuple[Body, ...], bool, bool] | None:
     if not any(schedule.clusters for _, schedule in followed):
         return None
     barriers, waits = any(s.barriers for _, s in followed), any(s.waits for _, s in followed)
-    return tuple(Body(role, tuple(_ops(schedule))) for role, schedule in followed), barriers, waits
+    found, begins, free = list[Body](), dict[Span, int](), 0
+    for role, schedule in followed:  # two roles that follow one clause do the same operations
+        ops = _ops(schedule)
+        first = begins.setdefault(schedule.span, free)
+        free = max(free, first + len(ops))
+        found.append(Body(role, numbered(ops, first)))
+    return tuple(found), barriers, waits
 
 
 def merged(program: Program, bodies: tuple[Body, ...]) -> list[tuple[str, Op]]:

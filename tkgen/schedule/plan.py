@@ -11,7 +11,7 @@ from typing import Any
 import networkx as nx
 
 from tkgen.ir import graph as dataflow
-from tkgen.ir.ops import Action, Body, Op, Placed, WaveProgram
+from tkgen.ir.ops import Action, Body, Op, Placed, WaveProgram, numbered
 from tkgen.ir.types import Program, role_text
 from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
@@ -143,9 +143,10 @@ def plan(program: Program, target: Target) -> Plan:
         bodies, auto_barriers, auto_waits = (), not made.paced, not made.paced
         chosen = f"{made.name}: {made.reason}"
         if made.ops is None:
-            sequence = template(program)
+            roles, ops = zip(*template(program), strict=True)
+            sequence = list(zip(roles, numbered(ops), strict=True))
         else:
-            bodies = (Body(program.compute.name, made.ops),)
+            bodies = (Body(program.compute.name, numbered(made.ops)),)
             sequence = explicit.merged(program, bodies)
     if auto_barriers:
         bodies = _with_barriers(program, sequence)
@@ -341,14 +342,14 @@ def _without_empty(placed: tuple[Placed, ...]) -> list[Placed]:
 
 def _cover(plan: Plan) -> None:
     """Write on every edge that crosses waves the ordinal of the first barrier of the iteration that covers it."""
-    barriers_before: dict[int, int] = {}  # id of an operation -> barriers its role passes before it
+    barriers_before: dict[int, int] = {}  # number of an operation -> barriers its role passes before it
     for body in plan.bodies:
         passed = 0
         for op in body.ops:
-            barriers_before[id(op)] = passed
+            barriers_before[op.number] = passed
             passed += op.action is Action.BARRIER
     per_step = plan.barriers_per_step
     for source, _target, data in plan.graph.edges(data=True):
         if data["dependency"].crosses_waves and per_step:
             node = plan.graph.nodes[source]["node"]
-            data["barrier"] = barriers_before[id(node.op)] % per_step
+            data["barrier"] = barriers_before[node.op.number] % per_step
