@@ -94,7 +94,8 @@ def _completed(shared: Sequence[ast.Statement], kernels: Sequence[ast.Kernel]) -
     """The kernels with the shared declarations that they need; the first also has those that none needs."""
     needed = [_needed(ast.names(kernel.body), shared) for kernel in kernels]
     rest = {name for statement in shared for name in _declared(statement)} - {n for names in needed for n in names}
-    needed[0] |= rest
+    for first in needed[:1]:
+        first |= rest
     bodies = [tuple(kept for statement in shared for kept in _kept(statement, names)) for names in needed]
     return [replace(kernel, body=(*own, *kernel.body)) for kernel, own in zip(kernels, bodies, strict=True)]
 
