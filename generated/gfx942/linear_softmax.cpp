@@ -247,8 +247,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     for (int j = 0; j < 2; ++j) {
         visit(s_acc[0][j], tile_row * 2 + wave_row, tile_col * 8 + wave_col * 2 + j, [&](int, int col, int r, int, float s_e) {  // spec:20,19
             const float t7 = element(g.b, col);
-            const float s_e8 = s_e + t7;
-            top_each9[0][r] = base_ops::max::op<float>(top_each9[0][r], s_e8);
+            const float x_e = s_e + t7;
+            top_each9[0][r] = base_ops::max::op<float>(top_each9[0][r], x_e);
         }, s_acc[0][j]);
     }
     across_columns<base_ops::max, rt_fl<32, 32, ducks::rt_layout::col>>(top_each9);  // spec:20,19
@@ -262,8 +262,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     for (int j = 0; j < 2; ++j) {
         visit(s_acc[0][j], tile_row * 2 + wave_row, tile_col * 8 + wave_col * 2 + j, [&](int, int col, int r, int, float s_e) {  // spec:22,19,21
             const float t7 = element(g.b, col);
-            const float s_e8 = s_e + t7;
-            const float t10 = s_e8 - top_each9[0][r];
+            const float x_e = s_e + t7;
+            const float t10 = x_e - top_each9[0][r];
             const float e_e = exponential(t10);
             sum_each12[0][r] = base_ops::sum::op<float>(sum_each12[0][r], e_e);
         }, s_acc[0][j]);
@@ -285,8 +285,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         {  // spec:23,19,21
             combine(s_acc[0][j], tile_row * 2 + wave_row, tile_col * 8 + wave_col * 2 + j, [&](int, int col, int r, int, float s_e) {
                 const float t7 = element(g.b, col);
-                const float s_e8 = s_e + t7;
-                const float t10 = s_e8 - top_each9[0][r];
+                const float x_e = s_e + t7;
+                const float t10 = x_e - top_each9[0][r];
                 const float e_e = exponential(t10);
                 const float t13 = e_e / sum_each12[0][r];
                 return t13;

@@ -4,7 +4,7 @@
     Axis     PARALLEL (one block each tile), SEQUENTIAL (a loop), WHOLE (a tensor's extent that a tile spans whole)
     Value    a tile over axes, defined once (SSA)
     Access   a tensor at an index of each of its dimensions
-    Op       Load | Store | Constant | Argument | Coordinate | Map | Convert | Reduce | Product | Loop
+    Op       Load | Store | Constant | Argument | Coordinate | Map | Convert | Reduce | Product | Loop | When
 
 An operation on several values broadcasts by the names of axes, as einsum does: o[q, D] / l[q] divides rows. Numbers of
 a computation are f32 (predicates and coordinates aside): a load widens, a store and a `Convert` round to the type that
@@ -217,7 +217,26 @@ class Loop:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-Op = Load | Store | Constant | Argument | Coordinate | Map | Convert | Reduce | Product | Loop
+@dataclass(frozen=True)
+class Chosen:
+    """A value that `When` gives anew: `result` is `update` where the condition holds, `otherwise` elsewhere."""
+
+    otherwise: Value
+    update: Value
+    result: Value
+
+
+@dataclass(frozen=True)
+class When:
+    """`body`, for tiles with any element of which `condition`, a predicate, is true: all of a block's tile, or none."""
+
+    condition: Value
+    chosen: tuple[Chosen, ...]
+    body: tuple[Op, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Op = Load | Store | Constant | Argument | Coordinate | Map | Convert | Reduce | Product | Loop | When
 
 
 @dataclass(frozen=True)
@@ -249,10 +268,10 @@ class Kernel:
 
 
 def walk(body: tuple[Op, ...]) -> Iterator[Op]:
-    """Every operation, those of loops after their loop."""
+    """Every operation, those within another after it."""
     for op in body:
         yield op
-        if isinstance(op, Loop):
+        if isinstance(op, Loop | When):
             yield from walk(op.body)
 
 
@@ -267,6 +286,8 @@ def reads(op: Op) -> tuple[Value, ...]:
             return (left, right)
         case Loop(carries=carries):
             return tuple(c.initial for c in carries)
+        case When(condition=condition, chosen=chosen):
+            return (condition, *(c.otherwise for c in chosen))
     return ()
 
 
@@ -277,6 +298,8 @@ def writes(op: Op) -> tuple[Value, ...]:
             return ()
         case Loop(carries=carries):
             return tuple(c.result for c in carries)
+        case When(chosen=chosen):
+            return tuple(c.result for c in chosen)
         case _:
             return (op.result,)
 
@@ -312,6 +335,10 @@ def _body_text(body: tuple[Op, ...], indent: str) -> Iterator[str]:
             yield from (f"{indent}  carry {_typed(c.inside)} = {c.initial}" for c in op.carries)
             yield from _body_text(op.body, indent + "  ")
             yield from (f"{indent}  next {c.inside} = {c.update} -> {c.result}" for c in op.carries)
+        elif isinstance(op, When):
+            yield indent + op_text(op)
+            yield from _body_text(op.body, indent + "  ")
+            yield from (f"{indent}  {_typed(c.result)} = {c.update} else {c.otherwise}" for c in op.chosen)
         else:
             yield indent + op_text(op)
 
@@ -337,6 +364,8 @@ def op_text(op: Op) -> str:
             return f"{_typed(result)} = {function} over {axis.name} of {argument}"
         case Product(result=result, left=left, right=right, axis=axis):
             return f"{_typed(result)} = product over {axis.name} of {left}, {right}"
+        case When(condition=condition):
+            return f"when any {condition}"
     return f"each {op.axis.name}"
 
 

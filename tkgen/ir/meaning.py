@@ -40,6 +40,7 @@ from tkgen.ir.equations import (
     Reduce,
     Store,
     Value,
+    When,
     reads,
     walk,
 )
@@ -239,6 +240,8 @@ class _Evaluation:
                 self.store(op)
             elif isinstance(op, Loop):
                 self.loop(op)
+            elif isinstance(op, When):
+                self.when(op)
             else:
                 self.values[op.result.number] = self.result(op)
 
@@ -435,6 +438,32 @@ class _Evaluation:
         bound[at] = torch.where(mask, rounding.stored(value, error, dtype), bound[at])
         result[at] = torch.where(mask, value, result[at])
 
+    # ------------------------------------------------------------ conditions
+
+    def when(self, op: When) -> None:
+        """The body for all tiles, and of each value what was computed where a tile has an element that asks for it."""
+        taken = self.any(op.condition)
+        self.body(op.body)
+        for c in op.chosen:
+            dims, tiles = self.aligned([taken, self.get(c.update), self.get(c.otherwise)])
+            self.values[c.result.number] = _Tile(dims, *self.apply("where", [(t.value, t.error) for t in tiles]))
+
+    def any(self, condition: Value) -> _Tile:
+        """Whether a predicate is true of any element of each tile; off by one where no element is so for certain."""
+        tile = self.get(condition)
+        for axis in condition.axes:
+            tile = self.along(tile, axis)
+            if axis.kind is AxisKind.PARALLEL and self.tiles(axis) > 1:
+                tile = self.by_tile(tile, axis, False)
+            at = tile.dims.index(axis.name)
+            dims = (*tile.dims[:at], *tile.dims[at + 1 :])
+            error = None
+            if tile.error is not None:
+                certain = (tile.value & (tile.error == 0)).any(at)
+                error = torch.where(certain, 0.0, tile.error.amax(at))
+            tile = _Tile(dims, tile.value.any(at), error)
+        return tile
+
     # ------------------------------------------------------------ loops
 
     def loop(self, op: Loop) -> None:
@@ -536,7 +565,7 @@ def _adds_to_carry(op: Op, carries: Sequence[Carry]) -> bool:
 def _is_sums(loop: Loop) -> bool:
     """Whether all that a loop does is to add sums along its own axis, each to a carry that nothing else reads."""
     made = {v.number: op for op in loop.body for v in equations.writes(op)}
-    if loop.axis.until or loop.axis.is_index or any(isinstance(op, Store | Loop) for op in loop.body):
+    if loop.axis.until or loop.axis.is_index or any(isinstance(op, Store | Loop | When) for op in loop.body):
         return False
     for c in loop.carries:
         update = made.get(c.update.number)

@@ -29,6 +29,7 @@ from tkgen.ir.equations import (
     Reduce,
     Store,
     Value,
+    When,
     reads,
     walk,
 )
@@ -142,7 +143,7 @@ class Sums:
         level: dict[Value, int] = {}
         found: dict[int, list[Reduce]] = {}
         for op in self.epilogue:
-            if not isinstance(op, Store | Loop):
+            if not isinstance(op, Store | Loop | When):
                 level[op.result] = max((level.get(v, 0) for v in reads(op)), default=0)
                 if isinstance(op, Reduce):
                     found.setdefault(level[op.result], []).append(op)
@@ -157,6 +158,8 @@ def has_products(kernel: Kernel) -> bool:
 
 def sums(kernel: Kernel) -> Sums:
     """The sums of products that `kernel` is. Raises Unfit where it is something else."""
+    if when := next((op for op in walk(kernel.body) if isinstance(op, When)), None):
+        raise Unfit("`when any` has no schedule yet", when.span)
     loops = [op for op in kernel.body if isinstance(op, Loop)]
     if len(loops) != 1:
         raise Unfit("the products of a kernel are summed in one loop, `each k in K by ...`", None)
@@ -193,11 +196,11 @@ def _output(stores: tuple[Store, ...], loop: Loop) -> tuple[Axis, Axis]:
 
 def _of_the_tile(op: Op, rows: Axis, cols: Axis, after: bool) -> None:
     """Raises Unfit for an operation that is neither element by element of the output tile nor a reduction of it."""
-    span = None if isinstance(op, Store | Loop) else op.result.span
+    span = None if isinstance(op, Store | Loop | When) else op.result.span
     if not isinstance(op, ELEMENTWISE) and not (after and isinstance(op, Reduce)):
         raise Unfit("beside the loop that sums products, equations are element by element, and what is reduced of "
                     "them", span)  # fmt: skip
-    if isinstance(op, Store | Loop):
+    if isinstance(op, Store | Loop | When):
         return
     if stray := [a.name for a in op.result.axes if a not in (rows, cols)]:
         raise Unfit(f"`{stray[0]}` is no axis of the tile of sums, which has {rows.name} and {cols.name}", span)
@@ -207,7 +210,7 @@ def needed(ops: tuple[Op, ...], *values: Value) -> list[Op]:
     """The operations that `values` are made of, in order, but for those that reduced values are made of."""
     wanted, kept = set(values), list[Op]()
     for op in reversed(ops):
-        if not isinstance(op, Store | Loop | Reduce) and op.result in wanted:
+        if not isinstance(op, Store | Loop | When | Reduce) and op.result in wanted:
             wanted.update(reads(op))
             kept.append(op)
     return kept[::-1]
@@ -241,7 +244,7 @@ def _in_order(ops: tuple[Op, ...]) -> tuple[Op, ...]:
 
 
 def _sums(loop: Loop, before: tuple[Op, ...], rows: Axis, cols: Axis) -> tuple[Sum, ...]:
-    defined = {op.result: op for op in (*before, *loop.body) if not isinstance(op, Store | Loop)}
+    defined = {op.result: op for op in (*before, *loop.body) if not isinstance(op, Store | Loop | When)}
     result, used = [], set[Value]()
     for carry in loop.carries:
         name, start, step = carry.inside.name, defined.get(carry.initial), defined.get(carry.update)
@@ -263,6 +266,6 @@ def _sums(loop: Loop, before: tuple[Op, ...], rows: Axis, cols: Axis) -> tuple[S
         result.append(Sum(name, left, right, carry.result, carry.update.span or product.result.span))
         used |= {carry.update, product.result, product.left, product.right}
     for op in loop.body:
-        if isinstance(op, Store | Loop) or op.result not in used:
+        if isinstance(op, Store | Loop | When) or op.result not in used:
             raise Unfit("the loop does nothing but sum products", op.span if isinstance(op, Store) else loop.span)
     return tuple(result)

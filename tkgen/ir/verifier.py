@@ -7,6 +7,7 @@ of a spec (that has a diagnostic). The rules:
     axis         a tile is positive; WHOLE has none; `until` is of a SEQUENTIAL axis and names a PARALLEL one
     ssa          a value is defined once, before it is used, and not used outside of the loop that defines it
     loop         a loop walks along a SEQUENTIAL axis that no loop around it walks; values along it stay inside
+    when         a condition's body has no store, no loop and no other condition; what it chooses are numbers
     carry        numbers; inside, update and result have the same axes, to which those of `initial` belong
     arity        a function is one of `tkgen.ir.functions`, with its number of arguments
     kind         arguments are what the function takes, the result is what it gives; elsewhere numbers stand
@@ -45,6 +46,7 @@ from tkgen.ir.equations import (
     Reduce,
     Store,
     Value,
+    When,
     axis_text,
     op_text,
     reads,
@@ -175,6 +177,8 @@ class _Verifier:
                 self.result(result, _without(left.axes + right.axes, axis), Kind.NUMBER, op)
             case Loop():
                 self.loop(op)
+            case When():
+                self.when(op)
 
     def result(
         self, value: Value, axes: tuple[Axis, ...], kind: Kind, op: Op, dtypes: tuple[DType, ...] = (DType.F32,)
@@ -210,6 +214,18 @@ class _Verifier:
         self.visible = outside
         for c in op.carries:
             self.insist(op.axis not in c.result.axes, "loop", op)
+
+    def when(self, op: When) -> None:
+        self.insist(op.condition.kind is Kind.PREDICATE, "kind", op)
+        self.insist(not any(isinstance(o, Store | Loop | When) for o in op.body), "when", op)
+        outside = dict(self.visible)
+        self.body(op.body)
+        for c in op.chosen:
+            self.insist(self.visible.get(c.update.number) == c.update, "ssa", op)
+            self.insist(set(c.otherwise.axes) <= set(c.result.axes) == set(c.update.axes), "axes", op)
+            self.insist(all(v.kind in NUMBERS for v in (c.otherwise, c.update)), "kind", op)
+            self.insist(c.result.kind is Kind.NUMBER and c.result.dtype is DType.F32, "kind", op)
+        self.visible = outside
 
     # ------------------------------------------------------------ memory
 

@@ -31,7 +31,7 @@ _FITTING = {
     "target": ("tensor", "value"),
 }
 _EXTRA = {"size": ("function",), "value": ("formula", "dtype")}
-_IN_LOOP = ("each", "carry")
+_IN_LOOP = ("each", "when", "carry")
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ def complete(project: Project, file: SourceFile, offset: int) -> list[Completion
 
 def _here(project: Project, file: SourceFile, text: str, statement: Statement, start: int) -> Iterator[Completion]:
     if statement.start == start:
-        bodies = {"schedule": LINES, "file": (*FILE_WORDS, *STATEMENTS), "each": _IN_LOOP}
+        bodies = {"schedule": LINES, "file": (*FILE_WORDS, *STATEMENTS), "each": _IN_LOOP, "when": ()}
         allowed = bodies.get(statement.inside, STATEMENTS)
         yield from (_keyword(word, word) for word in allowed if (word, statement.inside) != ("role", "role"))
-        if statement.inside in ("kernel", "each"):
+        if statement.inside in ("kernel", "each", "when"):
             yield from _declarations(project, file, _FITTING["target"])
         return
     before, accepted = _accepted(text[statement.start : start], start_symbol(statement.inside, statement.word))

@@ -179,6 +179,8 @@ def _in_item(node: Item) -> Iterator[Occurrence]:
         case ast.Each(name=name, extent=extent, tile=length, until=until):
             yield _declared(name, "axis")
             yield from _in_exprs(extent, length, until)
+        case ast.When(condition=condition):
+            yield from _in_exprs(condition)
         case ast.Carry(values=values):
             for value in values:
                 yield _declared(value.name, "value")

@@ -57,7 +57,7 @@ def symbols(file: Outline) -> list[Symbol]:
         parent = headers.get(statement.parent) if statement.parent is not None else None
         for symbol in _of_statement(file, statement):
             (parent.children if parent else roots).append(symbol)
-            if isinstance(statement.node, ast.Kernel | ast.Role | ast.Each | ast.Schedule):
+            if isinstance(statement.node, ast.Kernel | ast.Role | ast.Each | ast.When | ast.Schedule):
                 end = _body_end(file, i)
                 headers[i] = Symbol(
                     symbol.name, symbol.kind, symbol.detail, symbol.start, end, symbol.name_start, symbol.name_end
@@ -72,6 +72,8 @@ def _of_statement(file: Outline, statement: Statement) -> Iterator[Symbol]:
     match statement.node:
         case ast.Schedule():
             yield Symbol("schedule", "schedule", text, start, end, start, end)
+        case ast.When():
+            yield Symbol(text, "condition", "", start, end, start, end)
         case ast.Cluster():
             yield Symbol(text, "cluster", "", start, end, start, end)
         case ast.Equation(target=ast.Access() as part):

@@ -26,7 +26,21 @@ from enum import Enum
 from functools import cached_property
 from math import gcd, prod
 
-from tkgen.ir.equations import Access, Axis, AxisKind, Kernel, Load, Loop, Map, Op, Product, Reduce, Store, walk
+from tkgen.ir.equations import (
+    Access,
+    Axis,
+    AxisKind,
+    Kernel,
+    Load,
+    Loop,
+    Map,
+    Op,
+    Product,
+    Reduce,
+    Store,
+    When,
+    walk,
+)
 from tkgen.ir.limits import BUFFER_BYTES, CHUNK_BYTES
 from tkgen.ir.types import WAVE_LANES
 from tkgen.schedule.sweeps import Sweep, divisors, registers, sweeps
@@ -207,6 +221,8 @@ def map_rows(kernel: Kernel, waves: int, target: Target, along: Axis | None = No
 def _refuse(kernel: Kernel) -> None:
     """Raises RowError for what these layouts cannot do."""
     for op in walk(kernel.body):
+        if isinstance(op, When):
+            raise RowError("`when any` has no schedule yet", op.span)
         if isinstance(op, Product | Loop):
             raise RowError(f"{kernel.name} multiplies or loops: its tiles are not rows")
         if isinstance(op, Store) and op.adds:

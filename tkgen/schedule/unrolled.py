@@ -30,6 +30,7 @@ from tkgen.ir.equations import (
     Reduce,
     Store,
     Value,
+    When,
     walk,
     writes,
 )
@@ -53,7 +54,7 @@ def _fits(kernel: Kernel, axis: Axis) -> bool:
     if axis.kind is not AxisKind.WHOLE or not axis.dim.size or axis.dim.size > MOST_PLACES:
         return False
     for op in walk(kernel.body):
-        if isinstance(op, Loop | Product) or (isinstance(op, Store) and axis in op.target.axes):
+        if isinstance(op, Loop | When | Product) or (isinstance(op, Store) and axis in op.target.axes):
             return False
         if isinstance(op, Load) and op.source.indices[-1].axis == axis:
             return False

@@ -344,6 +344,14 @@ class Each(Node):
 
 
 @dataclass(frozen=True)
+class When(Node):
+    """`when any(CONDITION)` and its indented body: definitions for tiles that have an element of which it is true."""
+
+    condition: Expr
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
 class Carried(Node):
     """`m : f32[q] = -inf`: a value that a loop hands from pass to pass, its axes, and what it starts with."""
 
@@ -484,7 +492,7 @@ class Schedule(Node):
 Statement = (
     Dims | Param | Global | Scalar | Targets | Block | Remap | Grid | Tail | Waves | Occupancy | Allow | Stream | Shared
     | Registers | Accumulate | Epilogue | Store | Load | Role | Phase | Unroll | Tune | Include | Schedule
-    | Over | Each | Carry | Equation | Reference
+    | Over | Each | When | Carry | Equation | Reference
 )  # fmt: skip
 
 
@@ -544,7 +552,7 @@ def flatten(body: Iterable[Statement]) -> Iterator[Statement]:
             yield statement
 
 
-EQUATIONS = (Over, Each, Carry, Equation, Reference)
+EQUATIONS = (Over, Each, When, Carry, Equation, Reference)
 
 
 def has_equations(kernel: Kernel) -> bool:

@@ -150,7 +150,7 @@ def _statement_errors(file: SourceFile, statement: Statement) -> list[Diagnostic
         builder.schedule(Tree("schedule", [tree]), statement.has_body)
     elif tree.data != "sequence":
         builder.statement(tree)
-    if statement.opens in ("kernel", "role", "each") and not statement.has_body:
+    if statement.opens in ("kernel", "role", "each", "when") and not statement.has_body:
         text = "a body must follow, indented further"
         builder.error("E102", f"`{statement.word}` has no body", builder.span(tree), text)
     return builder.diagnostics

@@ -1,8 +1,8 @@
 """Indentation: which lines continue a statement, which open and close bodies.
 
 A line that is indented further than the statement before it is that statement's body if it opens one (`kernel`,
-`role`, `each`, `schedule`), and its continuation otherwise. The rule stands once, in `Levels`; the post-lexer of the
-grammar and the search for errors line by line both use it.
+`role`, `each`, `when`, `schedule`), and its continuation otherwise. The rule stands once, in `Levels`; the
+post-lexer of the grammar and the search for errors line by line both use it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lark import Token
 from lark.indenter import DedentError
 from lark.lark import PostLex
 
-OPENERS = ("kernel", "role", "each", "schedule")
+OPENERS = ("kernel", "role", "each", "when", "schedule")
 _OPENER_TOKENS = frozenset(word.upper() for word in OPENERS)
 
 

@@ -58,7 +58,7 @@ def sequence(items: Sequence[Branch], builder: TreeBuilder, header: str) -> ast.
 def _head(item: Branch) -> Branch:
     """The tree of a statement's header line."""
     inner = item.children[0]
-    return inner if item.data in ("role", "each", "schedule") and not isinstance(inner, str) else item
+    return inner if item.data in ("role", "each", "when", "schedule") and not isinstance(inner, str) else item
 
 
 def _shared(items: Iterable[Branch], builder: TreeBuilder) -> list[ast.Statement]:

@@ -48,6 +48,7 @@ class TreeBuilder:
         self.offset = offset
         self.diagnostics: list[Diagnostic] = []
         self.loops = 0  # those around the statement at hand
+        self.conditions = 0  # likewise
         self._include_file = include
 
     # ------------------------------------------------------------ pieces
@@ -356,6 +357,20 @@ class TreeBuilder:
     def _each_head(self, node: Branch) -> ast.Each:
         return self._each(Tree("each", [node]))
 
+    def _when(self, node: Branch) -> ast.When:
+        head, *body = (_tree(t) for t in node.children)
+        statements: tuple[ast.Statement, ...] = ()
+        self.conditions += 1
+        if self.conditions > 1:
+            self.error("E110", "a `when any` stands in another", self.span(head), "joined with `and` they are one")
+        else:
+            statements = self.body(body)
+        self.conditions -= 1
+        return ast.When(self.span(head), self.expr(head.children[0]), statements)
+
+    def _when_head(self, node: Branch) -> ast.When:
+        return self._when(Tree("when", [node]))
+
     def _carry(self, node: Branch) -> ast.Carry:
         return ast.Carry(self.span(node), tuple(self._carried(_tree(t)) for t in node.children))
 
@@ -463,7 +478,7 @@ def check_once(statements: Iterable[ast.Statement], builder: TreeBuilder) -> Non
         statement = pending.pop()
         if isinstance(statement, ast.Include):
             pending.extend(statement.body[::-1])
-        elif isinstance(statement, ast.Role | ast.Each):
+        elif isinstance(statement, ast.Role | ast.Each | ast.When):
             check_once(statement.body, builder)
         elif type(statement) in _ONCE:
             first = seen.setdefault(type(statement), statement)

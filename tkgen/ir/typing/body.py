@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tkgen.diagnostics import Edit, Fix, Label
-from tkgen.ir.equations import Access, Axis, AxisKind, Carry, Kind, Loop, Store, Value
+from tkgen.ir.equations import Access, Axis, AxisKind, Carry, Chosen, Kind, Loop, Store, Value, When
 from tkgen.ir.resolve.names import Stop
 from tkgen.ir.resolve.sizes import element
 from tkgen.ir.types import DType
@@ -49,6 +49,8 @@ class Body:
                         self._store(target, value, statement.span)
                     case ast.Each():
                         self._loop(statement)
+                    case ast.When():
+                        self._when(statement)
                     case _ if loop is not None:
                         raise self._stray(statement, loop)
 
@@ -168,6 +170,50 @@ class Body:
         if any(not axes and name not in self.declared for name, axes in inside.items()):
             inside |= self._found_axes(loop, axis, inside)
         self._pass(loop, axis, inside)
+
+    def _when(self, when: ast.When) -> None:
+        """Definitions that hold for some tiles: outside, each name stands for what its tile has."""
+        at = self.at
+        outer, ops, known = dict(at.names), at.ops, dict(at.known)
+        try:
+            condition = at.truth(when.condition, "`when any`")
+        except Stop:
+            at.broken |= assignments(when.body).keys()
+            raise
+        at.ops = []
+        for statement in flatten(when.body):
+            with suppress(Stop):
+                match statement:
+                    case ast.Equation(target=ast.Name() as target, value=value):
+                        self._definition(target, value)
+                    case _:
+                        raise self._not_chosen(statement, when)
+        body, at.ops, at.known = tuple(at.ops), ops, known
+        ended, at.names = at.names, outer
+        chosen = []
+        for name in [n for n in outer if ended[n] is not outer[n]]:
+            before, after = outer[name].tile, ended[name].tile
+            with suppress(Stop):
+                if set(before.axes) != set(after.axes) or after.value.kind is Kind.PREDICATE:
+                    was, now = axes_text(before.axes), axes_text(after.axes)
+                    at.broken.add(name)
+                    raise at.scope.error(
+                        "E225", f"`{name}` was {was}, and would be {now} where the condition holds", ended[name].span,
+                        now, secondary=(Label(outer[name].span, was),), fix="let both have the same axes",
+                    )  # fmt: skip
+                result = at.value(after.axes, ended[name].span, name)
+                chosen.append(Chosen(before.value, after.value, result))
+                at.names[name] = Named(Tile(result, after.axes), ended[name].span)
+        at.gone |= {n: (None, named.span) for n, named in ended.items() if n not in outer}
+        at.ops.append(When(condition.value, tuple(chosen), body, when.span))
+
+    def _not_chosen(self, statement: ast.Statement, when: ast.When) -> Stop:
+        word = statement.span.text.split()[0]
+        return self.at.scope.error(
+            "E222", f"`{word}` stands under `when any`, where only definitions do", statement.span,
+            secondary=(Label(when.span, "the condition"),),
+            fix="give a name its new value here, and use it behind",
+        )  # fmt: skip
 
     def _found_axes(
         self, loop: ast.Each, axis: Axis, inside: dict[str, tuple[Axis, ...]]
@@ -315,7 +361,7 @@ def assignments(body: Iterable[ast.Statement]) -> dict[str, Span]:
         match statement:
             case ast.Equation(target=ast.Name() as name):
                 found.setdefault(name.id, name.span)
-            case ast.Each(body=inner):
+            case ast.Each(body=inner) | ast.When(body=inner):
                 found = assignments(inner) | found
     return found
 

@@ -78,7 +78,7 @@ class Expressions:
     axes: Axes
     ops: list[Op] = field(default_factory=list)
     names: dict[str, Named] = field(default_factory=dict)
-    gone: dict[str, tuple[Axis, Span]] = field(default_factory=dict)  # names of loops that are over
+    gone: dict[str, tuple[Axis | None, Span]] = field(default_factory=dict)  # names of loops (or conditions) behind us
     loads: list[tuple[Access, Span]] = field(default_factory=list)
     stores: list[tuple[Access, Span]] = field(default_factory=list)
     known: dict[object, Value] = field(default_factory=dict)  # leaves that have a value here: each is loaded once
@@ -174,6 +174,11 @@ class Expressions:
         self.broken.add(node.id)  # said once
         if node.id in self.gone:
             axis, defined = self.gone[node.id]
+            if axis is None:
+                raise scope.error(
+                    "E227", f"`{node.id}` is a value of `when any`, which not every tile has", at, "behind it",
+                    secondary=(Label(defined, "defined here"),), fix=f"give `{node.id}` a value before it",
+                )  # fmt: skip
             raise scope.error(
                 "E227", f"`{node.id}` is a value of the loop over `{axis.name}`, one of every pass", at,
                 "after the loop",
@@ -227,6 +232,12 @@ class Expressions:
         """The tile of an expression that must not be a truth."""
         tile = self.expr(node)
         self._expect(tile, Kind.NUMBER, node, what)
+        return tile
+
+    def truth(self, node: ast.Expr, what: str) -> Tile:
+        """The tile of an expression that must be a truth."""
+        tile = self.expr(node)
+        self._expect(tile, Kind.PREDICATE, node, what)
         return tile
 
     def _expect(self, tile: Tile, kind: Kind, node: ast.Expr, what: str) -> None:
