@@ -53,6 +53,13 @@ __device__ inline void settle() {
     asm volatile("s_nop 15\n\ts_nop 7" : : : "memory");
 }
 
+/// A wait state before a loop goes back that may also be passed by, for which its end has two branches: LLVM's
+/// GCNHazardRecognizer counts both, and the way back has one. It does not count assembly.
+__device__ inline void turn_back() {
+    __builtin_amdgcn_sched_barrier(0);
+    asm volatile("s_nop 0");
+}
+
 /// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight. The fences
 /// are for the compiler's scheduler, which then mixes reads with multiplies; the wait is spelled out, for clang 22 loses
 /// a fence's own at the head of some loops.
@@ -111,6 +118,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:14
         lds_barrier();
+        turn_back();
     }
 
     settle();

@@ -80,6 +80,8 @@ class Operations:
                     len(waits),
                 )
                 i += len(waits)
+        if part == "body" and role.multiplies and self.c.steps == "steps":
+            add([self._synchronise(Call("turn_back"), NOWHERE)], len(placed) - 1, 1)
         return tuple(result)
 
     def _synchronise(self, code: Call | Wait, origin: Origins) -> Statement:
