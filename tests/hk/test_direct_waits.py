@@ -69,7 +69,7 @@ def test_weaker_waits_are_caught(small: Small, change: Callable[[Placed], Placed
     assert spec.plan.conflicts() == []
     weaker = mutant(spec.plan, change)
     found = weaker.conflicts()
-    assert {(c.kind, c.detail) for c in found} == {("RAW", "wait")}
+    assert {(c.kind, c.how) for c in found} == {("RAW", "wait")}
     broken = replace(spec, plan=weaker)
     build = spec.build()
     wrong = replace(build, spec=broken, **compiled(broken))  # type: ignore[arg-type]

@@ -49,7 +49,7 @@ def traced(*ops: Op, via: str = "collective", passes: int = 1) -> list[Event]:
 def kinds(*ops: Op, via: str = "collective", passes: int = 2, waves: int = 2) -> set[tuple[str, str]]:
     programs = [wave(*ops, waves=tuple(range(waves)))]
     found = conflicts(program(via, waves), programs, passes, 1, passes)
-    return {(c.kind, c.detail) for c in found if c.kind in ("RAW", "WAR", "WAW", "unwritten")}
+    return {(c.kind, c.how) for c in found if c.kind in ("RAW", "WAR", "WAW", "unwritten")}
 
 
 def test_epochs_count_barriers() -> None:
@@ -190,15 +190,15 @@ def test_phases_meet_one_barrier_apart() -> None:
 def test_barrier_counts_must_agree() -> None:
     made = program()
     found = conflicts(made, [wave(LOAD, BARRIER, waves=(0,)), wave(LOAD, waves=(1,))], 2, 1, 2)
-    assert [c.detail for c in found if c.kind == "barriers"] == ["2 0"]
+    assert [c.where for c in found if c.kind == "barriers"] == [(2, 0)]
 
 
-def data(*ops: Op, via: str = "registers", steps: int = 2) -> list[tuple[str, str]]:
+def data(*ops: Op, via: str = "registers", steps: int = 2) -> list[tuple[str, str, tuple[int, ...]]]:
     """Conflicts about staging registers, sums and stores."""
     zero, store = (Op(a, rows=(0,), cols=(0,)) for a in (Action.ZERO, Action.STORE))
     made = replace(wave(*ops), prologue=(Placed(zero, Step("zero", 0)),), epilogue=(Placed(store, Step("end", 0)),))
     found = conflicts(program(via), [made], steps, 1, steps)
-    return [(c.kind, c.detail) for c in found if c.kind in ("staging", "products", "zero", "stores")]
+    return [(c.kind, c.how, c.where) for c in found if c.kind in ("staging", "products", "zero", "stores")]
 
 
 def test_staging_registers_keep_what_was_fetched_until_the_next_fetch() -> None:
@@ -206,15 +206,15 @@ def test_staging_registers_keep_what_was_fetched_until_the_next_fetch() -> None:
     ready = (wait("lds"), BARRIER)
     assert data(FETCH, WRITE, *ready, *use) == []
     assert data(FETCH, FETCH, WRITE, WRITE, *ready, *use) == []
-    assert data(WRITE, *ready, *use) == [("staging", "other step")]
+    assert data(WRITE, *ready, *use) == [("staging", "other step", ())]
     ahead = replace(FETCH, offset=1)
-    assert data(FETCH, ahead, WRITE, *ready, *use) == [("staging", "overwritten"), ("staging", "other step")]
+    assert data(FETCH, ahead, WRITE, *ready, *use) == [("staging", "overwritten", ()), ("staging", "other step", ())]
 
 
 def test_every_product_is_summed_once() -> None:
     use = (READ, READ_B, MULTIPLY, FENCE)
-    assert data(*use, MULTIPLY, FENCE) == [("products", "0 0 0 0 twice")]
-    assert data(READ, READ_B) == [("products", "0 0 0 0 missing")]
+    assert data(*use, MULTIPLY, FENCE) == [("products", "twice", (0, 0, 0, 0))]
+    assert data(READ, READ_B) == [("products", "missing", (0, 0, 0, 0))]
     bare = replace(wave(*use), epilogue=(Placed(Op(Action.STORE, rows=(0,), cols=(0,)), Step("end", 0)),))
     found = conflicts(program(), [bare], 2, 1, 2)
     assert [c.kind for c in found if c.kind in ("zero", "products", "stores")] == ["zero"]
@@ -225,5 +225,5 @@ def test_a_fragment_is_stored_once() -> None:
     made = replace(wave(READ, READ_B, MULTIPLY, FENCE), prologue=(zero,))
     for epilogue, times in (((), 0), ((store, store), 2)):
         found = conflicts(program(), [replace(made, epilogue=epilogue)], 2, 1, 2)
-        assert [(c.kind, c.detail) for c in found if c.kind == "stores"] == [("stores", f"0 0 {times}")]
+        assert [(c.kind, c.where) for c in found if c.kind == "stores"] == [("stores", (0, 0, times))]
         assert not [c for c in found if c.kind in ("products", "zero")]

@@ -213,14 +213,14 @@ def _cover(program: Program) -> Iterator[Diagnostic]:
 def _stores(plan: Plan) -> Iterator[Diagnostic]:
     """Fragments that the unrolled schedule does not store exactly once."""
     for c in [c for c in plan.conflicts() if c.kind == "stores"][:1]:
-        i, j, times = map(int, c.detail.split())
+        i, j, times = c.where
         what = "never stored" if not times else f"stored {times} times"
         yield Diagnostic(
             "E602",
             f"fragment ({i}, {j}) of the output is {what}",
             Label(statement(plan.program, "store")),
             (Label(plan.program.accumulator.span, "every fragment is stored once"),),
-            fix=Fix("store it once" if int(times) else "store it"),
+            fix=Fix("store it once" if times else "store it"),
         )
 
 

@@ -230,13 +230,13 @@ def _sums(plan: Plan) -> Iterator[Diagnostic]:
     if zeros:
         yield _sum(plan, zeros[0], "is never zeroed", "starts from what the registers held before")
     elif sums and not kinds & {"register", "unwritten"}:  # what is summed would follow from what is read
-        *_, s, t, how = sums[0].detail.split()
-        text = "is summed twice" if how == "twice" else "is missing from the sum"
+        *_, s, t = sums[0].where
+        text = "is summed twice" if sums[0].how == "twice" else "is missing from the sum"
         yield _sum(plan, sums[0], f"is wrong: slice {t} of K-step {s} {text}", "not the whole product")
 
 
 def _sum(plan: Plan, c: Conflict, what: str, label: str) -> Diagnostic:
-    i, j = c.detail.split()[:2]
+    i, j = c.where[:2]
     return Diagnostic(
         "E402",
         f"the sum in fragment ({i}, {j}) {what}",

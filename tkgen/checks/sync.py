@@ -191,7 +191,7 @@ def _deadlock(plan: Plan, conflict: Conflict) -> Diagnostic:
     owners = [next(w for w in plan.waves if wave in w.waves) for wave in conflict.waves]
     bodies = [next(b for b in plan.bodies if b.role == w.role) for w in owners]
     per_step = [_barriers(b) for b in bodies]
-    totals = [int(n) for n in conflict.detail.split()]
+    totals = conflict.where
     first, second = owners[0].role, owners[1].role
     spans = [_schedule_span(plan.program, w.role) for w in owners]
     if per_step[0] != per_step[1]:
@@ -228,8 +228,8 @@ def _schedule_span(program: Program, role: str) -> Span:
 
 def _races(plan: Plan, races: Sequence[Conflict]) -> list[Diagnostic]:
     """A finding for each barrier or wait that is missing, with all that it would order."""
-    early = [c for c in races if c.detail == "wait"]
-    unordered = [c for c in races if c.detail != "wait"]
+    early = [c for c in races if c.how == "wait"]
+    unordered = [c for c in races if c.how != "wait"]
     found = [_race(plan, missing) for missing in missing_barriers(plan, unordered)] if unordered else []
     by_place: dict[tuple[object, ...], list[Conflict]] = {}
     for c in early:
@@ -342,8 +342,7 @@ def _mistakes(plan: Plan, conflicts: Sequence[Conflict]) -> list[list[Conflict]]
             first.setdefault((c.kind, c.operand), c)
     lines: dict[tuple[str, str, int], list[Conflict]] = {}
     for c in first.values():
-        detail = c.detail if c.kind == "staging" else ""
-        lines.setdefault((c.kind, detail, place(plan.program, c.second.op if c.second else None).line), []).append(c)
+        lines.setdefault((c.kind, c.how, place(plan.program, c.second.op if c.second else None).line), []).append(c)
     return list(lines.values())
 
 
@@ -375,13 +374,13 @@ def _data(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
 def _registers(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
     program, c = plan.program, group[0]
     assert c.second
-    fragment, slice_ = c.detail.split()
+    fragment, slice_ = c.where
     operand = program.operand(c.operand)
     slices, buffers = operand.slices, operand.register_buffers
     names, step = names_text([o.operand for o in group]), _step(c.second)
     held, secondary = "nothing yet", list[Label]()
     if c.first is not None:
-        slot = operand.register_buffer(c.second.step, int(slice_))
+        slot = operand.register_buffer(c.second.step, slice_)
         last = max(t for t in c.first.op.slices if operand.register_buffer(c.first.step, t) == slot)
         held = f"slice {last} of {_step(c.first)}"
         secondary = [Label(place(program, c.first.op), "the last read into these registers")]
@@ -405,7 +404,7 @@ def _staging(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
     assert c.second
     secondary = () if c.first is None else (Label(place(plan.program, c.first.op), f"fetches {_step(c.first)}"),)
     label = f"writes {_step(c.second)}"
-    if c.detail == "overwritten":
+    if c.how == "overwritten":
         message = f"the staging registers of {names} are filled again before they are written to LDS"
         label = f"fetches {_step(c.second)}"
     elif c.first is None:

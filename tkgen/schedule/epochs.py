@@ -75,8 +75,13 @@ class Conflict:
 
     `kind`: RAW, WAR, WAW (LDS), `unwritten` (a read of a tile nobody loads), `register` (a multiply of a tile that its
     registers do not hold), `staging`, `zero`, `products` (a fragment does not get every product once), `stores`,
-    `barriers` (waves that pass different numbers of barriers), `wait` (complete too late although a barrier follows).
-    `first` must come before `second`; `waves` are one wave of each. `part` is that of the tile, for LDS.
+    `barriers` (waves that pass different numbers of barriers). `first` must come before `second`; `waves` are one wave
+    of each. `part` is that of the tile, for LDS.
+
+    `how`: `wait` where the first is complete too late although a barrier follows, of staging registers `overwritten` or
+    `other step`, of products `twice` or `missing`. `where`: of `barriers` the number that each wave passes, of
+    `register` a fragment and a slice, of `zero` row and column of a fragment, of `products` these, K-step and slice, of
+    `stores` these and how often.
     """
 
     kind: str
@@ -84,8 +89,9 @@ class Conflict:
     first: Event | None
     second: Event | None
     waves: tuple[int, int]
-    detail: str = ""
+    how: str = ""
     part: int = 0
+    where: tuple[int, ...] = ()
 
 
 def passes_to_prove(program: Program, waves: Sequence[WaveProgram], depth: int, unroll: int) -> int:
@@ -344,7 +350,7 @@ def _barrier_counts(waves: Sequence[WaveProgram], traces: list[list[Event]]) -> 
     counts = [sum(e.op.action is Action.BARRIER for e in events) for events in traces]
     looped = [sum(p.op.action is Action.BARRIER for p in w.body) for w in waves]
     return [
-        Conflict("barriers", "", None, None, (waves[0].waves[0], w.waves[0]), f"{counts[0]} {n}")
+        Conflict("barriers", "", None, None, (waves[0].waves[0], w.waves[0]), where=(counts[0], n))
         for w, n, m in zip(waves[1:], counts[1:], looped[1:], strict=True)
         if n != counts[0] or m != looped[0]
     ]
@@ -553,16 +559,18 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
                         for fragment in fragments:
                             key = (operand.name, fragment, slot)
                             if holds.get(key) != (e.tile, e.step, t):
-                                detail = f"{fragment} {t}"
-                                found.append(Conflict("register", operand.name, filler.get(key), e, me, detail))
+                                found.append(
+                                    Conflict("register", operand.name, filler.get(key), e, me, where=(fragment, t))
+                                )
                     for i, j in ((i, j) for i in op.rows for j in op.cols):
                         f = (product, i, j)
                         if f not in sums or f in finished:
-                            found.append(Conflict("zero", op.product, None, e, me, f"{i} {j}"))
+                            found.append(Conflict("zero", op.product, None, e, me, where=(i, j)))
                             sums[f] = set()
                             finished.discard(f)
                         elif (e.step, t) in sums[f]:
-                            found.append(Conflict("products", op.product, None, e, me, f"{i} {j} {e.step} {t} twice"))
+                            again = (i, j, e.step, t)
+                            found.append(Conflict("products", op.product, None, e, me, "twice", where=again))
                         sums[f].add((e.step, t))
             case Action.STORE:
                 wanted = {(s, t) for s in range(steps) for t in range(slices)}
@@ -573,12 +581,12 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
                         if missing:
                             s, t = min(missing)
                             name = f[0] if len(products) > 1 else ""
-                            found.append(Conflict("products", name, None, e, me, f"{i} {j} {s} {t} missing"))
+                            found.append(Conflict("products", name, None, e, me, "missing", where=(i, j, s, t)))
                     stored.setdefault(e.tile, []).append((i, j))
     if role.multiplies:
         for tile in range(1 + max((e.tile for e in events), default=0)):
             for i, j in sorted(all_fragments):
                 times = stored.get(tile, []).count((i, j))
                 if times != 1:
-                    found.append(Conflict("stores", "", None, None, me, f"{i} {j} {times}"))
+                    found.append(Conflict("stores", "", None, None, me, where=(i, j, times)))
     return found
