@@ -253,6 +253,10 @@ def test_division_is_correctly_rounded(build, kind):
     a, b = ((rng.standard_normal(512) * 2.0 ** rng.integers(-top, top, 512)).astype(dtype) for _ in range(2))
     a[:8] = [0, -0.0, math.inf, math.nan, 1, 1, dtype(np.finfo(dtype).tiny) / 4, np.finfo(dtype).max]
     b[:8] = [1, 2, 3, 1, 0, 3, 2, 0.5]
+    # Divisors whose reciprocals are subnormal, and quotients that are subnormal, or next to it.
+    largest = np.finfo(dtype).maxexp - 1
+    b[256:] = (rng.uniform(1, 2, 256) * 2.0 ** rng.integers(largest - 2, largest + 1, 256)).astype(dtype)
+    a[256:] = (rng.uniform(1, 2, 256) * 2.0 ** rng.integers(-26 if kind == "f32" else -55, 6, 256)).astype(dtype)
     out = np.zeros(512, dtype=dtype)
     path = build("arithmetic.cpp")
     outcome = launch(

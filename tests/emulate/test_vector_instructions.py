@@ -170,6 +170,10 @@ def expected(name: str, rows: np.ndarray, lane: int) -> pcode.Env:
     old = pair(0) if name.startswith("v_div_scale") else pair(6)
     vcc = pcode.B(64, int(rows[8, 0]) | int(rows[8, 1]) << 32)
     text = table()[name][0]
+    if name.startswith(
+        "v_div_scale"
+    ):  # a denominator beyond 2^126 would be scaled out of range: no quotient came of it
+        text = re.sub(r"(&&.*?ldexp\(S0\.f\d+, )(\d+)", r"\1-\2", text, count=1, flags=re.DOTALL)
     return pcode.run(
         text, S0=pair(0), S1=pair(2), S2=pair(4), D0=old, VCC=vcc, laneId=lane, SIMM32=pcode.B(32, 0x40490FDB),
         OPSEL=pcode.B(4, 0), OPSEL_HI=pcode.B(3, 7), D1=pcode.B(1, 0),

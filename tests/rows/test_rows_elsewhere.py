@@ -1,7 +1,8 @@
-"""Kernels of rows in the rest of the tool: the sanitizer, the operator of torch."""
+"""Kernels of rows in the rest of the tool: the sanitizer, the operator of torch, the report."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,46 @@ def test_an_operator_of_rows() -> None:
     assert traced(x, residual).shape == (5, 256)
     with pytest.raises(ValueError, match="X has D = 10, expected 256"):
         norm(x[:, :10], residual, w)
+
+
+def test_a_build_of_rows_writes_its_report(tmp_path: Path) -> None:
+    """Twice: the second shows the figures of the first beside its own."""
+    spec = tmp_path / "hostile.tk"
+    text = (SPECS / "softmax.tk").read_text().replace("# Softmax of every row", "# <script>alert(1)</script> & all")
+    spec.write_text(text)
+    for _ in range(2):
+        result = CliRunner().invoke(app, ["build", str(spec), "-o", str(tmp_path / "out")])
+        assert result.exit_code == 0, result.output
+    page = (tmp_path / "out/softmax.html").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "4 x 4096 by 4 waves: a wave to a row, 8 chunks of 8 for a lane" in page
+    assert '<th scope="row">63</th><td>504..511, 1016..1023, 1528..1535, ..., 4088..4095</td>' in page
+    assert "global_load" in page or "buffer_load_dwordx4" in page
+    figures = json.loads((tmp_path / "out/softmax.json").read_text())
+    vgpr = figures["resources"]["vgpr"]
+    assert f'<td>VGPRs per lane</td><td class="n">{vgpr}</td><td class="n">{vgpr}</td>' in page
+
+
+def test_the_report_of_a_kernel_of_rows(tmp_path: Path) -> None:
+    out = tmp_path / "rotary.html"
+    result = CliRunner().invoke(app, ["report", str(SPECS / "rotary.tk"), "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    assert f"wrote {out}" in result.output
+    assert "8 lanes to a row" in out.read_text()
+
+
+def test_what_there_is_not_for_rows_is_said(tmp_path: Path) -> None:
+    """Each says so in a diagnostic with its place, and writes nothing."""
+    spec = str(SPECS / "softmax.tk")
+    for arguments in (
+        ["build", spec, "--emit", "harness", "-o", str(tmp_path / "out")],
+        ["tune", spec],
+        ["graph", spec],
+    ):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 1, (arguments, result.output)
+        assert "E230" in result.stderr
+        assert "softmax.tk:" in result.stderr
+        assert "matrix products" in result.stderr
+    assert not (tmp_path / "out").exists()

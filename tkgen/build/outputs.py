@@ -15,6 +15,8 @@ from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.spec import Spec
 from tkgen.build.compiling import compiled, watched
 from tkgen.build.model import Build, Compilable, Compiled
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.rows.build import RowBuild
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
 
@@ -43,11 +45,16 @@ def write(
         "report": (f"{name}.json", json.dumps(build.report(), indent=2) + "\n"),
     }
     written: dict[str, Path] = {}
-    if "html" in emit and isinstance(build, Build):
+    if "html" in emit:
         from tkgen.report import previous_report, write_build
+        from tkgen.report.rows import write_row_build
 
         written["html"] = directory / f"{name}.html"
-        write_build(build, written["html"], previous_report(directory / f"{name}.json"), drawn)
+        previous = previous_report(directory / f"{name}.json")
+        if isinstance(build, RowBuild):
+            write_row_build(build, written["html"], previous)
+        elif isinstance(build, Build):
+            write_build(build, written["html"], previous, drawn)
     if "harness" in emit and isinstance(build, Build):
         for kind, suffix, text in (
             ("harness", "_check.py", harness_python(build.spec.plan, spec.target.name)),
@@ -99,6 +106,10 @@ def produce(
         return outline(spec) if "html" in emit and isinstance(spec, Spec) else None
 
     spec.check()
+    if "harness" in emit and not isinstance(spec, Spec):
+        message = "harnesses are written for matrix products alone"
+        fix = Fix("`tkgen run` and `tkgen sanitize` compare the machine code with its equations")
+        raise SpecError(Diagnostic("E230", message, Label(spec.program.spans["kernel"]), fix=fix))
     compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
     with ThreadPoolExecutor(1) as pool:
         if watch:

@@ -72,6 +72,10 @@ def report(
     from tkgen.report import Facts, facts, previous_report, print_facts, render_html, to_json
     from tkgen.toolchain.files import write_atomic
 
+    files = spec_files(specs)
+    if len(files) == 1 and _report_of_rows(files[0], define, target, roots, out, previous, cxx, as_json):
+        return
+
     def one(path: Path) -> Facts:
         with working(f"measuring {path.stem}"):
             built = load_spec(path, define, target, roots).build(cxx=cxx)
@@ -79,7 +83,7 @@ def report(
         return facts(built, found, previous_report(previous / f"{built.spec.name}.json"), product=product)
 
     with reported():
-        kernels = [one(path) for path in spec_files(specs)]
+        kernels = [one(path) for path in files]
         write_atomic(out, render_html(kernels))
     if as_json:
         say(json.dumps([to_json(k) for k in kernels], indent=2))
@@ -91,6 +95,25 @@ def report(
         import webbrowser
 
         webbrowser.open(out.resolve().as_uri())
+
+
+def _report_of_rows(
+    path: Path, define: list[str] | None, target: str | None, roots: list[Path] | None, out: Path, previous: Path,
+    cxx: str | None, as_json: bool,
+) -> bool:  # fmt: skip
+    """Write the report of a kernel of rows; False where the spec is another one."""
+    from tkgen.report import previous_report
+    from tkgen.report.rows import write_row_build
+
+    with reported():
+        load = row_loader(path, target, roots)
+        if load is None:
+            return False
+        with working(f"measuring {path.stem}"):
+            built = load(defines(define)).build(cxx=cxx)
+        write_row_build(built, out, previous_report(previous / f"{built.spec.name}.json"))
+    say(json.dumps([built.report()], indent=2) if as_json else f"{built.line()}\nwrote {out}")
+    return True
 
 
 def _prediction(built: Build, product: str | None) -> Prediction | None:

@@ -128,7 +128,7 @@ def facts(
         figures=figures(report),
         mix=mix(report),
         previous=figures(previous) if previous else (),
-        findings=tuple(_finding(d, rows) for d in subject.diagnostics),
+        findings=tuple(finding(d, rows) for d in subject.diagnostics),
         prediction=prediction,
         machine_check=subject.machine_check.summary,
     )
@@ -158,7 +158,7 @@ def _of_spec(spec: Spec) -> Facts:
         figures=(),
         mix=(),
         previous=(),
-        findings=tuple(_finding(d, rows) for d in spec.diagnostics),
+        findings=tuple(finding(d, rows) for d in spec.diagnostics),
         prediction=None,
         machine_check="",
     )
@@ -234,7 +234,8 @@ def _cycles(
     return cycles_of
 
 
-def _finding(diagnostic: Diagnostic, rows: Rows) -> Finding:
+def finding(diagnostic: Diagnostic, rows: Rows) -> Finding:
+    """A diagnostic as a report shows it."""
     row = rows.of(diagnostic.primary.span) if diagnostic.primary else 0
     return Finding(
         code=diagnostic.code,

@@ -25,7 +25,7 @@ from tkgen.report import svg
 from tkgen.report.canvas import HATCH, safe, style
 from tkgen.report.facts import Facts, facts
 from tkgen.report.figures import Figure
-from tkgen.report.texts import IsaLine, SpecLine
+from tkgen.report.texts import SpecLine
 from tkgen.toolchain.files import write_atomic
 
 SECTIONS = (
@@ -213,16 +213,18 @@ def _rows(k: int, found: Facts) -> dict[str, Markup]:
     """The lines of the three texts of kernel `k`, made here as there are thousands of them."""
     texts, most = found.texts, _longest(found)
     spec = [
-        _row(f"k{k}-spec-{n}", n, line.number, _code(line.text, "#"), label=_included(line), spec=(n,))
+        _row(f"k{k}-spec-{n}", n, line.number, code_line(line.text, "#"), label=_included(line), spec=(n,))
         for n, line in enumerate(texts.spec, 1)
     ]
     cpp = [
-        _row(f"k{k}-cpp-{n}", n, n, _code(line.text, "//"), _bar(line.cycles, most, "cpp"), spec=line.spec, cpp=(n,))
+        _row(
+            f"k{k}-cpp-{n}", n, n, code_line(line.text, "//"), _bar(line.cycles, most, "cpp"), spec=line.spec, cpp=(n,)
+        )
         for n, line in enumerate(texts.cpp, 1)
     ]
     isa = [
         _row(
-            f"k{k}-isa-{n}", n, n, _instruction(line), _bar(line.cycles, most, "isa"), line.label,
+            f"k{k}-isa-{n}", n, n, instruction_line(line.text, line.kind), _bar(line.cycles, most, "isa"), line.label,
             tuple(dict.fromkeys(row for cpp in line.cpp for row in texts.cpp[cpp - 1].spec)), line.cpp,
             " in-loop" * line.loop, line.kind,
         )
@@ -260,8 +262,8 @@ def _bar(cycles: float | None, most: Mapping[str, float] | None, pane: str) -> s
     return f'<s title="{cycles:.0f} cycles" style="--part:{cycles / most[pane]:.3f}">{cycles:.0f}</s>'
 
 
-def _code(line: str, sign: str) -> str:
-    """A line with its comment, which begins with `sign` at the start of a word."""
+def code_line(line: str, sign: str) -> str:
+    """A line as markup, with its comment, which begins with `sign` at the start of a word."""
     text = line.expandtabs(4)
     at = text.find(sign)
     while sign == "//" and at > 0 and not text[at - 1].isspace():
@@ -269,9 +271,10 @@ def _code(line: str, sign: str) -> str:
     return safe(text) if at < 0 else f'{safe(text[:at])}<span class="c">{safe(text[at:])}</span>'
 
 
-def _instruction(line: IsaLine) -> str:
-    mnemonic, space, operands = line.text.partition(" ")
-    return f'<span class="m {line.kind.replace(" ", "-")}">{safe(mnemonic)}</span>{safe(space + operands)}'
+def instruction_line(text: str, kind: str) -> str:
+    """An instruction of a sort as markup."""
+    mnemonic, space, operands = text.partition(" ")
+    return f'<span class="m {kind.replace(" ", "-")}">{safe(mnemonic)}</span>{safe(space + operands)}'
 
 
 # ---------------------------------------------------------------- tables

@@ -106,6 +106,7 @@ template <class F>
 int exponent_field(F x) { return int(bits<typename Format<F>::U>(x) >> Format<F>::fraction) & Format<F>::mask; }
 
 // v_div_scale: the operand scaled so that the reciprocal and the quotient stay normal; `flag` tells v_div_fmas to undo it.
+// (Where both are subnormal, the document scales a denominator beyond 2^126 up, out of range; it must come down.)
 template <class F>
 F divide_scale(F s0, F denominator, F numerator, bool& flag) {
   constexpr int step = Format<F>::scale;
@@ -121,7 +122,7 @@ F divide_scale(F s0, F denominator, F numerator, bool& flag) {
   const bool reciprocal_tiny = subnormal(F(1) / denominator), quotient_tiny = subnormal(numerator / denominator);
   if (reciprocal_tiny && quotient_tiny) {
     flag = true;
-    return s0 == denominator ? std::ldexp(s0, step) : s0;
+    return s0 == denominator ? std::ldexp(s0, -step) : s0;
   }
   if (reciprocal_tiny) return std::ldexp(s0, -step);
   if (quotient_tiny) {
@@ -198,7 +199,11 @@ double divide_fmas(double a, double b, double c) {
   if (std::fpclassify(scaled) != FP_SUBNORMAL) return scaled;
   const double product = a * b, error = std::fma(a, b, -product);
   const double sum = product + c, bb = sum - product, rest = (product - (sum - bb)) + (c - bb) + error;
-  return std::ldexp(sum_to_odd(sum, rest), scale);
+  // To whole units of a subnormal result; of 53 bits one may go, too few to have rounded to odd before.
+  const double unit = std::ldexp(1.0, -1074 - scale), big = std::copysign(std::ldexp(unit, 52), sum);
+  const double nearest = (sum + big) - big;
+  const bool tie = std::fabs(sum - nearest) == unit / 2 && rest != 0;
+  return std::ldexp(tie ? sum + std::copysign(unit / 2, rest) : nearest, scale);
 }
 
 template <class T>
