@@ -158,4 +158,6 @@ def test_no_schedule_carries_it_out(text: str, code: str, tmp_path: Path) -> Non
     path.write_text(text)
     with pytest.raises(SpecError) as found:
         api.load_any(path).check()
-    assert [(d.code, d.message) for d in found.value.diagnostics] == [(code, "`when any` has no schedule yet")]
+    (diagnostic,) = found.value.diagnostics
+    assert (diagnostic.code, diagnostic.message) == (code, "`when any` has no schedule yet")
+    assert code != "E406" or "`where`" in str(diagnostic.fix)

@@ -44,10 +44,7 @@ class RowSpec:
             return map_rows(program.kernel, program.waves, self.target, program.waves_along)
         except RowError as error:
             span = error.span or program.spans["kernel"]
-            raise SpecError(Diagnostic("E406", str(error), Label(span), fix=self._fix())) from error
-
-    def _fix(self) -> Fix:
-        return Fix("change the tile (`by`), the waves, or which axis they share")
+            raise SpecError(Diagnostic("E406", str(error), Label(span), fix=Fix(error.fix))) from error
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

@@ -58,11 +58,12 @@ LINE = 64  # bytes of global memory that are moved together
 
 
 class RowError(ValueError):
-    """Why a kernel cannot be laid over lanes like this, with the place in the spec."""
+    """Why a kernel cannot be laid over lanes like this, with the place in the spec and what to do."""
 
-    def __init__(self, message: str, span: Span | None = None):
+    def __init__(self, message: str, span: Span | None = None, fix: str = ""):
         super().__init__(message)
         self.span = span
+        self.fix = fix or "change the tile (`by`), the waves, or which axis they share"
 
 
 class Way(Enum):
@@ -222,7 +223,7 @@ def _refuse(kernel: Kernel) -> None:
     """Raises RowError for what these layouts cannot do."""
     for op in walk(kernel.body):
         if isinstance(op, When):
-            raise RowError("`when any` has no schedule yet", op.span)
+            raise RowError("`when any` has no schedule yet", op.span, "choose element by element, with `where`")
         if isinstance(op, Product | Loop):
             raise RowError(f"{kernel.name} multiplies or loops: its tiles are not rows")
         if isinstance(op, Store) and op.adds:
