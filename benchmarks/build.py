@@ -79,7 +79,6 @@ def main() -> None:
     table.add_row("whole tkgen build (all outputs)", f"{whole:.0f}", f"{whole / bare:.2f}")
     table.add_row("the same without the machine check", f"{unwatched:.0f}", f"{unwatched / bare:.2f}")
     try:
-        sys.path.insert(0, str(Path(__file__).parent))
         from triton_gemm import compile_gemm
 
         peer = median(lambda: compile_gemm("gfx942", (128, 128, 64), 8))

@@ -9,7 +9,6 @@ per MFMA of 16x16x16 (a 32x32x8 counts as two of them). `hoistable` counts what 
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,7 +108,6 @@ def figures(name: str, asm: str, registers: tuple[int, int, int]) -> list[str]:
 
 
 def main() -> None:
-    sys.path.insert(0, str(Path(__file__).parent))
     from triton_gemm import compile_gemm
 
     table = Table(title="main loop, gfx942, bf16, one pass")

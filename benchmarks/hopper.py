@@ -26,11 +26,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+from tkgen.api import load_any
+from tkgen.backends.hopper import HopperSpec
 
-from tkgen.api import load_any  # noqa: E402
-from tkgen.backends.hopper import HopperSpec  # noqa: E402
+ROOT = Path(__file__).parents[1]
 
 SHAPES = [(n, n, n) for n in (1024, 2048, 4096, 8192, 16384)]
 SHAPES += [(8192, 1024, 8192), (64, 8192, 8192), (4864, 8192, 4096)]

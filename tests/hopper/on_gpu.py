@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
 from gemms import CASES, FUSED, gemm
