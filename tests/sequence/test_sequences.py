@@ -12,14 +12,20 @@ import torch
 from typer.testing import CliRunner
 
 import tkgen
-from tkgen.api import load_any
+from tkgen.api import Spec, load_any
 from tkgen.backends.cdna import kittens
+from tkgen.backends.cdna.lower.reference import host_reference, torch_reference
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
+from tkgen.execute.arguments import launched
+from tkgen.execute.blocks import run_blocks, sample
 from tkgen.execute.compare import Inputs
+from tkgen.execute.compare import random_inputs as product_inputs
+from tkgen.execute.launch import run
 from tkgen.ir.meaning import evaluate_all
 from tkgen.ir.types import Tensor
 from tkgen.sequence import SequenceBuild, SequenceSpec
+from tkgen.sequence.commands import unmet
 from tkgen.sequence.run import random_inputs, run_sequence
 from tkgen.sequence.spec import meaning_of
 from tkgen.toolchain.compile import compile_device
@@ -60,10 +66,10 @@ def built() -> SequenceBuild:
 
 def test_each_kernel_has_what_it_needs_of_what_is_shared() -> None:
     spec = sequence(SPLIT)
-    partial, finish = spec.programs
-    assert names(partial.tensors) == ["X", "W", "S"] and names(finish.tensors) == ["b", "S", "Y"]
+    sums, finish = spec.programs
+    assert names(sums.tensors) == ["X", "W", "S"] and names(finish.tensors) == ["b", "S", "Y"]
     assert [d.name for d in finish.dims] == ["M", "N", "PARTS"]
-    assert not partial.scalars and [s.name for s in finish.scalars] == ["scale"]
+    assert not sums.scalars and [s.name for s in finish.scalars] == ["scale"]
     assert not spec.diagnostics
 
 
@@ -76,10 +82,10 @@ def test_tensors_are_given_between_or_results() -> None:
 
 
 def test_values_of_the_command_line_reach_the_kernels_that_have_the_name() -> None:
-    spec = sequence(SPLIT, {"PART": 32, "M": None})
-    assert {d.name: d.size for d in spec.dims} == {"M": None, "N": 128, "PARTS": 3, "PART": 32}
+    spec = sequence(SPLIT, {"K": 32, "M": None})
+    assert {d.name: d.size for d in spec.dims} == {"M": None, "N": 128, "K": 32, "PARTS": 3}
     with pytest.raises(SpecError) as caught:
-        sequence(SPLIT, {"PATR": 33})
+        sequence(SPLIT, {"PART": 33})
     assert [d.code for d in caught.value.diagnostics] == ["E210"]
 
 
@@ -109,16 +115,25 @@ def test_numbers_are_those_of_the_kernels_in_order(built: SequenceBuild, kind: I
     tried = run_sequence(built, kind=kind, seed=3)
     assert tried.ok, tried.failure
     given = random_inputs(built.spec, seed=3, kind=kind)
-    x, w = (given[name].double().flatten(1) for name in ("X", "W"))
+    x, w = (given[name].double() for name in ("X", "W"))
     wanted = torch.nn.functional.gelu(0.5 * (x @ w.T) + given["b"].double())
     torch.testing.assert_close(tried.tensors["Y"].double(), wanted, rtol=2**-8, atol=1e-5)
     if kind is Inputs.EXACT:  # sums of parts are exact, and compared as such
-        parts = torch.einsum("msk,nsk->smn", given["X"].double(), given["W"].double())
+        parts = torch.stack([x[:, at : at + 96] @ w[:, at : at + 96].T for at in (0, 96, 192)])
         assert torch.equal(tried.tensors["S"].double(), parts) and tried.comparisons["S"].bound == 0
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
-@pytest.mark.parametrize("sizes", [{"PART": 32}, {"M": 65, "N": 131, "PARTS": 1, "PART": 64}, {"M": 1, "PARTS": 5}])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"K": 1},  # one step, and parts with none
+        {"K": 96, "PARTS": 3},  # one step each
+        {"K": 95, "PARTS": 32},
+        {"M": 65, "N": 131, "K": 321, "PARTS": 4},  # 11 steps in parts of three: one of them ragged
+        {"M": 1, "N": 64, "K": 70, "PARTS": 1},
+    ],
+)
 def test_sizes_that_do_not_divide(sizes: dict[str, int | None], target: str) -> None:
     build = sequence(SPLIT, sizes, target).build().check()
     assert all(k.resources.clean and k.machine_check.outcome == "right" for k in build.kernels)
@@ -205,10 +220,80 @@ def test_lines_of_the_file_come_from_lines_of_the_spec(built: SequenceBuild) -> 
 def test_one_dispatch_launches_all_in_order(built: SequenceBuild) -> None:
     text = built.spec.source.text
     assert (
-        "partial::dispatch({g.X, g.W, g.S, g.stream});\n    finish::dispatch({g.b, g.S, g.Y, g.scale, g.stream});"
-        in text
+        "sums::dispatch({g.X, g.W, g.S, g.stream});\n    finish::dispatch({g.b, g.S, g.Y, g.scale, g.stream});" in text
     )
     assert text.count("PYBIND11_MODULE(split, m)") == 1
+
+
+# ---------------------------------------------------------------- parts of a contraction
+
+PARTS = """kernel parts
+  dims {batch}M = 64, N = 64, K = {k}, PARTS = {parts}
+  global A : bf16[{a}]
+  global B : bf16[{b}]
+  global S : f32[PARTS, {of}M, N]
+  over {over}s in PARTS, m in M by 64, n in N by 64
+  waves 2 x 2
+  {clauses}
+  each k in K by 32 part s
+    p = p + {product}
+  S[s, {at}m, n] = p
+"""
+LAYOUTS = {
+    "ABt": ("M, K", "N, K", "A[m, k] @ B[n, k].T"),
+    "AtB": ("K, M", "K, N", "A[k, m].T @ B[k, n]"),
+    "of a batch": ("BATCH, M, K", "BATCH, N, K", "A[i, m, k] @ B[i, n, k].T"),
+}
+CLAUSES = {
+    "gfx942": ["shared A, B\n  tail masked", "shared A, B buffers 2 via registers\n  tail masked"],
+    "gfx950": ["shared A, B via direct", "shared A, B buffers 3 via registers\n  tail masked"],
+}
+MASKED = "shared A, B\n  tail masked"
+
+
+def parts_of(layout: str, k: int, parts: int, clauses: str = MASKED, target: str = "gfx942") -> Spec:
+    a, b, product = LAYOUTS[layout]
+    batched = ("BATCH = 2, ", "BATCH, ", "i in BATCH, ", "i, ") if "batch" in layout else ("",) * 4
+    batch, of, over, at = batched
+    text = PARTS.format(
+        batch=batch, of=of, over=over, at=at, a=a, b=b, product=product, k=k, parts=parts, clauses=clauses
+    )
+    return tkgen.load(text, target=target).check()
+
+
+@pytest.mark.parametrize(("target", "clauses"), [(t, c) for t, each in CLAUSES.items() for c in each])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_parts_in_every_layout(layout: str, target: str, clauses: str) -> None:
+    sizes = ((200, 3), (33, 5)) if "masked" in clauses else ((192, 3), (96, 3))
+    for (k, parts), kind in zip(sizes, Inputs, strict=True):
+        build = parts_of(layout, k, parts, clauses, target).build().check()
+        assert build.resources.clean and build.machine_check.outcome == "right"
+        tried = run(build, kind=kind)
+        assert tried.ok, tried.failure
+
+
+@pytest.mark.parametrize(("k", "parts", "clauses"), [(192, 3, "shared A, B buffers 2"), (33, 5, MASKED)])
+def test_some_blocks_of_some_parts(k: int, parts: int, clauses: str) -> None:
+    build = parts_of("of a batch", k, parts, clauses).build()
+    for block in {*range(4), 2 * parts - 1, *sample(launched(build.spec))}:
+        tried = run_blocks(build, [block])
+        assert tried.ok, (block, tried.failure)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_references_of_harnesses_sum_the_same_parts(layout: str) -> None:
+    spec = parts_of(layout, 100, 3)
+    given = product_inputs(launched(spec))
+    (meant,) = evaluate_all([meaning_of(spec.program)], given).values()
+    assert spec.program.equations is not None
+    found = torch_reference(spec.program.equations)
+    scope = {"torch": torch, "tensors": given, "certain": lambda x: (x, x)}
+    exec("\n".join(found.lines), scope)
+    (value,) = (scope[output.value][0] for output in found.outputs)
+    assert torch.equal(value if value.dim() == 3 else value.transpose(0, 1), meant.value)
+    index = "index_1" if "batch" in layout else "index_0"
+    host = "\n".join(host_reference(spec.program.equations).lines)
+    assert f"k = {index} * 64; k < std::min<int>(extent_K, ({index} + 1) * 64)" in host
 
 
 # ---------------------------------------------------------------- commands
@@ -223,12 +308,12 @@ def tkgen_(*arguments: str, code: int = 0) -> str:
 def test_check_build_and_run(tmp_path: Path) -> None:
     assert "0 errors" in tkgen_("check", str(SPLIT))
     (report,) = json.loads(tkgen_("build", str(SPLIT), "-o", str(tmp_path), "--json"))
-    assert [k["kernel"] for k in report["kernels"]] == ["partial", "finish"] and report["between"] == ["S"]
-    assert {p.name for p in tmp_path.iterdir()} >= {"split.cpp", "split.json", "split.partial.hsaco", "split.finish.s"}
+    assert [k["kernel"] for k in report["kernels"]] == ["sums", "finish"] and report["between"] == ["S"]
+    assert {p.name for p in tmp_path.iterdir()} >= {"split.cpp", "split.json", "split.sums.hsaco", "split.finish.s"}
     lines = tkgen_("build", str(SPLIT), "-o", str(tmp_path)).splitlines()
-    assert [line.split(" ")[0] for line in lines] == ["split/partial", "split/finish"]
-    (row,) = json.loads(tkgen_("run", str(SPLIT), "-D", "PART=64 scale=1.5", "--json"))
-    assert row["ok"] and row["sizes"]["PART"] == 64 and row["comparison"]["wrong"] == 0
+    assert [line.split(" ")[0] for line in lines] == ["split/sums", "split/finish"]
+    (row,) = json.loads(tkgen_("run", str(SPLIT), "-D", "K=100 scale=1.5", "--json"))
+    assert row["ok"] and row["sizes"]["K"] == 100 and row["comparison"]["wrong"] == 0
     tkgen_("run", str(SPLIT), "--blocks", "0", code=2)
     tkgen_("build", str(SPLIT), "-o", str(tmp_path), "--emit", "harness", code=2)
 
@@ -236,17 +321,21 @@ def test_check_build_and_run(tmp_path: Path) -> None:
 def test_the_regression_run() -> None:
     results = json.loads(tkgen_("test", str(SPLIT), "--schedules", "1", "--json"))
     cases = [r["case"] for r in results]
-    assert cases[:2] == ["proves", "figures"] and cases[-2:] == ["partial, as shipped", "finish, as shipped"]
+    assert cases[:2] == ["proves", "figures"] and cases[-2:] == ["sums, as shipped", "finish, as shipped"]
     assert len(cases) > 8 and not [r for r in results if r["failure"]]
 
 
-def test_the_regression_run_holds_each_kernel_to_its_figures(tmp_path: Path) -> None:
-    text = SPLIT.read_text()
-    for term, failure in (("partial/waves 4, finish/vgpr <= 200", ""), ("finish/waves 4", "finish/waves is 2")):
-        (tmp_path / "split.tk").write_text(text.replace("\n", f"\n# expect {term}\n", 1))
-        output = CliRunner().invoke(app, ["test", str(tmp_path / "split.tk"), "--schedules", "1", "--json"]).output
-        (found,) = (r["failure"] for r in json.loads(output) if r["case"] == "figures")
-        assert failure in found and bool(failure) == bool(found)
+@pytest.mark.parametrize(
+    ("terms", "failure"),
+    [
+        ("sums/waves 4, finish/vgpr <= 200", ""),
+        ("sums/waves 4, finish/waves 4", "finish/waves is 2, expected 4"),
+        ("waves 4", "nothing is called waves"),
+    ],
+)
+def test_each_kernel_is_held_to_its_figures(terms: str, failure: str) -> None:
+    found = unmet(sequence(SPLIT.read_text().replace("\n", f"\n# expect {terms}\n", 1)).build())
+    assert failure in found and bool(failure) == bool(found)
 
 
 @pytest.mark.parametrize("stage", ["parse", "equations", "graph", "schedule", "lower"])

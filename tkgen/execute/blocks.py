@@ -171,7 +171,7 @@ def _expected(
         parts = _parts(launch, piece)
         read = {t.name: inputs[t.name][_at(launch, t, parts)] for t in launch.program.reads}
         tile = piece.row, piece.col, piece.matrix
-        extents = {name: part.stop - part.start for name, part in parts.items()}
+        extents = {name: max(part.stop - part.start, 0) for name, part in parts.items()}
         for name, (value, bound) in references(launch.program, read, scalars, extents=extents).items():
             if name in found.setdefault(tile, {}):
                 before, allowed = found[tile][name]

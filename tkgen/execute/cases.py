@@ -78,6 +78,7 @@ def size_cases(spec: Spec) -> list[dict[str, int]]:
     unroll = spec.plan.shape.unroll if program.k.size is None else program.unroll or 1
     least = max(spec.plan.shape.tail_iterations if program.k.size is None else 1, 1)
     parts = program.grid.count if program.grid.name == "split_k" else 1
+    parts = parts if program.part is None else program.part.dim.size or 1
     counts = sorted({-(-max(c, least) // unroll) * unroll * parts for c in (1, 2, 3, 5, 8)})
     cases = [{m: bm, n: bn, k: c * bk} for c in counts]
     cases.append({m: 2 * bm, n: 3 * bn, k: counts[min(2, len(counts) - 1)] * bk})
@@ -87,9 +88,9 @@ def size_cases(spec: Spec) -> list[dict[str, int]]:
     if program.tail == "masked":
         ragged = [{m: bm + 1, n: 2 * bn - 5, k: counts[-1] * bk - 3}, {m: bm - 8, n: bn + 8, k: counts[-1] * bk - 8}]
         whole = {m: bm, n: bn, k: counts[-1] * bk}
-        cases += [
-            {name: whole[name] if name in _pitched(program) else size for name, size in c.items()} for c in ragged
-        ]
+        cases += [case | {name: whole[name] for name in _pitched(program) & case.keys()} for case in ragged]
+        if program.part is not None and unroll == 1:  # most parts have nothing
+            cases.append({m: bm, n: bn, k: bk})
     return cases
 
 

@@ -201,7 +201,7 @@ def _on_gpu(
         shipped=not spec.defines,
         grid=launch.blocks,
         milliseconds=milliseconds,
-        tflops=2 * m * n * k * launch.matrices * len(program.products) / (milliseconds * 1e9),
+        tflops=2 * m * n * k * launch.factors * len(program.products) / (milliseconds * 1e9),
     )
 
 

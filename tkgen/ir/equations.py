@@ -35,7 +35,8 @@ class Axis:
 
     `tile` elements of it are in one tile; None where the axis is an index alone (`over b in BATCH`), or WHOLE. `until`
     names the PARALLEL axis beyond whose tile a SEQUENTIAL one is not walked (`each j in LENGTH to q`): tiles whose
-    first element is beyond the other tile's last are not visited.
+    first element is beyond the other tile's last are not visited. `part` names the PARALLEL index among whose places a
+    SEQUENTIAL axis is divided (`each k in K by 64 part s`): at place s only part s of its tiles is visited.
     """
 
     name: str
@@ -43,7 +44,17 @@ class Axis:
     kind: AxisKind
     tile: int | None = None
     until: str | None = None
+    part: str | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    def part_length(self, size: int, parts: int) -> int:
+        """Elements of one of `parts` parts of an axis of `size` elements: whole tiles, as many in each.
+
+        What is left for the last parts may be less than that, or nothing.
+        """
+        tile = self.tile or 1
+        tiles = -(-size // tile)
+        return -(-tiles // parts) * tile
 
     @property
     def is_index(self) -> bool:
@@ -325,7 +336,8 @@ def to_text(kernel: Kernel) -> str:
 def axis_text(axis: Axis) -> str:
     """`over q in LENGTH by 256`."""
     by = "" if axis.tile is None else f" by {axis.tile}"
-    return f"{axis.kind.value} {axis.name} in {axis.dim.name}{by}{f' to {axis.until}' if axis.until else ''}"
+    end = f" to {axis.until}" if axis.until else f" part {axis.part}" if axis.part else ""
+    return f"{axis.kind.value} {axis.name} in {axis.dim.name}{by}{end}"
 
 
 def _body_text(body: tuple[Op, ...], indent: str) -> Iterator[str]:

@@ -71,6 +71,16 @@ class Launch:
         """Outputs of the batch; 1 where there is none."""
         return prod(self.batch)
 
+    @property
+    def factors(self) -> int:
+        """Contractions of the batch: outputs that take a part of one each count together."""
+        return len({self.apart(matrix) for matrix in range(self.matrices)})
+
+    def apart(self, matrix: int) -> tuple[int, ...]:
+        """The indices of matrix number `matrix` beside that of its part of the contraction."""
+        part = self.program.part
+        return tuple(at for name, at in self.indices(matrix).items() if part is None or name != part.name)
+
     def indices(self, matrix: int) -> dict[str, int]:
         """The indices of the batch, by the names of their axes, that matrix number `matrix` has."""
         found = {}
@@ -87,6 +97,17 @@ class Launch:
     def parts(self) -> int:
         """Blocks that have an equal part of the K-steps of each tile."""
         return self.program.grid.count if self.program.grid.name == "split_k" else 1
+
+    @property
+    def block_steps(self) -> int:
+        """K-steps that a block sums at a stretch, unless the grid is `stream_k`."""
+        part = self.program.part
+        return self.steps // self.parts if part is None else -(-self.steps // self.extents[part.dim.name])
+
+    def first_step(self, matrix: int) -> int:
+        """The K-step that the sums of matrix number `matrix` begin with."""
+        part = self.program.part
+        return 0 if part is None else self.indices(matrix)[part.name] * self.block_steps
 
     @property
     def blocks(self) -> int:
@@ -133,7 +154,8 @@ class Launch:
                 every, run = self.tiles * steps, self.run_length
                 ends = [(block * run, min((block + 1) * run, every)) for block in range(count)]
                 return [_run_of(self.order, steps, at, end) for at, end in ends]
-        return [[Piece(*tile, 0, steps, matrix)] for matrix in range(self.matrices) for tile in self.order]
+        firsts = [(matrix, self.first_step(matrix)) for matrix in range(self.matrices)]
+        return [[Piece(*tile, at, at + self.block_steps, matrix)] for matrix, at in firsts for tile in self.order]
 
 
 def _run_of(tiles: Sequence[tuple[int, int]], steps: int, at: int, end: int) -> list[Piece]:

@@ -338,13 +338,43 @@ class _Evaluation:
         factors = [self.along(self.get(v), op.axis) for v in (op.left, op.right)]
         if op.axis.kind is AxisKind.PARALLEL:
             factors = [self.by_tile(f, op.axis, 0.0) for f in factors]
+        if op.axis.part is not None and op.axis.name not in self.places:
+            return self.in_parts(op, factors, self.axes[op.axis.part])
+        return self.contracted(op, factors)
+
+    def in_parts(self, op: Product, factors: Sequence[_Tile], index: Axis) -> _Tile:
+        """A product over each part of an axis: with a direction of parts."""
+        size, found = self.length(op.axis), list[_Tile]()
+        run = op.axis.part_length(size, self.length(index))
+        for place in range(self.length(index)):
+            first = min(place * run, size)
+            cut = [self.cut(f, op.axis.name, first, min(first + run, size)) for f in factors]
+            found.append(self.contracted(op, [self.cut(f, index.name, place, None) for f in cut]))
+        errors = [t.error for t in found]
+        error = None
+        if any(e is not None for e in errors):
+            error = torch.stack([torch.zeros_like(t.value) if t.error is None else t.error for t in found])
+        return _Tile((index.name, *found[0].dims), torch.stack([t.value for t in found]), error)
+
+    @staticmethod
+    def cut(tile: _Tile, name: str, first: int, end: int | None) -> _Tile:
+        """The part of a tile from place `first` to before `end` of a direction; without `end` that place alone."""
+        if name not in tile.dims:
+            return tile
+        at = tile.dims.index(name)
+        key = (slice(None),) * at + (first if end is None else slice(first, end),)
+        dims = tile.dims if end is not None else (*tile.dims[:at], *tile.dims[at + 1 :])
+        return _Tile(dims, tile.value[key], None if tile.error is None else tile.error[key])
+
+    def contracted(self, op: Product, factors: Sequence[_Tile]) -> _Tile:
+        """The product of two factors over all of an axis that they have."""
         named = {d for f in factors for d in f.dims}
         left, right = (self.widened(f, named) for f in factors)
         dims = tuple(d for d in dict.fromkeys([*left.dims, *right.dims]) if d != op.axis.name)
         letters = dict(zip(dict.fromkeys([*left.dims, *right.dims]), ascii_letters, strict=False))
         texts = ("".join(letters[d] for d in group) for group in (left.dims, right.dims, dims))
         equation = "{},{}->{}".format(*texts)
-        n = left.value.shape[left.dims.index(op.axis.name)]
+        n = max(left.value.shape[left.dims.index(op.axis.name)], 1)
         return _Tile(dims, *self.contract(left, right, (op.left.dtype, op.right.dtype), equation, n))
 
     def contract(self, a: _Tile, b: _Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
@@ -501,7 +531,11 @@ class _Evaluation:
         return _Tile(dims, *self.apply("add", [(a.value, a.error), (b.value, b.error)]))
 
     def visits(self, axis: Axis, start: int) -> _Tile | None:
-        """Which tiles of the axis that bounds a loop are there for its tile at `start`; None for all."""
+        """Which tiles of the axis that bounds or divides a loop are there for its tile at `start`; None for all."""
+        if axis.part is not None:
+            index = self.axes[axis.part]
+            run = axis.part_length(self.length(axis), self.length(index))
+            return _Tile((index.name,), torch.arange(self.length(index)) == start // run)
         if axis.until is None:
             return None
         bound = self.axes[axis.until]
@@ -576,6 +610,6 @@ def _is_sums(loop: Loop) -> bool:
         term = made.get(terms[0].number) if len(terms) == 1 else None
         if not isinstance(term, Product | Reduce) or term.axis != loop.axis:
             return False
-        if isinstance(term, Reduce) and term.function != "sum":
+        if isinstance(term, Reduce) and (term.function != "sum" or loop.axis.part):
             return False
     return bool(loop.carries)

@@ -438,10 +438,22 @@ class Program:
         return None if self.k.size is None else -(-self.k.size // self.block[2])
 
     @property
+    def part(self) -> Axis | None:
+        """The index of the batch among whose places the contraction is divided."""
+        name = self.equations.contraction.part if self.equations else None
+        return next((a for a in self.batch if a.name == name), None)
+
+    @property
     def steps(self) -> int | None:
-        """K-steps that a block sums at a stretch; None where only run time knows."""
+        """K-steps that a block sums at a stretch; None where only run time knows.
+
+        Where the contraction is divided among the places of an index, the last of them may lie beyond its end.
+        """
         if self.tile_steps is None or self.grid.name == "stream_k":
             return None
+        if self.part is not None:
+            assert self.part.dim.size is not None
+            return -(-self.tile_steps // self.part.dim.size)
         return self.tile_steps // self.grid.count if self.grid.name == "split_k" else self.tile_steps
 
     @property

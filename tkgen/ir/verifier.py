@@ -110,6 +110,10 @@ class _Verifier:
             bound = self.axes.get(axis.until)
             self.insist(axis.kind is AxisKind.SEQUENTIAL, "axis", axis)
             self.insist(bound is not None and bound.kind is AxisKind.PARALLEL, "axis", axis)
+        if axis.part is not None:
+            of = self.axes.get(axis.part)
+            self.insist(axis.kind is AxisKind.SEQUENTIAL and axis.until is None, "axis", axis)
+            self.insist(of is not None and of.kind is AxisKind.PARALLEL and of.is_index, "axis", axis)
 
     def own(self, axis: Axis, where: Op) -> None:
         self.insist(self.axes.get(axis.name) == axis, "names", where)

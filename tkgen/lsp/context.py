@@ -12,7 +12,7 @@ _AFTER = {
     "EPILOGUE": "epilogue", "BARRIERS": "automatic", "WAITS": "automatic", "WAIT": "counter", "PRIORITY": "level",
     "SCHEDULE": "preset", "SHARED": "tensor", "REGISTERS": "tensor", "LOAD": "tensor", "STORE": "tensor",
     "STREAM": "tensor", "ACCUMULATE": "sum", "FETCH": "tensor", "WRITE": "tensor", "COPY": "tensor", "READ": "tensor",
-    "TUNE": "size", "OVER": "new", "EACH": "new", "CARRY": "new", "TO": "axis", "ALONG": "axis",
+    "TUNE": "size", "OVER": "new", "EACH": "new", "CARRY": "new", "TO": "axis", "PART": "axis", "ALONG": "axis",
     "DIMS": "new", "PARAM": "new", "GLOBAL": "new", "SCALAR": "new", "KERNEL": "new", "SEQUENCE": "new", "ROLE": "new",
 }  # fmt: skip
 _LISTS = {"TARGET", "ALLOW", "STREAM", "SHARED", "REGISTERS", "LOAD"}

@@ -176,9 +176,9 @@ def _in_item(node: Item) -> Iterator[Occurrence]:
             for axis in axes:
                 yield _declared(axis.name, "axis")
                 yield from _in_exprs(axis.extent, axis.tile)
-        case ast.Each(name=name, extent=extent, tile=length, until=until):
+        case ast.Each(name=name, extent=extent, tile=length, until=until, part=part):
             yield _declared(name, "axis")
-            yield from _in_exprs(extent, length, until)
+            yield from _in_exprs(extent, length, until or part)
         case ast.When(condition=condition):
             yield from _in_exprs(condition)
         case ast.Carry(values=values):

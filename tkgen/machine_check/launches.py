@@ -135,7 +135,7 @@ def _ones(program: Program) -> dict[str, float]:
 def _one(launch: Launch, repeat: _Repeat) -> Watched:
     """A launch of any grid but stream_k."""
     program, tiles, sort, parts = launch.program, launch.tiles, _sort(launch), launch.parts
-    steps = launch.steps // parts
+    steps = launch.block_steps
     if program.grid.name == "persistent":
         count = program.grid.count
         watched = TILES_WATCHED if steps < repeat.enough + repeat.period else 2
@@ -147,15 +147,29 @@ def _one(launch: Launch, repeat: _Repeat) -> Watched:
             chosen = [late]
         work = -(-(tiles - chosen[0]) // count) * steps
         return Watched(launch, tiles, chosen[0], (tiles - 1,), tuple(chosen[1:]), steps, work, _ones(program))
-    blocks = tiles * parts * launch.matrices  # those of other matrices differ in where their tensors begin
+    blocks = tiles * parts * launch.matrices  # those of other matrices differ in where their tensors and parts begin
     classes: dict[Hashable, int] = {}
     for tile in _ends(0, tiles if sort is not _whole else 1):
         for part in {0, parts - 1}:
             classes.setdefault((sort(tile), part), part * tiles + tile)
+    for matrix in _parts(launch):
+        classes.setdefault((sort(0), "part", matrix), matrix * tiles)
     # A remap that branches on the block sends others another way before the first access: one more of them.
     others = sorted({*classes.values(), blocks // 2} - {0, blocks - 1})
     edges = (blocks - 1,) if blocks > 1 else ()
     return Watched(launch, blocks, 0, edges, tuple(others), steps, steps, _ones(program))
+
+
+def _parts(launch: Launch) -> Iterator[int]:
+    """Where the contraction is divided among matrices: the first one that its end cuts, and the first one beyond it."""
+    program, seen = launch.program, set[bool]()
+    end = launch.extents[program.k.name]
+    for matrix in range(launch.matrices if program.part is not None else 0):
+        first = launch.first_step(matrix) * program.block[2]
+        last = first + launch.block_steps * program.block[2]
+        if last > end and (first >= end) not in seen:
+            seen.add(first >= end)
+            yield matrix
 
 
 def _ends(begin: int, end: int) -> Iterable[int]:

@@ -60,7 +60,8 @@ class Workload:
     repeats: int
     zeroed_bytes: int
     arguments: Callable[[], Sequence[Arg]] = field(repr=False)
-    matrices: int = 1
+    matrices: int = 1  # of outputs
+    factors: int = 1  # of pairs of factors, of which several outputs may take a part each
     products: int = 1
     lefts: int = 1
     rights: int = 1
@@ -68,12 +69,12 @@ class Workload:
     @property
     def flops(self) -> int:
         """Floating-point operations of the products."""
-        return 2 * self.m * self.n * self.k * self.products * self.matrices
+        return 2 * self.m * self.n * self.k * self.products * self.factors
 
     @property
     def operand_bytes(self) -> int:
         """Bytes of all factors."""
-        return (self.m * self.lefts + self.n * self.rights) * self.k * self.element_bytes * self.matrices
+        return (self.m * self.lefts + self.n * self.rights) * self.k * self.element_bytes * self.factors
 
     @property
     def flops_per_piece(self) -> int:
@@ -126,6 +127,7 @@ class Workload:
             n=n,
             k=k,
             matrices=launch.matrices,
+            factors=launch.factors,
             products=len(program.products),
             lefts=sum(o.side is Side.A for o in program.operands),
             rights=sum(o.side is Side.B for o in program.operands),
@@ -152,4 +154,6 @@ def _pieces(launch: Launch) -> tuple[list[tuple[int, int, int]], int]:
             run = launch.run_length
             return [(*tiles[at // steps], at % steps) for at in range(0, len(tiles) * steps, run)], run
     rows, cols = launch.tile_grid
-    return [(r + i * rows, c + i * cols, 0) for i in range(launch.matrices) for r, c in tiles], steps
+    number = {apart: n for n, apart in enumerate(dict.fromkeys(map(launch.apart, range(launch.matrices))))}
+    places = [(number[launch.apart(i)], launch.first_step(i)) for i in range(launch.matrices)]
+    return [(r + i * rows, c + i * cols, at) for i, at in places for r, c in tiles], launch.block_steps

@@ -333,13 +333,15 @@ class Over(Node):
 class Each(Node):
     """`each j in LENGTH by 64 to q` and its indented body: a loop over the tiles of an axis.
 
-    `until` is the axis of `to q`: tiles that begin behind that axis' tile are not visited.
+    `until` is the axis of `to q`: tiles that begin behind that axis' tile are not visited. `part` is the index of
+    `part s`: at each of its places an equal part of the tiles is visited.
     """
 
     name: Name
     extent: Expr
     tile: Expr
     until: Name | None
+    part: Name | None
     body: tuple[Statement, ...]
 
 

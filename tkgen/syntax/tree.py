@@ -337,7 +337,8 @@ class TreeBuilder:
 
     def _each(self, node: Branch) -> ast.Each:
         head, *body = (_tree(t) for t in node.children)
-        name, extent, tile, *until = head.children
+        name, extent, tile, *end = head.children
+        part = next((_tree(t).children[0] for t in end if isinstance(t, Tree)), None)
         statements: tuple[ast.Statement, ...] = ()
         self.loops += 1
         if self.loops > MAX_LOOPS:
@@ -350,7 +351,8 @@ class TreeBuilder:
             self.name(name),
             self.expr(extent),
             self.expr(tile),
-            self.name(until[0]) if until else None,
+            self.name(end[0]) if end and part is None else None,
+            None if part is None else self.name(part),
             statements,
         )
 

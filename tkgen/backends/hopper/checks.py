@@ -105,6 +105,9 @@ def _language(program: Program) -> Iterator[Diagnostic]:
 
 def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     """Equations of more than sums of products and what is made of their elements, one output."""
+    if equations.contraction.part is not None:
+        yield _refused("sm_90a sums each output whole, not in parts", equations.contraction.span or
+                       statement(program, "kernel"), "leave `part` out")  # fmt: skip
     for reduced in (r for each in equations.rounds for r in each):
         yield _refused("sm_90a does not reduce what is made of sums yet", reduced.result.span or
                        statement(program, "kernel"), "reduce in a kernel of its own")  # fmt: skip

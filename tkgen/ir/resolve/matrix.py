@@ -88,6 +88,8 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
             raise scope.error("E230", f"a batch needs a size of {axis.dim.name} that is known at build time",
                               axis.span or at, secondary=(Label(axis.dim.span, "dynamic"),),
                               fix=f"give {axis.dim.name} a size")  # fmt: skip
+    if found.contraction.part is not None:
+        _supported_parts(scope, found, at)
     kind = clauses.grid(scope)
     if found.views and any(not v.is_whole for v in found.views) and kind.name != "linear":
         raise scope.error("E230", f"`grid {kind.name}` deals out the tiles of one matrix, not of many", kind.span or at,
@@ -103,6 +105,22 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
                         "E230", f"`{v.name}` has others between its rows: a tail along {inner.name} would reach them",
                         v.tensor.span, fix=f"make {inner.name} a multiple of {_tile(along)}",
                     )  # fmt: skip
+
+
+def _supported_parts(scope: Scope, found: Sums, at: Span) -> None:
+    """Parts of the contraction are whole K-steps, as many for each; only `tail masked` has some beyond the end."""
+    axis = found.contraction
+    index = next(a for a in found.batch if a.name == axis.part)
+    size, tile, parts = axis.dim.size, _tile(axis), index.dim.size or 1
+    if size is None:
+        raise scope.error("E230", f"parts of {axis.dim.name} need a size that is known at build time", axis.span or at,
+                          secondary=(Label(axis.dim.span, "dynamic"),), fix=f"give {axis.dim.name} a size")  # fmt: skip
+    if size % (tile * parts) and clauses.tail(scope) != "masked":
+        raise scope.error(
+            "E230", f"{size} elements of {axis.dim.name} do not divide into {parts} parts of steps of {tile}",
+            axis.span or at, f"{size} = {size // tile} x {tile}" + (f" + {size % tile}" if size % tile else ""),
+            fix="add `tail masked`, under which steps beyond the end add nothing",
+        )  # fmt: skip
 
 
 def _accumulate(scope: Scope, found: Sums, block: tuple[int, int, int]) -> ast.Accumulate:

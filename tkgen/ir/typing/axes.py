@@ -45,7 +45,8 @@ class Axes:
                     fix="name the axis whose tile is the last to be visited", known=parallel,
                 )  # fmt: skip
             self.used.add(until)
-        axis = Axis(name, dim, AxisKind.SEQUENTIAL, tile, until, span=loop.name.span)
+        part = None if loop.part is None else self._part(loop.part)
+        axis = Axis(name, dim, AxisKind.SEQUENTIAL, tile, until, part, span=loop.name.span)
         before = self.found.get(name)
         if before is None:
             self.scope.declare(loop.name)
@@ -57,6 +58,19 @@ class Axes:
             )  # fmt: skip
         self.found[name] = axis
         return axis
+
+    def _part(self, name: ast.Name) -> str:
+        """The index among whose places a loop is divided: `each k in K by 64 part s`."""
+        indices = [a.name for a in self.found.values() if a.kind is AxisKind.PARALLEL and a.is_index]
+        if name.id not in indices:
+            tiled = name.id in self.found
+            raise self.scope.error(
+                "E223", f"`part {name.id}` names no index of `over`", name.span,
+                f"`{name.id}` has tiles, and a part is for one block" if tiled else "not declared",
+                fix="declare one without a tile: `over s in PARTS, ...`", known=indices,
+            )  # fmt: skip
+        self.used.add(name.id)
+        return name.id
 
     def _extent(self, expr: ast.Expr) -> Dim:
         if isinstance(expr, ast.Name) and expr.id in self.scope.dims:

@@ -113,6 +113,7 @@ def _render(template: str, plan: Plan, target: str) -> str:
             written=list(dict.fromkeys(s.target.tensor.name for s in found.stores)),
             samples=REDUCED_SAMPLES if found.rounds else SAMPLES,
             batch=[(at[axis.name], axis.dim.name) for axis in found.batch],
+            multiplied=[axis.dim.name for axis in found.batch if axis != program.part],
             products=len(found.sums),
             m=program.m.name,
             n=program.n.name,

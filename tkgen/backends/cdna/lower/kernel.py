@@ -88,6 +88,7 @@ class _Lowering:
             grid_origin=self.c.origin("grid"),
             launch_origin=self.c.origin("occupancy", *(r.span for r in p.roles)),
             batch=tuple(self.batch()),
+            part=self.c.index(p.part) if p.part is not None else "",
             views=tuple(map(self.matrix_view, self.c.views.values())),
             remap=tuple(placed.statements),
             remap_origin=self.c.origin("remap"),
@@ -221,10 +222,14 @@ class _Lowering:
             ("K_STEPS", p.k, "K_STEP"),
         ):
             if dim.size is not None:
-                part = " / K_PARTS" if name == "K_STEPS" and p.grid.name == "split_k" else ""
-                size = ceil(self.c.dim(dim.name), block)
-                origin = self.c.origin(dim.span, "block", "tail", "grid" if part else None)
-                result.append(Constant(name, f"({size}){part}" if part else size, "of a part" if part else "", origin))
+                size, divided = ceil(self.c.dim(dim.name), block), False
+                if name == "K_STEPS" and p.grid.name == "split_k":
+                    size, divided = f"({size}) / K_PARTS", True
+                elif name == "K_STEPS" and p.part is not None:
+                    parts, divided = self.c.extent_of(p.part.dim), True
+                    size = f"({size} + {parts} - 1) / {parts}"
+                origin = self.c.origin(dim.span, "block", "tail", "grid" if divided else None)
+                result.append(Constant(name, size, "of a part" if divided else "", origin))
         waves = self.c.origin(*(r.span for r in p.roles))
         result.append(Constant("THREADS", f"{p.waves} * WARP_THREADS", f"{p.waves} waves", waves))
         return result

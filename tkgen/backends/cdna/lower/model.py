@@ -169,6 +169,7 @@ class KernelModel(FileModel):
     shared_origin: Origins
     launch_origin: Origins
     batch: tuple[BatchIndex, ...]
+    part: str  # the index among whose places the contraction is divided
     views: tuple[MatrixView, ...]
     remap: tuple[str, ...]
     remap_origin: Origins

@@ -143,7 +143,7 @@ class Operations:
         along, across = divmod(part, operand.parts[1])
         tile = _nth_of({Side.A: "tile_row", Side.B: "tile_col"}[operand.side], operand.parts[0], along)
         step = self._step(placed.step)
-        if p.adds_to_output:
+        if p.adds_to_output or p.part is not None:
             step = "k_first" if step == "0" else f"k_first + {step}"
         step = _nth_of(step, operand.parts[1], across)
         coordinate = (step, tile) if operand.contraction_first else (tile, step)

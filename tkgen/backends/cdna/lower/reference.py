@@ -95,7 +95,7 @@ def _host_lines(sums: Sums, made: Set[Value], at: Mapping[str, str], names: Name
             left, right = (_element(access, at) for access in (s.left, s.right))
             name = names[s.result.number]
             lines.append(f"number {name}{{0.0}};")
-            lines.append(f"for (int k = 0; k < extent_{sums.contraction.dim.name}; ++k)")
+            lines.append(f"for (int k = {_first(sums, at)}; k < {_end(sums, at)}; ++k)")
             lines.append(f"    {name}.value += double({left}) * {right};")
     for op in sums.epilogue:
         if isinstance(op, Reduce) and op.result in made:
@@ -129,6 +129,26 @@ def _made_of(values: Iterable[Value], sums: Sums) -> set[Value]:
         else:
             found.update(reads(op))
     return found
+
+
+def _run(sums: Sums) -> tuple[Axis, int, int] | None:
+    """Where the contraction is divided: the index of the parts, how many there are, and elements of each."""
+    axis = sums.contraction
+    index = next((a for a in sums.batch if a.name == axis.part), None)
+    if index is None:
+        return None
+    assert axis.dim.size is not None and index.dim.size is not None  # `tkgen.ir.resolve.matrix` has seen to it
+    return index, index.dim.size, axis.part_length(axis.dim.size, index.dim.size)
+
+
+def _first(sums: Sums, at: Mapping[str, str]) -> str:
+    run = _run(sums)
+    return "0" if run is None else f"{at[run[0].name]} * {run[2]}"
+
+
+def _end(sums: Sums, at: Mapping[str, str]) -> str:
+    run, extent = _run(sums), f"extent_{sums.contraction.dim.name}"
+    return extent if run is None else f"std::min<int>({extent}, ({at[run[0].name]} + 1) * {run[2]})"
 
 
 def places(sums: Sums) -> dict[str, str]:
@@ -199,12 +219,21 @@ def _order(sums: Sums) -> tuple[Axis, ...]:
 
 def _torch_sum(sums: Sums, s: Sum, name: str) -> Iterator[str]:
     letters = dict(zip((a.name for a in (*_order(sums), sums.contraction)), LETTERS, strict=False))
-    sides = []
-    for access in (s.left, s.right):
-        sides.append("".join(letters[i.axis.name] for i in access.indices if i.axis is not None))
+    sides, run = [], _run(sums)
+    for name_of, access in (("left", s.left), ("right", s.right)):
+        axes = [i.axis for i in access.indices if i.axis is not None]
+        text = f"{name_of} = {_indexed(access, sums)}.float()"
+        if run is not None:  # zeros up to whole parts, then a direction of parts
+            index, parts, length = run
+            axes = [*(a for a in axes if a != sums.contraction), index, sums.contraction]
+            at = next(n for n, i in enumerate(x for x in access.indices if x.axis) if i.axis == sums.contraction)
+            beyond = f"{parts * length} - {name_of}.shape[-1]"
+            text += f".movedim({at}, -1)"
+            yield text
+            text = f"{name_of} = torch.nn.functional.pad({name_of}, (0, {beyond})).unflatten(-1, ({parts}, {length}))"
+        yield text
+        sides.append("".join(letters[a.name] for a in axes))
     out = "".join(letters[a.name] for a in _order(sums))
-    yield f"left = {_indexed(s.left, sums)}.float()"
-    yield f"right = {_indexed(s.right, sums)}.float()"
     yield f'{name} = certain(torch.einsum("{",".join(sides)}->{out}", left, right).double())'
 
 

@@ -1,0 +1,68 @@
+"""The bundled sequences: sources as checked in, figures as promised, no spills, numbers right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tkgen.api import load_any
+from tkgen.backends.cdna.spec import Spec
+from tkgen.execute.arguments import launched
+from tkgen.execute.blocks import run_blocks, sample
+from tkgen.execute.compare import Inputs
+from tkgen.rows import RowBuild
+from tkgen.rows.launch import row_launch
+from tkgen.rows.run import run_rows
+from tkgen.rows.run import sample as sample_rows
+from tkgen.sequence import SequenceSpec
+from tkgen.sequence.commands import unmet
+from tkgen.sequence.run import run_sequence
+
+ROOT = Path(__file__).parents[2]
+SPECS = sorted((ROOT / "specs/sequences").glob("*.tk"))
+
+
+def spec_of(path: Path, target: str | None = None, **sizes: int | None) -> SequenceSpec:
+    spec = load_any(path, sizes, target)
+    assert isinstance(spec, SequenceSpec)
+    return spec
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_source_figures_and_machine_code(path: Path) -> None:
+    spec = spec_of(path)
+    assert not spec.diagnostics
+    golden = ROOT / "generated" / spec.target.name / f"{path.stem}.cpp"
+    assert golden.read_text(encoding="utf-8") == spec.source.text
+    build = spec.build().check()
+    assert "# expect " in path.read_text() and not unmet(build)
+    assert all(k.machine_check.outcome == "right" and k.resources.clean for k in build.kernels)
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx950"])
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_other_targets_build_without_spills(path: Path, target: str) -> None:
+    build = spec_of(path, target).build().check()
+    assert all(k.machine_check.outcome == "right" and k.resources.clean for k in build.kernels)
+
+
+@pytest.mark.parametrize("sizes", [{"IN": 1}, {"IN": 500, "PARTS": 3}, {"IN": 576, "PARTS": 9}], ids=str)
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_split_k_at_sizes_that_do_not_divide(target: str, sizes: dict[str, int]) -> None:
+    path = ROOT / "specs/sequences/split_k_gelu.tk"
+    build = spec_of(path, target, TOKENS=129, OUT=72, **sizes).build().check()
+    for kind in Inputs:
+        tried = run_sequence(build, kind=kind)
+        assert tried.ok, tried.failure
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_some_blocks_of_the_code_that_is_shipped(path: Path) -> None:
+    for build in spec_of(path).build().kernels:
+        if isinstance(build, RowBuild):
+            launch = row_launch(build.spec.program, build.spec.layout)
+            assert run_rows(build, blocks=sample_rows(launch)).ok
+        else:
+            assert isinstance(build.spec, Spec)
+            assert run_blocks(build, sample(launched(build.spec))).ok
