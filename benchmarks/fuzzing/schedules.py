@@ -11,14 +11,28 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 Range = tuple[int, int]  # first and last
+
+
+class _Part(TypedDict):
+    """What of a tile is brought to LDS together; all of it where it is no `part`."""
+
+    rows: Range
+    slices: Range
+    part: bool
+
+
 LATE = {"collective": "load", "registers": "write", "direct": "copy"}
 
 
 @dataclass(frozen=True)
 class Operand:
-    """`fragments` of a wave, LDS `buffers`, `via`, the role that loads it, global loads of a wave for one tile."""
+    """`fragments` of a wave, LDS `buffers`, `via`, the role that loads it, global loads of a wave for one tile.
+
+    `apart`: its fragments may be brought to LDS one after the other.
+    """
 
     name: str
     fragments: int
@@ -26,11 +40,12 @@ class Operand:
     via: str
     role: int
     instructions: int
+    apart: bool = False
 
 
 @dataclass(frozen=True)
 class Item:
-    """An operation of one role. `rows` are the fragments of a read, too."""
+    """An operation of one role. `rows` are the fragments of a read, too, and of what brings a part of a tile."""
 
     word: str
     role: int
@@ -40,6 +55,7 @@ class Item:
     cols: Range = (0, 0)
     slices: Range = (0, 0)
     count: int = 0
+    part: bool = False  # of a tile on its way to LDS
 
 
 @dataclass
@@ -58,6 +74,7 @@ class Frame:
     automatic_waits: bool = False
     changed: str = ""  # the mistake that was made, if any
     features: set[str] = field(default_factory=set)
+    late: random.Random = field(default_factory=random.Random)  # decides what came to the language later
 
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
@@ -199,13 +216,13 @@ def _moves(frame: Frame, items: list[Item]) -> list[Item] | None:
     result = list(items)
     operands = list(frame.operands)
     frame.rng.shuffle(operands)
-    for operand in operands:
-        places = list(_places(operand, result))
+    for operand, part in [(o, part) for o in operands for part in _parts(frame, o)]:
+        places = list(_places(operand, result, part))
         if not places:
             return None
         ahead = frame.rng.choice(sorted({w for w, _ in places}))
         at = frame.rng.choice([p for w, p in places if w == ahead])
-        write = Item(LATE[operand.via], operand.role, operand.name, ahead)
+        write = Item(LATE[operand.via], operand.role, operand.name, ahead, **part)
         result.insert(at, write)
         if operand.via == "registers":
             if (at and frame.chance(0.5)) or at + 1 == len(result):
@@ -215,9 +232,36 @@ def _moves(frame: Frame, items: list[Item]) -> list[Item] | None:
     return result
 
 
-def _places(operand: Operand, items: Sequence[Item]) -> Iterator[tuple[int, int]]:
+def _parts(frame: Frame, operand: Operand) -> list[_Part]:
+    """The parts in which a tile is brought to LDS: all of it, or fragments, or slices."""
+    late, slices = frame.late, frame.slices
+    whole = _Part(rows=(0, 0), slices=(0, 0), part=False)
+    if late.random() < 0.75 or not (operand.apart or slices > 1):
+        return [whole]
+    frame.features.add("parts of tiles")
+    if operand.apart and operand.fragments > 1 and (slices == 1 or late.random() < 0.6):
+        at = late.randrange(1, operand.fragments)
+        halves = [(0, at - 1), (at, operand.fragments - 1)]
+        return [_Part(rows=rows, slices=(0, slices - 1), part=True) for rows in halves]
+    if slices == 1:
+        return [whole]
+    at = late.randrange(1, slices)
+    rows = (0, operand.fragments - 1)
+    return [_Part(rows=rows, slices=part, part=True) for part in ((0, at - 1), (at, slices - 1))]
+
+
+def _meet(write: Item | _Part, read: Item) -> bool:
+    """Whether what a read needs is in what is written."""
+    rows, slices, part = (write.rows, write.slices, write.part) if isinstance(write, Item) else (
+        write["rows"], write["slices"], write["part"])  # fmt: skip
+    shared = (set(_span(a)) & set(_span(b)) for a, b in ((rows, read.rows), (slices, read.slices)))
+    return not part or all(shared)
+
+
+def _places(operand: Operand, items: Sequence[Item], part: _Part) -> Iterator[tuple[int, int]]:
     """(steps ahead, position) at which a tile may be written: before its reads, after those of the tile it replaces."""
-    reads = [(i, r.offset) for i, r in enumerate(items) if r.word == "read" and r.operand == operand.name]
+    mine = [(i, r) for i, r in enumerate(items) if r.word == "read" and r.operand == operand.name]
+    reads = [(i, r.offset) for i, r in mine if _meet(part, r)]
     for ahead in range(operand.buffers + 2):
         for at in range(len(items) + 1):
             if all(
@@ -238,8 +282,9 @@ def _barriers(frame: Frame, items: list[Item]) -> list[int] | None:
     n, wanted = len(items), 1 + frame.shift
     ranges = []
     for operand in frame.operands:
-        write = next(i for i, x in enumerate(items) if x.word in LATE.values() and x.operand == operand.name)
-        for read in (i for i, x in enumerate(items) if x.word == "read" and x.operand == operand.name):
+        writes = [i for i, x in enumerate(items) if x.word in LATE.values() and x.operand == operand.name]
+        reads = [i for i, x in enumerate(items) if x.word == "read" and x.operand == operand.name]
+        for write, read in ((w, r) for w in writes for r in reads if _meet(items[w], items[r])):
             ahead = items[write].offset - items[read].offset
             ranges.append((write, read + ahead * n - write))
             ranges.append((read, write + (operand.buffers - ahead) * n - read))
@@ -319,6 +364,9 @@ def _segment(frame: Frame, role: int, items: list[Item], segment: list[Item], ba
     lines = []
     for number, part in enumerate(parts):
         words = _text(frame, part)
+        if any(item.word == "multiply" for item in part) and frame.late.random() < 0.08:
+            words.append(f"mix (multiply {frame.late.randint(1, 4)}, read {frame.late.randint(1, 2)}) x 4")
+            frame.features.add("mix")
         if words and frame.chance(0.12):
             words.insert(rng.randint(0, len(words)), f"priority {rng.choice(['high', 'low', '0', '1', '2', '3'])}")
         if frame.chance(0.06):
@@ -382,7 +430,7 @@ def _move(frame: Frame, item: Item) -> str:
     operand = next(o for o in frame.operands if o.name == item.operand)
     step = f"[k{item.offset:+}]" if item.offset else "[k]" if frame.chance(0.03) else ""
     text = item.operand + step
-    if item.word != "read":
+    if item.word != "read" and not item.part:
         return text
     all_rows, all_slices = item.rows == (0, operand.fragments - 1), item.slices == (0, frame.slices - 1)
     if all_rows and all_slices and frame.chance(0.7):

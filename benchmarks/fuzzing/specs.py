@@ -7,6 +7,7 @@ is drawn need not be right, but mostly is: a spec that is refused tries the chec
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
@@ -63,6 +64,8 @@ class Draft:
     params: dict[str, int] = field(default_factory=dict)
     features: set[str] = field(default_factory=set)
     rare: random.Random = field(default_factory=random.Random)  # decides what is not drawn with the rest
+    late: random.Random = field(default_factory=random.Random)  # decides what came to the language later
+    arrangement: str = ""
 
     @property
     def fragments(self) -> tuple[int, int]:
@@ -106,11 +109,11 @@ class Draft:
 
 def sample(seed: int) -> Sample:
     """The spec of a seed."""
-    draft = Draft(random.Random(seed), rare=random.Random(-1 - seed))
+    draft = Draft(random.Random(seed), rare=random.Random(-1 - seed), late=random.Random(f"late {seed}"))
     _shapes(draft)
     _storage(draft)
     head, extents, ragged, epilogue = _data(draft)
-    body = [*head, *_mapping(draft), *_work(draft, epilogue)]
+    body = [*head, *_mapping(draft), *_later(draft, _work(draft, epilogue))]
     files = {}
     if draft.params and draft.chance(0.2):
         draft.params |= {"UNUSED": 7}
@@ -305,7 +308,7 @@ def _work(d: Draft, epilogue: list[str]) -> list[str]:
             clauses.reverse()
         names = ["A, B"] if d.chance(0.95) else ["A", "B"] if d.chance(0.7) else ["A"]
         registers = [" ".join(["registers", name, *clauses]) for name in names]
-    arrangement = rng.choice(["", " interleaved", " blocked"])
+    arrangement = d.arrangement = rng.choice(["", " interleaved", " blocked"])
     mfma = ""
     if all(t % 32 == 0 for t in d.tile) and d.block[2] % 32 == 0 and d.chance(0.3):
         mfma = " mfma 32 x 32"
@@ -325,6 +328,22 @@ def _work(d: Draft, epilogue: list[str]) -> list[str]:
         load = [f"load A, B by {group} {'wave' if group == 1 else 'waves'}"]
     waves = f"waves {d.waves[0]} x {d.waves[1]}" if d.chance(0.95) else f"waves {count}"
     return [*(f"  {line}" for line in [waves, *shared, *load, *compute]), *_schedule(d, [group, group])]
+
+
+def _later(d: Draft, lines: list[str]) -> list[str]:
+    """The lines, with what came to the language later: tensors that are used once, slices that differ."""
+    result = list(lines)
+    written = any(line.strip().startswith(("cluster", "group")) for line in lines)
+    plain = [n for n, line in enumerate(lines) if re.fullmatch(r" *registers A, B slice \d+( buffers \d)?", line)]
+    if plain and not written and d.slices % 2 == 0 and d.late.random() < 0.3:
+        one = lines[plain[0]].replace("A, B", "A" if d.late.random() < 0.5 else "B")
+        other = one.replace("A", "B") if " A " in one else one.replace(" B ", " A ")
+        result[plain[0] : plain[0] + 1] = [one, other.replace(f"slice {d.slice}", f"slice {2 * d.slice}")]
+        d.features.add("slices that differ")
+    if d.late.random() < 0.1:
+        result.insert(0, f"  stream {d.late.choice(['A', 'B', 'C', 'A, C', 'A, B, C'])}")
+        d.features.add("stream")
+    return result
 
 
 def _shared(d: Draft, operands: str, index: int) -> str:
@@ -390,10 +409,12 @@ def _frame(d: Draft, loading: list[int], roles: int, owners: list[int], compute:
         instructions = max(1, -(-tile // (1024 * loading[index])))
         owner = owners[index]
         buffers, via = d.buffers[index], d.via[index]
-        operands.append(schedules.Operand(name, d.fragments[index], buffers, via, owner, instructions))
+        apart = (d.arrangement == " interleaved" or d.waves[index] == 1) and d.fragments[index] > 1
+        operands.append(schedules.Operand(name, d.fragments[index], buffers, via, owner, instructions, apart))
     return schedules.Frame(
-        d.rng, (operands[0], operands[1]), d.slices, d.register_buffers, roles, compute, waves, features=d.features
-    )
+        d.rng, (operands[0], operands[1]), d.slices, d.register_buffers, roles, compute, waves, features=d.features,
+        late=d.late,
+    )  # fmt: skip
 
 
 def _written(d: Draft, frame: schedules.Frame) -> tuple[list[list[str]] | None, str]:
