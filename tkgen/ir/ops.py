@@ -186,7 +186,8 @@ class Cluster:
 class Schedule:
     """The `schedule` clause that a role follows: the name of one that tkgen makes, or clusters as written.
 
-    `barriers` and `waits` say that tkgen places these. Two roles follow one clause iff its spans are equal.
+    `barriers` and `waits` say that tkgen places these. `prologue` and `drain` stand before and behind the loop where
+    the spec writes them; else they are made of the loop's. Two roles follow one clause iff its spans are equal.
     """
 
     preset: str | None
@@ -195,3 +196,10 @@ class Schedule:
     clusters: tuple[Cluster, ...]
     span: Span
     preset_span: Span | None = field(default=None, compare=False, repr=False)
+    prologue: tuple[Cluster, ...] = ()
+    drain: tuple[Cluster, ...] = ()
+
+    @property
+    def drained(self) -> tuple[int, ...]:
+        """The K-steps that the drain multiplies, counted from behind the last, in order."""
+        return tuple(sorted({op.offset for c in self.drain for op in c.ops if op.action is Action.MULTIPLY}))

@@ -38,7 +38,7 @@ def stands_for(before: Sequence[Piece]) -> str:
         return "dimension" if last == "IN" else "new"
     if first in ("NAME", "CARRY") and last != "COLON":
         return _in_formula(before)
-    if first in ("CLUSTER", "GROUP"):
+    if first in ("CLUSTER", "GROUP", "PROLOGUE", "DRAIN"):
         return _in_schedule(before)
     if last in _AFTER:
         return _AFTER[last]
@@ -89,7 +89,7 @@ def _in_bracket(before: Sequence[Piece], at: int) -> str:
         return "argument"
     if before[at].type == "LSQB":
         return "dimension" if first == "GLOBAL" else "step" if at == len(before) - 1 else ""
-    if first in ("CLUSTER", "GROUP"):
+    if first in ("CLUSTER", "GROUP", "PROLOGUE", "DRAIN"):
         return ""  # fragments and slices are plain numbers
     called = before[at - 1].type == "NAME"
     if called and last in ("LPAR", "COMMA") and first in ("REMAP", "EPILOGUE", "GRID"):

@@ -97,15 +97,16 @@ class Conflict:
 def passes_to_prove(program: Program, waves: Sequence[WaveProgram], depth: int, unroll: int) -> int:
     """Passes of the steady loop after which the pattern of conflicts repeats."""
     buffers = max(o.buffers for o in program.operands)
-    return -(-(depth + buffers + 1) // unroll) + 1 + max(_passes_waited_over(program, w.body) for w in waves)
+    return -(-(depth + buffers + 1) // unroll) + 1 + max(_passes_waited_over(program, w) for w in waves)
 
 
-def _passes_waited_over(program: Program, body: Sequence[Placed]) -> int:
-    """Passes of the loop that issue as much as its loosest counted wait leaves outstanding; 0 without such waits."""
+def _passes_waited_over(program: Program, wave: WaveProgram) -> int:
+    """Passes of the loop that issue as much as the loosest counted wait leaves outstanding; 0 without such waits."""
     most = 0
+    waits = [p.op for p in (*wave.prologue, *wave.body, *wave.epilogue) if p.op.action is Action.WAIT]
     for counter in ("lds", "vm"):
-        left = max((p.op.count for p in body if p.op.action is Action.WAIT and p.op.counter == counter), default=0)
-        issued = sum(instructions(program, [p.op])[counter] for p in body)
+        left = max((op.count for op in waits if op.counter == counter), default=0)
+        issued = sum(instructions(program, [p.op])[counter] for p in wave.body)
         most = max(most, -(-left // issued) if issued else 0)
     return most
 

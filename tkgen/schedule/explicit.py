@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tkgen.ir.ops import CONTROL, Action, Body, Op, Schedule, numbered
 from tkgen.ir.types import Program
 from tkgen.source import Span
@@ -20,6 +22,21 @@ def bodies(program: Program) -> tuple[tuple[Body, ...], bool, bool] | None:
         free = max(free, first + len(ops))
         found.append(Body(role, numbered(ops, first)))
     return tuple(found), barriers, waits
+
+
+def ends(schedule: Schedule | None) -> tuple[tuple[Op, ...], tuple[Op, ...]] | None:
+    """Prologue and drain as written; None where they are made of the loop's."""
+    if schedule is None or not schedule.drain:
+        return None
+    prologue, drain = (
+        tuple(
+            replace(op, automatic=False)
+            for op in _ops(replace(schedule, clusters=lines))
+            if op.action is not Action.MIX
+        )
+        for lines in (schedule.prologue, schedule.drain)
+    )
+    return prologue, drain
 
 
 def merged(program: Program, bodies: tuple[Body, ...]) -> list[tuple[str, Op]]:

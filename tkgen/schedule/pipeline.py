@@ -6,6 +6,9 @@ What a `mix` wishes for stands in the steady loop alone: elsewhere the pattern w
 Register slots are static, so the loop handles `unroll` iterations a pass; iterations left over by that are peeled into
 the epilogue whole.
 
+Where the spec writes prologue and drain itself (`Schedule.drain`), these stand as they are, and the loop leaves the
+K-steps that the drain multiplies.
+
 A wait for all but the last n global operations means those n of the steady loop: in prologue and epilogue, where
 operations that do not exist are left out, it leaves as many in flight as are left of the n.
 """
@@ -19,6 +22,7 @@ from math import lcm
 from tkgen.ir.ops import CONTROL, Action, Body, Op, Placed, Step, WaveProgram
 from tkgen.ir.reductions import RING, exchanges, rounds
 from tkgen.ir.types import Program, Role
+from tkgen.schedule.explicit import ends
 from tkgen.schedule.instructions import global_instructions
 
 
@@ -45,6 +49,10 @@ def shape(program: Program, bodies: Sequence[Body]) -> Shape:
     slots = lcm(*(o.register_buffers for o in program.operands))
     needed = lcm(slots, program.slices) // program.slices  # iterations after which register slots repeat
     unroll = lcm(needed, program.unroll or 1)
+    drained = [r.schedule.drained for r in program.roles if r.multiplies and r.schedule and r.schedule.drain]
+    if drained:
+        tail = len(drained[0])  # no less than the depth: no operation of the prologue touches a later step
+        return Shape(tail, unroll, None if program.steps is None else (program.steps - tail) // unroll, tail)
     if program.steps is None:
         return Shape(depth, unroll, None, depth + (-depth) % unroll)
     if program.steps <= depth:
@@ -68,7 +76,11 @@ def clip(program: Program, body: Body, waves: tuple[int, ...], phase: int, shape
                 prologue.append(Placed(_clipped_wait(program, body, op, k, 0, steps), Step("zero", step)))
     passes = [Placed(op, Step("k", i + op.offset)) for i in range(shape.unroll) for op in body.ops]
     epilogue = []
-    for i in range(-shape.tail_iterations, 0):
+    written = ends(role.schedule)
+    if written:
+        prologue = [*prologue[: role.multiplies], *(Placed(op, Step("zero", op.offset)) for op in written[0])]
+        epilogue = [Placed(op, Step("end", op.offset)) for op in written[1]]
+    for i in range(-shape.tail_iterations if not written else 0, 0):
         first = None if steps is None else -steps
         epilogue += [
             Placed(_clipped_wait(program, body, op, i, first, 0), Step("end", i + op.offset))

@@ -10,6 +10,7 @@ from typing import Any
 
 import networkx as nx
 
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir import graph as dataflow
 from tkgen.ir.ops import Action, Body, Op, Placed, WaveProgram, numbered
 from tkgen.ir.types import Program, role_text
@@ -136,6 +137,7 @@ def plan(program: Program, target: Target) -> Plan:
     written = explicit.bodies(program)
     if written is not None:
         bodies, auto_barriers, auto_waits = written
+        _ends(program)
         sequence, chosen = explicit.merged(program, bodies), "written in the spec"
     else:
         made = preset(program, target)
@@ -160,6 +162,48 @@ def plan(program: Program, target: Target) -> Plan:
     _cover(result)
     verify(program, target, result.waves, written is None)
     return result
+
+
+def _ends(program: Program) -> None:
+    """E216 where a prologue and a drain as written do not go together with the loop.
+
+    The loop begins with K-step 0 and makes whole passes; the drain multiplies the steps that are left, and no operation
+    of the loop or the prologue touches a step that the least number of steps does not have.
+    """
+    schedules = [r.schedule for r in program.roles if r.schedule]
+    first = next((c for s in schedules for c in (*s.prologue, *s.drain)), None)
+    if first is None:
+        return
+    before = [op for s in schedules for c in s.prologue for op in c.ops]
+    behind = [op for s in schedules for c in s.drain for op in c.ops]
+    drained = program.schedule.drained if program.schedule else ()
+    form = shape(program, [])
+    depth = max((op.offset for s in schedules for c in s.clusters for op in c.ops), default=0)
+    least, steps = len(drained), program.steps
+    wrong = (
+        (not all(s.prologue and s.drain for s in schedules),
+         "a schedule has a prologue and a drain, or neither", "write both, in the schedule of every role"),
+        (any(s.barriers or s.waits for s in schedules),
+         "no barriers and waits are placed around a prologue and a drain that are written", "write all of them"),
+        (any(op.action is Action.MULTIPLY for op in before),
+         "a prologue multiplies nothing: the loop begins with K-step 0", "leave `multiply` to the loop and the drain"),
+        (drained != tuple(range(-least, 0)),
+         "a drain multiplies the last K-steps, all of them", "multiply `[end-1]`, `[end-2]`, ... in it"),
+        (least < depth or least % form.unroll != 0,
+         f"the drain multiplies {least} K-steps; the loop runs {depth} ahead and takes {form.unroll} a pass",
+         "drain as many as the loop runs ahead, or more, and whole passes"),
+        (least > 1 and program.grid.name == "stream_k",
+         f"the drain multiplies {least} K-steps, and a block of a stream-K grid may have one", "drain one"),
+        (steps is not None and (steps < least or (steps - least) % form.unroll != 0),
+         f"{steps} K-steps are not {least} of the drain and passes of {form.unroll}", "use another size"),
+        (any(op.operand and op.offset >= least for op in before),
+         f"the prologue touches a K-step that {least} steps do not have", "drain as many K-steps as it brings"),
+        (any((op.operand or op.action is Action.MULTIPLY) and not -least <= op.offset < 0 for op in behind),
+         "the drain touches a K-step that it does not multiply", "write `[end-1]`, `[end-2]`, ..."),
+    )  # fmt: skip
+    for found, problem, fix in wrong:
+        if found:
+            raise SpecError(Diagnostic("E216", problem, Label(first.span), fix=Fix(fix)))
 
 
 def _clipped(program: Program, bodies: tuple[Body, ...], form: Shape) -> tuple[WaveProgram, ...]:

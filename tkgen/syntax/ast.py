@@ -398,9 +398,13 @@ class Index(Node):
 
 @dataclass(frozen=True)
 class StepRef(Node):
-    """`[k]`, `[k+1]`: the K-step relative to the loop's; written only where it differs from k."""
+    """`[k]`, `[k+1]`: the K-step relative to the loop's; written only where it differs from k.
+
+    `base`: in a prologue they are counted from the first, `[0]` (zero), in a drain from behind the last, `[end-1]`.
+    """
 
     offset: int
+    base: str
 
 
 @dataclass(frozen=True)
@@ -430,6 +434,7 @@ class Multiply(Node):
     rows: Index | None
     cols: Index | None
     slices: Index | None
+    step: StepRef | None = None
 
 
 @dataclass(frozen=True)
@@ -471,11 +476,13 @@ class Cluster(Node):
     """One line of a schedule.
 
     `kind` is `cluster` (the compiler may not move anything across its ends; ends with a barrier unless
-    barriers are automatic) or `group` (the same fence for the compiler, no barrier).
+    barriers are automatic) or `group` (the same fence for the compiler, no barrier). `part` is `prologue` or `drain`
+    where the line stands before or behind the loop.
     """
 
     kind: str
     ops: tuple[ScheduleOp, ...]
+    part: str | None = None
 
 
 @dataclass(frozen=True)

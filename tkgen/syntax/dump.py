@@ -59,8 +59,8 @@ def _inline(value: object) -> str:
             return f"{name.id}={_inline(bound) if bound else 'dynamic'}"
         case ast.WaveRange(first=first, last=last) | ast.Index(first=first, last=last):
             return f"{_inline(first)}..{_inline(last)}"
-        case ast.StepRef(offset=offset):
-            return f"k{offset:+d}"
+        case ast.StepRef(offset=offset, base=base):
+            return str(offset) if base == "zero" else f"{base}{offset:+d}"
         case tuple():
             return f"[{', '.join(map(_inline, value))}]"
         case _:

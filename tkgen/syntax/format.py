@@ -145,7 +145,7 @@ def _space(tokens: list[Token], i: int, bracket: str) -> str:
     """The space before token `i`, inside the given bracket or none."""
     before, token = tokens[i - 1], tokens[i]
     if token.type in _OPERATION_TOKENS:
-        return " " if i == 1 else "  "
+        return " " if before.type in ("CLUSTER", "GROUP") else "  "
     if token.type in _NO_SPACE_BEFORE or before.type in _NO_SPACE_AFTER:
         return ""
     if token.type == "LPAR":

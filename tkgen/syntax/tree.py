@@ -415,8 +415,9 @@ class TreeBuilder:
 
     def cluster(self, node: Branch) -> ast.Cluster:
         """A line of a schedule."""
-        kind, *ops = node.children
-        return ast.Cluster(self.span(node), str(kind), tuple(op for tree in ops for op in self._ops(_tree(tree))))
+        words = [str(t) for t in node.children if isinstance(t, Token)]
+        ops = tuple(op for tree in node.children if isinstance(tree, Tree) for op in self._ops(tree))
+        return ast.Cluster(self.span(node), words[-1], ops, words[0] if len(words) > 1 else None)
 
     def _ops(self, node: Branch) -> list[ast.ScheduleOp]:
         span = self.span(node)
@@ -443,11 +444,12 @@ class TreeBuilder:
 
     def _multiply(self, node: Branch) -> ast.Multiply:
         parts = [_tree(t) for t in node.children]
+        step = self._step(parts.pop(0)) if parts and parts[0].data == "step" else None
         name = self.name(parts.pop(0)) if parts and parts[0].data == "operand" else None
         if parts and parts[0].data == "only_slice":
-            return ast.Multiply(self.span(node), name, None, None, self.index(_tree(parts[0].children[0])))
+            return ast.Multiply(self.span(node), name, None, None, self.index(_tree(parts[0].children[0])), step)
         rows, cols, slices, *_ = *(self.index(p) for p in parts), None, None, None
-        return ast.Multiply(self.span(node), name, rows, cols, slices)
+        return ast.Multiply(self.span(node), name, rows, cols, slices, step)
 
     def _move(self, action: str, node: Branch) -> ast.Move:
         name, *parts = node.children
@@ -464,12 +466,14 @@ class TreeBuilder:
 
     def _step(self, node: Branch) -> ast.StepRef:
         variable, *offset = _tokens(node)
-        if variable != "k":
+        if variable.type == "INT":
+            return ast.StepRef(self.span(node), int(self.number(variable).value), "zero")
+        if variable not in ("k", "end"):
             span = self.span(variable)
             fix = Fix("write `k`", (Edit(span, "k"),))
             self.error("E101", f"expected `k`, found `{variable}`", span, "the loop's K-step is `k`", fix)
         value = self.number(offset[1], offset[0]).value if offset else 0
-        return ast.StepRef(self.span(node), int(value))
+        return ast.StepRef(self.span(node), int(value), str(variable))
 
 
 def check_once(statements: Iterable[ast.Statement], builder: TreeBuilder) -> None:

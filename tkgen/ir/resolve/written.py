@@ -13,6 +13,7 @@ from tkgen.ir.ops import LOADS, Action, Cluster, Op, Schedule
 from tkgen.ir.resolve.names import Scope, Stop, statements
 from tkgen.ir.resolve.sizes import number
 from tkgen.ir.types import Accumulator, Operand, Role, Side
+from tkgen.source import Span
 from tkgen.syntax import ast
 
 LEVELS = {"low": 0, "high": 1}
@@ -37,6 +38,7 @@ class _Kernel:
     operands: tuple[Operand, ...]
     sums: tuple[str, ...]
     accumulator: Accumulator
+    part: str = ""  # of the schedule: the loop, or `prologue` or `drain`
 
     @property
     def multiplier(self) -> str:
@@ -77,7 +79,8 @@ def _named_in_vain(scope: Scope, role: Role, body: Sequence[ast.Statement]) -> N
 
 def divided(operands: tuple[Operand, ...], roles: Sequence[Role]) -> tuple[Operand, ...]:
     """The operands, each with the parts in which the roles' schedules bring it to LDS."""
-    ops = [op for r in roles if r.schedule for c in r.schedule.clusters for op in c.ops]
+    schedules = [r.schedule for r in roles if r.schedule]
+    ops = [op for s in schedules for c in (*s.prologue, *s.clusters, *s.drain) for op in c.ops]
     result = []
     for operand in operands:
         mine = [op for op in ops if op.operand == operand.name and op.action in LOADS]
@@ -116,10 +119,19 @@ def _schedule(kernel: _Kernel, clause: ast.Schedule) -> Schedule:
         preset=clause.preset.id if clause.preset else None,
         barriers=clause.barriers is not None and clause.barriers.id == "auto",
         waits=clause.waits is not None and clause.waits.id == "auto",
-        clusters=tuple(Cluster(_ops(kernel, c.ops), c.kind == "cluster", c.span) for c in clause.clusters),
+        clusters=_clusters(kernel, clause, ""),
         span=clause.span,
         preset_span=clause.preset.span if clause.preset else None,
+        prologue=_clusters(kernel, clause, "prologue"),
+        drain=_clusters(kernel, clause, "drain"),
     )
+
+
+def _clusters(kernel: _Kernel, clause: ast.Schedule, part: str) -> tuple[Cluster, ...]:
+    """The lines of a part of a schedule."""
+    here = replace(kernel, part=part)
+    lines = [c for c in clause.clusters if (c.part or "") == part]
+    return tuple(Cluster(_ops(here, c.ops), c.kind == "cluster", c.span) for c in lines)
 
 
 def _ops(kernel: _Kernel, items: Sequence[ast.ScheduleOp]) -> tuple[Op, ...]:
@@ -188,10 +200,14 @@ def _multiply(kernel: _Kernel, item: ast.Multiply) -> Op:
             fix=f"accumulators belong to role `{kernel.multiplier}`; leave `multiply` to its schedule",
         )  # fmt: skip
     rows, cols = kernel.accumulator.fragments
+    offset = _step(kernel, item.step, item.span)
+    if offset and not kernel.part and item.step is not None:
+        raise kernel.scope.error("E216", "the loop multiplies its own K-step", item.step.span, fix="leave the step out")
     return Op(
         Action.MULTIPLY,
         rows=_range(kernel.scope, item.rows, rows, "fragment row"),
         cols=_range(kernel.scope, item.cols, cols, "fragment column"),
+        offset=offset,
         slices=_range(kernel.scope, item.slices, kernel.operands[0].slices, "slice"),
         span=item.span,
     )
@@ -259,7 +275,7 @@ def _read(kernel: _Kernel, move: ast.Move) -> Op:
 
 
 def _operand(kernel: _Kernel, move: ast.Move) -> tuple[Operand, int]:
-    """The operand that a move names and the K-step, relative to the loop's."""
+    """The operand that a move names, and the K-step."""
     found = next((o for o in kernel.operands if o.name == move.name.id), None)
     if found is None:
         names = [f"`{o.name}`" for o in kernel.operands]
@@ -267,15 +283,29 @@ def _operand(kernel: _Kernel, move: ast.Move) -> tuple[Operand, int]:
             "E200", f"`{move.name.id}` is no operand of the product", move.name.span,
             fix=f"the operands are {', '.join(names[:-1])} and {names[-1]}",
         )  # fmt: skip
-    offset = move.step.offset if move.step else 0
-    if move.step and abs(offset) > MOST_AHEAD:
+    return found, _step(kernel, move.step, move.span)
+
+
+FORMS = {"": ("k", "`[k+1]`"), "prologue": ("zero", "`[0]`"), "drain": ("end", "`[end-1]`")}  # how steps are counted
+
+
+def _step(kernel: _Kernel, step: ast.StepRef | None, at: Span) -> int:
+    """The K-step of an operation: relative to the loop's, to the first one in a prologue, to the end in a drain."""
+    base, form = FORMS[kernel.part]
+    if (step.base if step else "k") != base:
+        where = f"in the {kernel.part} " if kernel.part else "in the loop "
+        message = f"{where}K-steps are counted as in {form}"
+        raise kernel.scope.error("E216", message, step.span if step else at, fix=f"write {form}")
+    offset = step.offset if step else 0
+    if step and abs(offset) > MOST_AHEAD:
+        sign = "+" if offset > 0 else "-"
         raise kernel.scope.error(
             "E216",
-            f"`{move.step.span.text}` is {abs(offset)} K-steps away; nothing is held so long",
-            move.step.span,
-            fix=f"write `k{offset // abs(offset) * MOST_AHEAD:+}` at most",
+            f"`{step.span.text}` is {abs(offset)} K-steps away; nothing is held so long",
+            step.span,
+            fix=f"write `{'' if base == 'zero' else step.base + sign}{MOST_AHEAD}` at most",
         )
-    return found, offset
+    return offset
 
 
 def _range(scope: Scope, index: ast.Index | None, count: int, what: str) -> tuple[int, ...]:
