@@ -56,17 +56,17 @@ HALF_TILES = """\
     prologue group read B[0](0)
 {loop}
     drain cluster read A[end-2](0..1)  copy A[end-1](2..3)  wait lds 8
-    drain cluster wait lds 0  priority high  multiply[end-2] (0..1, 0)
+    drain cluster wait lds 0  priority high  multiply[end-2](0..1, 0)
     drain cluster read B[end-2](1)
-    drain cluster wait lds 0  priority high  multiply[end-2] (0..1, 1)
+    drain cluster wait lds 0  priority high  multiply[end-2](0..1, 1)
     drain cluster read A[end-2](2..3)  wait vm 6
-    drain cluster wait lds 0  priority high  multiply[end-2] (2..3, 0)
+    drain cluster wait lds 0  priority high  multiply[end-2](2..3, 0)
     drain cluster read B[end-1](0)  wait vm 0
-    drain cluster priority high  multiply[end-2] (2..3, 1)
+    drain cluster priority high  multiply[end-2](2..3, 1)
     drain cluster read A[end-1](0..1) B[end-1](1)
-    drain cluster wait lds 0  priority high  multiply[end-1] (0..1, *)
+    drain cluster wait lds 0  priority high  multiply[end-1](0..1, *)
     drain group read A[end-1](2..3)
-    drain group wait lds 0  multiply[end-1] (2..3, *)
+    drain group wait lds 0  multiply[end-1](2..3, *)
 """
 
 
@@ -130,17 +130,17 @@ MISTAKES = {
     "copies of one line are in no order": (TWO_LINES, ONE_LINE, "E304"),
     "a step that the prologue forgets": ("    prologue group copy B[1](0)\n", "", "E305"),
     "a wait too loose in the drain": ("wait vm 0", "wait vm 3", "E304"),
-    "a product twice": ("multiply[end-1] (2..3, *)", "multiply[end-1] (1..3, *)", "E402"),
-    "a product missing": ("multiply[end-1] (2..3, *)", "multiply[end-1] (2..3, 0)", "E402"),
+    "a product twice": ("multiply[end-1](2..3, *)", "multiply[end-1](1..3, *)", "E402"),
+    "a product missing": ("multiply[end-1](2..3, *)", "multiply[end-1](2..3, 0)", "E402"),
     "a drain alone": ("    prologue", "    #", "E216"),
     "steps of the loop in the drain": ("read B[end-2](1)", "read B[k](1)", "E216"),
     "no step in the prologue": ("read B[0](0)", "read B(0)", "E216"),
-    "a product in the prologue": ("read B[0](0)", "read B[0](0)  multiply[0] (0, 0)", "E216"),
+    "a product in the prologue": ("read B[0](0)", "read B[0](0)  multiply[0](0, 0)", "E216"),
     "one step for a loop that takes two": ("multiply[end-2]", "multiply[end-1]", "E216"),
     "a step that two steps do not have": ("A[1](0..1) B[1](1)", "A[2](0..1) B[1](1)", "E216"),
     "a step behind the last": ("read B[end-1](0)", "read B[end](0)", "E216"),
     "placed waits": ("  schedule\n", "  schedule waits auto\n", "E216"),
-    "another step in the loop": ("multiply (0..1, 1)", "multiply[k+1] (0..1, 1)", "E216"),
+    "another step in the loop": ("multiply (0..1, 1)", "multiply[k+1](0..1, 1)", "E216"),
 }
 
 
