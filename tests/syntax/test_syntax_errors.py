@@ -85,7 +85,7 @@ def test_a_wrong_statement(line: str, code: str, message: str, at: str | None) -
         ("clutser read A", "E103", "unknown schedule line `clutser`"),
         ("cluster", "E101", "expected an operation, found the end of the line"),
         ("cluster reed A", "E101", "expected an operation, found `reed`"),
-        ("cluster fetch A 0", "E101", "expected an operation, `[`, `(`, a name or the end of the line, found `0`"),
+        ("cluster fetch A[k] 0", "E101", "expected an operation, `(`, a name or the end of the line, found `0`"),
         ("cluster fetch A(0;", "E101", "expected a size, found the end of the line"),
         ("cluster mix multiply 2", "E101", "expected `(`, found `multiply`"),
         ("cluster fetch A[j+1]", "E101", "expected `k`, found `j`"),
