@@ -90,7 +90,7 @@ def test_what_there_is_not_for_rows_is_said(tmp_path: Path) -> None:
     spec = str(SPECS / "softmax.tk")
     for arguments in (
         ["build", spec, "--emit", "harness", "-o", str(tmp_path / "out")],
-        ["tune", spec],
+        ["tune", spec, "-o", str(tmp_path / "tuned")],
         ["graph", spec],
     ):
         result = CliRunner().invoke(app, arguments)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from tkgen.api import Spec, load
 from tkgen.execute.arguments import SizeError
-from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.types import Program
+from tkgen.ir.types import Dim, ScalarArg
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,18 @@ def given(path: Path, defines: Mapping[str, float | None], target: str | None, r
     return Given(load(path, split.static, target, roots), split.extents, split.scalars)
 
 
+class Sized(Protocol):
+    """What takes `-D` values: a kernel, or several."""
+
+    @property
+    def dims(self) -> Sequence[Dim]:
+        """Its dimensions."""
+
+    @property
+    def scalars(self) -> Sequence[ScalarArg]:
+        """Its scalar arguments."""
+
+
 @dataclass(frozen=True)
 class Values:
     """`-D` values told apart: those that the code is built for, sizes of dynamic dimensions, scalars."""
@@ -49,7 +61,7 @@ class Values:
     scalars: dict[str, float]
 
     @classmethod
-    def of(cls, program: Program | EquationProgram, defines: Mapping[str, float | None]) -> Values:
+    def of(cls, program: Sized, defines: Mapping[str, float | None]) -> Values:
         """What `defines` gives `program`. Raises SizeError as `given`."""
         dynamic, scalars = {d.name for d in program.dims if d.size is None}, {s.name for s in program.scalars}
         found = cls({}, {}, {})

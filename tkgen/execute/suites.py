@@ -10,14 +10,15 @@ code are run, too, at its own sizes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from xml.etree import ElementTree
 
 from tkgen.api import Spec, load
+from tkgen.backends import protocol
 from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.render import render_text
@@ -29,6 +30,8 @@ from tkgen.toolchain.compiler import ToolchainError
 if TYPE_CHECKING:
     from tkgen.execute.launch import Run
 
+S = TypeVar("S", bound=protocol.Spec)
+Work = Callable[[], str]
 SHIPPED_SCHEDULES = 2  # interleavings tried at full size, where a launch takes seconds
 
 
@@ -56,42 +59,70 @@ def regression(
 
     `blocks` are those run at the spec's own sizes, else a sample.
     """
+
+    def shipped(spec: Spec) -> Iterator[tuple[str, Work]]:
+        yield "as shipped", lambda: _shipped(spec, blocks, min(schedules, SHIPPED_SCHEDULES), cxx, seed)
+
+    return attempted(
+        path.stem,
+        lambda: load(path, None, target).check(),
+        lambda spec: unmet(spec.build(cxx=cxx).check()),
+        size_cases,
+        lambda extents: _numbers(path, target, extents, schedules, cxx, seed),
+        lambda spec: shipped(spec) if all(d.size is not None for d in spec.program.dims) else (),
+        generated,
+    )
+
+
+def attempted(
+    name: str,
+    proved: Callable[[], S],
+    figures: Callable[[S], str],
+    sizes: Callable[[S], Iterable[Mapping[str, int]]],
+    numbers: Callable[[Mapping[str, int]], str],
+    shipped: Callable[[S], Iterable[tuple[str, Work]]],
+    generated: Path | None,
+) -> list[Result]:
+    """What comes of a spec, whatever its kernels compute: of each thing tried what does not hold, empty where it does.
+
+    `proved` loads and checks it, `figures` and `numbers` say what is wrong with its figures and its results at some
+    sizes, `shipped` has the cases of its own sizes.
+    """
     results: list[Result] = []
 
-    def attempt(case: str, work: object) -> None:
+    def attempt(case: str, work: Work) -> None:
         start = time.perf_counter()
         try:
-            failure = work() or ""  # type: ignore[operator]
+            failure = work()
         except SpecError as error:
             failure = render_text(error.diagnostics)
         except (ToolchainError, EmulateError, ValueError) as error:
             failure = str(error)
-        results.append(Result(path.stem, case, failure, time.perf_counter() - start))
+        results.append(Result(name, case, failure, time.perf_counter() - start))
 
-    spec: list[Spec] = []
+    spec: list[S] = []
 
-    def proves() -> None:
-        spec.append(load(path, None, target).check())
+    def proves() -> str:
+        spec.append(proved())
+        return ""
 
     attempt("proves", proves)
-    if not spec:
-        return results
-    if generated is not None:
-        attempt("source", lambda: _source(spec[0], generated))
-    attempt("figures", lambda: unmet(spec[0].build(cxx=cxx).check()))
-    for extents in size_cases(spec[0]):
-        shown = " ".join(f"{name}={size}" for name, size in extents.items())
-        attempt(shown, lambda e=extents: _numbers(path, target, e, schedules, cxx, seed))
-    if all(d.size is not None for d in spec[0].program.dims):
-        attempt("as shipped", lambda: _shipped(spec[0], blocks, min(schedules, SHIPPED_SCHEDULES), cxx, seed))
+    for found in spec:
+        if generated is not None:
+            attempt("source", partial(_source, found, generated))
+        attempt("figures", partial(figures, found))
+        for extents in sizes(found):
+            attempt(" ".join(f"{name}={size}" for name, size in extents.items()), partial(numbers, extents))
+        for case, work in shipped(found):
+            attempt(case, work)
     return results
 
 
-def _source(spec: Spec, generated: Path) -> str:
+def _source(spec: protocol.Spec, generated: Path) -> str:
     golden = generated / spec.target.name / f"{spec.path.stem}.cpp"
     if not golden.exists():
         return f"there is no {golden} to compare with; `tkgen regen` writes it"
-    if golden.read_text(encoding="utf-8") != spec.source.text:
+    if golden.read_text(encoding="utf-8") != spec.text:
         return f"the generated source differs from {golden}; `tkgen regen` rewrites it"
     return ""
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tkgen.diagnostics import SpecError
-from tkgen.diagnostics.render import render_text
+from tkgen.execute.given import Values
 from tkgen.rows.build import RowBuild
 from tkgen.rows.spec import RowSpec
 from tkgen.toolchain.compiler import ToolchainError
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from tkgen.rows.run import RowRun
 
 Loader = Callable[[Mapping[str, int | None]], RowSpec]  # the spec with other sizes
-SHIPPED_SCHEDULES = 2  # interleavings tried at full size
 
 
 def run_spec(
@@ -45,16 +42,16 @@ def run_spec(
     from tkgen.execute.rows import Row
     from tkgen.rows.run import run_rows
 
-    static, extents, scalars = _told_apart(load({}), defines)
-    spec = load(static)
-    values = scalar_values(spec.program, scalars)
+    given = Values.of(load({}).program, defines)
+    spec = load(given.static)
+    values = scalar_values(spec.program, given.scalars)
     build = spec.build(cxx=cxx).check()
     rows = []
     for number, (order, kind) in enumerate(trials(schedules)):
         try:
             tried = run_rows(
                 build,
-                extents=extents,
+                extents=given.extents,
                 seed=seed,
                 kind=kind,
                 scalars=values,
@@ -83,31 +80,6 @@ def run_spec(
     return rows
 
 
-def _told_apart(
-    spec: RowSpec, defines: Mapping[str, float | None]
-) -> tuple[dict[str, int | None], dict[str, int], dict[str, float]]:
-    """`-D` values by what they give: sizes that the code is built for, sizes of the launch, scalars."""
-    from tkgen.execute.arguments import SizeError
-
-    dynamic = {d.name for d in spec.program.dims if d.size is None}
-    names = {s.name for s in spec.program.scalars}
-    static: dict[str, int | None] = {}
-    extents: dict[str, int] = {}
-    scalars: dict[str, float] = {}
-    for name, value in defines.items():
-        if name in names:
-            if value is None:
-                raise SizeError(f"{name} is a scalar: its value is a number, not `dynamic`")
-            scalars[name] = float(value)
-        elif isinstance(value, float):
-            raise SizeError(f"{name} = {value}: sizes are whole numbers, other numbers are for scalars")
-        elif name in dynamic and value is not None:
-            extents[name] = value
-        else:
-            static[name] = value
-    return static, extents, scalars
-
-
 # ---------------------------------------------------------------- the regression run
 
 
@@ -129,25 +101,9 @@ def regression(
     seed: int = 0,
 ) -> list[Result]:
     """Everything the regression run tries on one spec: figures, source, sizes, some blocks as they are shipped."""
-    from tkgen.emulate import EmulateError
-    from tkgen.execute.suites import Result
+    from tkgen.execute.suites import SHIPPED_SCHEDULES, attempted
     from tkgen.rows.launch import row_launch
     from tkgen.rows.run import run_rows, sample
-
-    results: list[Result] = []
-
-    def attempt(case: str, work: Callable[[], str]) -> None:
-        start = time.perf_counter()
-        try:
-            failure = work()
-        except SpecError as error:
-            failure = render_text(error.diagnostics)
-        except (ToolchainError, EmulateError, ValueError) as error:
-            failure = str(error)
-        results.append(Result(path.stem, case, failure, time.perf_counter() - start))
-
-    def figures() -> str:
-        return unmet(load({}).build(cxx=cxx).check())
 
     def numbers(extents: Mapping[str, int]) -> str:
         spec = load({})
@@ -155,37 +111,20 @@ def regression(
         build = load(static).build(cxx=cxx)
         return _first_failure(schedules, lambda **how: run_rows(build, extents=extents, seed=seed, **how))
 
-    def shipped() -> str:
-        build = load({}).build(cxx=cxx)
-        launch = row_launch(build.spec.program, build.spec.layout)
-        chosen = sample(launch) if blocks is None else blocks
+    def as_shipped(spec: RowSpec) -> str:
+        build = spec.build(cxx=cxx)
+        chosen = sample(row_launch(spec.program, spec.layout)) if blocks is None else blocks
         tries = min(schedules, SHIPPED_SCHEDULES)
         return _first_failure(tries, lambda **how: run_rows(build, seed=seed, blocks=chosen, **how))
 
-    def proves() -> str:
-        load({}).check()
-        return ""
+    def shipped(spec: RowSpec) -> Iterator[tuple[str, Callable[[], str]]]:
+        if all(d.size is not None for d in spec.program.dims):
+            yield "as shipped", lambda: as_shipped(spec)
 
-    attempt("proves", proves)
-    if results[-1].failure:
-        return results
-    spec = load({})
-    if generated is not None:
-        attempt("source", lambda: _source(spec, generated))
-    attempt("figures", figures)
-    for extents in size_cases(spec):
-        attempt(" ".join(f"{name}={size}" for name, size in extents.items()), lambda e=extents: numbers(e))  # type: ignore[misc]
-    if all(d.size is not None for d in spec.program.dims):
-        attempt("as shipped", shipped)
-    return results
-
-
-def _source(spec: RowSpec, generated: Path) -> str:
-    golden = generated / spec.target.name / f"{spec.path.stem}.cpp"
-    if not golden.exists():
-        return f"there is no {golden} to compare with; `tkgen regen` writes it"
-    same = golden.read_text(encoding="utf-8") == spec.source.text
-    return "" if same else f"the generated source differs from {golden}; `tkgen regen` rewrites it"
+    return attempted(
+        path.stem, lambda: load({}).check(), lambda spec: unmet(spec.build(cxx=cxx).check()), size_cases, numbers,
+        shipped, generated,
+    )  # fmt: skip
 
 
 def _first_failure(schedules: int, attempt: Callable[..., RowRun]) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import cycle
 from math import lcm
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen.build.model import Build
-from tkgen.diagnostics import SpecError
-from tkgen.diagnostics.render import render_text
 from tkgen.execute import cases
-from tkgen.execute.arguments import SizeError, check_scalars, launched
+from tkgen.execute.arguments import check_scalars, launched
+from tkgen.execute.given import Values
 from tkgen.rows import commands as of_rows
 from tkgen.rows.build import RowBuild
 from tkgen.rows.launch import row_launch
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from tkgen.execute.suites import Result
 
 Loader = Callable[[Mapping[str, int | None]], SequenceSpec]  # the spec with other sizes
-SHIPPED_SCHEDULES = 2  # interleavings tried at full size
 FAR = 4  # times a size that two kernels ask for, beyond which no common multiple is tried
 
 
@@ -52,10 +50,10 @@ def run_spec(
     from tkgen.execute.rows import Row
     from tkgen.sequence.run import launches, run_sequence, scalar_values
 
-    static, extents, scalars = _told_apart(load({}), defines)
-    spec = load(static).check()
-    values = scalar_values(spec, scalars)
-    each = sum(launch.blocks for launch in launches(spec, extents))
+    given = Values.of(load({}), defines)
+    spec = load(given.static).check()
+    values = scalar_values(spec, given.scalars)
+    each = sum(launch.blocks for launch in launches(spec, given.extents))
     build = spec.build(cxx=cxx).check()
     found = []
     for number, (order, kind) in enumerate(trials(schedules)):
@@ -66,7 +64,7 @@ def run_spec(
 
         try:
             tried = run_sequence(
-                build, extents=extents, seed=seed, kind=kind, scalars=values, order=order, workers=workers,
+                build, extents=given.extents, seed=seed, kind=kind, scalars=values, order=order, workers=workers,
                 progress=done,
             )  # fmt: skip
         except EmulateError as error:
@@ -85,29 +83,6 @@ def run_spec(
             )
         )
     return found
-
-
-def _told_apart(
-    spec: SequenceSpec, defines: Mapping[str, float | None]
-) -> tuple[dict[str, int | None], dict[str, int], dict[str, float]]:
-    """`-D` values by what they give: sizes that the code is built for, sizes of the launch, scalars."""
-    dynamic = {d.name for d in spec.dims if d.size is None}
-    names = {s.name for s in spec.scalars}
-    static: dict[str, int | None] = {}
-    extents: dict[str, int] = {}
-    scalars: dict[str, float] = {}
-    for name, value in defines.items():
-        if name in names and value is not None:
-            scalars[name] = float(value)
-        elif name in names:
-            raise SizeError(f"{name} is a scalar: its value is a number, not `dynamic`")
-        elif isinstance(value, float):
-            raise SizeError(f"{name} = {value}: sizes are whole numbers, other numbers are for scalars")
-        elif name in dynamic and value is not None:
-            extents[name] = value
-        else:
-            static[name] = value
-    return static, extents, scalars
 
 
 # ---------------------------------------------------------------- the regression run
@@ -147,22 +122,9 @@ def regression(
     seed: int = 0,
 ) -> list[Result]:
     """Everything the regression run tries on one spec: figures, source, sizes, some blocks as they are shipped."""
-    from tkgen.emulate import EmulateError
     from tkgen.execute.launch import trials
-    from tkgen.execute.suites import Result
+    from tkgen.execute.suites import SHIPPED_SCHEDULES, attempted
     from tkgen.sequence.run import run_sequence
-
-    results: list[Result] = []
-
-    def attempt(case: str, work: Callable[[], str]) -> None:
-        start = time.perf_counter()
-        try:
-            failure = work()
-        except SpecError as error:
-            failure = render_text(error.diagnostics)
-        except (ToolchainError, EmulateError, ValueError) as error:
-            failure = str(error)
-        results.append(Result(path.stem, case, failure, time.perf_counter() - start))
 
     def numbers(extents: Mapping[str, int]) -> str:
         static = {d.name: extents[d.name] for d in load({}).dims if d.size is not None and d.name in extents}
@@ -174,32 +136,17 @@ def regression(
                 return f"{order}: {tried.failure}"
         return ""
 
-    def proves() -> str:
-        load({}).check()
-        return ""
+    def shipped(spec: SequenceSpec) -> Iterator[tuple[str, Callable[[], str]]]:
+        tries = min(schedules, SHIPPED_SCHEDULES)
+        if all(d.size is not None for d in spec.dims):
+            for number, kernel in enumerate(spec.kernels):
+                work = partial(lambda n: _shipped(spec.build(cxx=cxx).kernels[n], tries, seed), number)
+                yield f"{kernel.name}, as shipped", work
 
-    attempt("proves", proves)
-    if results[-1].failure:
-        return results
-    spec = load({})
-    if generated is not None:
-        attempt("source", lambda: _source(spec, generated))
-    attempt("figures", lambda: unmet(load({}).build(cxx=cxx).check()))
-    for extents in size_cases(spec):
-        attempt(" ".join(f"{name}={size}" for name, size in extents.items()), lambda e=extents: numbers(e))  # type: ignore[misc]
-    if all(d.size is not None for d in spec.dims):
-        for number, kernel in enumerate(spec.kernels):
-            attempt(f"{kernel.name}, as shipped", lambda n=number: _shipped(  # type: ignore[misc]
-                load({}).build(cxx=cxx).kernels[n], min(schedules, SHIPPED_SCHEDULES), seed))  # fmt: skip
-    return results
-
-
-def _source(spec: SequenceSpec, generated: Path) -> str:
-    golden = generated / spec.target.name / f"{spec.path.stem}.cpp"
-    if not golden.exists():
-        return f"there is no {golden} to compare with; `tkgen regen` writes it"
-    same = golden.read_text(encoding="utf-8") == spec.source.text
-    return "" if same else f"the generated source differs from {golden}; `tkgen regen` rewrites it"
+    return attempted(
+        path.stem, lambda: load({}).check(), lambda spec: unmet(spec.build(cxx=cxx).check()), size_cases, numbers,
+        shipped, generated,
+    )  # fmt: skip
 
 
 def _shipped(build: Build | RowBuild, schedules: int, seed: int) -> str:
