@@ -15,6 +15,7 @@ OTHERS = {
     "ir/resolve/clauses.py: MOST_UNROLL = 64": "a bound of the language",
     "ir/resolve/waves.py: MOST_SHIFT = 64": "a bound of the language",
     "ir/resolve/written.py: MOST_AHEAD = 64": "a bound of the language",
+    "ir/resolve/written.py: MOST_MIXED = 256": "a bound of the language",
     "ir/resolve/sizes.py: if abs(result) >= 1 << 63:": "numbers of 64 bits",
     "lower/branches.py: PIECE, PANEL = 16, 64": "how the headers lay tiles out",
     "lower/waits.py: return (vm & 15) | EXPCNT_NONE << 4 | lds << 8 | (vm >> 4) << 14": "the encoding of s_waitcnt",

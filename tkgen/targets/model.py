@@ -132,9 +132,7 @@ class Target:
     lds_read_bytes_per_clock: int
     lds_write_bytes_per_clock: int
     direct_load_bytes: tuple[int, ...]
-    l1_bytes_per_cu: int
     l2_bytes_per_xcd: int
-    l2_channels_per_xcd: int
     llc_bytes: int
     mfmas: tuple[Mfma, ...]
     products: tuple[Product, ...]
@@ -323,9 +321,7 @@ def _target(data: dict[str, Any]) -> Target:
         lds_read_bytes_per_clock=number("lds", "read_bytes_per_clock"),
         lds_write_bytes_per_clock=number("lds", "write_bytes_per_clock"),
         direct_load_bytes=number("lds", "direct_load_bytes"),
-        l1_bytes_per_cu=number("cache", "l1_bytes_per_cu"),
         l2_bytes_per_xcd=number("cache", "l2_bytes_per_xcd"),
-        l2_channels_per_xcd=number("cache", "l2_channels_per_xcd"),
         llc_bytes=number("cache", "llc_bytes"),
         mfmas=tuple(_mfma(m) for m in data["mfma"]),
         products=tuple(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from tkgen.diagnostics import Label, SpecError
 from tkgen.ir.resolve import clauses, dataflow, waves
+from tkgen.ir.resolve.assembly import assembled
 from tkgen.ir.resolve.declarations import declarations
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import positive
@@ -55,35 +56,13 @@ def _program(scope: Scope) -> Program:
     steps = clauses.epilogue(scope, output)
     grid = clauses.grid(scope)
     clauses.short_runs(scope, grid, operands)
-    spans = {"block": block_at.span, "kernel": scope.kernel.name.span, "accumulate": accumulate.span}
-    for statement in scope.everything:
-        spans.setdefault(type(statement).__name__.lower(), statement.span)
     roles = scheduled(scope, roles, operands, (output.name,), accumulator)
     left, right = operands = divided(operands, roles)
-    return Program(
-        name=scope.kernel.name.id,
-        header=scope.kernel.header,
-        dims=tuple(scope.dims.values()),
-        tensors=tuple(scope.tensors.values()),
-        scalars=tuple(scope.scalars.values()),
-        block=block,
-        operands=operands,
-        products=(Product(output.name, left, right),),
-        roles=roles,
-        accumulator=accumulator,
-        epilogue=steps,
-        remap=clauses.remap(scope),
-        grid=grid,
-        tail=clauses.tail(scope),
-        occupancy=clauses.occupancy(scope),
-        allow=clauses.allow(scope),
-        streamed=clauses.streamed(scope),
-        phases=waves.phases(scope),
-        unroll=clauses.unroll(scope),
-        targets=tuple(n.id for t in scope.all(ast.Targets) for n in t.names),
-        unused=tuple(dataflow.unused(scope, operands, steps, output)),
-        spans=spans,
-    )
+    return assembled(
+        scope, block, operands, (Product(output.name, left, right),), roles, accumulator, grid,
+        {"block": block_at.span, "accumulate": accumulate.span},
+        epilogue=steps, unused=tuple(dataflow.unused(scope, operands, steps, output)),
+    )  # fmt: skip
 
 
 def _accumulate(scope: Scope) -> ast.Accumulate:

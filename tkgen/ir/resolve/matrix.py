@@ -9,6 +9,7 @@ from tkgen.diagnostics import Label
 from tkgen.ir.equations import Access, Axis, Kernel
 from tkgen.ir.products import Sums, Unfit, sums
 from tkgen.ir.resolve import clauses, dataflow, waves
+from tkgen.ir.resolve.assembly import assembled
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.written import divided, scheduled
 from tkgen.ir.types import BASE_TILE, Accumulator, Operand, Product, Program, Side, Tensor
@@ -46,32 +47,8 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
     products = tuple(
         Product(s.name, by_name[s.left.tensor.name], by_name[s.right.tensor.name], s.span) for s in found.sums
     )
-    steps: tuple[()] = ()
-    return Program(
-        name=scope.kernel.name.id,
-        header=scope.kernel.header,
-        dims=tuple(scope.dims.values()),
-        tensors=tuple(scope.tensors.values()),
-        scalars=tuple(scope.scalars.values()),
-        block=block,
-        operands=operands,
-        products=products,
-        roles=roles,
-        accumulator=accumulator,
-        epilogue=steps,
-        remap=clauses.remap(scope),
-        grid=grid,
-        tail=clauses.tail(scope),
-        occupancy=clauses.occupancy(scope),
-        allow=clauses.allow(scope),
-        streamed=clauses.streamed(scope),
-        phases=waves.phases(scope),
-        unroll=clauses.unroll(scope),
-        targets=tuple(n.id for t in scope.all(ast.Targets) for n in t.names),
-        unused=(),
-        spans=_spans(scope, found, accumulate),
-        equations=found,
-    )
+    spans = _spans(found, accumulate, at)
+    return assembled(scope, block, operands, products, roles, accumulator, grid, spans, equations=found)
 
 
 def _tile(axis: Axis) -> int:
@@ -195,12 +172,7 @@ def _operands(
     return dataflow.operands(scope, list(wanted.values()), found.contraction.dim, block, step_at, accumulator)
 
 
-def _spans(scope: Scope, found: Sums, accumulate: ast.Accumulate) -> dict[str, Span]:
-    at = scope.kernel.name.span
-    spans = {"block": found.rows.span or at, "kernel": at, "accumulate": accumulate.span}
+def _spans(found: Sums, accumulate: ast.Accumulate, at: Span) -> dict[str, Span]:
     store = found.stores[0].span
-    if store is not None:
-        spans["store"] = store
-    for statement in scope.everything:
-        spans.setdefault(type(statement).__name__.lower(), statement.span)
-    return spans
+    spans = {"block": found.rows.span or at, "accumulate": accumulate.span}
+    return spans if store is None else spans | {"store": store}
