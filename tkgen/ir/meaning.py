@@ -46,6 +46,7 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.rounding import TORCH
+from tkgen.ir.tiles import Tile, along_dims, cut
 from tkgen.ir.types import DType
 
 
@@ -58,16 +59,7 @@ class Result:
 
     value: Tensor
     bound: Tensor
-    memory: _Tile = field(repr=False)  # what then stands there, rounded to the tensor's type
-
-
-@dataclass(frozen=True)
-class _Tile:
-    """Numbers along named directions, with a bound on their errors; None where they are exact."""
-
-    dims: tuple[str, ...]
-    value: Tensor
-    error: Tensor | None = None
+    memory: Tile = field(repr=False)  # what then stands there, rounded to the tensor's type
 
 
 def evaluate(
@@ -100,7 +92,7 @@ def evaluate_all(
     How far off it may be is handed on with it.
     """
     found: dict[str, Result] = {}
-    memory: dict[str, Tensor | _Tile] = dict(inputs)
+    memory: dict[str, Tensor | Tile] = dict(inputs)
     for kernel in kernels:
         adds = {s.target.tensor.name for s in kernel.stores if s.adds}
         known = {name: t for name, t in memory.items() if name in inputs or name not in adds}
@@ -149,18 +141,18 @@ class _Evaluation:
     precision = torch.float64
 
     def __init__(
-        self, kernel: Kernel, given: Mapping[str, Tensor | _Tile], scalars: Mapping[str, float],
+        self, kernel: Kernel, given: Mapping[str, Tensor | Tile], scalars: Mapping[str, float],
         extents: Mapping[str, int], back_end: str = CDNA,
     ):  # fmt: skip
-        inputs = {name: t.value if isinstance(t, _Tile) else t for name, t in given.items()}
+        inputs = {name: t.value if isinstance(t, Tile) else t for name, t in given.items()}
         self.kernel, self.scalars, self.back_end = kernel, scalars, back_end
         self.extents = extents_of(kernel, inputs, extents)
         self.axes = {a.name: a for a in kernel.axes}
-        self.values: dict[int, _Tile] = {}
+        self.values: dict[int, Tile] = {}
         self.made = {v.number: op for op in walk(kernel.body) for v in equations.writes(op)}
         self.places: dict[str, range] = {}  # where a loop is
-        self.visited: list[_Tile] = []  # by which tiles a loop is
-        self.tensors: dict[str, _Tile] = {}
+        self.visited: list[Tile] = []  # by which tiles a loop is
+        self.tensors: dict[str, Tile] = {}
         self.results: dict[str, Tensor] = {}
         self.bounds: dict[str, Tensor] = {}
         adds = {s.target.tensor.name for s in kernel.stores if s.adds}
@@ -173,8 +165,8 @@ class _Evaluation:
             else:
                 start = torch.full(shape, 0.0 if tensor.name in adds else torch.nan, dtype=self.precision)
             before = given.get(tensor.name)
-            error = before.error.clone() if isinstance(before, _Tile) and before.error is not None else None
-            self.tensors[tensor.name] = _Tile(tuple(d.name for d in tensor.dims), start, error)
+            error = before.error.clone() if isinstance(before, Tile) and before.error is not None else None
+            self.tensors[tensor.name] = Tile(tuple(d.name for d in tensor.dims), start, error)
             if tensor in kernel.outputs:
                 self.results[tensor.name] = start.clone()
                 self.bounds[tensor.name] = torch.zeros_like(start) if error is None else error.clone()
@@ -191,14 +183,14 @@ class _Evaluation:
     def tiles(self, axis: Axis) -> int:
         return -(-self.length(axis) // (axis.tile or 1))
 
-    def aligned(self, tiles: Sequence[_Tile]) -> tuple[tuple[str, ...], list[_Tile]]:
+    def aligned(self, tiles: Sequence[Tile]) -> tuple[tuple[str, ...], list[Tile]]:
         """The directions of all, and each along all of them, of length 1 where it had none."""
         named = {d for t in tiles for d in t.dims}
         tiles = [self.widened(t, named) for t in tiles]
         dims = tuple(dict.fromkeys(d for t in sorted(tiles, key=lambda t: -len(t.dims)) for d in t.dims))
-        return dims, [_Tile(dims, _along(t.value, t.dims, dims), _along_or_none(t.error, t.dims, dims)) for t in tiles]
+        return dims, [t.along(dims) for t in tiles]
 
-    def widened(self, tile: _Tile, named: set[str]) -> _Tile:
+    def widened(self, tile: Tile, named: set[str]) -> Tile:
         """With a direction of elements in place of one of tiles, where others have that of elements."""
         for name in tile.dims:
             if name.endswith("#") and name[:-1] in named:
@@ -206,10 +198,10 @@ class _Evaluation:
                 of = torch.arange(self.length(axis)) // (axis.tile or 1)
                 value = tile.value.index_select(at, of)
                 error = None if tile.error is None else tile.error.index_select(at, of)
-                tile = _Tile(tuple(d if d != name else axis.name for d in tile.dims), value, error)
+                tile = Tile(tuple(d if d != name else axis.name for d in tile.dims), value, error)
         return tile
 
-    def by_tile(self, tile: _Tile, axis: Axis, filler: float) -> _Tile:
+    def by_tile(self, tile: Tile, axis: Axis, filler: float) -> Tile:
         """With the direction of a parallel axis split: which tile, and where in it; `filler` beyond the end."""
         at, size = tile.dims.index(axis.name), axis.tile or 1
         beyond = self.tiles(axis) * size - self.length(axis)
@@ -221,16 +213,16 @@ class _Evaluation:
             return padded.reshape(*tensor.shape[:at], self.tiles(axis), size, *tensor.shape[at + 1 :])
 
         dims = (*tile.dims[:at], f"{axis.name}#", axis.name, *tile.dims[at + 1 :])
-        return _Tile(dims, split(tile.value, filler), None if tile.error is None else split(tile.error, 0.0))
+        return Tile(dims, split(tile.value, filler), None if tile.error is None else split(tile.error, 0.0))
 
-    def along(self, tile: _Tile, axis: Axis) -> _Tile:
+    def along(self, tile: Tile, axis: Axis) -> Tile:
         """With the direction of `axis`, along which it may have been one number."""
         tile = self.widened(tile, {axis.name})
         if axis.name in tile.dims:
             return tile
         size = len(self.place(axis))
         error = None if tile.error is None else tile.error.unsqueeze(-1).expand(*tile.error.shape, size)
-        return _Tile((*tile.dims, axis.name), tile.value.unsqueeze(-1).expand(*tile.value.shape, size), error)
+        return Tile((*tile.dims, axis.name), tile.value.unsqueeze(-1).expand(*tile.value.shape, size), error)
 
     # ------------------------------------------------------------ operations
 
@@ -245,10 +237,10 @@ class _Evaluation:
             else:
                 self.values[op.result.number] = self.result(op)
 
-    def get(self, value: Value) -> _Tile:
+    def get(self, value: Value) -> Tile:
         return self.values[value.number]
 
-    def result(self, op: Op) -> _Tile:
+    def result(self, op: Op) -> Tile:
         match op:
             case equations.Load(source=source):
                 return self.load(source)
@@ -270,19 +262,19 @@ class _Evaluation:
                 return self.product(op)
         raise AssertionError(op)
 
-    def number(self, value: float) -> _Tile:
-        return _Tile((), torch.tensor(value, dtype=self.precision))
+    def number(self, value: float) -> Tile:
+        return Tile((), torch.tensor(value, dtype=self.precision))
 
-    def whole(self, value: float) -> _Tile:
-        return _Tile((), torch.tensor(value, dtype=torch.float64))
+    def whole(self, value: float) -> Tile:
+        return Tile((), torch.tensor(value, dtype=torch.float64))
 
-    def coordinate(self, axis: Axis) -> _Tile:
+    def coordinate(self, axis: Axis) -> Tile:
         place = self.place(axis)
         if axis.is_index and axis.kind is AxisKind.SEQUENTIAL:
             return self.whole(place.start)
-        return _Tile((axis.name,), torch.arange(place.start, place.stop).double())
+        return Tile((axis.name,), torch.arange(place.start, place.stop).double())
 
-    def map(self, op: Map) -> _Tile:
+    def map(self, op: Map) -> Tile:
         function = FUNCTIONS[op.function]
         whole = function.whole and all(a.kind is Kind.COORDINATE for a in op.arguments)
         arguments = [self.get(a) for a in op.arguments]
@@ -293,16 +285,16 @@ class _Evaluation:
             ]
         dims, tiles = self.aligned(arguments)
         if whole:
-            return _Tile(dims, function.meaning(*(t.value for t in tiles)))
+            return Tile(dims, function.meaning(*(t.value for t in tiles)))
         value, error = self.apply(op.function, [(t.value, t.error) for t in tiles])
         if op.function == "sub" and error is not None:
             error = self.difference_with_maximum(op, dims, error)
-        return _Tile(dims, value, error)
+        return Tile(dims, value, error)
 
     def apply(self, function: str, arguments: list[rounding.Bounded]) -> rounding.Bounded:
         return rounding.applied(FUNCTIONS[function], arguments, self.back_end)
 
-    def as_number(self, tile: _Tile) -> _Tile:
+    def as_number(self, tile: Tile) -> Tile:
         """A coordinate as f32."""
         return self.convert(tile, DType.F32)
 
@@ -316,25 +308,25 @@ class _Evaluation:
         named, (left, right) = self.aligned([self.get(a), self.get(b)])
         low = left.value if left.error is None else left.value - left.error
         high = right.value if right.error is None else right.value + right.error
-        return torch.where(_along(low >= high, named, dims), 0.0, error)
+        return torch.where(along_dims(low >= high, named, dims), 0.0, error)
 
-    def convert(self, tile: _Tile, dtype: DType) -> _Tile:
-        return _Tile(tile.dims, *rounding.converted(tile.value, tile.error, dtype))
+    def convert(self, tile: Tile, dtype: DType) -> Tile:
+        return Tile(tile.dims, *rounding.converted(tile.value, tile.error, dtype))
 
-    def reduce(self, op: Reduce) -> _Tile:
+    def reduce(self, op: Reduce) -> Tile:
         tile = self.along(self.get(op.argument), op.axis)
         if op.axis.kind is AxisKind.PARALLEL and self.tiles(op.axis) > 1:
             tile = self.by_tile(tile, op.axis, {"sum": 0.0, "max": -torch.inf, "min": torch.inf}[op.function])
         at = tile.dims.index(op.axis.name)
         dims = (*tile.dims[:at], *tile.dims[at + 1 :])
-        return _Tile(dims, *self.gather(op.function, tile, at))
+        return Tile(dims, *self.gather(op.function, tile, at))
 
-    def gather(self, function: str, tile: _Tile, at: int) -> rounding.Bounded:
+    def gather(self, function: str, tile: Tile, at: int) -> rounding.Bounded:
         if function == "sum":
             return rounding.summed(tile.value, tile.error, at)
         return rounding.extreme(tile.value, tile.error, at, least=function == "min")
 
-    def product(self, op: Product) -> _Tile:
+    def product(self, op: Product) -> Tile:
         factors = [self.along(self.get(v), op.axis) for v in (op.left, op.right)]
         if op.axis.kind is AxisKind.PARALLEL:
             factors = [self.by_tile(f, op.axis, 0.0) for f in factors]
@@ -342,31 +334,21 @@ class _Evaluation:
             return self.in_parts(op, factors, self.axes[op.axis.part])
         return self.contracted(op, factors)
 
-    def in_parts(self, op: Product, factors: Sequence[_Tile], index: Axis) -> _Tile:
+    def in_parts(self, op: Product, factors: Sequence[Tile], index: Axis) -> Tile:
         """A product over each part of an axis: with a direction of parts."""
-        size, found = self.length(op.axis), list[_Tile]()
+        size, found = self.length(op.axis), list[Tile]()
         run = op.axis.part_length(size, self.length(index))
         for place in range(self.length(index)):
             first = min(place * run, size)
-            cut = [self.cut(f, op.axis.name, first, min(first + run, size)) for f in factors]
-            found.append(self.contracted(op, [self.cut(f, index.name, place, None) for f in cut]))
+            own = [cut(f, op.axis.name, first, min(first + run, size)) for f in factors]
+            found.append(self.contracted(op, [cut(f, index.name, place, None) for f in own]))
         errors = [t.error for t in found]
         error = None
         if any(e is not None for e in errors):
             error = torch.stack([torch.zeros_like(t.value) if t.error is None else t.error for t in found])
-        return _Tile((index.name, *found[0].dims), torch.stack([t.value for t in found]), error)
+        return Tile((index.name, *found[0].dims), torch.stack([t.value for t in found]), error)
 
-    @staticmethod
-    def cut(tile: _Tile, name: str, first: int, end: int | None) -> _Tile:
-        """The part of a tile from place `first` to before `end` of a direction; without `end` that place alone."""
-        if name not in tile.dims:
-            return tile
-        at = tile.dims.index(name)
-        key = (slice(None),) * at + (first if end is None else slice(first, end),)
-        dims = tile.dims if end is not None else (*tile.dims[:at], *tile.dims[at + 1 :])
-        return _Tile(dims, tile.value[key], None if tile.error is None else tile.error[key])
-
-    def contracted(self, op: Product, factors: Sequence[_Tile]) -> _Tile:
+    def contracted(self, op: Product, factors: Sequence[Tile]) -> Tile:
         """The product of two factors over all of an axis that they have."""
         named = {d for f in factors for d in f.dims}
         left, right = (self.widened(f, named) for f in factors)
@@ -375,17 +357,17 @@ class _Evaluation:
         texts = ("".join(letters[d] for d in group) for group in (left.dims, right.dims, dims))
         equation = "{},{}->{}".format(*texts)
         n = max(left.value.shape[left.dims.index(op.axis.name)], 1)
-        return _Tile(dims, *self.contract(left, right, (op.left.dtype, op.right.dtype), equation, n))
+        return Tile(dims, *self.contract(left, right, (op.left.dtype, op.right.dtype), equation, n))
 
-    def contract(self, a: _Tile, b: _Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
+    def contract(self, a: Tile, b: Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
         return rounding.contracted((a.value, a.error), (b.value, b.error), dtypes, equation, n)
 
     # ------------------------------------------------------------ memory
 
-    def load(self, access: Access) -> _Tile:
+    def load(self, access: Access) -> Tile:
         tile = self.tensors[access.tensor.name]
         value, dims = self.view(tile.value, access)
-        return _Tile(dims, value, None if tile.error is None else self.view(tile.error, access)[0])
+        return Tile(dims, value, None if tile.error is None else self.view(tile.error, access)[0])
 
     def view(self, tensor: Tensor, access: Access) -> tuple[Tensor, tuple[str, ...]]:
         """The part of a tensor that is touched, and its directions."""
@@ -420,25 +402,25 @@ class _Evaluation:
         if extra := {d for t in (tile, *visited) for d in t.dims} - set(dims):
             raise ValueError(f"several tiles along {', '.join(sorted(extra))} store {name} in one place")
         old = self.tensors[name]
-        value = _along(tile.value, tile.dims, dims).expand(old.value[at].shape)
-        error = None if tile.error is None else _along(tile.error, tile.dims, dims).expand(value.shape)
+        value = along_dims(tile.value, tile.dims, dims).expand(old.value[at].shape)
+        error = None if tile.error is None else along_dims(tile.error, tile.dims, dims).expand(value.shape)
         if op.adds and (old.error is not None or bool(old.value[at].any())):
             before = None if old.error is None else old.error[at]
             value, error = self.apply("add", [(old.value[at], before), (value, error)])
         mask = torch.ones((), dtype=torch.bool)
         for v in visited:
-            mask = mask & _along(v.value, v.dims, dims).bool()
+            mask = mask & along_dims(v.value, v.dims, dims).bool()
         self.put(name, dtype, at, value, error, mask)
 
-    def added(self, tile: _Tile, dims: tuple[str, ...]) -> _Tile:
+    def added(self, tile: Tile, dims: tuple[str, ...]) -> Tile:
         """The sum over all tiles that add to one place."""
         for d in [d for d in tile.dims if d not in dims]:
             at = tile.dims.index(d)
             rest = (*tile.dims[:at], *tile.dims[at + 1 :])
-            tile = _Tile(rest, *rounding.summed(tile.value, tile.error, at))
+            tile = Tile(rest, *rounding.summed(tile.value, tile.error, at))
         return tile
 
-    def target(self, index: equations.Index, tile: _Tile) -> tuple[str, int | slice]:
+    def target(self, index: equations.Index, tile: Tile) -> tuple[str, int | slice]:
         """The direction of a tile that goes along a dimension of its tensor ("" for none), and the places there."""
         axis = index.axis
         if axis is None:
@@ -462,7 +444,7 @@ class _Evaluation:
             errors = torch.zeros_like(old.value) if old.error is None else old.error
             new = torch.zeros_like(value) if off is None else off
             errors[at] = torch.where(mask, new, errors[at])
-            self.tensors[name] = _Tile(old.dims, old.value, errors)
+            self.tensors[name] = Tile(old.dims, old.value, errors)
         old.value[at] = torch.where(mask, rounded, old.value[at])
         result, bound = self.results[name], self.bounds[name]
         bound[at] = torch.where(mask, rounding.stored(value, error, dtype), bound[at])
@@ -476,9 +458,9 @@ class _Evaluation:
         self.body(op.body)
         for c in op.chosen:
             dims, tiles = self.aligned([taken, self.get(c.update), self.get(c.otherwise)])
-            self.values[c.result.number] = _Tile(dims, *self.apply("where", [(t.value, t.error) for t in tiles]))
+            self.values[c.result.number] = Tile(dims, *self.apply("where", [(t.value, t.error) for t in tiles]))
 
-    def any(self, condition: Value) -> _Tile:
+    def any(self, condition: Value) -> Tile:
         """Whether a predicate is true of any element of each tile; off by one where no element is so for certain."""
         tile = self.get(condition)
         for axis in condition.axes:
@@ -491,7 +473,7 @@ class _Evaluation:
             if tile.error is not None:
                 certain = (tile.value & (tile.error == 0)).any(at)
                 error = torch.where(certain, 0.0, tile.error.amax(at))
-            tile = _Tile(dims, tile.value.any(at), error)
+            tile = Tile(dims, tile.value.any(at), error)
         return tile
 
     # ------------------------------------------------------------ loops
@@ -521,39 +503,39 @@ class _Evaluation:
         for c in op.carries:
             self.values[c.result.number] = self.get(c.inside)
 
-    def total(self, carry: Carry, op: Loop) -> _Tile:
+    def total(self, carry: Carry, op: Loop) -> Tile:
         """What the sums of a loop add up to."""
         term = next(v for o in op.body if _adds_to_carry(o, (carry,)) for v in reads(o) if v != carry.inside)
         initial, sums = self.get(carry.initial), self.get(term)
         if not initial.dims and initial.error is None and not initial.value.any():
             return sums
         dims, (a, b) = self.aligned([initial, sums])
-        return _Tile(dims, *self.apply("add", [(a.value, a.error), (b.value, b.error)]))
+        return Tile(dims, *self.apply("add", [(a.value, a.error), (b.value, b.error)]))
 
-    def visits(self, axis: Axis, start: int) -> _Tile | None:
+    def visits(self, axis: Axis, start: int) -> Tile | None:
         """Which tiles of the axis that bounds or divides a loop are there for its tile at `start`; None for all."""
         if axis.part is not None:
             index = self.axes[axis.part]
             run = axis.part_length(self.length(axis), self.length(index))
-            return _Tile((index.name,), torch.arange(self.length(index)) == start // run)
+            return Tile((index.name,), torch.arange(self.length(index)) == start // run)
         if axis.until is None:
             return None
         bound = self.axes[axis.until]
         size = bound.tile or 1
         last = (torch.arange(self.tiles(bound)) + 1) * size - 1
-        return _Tile((bound.name if bound.tile is None else f"{bound.name}#",), last >= start)
+        return Tile((bound.name if bound.tile is None else f"{bound.name}#",), last >= start)
 
-    def chosen(self, visited: _Tile | None, new: _Tile, old: _Tile) -> _Tile:
+    def chosen(self, visited: Tile | None, new: Tile, old: Tile) -> Tile:
         """The new one where the loop is, the old one elsewhere."""
         if visited is None:
             return new
         dims, (where, a, b) = self.aligned([visited, new, old])
         value = torch.where(where.value, a.value, b.value)
         if a.error is None and b.error is None:
-            return _Tile(dims, value)
+            return Tile(dims, value)
         zero = torch.zeros((), dtype=self.precision)
         taken, kept = (zero if e is None else e for e in (a.error, b.error))
-        return _Tile(dims, value, torch.where(where.value, taken, kept))
+        return Tile(dims, value, torch.where(where.value, taken, kept))
 
 
 class _Computation(_Evaluation):
@@ -565,30 +547,20 @@ class _Computation(_Evaluation):
         value: Tensor = FUNCTIONS[function].meaning(*(v for v, _ in arguments))
         return value.to(self.precision) if FUNCTIONS[function].takes == "place" else value, None
 
-    def convert(self, tile: _Tile, dtype: DType) -> _Tile:
-        return _Tile(tile.dims, tile.value.to(TORCH[dtype]).to(self.precision))
+    def convert(self, tile: Tile, dtype: DType) -> Tile:
+        return Tile(tile.dims, tile.value.to(TORCH[dtype]).to(self.precision))
 
-    def gather(self, function: str, tile: _Tile, at: int) -> rounding.Bounded:
+    def gather(self, function: str, tile: Tile, at: int) -> rounding.Bounded:
         if function == "sum":
             return tile.value.sum(at), None
         return rounding.extreme(tile.value, None, at, least=function == "min")
 
-    def contract(self, a: _Tile, b: _Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
+    def contract(self, a: Tile, b: Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
         return torch.einsum(equation, a.value, b.value), None
 
 
 def _f32(value: float) -> float:
     return float(torch.tensor(value, dtype=torch.float32))
-
-
-def _along(tensor: Tensor, dims: tuple[str, ...], wanted: tuple[str, ...]) -> Tensor:
-    """With its directions in the order of `wanted`, which has all of them; of length 1 where it has none."""
-    tensor = tensor.permute([dims.index(d) for d in wanted if d in dims])
-    return tensor[tuple(slice(None) if d in dims else None for d in wanted)]
-
-
-def _along_or_none(tensor: Tensor | None, dims: tuple[str, ...], wanted: tuple[str, ...]) -> Tensor | None:
-    return None if tensor is None else _along(tensor, dims, wanted)
 
 
 def _adds_to_carry(op: Op, carries: Sequence[Carry]) -> bool:
