@@ -154,13 +154,38 @@ def _patterned(rng: random.Random, made: Program, room: int) -> dict[str, list[O
     return bodies
 
 
+def refilled(seed: int) -> Case:
+    """Two waves that read parts of A in turn, each brought anew soon after; nearly always with what orders them."""
+    rng = random.Random(seed)
+    form = rng.choice([form for form in FORMS if form.apart])
+    made = program(0, 2, (rng.choice([1, 2]), 1), (rng.choice(VIAS), VIAS[0]), form)
+    operand = made.a
+    along = operand.parts[0] > 1 and (operand.parts[1] == 1 or rng.random() < 0.5)
+    runs = [((f,), ()) for f in range(operand.fragments)] if along else [((), (t,)) for t in range(operand.slices)]
+    ahead = rng.choice([1, operand.buffers])
+    waits = [Op(Action.WAIT, counter=counter) for counter in ("lds", "vm")]
+    ops: list[Op] = []
+    late: list[Op] = []
+    for rows, slices in runs:
+        fragments, held = rows or tuple(range(operand.fragments)), slices or tuple(range(operand.slices))
+        read = Op(Action.READ, operand.name, 0, fragments, (), held)
+        left = [replace(op, count=rng.choice([0, 0, 1, 2])) for op in waits]
+        meeting = [op for op in (*left, Op(Action.BARRIER)) if rng.random() < 0.9]
+        ops += [*late, read, *meeting]
+        late = [Op(action, operand.name, ahead, rows, (), slices) for action in _actions(operand)]
+    ops += [op for op in (*late, *waits, Op(Action.BARRIER)) if rng.random() < 0.95]
+    if rng.random() < 0.3:
+        at = rng.randrange(len(ops) - 1)
+        ops[at : at + 2] = ops[at : at + 2][::-1]
+    first = [Placed(Op(a, operand.name), Step("zero", s)) for s in range(ahead) for a in _actions(operand)]
+    prologue = (*first, *(Placed(op, Step("zero", 0)) for op in (*waits, Op(Action.BARRIER))))
+    body = tuple(Placed(op, Step("k", op.offset)) for op in ops)
+    return Case(made, (WaveProgram(made.roles[0].name, (0, 1), 0, prologue, body, ()),))
+
+
 def _moves(rng: random.Random, operand: Operand, offset: int) -> list[Op]:
     """What brings a tile to LDS: whole, in parts one after the other, or, now and then, not all of it."""
-    actions = {
-        Via.COLLECTIVE: [Action.LOAD],
-        Via.REGISTERS: [Action.FETCH, Action.WRITE],
-        Via.DIRECT: [Action.COPY],
-    }[operand.via]
+    actions = _actions(operand)
     whole = [Op(action, operand.name, offset) for action in actions]
     if operand.part_count == 1 or rng.random() < 0.25:
         return whole
@@ -181,6 +206,14 @@ def _moves(rng: random.Random, operand: Operand, offset: int) -> list[Op]:
         at = 0 if one is Action.FETCH else len(parts)
         parts.insert(at, next(op for op in whole if op.action is one))
     return parts
+
+
+def _actions(operand: Operand) -> list[Action]:
+    return {
+        Via.COLLECTIVE: [Action.LOAD],
+        Via.REGISTERS: [Action.FETCH, Action.WRITE],
+        Via.DIRECT: [Action.COPY],
+    }[operand.via]
 
 
 def _part(rng: random.Random, count: int) -> tuple[int, ...]:
