@@ -2,6 +2,7 @@
 
     python benchmarks/fuzz.py --seed 0 --count 300 -j 2     a table, and the seed of every failure
     python benchmarks/fuzz.py --seed 1234 --show            one seed again: its spec, and what becomes of it
+    python benchmarks/fuzz.py --family all --count 900      of all families: products by clauses, by equations, rows
     python benchmarks/fuzz.py --coverage --count 3000       what of the grammar and of the calculus is never drawn
 
 A spec is a function of its seed alone. What the checks refuse must come with diagnostics; what they accept must
@@ -27,6 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from fuzzing import equations
 from fuzzing.specs import Sample, sample
 from fuzzing.verdict import KINDS, Result, Tally, attempt, judge, loaded, write
 
@@ -52,8 +54,11 @@ def accepted_seeds(first: int, count: int) -> Iterator[int]:
             first += 1
 
 
-def _try(seed: int, orders: int, quick: bool) -> Result:
-    return attempt(sample(seed), orders, quick)
+FAMILIES = {"matrix": sample, "sums": equations.sums, "rows": equations.rows}
+
+
+def _try(family: str, seed: int, orders: int, quick: bool) -> Result:
+    return attempt(FAMILIES[family](seed), orders, quick)
 
 
 def _start() -> None:
@@ -65,16 +70,20 @@ def _start() -> None:
 
 
 def sweep(
-    first: int, accepted: int, jobs: int, orders: int, quick: bool = False, minutes: float = math.inf
-) -> list[Result]:
-    """Seeds from `first` on, until `accepted` of them were accepted or failed, or time is up; prints failures."""
+    first: int, accepted: int, jobs: int, orders: int, quick: bool = False, minutes: float = math.inf,
+    families: Sequence[str] = ("matrix",),
+) -> list[Result]:  # fmt: skip
+    """Seeds from `first` on, of `families` in turn, until `accepted` of them were accepted or failed, or time is up.
+
+    Prints failures.
+    """
     results: list[Result] = []
     counted, seed, start = 0, first, time.perf_counter()
     with ProcessPoolExecutor(jobs, initializer=_start) as pool:
         running: set[Future[Result]] = set()
         while counted < accepted and time.perf_counter() - start < 60 * minutes:
             while len(running) < 4 * jobs:
-                running.add(pool.submit(_try, seed, orders, quick))
+                running.add(pool.submit(_try, families[seed % len(families)], seed, orders, quick))
                 seed += 1
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for result in (future.result() for future in done):
@@ -121,9 +130,9 @@ def _codes(result: Result) -> list[str]:
     return ["no size"] if result.detail == "no size" else result.detail.split()
 
 
-def show(seed: int, orders: int) -> int:
+def show(family: str, seed: int, orders: int) -> int:
     """Print a seed's spec and its fate."""
-    made = sample(seed)
+    made = FAMILIES[family](seed)
     print(made.text)
     for name, text in made.files.items():
         print(f"# {name}\n{text}")
@@ -143,16 +152,19 @@ def main() -> int:
     parser.add_argument("-j", "--jobs", type=int, default=1)
     parser.add_argument("--show", action="store_true", help="this one seed: its spec and its fate")
     parser.add_argument("--coverage", action="store_true", help="run the checks alone and print what is never drawn")
+    parser.add_argument("--family", choices=[*FAMILIES, "all"], default="matrix",
+                        help="clauses of one product, equations of sums, of rows, or all in turn by seed")  # fmt: skip
     options = parser.parse_args()
+    families = list(FAMILIES) if options.family == "all" else [options.family]
     if options.show:
-        return show(options.seed, options.orders)
+        return show(families[options.seed % len(families)], options.seed, options.orders)
     if options.coverage:
         from fuzzing.coverage import report
 
         print(report(range(options.seed, options.seed + options.count)))
         return 0
     start = time.perf_counter()
-    results = sweep(options.seed, options.count, options.jobs, options.orders, options.quick, options.minutes)
+    results = sweep(options.seed, options.count, options.jobs, options.orders, options.quick, options.minutes, families)
     print(table(results, time.perf_counter() - start))
     return int(any(r.verdict == "FAILED" for r in results))
 

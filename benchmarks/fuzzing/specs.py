@@ -25,7 +25,8 @@ class Sample:
     """A spec as text.
 
     `extents` are values to try for its dynamic dimensions but K, `step` and `ragged` the elements of a K-step and those
-    that the last one may lack; `features` names what was drawn. `files` are what it includes.
+    that the last one may lack; `features` names what was drawn. `files` are what it includes. Specs of the other two
+    families, `rows` and `sums`, are those of `fuzzing.equations`.
     """
 
     seed: int
@@ -37,6 +38,7 @@ class Sample:
     ragged: int = 0
     files: dict[str, str] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
+    family: str = "matrix"
 
 
 @dataclass

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuzzing.specs import Sample
 
 if TYPE_CHECKING:
     from tkgen.api import Spec
+    from tkgen.backends import protocol
     from tkgen.build import Build
     from tkgen.toolchain.compiler import Compiler
 
@@ -89,6 +90,8 @@ def judge(made: Sample, orders: int, tally: Tally, quick: bool = False) -> str:
             spec = loaded(made, path)
         except SpecError as error:
             return _codes(error)
+        if made.family != "matrix":
+            return _equations(made, spec, orders, tally)
         try:
             for build, extents in _launches(made, path, spec, quick):
                 _run(made, build, extents, orders, tally)
@@ -103,6 +106,36 @@ def judge(made: Sample, orders: int, tally: Tally, quick: bool = False) -> str:
     return "" if tally.runs else "no size"
 
 
+def _equations(made: Sample, spec: protocol.Spec, orders: int, tally: Tally) -> str:
+    """The same of a kernel of equations, at the sizes that it is drawn with."""
+    from tkgen.diagnostics import SpecError
+    from tkgen.execute.launch import run, trials
+    from tkgen.machine_check import RIGHT
+    from tkgen.rows.run import run_rows
+    from tkgen.toolchain.compiler import ToolchainError
+
+    try:
+        build: Any = spec.build()  # type: ignore[attr-defined]
+    except SpecError as error:
+        codes = _codes(error)
+        if not REFUSED_BUILDS.issuperset(codes.split()):
+            raise Failure("machine check", f"{error}") from error
+        tally.registers = True
+        return codes
+    except ToolchainError as error:
+        raise Failure("toolchain", error.message) from error
+    if build.machine_check.outcome != RIGHT:
+        raise Failure("unchecked", build.machine_check.reason)
+    for order, kind in trials(orders):
+        tried = (run_rows if made.family == "rows" else run)(build, seed=made.seed, kind=kind, order=order)
+        tally.runs += 1
+        tally.instructions += tried.outcome.instructions
+        if not tried.ok:
+            found = "\n".join(str(f) for f in tried.outcome.findings[:3])
+            raise Failure("wrong", f"{order}, {kind.value}: {tried.failure}\n{found}")
+    return ""
+
+
 def write(made: Sample, folder: Path) -> Path:
     """The spec, and the files that it includes, in `folder`."""
     for name, text in made.files.items():
@@ -112,10 +145,12 @@ def write(made: Sample, folder: Path) -> Path:
     return path
 
 
-def loaded(made: Sample, path: Path, steps: int | None = None) -> Spec:
+def loaded(made: Sample, path: Path, steps: int | None = None) -> Any:
     """The checked spec, with another number of K-steps if it is static."""
-    from tkgen.api import load
+    from tkgen.api import load, load_any
 
+    if made.family != "matrix":
+        return load_any(path, None, made.target).check()
     defines = None if steps is None else {"K": _k(made, steps)}
     return load(path, defines, made.target).check()
 

@@ -62,6 +62,8 @@ INDEPENDENT = {
     "  global_store_dword v1, v3, s[10:11]\n",
     "a register that was overwritten": LOAD + "  v_mov_b32 v2, 0\n  v_mov_b32 v3, v2\n" + USE,
     "an SCC that was set again": SCALAR + "  s_and_b32 s21, s20, 1\n  s_cmp_eq_u32 s8, s8\n" + BRANCH,
+    "an SCC over which a mask was moved": LOAD + "  s_cmp_eq_u32 s8, s8\n  v_cmp_eq_u32 s[20:21], 0, v2\n"
+    "  s_mov_b64 vcc, s[20:21]\n" + BRANCH,
     "the lower half of a product": LOAD + "  v_mov_b32 v6, v1\n  v_mov_b32 v7, v2\n"
     "  v_mad_u64_u32 v[4:5], s[20:21], v1, 1, v[6:7]\n  v_mov_b32 v3, v4\n" + USE,
     "a known value through scratch": "  scratch_store_dword off, v1, off\n  scratch_load_dword v3, off, off\n"

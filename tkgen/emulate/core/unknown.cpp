@@ -21,7 +21,9 @@ Flow Unknown::describe(const Op& op, const Info& info) {
   const bool scalar = op.encoding >= ENC_SOP1 && op.encoding <= ENC_SOPP;
   if (scalar) {
     when(begins(n, {"s_cselect", "s_cmov", "s_addc_", "s_subb_", "s_cbranch_scc"}), Flow::READS_SCC);
-    // Whatever is not named here is taken to leave SCC as it was: at worst SCC counts as unknown for too long.
+    // Whatever is not named here may set SCC or leave it as it was: at worst SCC counts as unknown for too long. Moves
+    // leave it (CDNA3 ISA guide, "S_MOV_B32", "S_MOV_B64", "S_MOVK_I32"): a mask of a division is moved to VCC.
+    when(begins(n, {"s_mov_b32", "s_mov_b64", "s_movk_i32"}), Flow::LEAVES_SCC);
     when(op.encoding == ENC_SOPC && !contains(n, "gpr_idx"), Flow::SETS_SCC);
     when(begins(n, {"s_cmpk_", "s_addk_", "s_add_", "s_sub_", "s_addc_", "s_subb_", "s_and", "s_or", "s_xor", "s_lsh", "s_ashr",
                     "s_bfe_", "s_min_", "s_max_"}), Flow::SETS_SCC);
@@ -163,7 +165,7 @@ void Unknown::after(Wave& w, const Op& op, const Use& use, Flow flow) {
   if (flow.bits & Flow::WRITES_MASK) w.unknown[ROWS + op.sdst] = w.unknown[ROWS + op.sdst + 1] = sources_;
   if (op.encoding >= ENC_SOP1 && op.encoding <= ENC_SOPK) {
     if (flow.bits & Flow::SETS_SCC) w.unknown_scc = sources_;
-    else w.unknown_scc |= sources_;
+    else if (!(flow.bits & Flow::LEAVES_SCC)) w.unknown_scc |= sources_;
   }
 }
 

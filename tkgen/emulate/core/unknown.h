@@ -16,6 +16,7 @@ struct Flow {
   enum : uint16_t {
     READS_SCC = 1, SETS_SCC = 2, READS_MASK = 4, WRITES_MASK = 8, READS_M0 = 16, READS_VCC = 32, READS_EXEC = 64,
     WRITES_EXEC = 128, JUMPS = 256, RELATIVE = 512, LOW_BY_ITSELF = 1024, KEEPS_DST = 2048, READS_BLOCK = 4096, FIRST_LANE = 8192,
+    LEAVES_SCC = 16384,
   };
   uint16_t bits = 0;
   uint16_t mask = 0;  // the first of the two scalar registers that READS_MASK means
