@@ -253,8 +253,10 @@ def _sums(loop: Loop, before: tuple[Op, ...], rows: Axis, cols: Axis) -> tuple[S
         terms = step.arguments if isinstance(step, Map) and step.function == "add" else ()
         product = next((defined.get(v) for v in terms if v != carry.inside), None)
         if carry.inside not in terms or not isinstance(product, Product):
-            message = f"`{name}` is no sum of products, as `{name} = {name} + X @ Y` is; no other loop has a schedule yet"
-            raise Unfit(message, carry.update.span)
+            wanted = f"`{name} = {name} + X @ Y`"
+            raise Unfit(
+                f"`{name}` is no sum of products, as {wanted} is; no other loop has a schedule yet", carry.update.span
+            )
         factors = [defined.get(v) for v in (product.left, product.right)]
         left, right = (f.source if isinstance(f, Load) else None for f in factors)
         if left is None or right is None:
