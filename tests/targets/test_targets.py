@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import tomllib
 from collections.abc import Iterator
 from importlib import resources
@@ -185,3 +186,9 @@ def test_a_wait_for_as_many_as_are_counted_is_none() -> None:
     assert waitcnt({}) == waitcnt(most) == 0xCF7F
     for counter in most:
         assert waitcnt({counter: most[counter] - 1}) != waitcnt({}) == waitcnt({counter: most[counter] + 1})
+
+
+@pytest.mark.parametrize("name", target_names())
+def test_a_target_goes_from_process_to_process(name: str) -> None:
+    """As the language server's worker sends it, in a plan."""
+    assert pickle.loads(pickle.dumps(load_target(name))) == load_target(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,14 @@ from tkgen.targets.synchronisation import Synchronisation, synchronisation
 
 class UnknownTargetError(ValueError):
     """No target of that name; the message lists what there is and suggests the nearest."""
+
+
+def _view(data: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(data)
+
+
+# A plan knows its target and goes from the language server's worker to it; Python itself cannot pickle views.
+copyreg.pickle(MappingProxyType, lambda view: (_view, (dict(view),)))
 
 
 @dataclass(frozen=True)
