@@ -147,6 +147,9 @@ __device__ inline void lds_barrier() {
     pin();
 }
 
+/// Both are computed before one is chosen: no lane branches.
+__device__ inline float choose(bool c, float a, float b) { return c ? a : b; }
+
 /// Uniform in [0, 1): Philox 4x32-10 of four neighbours in a row, with the bits of `seed` as its key.
 __device__ inline float uniform(float seed, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     uint32_t low = __builtin_bit_cast(uint32_t, seed), high = 0;
@@ -214,7 +217,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
                 for (int e = 0; e < CHUNK; ++e) {
                     const float X_e = widen(X_r[i][c].at[e]);
                     const float R_e = widen(R_r[i][c].at[e]);
-                    const float x = (((uniform(g.seed, uint32_t((t_0 + t_in)), uint32_t((D_in + e)), uint32_t(0.0f), uint32_t(0.0f))) < g.dropped) ? 0.0f : (X_e / v9_d[i])) + R_e;  // spec:16
+                    const float x = (choose(((uniform(g.seed, uint32_t((t_0 + t_in)), uint32_t((D_in + e)), uint32_t(0.0f), uint32_t(0.0f))) < g.dropped), 0.0f, (X_e / v9_d[i]))) + R_e;  // spec:16
                     x_h[i][c][e] = x;
                     R_w.at[e] = narrow<bf16>(x);  // spec:17
                     v15_e[e] = base_ops::sum::op<float>(v15_e[e], x * x);

@@ -9,6 +9,9 @@ from tkgen.ir.functions.model import BACK_ENDS, CDNA, HOPPER, HOST, Function
 if TYPE_CHECKING:
     from torch import Tensor
 
+CHOOSE = """\
+/// Both are computed before one is chosen: no lane branches.
+__device__ inline float choose(bool c, float a, float b) { return c ? a : b; }"""
 RELU = "__device__ inline float relu(float x) { return x < 0.0f ? 0.0f : x; }  // NaN stays NaN"
 
 
@@ -28,8 +31,9 @@ def _clamp_slopes(x: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor,
 FUNCTIONS = (
     Function(
         "where", 3, "The second argument where the first is true, else the third.",
-        lambda c, a, b: a.where(c, b), _where_slopes, dict.fromkeys(BACK_ENDS, "{0} ? {1} : {2}"),
-        "torch.where({0}, {1}, {2})", takes="choice",
+        lambda c, a, b: a.where(c, b), _where_slopes,
+        {CDNA: "choose({0}, {1}, {2})", HOPPER: "{0} ? {1} : {2}", HOST: "{0} ? {1} : {2}"},
+        "torch.where({0}, {1}, {2})", {CDNA: (CHOOSE,)}, takes="choice",
     ),
     Function(
         "max", 2, "The larger one; of a number and NaN the number.", lambda a, b: a.fmax(b),
