@@ -27,8 +27,8 @@ def test_what_the_checks_accept_is_right_and_free_of_races(seed: int) -> None:
 @pytest.mark.parametrize(("family", "seed"), [("sums", 190), ("rows", 194), ("rows", 470)])
 def test_equations_that_the_checks_accept_are_right_and_free_of_races(family: str, seed: int) -> None:
     """The first loads a matrix for two reductions of one fragment, whose code stood in one scope; the second divides:
-    a mask that was moved to VCC counted as data that a later branch depends on; the third chooses between a number and a
-    function, of which clang made a branch on data."""
+    a mask that was moved to VCC counted as data that a later branch depends on; the third chooses between a number and
+    a function, of which clang made a branch on data."""
     result = fuzz.attempt(fuzz.FAMILIES[family](seed), orders=2)
     assert result.verdict == "accepted" or result.kind == "registers", result.detail
 
