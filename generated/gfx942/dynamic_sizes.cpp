@@ -54,9 +54,9 @@ __device__ inline void settle() {
 }
 
 /// A wait state before a loop goes back that may also be passed by, for which its end has two branches: LLVM's
-/// GCNHazardRecognizer counts both, and the way back has one. It does not count assembly.
+/// GCNHazardRecognizer counts both, and the way back has one. It does not count assembly. MFMAs stay before it.
 __device__ inline void turn_back() {
-    __builtin_amdgcn_sched_barrier(0);
+    __builtin_amdgcn_sched_barrier(0x3f6);  // all but MFMAs may cross (LLVM, User Guide for AMDGPU Backend)
     asm volatile("s_nop 0");
 }
 

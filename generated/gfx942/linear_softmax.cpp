@@ -256,8 +256,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     lds_barrier();
     gather_rows<base_ops::max, rt_fl<32, 32, ducks::rt_layout::col>, 4, BLOCK_ROWS>(top_each9[0], &partial[0 + wave_row * 32]);  // spec:20,19
     wait<0xc07f>();  // LDS operations: at most 0 outstanding
-    float sum_each12[1][8];  // spec:22,19,21
-    begin_with(sum_each12, 0.0f);
+    float sum__each12[1][8];  // spec:22,19,21
+    begin_with(sum__each12, 0.0f);
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
         visit(s_acc[0][j], tile_row * 2 + wave_row, tile_col * 8 + wave_col * 2 + j, [&](int, int col, int r, int, float s_e) {  // spec:22,19,21
@@ -265,17 +265,17 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             const float x_e = s_e + t7;
             const float t10 = x_e - top_each9[0][r];
             const float e_e = exponential(t10);
-            sum_each12[0][r] = base_ops::sum::op<float>(sum_each12[0][r], e_e);
+            sum__each12[0][r] = base_ops::sum::op<float>(sum__each12[0][r], e_e);
         }, s_acc[0][j]);
     }
-    across_columns<base_ops::sum, rt_fl<32, 32, ducks::rt_layout::col>>(sum_each12);  // spec:22,19,21
-    share_rows<rt_fl<32, 32, ducks::rt_layout::col>>(&partial[256 + wave_col * BLOCK_ROWS + wave_row * 32], sum_each12[0]);  // spec:22,19,21
+    across_columns<base_ops::sum, rt_fl<32, 32, ducks::rt_layout::col>>(sum__each12);  // spec:22,19,21
+    share_rows<rt_fl<32, 32, ducks::rt_layout::col>>(&partial[256 + wave_col * BLOCK_ROWS + wave_row * 32], sum__each12[0]);  // spec:22,19,21
     lds_barrier();
-    gather_rows<base_ops::sum, rt_fl<32, 32, ducks::rt_layout::col>, 4, BLOCK_ROWS>(sum_each12[0], &partial[256 + wave_row * 32]);  // spec:22,19,21
+    gather_rows<base_ops::sum, rt_fl<32, 32, ducks::rt_layout::col>, 4, BLOCK_ROWS>(sum__each12[0], &partial[256 + wave_row * 32]);  // spec:22,19,21
     wait<0xc07f>();  // LDS operations: at most 0 outstanding
     if (wave_col == 0) {  // spec:24
         store_rows<rt_fl<32, 32, ducks::rt_layout::col>>(g.LSE_.raw_ptr, 1, DIM_TOKENS, tile_row * 2 + wave_row, [&](int, int r) {
-            const float t14 = __builtin_amdgcn_logf(sum_each12[0][r]) * 0.69314718055994531f;
+            const float t14 = __builtin_amdgcn_logf(sum__each12[0][r]) * 0.69314718055994531f;
             const float t15 = top_each9[0][r] + t14;
             return t15;
         });
@@ -288,7 +288,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
                 const float x_e = s_e + t7;
                 const float t10 = x_e - top_each9[0][r];
                 const float e_e = exponential(t10);
-                const float t13 = e_e / sum_each12[0][r];
+                const float t13 = e_e / sum__each12[0][r];
                 return t13;
             }, s_acc[0][j]);
             store(g.Y, s_acc[0][j], {0, 0, tile_row * 2 + wave_row, tile_col * 8 + wave_col * 2 + j});

@@ -354,10 +354,11 @@ class Program:
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """What the kernel writes."""
+        """What the kernel writes, in the order of declaration."""
         if self.equations is None:
             return (self.accumulator.tensor,)
-        return tuple(dict.fromkeys(s.target.tensor for s in self.equations.stores))
+        written = {s.target.tensor.name for s in self.equations.stores}
+        return tuple(t for t in self.tensors if t.name in written)
 
     @property
     def stored_matrices(self) -> tuple[Tensor, ...]:

@@ -46,7 +46,7 @@ _KITTENS = [
         ducks: concepts and layout tags
         py: binding of kernels and functions to Python
         base_types: conversions and packing of element types
-        base_ops: the operations of maps and reductions
+        base_ops, sum: the operations of maps and reductions
         rt_layout, rv_layout: layout tags of register tiles and vectors
         coord: coordinates; as a type, coord<TILE>
         """,
@@ -255,6 +255,7 @@ _BUILTINS = _names(
     __builtin_amdgcn_rsqf: 1/sqrt(x), v_rsq_f32
     __builtin_amdgcn_ds_bpermute: another lane's value
     __builtin_amdgcn_update_dpp: another lane's value within 16 lanes
+    __builtin_amdgcn_ds_swizzle: another lane's value within 32 lanes
     __builtin_bit_cast: the same bits as another type
     __builtin_memcpy: copy bytes
     __builtin_convertvector: convert each element
