@@ -9,7 +9,7 @@ from typing import Literal
 
 from tkgen.backends.cdna.lower.branches import branches
 from tkgen.backends.cdna.lower.context import Context
-from tkgen.backends.cdna.lower.epilogues import Epilogues
+from tkgen.backends.cdna.lower.epilogue_statements import EpilogueStatements
 from tkgen.backends.cdna.lower.expressions import float_literal, loops_over
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
@@ -112,13 +112,13 @@ class Operations:
                     for x in self.c.program.products
                 ]
             case Action.STORE:
-                return [self._store(op)] if self.c.equations is None else Epilogues(self.c).stored(op)
+                return [self._store(op)] if self.c.equations is None else EpilogueStatements(self.c).stored(op)
             case Action.REDUCE:
-                return Epilogues(self.c).reduced(op)
+                return EpilogueStatements(self.c).reduced(op)
             case Action.GATHER:
-                return Epilogues(self.c).handed(op, "gather")
+                return EpilogueStatements(self.c).handed(op, "gather")
             case Action.CATCH_UP:
-                return [Epilogues(self.c).level(role)]
+                return [EpilogueStatements(self.c).level(role)]
             case Action.MULTIPLY:
                 return self._multiply(placed)
             case Action.READ:

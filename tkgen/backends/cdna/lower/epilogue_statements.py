@@ -17,7 +17,7 @@ from tkgen.ir.reductions import Reduction, owned, rounds
 from tkgen.ir.types import Role
 
 
-class Epilogues:
+class EpilogueStatements:
     """Statements of the operations behind the last K-step, of kernels with equations."""
 
     def __init__(self, context: Context):
