@@ -63,7 +63,8 @@ KERNEL(builtins, 64, float *p, uint32_t *q) {
     __builtin_amdgcn_sched_group_barrier(8, 1, 0);
     __builtin_amdgcn_iglp_opt(0);
     q[0] = __builtin_amdgcn_readfirstlane(x) + __builtin_amdgcn_readlane(x, 3) + g + s + implicit[0];
-    q[1] = __builtin_amdgcn_ds_bpermute(4, x) + __builtin_amdgcn_update_dpp(0, x, 0x121, 0xf, 0xf, false);
+    q[1] = __builtin_amdgcn_ds_bpermute(4, x) + __builtin_amdgcn_update_dpp(0, x, 0x121, 0xf, 0xf, false) +
+           __builtin_amdgcn_ds_swizzle(x, 0x401f);
     float f = __builtin_amdgcn_exp2f(p[0]) + __builtin_amdgcn_logf(p[1]) + __builtin_amdgcn_rcpf(p[2])
         + __builtin_amdgcn_rsqf(p[3]);
     f += __builtin_fabsf(f) + __builtin_copysignf(f, p[4]) + __builtin_fminf(f, p[5]) + __builtin_fmaxf(f, p[6]);
