@@ -122,7 +122,7 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
 
 def _operands(program: Program) -> Iterator[Diagnostic]:
     """Types, ways into shared memory, the ring."""
-    first, *others_ = program.operands
+    first, *rest = program.operands
     if first.tensor.dtype not in (DType.BF16, DType.F16):
         yield _refused(f"sm_90a does not multiply {first.tensor.dtype.spelling} yet", first.tensor.span,
                        "use bf16 or f16")  # fmt: skip
@@ -133,7 +133,7 @@ def _operands(program: Program) -> Iterator[Diagnostic]:
     for span in dict.fromkeys(o.registers_span for o in program.operands if o.registers_span is not None):
         yield _refused("register tiles of operands have no meaning for sm_90a", span, "remove the `registers` line",
                        "", "its matrix instructions read both factors from shared memory")  # fmt: skip
-    for other in others_:
+    for other in rest:
         if other.buffers != first.buffers:
             yield _refused(f"`{first.name}` has {first.buffers} buffers, `{other.name}` {other.buffers}", other.span,
                            "give all the same number: they arrive together", "",
@@ -244,7 +244,7 @@ def _proof(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
 def _matrices(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     """Tensors whose rows the copy engine cannot step over."""
     layout = Layout(program, machine)
-    for tensor in layout.moved:
+    for tensor in (access.tensor for access in layout.moved.values()):
         *_, rows, cols = tensor.shape
         if cols is None:
             continue

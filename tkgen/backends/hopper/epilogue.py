@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.elements import functions, literal, local, statements
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.hopper.layout import equations_of
 from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Value
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.products import Sums
-from tkgen.ir.types import Program
 from tkgen.source import Span
 
 
@@ -35,12 +33,11 @@ class Epilogue:
     spans: tuple[Span, ...]
 
 
-def epilogue(program: Program, name: Callable[[str], str]) -> Epilogue | None:
-    """The epilogue of a program, clauses or equations; None where the sums are stored as they are.
+def epilogue(equations: Sums, name: Callable[[str], str]) -> Epilogue | None:
+    """What equations with one output make of their sums; None where these are stored as they are.
 
     `name` gives the C++ name of a tensor or scalar.
     """
-    equations = equations_of(program)
     (store,) = equations.stores
     if len(equations.sums) == 1 and store.value == equations.sums[0].result:
         return None

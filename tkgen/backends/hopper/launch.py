@@ -93,7 +93,7 @@ def tensor_map(layout: Layout, tensor: Tensor, data: torch.Tensor) -> bytes:
         DType.F32: types.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
     }
     box = [1, 1, 1, layout.box(tensor)[1]]
-    box[layout.rows_along(tensor)] = layout.box(tensor)[0]
+    box[layout.rows_along(layout.moved[tensor.name])] = layout.box(tensor)[0]
     sizes, rank = [1, 1, *data.shape][-4:], 2 if data.dim() == 2 else 4
     strides = [math.prod(sizes[n + 1 :]) * tensor.dtype.bytes for n in range(3)]  # bytes
     made = _done(
@@ -117,7 +117,7 @@ def packed(layout: Layout, tensors: Mapping[str, torch.Tensor], scalars: Mapping
     for tensor in layout.program.arguments:
         data = tensors[tensor.name]
         batch, depth, rows, cols = [1, 1, 1, *data.shape][-4:]
-        map_ = tensor_map(layout, tensor, data) if tensor in layout.moved else bytes(MAP_BYTES)
+        map_ = tensor_map(layout, tensor, data) if tensor.name in layout.moved else bytes(MAP_BYTES)
         part = map_ + struct.pack("<Qiiii", data.data_ptr(), rows, cols, depth, batch)
         parts.append(part.ljust(GLOBAL_BYTES, b"\0"))
     parts += [struct.pack("<f", scalars[s.name]) for s in layout.program.scalars]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.ir.desugar import desugared
 from tkgen.ir.equations import Access
-from tkgen.ir.products import Sums, sums
+from tkgen.ir.products import Sums, sums, view
 from tkgen.ir.types import Operand, Program, Role, Side, Tensor
 
 BARRIER_BYTES = 8  # of an mbarrier (PTX ISA, mbarrier)
@@ -51,11 +52,17 @@ class Layout:
         """Bytes of the tiles of a K-step."""
         return sum(o.lds_bytes for o in self.program.operands)
 
-    @property
-    def moved(self) -> tuple[Tensor, ...]:
-        """The tensors that the copy engine moves; an epilogue reads the others element by element."""
-        ours = {o.tensor.name for o in self.program.operands} | {t.name for t in self.program.outputs}
-        return tuple(t for t in self.program.arguments if t.name in ours)
+    @cached_property
+    def equations(self) -> Sums:
+        """The program's equations: its own, or those of its clauses."""
+        return self.program.equations or sums(desugared(self.program))
+
+    @cached_property
+    def moved(self) -> dict[str, Access]:
+        """What the copy engine moves a tile of, by name; an epilogue reads other tensors element by element."""
+        found = self.equations
+        touched = [*(a for s in found.sums for a in (s.left, s.right)), *(s.target for s in found.stores)]
+        return {access.tensor.name: access for access in touched}
 
     def panel_cols(self, tensor: Tensor) -> int:
         """Columns of a panel of `tensor`."""
@@ -118,17 +125,6 @@ class Layout:
                 return self.tile_shape(operand)[0], self.panel_cols(tensor)
         return self.machine.wgmma_rows, self.panel_cols(tensor)
 
-    def access(self, tensor: Tensor) -> Access:
-        """What a block touches of a tensor that the copy engine moves."""
-        return next(v.access for v in equations_of(self.program).views if v.tensor.name == tensor.name)
-
-    def rows_along(self, tensor: Tensor) -> int:
-        """The dimension of batch, depth, rows and columns along which the rows of its tile lie: 0, 1 or 2."""
-        access = self.access(tensor)
-        tiled = [n for n, i in enumerate(access.indices) if i.axis is not None and not i.axis.is_index]
-        return 4 - len(tensor.dims) + tiled[0]
-
-
-def equations_of(program: Program) -> Sums:
-    """A program's equations: its own, or those of its clauses."""
-    return program.equations or sums(desugared(program))
+    def rows_along(self, access: Access) -> int:
+        """The dimension of batch, depth, rows and columns along which the rows of a tile lie: 0, 1 or 2."""
+        return 4 - len(access.tensor.dims) + view(access).tiled[0]

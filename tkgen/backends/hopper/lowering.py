@@ -20,6 +20,7 @@ from tkgen.backends.cdna.lower.names import WORD, comment_text, cpp_name
 from tkgen.backends.hopper.epilogue import epilogue, place_of
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
+from tkgen.ir.equations import Access
 from tkgen.ir.types import Operand, Product, Program, Side, Tensor
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.source import Span
@@ -126,11 +127,6 @@ class _Lowering:
         self.program, self.spec, self.machine = program, spec, machine
         self.layout = Layout(program, machine)
 
-    @property
-    def stored(self) -> Tensor:
-        """The output."""
-        return next(t for t in self.layout.moved if t.name == self.program.accumulator.tensor.name)
-
     def origin(self, *spans: Span | str | None) -> str:
         """The spec lines of spans, or of clauses by name; None and a clause that is not written add nothing."""
         found = [self.program.spans.get(s) if isinstance(s, str) else s for s in spans]
@@ -144,7 +140,7 @@ class _Lowering:
         remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
         placed = remap.cpp("tile", rows, cols, indent="")
         moved = layout.moved_registers
-        made = epilogue(p, name)
+        made, stored = epilogue(layout.equations, name), layout.equations.stores[0].target
         first = p.compute.first // self.machine.warpgroup_warps
         return {
             "name": name(p.name),
@@ -168,8 +164,8 @@ class _Lowering:
             "consumer_registers": moved[1] if moved else 0,
             "consumer_offset": f" - {first}" if first else "",
             "batch": self.batch(),
-            "c_coord": self.place(self.stored, ("tile_row * CONSUMERS + consumer", "tile_col * PANELS + p")),
-            "c_axis": self.axis(self.stored),
+            "c_coord": self.place(stored, ("tile_row * CONSUMERS + consumer", "tile_col * PANELS + p")),
+            "c_axis": self.axis(stored),
             "steps": "K_STEPS" if p.k.size is not None else "k_steps",
             "remap": [*placed.statements],
             "tiles": self.tiles(rows, cols),
@@ -194,25 +190,26 @@ class _Lowering:
         extent = "BLOCK_ROWS / CONSUMERS" if rows else "BLOCK_COLS"
         place = "tile_row * CONSUMERS + i" if rows else "tile_col"  # in tiles, at step `k`
         turned = operand.contraction_first
-        tensor = next(t for t in self.layout.moved if t.name == operand.name)
+        access = self.layout.moved[operand.name]
         return Factor(
             name(operand.name),
             self.tile_type(operand.tensor, ("K_STEP", extent) if turned else (extent, "K_STEP")),
             rows,
-            self.place(tensor, ("k", place) if turned else (place, "k")),
-            self.axis(tensor),
+            self.place(access, ("k", place) if turned else (place, "k")),
+            self.axis(access),
             f"a step's, of {'one consumer' if rows else 'all consumers'}",
             self.origin(operand.span),
         )
 
-    def place(self, tensor: Tensor, tiled: tuple[str, str]) -> str:
-        """The coordinate of a tile of a tensor, `tiled` in tiles."""
-        access, left = self.layout.access(tensor), iter(tiled)
+    @staticmethod
+    def place(access: Access, tiled: tuple[str, str]) -> str:
+        """The coordinate of a tile, `tiled` in tiles."""
+        left = iter(tiled)
         return place_of(access, [next(left) if i.axis in access.axes else "" for i in access.indices])
 
-    def axis(self, tensor: Tensor) -> str:
+    def axis(self, access: Access) -> str:
         """Template arguments: along which dimension the rows of its tiles lie, where that is not the third."""
-        along = self.layout.rows_along(tensor)
+        along = self.layout.rows_along(access)
         return "" if along == 2 else f"<dim::{('BATCH', 'DEPTH')[along]}, cache_policy::NORMAL>"
 
     def batch(self) -> list[Constant]:
@@ -240,7 +237,7 @@ class _Lowering:
         known = ["-1" if d.size is None else str(d.size) for d in tensor.dims]
         b, d, r, c = ["1", "1", "1", *known][-4:]
         d = "-1" if len(known) > 2 and b == d == "1" else d  # a matrix is what has two dimensions
-        tile = f"{name(tensor.name)}_tile" if tensor in self.layout.moved else ""
+        tile = f"{name(tensor.name)}_tile" if tensor.name in self.layout.moved else ""
         return Member(name(tensor.name), tensor.dtype.cpp, (b, d, r, c), tile, self.origin(tensor.span))
 
     def extent(self, constant: str, axis: int) -> str | NamedInt:
@@ -276,7 +273,8 @@ class _Lowering:
         for symbol, dim, unit in (("grid_rows", p.m, "BLOCK_ROWS"), ("grid_cols", p.n, "BLOCK_COLS"),
                                   ("k_steps", p.k, "K_STEP")):  # fmt: skip
             if dim.size is None:
-                tensor, axis = next((t, i) for t in self.layout.moved for i, d in enumerate(t.dims) if d == dim)
+                tensor, axis = next((a.tensor, i) for a in self.layout.moved.values()
+                                    for i, d in enumerate(a.tensor.dims) if d == dim)  # fmt: skip
                 extent = ("batch", "depth", "rows", "cols")[4 - len(tensor.dims) + axis]
                 size = f"g.{name(tensor.name)}.{extent}()"
                 result.append(

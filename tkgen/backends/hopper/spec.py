@@ -41,7 +41,7 @@ class HopperSpec:
         """The kernel's name."""
         return self.program.name
 
-    @property
+    @cached_property
     def layout(self) -> Layout:
         """How its tiles lie in a block."""
         return Layout(self.program, self.target)
