@@ -11,7 +11,7 @@ from planning import planned
 from tkgen.backends.cdna.kittens import surface
 from tkgen.backends.cdna.lower import lower
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
-from tkgen.checks.shared_memory import lds_bytes
+from tkgen.ir.reductions import BYTES, exchanged
 from tkgen.toolchain.isa import instruction_mix, main_loop, parse_asm
 from tkgen.toolchain.metadata import read_resources
 
@@ -62,7 +62,8 @@ def test_structure(name: str) -> None:
     assert text.count("{") == text.count("}")
     assert text.endswith("\n") and not text.endswith("\n\n")
     assert "\n\n\n" not in text and not re.search(r"[ \t]\n", text)
-    assert f"constexpr int SHARED_BYTES = {lds_bytes(program)};" in text
+    lds = sum(o.lds_bytes * o.buffers for o in program.operands) + BYTES * exchanged(program)
+    assert f"constexpr int SHARED_BYTES = {lds};" in text
     assert f"constexpr int THREADS = {program.waves} * WARP_THREADS;" in text
     assert f"__launch_bounds__(THREADS, {-(-program.waves // 4)})" in text
     outside = text[: text.index(f"namespace {name} {{")] + text[text.index(f"}} // namespace {name}") :]
@@ -125,7 +126,9 @@ def test_lds_is_static_and_holds_every_buffer() -> None:
     """So the compiler knows how many waves fit; nothing is asked for at launch."""
     for name in NAMES:
         text = spec_source(name).text
-        assert f"constexpr int SHARED_BYTES = {lds_bytes(spec_plan(name).program)};" in text, name
+        program = spec_plan(name).program
+        lds = sum(o.lds_bytes * o.buffers for o in program.operands) + BYTES * exchanged(program)
+        assert f"constexpr int SHARED_BYTES = {lds};" in text, name
         assert "__shared__ alignment_dummy __shm[SHARED_BYTES / sizeof(alignment_dummy)];" in text, name
         assert "extern __shared__" not in text and "dynamic_shared_memory() const { return 0; }" in text, name
 

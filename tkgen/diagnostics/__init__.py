@@ -1,5 +1,5 @@
 """What tkgen says about a spec: the data (`model`), the long explanations (`explain`), the rendering (`render`)."""
 
-from tkgen.diagnostics.model import Diagnostic, Edit, Fix, Label, Severity, SpecError, distinct
+from tkgen.diagnostics.model import Diagnostic, Edit, Fix, Label, Severity, SpecError, distinct, errors_first, refuse
 
-__all__ = ["Diagnostic", "Edit", "Fix", "Label", "Severity", "SpecError", "distinct"]
+__all__ = ["Diagnostic", "Edit", "Fix", "Label", "Severity", "SpecError", "distinct", "errors_first", "refuse"]

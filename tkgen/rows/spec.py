@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.lower.rows import lower_rows
-from tkgen.diagnostics import Diagnostic, Fix, Label, Severity, SpecError
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError, errors_first, refuse
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.limits import LARGEST_INT, LAUNCH_THREADS
 from tkgen.schedule.rows import RowError, RowMap, map_rows
@@ -54,7 +54,7 @@ class RowSpec:
         except SpecError as error:
             return tuple(error.diagnostics)
         found = [*self._foreign(), *self._sizes(), *self._waste(layout), *self._unused()]
-        return tuple(sorted(found, key=lambda d: d.severity is not Severity.ERROR))
+        return errors_first(found)
 
     def _foreign(self) -> Iterator[Diagnostic]:
         """Clauses that rows have no use for."""
@@ -106,8 +106,7 @@ class RowSpec:
 
     def check(self) -> RowSpec:
         """This spec, with a layout. Raises SpecError with every diagnostic where one is an error."""
-        if any(d.severity is Severity.ERROR for d in self.diagnostics):
-            raise SpecError(list(self.diagnostics))
+        refuse(self.diagnostics)
         return self
 
     @cached_property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tkgen.backends.cdna.lower.origins import Source, joined
 from tkgen.backends.cdna.lower.sequence import sequence_parts
-from tkgen.diagnostics import Diagnostic, Fix, Label, Severity, SpecError, distinct
+from tkgen.diagnostics import Diagnostic, Fix, Label, distinct, errors_first, refuse
 from tkgen.ir.desugar import desugared
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel, Store
@@ -103,7 +103,7 @@ class SequenceSpec:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """What the checks have to say of each kernel, and of the tensors between them: errors, then warnings."""
         found = [*self._unwritten(), *(d for kernel in self.kernels for d in kernel.diagnostics)]
-        return tuple(sorted(distinct(found), key=lambda d: d.severity is not Severity.ERROR))
+        return errors_first(distinct(found))
 
     def _unwritten(self) -> Iterator[Diagnostic]:
         """E231 where a kernel reads what only a later one writes, or more than those before it write."""
@@ -127,8 +127,7 @@ class SequenceSpec:
 
     def check(self) -> SequenceSpec:
         """This spec, proven. Raises SpecError with every diagnostic where one is an error."""
-        if any(d.severity is Severity.ERROR for d in self.diagnostics):
-            raise SpecError(list(self.diagnostics))
+        refuse(self.diagnostics)
         return self
 
     # ------------------------------------------------------------ code

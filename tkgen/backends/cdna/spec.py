@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tkgen import checks
 from tkgen.backends.cdna.lower import Source, lower
-from tkgen.diagnostics import Diagnostic, Severity, SpecError
+from tkgen.diagnostics import Diagnostic, errors_first, refuse
 from tkgen.ir.limits import Requirement, requirements
 from tkgen.ir.types import Program
 from tkgen.schedule import Plan
@@ -41,12 +41,11 @@ class Spec:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Everything the checks have to say: errors, then warnings."""
         found = checks.check(self.plan, self.target)
-        return tuple(sorted(found, key=lambda d: d.severity is not Severity.ERROR))
+        return errors_first(found)
 
     def check(self) -> Spec:
         """This spec, proven. Raises SpecError with every diagnostic where one is an error."""
-        if any(d.severity is Severity.ERROR for d in self.diagnostics):
-            raise SpecError(list(self.diagnostics))
+        refuse(self.diagnostics)
         return self
 
     @cached_property

@@ -15,7 +15,7 @@ from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.lowering import lower
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.toolchain import Figures, Nvcc, compile_cubin, find_nvcc
-from tkgen.diagnostics import Diagnostic, Severity, SpecError
+from tkgen.diagnostics import Diagnostic, errors_first, refuse
 from tkgen.diagnostics.machine import to_json
 from tkgen.ir.limits import Requirement, requirements
 from tkgen.ir.types import Program
@@ -50,12 +50,11 @@ class HopperSpec:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Everything the checks have to say: errors, then warnings."""
         found = check(self.program, self.target)
-        return tuple(sorted(found, key=lambda d: d.severity is not Severity.ERROR))
+        return errors_first(found)
 
     def check(self) -> HopperSpec:
         """This spec, checked. Raises SpecError with every diagnostic where one is an error."""
-        if any(d.severity is Severity.ERROR for d in self.diagnostics):
-            raise SpecError(list(self.diagnostics))
+        refuse(self.diagnostics)
         return self
 
     @cached_property
@@ -84,8 +83,7 @@ class HopperSpec:
         found = find_nvcc(nvcc)
         made = compile_cubin(self.source, self.name, self.target.name, found, include_dir(), default_cache())
         build = HopperBuild(self, found, made.cubin, made.figures, made.remarks, made.sass)
-        if build.diagnostics and any(d.severity is Severity.ERROR for d in build.diagnostics):
-            raise SpecError(list(build.diagnostics))
+        refuse(build.diagnostics)
         return build
 
 

@@ -23,10 +23,11 @@ from tkgen.backends.cdna.lower.model import (
 )
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
 from tkgen.backends.cdna.lower.operations import Operations
+from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, requirements
 from tkgen.ir.ops import Action, WaveProgram
 from tkgen.ir.products import View
-from tkgen.ir.reductions import BYTES, exchanged
+from tkgen.ir.reductions import exchanged
 from tkgen.ir.types import WAVE_LANES, Operand, Role, Side, Tensor, Via
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.schedule import Plan
@@ -62,7 +63,7 @@ class _Lowering:
             for o in p.operands
         )
         partial = exchanged(p)
-        shared_bytes = sum(o.lds_bytes * o.buffers for o in p.operands) + BYTES * partial
+        shared_bytes = lds_bytes(p)
         grid_rows, grid_cols = (e.name if isinstance(e, NamedInt) else e for e in (rows, cols))
         return KernelModel(
             name=cpp_name(p.name),
