@@ -26,8 +26,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from fuzzing import equations
 from fuzzing.specs import Sample, sample
 from fuzzing.verdict import KINDS, Result, Tally, attempt, judge, loaded, write

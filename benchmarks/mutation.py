@@ -28,14 +28,12 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from mutating.referee import Referee, rejected, small
+from mutating.schedules import mutants
 from rich.console import Console
 from rich.table import Table
 
 from tkgen.emulate import interleavings
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "checks"))
-from mutants import mutants
-from referee import Referee, rejected, small
 
 SPECS = Path(__file__).parent.parent / "specs"
 

@@ -12,17 +12,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from measured_kernels import DEVICE, EIGHT_CLUSTERS, ELEMENT_READS, MI355X, eight_clusters, predicted
 from rich.console import Console
 from rich.table import Table
 
+from tkgen.predict import predict_workload
+from tkgen.targets import load_target
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "predict"))
-
-from measured_kernels import DEVICE, EIGHT_CLUSTERS, ELEMENT_READS, MI355X, eight_clusters, predicted  # noqa: E402
-
-from tkgen.predict import predict_workload  # noqa: E402
-from tkgen.targets import load_target  # noqa: E402
-
 DOCS = ROOT / "docs" / "prediction.md"
 BEGIN, END = "<!-- comparison: begin -->\n", "<!-- comparison: end -->\n"
 HEADINGS = (

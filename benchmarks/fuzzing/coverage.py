@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from mutating.schedules import mutants
+
 from fuzzing.specs import Sample, sample
 from fuzzing.verdict import loaded, write
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "checks"))
-from mutants import mutants
 
 # Statements of kernels of equations, which are none of matrix products with a written schedule.
 EQUATIONS = ("over", "carry", "equation", "reference")

@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from mutants import mutants
-from referee import Referee, rejected, small
+from mutating.referee import Referee, rejected, small
+from mutating.schedules import mutants
 
 from tkgen.emulate import interleavings
 from tkgen.targets import load_target

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from diagnosing import diagnose, options
+
+from tkgen.diagnostics import Diagnostic
+from tkgen.diagnostics.render import render_text
+
 FOLDER = Path(__file__).parent
 SPECS = sorted(FOLDER.glob("*.tk"))
-
-sys.path.insert(0, str(FOLDER.parent / "checks"))
-
-from diagnosing import diagnose, options  # noqa: E402
-
-from tkgen.diagnostics import Diagnostic  # noqa: E402
-from tkgen.diagnostics.render import render_text  # noqa: E402
 
 
 @contextmanager

@@ -70,3 +70,13 @@ def test_no_modules_import_each_other() -> None:
     graph = nx.DiGraph(edge for edge in edges() if edge[0] != edge[1])
     assert len(graph) > 150
     assert not [sorted(c) for c in nx.strongly_connected_components(graph) if len(c) > 1]
+
+
+def test_no_file_changes_where_python_looks_for_modules() -> None:
+    """A command finds what stands beside it, a test what pyproject.toml names."""
+    scripts = [p for folder in ("benchmarks", "docs", "tests", "tkgen") for p in (ROOT / folder).rglob("*.py")]
+    calls = ("sys.path.insert", "sys.path.append", "sys.path.extend")
+    assert not [
+        p for p in scripts for node in ast.walk(ast.parse(p.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in calls
+    ]  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from mutants import mutants
+from mutating.schedules import mutants
 from random_programs import PASSES, case
 
 import tkgen.api

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mutants import mutants
+from mutating.schedules import mutants
 
 import tkgen.api
 from tkgen.backends.cdna.lower import lower

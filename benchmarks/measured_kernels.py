@@ -27,7 +27,7 @@ from tkgen.toolchain.compile import assemble_commands, compile_device, run_step
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.metadata import read_resources
 
-KERNELS = Path(__file__).parent / "kernels"
+KERNELS = Path(__file__).parent.parent / "tests" / "predict" / "kernels"
 DEVICE = "MI325X"
 EIGHT_CLUSTERS = {1024: 60, 2048: 298, 4096: 714, 8192: 749, 16384: 714}
 ELEMENT_READS = {64: 140, 16: 60}
