@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from lowering import NAMES, gemm, spec_plan
+from on_host import LINK_FLAGS, host_compile, needs_clang
 from planning import planned
 
 from tkgen.api import load
-from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.lower import harness_cpp, harness_python, lower
 from tkgen.ir.desugar import desugared
 from tkgen.ir.types import DType
@@ -27,8 +27,6 @@ torch = pytest.importorskip("torch")
 from tkgen.ir.meaning import evaluate  # noqa: E402
 from tkgen.ir.rounding import TORCH, ulp  # noqa: E402
 
-STUB = Path(__file__).parent / "hip_stub"
-CLANG = next((c for c in ("clang++-22", "clang++-21", "clang++-20", "clang++-19", "clang++") if shutil.which(c)), None)
 SCALED = gemm(
     "  scalar alpha : f32\n  scalar beta : f32 = 0.0\n  global D : f32[M, N]\n  global v : f32[M]\n"
     "  epilogue scale(alpha) | add(D, beta) | bias(v) | gelu_tanh\n",
@@ -195,16 +193,6 @@ extern "C" hipError_t hipLaunchKernel(const void *, dim3, dim3, void **arguments
     return hipSuccess;
 }}
 """
-HOST_FLAGS = ["-x", "hip", "--cuda-host-only", "-nogpuinc", "-nogpulib", "-std=c++20", "-Wall", "-Wextra", "-Werror"]
-LINK_FLAGS = ["-O1", "-no-hip-rt", "-fuse-cuid=none", "-o"]
-needs_clang = pytest.mark.skipif(CLANG is None, reason="no clang with HIP support")
-
-
-def host_compile(folder: Path, file: str, *flags: str) -> None:
-    assert CLANG is not None
-    command = [CLANG, *HOST_FLAGS, f"-I{STUB}", f"-I{include_dir()}", f"-I{folder}", *flags, str(folder / file)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def write_program(folder: Path, schedule: Plan, name: str) -> None:

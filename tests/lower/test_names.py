@@ -8,7 +8,6 @@ the host, with the harness.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sysconfig
 from functools import cache
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from lowering import SPECS
+from on_host import CLANG, STUB, needs_clang
 from planning import planned
 
 from tkgen.backends.cdna.kittens import include_dir
@@ -25,9 +25,7 @@ from tkgen.backends.cdna.lower.harness import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.names import WORD, cpp_name, is_taken, taken
 from tkgen.syntax.grammar import OPERATIONS
 
-CLANG = next((c for c in ("clang++-22", "clang++-21", "clang++-20", "clang++-19", "clang++") if shutil.which(c)), None)
-pytestmark = pytest.mark.skipif(CLANG is None, reason="no clang with HIP support")
-STUB = Path(__file__).parent / "hip_stub"
+pytestmark = needs_clang
 LOWER = Path(lower.__code__.co_filename).parent
 FAMILIES = """
     _Complex _Atomic _Bool _Imaginary _Static_assert _ __x __CUDA__ __HIP__ EOF NULL NAN INT_MAX I M_PI K_STEP THREADS

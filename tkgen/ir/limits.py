@@ -18,6 +18,7 @@ from tkgen.ir.launch import Launch
 from tkgen.ir.types import Dim, Program, Tensor
 
 LARGEST_INT = (1 << 31) - 1
+LARGEST_ROWS_SIZE = LARGEST_INT // 2 - 1  # of a dimension of a kernel of rows: a tile that begins inside can be counted
 BUFFER_BYTES = 0x7FFFFF00  # LARGEST_RANGE of kittens/global.cuh: what the offsets of one tile's elements reach
 # `grid_size_x` of a dispatch packet counts threads in 32 bits (HSA Platform System Architecture Specification, 2.9.6).
 LAUNCH_THREADS = (1 << 32) - 1

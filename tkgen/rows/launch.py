@@ -9,7 +9,7 @@ from math import prod
 from tkgen.execute.arguments import SizeError, sizes
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis
-from tkgen.ir.limits import LARGEST_INT
+from tkgen.ir.limits import LARGEST_ROWS_SIZE, LAUNCH_THREADS
 from tkgen.ir.types import Tensor
 from tkgen.schedule.rows import RowMap
 
@@ -65,6 +65,9 @@ def row_launch(program: EquationProgram, layout: RowMap, given: Mapping[str, int
     """
     extents = sizes(program, given)
     for name, size in extents.items():
-        if not 1 <= size < LARGEST_INT // 2:
-            raise SizeError(f"{program.name}: {name} must be from 1 to {LARGEST_INT // 2 - 1}")
-    return RowLaunch(program, layout, extents)
+        if not 1 <= size <= LARGEST_ROWS_SIZE:
+            raise SizeError(f"{program.name}: {name} must be from 1 to {LARGEST_ROWS_SIZE}")
+    launch, most = RowLaunch(program, layout, extents), LAUNCH_THREADS // layout.threads
+    if launch.blocks > most:
+        raise SizeError(f"{program.name}: there must be at most {most} blocks")
+    return launch

@@ -140,7 +140,7 @@ class SequenceSpec:
             self.sequence.header.splitlines(),
             self.path.name,
             self.target.name,
-            [(k.name, k.program) for k in self.kernels],
+            [(k.program, k.namespace) for k in self.kernels],
             self.tensors,
             self.between,
         )

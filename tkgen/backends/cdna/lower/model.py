@@ -5,7 +5,7 @@ An `origin` is the spec lines that something comes from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
 from tkgen.backends.cdna.lower.statements import Statement
@@ -151,6 +151,7 @@ class FileModel:
     grid: str
     grid_origin: Origins
     waves_per_simd: int
+    checks: tuple[Check, ...]
 
 
 @dataclass(frozen=True)
@@ -180,4 +181,3 @@ class KernelModel(FileModel):
     wide: bool  # a staged tensor may be too large for 32-bit byte offsets
     shape: str  # template argument that names the base tiles of register tiles, after the layout; empty for 16 x 16
     scopes: tuple[Scope, ...]
-    checks: tuple[Check, ...] = field(default=())

@@ -46,6 +46,7 @@ def render(model: KernelModel, alone: bool = True) -> Source:
     helpers = _helpers(model) if model.helpers else ""
     text = env.get_template("kernel.cpp.jinja").render(
         m=model,
+        alone=alone,
         block=block,
         helpers=f"\n{helpers.strip()}\n" if helpers else "",
         needs_wave=bool(re.search(r"\bwave\b", block)),

@@ -89,21 +89,22 @@ class Places:
         """The axes along which blocks have tiles, outermost first."""
         return [a for a in self.kernel.axes if a.kind is AxisKind.PARALLEL]
 
-    def grid(self) -> str:
-        """The number of blocks, over the argument struct's members."""
+    def grid(self, of: str = "") -> str:
+        """The number of blocks, over the argument struct's members, which `of` stands before."""
         parts = []
         for axis in self.parallel:
-            size = f"DIM_{axis.dim.name}" if axis.dim.size is not None else self.member(axis.dim.name)
+            size = f"DIM_{axis.dim.name}" if axis.dim.size is not None else of + self.member(axis.dim.name)
             parts.append(_blocks(axis, size))
         return " * ".join(f"({p})" if "/" in p and len(parts) > 1 else p for p in parts) or "1"
 
     def member(self, dim: str) -> str:
-        """The run-time extent of a dimension, as a tensor's member function."""
-        for tensor in self.tensors:
-            for place, each in enumerate(tensor.dims, 4 - len(tensor.dims)):
-                if each.name == dim:
-                    return f"{cpp_name(tensor.name)}.{EXTENTS[place]}()"
-        raise AssertionError(f"no tensor has {dim}")
+        """The run-time extent of a dimension, as a member function of the first tensor that has it."""
+        return next(member for tensor in self.tensors for member in self.members(tensor, dim))
+
+    def members(self, tensor: Tensor, dim: str) -> list[str]:
+        """The same of one tensor, for each of its dimensions that is this one."""
+        places = enumerate(tensor.dims, 4 - len(tensor.dims))
+        return [f"{cpp_name(tensor.name)}.{EXTENTS[place]}()" for place, each in places if each.name == dim]
 
     def head(self) -> Iterator[str]:
         """Extents known at run time, the origin of the block's tile, a buffer for everything that is touched."""

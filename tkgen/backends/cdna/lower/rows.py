@@ -15,14 +15,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tkgen.backends.cdna.lower.model import Constant, FileModel, GlobalTensor, ScalarMember
+from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, ScalarMember
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
-from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.cdna.lower.origins import Origins, Source
 from tkgen.backends.cdna.lower.render import environment, file_text, tidy
 from tkgen.backends.cdna.lower.row_places import Names, Places, origin
 from tkgen.backends.cdna.lower.row_values import Values
 from tkgen.ir.equations import Access, Convert, Load, Map, Store, reads, walk, writes
 from tkgen.ir.functions import CDNA, helpers
+from tkgen.ir.limits import LARGEST_ROWS_SIZE, LAUNCH_THREADS
 from tkgen.ir.types import Tensor
 from tkgen.schedule.rows import RowMap, Way
 from tkgen.schedule.sweeps import Sweep
@@ -81,7 +82,7 @@ class _Lowering:
         body = "\n".join(self._body())
         model = self._model(body, target, waves, header, spec)
         template = environment().get_template("rows.cpp.jinja")
-        text = template.render(m=model, body=body, remark=self.places.marks.remark)
+        text = template.render(m=model, alone=alone, body=body, remark=self.places.marks.remark)
         if alone:
             members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
             text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members)
@@ -99,8 +100,9 @@ class _Lowering:
             tensors=tuple(map(self._tensor, self.places.tensors)),
             scalars=tuple(ScalarMember(cpp_name(s.name), s.dtype.cpp, origin(s.span)) for s in self.kernel.scalars),
             grid=self.places.grid(),
-            grid_origin=origin(next((a.span for a in self.kernel.axes if a.span), None)),
+            grid_origin=self._grid_origin,
             waves_per_simd=waves,
+            checks=tuple(self._checks()),
             loads="load_elements<" in body,
             forgets="forget(" in body,
             divides="divisor(" in body,
@@ -109,6 +111,27 @@ class _Lowering:
             exchanges="lds_barrier()" in body,
             functions=helpers(used, CDNA),
         )
+
+    @property
+    def _grid_origin(self) -> Origins:
+        return origin(next((a.span for a in self.kernel.axes if a.span), None))
+
+    def _checks(self) -> Iterator[Check]:
+        """Sizes known at run time are as `tkgen.rows.launch.row_launch` wants them, and the same in all tensors."""
+        dynamic = {name: dim for name, dim in self.places.dims.items() if dim.size is None}
+        for name, dim in dynamic.items():
+            size = f"g.{self.places.member(name)}"
+            message = f"{name} must be from 1 to {LARGEST_ROWS_SIZE}"
+            yield Check(f"{size} < 1 || {size} > {LARGEST_ROWS_SIZE}", message, origin(dim.span))
+            for tensor in self.places.tensors:
+                for here in self.places.members(tensor, name):
+                    if f"g.{here}" != size:
+                        message = f"{tensor.name} and its partners differ in {name}"
+                        yield Check(f"g.{here} != {size}", message, origin(dim.span))
+        if dynamic:
+            most = LAUNCH_THREADS // self.m.threads
+            blocks = f"uint64_t(1) * {self.places.grid('g.')}"
+            yield Check(f"{blocks} > {most}", f"there must be at most {most} blocks", self._grid_origin)
 
     def _tensor(self, tensor: Tensor) -> GlobalTensor:
         extents = [f"DIM_{d.name}" if d.size is not None else "-1" for d in tensor.dims]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tkgen.backends.cdna.lower.model import ScalarMember
+from tkgen.backends.cdna.lower.model import Check, ScalarMember
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
-from tkgen.backends.cdna.lower.origins import NOWHERE
+from tkgen.backends.cdna.lower.origins import NOWHERE, Source
 from tkgen.backends.cdna.lower.render import environment, file_text, tidy
+from tkgen.backends.cdna.lower.row_places import EXTENTS
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.types import Program, Tensor
+from tkgen.ir.types import Dim, Program, Tensor
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,11 @@ class SharedTensor:
 
 @dataclass(frozen=True)
 class Launched:
-    """A kernel, and what of the sequence's arguments its own are made of."""
+    """A kernel, what of the sequence's arguments its own are made of, whether it has sizes to check."""
 
     name: str
     members: tuple[str, ...]
+    checked: bool
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,14 @@ class SequenceModel:
 
     tensors: tuple[SharedTensor, ...]
     scalars: tuple[ScalarMember, ...]
+    module: str
     kernels: tuple[Launched, ...]
-    dynamic: bool
+    checks: tuple[Check, ...]
+
+    @property
+    def checked(self) -> bool:
+        """Whether a launch is refused at some sizes."""
+        return bool(self.checks) or any(k.checked for k in self.kernels)
 
 
 def sequence_parts(
@@ -45,20 +53,22 @@ def sequence_parts(
     header: Sequence[str],
     spec: str,
     target: str,
-    kernels: Sequence[tuple[str, Program | EquationProgram]],
+    kernels: Sequence[tuple[Program | EquationProgram, Source]],
     tensors: Sequence[Tensor],
     between: Sequence[Tensor],
 ) -> tuple[str, str]:
-    """The text before the kernels' namespaces and behind them; `spec` is the path that comments name."""
-    homes = {t.name: kernel for kernel, program in reversed(kernels) for t in program.arguments}
-    scalars = {s.name: s for _, program in kernels for s in program.scalars}
+    """The text before the kernels' namespaces, which `kernels` has, and behind them; `spec` is the path to name."""
+    programs = [program for program, _ in kernels]
+    homes = {t.name: program.name for program in reversed(programs) for t in program.arguments}
+    scalars = {s.name: s for program in programs for s in program.scalars}
     model = SequenceModel(
         tensors=tuple(SharedTensor(cpp_name(t.name), cpp_name(homes[t.name]), t in between) for t in tensors),
         scalars=tuple(ScalarMember(cpp_name(s.name), s.dtype.cpp, NOWHERE) for s in scalars.values()),
-        kernels=tuple(Launched(cpp_name(kernel), _members(program)) for kernel, program in kernels),
-        dynamic=any(d.size is None for _, program in kernels for d in program.dims),
+        kernels=tuple(Launched(cpp_name(p.name), _members(p), CHECKS in source.text) for p, source in kernels),
+        module=name,
+        checks=tuple(_checks(programs, tensors)),
     )
-    inner = environment().get_template("sequence.cpp.jinja").render(m=model)
+    inner = environment().get_template("sequence.cpp.jinja").render(m=model, remark=lambda origin: "")
     members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
     space = cpp_name(name)
     body = f"namespace {space} {{\n\n{KERNELS}\n{inner}}} // namespace {space}\n"
@@ -69,6 +79,21 @@ def sequence_parts(
 
 
 KERNELS = "\0kernels"  # where the namespaces come
+CHECKS = "void check_sizes("  # stands in a namespace whose kernel has sizes to check
+
+
+def _checks(programs: Sequence[Program | EquationProgram], tensors: Sequence[Tensor]) -> Iterator[Check]:
+    """That kernels see a dynamic dimension of the same size; each of them checks it of its own tensors."""
+    for dim in dict.fromkeys(d for t in tensors for d in t.dims if d.size is None):
+        having = [next((t for t in p.arguments if dim in t.dims), None) for p in programs]
+        first, *others = dict.fromkeys(t for t in having if t is not None)
+        for other in (t for t in others if not any({first, t} <= set(p.arguments) for p in programs)):
+            message = f"{other.name} and {first.name} differ in {dim.name}"
+            yield Check(f"{_extent(other, dim)} != {_extent(first, dim)}", message, NOWHERE)
+
+
+def _extent(tensor: Tensor, dim: Dim) -> str:
+    return f"g.{cpp_name(tensor.name)}.{EXTENTS[4 - len(tensor.dims) + tensor.dims.index(dim)]}()"
 
 
 def _members(program: Program | EquationProgram) -> tuple[str, ...]:
