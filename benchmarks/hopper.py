@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tkgen.api import load_any
+from tkgen.api import load
 from tkgen.backends.hopper import HopperSpec
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +76,7 @@ class Result:
 def spec_of(shape: tuple[int, int, int], layout: str) -> HopperSpec:
     """tkgen's kernel for a shape."""
     defines = dict(zip("MNK", shape, strict=True)) | CHOSEN.get((shape, layout), {})
-    spec = load_any(ROOT / "specs" / "hopper" / f"{SPECS[layout]}.tk", defines)
+    spec = load(ROOT / "specs" / "hopper" / f"{SPECS[layout]}.tk", defines)
     assert isinstance(spec, HopperSpec)
     return spec.check()
 
@@ -220,7 +220,7 @@ def measure_fused(quick: bool) -> None:
     from tkgen.execute.arguments import launched
 
     jobs = [(name, sizes) for name, all_sizes in FUSED.items() for sizes in all_sizes[: 1 if quick else None]]
-    specs = [load_any(ROOT / "specs" / "hopper" / f"{name}.tk", sizes) for name, sizes in jobs]
+    specs = [load(ROOT / "specs" / "hopper" / f"{name}.tk", sizes) for name, sizes in jobs]
     with ThreadPoolExecutor() as pool:
         builds = list(pool.map(lambda spec: spec.build(), specs))
     for (name, sizes), build in zip(jobs, builds, strict=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 
-from tkgen.api import load_any
+from tkgen.api import load
 from tkgen.rows import RowSpec
 from tkgen.rows.prediction import predict_build
 
@@ -46,7 +46,7 @@ def main() -> None:
         cells = []
         for name, body in BODIES.items():
             text = HEAD.format(name=name, rows=BYTES // (2 * length), length=length, by=by, waves=waves) + body
-            spec = load_any(text)
+            spec = load(text)
             assert isinstance(spec, RowSpec)
             p = predict_build(spec.build(machine_check=False).check(), None, options.product)
             cells.append(f"{p.gbps:>9.0f} ({p.share_of_copy:>4.0%})")

@@ -9,17 +9,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tkgen.api import Spec, load
+    from tkgen.api import Spec, load, load_products
     from tkgen.build import Build
     from tkgen.build.outputs import write
     from tkgen.diagnostics import Diagnostic, SpecError
     from tkgen.execute.operator import operator, run
 
 __version__ = "0.1.0"
-__all__ = ["Build", "Diagnostic", "Spec", "SpecError", "__version__", "load", "operator", "run", "write"]
+__all__ = [
+    "Build",
+    "Diagnostic",
+    "Spec",
+    "SpecError",
+    "__version__",
+    "load",
+    "load_products",
+    "operator",
+    "run",
+    "write",
+]
 
 _HOMES = {
     "load": "tkgen.api",
+    "load_products": "tkgen.api",
     "Spec": "tkgen.api",
     "Build": "tkgen.build",
     "Diagnostic": "tkgen.diagnostics",

@@ -23,10 +23,10 @@ from tkgen.rows.spec import RowSpec
 from tkgen.schedule import plan
 from tkgen.sequence.spec import SequenceSpec
 from tkgen.syntax import ast
-from tkgen.syntax.parser import parse_path, parse_spec, parse_text
+from tkgen.syntax.parser import parse_path, parse_spec
 from tkgen.targets import load_target
 
-__all__ = ["DEFAULT_TARGET", "Spec", "define_value", "load", "load_any", "sequence_spec", "target_of"]
+__all__ = ["DEFAULT_TARGET", "Spec", "define_value", "load", "load_products", "sequence_spec", "target_of"]
 
 DEFAULT_TARGET = "gfx942"
 
@@ -37,34 +37,39 @@ def load(
     target: str | None = None,
     include_roots: Sequence[str | os.PathLike[str]] = (),
     text: str | None = None,
-) -> Spec:
-    """Read, resolve and schedule the spec at `path`, or `text` as if it stood there.
+) -> protocol.Spec:
+    """Read and type the spec at `path`, or `text` as if it stood there: of one kernel or several, for any target.
 
-    A `path` with line breaks is no path but the text of a spec.
+    What comes of it is of its target's back end: a `Spec` of matrix products has a plan, a `RowSpec` a layout over
+    lanes, a `SequenceSpec` the specs of its kernels. A `path` with line breaks is no path but the text of a spec.
 
     `defines` gives dimensions and parameters other values, None meaning `dynamic`. `target` defaults to the first one
     the spec names, else gfx942. Raises SpecError with every problem found, UnknownTargetError for a wrong target,
     TypeError for a define that is no whole number.
     """
-    kernel = _parsed(path, defines, include_roots, text)
-    program = matrix_program(kernel, defines)
-    chosen = load_target(target or _wanted(program.targets))
-    return Spec(Path(kernel.name.span.file.name), kernel, program, plan(program, chosen), chosen, dict(defines or {}))
-
-
-def load_any(
-    path: str | os.PathLike[str],
-    defines: Mapping[str, int | None] | None = None,
-    target: str | None = None,
-    include_roots: Sequence[str | os.PathLike[str]] = (),
-    text: str | None = None,
-) -> protocol.Spec:
-    """As `load`, for any kind of machine, and any kernel or several: what comes of it is of the target's back end."""
     _check_whole(defines)
     found = parse_spec(path, include_roots, text)
     if isinstance(found, ast.Sequence):
         return sequence_spec(found, defines, target)
     return _of_kernel(found, defines, target)
+
+
+def load_products(
+    path: str | os.PathLike[str],
+    defines: Mapping[str, int | None] | None = None,
+    target: str | None = None,
+    include_roots: Sequence[str | os.PathLike[str]] = (),
+    text: str | None = None,
+) -> Spec:
+    """As `load`, for what needs the plan of a kernel of matrix products on an AMD GPU, and takes nothing else.
+
+    Raises SpecError for other specs, too.
+    """
+    _check_whole(defines)
+    kernel = parse_path(path, include_roots, text)
+    program = matrix_program(kernel, defines)
+    chosen = load_target(target or _wanted(program.targets))
+    return Spec(Path(kernel.name.span.file.name), kernel, program, plan(program, chosen), chosen, dict(defines or {}))
 
 
 def _of_kernel(kernel: ast.Kernel, defines: Mapping[str, int | None] | None, target: str | None) -> protocol.Spec:
@@ -120,18 +125,6 @@ def target_of(
 def _wanted(named: Sequence[str]) -> str:
     """The target of a spec that names these."""
     return named[0] if named else DEFAULT_TARGET
-
-
-def _parsed(
-    path: str | os.PathLike[str],
-    defines: Mapping[str, int | None] | None,
-    include_roots: Sequence[str | os.PathLike[str]],
-    text: str | None,
-) -> ast.Kernel:
-    _check_whole(defines)
-    if isinstance(path, str) and "\n" in path:
-        return parse_text(path, include_roots)
-    return parse_path(path, include_roots, text)
 
 
 def _check_whole(defines: Mapping[str, int | None] | None) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from PIL import Image
 from selenium import webdriver
 
-import tkgen
+from tkgen.api import load_products
 from tkgen.report import facts, prediction, render_html
 
 HERE = Path(__file__).parent
@@ -27,7 +27,7 @@ FLAGS = (
 def written(name: str, theme: str, folder: str) -> Path:
     """The report of one spec as a file in `folder`."""
     page = Path(folder) / "report.html"
-    built = tkgen.load(SPECS / f"{name}.tk").build().check()
+    built = load_products(SPECS / f"{name}.tk").build().check()
     text = render_html([facts(built, prediction(built))])
     page.write_text(text.replace('<html lang="en">', f'<html lang="en" data-theme="{theme}">'), encoding="utf-8")
     return page

@@ -20,6 +20,28 @@ def test_a_spec_from_a_text_is_the_spec_of_its_file() -> None:
     assert one.source.text.replace("<text>", SPEC.name) == other.source.text
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("one_wave.tk", "Spec"),
+        ("rows/softmax.tk", "RowSpec"),
+        ("sequences/split_k_gelu.tk", "SequenceSpec"),
+        ("hopper/h100_lcf.tk", "HopperSpec"),
+    ],
+)
+def test_every_kind_of_spec_is_loaded(path: str, kind: str) -> None:
+    spec = tkgen.load(SPEC.parent / path)
+    assert type(spec).__name__ == kind and spec.check() is spec
+    assert spec.name == Path(path).stem and "kernel" in spec.text
+
+
+@pytest.mark.parametrize(("path", "code"), [("rows/softmax.tk", "E230"), ("sequences/split_k_gelu.tk", "E231")])
+def test_what_needs_a_plan_takes_products_alone(path: str, code: str) -> None:
+    assert "multiply" in tkgen.load_products(SPEC).plan.to_text()
+    with pytest.raises(tkgen.SpecError, match=code):
+        tkgen.load_products(SPEC.parent / path)
+
+
 def test_what_is_wrong_in_a_text_has_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = SPEC.read_text(encoding="utf-8")
     with pytest.raises(tkgen.SpecError) as wrong:

@@ -149,6 +149,12 @@ def test_odd_inputs_are_named(dynamic: tkgen.Build, wrong: Any, error: type[Exce
         tkgen.run(dynamic, *wrong(*tensors((128, 64), (128, 64))))
 
 
+def test_what_is_no_kernel_for_an_amd_gpu_is_named() -> None:
+    for taken in (tkgen.run, tkgen.operator):
+        with pytest.raises(TypeError, match="a built kernel for an AMD GPU, not Spec"):
+            taken(tkgen.load(SPECS / "one_wave.tk"))  # type: ignore[arg-type]
+
+
 def test_unknown_scalars_and_defines_are_named(dynamic: tkgen.Build) -> None:
     a, b = tensors((128, 64), (128, 64))
     with pytest.raises(TypeError, match="no scalar alpha"):
@@ -163,12 +169,13 @@ def test_a_users_script_type_checks(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "from typing import assert_type\n\nimport torch\n\nimport tkgen\n\n"
-        "build = tkgen.load('gemm.tk', {'M': 256, 'K': None}).check().build()\n"
+        "build = tkgen.load_products('gemm.tk', {'M': 256, 'K': None}).check().build()\n"
         "assert_type(build, tkgen.Build)\n"
         "result = tkgen.run(build, torch.ones(2), torch.ones(2), alpha=1.0)\n"
         "assert_type(result, torch.Tensor | tuple[torch.Tensor, ...])\n"
         "assert_type(build.resources.vgpr, int)\n"
         "tkgen.run(build, 1)\n"
+        "tkgen.operator(tkgen.load('rows.tk').check().build())(torch.ones(2))\n"
     )
     # In the project's own settings and cache, as torch is long to read.
     done = subprocess.run([sys.executable, "-m", "mypy", str(script)], cwd=SPECS.parent, capture_output=True, text=True)

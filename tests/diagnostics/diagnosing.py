@@ -14,7 +14,7 @@ def diagnose(
 ) -> tuple[Diagnostic, ...]:
     """Errors and warnings of the spec at `path`."""
     try:
-        return tkgen.api.load_any(path, defines, target).diagnostics
+        return tkgen.api.load(path, defines, target).diagnostics
     except SpecError as error:
         return tuple(error.diagnostics)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tkgen.api import load, load_any
+from tkgen.api import load
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 
@@ -77,7 +77,7 @@ CHANGES = [
 
 def codes(text: str) -> set[str]:
     try:
-        return {d.code for d in load_any(text).check().diagnostics}
+        return {d.code for d in load(text).check().diagnostics}
     except SpecError as error:
         return {d.code for d in error.diagnostics}
 

@@ -157,7 +157,7 @@ def test_no_schedule_carries_it_out(text: str, code: str, tmp_path: Path) -> Non
     path = tmp_path / "spec.tk"
     path.write_text(text)
     with pytest.raises(SpecError) as found:
-        api.load_any(path).check()
+        api.load(path).check()
     (diagnostic,) = found.value.diagnostics
     assert (diagnostic.code, diagnostic.message) == (code, "`when any` has no schedule yet")
     assert code != "E406" or "`where`" in str(diagnostic.fix)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from gemms import CASES, FUSED, gemm
 
-from tkgen.api import load_any
+from tkgen.api import load
 from tkgen.backends.hopper import HopperBuild, HopperSpec
 from tkgen.backends.hopper.launch import launcher
 from tkgen.execute.arguments import check_scalars, launched
@@ -20,7 +20,7 @@ GUARD = 8  # rows behind the output, or matrices of a batch, that nothing may wr
 
 
 def built(text: str) -> HopperBuild:
-    spec = load_any(text)
+    spec = load(text)
     assert isinstance(spec, HopperSpec)
     return spec.build()
 

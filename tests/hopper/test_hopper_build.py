@@ -10,7 +10,7 @@ import pytest
 from gemms import gemm
 from typer.testing import CliRunner
 
-from tkgen.api import load_any
+from tkgen.api import load
 from tkgen.backends.hopper import HopperBuild, HopperSpec
 from tkgen.backends.hopper.toolchain import candidates, find_nvcc, lost, read_figures
 from tkgen.cli import app
@@ -44,7 +44,7 @@ SASS = """
 
 
 def built(text: str) -> HopperBuild:
-    spec = load_any(text)
+    spec = load(text)
     assert isinstance(spec, HopperSpec)
     return spec.build()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from gemms import CASES, FUSED, fused, gemm
 
-from tkgen.api import load_any
+from tkgen.api import load
 from tkgen.backends.hopper import HopperSpec
 from tkgen.diagnostics import SpecError
 
 
 def loaded(text: str) -> HopperSpec:
-    spec = load_any(text, target="sm_90a")
+    spec = load(text, target="sm_90a")
     assert isinstance(spec, HopperSpec)
     return spec
 
@@ -132,6 +132,6 @@ def test_every_spec_of_the_other_gpus_is_told_why_not() -> None:
 
     for path in sorted((Path(__file__).parents[2] / "specs").glob("*.tk")):
         with pytest.raises(SpecError):
-            spec = load_any(path, target="sm_90a")
+            spec = load(path, target="sm_90a")
             assert isinstance(spec, HopperSpec)
             spec.check()

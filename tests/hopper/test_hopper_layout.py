@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gemms import CASES, gemm
 
-from tkgen.api import load_any
+from tkgen.api import load
 from tkgen.backends.hopper import HopperSpec
 from tkgen.backends.hopper.launch import problems
 from tkgen.backends.hopper.layout import Layout
@@ -25,7 +25,7 @@ def raw() -> dict[str, Any]:
 
 
 def layout(**case: Any) -> Layout:
-    spec = load_any(gemm(**case))
+    spec = load(gemm(**case))
     assert isinstance(spec, HopperSpec)
     return spec.layout
 
@@ -77,7 +77,7 @@ def test_no_dead_spec() -> None:
     paths = sorted((ROOT / "specs" / "hopper").glob("*.tk"))
     assert len(paths) >= 3
     for path in paths:
-        spec = load_any(path)
+        spec = load(path)
         assert isinstance(spec, HopperSpec) and not spec.diagnostics
         assert (ROOT / "generated" / "sm_90a" / f"{path.stem}.cu").read_text(encoding="utf-8") == spec.source.replace(
             str(path), path.name

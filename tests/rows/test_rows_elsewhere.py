@@ -10,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 import tkgen
-from tkgen.api import load_any
+from tkgen.api import load
 from tkgen.cli import app
 
 SPECS = Path(__file__).parents[2] / "specs/rows"
@@ -45,7 +45,7 @@ def test_sanitize_compares_the_numbers_of_rows(tmp_path: Path, monkeypatch: pyte
 
 
 def test_an_operator_of_rows() -> None:
-    norm = tkgen.operator(load_any(SPECS / "rmsnorm.tk", {"TOKENS": None, "D": 256}).check().build())
+    norm = tkgen.operator(load(SPECS / "rmsnorm.tk", {"TOKENS": None, "D": 256}).check().build())
     x, residual, w = torch.randn(5, 256).bfloat16(), torch.randn(5, 256).bfloat16(), torch.randn(256).bfloat16()
     kept, y = norm(x, residual, w, dropped=0.0)
     summed = x.double() + residual.double()

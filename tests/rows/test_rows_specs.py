@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tkgen.api import load_any
+from tkgen.api import load
 from tkgen.cli import app
 from tkgen.execute.compare import Inputs
 from tkgen.ir.verifier import verify
@@ -30,7 +30,7 @@ PLAIN = """kernel plain
 
 
 def spec_of(path: Path | str, **sizes: int | None) -> RowSpec:
-    spec = load_any(path, sizes)
+    spec = load(path, sizes)
     assert isinstance(spec, RowSpec)
     return spec
 
@@ -57,7 +57,7 @@ def test_source_figures_and_machine_code(path: Path) -> None:
 @pytest.mark.parametrize("target", ["gfx90a", "gfx950"])
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_other_targets_build_without_spills(path: Path, target: str) -> None:
-    spec = load_any(path, None, target)
+    spec = load(path, None, target)
     assert isinstance(spec, RowSpec)
     assert spec.build(machine_check=False).check().resources.clean
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tkgen.api import load_any
+from tkgen.api import load
 from tkgen.execute.compare import Inputs
 from tkgen.ir.equations import Reduce, walk
 from tkgen.rows import RowSpec
@@ -31,7 +31,7 @@ OUTSIDE = {
 
 
 def spec_of(equations: str, places: int, dtype: str = "f32") -> RowSpec:
-    spec = load_any(KERNEL.format(places=places, dtype=dtype, equations=equations))
+    spec = load(KERNEL.format(places=places, dtype=dtype, equations=equations))
     assert isinstance(spec, RowSpec)
     return spec.check()
 
@@ -66,7 +66,7 @@ def test_as_many_places_as_registers_hold() -> None:
 )
 def test_other_reductions_stay(equations: str) -> None:
     text = KERNEL.format(places=3, dtype="f32", equations=equations)
-    spec = load_any(text if "Y[r" in equations else text.replace("over r in ROWS by 8, ", "over "))
+    spec = load(text if "Y[r" in equations else text.replace("over r in ROWS by 8, ", "over "))
     assert isinstance(spec, RowSpec)
     assert any(isinstance(op, Reduce) for op in walk(spec.layout.kernel.body))
     tried = run_rows(spec.check().build().check())

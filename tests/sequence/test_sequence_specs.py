@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tkgen.api import load_any
+from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
 from tkgen.execute.arguments import launched
 from tkgen.execute.blocks import run_blocks, sample
@@ -24,7 +24,7 @@ SPECS = sorted((ROOT / "specs/sequences").glob("*.tk"))
 
 
 def spec_of(path: Path, target: str | None = None, **sizes: int | None) -> SequenceSpec:
-    spec = load_any(path, sizes, target)
+    spec = load(path, sizes, target)
     assert isinstance(spec, SequenceSpec)
     return spec
 

@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 import tkgen
-from tkgen.api import Spec, load_any
+from tkgen.api import Spec, load
 from tkgen.backends.cdna import kittens
 from tkgen.backends.cdna.lower.reference import host_reference, torch_reference
 from tkgen.cli import app
@@ -50,7 +50,7 @@ kernel second
 
 
 def sequence(path: Path | str, defines: Mapping[str, int | None] | None = None, target: str = "gfx942") -> SequenceSpec:
-    spec = load_any(path, defines, target)
+    spec = load(path, defines, target)
     assert isinstance(spec, SequenceSpec)
     return spec
 
@@ -103,7 +103,7 @@ def test_hopper_launches_no_sequence() -> None:
     kernel = "".join(line for line in body if line.strip() + "\n" not in shared)
     text = f"sequence two\n{''.join(shared)}kernel one\n{kernel}kernel other\n{kernel}"
     with pytest.raises(SpecError) as caught:
-        load_any(text)
+        load(text)
     assert [d.code for d in caught.value.diagnostics] == ["E231"]
 
 

@@ -58,6 +58,14 @@ class Spec(Protocol):
     def check(self) -> Self:
         """This spec. Raises SpecError with every diagnostic where one is an error."""
 
+    def build(self, *, cxx: str | None = None) -> Build:
+        """Compile it, with the compiler `cxx` where it is given. Its machine code is watched where it is emulated.
+
+        Raises:
+            SpecError: as `check`, or the machine code is wrong.
+            ToolchainError: there is no compiler, or it fails.
+        """
+
 
 class Build(Protocol):
     """A compiled spec."""
@@ -69,6 +77,9 @@ class Build(Protocol):
     @property
     def unwatched(self) -> str:
         """Why the machine code was not watched although it should have been; empty where it was."""
+
+    def check(self) -> Self:
+        """This build. Raises SpecError where the machine code breaks what was promised."""
 
     def report(self) -> dict[str, object]:
         """All figures as plain data."""

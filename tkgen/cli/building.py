@@ -19,7 +19,7 @@ from tkgen.cli.common import (
     Target,
     complain,
     each,
-    load_any_spec,
+    load_spec,
     reported,
     say,
     show_diagnostics,
@@ -68,7 +68,7 @@ def build(
         with reported():
             for stage in print_after or ():
                 say(stage_text(stage, path, define, target, roots))
-            spec = load_any_spec(path, define, target, roots)
+            spec = load_spec(path, define, target, roots)
             if isinstance(spec, SequenceSpec) and "harness" in kinds:
                 raise typer.BadParameter(f"--emit harness: {spec.name} is a sequence of kernels, which has none")
             backend = backend_of(spec.target.name)

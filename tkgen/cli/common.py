@@ -244,24 +244,24 @@ def load_spec(
     target: str | None,
     roots: Sequence[Path] | None,
     text: str | None = None,
-) -> Spec:
+) -> AnySpec:
     """The spec of a file, or of a text in its place, with what the options give."""
     from tkgen.api import load
 
     return load(path, defines(define), target, roots or (), text)
 
 
-def load_any_spec(
+def load_products_spec(
     path: Path,
     define: Sequence[str] | None,
     target: str | None,
     roots: Sequence[Path] | None,
     text: str | None = None,
-) -> AnySpec:
-    """As `load_spec`, for any kind of machine, and any kernel or several."""
-    from tkgen.api import load_any
+) -> Spec:
+    """As `load_spec`, for matrix products alone."""
+    from tkgen.api import load_products
 
-    return load_any(path, defines(define), target, roots or (), text)
+    return load_products(path, defines(define), target, roots or (), text)
 
 
 def row_loader(
@@ -288,14 +288,14 @@ S = TypeVar("S")
 def _loader_of(
     kind: type[S], path: Path, target: str | None, roots: Sequence[Path] | None
 ) -> Callable[[Mapping[str, int | None]], S] | None:
-    from tkgen.api import load_any
+    from tkgen.api import load
 
-    def load(sizes: Mapping[str, int | None]) -> S:
-        spec = load_any(path, sizes, target, roots or ())
+    def sized(sizes: Mapping[str, int | None]) -> S:
+        spec = load(path, sizes, target, roots or ())
         assert isinstance(spec, kind)
         return spec
 
-    return load if isinstance(load_any(path, None, target, roots or ()), kind) else None
+    return sized if isinstance(load(path, None, target, roots or ()), kind) else None
 
 
 def findings(
@@ -310,7 +310,7 @@ def findings(
 
     with reported():
         try:
-            return list(load_any_spec(path, define, target, roots, text).diagnostics)
+            return list(load_spec(path, define, target, roots, text).diagnostics)
         except SpecError as error:
             return error.diagnostics
 

@@ -24,7 +24,7 @@ from tkgen.cli.common import (
     fail,
     findings,
     fitted,
-    load_spec,
+    load_products_spec,
     reported,
     say,
     show_diagnostics,
@@ -135,7 +135,7 @@ def graph(
     from tkgen.ir import graph as dataflow
 
     with reported():
-        found = load_spec(spec, define, None, roots).plan.graph
+        found = load_products_spec(spec, define, None, roots).plan.graph
     if as_json or how is GraphFormat.JSON:
         say(json.dumps(dataflow.to_json(found), indent=2))
     else:

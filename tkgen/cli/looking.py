@@ -29,7 +29,7 @@ from tkgen.cli.common import (
     complain,
     defines,
     fail,
-    load_spec,
+    load_products_spec,
     need_emulator,
     reported,
     row_loader,
@@ -78,7 +78,7 @@ def report(
 
     def one(path: Path) -> Facts:
         with working(f"measuring {path.stem}"):
-            built = load_spec(path, define, target, roots).build(cxx=cxx)
+            built = load_products_spec(path, define, target, roots).build(cxx=cxx)
             found = _prediction(built, product) if predicted else None
         return facts(built, found, previous_report(previous / f"{built.spec.name}.json"), product=product)
 
@@ -159,7 +159,7 @@ def compare(
     from tkgen.toolchain.files import write_atomic
 
     def side(path: Path) -> Build | Path:
-        return path if path.suffix == ".json" else load_spec(path, define, target, roots).build(cxx=cxx)
+        return path if path.suffix == ".json" else load_products_spec(path, define, target, roots).build(cxx=cxx)
 
     with reported():
         first = side(before)
@@ -205,7 +205,7 @@ def watch(
 
     def cycle() -> dict[str, object]:
         with reported():
-            built = load_spec(spec, define, target, roots).build(cxx=cxx, log=out / f"{spec.stem}.log")
+            built = load_products_spec(spec, define, target, roots).build(cxx=cxx, log=out / f"{spec.stem}.log")
             write(built, out)
             if not as_json:
                 say(built.line())
@@ -270,7 +270,7 @@ def predict(
     """Predict how long a kernel takes on a GPU, what limits it, and what would change that."""
     if apply is not None:
         with reported():
-            done = _applied(spec, load_spec(spec, define, target, roots), apply)
+            done = _applied(spec, load_products_spec(spec, define, target, roots), apply)
         say(json.dumps({"spec": str(spec), "applied": done}) if as_json else f"{spec}: {done}")
         return
     if _predicted_rows(spec, define, target, roots, product, cxx, as_json, compare or compare_define or edits or trace):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,16 +20,12 @@ from tkgen.cli.common import (
     fail,
     findings,
     fitted,
-    load_any_spec,
     load_spec,
     reported,
     say,
     show_diagnostics,
     spec_files,
 )
-
-if TYPE_CHECKING:
-    pass
 
 commands = typer.Typer()
 
@@ -166,18 +162,14 @@ def regen(
     check_only: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 where a file differs.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Rewrite generated/TARGET/*.cpp, and *.cu, from the specs and those in their folder `hopper`."""
+    """Rewrite generated/TARGET/*.cpp, and *.cu, from the specs and those in folders beside them."""
     from tkgen.backends.registry import backend_of
     from tkgen.toolchain.files import write_atomic
 
     wanted: dict[Path, str] = {}
-    for path in spec_files([directory]):
+    for path in [*spec_files([directory]), *sorted(directory.glob("*/*.tk"))]:
         with reported():
-            spec = load_spec(path, None, None, None)
-            wanted[out / spec.target.name / f"{path.stem}.cpp"] = spec.source.text
-    for path in sorted(directory.glob("*/*.tk")):
-        with reported():
-            found = load_any_spec(path, None, None, None)
+            found = load_spec(path, None, None, None)
             suffix = backend_of(found.target.name).suffix
             wanted[out / found.target.name / f"{path.stem}.{suffix}"] = found.text
     present = {p: p.read_text(encoding="utf-8") for pattern in ("*/*.cpp", "*/*.cu") for p in out.glob(pattern)}

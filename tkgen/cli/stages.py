@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tkgen.cli.common import defines, load_any_spec, load_spec
+from tkgen.cli.common import defines, load_products_spec, load_spec
 
 if TYPE_CHECKING:
     from tkgen.backends.cdna.spec import Spec
@@ -54,12 +54,12 @@ def stage_text(
         return to_text(equations_of(parsed, defines(define))).rstrip("\n")
     if stage is Stage.RESOLVE and not isinstance(parsed, Several):
         return program_text.to_text(program(parsed, defines(define))).rstrip("\n")
-    found = load_any_spec(path, define, target, roots)
+    found = load_spec(path, define, target, roots)
     if stage is Stage.LOWER:
         return found.text.rstrip("\n")
     if isinstance(found, SequenceSpec):
         return "\n\n".join(_of_kernel(stage, kernel) for kernel in found.kernels)
-    return _of_kernel(stage, found if isinstance(found, RowSpec) else load_spec(path, define, target, roots))
+    return _of_kernel(stage, found if isinstance(found, RowSpec) else load_products_spec(path, define, target, roots))
 
 
 def _of_kernel(stage: Stage, spec: Spec | RowSpec) -> str:

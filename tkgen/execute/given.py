@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tkgen.api import Spec, load
+from tkgen.api import Spec, load_products
 from tkgen.execute.arguments import SizeError
 from tkgen.ir.types import Dim, ScalarArg
 
@@ -36,8 +36,8 @@ def given(path: Path, defines: Mapping[str, float | None], target: str | None, r
         SpecError: the spec is wrong, or a value gives nothing that is there.
         SizeError: a size that is no whole number, or a `dynamic` scalar.
     """
-    split = Values.of(load(path, None, target, roots).program, defines)
-    return Given(load(path, split.static, target, roots), split.extents, split.scalars)
+    split = Values.of(load_products(path, None, target, roots).program, defines)
+    return Given(load_products(path, split.static, target, roots), split.extents, split.scalars)
 
 
 class Sized(Protocol):

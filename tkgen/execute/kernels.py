@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from tkgen.api import load_any
+from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
 from tkgen.execute import compare
 from tkgen.execute.arguments import SizeError, check_sizes, launched, scalar_values
@@ -47,8 +47,8 @@ def chosen(path: Path, defines: Mapping[str, float | None], target: str | None, 
         SpecError: the spec is wrong, or a value gives nothing that is there.
         SizeError: a size that the kernel cannot do, or a scalar without a value; a kernel that nothing emulates.
     """
-    values = Values.of(_emulated(load_any(path, None, target, roots)).program, defines)
-    spec = _emulated(load_any(path, values.static, target, roots)).check()
+    values = Values.of(_emulated(load(path, None, target, roots)).program, defines)
+    spec = _emulated(load(path, values.static, target, roots)).check()
     return Chosen(spec, launch_of(spec, values.extents), scalar_values(spec.program, values.scalars))
 
 

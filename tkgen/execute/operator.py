@@ -15,16 +15,26 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tkgen.backends import protocol
 from tkgen.backends.cdna import launch as gpu
+from tkgen.build import Build
 from tkgen.execute.arguments import scalar_values
 from tkgen.execute.kernels import AnyLaunch, sized
 from tkgen.execute.launch import emulate
 from tkgen.ir.rounding import TORCH
+from tkgen.rows.build import RowBuild
 
 if TYPE_CHECKING:
     from tkgen.execute.kernels import AnyBuild
 
 NAMESPACE = "tkgen"
+
+
+def _ours(build: protocol.Build) -> AnyBuild:
+    """The build, where it is one that runs here. Raises TypeError for another."""
+    if not isinstance(build, Build | RowBuild):
+        raise TypeError(f"this takes a built kernel for an AMD GPU, not {type(build).__name__}")
+    return build
 
 
 def launch_of(build: AnyBuild, tensors: Sequence[torch.Tensor]) -> AnyLaunch:
@@ -57,13 +67,14 @@ def launch_of(build: AnyBuild, tensors: Sequence[torch.Tensor]) -> AnyLaunch:
     return sized(build.spec, extents)
 
 
-def run(build: AnyBuild, /, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor | tuple[torch.Tensor, ...]:
+def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor | tuple[torch.Tensor, ...]:
     """The kernel's output, or outputs, for input tensors in the spec's order; on the emulator for CPU tensors.
 
     Raises:
-        TypeError: something that is no tensor, or a scalar that the kernel does not have.
+        TypeError: something that is no tensor, a scalar that the kernel does not have, a build for another machine.
         ValueError: types, shapes, sizes or devices that the kernel cannot do.
     """
+    build = _ours(build)
     program = build.spec.program
     launch = launch_of(build, tensors)
     names = [s.name for s in program.scalars]
@@ -94,7 +105,7 @@ def _alone(results: tuple[torch.Tensor, ...]) -> torch.Tensor | tuple[torch.Tens
     return results[0] if len(results) == 1 else results
 
 
-def operator(build: AnyBuild, name: str | None = None) -> Callable[..., torch.Tensor]:
+def operator(build: protocol.Build, name: str | None = None) -> Callable[..., torch.Tensor]:
     """Register `torch.ops.tkgen.NAME` for `build` and return it; NAME is the kernel's own unless given.
 
     The operator takes the spec's input tensors, then its scalars with their defaults; a name that is a keyword of
@@ -102,7 +113,9 @@ def operator(build: AnyBuild, name: str | None = None) -> Callable[..., torch.Te
 
     Raises:
         ValueError: another kernel has this name already, or it is no identifier.
+        TypeError: a build for another machine.
     """
+    build = _ours(build)
     program = build.spec.program
     name = name or program.name
     if not name.isidentifier() or iskeyword(name):

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-from tkgen.api import load, load_any, target_of
+from tkgen.api import load, load_products, target_of
 from tkgen.backends.protocol import Backend
 from tkgen.backends.registry import backend_of
 from tkgen.emulate import EmulateError
@@ -90,7 +90,7 @@ def smallest(
     path: Path, defines: Mapping[str, int | None], target: str | None, roots: Sequence[Path]
 ) -> dict[str, float | None]:
     """`defines`, with values worth running for what they leave alone: the smallest sizes of the product, scalars."""
-    spec = load(path, defines, target, roots)
+    spec = load_products(path, defines, target, roots)
     return {
         **size_cases(spec)[2],
         **check_scalars(spec.program),
@@ -207,4 +207,4 @@ def _on_gpu(
 
 def _products(path: Path, defines: Mapping[str, int | None] | None, target: str, roots: Sequence[Path]) -> Sized:
     """A spec of matrix products, for any target."""
-    return cast("Sized", load_any(path, defines, target, roots))
+    return cast("Sized", load(path, defines, target, roots))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from xml.etree import ElementTree
 
-from tkgen.api import Spec, load
+from tkgen.api import Spec, load_products
 from tkgen.backends import protocol
 from tkgen.build import Build
 from tkgen.diagnostics import SpecError
@@ -65,7 +65,7 @@ def regression(
 
     return attempted(
         path.stem,
-        lambda: load(path, None, target).check(),
+        lambda: load_products(path, None, target).check(),
         lambda spec: unmet(spec.build(cxx=cxx).check()),
         size_cases,
         lambda extents: _numbers(path, target, extents, schedules, cxx, seed),
@@ -132,9 +132,9 @@ def _numbers(
 ) -> str:
     from tkgen.execute.launch import run
 
-    program = load(path, None, target).program
+    program = load_products(path, None, target).program
     static = {d.name: extents[d.name] for d in program.dims if d.size is not None and d.name in extents}
-    build = load(path, static, target).build(cxx=cxx)
+    build = load_products(path, static, target).build(cxx=cxx)
     return _first_failure(partial(run, build, extents=extents), build, schedules, seed)
 
 

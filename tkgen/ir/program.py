@@ -65,9 +65,7 @@ def matrix_program(kernel: ast.Kernel, defines: Mapping[str, int | None] | None 
     found = program(kernel, defines)
     if isinstance(found, EquationProgram):
         label = Label(kernel.name.span, "no product in it")
-        fix = Fix(
-            "build, run, test, predict, sanitize and report take kernels of rows, and so does `tkgen.api.load_any`"
-        )
+        fix = Fix("`tkgen.load` and the commands that take any spec take kernels of rows")
         message = f"the equations of `{kernel.name.id}` sum no products, and this is for matrix products"
         raise SpecError(Diagnostic("E230", message, label, fix=fix))
     return found

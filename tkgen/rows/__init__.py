@@ -1,8 +1,8 @@
 """Kernels of equations without matrix products, end to end: what a spec of rows is, how it is built, watched and run.
 
-    spec = RowSpec(...)                 # `tkgen.api.load_any` makes it from a text
-    build = spec.check().build()        # compiled, and watched by the referee
-    run_rows(build).ok                  # on the emulator, against the meaning of the equations
+    spec = tkgen.load("specs/rows/softmax.tk")     # a `RowSpec`
+    build = spec.check().build()                   # compiled, and watched by the referee
+    run_rows(build).ok                             # on the emulator, against the meaning of the equations
     predict_build(build).share_of_copy
 
 `tkgen.schedule.rows` lays the tile over lanes, `tkgen.backends.cdna.lower.rows` writes the C++, `tkgen.predict.rows`

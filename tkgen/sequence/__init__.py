@@ -1,6 +1,6 @@
 """A spec with several kernels, launched one after the other: what it is, how it is built and run.
 
-    spec = tkgen.api.load_any("specs/split_k_gelu.tk")     # a `SequenceSpec`
+    spec = tkgen.load("specs/split_k_gelu.tk")     # a `SequenceSpec`
     build = spec.check().build()                           # each kernel compiled, and watched by the referee
     run_sequence(build).ok                                 # on the emulator, against the meaning of all in order
 

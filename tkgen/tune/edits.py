@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tkgen.api import Spec, load
+from tkgen.api import Spec, load_products
 from tkgen.diagnostics import SpecError
 from tkgen.edits import Change, changes, passes
 from tkgen.toolchain.compiler import ToolchainError
@@ -102,7 +102,7 @@ def _predicted(job: _Job) -> float | None:
     from tkgen.predict import PredictError, predict
 
     try:
-        spec = load(job.path, job.defines, job.target, job.roots, text=job.text).check()
+        spec = load_products(job.path, job.defines, job.target, job.roots, text=job.text).check()
         found = predict(spec.build(cxx=job.cxx).check(), job.sizes, job.product, what_if=False)
     except (SpecError, ToolchainError, PredictError, ValueError):
         return None

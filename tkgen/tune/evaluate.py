@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tkgen.api import Spec, load
+from tkgen.api import Spec, load_products
 from tkgen.build import Build
 from tkgen.diagnostics import Severity, SpecError
 from tkgen.ir.launch import Launch
@@ -31,7 +31,7 @@ class Setting:
     def load(self, candidate: Candidate, sizes: Mapping[str, int] | None = None) -> Spec:
         """The candidate's spec, for other `sizes` where given. Raises as `api.load` does."""
         defines: dict[str, int | None] = {**self.fixed[candidate.spec], **dict(candidate.values), **(sizes or {})}
-        return load(candidate.spec, defines, self.target, self.include_roots)
+        return load_products(candidate.spec, defines, self.target, self.include_roots)
 
 
 def check(setting: Setting, candidate: Candidate) -> Trial:

@@ -56,7 +56,7 @@ class HopperBackend:
     ) -> tuple[protocol.Build, dict[str, Path]]:  # fmt: skip
         """Build one of its specs and write what is asked for; nothing watches its machine code."""
         assert isinstance(spec, HopperSpec)
-        built = spec.build(nvcc=cxx)
+        built = spec.build(cxx=cxx)
         return built, built.write(directory, [OUTPUTS[kind] for kind in emit if kind in OUTPUTS])
 
     def need_gpu(self) -> None:
@@ -73,4 +73,4 @@ class HopperBackend:
         from tkgen.backends.hopper.launch import launcher
 
         assert isinstance(spec, HopperSpec)
-        return launcher(spec.build(nvcc=cxx), launch, tensors, scalars)
+        return launcher(spec.build(cxx=cxx), launch, tensors, scalars)

@@ -72,19 +72,17 @@ class HopperSpec:
         """What dynamic sizes must be: any number of K-steps is one pass."""
         return requirements(self.program, 1, 0)
 
-    def build(self, *, nvcc: str | None = None) -> HopperBuild:
-        """Compile to a cubin.
+    def build(self, *, cxx: str | None = None) -> HopperBuild:
+        """Compile to a cubin, with the nvcc `cxx` where it is given.
 
         Raises:
             SpecError: as `check`, or the machine code spills or lost what the source promises.
             ToolchainError: there is no nvcc, or it fails.
         """
         self.check()
-        found = find_nvcc(nvcc)
+        found = find_nvcc(cxx)
         made = compile_cubin(self.source, self.name, self.target.name, found, include_dir(), default_cache())
-        build = HopperBuild(self, found, made.cubin, made.figures, made.remarks, made.sass)
-        refuse(build.diagnostics)
-        return build
+        return HopperBuild(self, found, made.cubin, made.figures, made.remarks, made.sass).check()
 
 
 @dataclass(frozen=True)
@@ -102,6 +100,11 @@ class HopperBuild:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """What the checks say of the spec and of the machine code."""
         return (*self.spec.diagnostics, *check_figures(self.spec.program, self.figures, self.remarks))
+
+    def check(self) -> HopperBuild:
+        """This build. Raises SpecError where the machine code spills or lost what the source promises."""
+        refuse(self.diagnostics)
+        return self
 
     @property
     def shared_bytes(self) -> int:
