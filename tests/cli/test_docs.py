@@ -62,7 +62,7 @@ PHASED = (
     cluster multiply (2..3, *; 1)
 """
 )
-NOT_YET = {"attention", "rmsnorm"}  # kernels of the page that are checked, and carried out by no schedule
+NOT_YET = {"attention"}  # kernels of the page that are checked, and carried out by no schedule
 BLOCK = re.compile(r"^```tk\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

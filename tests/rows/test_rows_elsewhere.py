@@ -89,7 +89,6 @@ def test_what_there_is_not_for_rows_is_said(tmp_path: Path) -> None:
     """Each says so in a diagnostic with its place, and writes nothing."""
     spec = str(SPECS / "softmax.tk")
     for arguments in (
-        ["build", spec, "--emit", "harness", "-o", str(tmp_path / "out")],
         ["tune", spec, "-o", str(tmp_path / "tuned")],
         ["graph", spec],
     ):
@@ -98,4 +97,3 @@ def test_what_there_is_not_for_rows_is_said(tmp_path: Path) -> None:
         assert "E230" in result.stderr
         assert "softmax.tk:" in result.stderr
         assert "matrix products" in result.stderr
-    assert not (tmp_path / "out").exists()

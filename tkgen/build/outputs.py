@@ -15,7 +15,6 @@ from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.spec import Spec
 from tkgen.build.compiling import compiled, watched
 from tkgen.build.model import Build, Compilable, Compiled
-from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.rows.build import RowBuild
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
@@ -55,10 +54,11 @@ def write(
             write_row_build(build, written["html"], previous)
         elif isinstance(build, Build):
             write_build(build, written["html"], previous, drawn)
-    if "harness" in emit and isinstance(build, Build):
+    if "harness" in emit:
+        kernel = spec.plan if isinstance(spec, Spec) else spec.program
         for kind, suffix, text in (
-            ("harness", "_check.py", harness_python(build.spec.plan, spec.target.name)),
-            ("harness_cpp", "_check.cpp", harness_cpp(build.spec.plan, spec.target.name)),
+            ("harness", "_check.py", harness_python(kernel, spec.target.name)),
+            ("harness_cpp", "_check.cpp", harness_cpp(kernel, spec.target.name)),
         ):
             written[kind] = directory / f"{name}{suffix}"
             write_atomic(written[kind], text)
@@ -106,10 +106,6 @@ def produce(
         return outline(spec) if "html" in emit and isinstance(spec, Spec) else None
 
     spec.check()
-    if "harness" in emit and not isinstance(spec, Spec):
-        message = "harnesses are written for matrix products alone"
-        fix = Fix("`tkgen run` and `tkgen sanitize` compare the machine code with its equations")
-        raise SpecError(Diagnostic("E230", message, Label(spec.program.spans["kernel"]), fix=fix))
     compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
     with ThreadPoolExecutor(1) as pool:
         if watch:

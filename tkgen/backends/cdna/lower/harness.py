@@ -8,14 +8,13 @@ speed; both exit with 1 where an element is wrong and with 2 where they cannot r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import lcm
+from math import lcm, prod
 
-from tkgen.backends.cdna.lower.kernel import kernel_model
-from tkgen.backends.cdna.lower.model import KernelModel
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.reference import (
     HOST_TYPES,
     TORCH_TYPES,
+    Formula,
     element,
     host_reference,
     places,
@@ -23,26 +22,30 @@ from tkgen.backends.cdna.lower.reference import (
 )
 from tkgen.backends.cdna.lower.render import environment
 from tkgen.ir.desugar import desugared
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.equations import Reduce
 from tkgen.ir.products import sums
-from tkgen.ir.types import Dim, Program, Tensor
+from tkgen.ir.types import Program, Tensor
 from tkgen.schedule import Plan
 
 DYNAMIC_SIZE = 4096  # what a dynamic dimension is unless the command line says otherwise, rounded up to what fits
+MOST_ELEMENTS = 1 << 28  # of a tensor in a check of rows, whose dynamic dimensions are smaller where they are many
 SAMPLES, REDUCED_SAMPLES = 2000, 16  # elements that the HIP program computes; for a reduction it needs whole rows
 PYTHON_OPTIONS = frozenset({"help", "repeats", "warmup", "seed"})
+CORNERS = {"row": "i / 2", "col": "i % 2"}  # which corner of the matrix sample `i` is, of the first four
 
 
-def harness_python(plan: Plan, target: str) -> str:
+def harness_python(kernel: Plan | EquationProgram, target: str) -> str:
     """A script that loads the built module, compares it with torch on the GPU and times it.
 
     `python NAME_check.py` runs it beside the module. Sizes known only at run time and scalars are options.
     """
-    return _render("harness.py.jinja", plan, target)
+    return _render("harness.py.jinja", kernel, target)
 
 
-def harness_cpp(plan: Plan, target: str) -> str:
+def harness_cpp(kernel: Plan | EquationProgram, target: str) -> str:
     """A HIP program that includes NAME.cpp, compares sampled elements with the CPU and times the kernel."""
-    return _render("harness.cpp.jinja", plan, target)
+    return _render("harness.cpp.jinja", kernel, target)
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Output:
-    """What a check compares: a part of a tensor, the place of element (row, col) in it, its type."""
+    """What a check compares: a part of a tensor, the place of an element in it, its type."""
 
     name: str
     label: str
@@ -87,66 +90,86 @@ class Output:
     dtype: str
 
 
-def _render(template: str, plan: Plan, target: str) -> str:
-    program, model = plan.program, kernel_model(plan, target)
+@dataclass(frozen=True)
+class Place:
+    """Where a sample is along an axis: the variable of it, the dimension, which end of it in a corner (empty: any)."""
+
+    name: str
+    dim: str
+    corner: str
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a launch does, for its speed: `products` matrices of these sizes, or without one the tensors it moves."""
+
+    products: int
+    sizes: tuple[str, ...]
+    moved: tuple[str, ...]
+
+
+def _render(template: str, kernel: Plan | EquationProgram, target: str) -> str:
+    program = kernel if isinstance(kernel, EquationProgram) else kernel.program
     names = {d.name for d in program.dims} | {s.name for s in program.scalars}
-    sizes = [_size(plan, dim, names) for dim in _used_dims(program, model)]
-    found = program.equations or sums(desugared(program))
-    at, on_host = places(found), host_reference(found)
+    defaults = _row_defaults(kernel) if isinstance(kernel, EquationProgram) else _defaults(kernel)
+    used = dict.fromkeys(d for t in program.arguments for d in t.dims)
+    sizes = [Size(d.name, d.size, defaults[d.name], _option(d.name, names)) for d in used]
+    found = program.kernel if isinstance(program, EquationProgram) else program.equations or sums(desugared(program))
+    formula, at, on_host = Formula.of(found), places(found), host_reference(found)
     text = (
         environment()
         .get_template(template)
         .render(
-            name=model.module,
-            space=model.name,
+            name=program.name,
+            space=cpp_name(program.name),
             target=target,
             sizes=sizes,
             dynamic=[s for s in sizes if s.size is None],
-            tensors=[_argument(program, t) for t in _tensors(program, model)],
+            tensors=[_argument(program, t) for t in program.arguments],
             scalars=[Number(s.name, _check_value(s.default), _option(s.name, names)) for s in program.scalars],
             in_torch=torch_reference(found),
             on_host=on_host,
             outputs=[
                 Output(s.target.tensor.name, o.label, element(s.target, at), s.target.tensor.dtype.spelling)
-                for s, o in zip(found.stores, on_host.outputs, strict=True)
+                for s, o in zip(formula.stores, on_host.outputs, strict=True)
             ],
-            written=list(dict.fromkeys(s.target.tensor.name for s in found.stores)),
-            samples=REDUCED_SAMPLES if found.rounds else SAMPLES,
-            batch=[(at[axis.name], axis.dim.name) for axis in found.batch],
-            multiplied=[axis.dim.name for axis in found.batch if axis != program.part],
-            products=len(found.sums),
-            m=program.m.name,
-            n=program.n.name,
-            k=program.k.name,
+            written=list(dict.fromkeys(s.target.tensor.name for s in formula.stores)),
+            samples=REDUCED_SAMPLES if any(isinstance(op, Reduce) for op in formula.body) else SAMPLES,
+            places=[Place(at[a.name], a.dim.name, CORNERS.get(at[a.name], "")) for a in formula.order],
+            terms=None if formula.contraction is None else formula.contraction.dim.name,
+            work=_work(program, formula),
         )
     )
     return text.rstrip("\n") + "\n"
 
 
-def _tensors(program: Program, model: KernelModel) -> list[Tensor]:
-    """The tensors of the argument struct in its order."""
-    by_member = {cpp_name(t.name): t for t in program.tensors}
-    return [by_member[t.name] for t in model.tensors]
+def _work(program: Program | EquationProgram, formula: Formula) -> Work:
+    if isinstance(program, EquationProgram):
+        return Work(0, (), tuple(t.name for t in (*program.reads, *program.outputs)))
+    several = [axis.dim.name for axis in formula.batch if axis != program.part]
+    return Work(len(formula.sums), (program.m.name, program.n.name, program.k.name, *several), ())
 
 
-def _used_dims(program: Program, model: KernelModel) -> list[Dim]:
-    return list(dict.fromkeys(d for t in _tensors(program, model) for d in t.dims))
+def _defaults(plan: Plan) -> dict[str, int]:
+    """The size that each dimension has in a check: DYNAMIC_SIZE, rounded up to what the kernel takes."""
+    program, found = plan.program, dict[str, int]()
+    for dim in program.dims:
+        multiple = 1
+        for axis, each in enumerate((program.m, program.n, program.k)):
+            if dim == each:
+                multiple = lcm(multiple, program.block[axis] * (plan.shape.unroll if axis == 2 else 1))
+        found[dim.name] = -(-DYNAMIC_SIZE // multiple) * multiple if dim.size is None else dim.size
+    return found
 
 
-def _size(plan: Plan, dim: Dim, names: set[str]) -> Size:
-    return Size(dim.name, dim.size, _default(plan, dim), _option(dim.name, names))
-
-
-def _default(plan: Plan, dim: Dim) -> int:
-    """The size that a dynamic dimension has in a check: DYNAMIC_SIZE, rounded up to what the kernel takes."""
-    program = plan.program
-    if dim.size is not None:
-        return dim.size
-    multiple = 1
-    for axis, each in enumerate((program.m, program.n, program.k)):
-        if dim == each:
-            multiple = lcm(multiple, program.block[axis] * (plan.shape.unroll if axis == 2 else 1))
-    return -(-DYNAMIC_SIZE // multiple) * multiple
+def _row_defaults(program: EquationProgram) -> dict[str, int]:
+    """The same where any size will do: as large as tensors of MOST_ELEMENTS allow."""
+    size = DYNAMIC_SIZE
+    while True:
+        found = {d.name: d.size or size for d in program.dims}
+        if size == 1 or all(prod(found[d.name] for d in t.dims) <= MOST_ELEMENTS for t in program.arguments):
+            return found
+        size //= 2
 
 
 def _option(name: str, names: set[str]) -> str:
@@ -162,8 +185,8 @@ def _check_value(default: float | None) -> float:
     return default if default else 0.5
 
 
-def _argument(program: Program, tensor: Tensor) -> Argument:
-    factor = any(o.name == tensor.name for o in program.operands)
+def _argument(program: Program | EquationProgram, tensor: Tensor) -> Argument:
+    factor = isinstance(program, Program) and any(o.name == tensor.name for o in program.operands)
     return Argument(
         tensor.name,
         cpp_name(tensor.name),
