@@ -12,12 +12,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tkgen.ir.ops import LOADS, Action, Op, Placed, Step, WaveProgram
+from tkgen.ir.ops import (
+    LDS_WRITES,
+    LOADS,
+    Barrier,
+    Fence,
+    Move,
+    Multiply,
+    OfSums,
+    Op,
+    Placed,
+    Read,
+    Step,
+    Store,
+    Wait,
+    WaveProgram,
+    Zero,
+)
 from tkgen.ir.types import Program
 from tkgen.schedule import Plan
 
 SEGMENTS = ("prologue", "body", "epilogue")
-DATA = LOADS | {Action.READ, Action.MULTIPLY}
+DATA = (*LOADS, Read, Multiply)
 
 Edit = Callable[[tuple[Placed, ...]], tuple[Placed, ...] | None]
 
@@ -83,8 +99,8 @@ def _with(position: int, *new: Placed) -> Edit:
     return lambda ops: (*ops[:position], *new, *ops[position + 1 :])
 
 
-def _nth(action: Action, n: int, ops: Sequence[Placed]) -> int | None:
-    found = [i for i, p in enumerate(ops) if p.op.action is action]
+def _nth(kind: type[Op], n: int, ops: Sequence[Placed]) -> int | None:
+    found = [i for i, p in enumerate(ops) if isinstance(p.op, kind)]
     return found[n] if n < len(found) else None
 
 
@@ -93,15 +109,15 @@ def _nth(action: Action, n: int, ops: Sequence[Placed]) -> int | None:
 
 def _barriers(plan: Plan) -> Iterator[Mutant]:
     for segment in SEGMENTS:
-        count = max(sum(p.op.action is Action.BARRIER for p in getattr(w, segment)) for w in plan.waves)
+        count = max(sum(isinstance(p.op, Barrier) for p in getattr(w, segment)) for w in plan.waves)
         for n in range(count):
 
             def dropped(ops: tuple[Placed, ...], n: int = n) -> tuple[Placed, ...] | None:
-                at = _nth(Action.BARRIER, n, ops)
+                at = _nth(Barrier, n, ops)
                 return None if at is None else _with(at)(ops)
 
             def doubled(ops: tuple[Placed, ...], n: int = n) -> tuple[Placed, ...] | None:
-                at = _nth(Action.BARRIER, n, ops)
+                at = _nth(Barrier, n, ops)
                 return None if at is None else _with(at, ops[at], ops[at])(ops)
 
             where = f"barrier {n} of the {segment}"
@@ -110,7 +126,7 @@ def _barriers(plan: Plan) -> Iterator[Mutant]:
             for direction in (-1, 1):
 
                 def moved(ops: tuple[Placed, ...], n: int = n, direction: int = direction) -> tuple[Placed, ...] | None:
-                    at = _nth(Action.BARRIER, n, ops)
+                    at = _nth(Barrier, n, ops)
                     return None if at is None else _moved(ops, at, direction)
 
                 way = "up" if direction < 0 else "down"
@@ -125,7 +141,7 @@ def _barriers(plan: Plan) -> Iterator[Mutant]:
 def _moved(ops: tuple[Placed, ...], at: int, direction: int) -> tuple[Placed, ...] | None:
     """An operation moved past the next one that touches data, alone."""
     to = at + direction
-    while 0 <= to < len(ops) and ops[to].op.action not in DATA:
+    while 0 <= to < len(ops) and not isinstance(ops[to].op, DATA):
         to += direction
     if not 0 <= to < len(ops):
         return None
@@ -135,7 +151,7 @@ def _moved(ops: tuple[Placed, ...], at: int, direction: int) -> tuple[Placed, ..
 
 
 def _waits(plan: Plan) -> Iterator[Mutant]:
-    for role, segment, i, placed in _each(plan, lambda op: op.action is Action.WAIT):
+    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, Wait)):
         where = f"`{placed.op}` at {i} of the {segment}, {role}"
         yield from _made("drop wait", where, _edited(plan, segment, _with(i), role))
         yield from _made("duplicate wait", where, _edited(plan, segment, _with(i, placed, placed), role))
@@ -150,7 +166,7 @@ def _waits(plan: Plan) -> Iterator[Mutant]:
                 f"{where} {way}",
                 _edited(plan, segment, lambda ops, i=i, d=direction: _moved(ops, i, d), role),  # type: ignore[misc]
             )
-    for role, segment, i, _ in _each(plan, lambda op: op.action is Action.FENCE):
+    for role, segment, i, _ in _each(plan, lambda op: isinstance(op, Fence)):
         yield from _made("drop fence", f"fence at {i} of the {segment}, {role}", _edited(plan, segment, _with(i), role))
 
 
@@ -158,19 +174,52 @@ def _waits(plan: Plan) -> Iterator[Mutant]:
 
 
 def _slots(plan: Plan) -> Iterator[Mutant]:
-    for role, segment, i, placed in _each(plan, lambda op: op.writes_lds or op.action is Action.READ):
+    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, (*LDS_WRITES, Read))):
         if plan.program.operand(placed.op.operand).buffers > 1:
-            shifted = replace(placed, op=replace(placed.op, slot_shift=1))
+            shifted = replace(placed, op=_other_slot(placed.op))
             where = f"`{placed}` of the {segment}, {role}"
             yield from _made("shift slot", where, _edited(plan, segment, _with(i, shifted), role))
 
 
+def _other_slot(op: Op) -> Op:
+    """A move whose side in LDS is the next K-step's."""
+    assert isinstance(op, Move) and op.lds is not None
+    side = "source" if op.source is op.lds else "target"
+    return replace(op, **{side: replace(op.lds, offset=op.lds.offset + 1)})
+
+
+def _boxes(op: Op) -> dict[str, tuple[int, ...]]:
+    """The fragments and slices that an operation names."""
+    if isinstance(op, Move):
+        return {"fragments": op.tile.fragments, "slices": op.tile.slices}
+    if isinstance(op, Multiply):
+        return {"rows": op.rows, "cols": op.cols, "slices": op.slices}
+    assert isinstance(op, OfSums)
+    return {"rows": op.rows, "cols": op.cols}
+
+
+def _boxed(placed: Placed, name: str, values: tuple[int, ...]) -> Placed:
+    """The operation with other fragments or slices, in all its accesses."""
+    op, box = placed.op, _boxes(placed.op) | {name: values}
+    match op:
+        case Move():
+            here = (box["fragments"], box["slices"])
+            sides = (replace(op.source, box=here), replace(op.target, box=here))
+            return replace(placed, op=replace(op, source=sides[0], target=sides[1]))
+        case Multiply():
+            left, right = ((box[side], box["slices"]) for side in ("rows", "cols"))
+            changed = replace(op, left=replace(op.left, box=left), right=replace(op.right, box=right))
+            return replace(placed, op=changed)
+        case _:
+            return replace(placed, op=replace(op, **box))
+
+
 def _orders(plan: Plan) -> Iterator[Mutant]:
     """Neighbouring operations on data the other way round."""
-    for role, segment, i, placed in _each(plan, lambda op: op.action in DATA):
+    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, DATA)):
 
         def swapped(ops: tuple[Placed, ...], i: int = i) -> tuple[Placed, ...] | None:
-            other = next((j for j in range(i + 1, len(ops)) if ops[j].op.action in DATA), None)
+            other = next((j for j in range(i + 1, len(ops)) if isinstance(ops[j].op, DATA)), None)
             if other is None:
                 return None
             return (*ops[:i], ops[other], *ops[i + 1 : other], ops[i], *ops[other + 1 :])
@@ -181,7 +230,7 @@ def _orders(plan: Plan) -> Iterator[Mutant]:
 
 def _steps(plan: Plan) -> Iterator[Mutant]:
     """An operation on the K-step before or after."""
-    for role, segment, i, placed in _each(plan, lambda op: op.action in LOADS or op.action is Action.READ):
+    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, (*LOADS, Read))):
         for by in (-1, 1):
             step = Step(placed.step.base, placed.step.offset + by)
             if (step.base, step.offset < 0) == ("zero", True) or (step.base == "end" and step.offset >= 0):
@@ -193,63 +242,60 @@ def _steps(plan: Plan) -> Iterator[Mutant]:
 
 def _fragments(plan: Plan) -> Iterator[Mutant]:
     """Fragments or slices left out, or another in their place."""
-    for role, segment, i, placed in _each(plan, lambda op: op.action in (Action.READ, Action.MULTIPLY)):
-        for name in ("rows", "cols", "slices"):
-            values = getattr(placed.op, name)
+    rows, cols = plan.program.accumulator.fragments
+    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, Read | Multiply)):
+        extents = {"rows": rows, "cols": cols, "slices": plan.program.a.slices}
+        if placed.op.operand:
+            operand = plan.program.operand(placed.op.operand)
+            extents = {"fragments": operand.fragments, "slices": operand.slices}
+        for name, values in _boxes(placed.op).items():
             where = f"{name} of `{placed}` of the {segment}, {role}"
             if len(values) > 1:
-                fewer = replace(placed, op=replace(placed.op, **{name: values[:-1]}))
+                fewer = _boxed(placed, name, values[:-1])
                 yield from _made("leave out fragment", where, _edited(plan, segment, _with(i, fewer), role))
-        extents = {"rows": plan.program.accumulator.fragments[0], "cols": plan.program.accumulator.fragments[1]}
-        for name, count in {**extents, "slices": plan.program.a.slices}.items():
-            values = getattr(placed.op, name)
-            if len(values) == 1 and count > 1:
-                other = replace(placed, op=replace(placed.op, **{name: ((values[0] + 1) % count,)}))
-                where = f"{name} of `{placed}` of the {segment}, {role}"
+            elif values and extents[name] > 1:
+                other = _boxed(placed, name, ((values[0] + 1) % extents[name],))
                 yield from _made("permute coordinate", where, _edited(plan, segment, _with(i, other), role))
 
 
 def _parts(plan: Plan) -> Iterator[Mutant]:
     """Another part of a tile brought to LDS."""
-    for role, segment, i, placed in _each(plan, lambda op: op.action in LOADS):
+    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, LOADS)):
         operand = plan.program.operand(placed.op.operand)
-        counts = {"rows": operand.fragments, "cols": operand.fragments, "slices": operand.slices}
-        for name, parts in zip(counts, (operand.parts[0], *operand.parts), strict=True):
-            if values := getattr(placed.op, name):
+        counts = {"fragments": operand.fragments, "slices": operand.slices}
+        for (name, values), parts in zip(_boxes(placed.op).items(), operand.parts, strict=True):
+            if values:
                 by, count = counts[name] // parts, counts[name]
-                other = tuple(sorted((value + by) % count for value in values))
-                changed = replace(placed, op=replace(placed.op, **{name: other}))
+                changed = _boxed(placed, name, tuple(sorted((value + by) % count for value in values)))
                 where = f"{name} of `{placed}` of the {segment}, {role}"
                 yield from _made("permute part", where, _edited(plan, segment, _with(i, changed), role))
 
 
 def _missing(plan: Plan) -> Iterator[Mutant]:
-    for role, segment, i, placed in _each(plan, lambda op: op.action in DATA):
+    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, DATA)):
         where = f"`{placed}` of the {segment}, {role}"
-        yield from _made(f"drop {placed.op.action.value}", where, _edited(plan, segment, _with(i), role))
-        yield from _made(
-            f"duplicate {placed.op.action.value}", where, _edited(plan, segment, _with(i, placed, placed), role)
-        )
+        yield from _made(f"drop {placed.op.word}", where, _edited(plan, segment, _with(i), role))
+        yield from _made(f"duplicate {placed.op.word}", where, _edited(plan, segment, _with(i, placed, placed), role))
 
 
 def _zeros(plan: Plan) -> Iterator[Mutant]:
-    for role, segment, i, placed in _each(plan, lambda op: op.action is Action.ZERO):
+    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, Zero)):
         yield from _made("skip zero", "all", _edited(plan, segment, _with(i), role))
         for name in ("rows", "cols"):
-            values = getattr(placed.op, name)
+            values = _boxes(placed.op)[name]
             if len(values) > 1:
-                fewer = replace(placed, op=replace(placed.op, **{name: values[:-1]}))
+                fewer = _boxed(placed, name, values[:-1])
                 yield from _made("skip zero", f"the last of the {name}", _edited(plan, segment, _with(i, fewer), role))
 
 
 def _stores(plan: Plan) -> Iterator[Mutant]:
-    for role, segment, i, placed in _each(plan, lambda op: op.action is Action.STORE):
+    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, Store)):
         yield from _made("drop store", "all", _edited(plan, segment, _with(i), role))
         yield from _made("duplicate store", "all", _edited(plan, segment, _with(i, placed, placed), role))
         for name in ("rows", "cols"):
-            values = getattr(placed.op, name)
+            values = _boxes(placed.op)[name]
             if len(values) > 1:
-                fewer = replace(placed, op=replace(placed.op, **{name: values[:-1]}))
+                fewer = _boxed(placed, name, values[:-1])
                 yield from _made("drop store", f"the last of the {name}", _edited(plan, segment, _with(i, fewer), role))
 
 

@@ -12,7 +12,7 @@ from tkgen.checks import check
 from tkgen.diagnostics import SpecError
 from tkgen.execute.blocks import run_blocks
 from tkgen.execute.launch import run, trials
-from tkgen.ir.ops import Action
+from tkgen.ir.ops import Barrier
 
 SPEC = """kernel reduced
   dims M = {m}, N = {n}, K = {k}, ROWS = ceil_div({m}, {bm}), COLS = ceil_div({n}, {bn})
@@ -245,7 +245,7 @@ def test_the_proof_knows_of_the_meeting_at_which_waves_hand_over() -> None:
     made = spec("Y : bf16[M, N]; L : f32[M]", SOFTMAX, sizes=(128, 128, 128), clauses="grid persistent(blocks = 1)")
     plan = made.check().plan
     (role,), epilogue = plan.role_names, plan.waves[0].epilogue
-    meetings = [at for at, placed in enumerate(epilogue) if placed.op.action is Action.BARRIER]
+    meetings = [at for at, placed in enumerate(epilogue) if isinstance(placed.op, Barrier)]
     assert len(meetings) == 2
     for at in meetings:
         lost = plan.with_segment(role, "epilogue", (*epilogue[:at], *epilogue[at + 1 :]))

@@ -11,7 +11,7 @@ from tkgen import api
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.kittens.layout import box_offset
 from tkgen.build import Build
-from tkgen.ir.ops import Action
+from tkgen.ir.ops import Copy
 from tkgen.schedule.instructions import global_instructions
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device
@@ -60,13 +60,13 @@ def test_tiles_go_straight_to_lds(name: str) -> None:
 def test_as_many_loads_as_the_waits_count(name: str) -> None:
     """vmcnt counts instructions: the calculus and the machine code must agree on how many make a tile."""
     build = built(name)
-    wave = next(w for w in build.spec.plan.waves if any(p.op.action is Action.COPY for p in w.body))
-    expected = sum(global_instructions(build.spec.program, p.op) for p in wave.body if p.op.action is Action.COPY)
+    wave = next(w for w in build.spec.plan.waves if any(isinstance(p.op, Copy) for p in w.body))
+    expected = sum(global_instructions(build.spec.program, p.op) for p in wave.body if isinstance(p.op, Copy))
     text = build.asm
     whole = sum(
         global_instructions(build.spec.program, p.op)
         for p in (*wave.prologue, *wave.body, *wave.epilogue)
-        if p.op.action is Action.COPY
+        if isinstance(p.op, Copy)
     )
     assert expected
     assert sum(line.strip().startswith("buffer_load_dwordx4") for line in text.splitlines()) == whole

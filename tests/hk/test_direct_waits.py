@@ -12,7 +12,7 @@ from tkgen.backends.cdna.kittens import include_dir
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
-from tkgen.ir.ops import Action, Placed
+from tkgen.ir.ops import Placed, Wait
 from tkgen.schedule import Plan
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
@@ -23,7 +23,7 @@ LOADS_PER_STEP = 4  # of each of four waves: tiles of 64 x 64 bf16, 8 KiB each, 
 
 
 def waits(placed: tuple[Placed, ...]) -> list[int]:
-    return [p.op.count for p in placed if p.op.action is Action.WAIT and p.op.counter == "vm"]
+    return [p.op.count for p in placed if isinstance(p.op, Wait) and p.op.counter == "vm"]
 
 
 @pytest.mark.parametrize("buffers", [2, 3, 4])
@@ -52,7 +52,7 @@ def mutant(plan: Plan, change: Callable[[Placed], Placed | None]) -> Plan:
     """`plan` with every wait for direct loads of its loop changed, or left out."""
     waves = []
     for wave in plan.waves:
-        body = [change(p) if p.op.action is Action.WAIT and p.op.counter == "vm" else p for p in wave.body]
+        body = [change(p) if isinstance(p.op, Wait) and p.op.counter == "vm" else p for p in wave.body]
         waves.append(replace(wave, body=tuple(p for p in body if p is not None)))
     return replace(plan, waves=tuple(waves))
 

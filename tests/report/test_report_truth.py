@@ -14,7 +14,7 @@ from tkgen.api import load
 from tkgen.build import Build
 from tkgen.emulate import load as load_code
 from tkgen.emulate.decode import Program, decode
-from tkgen.ir.ops import LDS_WRITES, LOADS, Action
+from tkgen.ir.ops import LDS_WRITES, LOADS, Multiply, Op, Read, Store
 from tkgen.predict import Workload
 from tkgen.predict.stream import Unit, block_streams
 from tkgen.report import Facts, facts, prediction
@@ -63,16 +63,16 @@ def test_the_instructions_are_those_of_the_code_object(path: Path) -> None:
 def test_accesses_stand_at_the_operations_that_make_them(path: Path) -> None:
     """A read of LDS stands at lines that read, a write at lines that fill, and so on: none without a line."""
     build, found, _, _ = built(path)
-    actions: dict[int, set[Action]] = {}
+    kinds: dict[int, set[type[Op]]] = {}
     for s in statements(build.spec.plan, build.spec.source):
-        actions.setdefault(s.line, set()).add(s.action)
+        kinds.setdefault(s.line, set()).add(s.kind)
     allowed = {
-        "lds read": {Action.READ}, "lds write": LDS_WRITES, "global to lds": LDS_WRITES, "mfma": {Action.MULTIPLY},
-        "global load": LOADS | {Action.STORE}, "global store": {Action.STORE}, "global": {Action.STORE},
+        "lds read": {Read}, "lds write": {*LDS_WRITES}, "global to lds": {*LDS_WRITES}, "mfma": {Multiply},
+        "global load": {*LOADS, Store}, "global store": {Store}, "global": {Store},
     }  # fmt: skip
     for line in found.texts.isa:
         if line.kind in allowed:
-            done = set().union(*(actions.get(n, set()) for n in line.cpp))
+            done = set().union(*(kinds.get(n, set()) for n in line.cpp))
             assert line.cpp and done & allowed[line.kind], line
             assert {row for n in line.cpp for row in found.texts.cpp[n - 1].spec}, line
 
@@ -110,13 +110,13 @@ def test_each_multiply_has_the_matrix_instructions_of_its_tiles(path: Path) -> N
     build, found, _, _ = built(path)
     plan, program = build.spec.plan, build.spec.program
     rows, cols = program.accumulator.tile
-    slices = 1 + max(t for b in plan.bodies for o in b.ops if o.action is Action.MULTIPLY for t in o.slices)
+    slices = 1 + max(t for b in plan.bodies for o in b.ops if isinstance(o, Multiply) for t in o.slices)
     depth = program.block[2] // slices
     for wave in plan.waves:
         for part in ("prologue", "body", "epilogue"):
             for i, placed in enumerate(getattr(wave, part)):
                 op = placed.op
-                if op.action is not Action.MULTIPLY:
+                if not isinstance(op, Multiply):
                     continue
                 lines = set(build.spec.source.operations[f"{wave.role}/{part}/{i}"])
                 here = [

@@ -20,10 +20,24 @@ from dataclasses import dataclass, field
 from itertools import permutations, product
 from math import factorial, prod
 
-from tkgen.ir.ops import Action, Op, WaveProgram
+from tkgen.ir.ops import (
+    LDS_WRITES,
+    Barrier,
+    Copy,
+    Fence,
+    Fetch,
+    Load,
+    Move,
+    Multiply,
+    Op,
+    Read,
+    Wait,
+    WaveProgram,
+    Write,
+)
 from tkgen.ir.types import Program
 
-CUTS = (Action.FENCE, Action.BARRIER, Action.WAIT)
+CUTS = (Fence, Barrier, Wait)
 LDS, VM = 0, 1
 FULL = 1024  # bytes that one instruction of a wave moves at most
 ALL_ORDERS = 6  # sections with no more orders than this are tried in all of them
@@ -39,7 +53,7 @@ class Access:
     no other write, and `waits` whether it waits for it: a wave may have no part in what a group writes.
     """
 
-    op: Op
+    op: Move
     tile: tuple[int, int]  # output tile, K-step
     slot: int
     section: int
@@ -52,11 +66,11 @@ class Access:
 
     @property
     def reads(self) -> bool:
-        return self.op.action is Action.READ
+        return isinstance(self.op, Read)
 
     @property
     def writes(self) -> bool:
-        return self.op.writes_lds
+        return isinstance(self.op, LDS_WRITES)
 
 
 @dataclass(frozen=True)
@@ -85,7 +99,7 @@ def explore(
     """The verdict over all orders and interleavings of `passes` passes; of the orders, all where there are so `few`."""
     last_phase = max(p.phase for p in programs)
     waves = {p: _wave(program, p, passes, unroll, steps, last_phase) for p in programs}
-    barriers = {sum(isinstance(x, Cut) and x.op.action is Action.BARRIER for x in wave) for wave in waves.values()}
+    barriers = {sum(isinstance(x, Cut) and isinstance(x.op, Barrier) for x in wave) for wave in waves.values()}
     if len(barriers) > 1:
         return Verdict(frozenset(), True)
     racing = _unwritten(waves.values())
@@ -108,7 +122,7 @@ def explore(
 
 
 def _wave(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: int, last_phase: int) -> Wave:
-    barrier = Op(Action.BARRIER)
+    barrier = Barrier()
     sequence = [(barrier, 0)] * wave.phase
     sequence += [(p.op, p.step.at(0, steps)) for p in wave.prologue]
     for i in range(passes):
@@ -118,15 +132,15 @@ def _wave(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: 
     result: Wave = [[]]
     fetched: dict[tuple[str, int, Cell], Access] = {}
     for position, (op, step) in enumerate(sequence):
-        if op.action in CUTS:
+        if isinstance(op, CUTS):
             result += [Cut(op), []]
-        elif op.operand:
+        elif isinstance(op, Move):
             access = _access(program, op, step, position, len(result))
             _count(program, access, sequence)
             keys = [(op.operand, step, cell) for cell in access.cells]
-            if op.action is Action.FETCH:
+            if isinstance(op, Fetch):
                 fetched |= dict.fromkeys(keys, access)
-            elif op.action is Action.WRITE:
+            elif isinstance(op, Write):
                 needed = {fetched.pop(key) for key in keys if key in fetched}
                 access.fetches = [(f, f not in fetched.values()) for f in sorted(needed, key=lambda f: f.position)]
                 access.waits = bool(access.pieces[LDS]) and max(access.pieces[LDS].values()) > 0
@@ -134,18 +148,17 @@ def _wave(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: 
             assert isinstance(section, list)
             if access.fetches:
                 access.behind = [f for f, _ in access.fetches if f in section]
-            elif op.action is Action.LOAD and program.direct:
+            elif isinstance(op, Load) and program.direct:
                 access.behind = [a for a in section if VM in a.pieces]
             section.append(access)
     return result
 
 
-def _access(program: Program, op: Op, step: int, position: int, section: int) -> Access:
+def _access(program: Program, op: Move, step: int, position: int, section: int) -> Access:
     operand = program.operand(op.operand)
-    cells = frozenset(
-        (f, t) for f in op.rows or op.cols or range(operand.fragments) for t in op.slices or range(operand.slices)
-    )
-    return Access(op, (0, step), (step + op.slot_shift) % operand.buffers, section, position, cells)
+    fragments, slices = op.tile.box
+    cells = frozenset((f, t) for f in fragments or range(operand.fragments) for t in slices or range(operand.slices))
+    return Access(op, (0, step), step % operand.buffers, section, position, cells)
 
 
 def _count(program: Program, access: Access, sequence: Sequence[tuple[Op, int]]) -> None:
@@ -158,20 +171,20 @@ def _count(program: Program, access: Access, sequence: Sequence[tuple[Op, int]])
     share = operand.lds_bytes / (operand.parts[0] * operand.parts[1] * group)
     brought = FULL * max(1, -(-int(share) // FULL))
     written = FULL * int(share // FULL)
-    match op.action:
-        case Action.READ:
+    match op:
+        case Read():
             one = operand.fragment_extent * operand.slice
             size = operand.tensor.dtype.bytes
             by_element = operand.contraction_first and size == 2 and not program.direct
             bytes_ = FULL * one // 64 if by_element else one * size
-            tiles = [(f, t) for f in op.rows or op.cols for t in op.slices]
+            tiles = [(f, t) for f in op.tile.fragments for t in op.tile.slices]
             used = [x for x in tiles if _used(program, op, step, x, sequence[access.position + 1 :])]
             access.pieces = {LDS: {("read", op.operand, access.slot, *x): bytes_ for x in used}}
-        case Action.WRITE:
+        case Write():
             access.pieces = {LDS: {("write", op.operand, access.slot, part): written for part in parts}}
-        case Action.LOAD if not program.direct:
+        case Load() if not program.direct:
             access.pieces = {LDS: {("write", op.operand, access.slot, part): written for part in parts}}
-        case Action.FETCH:
+        case Fetch():
             needed = {(f // along, t // across) for f, t in _written(program, access, sequence)}
             access.pieces = {VM: {("global", op.operand, step, part): written for part in needed}}
         case _:
@@ -182,10 +195,10 @@ def _written(program: Program, fetch: Access, sequence: Sequence[tuple[Op, int]]
     """The cells of a fetch that are written to LDS before they are fetched again."""
     left, written = set(fetch.cells), set[Cell]()
     for op, step in sequence[fetch.position + 1 :]:
-        if op.operand == fetch.op.operand and op.action in (Action.WRITE, Action.FETCH):
+        if isinstance(op, Write | Fetch) and op.operand == fetch.op.operand:
             met = left & _access(program, op, step, 0, 0).cells
             left -= met
-            if op.action is Action.WRITE:
+            if isinstance(op, Write):
                 written |= met
     return written
 
@@ -197,16 +210,14 @@ def _used(program: Program, read: Op, step: int, tile: tuple[int, int], behind: 
     register = (step * slices + slice_) % buffers
     is_a = read.operand == program.a.name
     for op, at in behind:
-        mine = {(at * slices + t) % buffers for t in op.slices}
-        if op.action is Action.MULTIPLY and fragment in (op.rows if is_a else op.cols) and register in mine:
-            return True
-        if (
-            op.action is Action.READ
-            and op.operand == read.operand
-            and fragment in (op.rows or op.cols)
-            and register in mine
-        ):
-            return False
+        if isinstance(op, Multiply):
+            mine = {(at * slices + t) % buffers for t in op.slices}
+            if fragment in (op.rows if is_a else op.cols) and register in mine:
+                return True
+        if isinstance(op, Read) and op.operand == read.operand:
+            mine = {(at * slices + t) % buffers for t in op.tile.slices}
+            if fragment in op.tile.fragments and register in mine:
+                return False
     return False
 
 
@@ -281,12 +292,11 @@ class Memory:
 
     def step(self, program: Program, item: Access | Cut) -> None:
         if isinstance(item, Cut):
-            if item.op.action is Action.WAIT:
+            if isinstance(item.op, Wait):
                 self._wait(LDS if item.op.counter == "lds" else VM, item.op.count)
             return
         self.issued.add(item)
-        action = item.op.action
-        if action is Action.LOAD:  # on return its own part is complete, and so all that was issued before
+        if isinstance(item.op, Load):  # on return its own part is complete, and so all that was issued before
             self._drain(VM if program.direct else LDS, len(self.queues[VM if program.direct else LDS]))
             return
         for fetch, whole in item.fetches:
@@ -295,7 +305,7 @@ class Memory:
                     self._drain(VM, self.queues[VM].index(fetch) + whole)
                 elif whole:
                     self.queues[VM].remove(fetch)
-        self.queues[LDS if action in (Action.READ, Action.WRITE) else VM].append(item)
+        self.queues[LDS if isinstance(item.op, Read | Write) else VM].append(item)
 
     def _wait(self, counter: int, left: int) -> None:
         queue = self.queues[counter]
@@ -327,7 +337,7 @@ def _before(x: Access, y: Access) -> bool:
 
     Two writes touch no common bytes: an operand is loaded by one role, which deals a tile to its waves always alike.
     """
-    if x.op.operand != y.op.operand or x.slot != y.slot or x.op.action is Action.FETCH or y.op.action is Action.FETCH:
+    if x.op.operand != y.op.operand or x.slot != y.slot or isinstance(x.op, Fetch) or isinstance(y.op, Fetch):
         return False
     if not x.cells & y.cells:
         return False
@@ -343,7 +353,7 @@ def _alone(program: Program, items: Sequence[Access | Cut]) -> set[str]:
         if isinstance(item, Access):
             for x in accesses:
                 if _before(x, item) and not memory.complete(x):
-                    in_order = x.position < item.position and Action.COPY not in (x.op.action, item.op.action)
+                    in_order = x.position < item.position and not any(isinstance(a.op, Copy) for a in (x, item))
                     if not in_order:
                         racing.add(item.op.operand)
             done.append(item)
@@ -388,4 +398,4 @@ def _together(program: Program, late: Sequence[Access | Cut], soon: Sequence[Acc
 
 
 def _meets(item: Access | Cut | None) -> bool:
-    return isinstance(item, Cut) and item.op.action is Action.BARRIER
+    return isinstance(item, Cut) and isinstance(item.op, Barrier)

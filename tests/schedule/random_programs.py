@@ -7,9 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
+from tkgen.ir.ops import (
+    Barrier,
+    Copy,
+    Fence,
+    Fetch,
+    Load,
+    Move,
+    Multiply,
+    Op,
+    Placed,
+    Read,
+    Step,
+    Wait,
+    WaveProgram,
+    Write,
+)
 from tkgen.ir.program import matrix_program as resolve
-from tkgen.ir.types import Operand, Program, Role, Side, Via
+from tkgen.ir.types import Operand, Program, Role, Via
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse
 
@@ -113,15 +128,15 @@ def _any(rng: random.Random, made: Program, role: Role) -> Op:
         kinds += ["read"] * 2 + ["multiply"]
     match rng.choice(kinds):
         case "barrier":
-            return Op(Action.BARRIER)
+            return Barrier()
         case "wait":
-            return Op(Action.WAIT, counter=rng.choice(["lds", "vm"]), count=rng.choice([0, 0, 1, 2, 3]))
+            return Wait(rng.choice(["lds", "vm"]), count=rng.choice([0, 0, 1, 2, 3]))
         case "read":
-            return _read(rng, rng.choice(made.operands), made, rng.choice([0, 0, 1]))
+            return _read(rng, rng.choice(made.operands), rng.choice([0, 0, 1]))
         case "multiply":
             return _multiply(rng, made)
         case "fence":
-            return Op(Action.FENCE)
+            return Fence()
     operand = made.operand(rng.choice(role.loads))
     return rng.choice(_moves(rng, operand, rng.choice([0, 1, 1, 2])))
 
@@ -138,18 +153,18 @@ def _patterned(rng: random.Random, made: Program, room: int) -> dict[str, list[O
         for o in (o for o in operands if o.name in role.loads):
             ops += _moves(rng, o, ahead[o.name])
         if role.multiplies:
-            reads = [_read(rng, o, made, 0) for o in operands for _ in range(rng.choice([1, 1, 2]))]
+            reads = [_read(rng, o, 0) for o in operands for _ in range(rng.choice([1, 1, 2]))]
             ops = [*reads, *ops] if reads_first else [*ops, *reads]
             if rng.random() < 0.6:
-                ops += [_multiply(rng, made), *([Op(Action.FENCE)] if rng.random() < 0.8 else [])]
+                ops += [_multiply(rng, made), *([Fence()] if rng.random() < 0.8 else [])]
         for _ in range(rng.choice([0, 0, 1, 2])):
-            ops.insert(rng.randint(0, len(ops)), Op(Action.FENCE))
+            ops.insert(rng.randint(0, len(ops)), Fence())
         for _ in range(meetings + (rng.random() < 0.05)):
             at = rng.randint(0, len(ops))
-            ops.insert(at, Op(Action.BARRIER))
+            ops.insert(at, Barrier())
             for counter in ("lds", "vm") if any(o.via is Via.DIRECT for o in operands) else ("lds",):
                 if rng.random() < 0.8:
-                    ops.insert(at, Op(Action.WAIT, counter=counter, count=rng.choice([0, 0, 0, 0, 1, 2, 3])))
+                    ops.insert(at, Wait(counter, rng.choice([0, 0, 0, 0, 1, 2, 3])))
         bodies[role.name] = ops[:room]
     return bodies
 
@@ -163,30 +178,30 @@ def refilled(seed: int) -> Case:
     along = operand.parts[0] > 1 and (operand.parts[1] == 1 or rng.random() < 0.5)
     runs = [((f,), ()) for f in range(operand.fragments)] if along else [((), (t,)) for t in range(operand.slices)]
     ahead = rng.choice([1, operand.buffers])
-    waits = [Op(Action.WAIT, counter=counter) for counter in ("lds", "vm")]
+    waits = [Wait(counter) for counter in ("lds", "vm")]
     ops: list[Op] = []
-    late: list[Op] = []
+    late: list[Move] = []
     for rows, slices in runs:
         fragments, held = rows or tuple(range(operand.fragments)), slices or tuple(range(operand.slices))
-        read = Op(Action.READ, operand.name, 0, fragments, (), held)
+        read = Read.of(operand.name, 0, fragments, held)
         left = [replace(op, count=rng.choice([0, 0, 1, 2])) for op in waits]
-        meeting = [op for op in (*left, Op(Action.BARRIER)) if rng.random() < 0.9]
+        meeting = [op for op in (*left, Barrier()) if rng.random() < 0.9]
         ops += [*late, read, *meeting]
-        late = [Op(action, operand.name, ahead, rows, (), slices) for action in _actions(operand)]
-    ops += [op for op in (*late, *waits, Op(Action.BARRIER)) if rng.random() < 0.95]
+        late = [kind.of(operand.name, ahead, rows, slices) for kind in _ways(operand)]
+    ops += [op for op in (*late, *waits, Barrier()) if rng.random() < 0.95]
     if rng.random() < 0.3:
         at = rng.randrange(len(ops) - 1)
         ops[at : at + 2] = ops[at : at + 2][::-1]
-    first = [Placed(Op(a, operand.name), Step("zero", s)) for s in range(ahead) for a in _actions(operand)]
-    prologue = (*first, *(Placed(op, Step("zero", 0)) for op in (*waits, Op(Action.BARRIER))))
+    first = [Placed(kind.of(operand.name), Step("zero", s)) for s in range(ahead) for kind in _ways(operand)]
+    prologue = (*first, *(Placed(op, Step("zero", 0)) for op in (*waits, Barrier())))
     body = tuple(Placed(op, Step("k", op.offset)) for op in ops)
     return Case(made, (WaveProgram(made.roles[0].name, (0, 1), 0, prologue, body, ()),))
 
 
-def _moves(rng: random.Random, operand: Operand, offset: int) -> list[Op]:
+def _moves(rng: random.Random, operand: Operand, offset: int) -> list[Move]:
     """What brings a tile to LDS: whole, in parts one after the other, or, now and then, not all of it."""
-    actions = _actions(operand)
-    whole = [Op(action, operand.name, offset) for action in actions]
+    kinds = _ways(operand)
+    whole = [kind.of(operand.name, offset) for kind in kinds]
     if operand.part_count == 1 or rng.random() < 0.25:
         return whole
     halves = operand.parts[0] > 1 and (operand.parts[1] == 1 or rng.random() < 0.5)
@@ -195,25 +210,18 @@ def _moves(rng: random.Random, operand: Operand, offset: int) -> list[Op]:
         runs = [((f,), (t,)) for f in range(2) for t in range(2)]
     if rng.random() < 0.1:
         runs.pop()
-    parts = [
-        Op(a, operand.name, offset, f if operand.side is Side.A else (), () if operand.side is Side.A else f, t)
-        for f, t in runs
-        for a in actions
-    ]
-    if len(actions) > 1 and rng.random() < 0.5:  # fetched together, written apart; or the other way round
-        one = rng.choice(actions)
-        parts = [op for op in parts if op.action is not one]
-        at = 0 if one is Action.FETCH else len(parts)
-        parts.insert(at, next(op for op in whole if op.action is one))
+    parts = [kind.of(operand.name, offset, f, t) for f, t in runs for kind in kinds]
+    if len(kinds) > 1 and rng.random() < 0.5:  # fetched together, written apart; or the other way round
+        one = rng.choice(kinds)
+        parts = [op for op in parts if not isinstance(op, one)]
+        at = 0 if one is Fetch else len(parts)
+        parts.insert(at, next(op for op in whole if isinstance(op, one)))
     return parts
 
 
-def _actions(operand: Operand) -> list[Action]:
-    return {
-        Via.COLLECTIVE: [Action.LOAD],
-        Via.REGISTERS: [Action.FETCH, Action.WRITE],
-        Via.DIRECT: [Action.COPY],
-    }[operand.via]
+def _ways(operand: Operand) -> list[type[Move]]:
+    ways: dict[Via, list[type[Move]]] = {Via.COLLECTIVE: [Load], Via.REGISTERS: [Fetch, Write], Via.DIRECT: [Copy]}
+    return ways[operand.via]
 
 
 def _part(rng: random.Random, count: int) -> tuple[int, ...]:
@@ -221,16 +229,14 @@ def _part(rng: random.Random, count: int) -> tuple[int, ...]:
     return tuple(range(count)) if rng.random() < 0.6 else (rng.randrange(count),)
 
 
-def _read(rng: random.Random, operand: Operand, made: Program, offset: int) -> Op:
-    is_a, parts = operand is made.a, _part(rng, operand.fragments)
-    slices = _part(rng, operand.slices)
-    return Op(Action.READ, operand.name, offset, parts if is_a else (), () if is_a else parts, slices)
+def _read(rng: random.Random, operand: Operand, offset: int) -> Op:
+    return Read.of(operand.name, offset, _part(rng, operand.fragments), _part(rng, operand.slices))
 
 
 def _multiply(rng: random.Random, made: Program) -> Op:
     rows, cols = made.accumulator.fragments
-    parts = (_part(rng, count) for count in (rows, cols, made.a.slices))
-    return Op(Action.MULTIPLY, "", 0, *parts)
+    i, j, t = (_part(rng, count) for count in (rows, cols, made.a.slices))
+    return Multiply.of(made.products[0].names, i, j, t)
 
 
 def _split(rng: random.Random, made: Program, bodies: dict[str, list[Op]]) -> list[WaveProgram]:
@@ -238,7 +244,7 @@ def _split(rng: random.Random, made: Program, bodies: dict[str, list[Op]]) -> li
     result = []
     for role in made.roles:
         ops = bodies[role.name]
-        before = [op for op in ops if op.offset > 0 or op.action is Action.BARRIER]
+        before = [op for op in ops if op.offset > 0 or isinstance(op, Barrier)]
         first: Sequence[Op] = before if any(op.offset for body in bodies.values() for op in body) else ()
         prologue = tuple(Placed(op, Step("zero", max(op.offset - 1, 0))) for op in first)
         body = tuple(Placed(op, Step("k", op.offset)) for op in ops)

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tkgen.ir.ops import Action, Op, Placed, Step, WaveProgram
+from tkgen.ir.ops import (
+    Barrier,
+    Copy,
+    Fence,
+    Fetch,
+    Load,
+    Multiply,
+    Op,
+    Placed,
+    Read,
+    Step,
+    Store,
+    Wait,
+    WaveProgram,
+    Write,
+    Zero,
+)
 from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Program
 from tkgen.schedule.epochs import NEVER, Event, conflicts, held, trace
@@ -12,15 +28,14 @@ from tkgen.schedule.instructions import instructions
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse
 
-BARRIER, FENCE = Op(Action.BARRIER), Op(Action.FENCE)
-LOAD, COPY, WRITE, FETCH = (Op(a, "A") for a in (Action.LOAD, Action.COPY, Action.WRITE, Action.FETCH))
-READ = Op(Action.READ, "A", rows=(0,), slices=(0,))
-READ_B = Op(Action.READ, "B", cols=(0,), slices=(0,))
-MULTIPLY = Op(Action.MULTIPLY, rows=(0,), cols=(0,), slices=(0,))
+BARRIER, FENCE = Barrier(), Fence()
+LOAD, COPY, WRITE, FETCH = (kind.of("A") for kind in (Load, Copy, Write, Fetch))
+READ, READ_B = (Read.of(name, 0, (0,), (0,)) for name in ("A", "B"))
+MULTIPLY = Multiply.of(("A", "B"), (0,), (0,), (0,))
 
 
 def wait(counter: str, count: int = 0) -> Op:
-    return Op(Action.WAIT, counter=counter, count=count)
+    return Wait(counter, count)
 
 
 def program(via: str = "collective", waves: int = 2) -> Program:
@@ -90,9 +105,9 @@ def test_barriers_behind_multiplies_wait_for_what_those_need() -> None:
     assert held_by(READ, READ_B, MULTIPLY, FENCE, BARRIER) == {4: 0}
     assert held_by(READ, READ_B, BARRIER) == {}  # nobody needs them yet
     assert held_by(READ, READ_B, wait("lds"), MULTIPLY, FENCE, BARRIER) == {}  # complete already
-    later = replace(READ_B, offset=1)
-    multiply = replace(MULTIPLY, cols=())  # of A alone
-    assert held_by(READ, FENCE, multiply, READ_B, FENCE, BARRIER, replace(MULTIPLY, rows=())) == {5: 1}
+    later = Read.of("B", 1, (0,), (0,))
+    multiply = Multiply.of(("A", "B"), (0,), (), (0,))  # of A alone
+    assert held_by(READ, FENCE, multiply, READ_B, FENCE, BARRIER, Multiply.of(("A", "B"), (), (0,), (0,))) == {5: 1}
     assert held_by(READ, multiply, later, FENCE, BARRIER) == {4: 0}  # the compiler may read B first
 
 
@@ -128,7 +143,7 @@ def test_instructions_are_counted_as_if_the_compiler_merged_them() -> None:
     wide = replace(made, operands=(replace(made.a, fragment_extent=32, slice=32), made.b))
     assert reads(wide, READ) == 2  # 32 bytes a lane
     assert reads(wide, READ, READ) == 2
-    assert reads(wide, replace(READ, rows=(0, 1), slices=(0, 1))) == 8
+    assert reads(wide, Read.of("A", 0, (0, 1), (0, 1))) == 8
     columns = replace(made, operands=(replace(made.a, contraction_first=True), made.b))
     assert reads(columns, READ) == 4  # element by element
 
@@ -184,7 +199,7 @@ def test_phases_meet_one_barrier_apart() -> None:
     found = conflicts(made, [early, late], 2, 1, 2)
     assert {c.kind for c in found if c.kind in ("RAW", "WAR", "barriers")} == {"RAW", "WAR"}
     ahead, behind = (trace(made, w, 2, 1, 2, 1, 1) for w in (early, late))
-    assert [sum(e.op.action is Action.BARRIER for e in events) for events in (ahead, behind)] == [5, 5]
+    assert [sum(isinstance(e.op, Barrier) for e in events) for events in (ahead, behind)] == [5, 5]
 
 
 def test_barrier_counts_must_agree() -> None:
@@ -195,7 +210,7 @@ def test_barrier_counts_must_agree() -> None:
 
 def data(*ops: Op, via: str = "registers", steps: int = 2) -> list[tuple[str, str, tuple[int, ...]]]:
     """Conflicts about staging registers, sums and stores."""
-    zero, store = (Op(a, rows=(0,), cols=(0,)) for a in (Action.ZERO, Action.STORE))
+    zero, store = Zero((0,), (0,)), Store((0,), (0,))
     made = replace(wave(*ops), prologue=(Placed(zero, Step("zero", 0)),), epilogue=(Placed(store, Step("end", 0)),))
     found = conflicts(program(via), [made], steps, 1, steps)
     return [(c.kind, c.how, c.where) for c in found if c.kind in ("staging", "products", "zero", "stores")]
@@ -207,7 +222,7 @@ def test_staging_registers_keep_what_was_fetched_until_the_next_fetch() -> None:
     assert data(FETCH, WRITE, *ready, *use) == []
     assert data(FETCH, FETCH, WRITE, WRITE, *ready, *use) == []
     assert data(WRITE, *ready, *use) == [("staging", "other step", ())]
-    ahead = replace(FETCH, offset=1)
+    ahead = Fetch.of("A", 1)
     assert data(FETCH, ahead, WRITE, *ready, *use) == [("staging", "overwritten", ()), ("staging", "other step", ())]
 
 
@@ -215,13 +230,13 @@ def test_every_product_is_summed_once() -> None:
     use = (READ, READ_B, MULTIPLY, FENCE)
     assert data(*use, MULTIPLY, FENCE) == [("products", "twice", (0, 0, 0, 0))]
     assert data(READ, READ_B) == [("products", "missing", (0, 0, 0, 0))]
-    bare = replace(wave(*use), epilogue=(Placed(Op(Action.STORE, rows=(0,), cols=(0,)), Step("end", 0)),))
+    bare = replace(wave(*use), epilogue=(Placed(Store((0,), (0,)), Step("end", 0)),))
     found = conflicts(program(), [bare], 2, 1, 2)
     assert [c.kind for c in found if c.kind in ("zero", "products", "stores")] == ["zero"]
 
 
 def test_a_fragment_is_stored_once() -> None:
-    zero, store = (Placed(Op(a, rows=(0,), cols=(0,)), Step("zero", 0)) for a in (Action.ZERO, Action.STORE))
+    zero, store = (Placed(op, Step("zero", 0)) for op in (Zero((0,), (0,)), Store((0,), (0,))))
     made = replace(wave(READ, READ_B, MULTIPLY, FENCE), prologue=(zero,))
     for epilogue, times in (((), 0), ((store, store), 2)):
         found = conflicts(program(), [replace(made, epilogue=epilogue)], 2, 1, 2)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from planning import scheduled
 
 from tkgen.ir import graph as dataflow
-from tkgen.ir.ops import Action, Body, Op
+from tkgen.ir.ops import Barrier, Body, Copy, Fetch, Load, Move, Multiply, Op, Read, Wait, Write
 from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Program
 from tkgen.schedule import Plan
@@ -75,14 +75,12 @@ def iteration(rng: random.Random, made: Program) -> list[tuple[str, Op]]:
     sequence: list[tuple[str, Op]] = []
     for operand in made.operands:
         offset = rng.choice([0, operand.buffers - 1])
-        actions = {"collective": [Action.LOAD], "registers": [Action.FETCH, Action.WRITE], "direct": [Action.COPY]}
-        moves = [(loader, Op(action, operand.name, offset)) for action in actions[operand.via.value]]
-        is_a = operand is made.a
-        read = Op(Action.READ, operand.name, 0, (0,) if is_a else (), () if is_a else (0,), (0,))
-        reads = [(made.compute.name, read)]
+        ways: dict[str, list[type[Move]]] = {"collective": [Load], "registers": [Fetch, Write], "direct": [Copy]}
+        moves = [(loader, kind.of(operand.name, offset)) for kind in ways[operand.via.value]]
+        reads = [(made.compute.name, Read.of(operand.name, 0, (0,), (0,)))]
         late = offset > 0 and rng.random() < 0.5
         sequence = _shuffled(rng, sequence, [*reads, *moves] if late else [*moves, *reads])
-    multiply = Op(Action.MULTIPLY, rows=(0,), cols=(0,), slices=(0,))
+    multiply = Multiply.of(made.products[0].names, (0,), (0,), (0,))
     return [*sequence, (made.compute.name, multiply)]
 
 
@@ -98,7 +96,7 @@ def with_barriers(base: Plan, sequence: list[tuple[str, Op]], gaps: tuple[int, .
     """The iteration with a barrier, behind full waits, in each of the gaps; gap 0 is its end."""
     bodies = []
     for role in base.program.roles:
-        meeting = (Op(Action.WAIT, counter="lds"), Op(Action.WAIT, counter="vm"), Op(Action.BARRIER))
+        meeting = (Wait("lds"), Wait("vm"), Barrier())
         ops: list[Op] = []
         for position, (owner, op) in enumerate(sequence):
             if position in gaps and position:

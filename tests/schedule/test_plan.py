@@ -8,7 +8,7 @@ import planning
 import pytest
 
 from tkgen.diagnostics import SpecError
-from tkgen.ir.ops import Action
+from tkgen.ir.ops import Barrier
 from tkgen.schedule import Plan
 
 ROLES = """  role producer waves 0..1
@@ -55,7 +55,7 @@ def test_derived_schedules_are_proven(waves: str, via: str, cases: list[tuple[in
     for buffers, registers, k, grid in cases:
         made = planned(k=k, waves=waves, buffers=buffers, via=via, registers=registers, extra=grid)
         assert not made.conflicts(), f"buffers {buffers} {registers} K {k}"
-        counts = {sum(p.op.action is Action.BARRIER for p in w.body) for w in made.waves}
+        counts = {sum(isinstance(p.op, Barrier) for p in w.body) for w in made.waves}
         assert len(counts) == 1
 
 
@@ -70,7 +70,7 @@ def test_barriers_per_step() -> None:
 
 def test_one_word_changes_the_buffering_and_nothing_else() -> None:
     single, double = planned(), planned(buffers=2)
-    assert {op.action for op in single.bodies[0].ops} == {op.action for op in double.bodies[0].ops}
+    assert {op.word for op in single.bodies[0].ops} == {op.word for op in double.bodies[0].ops}
     assert single.shape.depth == 0 and double.shape.depth == 1
 
 

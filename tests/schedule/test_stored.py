@@ -13,7 +13,7 @@ from mutating.schedules import mutants
 
 import tkgen.api
 from tkgen.backends.cdna.lower import lower
-from tkgen.ir.ops import Action, Placed
+from tkgen.ir.ops import Fetch, Multiply, Op, Placed, Store, Zero
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts
 from tkgen.schedule.stored import Wrong, wrong_stores
@@ -67,28 +67,28 @@ def test_all_mutants_store_something_else_where_the_walk_says_so(path: Path) -> 
     compare(tkgen.api.load(path).plan, 1)
 
 
-def changed(plan: Plan, segment: str, action: Action, *new: Placed | None) -> Plan:
+def changed(plan: Plan, segment: str, kind: type[Op], *new: Placed | None) -> Plan:
     """The plan with the first such operation of a segment left out, or doubled."""
     (wave,) = plan.waves
     ops: tuple[Placed, ...] = getattr(wave, segment)
-    at = next(n for n, p in enumerate(ops) if p.op.action is action)
+    at = next(n for n, p in enumerate(ops) if isinstance(p.op, kind))
     kept = [p or ops[at] for p in new]
     return plan.with_segment(wave.role, segment, (*ops[:at], *kept, *ops[at + 1 :]))
 
 
 def test_wrong_sums_are_told_by_what_they_lack_and_what_they_have_besides() -> None:
     plan = plan_of("double_buffer")
-    fragments = len({w.fragment for w in wrong(changed(plan, "epilogue", Action.STORE))})
+    fragments = len({w.fragment for w in wrong(changed(plan, "epilogue", Store))})
     rows, cols = plan.program.accumulator.fragments
     assert fragments == rows * cols
-    assert {w.times for w in wrong(changed(plan, "epilogue", Action.STORE))} == {0}
-    assert {w.times for w in wrong(changed(plan, "epilogue", Action.STORE, None, None))} == {2}
+    assert {w.times for w in wrong(changed(plan, "epilogue", Store))} == {0}
+    assert {w.times for w in wrong(changed(plan, "epilogue", Store, None, None))} == {2}
     steps = numbers(plan)[2]
-    unread = wrong(changed(plan, "epilogue", Action.MULTIPLY))
+    unread = wrong(changed(plan, "epilogue", Multiply))
     assert {(w.missing, w.extra) for w in unread} == {(tuple((steps - 1, t) for t in range(plan.program.slices)), 0)}
-    twice = wrong(changed(plan, "epilogue", Action.MULTIPLY, None, None))
+    twice = wrong(changed(plan, "epilogue", Multiply, None, None))
     assert {(w.missing, w.extra) for w in twice} == {((), plan.program.slices)}
-    assert {(w.missing, w.extra) for w in wrong(changed(plan, "prologue", Action.ZERO))} == {((), 1)}
+    assert {(w.missing, w.extra) for w in wrong(changed(plan, "prologue", Zero))} == {((), 1)}
 
 
 def test_a_buffer_holds_what_was_written_to_it() -> None:
@@ -96,7 +96,6 @@ def test_a_buffer_holds_what_was_written_to_it() -> None:
     plan = plan_of("staged")
     (wave,) = plan.waves
     body = tuple(
-        replace(p, step=replace(p.step, offset=p.step.offset - 1)) if p.op.action is Action.FETCH else p
-        for p in wave.body
+        replace(p, step=replace(p.step, offset=p.step.offset - 1)) if isinstance(p.op, Fetch) else p for p in wave.body
     )
     assert {w.product for w in wrong(plan.with_segment(wave.role, "body", body))} == {plan.program.products[0].name}

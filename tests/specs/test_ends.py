@@ -13,7 +13,7 @@ from tkgen import api
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
-from tkgen.ir.ops import Action
+from tkgen.ir.ops import Load, Multiply
 from tkgen.source import SourceFile
 from tkgen.syntax.format import format_source
 
@@ -88,9 +88,9 @@ def right(made: api.Spec, orders: int = 2, **extents: int) -> bool:
 
 def test_they_stand_as_written(tmp_path: Path) -> None:
     (wave,) = deep(tmp_path).plan.waves
-    loads = [(str(p.op.operand), str(p.step)) for p in wave.prologue if p.op.action is Action.LOAD]
+    loads = [(str(p.op.operand), str(p.step)) for p in wave.prologue if isinstance(p.op, Load)]
     assert loads == [("A", "0"), ("B", "0"), ("A", "1"), ("B", "1")]
-    drained = [(p.op.slices, str(p.step)) for p in wave.epilogue if p.op.action is Action.MULTIPLY]
+    drained = [(p.op.slices, str(p.step)) for p in wave.epilogue if isinstance(p.op, Multiply)]
     assert drained == [((0,), "steps - 2"), ((1,), "steps - 2"), ((0, 1), "steps - 1")]
 
 

@@ -12,7 +12,7 @@ from tkgen import api
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
-from tkgen.ir.ops import Action
+from tkgen.ir.ops import Read
 
 TEXT = """\
 kernel slices
@@ -64,7 +64,7 @@ def test_schedules_of_tkgens_own(tmp_path: Path, one: str, other: str, a: str, b
 def test_a_longer_slice_is_read_at_once(tmp_path: Path) -> None:
     """B, in slices of 64, once a step; A, in slices of 16, four times."""
     ops = spec(tmp_path, "slice 16", "slice 64").plan.bodies[0].ops
-    reads = [(op.operand, op.slices) for op in ops if op.action is Action.READ]
+    reads = [(op.operand, op.tile.slices) for op in ops if isinstance(op, Read)]
     assert reads == [("A", (0,)), ("B", (0, 1, 2, 3)), ("A", (1,)), ("A", (2,)), ("A", (3,))]
 
 
@@ -77,8 +77,8 @@ def test_an_operand_that_is_held_whole(tmp_path: Path) -> None:
 
 def test_reads_count_their_operands_slices(tmp_path: Path) -> None:
     made = spec(tmp_path, "slice 16", "slice 32", HELD.replace("read B ", "read B(*; 1) "))
-    (read,) = [op for op in made.plan.bodies[0].ops if op.action is Action.READ and op.operand == "B"]
-    assert read.slices == (2, 3)
+    (read,) = [op for op in made.plan.bodies[0].ops if isinstance(op, Read) and op.operand == "B"]
+    assert read.tile.slices == (2, 3)
 
 
 AHEAD = HELD.replace("multiply slice 0  read A(*; 1)", "read A(*; 1)  multiply slice 0")

@@ -25,7 +25,7 @@ from itertools import accumulate
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.checks.words import count_text, place, statement, waves_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
-from tkgen.ir.ops import Action, Op
+from tkgen.ir.ops import Fetch, Load, Multiply, Op, Read, Wait, Write
 from tkgen.ir.reductions import held
 from tkgen.ir.types import BASE_TILE, WAVE_LANES, Operand, Program, Role, Via
 from tkgen.schedule import Plan
@@ -155,15 +155,15 @@ def _tile_spans(program: Program, ops: tuple[Op, ...]) -> Iterator[_Live]:
     count = len(ops)
     last_use: dict[tuple[str, int, int], int] = {}
     for j, op in enumerate(ops):
-        if op.action is Action.MULTIPLY:
+        if isinstance(op, Multiply):
             for operand, fragments in program.consumed(op):
                 last_use.update(((operand.name, i, t), j) for t in op.slices for i in fragments)
     for i, read in enumerate(ops):
-        if read.action is not Action.READ:
+        if not isinstance(read, Read):
             continue
         size = program.operand(read.operand).registers_per_tile
-        for t in read.slices:
-            for f in read.rows or read.cols:
+        for t in read.tile.slices:
+            for f in read.tile.fragments:
                 use = last_use.get((read.operand, f, t))
                 if use is not None:
                     yield _Live("tile", size, i, _length(use - i + read.offset * count, count))
@@ -177,30 +177,30 @@ def _length(distance: int, count: int) -> int:
 def _staging_spans(program: Program, role: Role, ops: tuple[Op, ...]) -> Iterator[_Live]:
     """Staging registers from fetch to write, and the pieces in flight in a run of collective loads."""
     count = len(ops)
-    run: list[tuple[int, Op]] = []
+    run: list[tuple[int, Load]] = []
     for i, op in enumerate(ops):
-        if op.action is Action.FETCH:
+        if isinstance(op, Fetch):
             operand = program.operand(op.operand)
-            mine = set(operand.parts_of(op))
+            mine = set(operand.parts_of(op.tile))
             writes = (
                 (j - i) + (op.offset - w.offset) * count
                 for j, w in enumerate(ops)
-                if w.action is Action.WRITE and w.operand == op.operand and not mine.isdisjoint(operand.parts_of(w))
+                if isinstance(w, Write) and w.operand == op.operand and not mine.isdisjoint(operand.parts_of(w.tile))
             )
             yield _Live("staging", pieces(operand, role, len(mine)) * 4, i, _length(max(writes, default=0), count))
-        if op.action is Action.LOAD:
+        if isinstance(op, Load):
             run.append((i, op))
-        elif run and op.action is not Action.WAIT:
+        elif run and not isinstance(op, Wait):
             yield _in_flight(program, role, run)
             run = []
     if run:
         yield _in_flight(program, role, run)
 
 
-def _in_flight(program: Program, role: Role, run: list[tuple[int, Op]]) -> _Live:
+def _in_flight(program: Program, role: Role, run: list[tuple[int, Load]]) -> _Live:
     """Loads one after the other: the compiler starts the next one's global reads before the last one's LDS writes."""
     moved = ((program.operand(op.operand), op) for _, op in run)
-    size = sum(min(pieces(operand, role, len(operand.parts_of(op))), PIECES) for operand, op in moved)
+    size = sum(min(pieces(operand, role, len(operand.parts_of(op.tile))), PIECES) for operand, op in moved)
     first, last = run[0][0], run[-1][0]
     return _Live("staging", 4 * min(size, 2 * PIECES), first, last - first + 1)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tkgen.diagnostics import Edit
-from tkgen.ir.ops import Action, Op
+from tkgen.ir.ops import Barrier, Copy, Fence, Op, Wait
 from tkgen.schedule import Plan
 from tkgen.schedule.barriers import minimum_stabbing
 from tkgen.schedule.epochs import Conflict, Event
@@ -65,7 +65,7 @@ def missing_barriers(plan: Plan, races: Sequence[Conflict]) -> list[Missing]:
 def never_in_time(plan: Plan, conflict: Conflict) -> bool:
     """Whether the first operation comes later than the second in the program of every wave: no barrier helps."""
     body = plan.bodies[0].ops
-    listed = [any(op is e.op for op in body) for e in (conflict.first, conflict.second) if e]
+    listed = [any(op.same(e.op) for op in body) for e in (conflict.first, conflict.second) if e]
     same_tile = conflict.first and conflict.second and conflict.first.tile == conflict.second.tile
     return len(plan.bodies) == 1 and all(listed) and bool(same_tile) and _arc(body, conflict) is None
 
@@ -74,14 +74,14 @@ def missing_wait(plan: Plan, conflict: Conflict) -> Edit | None:
     """The edit that makes the wave wait for the first access before the barrier that comes too early."""
     first, second = conflict.first, conflict.second
     assert first is not None and second is not None
-    body = next((b for b in plan.bodies if any(op is first.op for op in b.ops)), None)
+    body = next((b for b in plan.bodies if any(op.same(first.op) for op in b.ops)), None)
     if plan.automatic or body is None:
         return None
-    start = next(i for i, op in enumerate(body.ops) if op is first.op)
-    barrier = next((i for i, op in enumerate(body.ops) if i > start and op.action is Action.BARRIER), None)
+    start = next(i for i, op in enumerate(body.ops) if op.same(first.op))
+    barrier = next((i for i, op in enumerate(body.ops) if i > start and isinstance(op, Barrier)), None)
     if barrier is None:
         return None
-    counter = "vm" if first.op.action is Action.COPY else "lds"
+    counter = "vm" if isinstance(first.op, Copy) else "lds"
     op, at = body.ops[barrier], barrier
     if op.span is None:
         return None
@@ -89,7 +89,7 @@ def missing_wait(plan: Plan, conflict: Conflict) -> Edit | None:
         edit = Edit(Span(op.span.file, op.span.start, op.span.start), f"wait {counter} 0 ")
     else:  # the barrier that ends a cluster; before it stands the cluster's fence
         edit, at = Edit(Span(op.span.file, op.span.end, op.span.end), f" wait {counter} 0"), barrier - 1
-    wait = Op(Action.WAIT, counter=counter, span=op.span)
+    wait = Wait(counter, span=op.span)
     ops = (*body.ops[:at], wait, *body.ops[at:])
     repaired = plan.with_bodies(tuple(replace(b, ops=ops) if b is body else b for b in plan.bodies))
     return edit if not any(_same(c, conflict) for c in repaired.conflicts()) else None
@@ -118,7 +118,7 @@ def _arc(ops: Sequence[Op], conflict: Conflict) -> tuple[int, int] | None:
     x, y = conflict.first, conflict.second
     if x is None or y is None or x.tile != y.tile:
         return None
-    positions = [next((i for i, op in enumerate(ops) if op is e.op), None) for e in (x, y)]
+    positions = [next((i for i, op in enumerate(ops) if op.same(e.op)), None) for e in (x, y)]
     source, target = positions
     if source is None or target is None:
         return None
@@ -133,17 +133,17 @@ def _insertion(ops: Sequence[Op], arcs: Sequence[tuple[int, int]]) -> _Insertion
     last_first = sorted(shared, key=lambda g: (g - arcs[0][0]) % len(ops), reverse=True)
     for gap in last_first:
         end = ops[gap - 1]  # gap 0 follows the last operation
-        if end.action is Action.FENCE and end.span is not None and re.match(r"group\b", end.span.text):
+        if isinstance(end, Fence) and end.span is not None and re.match(r"group\b", end.span.text):
             keyword = Span(end.span.file, end.span.start, end.span.start + len("group"))
-            inserted = (Op(Action.BARRIER, span=end.span), Op(Action.FENCE, span=end.span))
+            inserted = (Barrier(span=end.span), Fence(span=end.span))
             return _Insertion(gap or len(ops), inserted, Edit(keyword, "cluster"))
     for gap in last_first:
         op = ops[gap]
-        if op.span is not None and op.action not in (Action.FENCE, Action.BARRIER):
-            begins = re.match(rf"{op.action.value}\b", op.span.text)
-            text = "barrier " if begins else f"barrier {op.action.value} "
+        if op.span is not None and not isinstance(op, Fence | Barrier):
+            begins = re.match(rf"{op.word}\b", op.span.text)
+            text = "barrier " if begins else f"barrier {op.word} "
             at = Span(op.span.file, op.span.start, op.span.start)
-            return _Insertion(gap, (Op(Action.BARRIER, span=op.span),), Edit(at, text))
+            return _Insertion(gap, (Barrier(span=op.span),), Edit(at, text))
     return None
 
 

@@ -16,16 +16,16 @@ from collections.abc import Iterator
 
 from tkgen.checks.words import names_text, place, statement
 from tkgen.diagnostics import Diagnostic, Fix, Label
-from tkgen.ir.ops import Action
+from tkgen.ir.ops import LOADS, Copy, Fetch, Load, Write
 from tkgen.ir.types import DType, Operand, Program, Via
 from tkgen.schedule import Plan
 from tkgen.source import Span
 from tkgen.targets import Target, known_names
 
 OPERATIONS = {
-    Via.COLLECTIVE: {Action.LOAD},
-    Via.REGISTERS: {Action.FETCH, Action.WRITE},
-    Via.DIRECT: {Action.COPY},
+    Via.COLLECTIVE: (Load,),
+    Via.REGISTERS: (Fetch, Write),
+    Via.DIRECT: (Copy,),
 }
 DIRECT_BYTES = 16  # a chunk of the swizzled tile; narrower direct loads would tear it
 BOX = (16, 32)  # rows and columns that one direct load of a wave brings
@@ -129,16 +129,16 @@ def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
 def _operations(plan: Plan) -> Iterator[Diagnostic]:
     """A written schedule moves each operand the way its `shared` line says; a line at odds with it is one finding."""
     seen: set[Span] = set()
-    for op in (op for body in plan.bodies for op in body.ops if op.operand and op.action is not Action.READ):
+    for op in (op for body in plan.bodies for op in body.ops if isinstance(op, LOADS)):
         operand = plan.program.operand(op.operand)
-        if op.action in OPERATIONS[operand.via] or operand.span in seen:
+        if isinstance(op, OPERATIONS[operand.via]) or operand.span in seen:
             continue
         seen.add(operand.span)
-        right = " and ".join(f"`{a.value}`" for a in Action if a in OPERATIONS[operand.via])
-        way = next(via for via, actions in OPERATIONS.items() if op.action in actions)
+        right = " and ".join(f"`{kind.word}`" for kind in OPERATIONS[operand.via])
+        way = next(via for via, kinds in OPERATIONS.items() if isinstance(op, kinds))
         yield Diagnostic(
             "E220",
-            f"`{op.action.value} {op.operand}` in the schedule, but `{op.operand}` goes to LDS via {operand.via.value}",
+            f"`{op.word} {op.operand}` in the schedule, but `{op.operand}` goes to LDS via {operand.via.value}",
             Label(place(plan.program, op)),
             (Label(operand.span, f"via {operand.via.value}"),),
             (f"via {operand.via.value} a tile moves with {right}",),

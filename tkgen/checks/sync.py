@@ -21,7 +21,7 @@ from typing import TypeVar
 from tkgen.checks.repair import RACES, Missing, missing_barriers, missing_wait, never_in_time
 from tkgen.checks.words import count_text, names_text, part_text, place, waves_text
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
-from tkgen.ir.ops import SHARED_READS, Action, Body, Op
+from tkgen.ir.ops import LDS_WRITES, SHARED_READS, Barrier, Body, Copy, Fetch, Gather, Op, Read, Reduce, Wait, Write
 from tkgen.ir.types import WAVE_LANES, Program, Role
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import NEVER, Conflict, Cover, Event, rings
@@ -132,7 +132,7 @@ def _loaded_twice(program: Program) -> Iterator[Diagnostic]:
 
 def _counts(plan: Plan, target: Target) -> Iterator[Diagnostic]:
     """Written waits for more operations than the hardware counts, which would wait for nothing."""
-    for op in (op for body in plan.bodies for op in body.ops if op.action is Action.WAIT and not op.automatic):
+    for op in (op for body in plan.bodies for op in body.ops if isinstance(op, Wait) and not op.automatic):
         most = target.synchronisation.counters[op.counter]
         if op.count > most and op.span is not None:
             yield Diagnostic(
@@ -215,7 +215,7 @@ def _deadlock(plan: Plan, conflict: Conflict) -> Diagnostic:
 
 
 def _barriers(body: Body) -> int:
-    return sum(op.action is Action.BARRIER for op in body.ops)
+    return sum(isinstance(op, Barrier) for op in body.ops)
 
 
 def _schedule_span(program: Program, role: str) -> Span:
@@ -234,7 +234,7 @@ def _races(plan: Plan, races: Sequence[Conflict]) -> list[Diagnostic]:
     by_place: dict[tuple[object, ...], list[Conflict]] = {}
     for c in early:
         assert c.first and c.second
-        by_place.setdefault((c.kind, c.first.op.action, place(plan.program, c.first.op).line), []).append(c)
+        by_place.setdefault((c.kind, c.first.op.word, place(plan.program, c.first.op).line), []).append(c)
     return found + [_early(plan, group) for group in by_place.values()]
 
 
@@ -270,10 +270,10 @@ def _early(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
     c = group[0]
     assert c.first and c.second
     names = names_text(sorted(g.operand for g in group))
-    what = {Action.READ: "reads", Action.COPY: "direct loads", Action.WRITE: "LDS writes"}.get(
-        c.first.op.action, "loads"
+    what = dict[type[Op], str]({Read: "reads", Copy: "direct loads", Write: "LDS writes"}).get(
+        type(c.first.op), "loads"
     )
-    counter = "vm" if c.first.op.action is Action.COPY else "lds"
+    counter = "vm" if isinstance(c.first.op, Copy) else "lds"
     waited = "nothing waits for them" if c.first.done is NEVER else "they are waited for only behind it"
     edit = missing_wait(plan, c)
     return Diagnostic(
@@ -297,9 +297,8 @@ def _labels(program: Program, c: Conflict) -> tuple[Label, tuple[Label, ...]]:
 
 def _verb(op: Op) -> str:
     return {
-        Action.READ: "reads", Action.FETCH: "fetches", Action.COPY: "copies", Action.WRITE: "writes",
-        Action.REDUCE: "writes", Action.GATHER: "reads",
-    }.get(op.action, "loads")  # fmt: skip
+        Read: "reads", Fetch: "fetches", Copy: "copies", Write: "writes", Reduce: "writes", Gather: "reads",
+    }.get(type(op), "loads")  # fmt: skip
 
 
 def _step(event: Event) -> str:
@@ -318,8 +317,8 @@ def _interleaving(plan: Plan, c: Conflict) -> str:
     into = ""
     if same and c.kind != "RAW":
         into = " into the same buffer" if buffers == 1 else f" into the same one of {buffers} buffers"
-    does = {Action.COPY: "copies"} | dict.fromkeys(SHARED_READS, "reads")
-    first, second = (does.get(e.op.action, "writes") for e in (x, y))
+    does = {Copy: "copies"} | dict.fromkeys(SHARED_READS, "reads")
+    first, second = (does.get(type(e.op), "writes") for e in (x, y))
     if u == v:
         return f"wave {u} {second} {part}`{c.operand}` of {_step(y)} before its own access to {_step(x)} is complete"
     passed = (
@@ -381,7 +380,9 @@ def _registers(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
     held, secondary = "nothing yet", list[Label]()
     if c.first is not None:
         slot = operand.register_buffer(c.second.step, slice_)
-        last = max(t for t in c.first.op.slices if operand.register_buffer(c.first.step, t) == slot)
+        last = max(
+            t for access in c.first.op.writes for t in access.slices if operand.register_buffer(c.first.step, t) == slot
+        )
         held = f"slice {last} of {_step(c.first)}"
         secondary = [Label(place(program, c.first.op), "the last read into these registers")]
     others = f" ({names_text([o.operand for o in group[1:]])} likewise)" if len(group) > 1 else ""
@@ -426,7 +427,7 @@ def _staging(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
 def _loads(plan: Plan, operand: str) -> Iterator[Label]:
     for body in plan.bodies:
         for op in body.ops:
-            if op.writes_lds and op.operand == operand and op.span:
+            if isinstance(op, LDS_WRITES) and op.operand == operand and op.span:
                 yield Label(op.span, f"loads `{operand}[{_relative(op)}]`")
                 return
 
@@ -516,13 +517,13 @@ def _deletion(span: Span) -> Edit:
 
 def _nth(plan: Plan, n: int) -> list[Op]:
     """The n-th barrier of an iteration, of each role."""
-    return [[op for op in b.ops if op.action is Action.BARRIER][n] for b in plan.bodies]
+    return [[op for op in b.ops if isinstance(op, Barrier)][n] for b in plan.bodies]
 
 
 def _without_barriers(plan: Plan, ordinals: Sequence[int]) -> tuple[Body, ...]:
     result = []
     for body in plan.bodies:
-        barriers = [i for i, op in enumerate(body.ops) if op.action is Action.BARRIER]
+        barriers = [i for i, op in enumerate(body.ops) if isinstance(op, Barrier)]
         gone = {barriers[n] for n in ordinals}
         result.append(replace(body, ops=tuple(op for i, op in enumerate(body.ops) if i not in gone)))
     return tuple(result)
@@ -530,7 +531,7 @@ def _without_barriers(plan: Plan, ordinals: Sequence[int]) -> tuple[Body, ...]:
 
 def _redundant_waits(plan: Plan, completing: Set[int]) -> Iterator[Diagnostic]:
     """Waits that complete nothing, and those whose work is done in time without them."""
-    waits = [op for body in plan.bodies for op in body.ops if op.action is Action.WAIT and op.span]
+    waits = [op for body in plan.bodies for op in body.ops if isinstance(op, Wait) and op.span]
 
     def without(gone: Sequence[Op]) -> Plan:
         numbers = {op.number for op in gone}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkgen.ir.ops import Action, Op, indices
+from tkgen.ir.ops import Move, Op, Store, indices
 from tkgen.ir.types import Program
 from tkgen.source import Span
 
@@ -50,9 +50,9 @@ def place(program: Program, op: Op | None) -> Span:
     """Where an operation stands in the spec; for one that tkgen placed, the nearest statement that asks for it."""
     if op is not None and op.span is not None:
         return op.span
-    if op is not None and op.operand:
+    if isinstance(op, Move):
         return program.operand(op.operand).span
-    if op is not None and op.action is Action.STORE and "store" in program.spans:
+    if isinstance(op, Store) and "store" in program.spans:
         return program.spans["store"]
     return program.spans["schedule" if op is None and "schedule" in program.spans else "accumulate"]
 

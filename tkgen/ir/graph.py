@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from tkgen.ir.ops import LDS_WRITES, Action, Op
+from tkgen.ir.ops import LDS_WRITES, Access, Fetch, Move, Multiply, Op, Read, Space, Write
 from tkgen.ir.types import Operand, Program, role_text
 
 
@@ -75,16 +75,16 @@ def dependencies(graph: nx.MultiDiGraph) -> list[Dependency]:
 def _dependencies(program: Program, nodes: list[Node]) -> Iterator[Dependency]:
     for operand in program.operands:
         mine = [n for n in nodes if n.op.operand == operand.name]
-        writes = [n for n in mine if n.op.action in LDS_WRITES]
-        reads = [n for n in mine if n.op.action is Action.READ]
-        fetches = [n for n in mine if n.op.action is Action.FETCH]
+        writes = [n for n in mine if isinstance(n.op, LDS_WRITES)]
+        reads = [n for n in mine if isinstance(n.op, Read)]
+        fetches = [n for n in mine if isinstance(n.op, Fetch)]
         n = operand.buffers
 
         def edge(x: Node, y: Node, kind: str, medium: str, distance: int, name: str = operand.name) -> Dependency:
             crosses = medium == "lds" and (x.waves != y.waves or len(x.waves) > 1)
             return Dependency(x.position, y.position, kind, medium, name, distance, crosses)
 
-        parts = {m.position: frozenset(operand.parts_of(m.op)) for m in mine}
+        parts = {m.position: frozenset(operand.parts_of(m.op.tile)) for m in mine if isinstance(m.op, Move)}
 
         def meet(x: Node, y: Node, parts: Mapping[int, frozenset[int]] = parts) -> bool:
             return not parts[x.position].isdisjoint(parts[y.position])
@@ -98,37 +98,44 @@ def _dependencies(program: Program, nodes: list[Node]) -> Iterator[Dependency]:
                 if w is not v or not overlapping:
                     yield edge(v, w, "WAW", "lds", n - w.op.offset + v.op.offset)
         for f in fetches:
-            for w in (w for w in writes if w.op.action is Action.WRITE and w.role == f.role and meet(f, w)):
+            for w in (w for w in writes if isinstance(w.op, Write) and w.role == f.role and meet(f, w)):
                 yield edge(f, w, "RAW", "staging", f.op.offset - w.op.offset)
                 yield edge(w, f, "WAR", "staging", 1 - f.op.offset + w.op.offset)
-        multiplies = _multiplies(program, nodes, operand)
+        multiplies = _multiplies(nodes, operand)
         for r in reads:
             # A read fills what multiplies of its slices use, and waits for those that used its registers before.
-            near = {(t - ahead) % program.slices for t in r.op.slices for ahead in (0, operand.register_buffers)}
-            keys = ((r.role, f, t) for f in r.op.rows or r.op.cols for t in near)
-            found = {m.position: m for key in keys for m in multiplies.get(key, ())}
+            (tile,) = r.op.writes
+            near = {(t - ahead) % program.slices for t in tile.slices for ahead in (0, operand.register_buffers)}
+            keys = ((r.role, f, t) for f in tile.fragments for t in near)
+            found = {m.position: (m, used) for key in keys for m, used in multiplies.get(key, ())}
             for position in sorted(found):
-                yield from _register_edges(program, operand.register_buffers, r, found[position], edge)
+                m, used = found[position]
+                yield from _register_edges(program, operand.register_buffers, r, tile.slices, m, used.slices, edge)
 
 
-def _multiplies(program: Program, nodes: list[Node], operand: Operand) -> dict[tuple[str, int, int], list[Node]]:
-    """The multiplies that consume `operand`, by (role, its fragment, slice)."""
-    found: dict[tuple[str, int, int], list[Node]] = {}
-    for m in (n for n in nodes if n.op.action is Action.MULTIPLY):
-        for factor, fragments in program.consumed(m.op):
-            if factor == operand:
-                for key in ((m.role, fragment, t) for fragment in fragments for t in m.op.slices):
-                    found.setdefault(key, []).append(m)
+_Uses = dict[tuple[str, int, int], list[tuple[Node, Access]]]  # (role, fragment, slice) -> what multiplies it
+
+
+def _multiplies(nodes: list[Node], operand: Operand) -> _Uses:
+    """The multiplies that consume `operand`, each with its access to it."""
+    found: _Uses = {}
+    for m in (n for n in nodes if isinstance(n.op, Multiply)):
+        for used in m.op.reads:
+            if (used.space, used.name) == (Space.REGISTERS, operand.name):
+                for key in ((m.role, fragment, t) for fragment in used.fragments for t in used.slices):
+                    found.setdefault(key, []).append((m, used))
     return found
 
 
-def _register_edges(program: Program, buffers: int, r: Node, m: Node, edge: object) -> Iterator[Dependency]:
-    """READ -> MULTIPLY of the same slice, and MULTIPLY -> the READ that next fills the same register slot."""
+def _register_edges(
+    program: Program, buffers: int, r: Node, filled: tuple[int, ...], m: Node, used: tuple[int, ...], edge: object
+) -> Iterator[Dependency]:
+    """Read -> multiply of the same slice, and multiply -> the read that next fills the same register slot."""
     slices = program.slices
-    for s in r.op.slices:
-        if s in m.op.slices:
+    for s in filled:
+        if s in used:
             yield edge(r, m, "RAW", "register", r.op.offset)  # type: ignore[operator]
-        for t in m.op.slices:
+        for t in used:
             ahead = s + r.op.offset * slices - t  # register tiles that this read runs ahead of this multiply
             distance = -(-(buffers - ahead) // slices) if (buffers - ahead) % slices == 0 else None
             if distance is not None:

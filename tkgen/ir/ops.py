@@ -1,7 +1,12 @@
 """Operations: what one wave does, in the order it does it. A schedule is lists of these, one list a role.
 
-An operation is written for loop iteration k and touches K-step k + `offset`; prologue and epilogue are the same
-operations clipped to the steps that exist (see `tkgen.schedule.pipeline`).
+    Move       Load | Fetch | Write | Copy | Read     a tile of an operand, from one space to another
+    on sums    Zero | Multiply | Reduce | Gather | Store
+    Control    Barrier | Wait | Priority | Mix | Fence | CatchUp     no data
+
+Each says what it reads and writes, as Accesses. An operation is written for loop iteration k and touches K-step
+k + `offset`; prologue and epilogue are the same operations clipped to the steps that exist (see
+`tkgen.schedule.pipeline`).
 """
 
 from __future__ import annotations
@@ -9,99 +14,439 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import ClassVar, Self
 
 from tkgen.source import Span
 
 
-class Action(Enum):
-    """What an operation does."""
+class Space(Enum):
+    """Where data is."""
 
-    LOAD = "load"  # global -> LDS by a whole group; waits for its own traffic
-    FETCH = "fetch"  # global -> staging registers, asynchronous (vmcnt)
-    WRITE = "write"  # staging registers -> LDS, asynchronous (lgkmcnt)
-    COPY = "copy"  # global -> LDS directly, asynchronous (vmcnt)
-    READ = "read"  # LDS -> register tiles, asynchronous (lgkmcnt)
-    ZERO = "zero"  # accumulators = 0
-    MULTIPLY = "multiply"  # register tiles -> accumulators
-    REDUCE = "reduce"  # accumulators -> a number for each row or column of the wave; to LDS where waves share these
-    GATHER = "gather"  # the numbers of all waves of these rows or columns <- LDS
-    STORE = "store"  # accumulators -> epilogue -> global
-    BARRIER = "barrier"  # s_barrier: a meeting of all waves of the block
-    WAIT = "wait"  # s_waitcnt on one counter
-    PRIORITY = "priority"  # s_setprio
-    MIX = "mix"  # a wish for the order of instructions (sched_group_barrier): no order of accesses relies on it
-    FENCE = "fence"  # the compiler moves nothing across
-    CATCH_UP = "catch up"  # the barriers that waves of an earlier phase pass until all are level
-
-
-LDS_WRITES = frozenset({Action.LOAD, Action.WRITE, Action.COPY})
-LOADS = LDS_WRITES | {Action.FETCH}
-SHARED_WRITES = LDS_WRITES | {Action.REDUCE}
-SHARED_READS = frozenset({Action.READ, Action.GATHER})
-CONTROL = frozenset(  # touch no data
-    {Action.BARRIER, Action.WAIT, Action.PRIORITY, Action.MIX, Action.FENCE, Action.CATCH_UP}
-)
+    GLOBAL = "global"
+    LDS = "lds"
+    STAGING = "staging"  # registers on the way to LDS
+    REGISTERS = "registers"  # tiles that are multiplied
+    SUMS = "sums"  # accumulators
 
 
 @dataclass(frozen=True)
-class Op:
-    """One operation.
+class Access:
+    """What an operation touches: the tile called `name` in a space, of K-step k + `offset`, `box` of it.
 
-    `operand` names the tensor of a move, `product` that of a MULTIPLY where there are several. `rows`/`cols` are
-    accumulator fragment indices (a move of a left factor uses rows, of a right one cols), `slices` the K slices; those
-    that bring a tile to LDS or towards it name none where they bring all of it.
-    `count` is the argument of a wait (operations that may stay outstanding), the priority, how often a MIX wants its
-    `pattern` (kinds of operations, with how many instructions of each stand together), or the round of a REDUCE
-    or GATHER, whose `operand` is the ring of partial results where these pass through LDS. `counter` is `vm` or
-    `lds`. `automatic` marks barriers and waits that tkgen placed. LDS buffer of step s is (s + `slot_shift`) mod
-    buffers; the shift is zero but in mutants of the mutation benchmark. `number` tells the operations of an iteration
-    apart wherever they are clipped to, one for what roles of one clause share; -1 for what is of no iteration.
+    `name` is that of a tensor, of the sums of a product ("" for all), or of a ring of partial results. A box of an
+    operand is fragments and slices, one of sums rows and columns of fragments; what names none means all.
     """
 
-    action: Action
-    operand: str = ""
+    space: Space
+    name: str
     offset: int = 0
-    rows: tuple[int, ...] = ()
-    cols: tuple[int, ...] = ()
-    slices: tuple[int, ...] = ()
-    counter: str = ""
-    count: int = 0
-    automatic: bool = False
-    product: str = ""
-    pattern: tuple[tuple[str, int], ...] = ()
-    slot_shift: int = 0
+    box: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+    @property
+    def fragments(self) -> tuple[int, ...]:
+        """Fragments of an operand."""
+        return self.box[0]
+
+    @property
+    def slices(self) -> tuple[int, ...]:
+        """Slices of an operand."""
+        return self.box[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Op:
+    """What all operations have: the word that schedules say, an identity, a place in the spec.
+
+    `number` tells the operations of an iteration apart wherever they are clipped to, one for what roles of one clause
+    share; -1 for what is of no iteration.
+    """
+
+    word: ClassVar[str]
     number: int = field(default=-1, compare=False, repr=False)
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
-    def writes_lds(self) -> bool:
-        """Whether it fills an LDS buffer."""
-        return self.action in LDS_WRITES
+    def reads(self) -> tuple[Access, ...]:
+        """What it reads."""
+        return ()
+
+    @property
+    def writes(self) -> tuple[Access, ...]:
+        """What it writes."""
+        return ()
+
+    @property
+    def operand(self) -> str:
+        """What it moves; "" where it moves nothing."""
+        return ""
+
+    @property
+    def offset(self) -> int:
+        """Its K-step, counted from the loop's."""
+        return 0
 
     def __str__(self) -> str:
-        step = "[k]" if not self.offset else f"[k{self.offset:+d}]"
-        match self.action:
-            case Action.READ:
-                return f"read {self.operand}{step}({indices(self.rows or self.cols)}; {indices(self.slices)})"
-            case Action.ZERO | Action.STORE:
-                return f"{self.action.value} ({indices(self.rows)}, {indices(self.cols)})"
-            case Action.MULTIPLY:
-                return (
-                    f"multiply {self.product}{step}({indices(self.rows)}, {indices(self.cols)}; {indices(self.slices)})"
-                )
-            case Action.WAIT:
-                return f"wait {self.counter} {self.count}"
-            case Action.PRIORITY | Action.REDUCE | Action.GATHER:
-                return f"{self.action.value} {self.count}"
-            case Action.MIX:
-                return f"mix ({', '.join(f'{kind} {size}' for kind, size in self.pattern)}) x {self.count}"
-            case Action.BARRIER | Action.FENCE | Action.CATCH_UP:
-                return str(self.action.value)
-            case _:
-                shift = f" slot {self.slot_shift:+d}" if self.slot_shift else ""
-                named = [indices(self.rows or self.cols) or "*", *([indices(self.slices)] if self.slices else [])]
-                part = f"({'; '.join(named)})" if self.rows or self.cols or self.slices else ""
-                return f"{self.action.value} {self.operand}{step}{part}{shift}"
+        return self.word
+
+    def step_of(self, access: Access, step: int) -> int:
+        """The K-step of one of its accesses, where `step` is its own."""
+        return step + access.offset - self.offset
+
+    def same(self, other: Op) -> bool:
+        """Whether both are one operation of the iteration."""
+        return self.number == other.number >= 0
+
+
+# ---------------------------------------------------------------- moves
+
+
+@dataclass(frozen=True)
+class Move(Op):
+    """Brings a tile of an operand, or a box of it, from `source` to `target`.
+
+    Both are the same box of the same K-step; `ways` says of which spaces.
+    """
+
+    ways: ClassVar[tuple[Space, Space]]
+    source: Access
+    target: Access
+
+    @classmethod
+    def of(
+        cls,
+        operand: str,
+        offset: int = 0,
+        fragments: tuple[int, ...] = (),
+        slices: tuple[int, ...] = (),
+        span: Span | None = None,
+    ) -> Self:
+        """The move of a tile, or of a box of it."""
+        source, target = (Access(space, operand, offset, (fragments, slices)) for space in cls.ways)
+        return cls(source, target, span=span)
+
+    @property
+    def reads(self) -> tuple[Access, ...]:
+        """The source."""
+        return (self.source,)
+
+    @property
+    def writes(self) -> tuple[Access, ...]:
+        """The target."""
+        return (self.target,)
+
+    @property
+    def lds(self) -> Access | None:
+        """Its side in LDS."""
+        return next((a for a in (self.source, self.target) if a.space is Space.LDS), None)
+
+    @property
+    def tile(self) -> Access:
+        """Its other side: what is brought to LDS, towards it or from it."""
+        return self.target if self.source.space is Space.LDS else self.source
+
+    @property
+    def operand(self) -> str:
+        """The name of its tile."""
+        return self.tile.name
+
+    @property
+    def offset(self) -> int:
+        """That of its tile."""
+        return self.tile.offset
+
+    def __str__(self) -> str:
+        fragments, slices = self.tile.box
+        named = [indices(fragments) or "*", *([indices(slices)] if slices else [])]
+        part = f"({'; '.join(named)})" if fragments or slices else ""
+        moved = f" with [{_step(self.lds.offset)}] of LDS" if self.lds and self.lds.offset != self.offset else ""
+        return f"{self.word} {self.operand}[{_step(self.offset)}]{part}{moved}"
+
+
+def _step(offset: int) -> str:
+    return f"k{offset:+d}" if offset else "k"
+
+
+class Load(Move):
+    """By a whole group; waits for its own traffic."""
+
+    word, ways = "load", (Space.GLOBAL, Space.LDS)
+
+
+class Fetch(Move):
+    """Asynchronous (vmcnt)."""
+
+    word, ways = "fetch", (Space.GLOBAL, Space.STAGING)
+
+
+class Write(Move):
+    """Asynchronous (lgkmcnt)."""
+
+    word, ways = "write", (Space.STAGING, Space.LDS)
+
+
+class Copy(Move):
+    """Asynchronous (vmcnt)."""
+
+    word, ways = "copy", (Space.GLOBAL, Space.LDS)
+
+
+class Read(Move):
+    """Asynchronous (lgkmcnt)."""
+
+    word, ways = "read", (Space.LDS, Space.REGISTERS)
+
+
+MOVES: dict[str, type[Move]] = {kind.word: kind for kind in (Load, Fetch, Write, Copy, Read)}
+LDS_WRITES = (Load, Write, Copy)
+LOADS = (*LDS_WRITES, Fetch)
+
+
+# ---------------------------------------------------------------- on sums
+
+
+@dataclass(frozen=True)
+class OfSums(Op):
+    """An operation on fragments of sums, `rows` by `cols`."""
+
+    rows: tuple[int, ...]
+    cols: tuple[int, ...]
+
+    @property
+    def sums(self) -> Access:
+        """These of all products."""
+        return Access(Space.SUMS, "", 0, (self.rows, self.cols))
+
+
+@dataclass(frozen=True)
+class Zero(OfSums):
+    """Sums = 0."""
+
+    word: ClassVar[str] = "zero"
+
+    @property
+    def writes(self) -> tuple[Access, ...]:
+        """The sums."""
+        return (self.sums,)
+
+    def __str__(self) -> str:
+        return f"{self.word} ({indices(self.rows)}, {indices(self.cols)})"
+
+
+@dataclass(frozen=True)
+class Multiply(Op):
+    """Adds the product of register tiles `left` and `right` to the sums of `product`, "" where there is one."""
+
+    word: ClassVar[str] = "multiply"
+    left: Access
+    right: Access
+    product: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        factors: tuple[str, str],
+        rows: tuple[int, ...],
+        cols: tuple[int, ...],
+        slices: tuple[int, ...],
+        offset: int = 0,
+        product: str = "",
+        span: Span | None = None,
+    ) -> Self:
+        """The multiply of fragments `rows` of the left factor by `cols` of the right one."""
+        left, right = (
+            Access(Space.REGISTERS, name, offset, (fragments, slices))
+            for name, fragments in zip(factors, (rows, cols), strict=True)
+        )
+        return cls(left, right, product, span=span)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Fragments of the left factor, rows of the sums."""
+        return self.left.fragments
+
+    @property
+    def cols(self) -> tuple[int, ...]:
+        """Fragments of the right factor, columns of the sums."""
+        return self.right.fragments
+
+    @property
+    def slices(self) -> tuple[int, ...]:
+        """Slices of both factors."""
+        return self.left.slices
+
+    @property
+    def offset(self) -> int:
+        """That of its factors."""
+        return self.left.offset
+
+    @property
+    def sums(self) -> Access:
+        """What it adds to."""
+        return Access(Space.SUMS, self.product, 0, (self.rows, self.cols))
+
+    @property
+    def reads(self) -> tuple[Access, ...]:
+        """Both factors, and the sums."""
+        return (self.left, self.right, self.sums)
+
+    @property
+    def writes(self) -> tuple[Access, ...]:
+        """The sums."""
+        return (self.sums,)
+
+    def __str__(self) -> str:
+        parts = f"({indices(self.rows)}, {indices(self.cols)}; {indices(self.slices)})"
+        return f"{self.word} {self.product}[{_step(self.offset)}]{parts}"
+
+
+@dataclass(frozen=True)
+class OfRound(OfSums):
+    """An operation of a round of reductions; `ring` is where partial results pass through LDS, "" where they do not.
+
+    `inputs` are the tensors that the equations up to there read.
+    """
+
+    round: int
+    ring: str = ""
+    inputs: tuple[str, ...] = ()
+
+    @property
+    def partial(self) -> tuple[Access, ...]:
+        """The partial results in LDS."""
+        return (Access(Space.LDS, self.ring),) if self.ring else ()
+
+    @property
+    def operand(self) -> str:
+        """The ring."""
+        return self.ring
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.round}"
+
+
+@dataclass(frozen=True)
+class Reduce(OfRound):
+    """Sums -> a number for each row or column of the wave; to LDS where waves share these."""
+
+    word: ClassVar[str] = "reduce"
+
+    @property
+    def reads(self) -> tuple[Access, ...]:
+        """The sums, and the tensors of the epilogue."""
+        return (self.sums, *_global(self.inputs))
+
+    @property
+    def writes(self) -> tuple[Access, ...]:
+        """The partial results."""
+        return self.partial
+
+
+@dataclass(frozen=True)
+class Gather(OfRound):
+    """The numbers of all waves of these rows or columns <- LDS."""
+
+    word: ClassVar[str] = "gather"
+
+    @property
+    def reads(self) -> tuple[Access, ...]:
+        """The partial results."""
+        return self.partial
+
+
+@dataclass(frozen=True)
+class Store(OfSums):
+    """Sums -> epilogue, which reads `inputs` -> `outputs`."""
+
+    word: ClassVar[str] = "store"
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[Access, ...]:
+        """The sums, and the tensors of the epilogue."""
+        return (self.sums, *_global(self.inputs))
+
+    @property
+    def writes(self) -> tuple[Access, ...]:
+        """The outputs."""
+        return _global(self.outputs)
+
+    def __str__(self) -> str:
+        return f"{self.word} ({indices(self.rows)}, {indices(self.cols)})"
+
+
+def _global(tensors: tuple[str, ...]) -> tuple[Access, ...]:
+    return tuple(Access(Space.GLOBAL, name) for name in tensors)
+
+
+SHARED_WRITES = (*LDS_WRITES, Reduce)
+SHARED_READS = (Read, Gather)
+
+
+# ---------------------------------------------------------------- without data
+
+
+@dataclass(frozen=True)
+class Control(Op):
+    """An operation that touches no data; `automatic` where tkgen placed it."""
+
+    automatic: bool = field(default=False, kw_only=True)
+
+
+class Barrier(Control):
+    """s_barrier: a meeting of all waves of the block."""
+
+    word = "barrier"
+
+
+@dataclass(frozen=True)
+class Wait(Control):
+    """s_waitcnt on `counter`, `vm` or `lds`: `count` operations may stay outstanding."""
+
+    word: ClassVar[str] = "wait"
+    counter: str
+    count: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.counter} {self.count}"
+
+
+@dataclass(frozen=True)
+class Priority(Control):
+    """s_setprio."""
+
+    word: ClassVar[str] = "priority"
+    level: int
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.level}"
+
+
+@dataclass(frozen=True)
+class Mix(Control):
+    """A wish for the order of instructions (sched_group_barrier): no order of accesses relies on it.
+
+    `pattern`: kinds of operations, with how many instructions of each stand together; `times` such patterns.
+    """
+
+    word: ClassVar[str] = "mix"
+    pattern: tuple[tuple[str, int], ...]
+    times: int
+
+    def __str__(self) -> str:
+        return f"{self.word} ({', '.join(f'{kind} {size}' for kind, size in self.pattern)}) x {self.times}"
+
+
+class Fence(Control):
+    """The compiler moves nothing across."""
+
+    word = "fence"
+
+
+class CatchUp(Control):
+    """The barriers that waves of an earlier phase pass until all are level."""
+
+    word = "catch up"
 
 
 def indices(values: tuple[int, ...]) -> str:
@@ -135,6 +480,10 @@ class Placed:
 
     op: Op
     step: Step
+
+    def step_of(self, access: Access) -> Step:
+        """The K-step of one of its accesses."""
+        return Step(self.step.base, self.op.step_of(access, self.step.offset))
 
     def __str__(self) -> str:
         shown = str(self.op)
@@ -202,4 +551,4 @@ class Schedule:
     @property
     def drained(self) -> tuple[int, ...]:
         """The K-steps that the drain multiplies, counted from behind the last, in order."""
-        return tuple(sorted({op.offset for c in self.drain for op in c.ops if op.action is Action.MULTIPLY}))
+        return tuple(sorted({op.offset for c in self.drain for op in c.ops if isinstance(op, Multiply)}))

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from math import prod
 
-from tkgen.ir.ops import LOADS, Action, Op
+from tkgen.ir.ops import Access, Move, Op, Space
+from tkgen.ir.reductions import RING
 from tkgen.ir.types import Program, Side
 from tkgen.ir.verifier import Broken
 
@@ -99,17 +100,21 @@ def _written(p: Program) -> str:
 
 
 def fits(p: Program, op: Op) -> bool:
-    """Whether all that an operation names is there."""
-    if op.action in LOADS | {Action.READ} and op.operand not in {o.name for o in p.operands}:
+    """Whether all that an operation names is there, and what is moved keeps its place."""
+    if isinstance(op, Move) and (op.source.offset, op.source.box) != (op.target.offset, op.target.box):
         return False
-    if op.product and op.product not in {product.name for product in p.products}:
-        return False
-    if op.action not in {Action.READ, Action.ZERO, Action.MULTIPLY, Action.STORE} | LOADS:
-        return True
-    rows, cols = p.accumulator.fragments
-    slices = p.operand(op.operand).slices if op.operand else p.slices
-    ranges = ((op.rows, rows), (op.cols, cols), (op.slices, slices))
-    return all(0 <= number < count for numbers, count in ranges for number in numbers)
+    return all(_there(p, access) for access in (*op.reads, *op.writes))
+
+
+def _there(p: Program, access: Access) -> bool:
+    """Whether what an access names, and all of its box, is there."""
+    counts = {o.name: (o.fragments, o.slices) for o in p.operands}
+    if access.space is Space.SUMS:
+        counts = dict.fromkeys(["", *(product.name for product in p.products)], p.accumulator.fragments)
+    if access.name not in counts:
+        also = {Space.GLOBAL: {t.name for t in p.tensors}, Space.LDS: {RING}}
+        return access.name in also.get(access.space, ())
+    return all(0 <= n < count for box, count in zip(access.box, counts[access.name], strict=True) for n in box)
 
 
 def _axes(p: Program) -> str:

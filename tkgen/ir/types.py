@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cached_property
 
 from tkgen.ir.equations import Axis, Load
-from tkgen.ir.ops import Op, Schedule
+from tkgen.ir.ops import Access, Multiply, Schedule
 from tkgen.ir.products import Sums
 from tkgen.ir.tensors import DTYPE_NAMES as DTYPE_NAMES
 from tkgen.ir.tensors import Dim as Dim
@@ -109,12 +109,12 @@ class Operand:
         along, across = self.parts
         return fragment * along // self.fragments * across + slice_ * across // self.slices
 
-    def parts_of(self, op: Op) -> tuple[int, ...]:
-        """The parts that an operation on this operand touches: all where it names no fragments or slices."""
+    def parts_of(self, access: Access) -> tuple[int, ...]:
+        """The parts that an access to this operand touches: all where it names no fragments or slices."""
         if self.part_count == 1:
             return (0,)
-        fragments = op.rows or op.cols or tuple(range(self.fragments))
-        slices = op.slices or tuple(range(self.slices))
+        fragments = access.fragments or tuple(range(self.fragments))
+        slices = access.slices or tuple(range(self.slices))
         return tuple(sorted({self.part(f, t) for f in fragments for t in slices}))
 
     @property
@@ -199,6 +199,11 @@ class Product:
     def factors(self) -> tuple[Operand, Operand]:
         """Left and right."""
         return self.left, self.right
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Of left and right."""
+        return self.left.name, self.right.name
 
     @property
     def layouts(self) -> str:
@@ -338,10 +343,10 @@ class Program:
         """The product of that name; "" is the only one of a kernel with one."""
         return next(p for p in self.products if p.name == name or not name)
 
-    def consumed(self, multiply: Op) -> Iterator[tuple[Operand, tuple[int, ...]]]:
-        """The operands that a MULTIPLY takes, each with its fragments."""
-        for factor in self.product_of(multiply.product).factors:
-            yield factor, factor.side.pick(multiply.rows, multiply.cols)
+    def consumed(self, multiply: Multiply) -> Iterator[tuple[Operand, tuple[int, ...]]]:
+        """The operands that a multiply takes, each with its fragments."""
+        for tile in (multiply.left, multiply.right):
+            yield self.operand(tile.name), tile.fragments
 
     @property
     def sum_registers(self) -> int:

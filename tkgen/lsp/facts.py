@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.equations import AxisKind, Kernel, axis_text, value_text, walk, writes
 from tkgen.ir.launch import Launch
-from tkgen.ir.ops import Action, Op
+from tkgen.ir.ops import Barrier, Multiply, Op, Read
 from tkgen.ir.types import WAVE_LANES, Operand, Program, Role, Tensor, Via
 from tkgen.lsp.analysis import Analysis
 from tkgen.remap import RemapError
@@ -351,13 +351,13 @@ def _of_cluster(plan: Plan | None, node: ast.Cluster) -> Iterator[str]:
         mine = [i for i, op in enumerate(body.ops) if _inside(op, node)]
         if not mine or plan is None:
             continue
-        epoch = sum(op.action is Action.BARRIER for op in body.ops[: mine[0]])
+        epoch = sum(isinstance(op, Barrier) for op in body.ops[: mine[0]])
         yield f"{body.role}: epoch {epoch} of {plan.barriers_per_step} in its K-step"
         ops = [body.ops[i] for i in mine]
-        flops = sum(_flops(plan.program, op) for op in ops if op.action is Action.MULTIPLY)
+        flops = sum(_flops(plan.program, op) for op in ops if isinstance(op, Multiply))
         if flops:
             yield f"{flops:,} FLOP multiplied per wave"
-        read = sum(_read_bytes(plan.program, op) for op in ops if op.action is Action.READ)
+        read = sum(_read_bytes(plan.program, op) for op in ops if isinstance(op, Read))
         if read:
             yield f"{read:,} B read from LDS per wave"
 
@@ -368,15 +368,15 @@ def _inside(op: Op, node: ast.Cluster) -> bool:
     )  # fmt: skip
 
 
-def _flops(p: Program, op: Op) -> int:
+def _flops(p: Program, op: Multiply) -> int:
     """Floating-point operations of one wave in a multiply."""
     rows, cols = p.accumulator.tile
     return 2 * len(op.rows) * len(op.cols) * len(op.slices) * rows * cols * p.a.slice
 
 
-def _read_bytes(p: Program, op: Op) -> int:
+def _read_bytes(p: Program, op: Read) -> int:
     o = p.operand(op.operand)
-    return len(op.rows or op.cols) * len(op.slices) * o.fragment_extent * o.slice * o.tensor.dtype.bytes
+    return len(op.tile.fragments) * len(op.tile.slices) * o.fragment_extent * o.slice * o.tensor.dtype.bytes
 
 
 def _size(size: int | None) -> str:

@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Final
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.emulate import Access, CodeObject, Finding, Kind, Space
 from tkgen.emulate.places import Places
-from tkgen.ir.ops import SHARED_READS, SHARED_WRITES, Action, Op, Placed, Step, WaveProgram
+from tkgen.ir.ops import (
+    SHARED_READS,
+    SHARED_WRITES,
+    Barrier,
+    Copy,
+    Load,
+    Multiply,
+    Op,
+    Placed,
+    Reduce,
+    Step,
+    WaveProgram,
+    Write,
+)
 from tkgen.machine_check.codes import CONTROL, NOT_WAITED, OUTSIDE, RACE
 from tkgen.schedule.epochs import NEVER, Event, trace
 from tkgen.source import Span
@@ -74,24 +87,24 @@ def diagnostics(spec: Spec, code: CodeObject, seen: Iterable[Seen]) -> list[Diag
         first = words.party(each.finding.first, each)
         second = words.party(each.finding.second, each) if each.finding.second is not None else None
         parties = [p for p in (first, second) if p is not None]
-        named = sorted(str((p.op.action, p.op.operand, p.span) if p.op else p.cpp_line) for p in parties)
+        named = sorted(str((p.op.word, p.op.operand, p.span) if p.op else p.cpp_line) for p in parties)
         key = (_OF_KIND.get(each.finding.kind, CONTROL), *named)
         if key not in found:
             found[key] = words.diagnostic(each, first, second)
     return sorted(found.values(), key=lambda d: d.code)
 
 
-def _actions(access: Access) -> frozenset[Action]:
+def _kinds(access: Access) -> tuple[type[Op], ...]:
     """What an instruction can be part of; empty where it does not say. Where code was moved or merged, its line is that
     of other code."""
     mnemonic = access.text.split()[0]
     if mnemonic.startswith("ds_read"):
         return SHARED_READS
     if mnemonic.startswith("ds_write"):
-        return frozenset({Action.LOAD, Action.WRITE, Action.REDUCE})
+        return (Load, Write, Reduce)
     if access.text.split()[-1] == "lds" or " lds " in access.text or "load_lds" in mnemonic:
-        return frozenset({Action.COPY})
-    return frozenset({Action.MULTIPLY}) if mnemonic.startswith("v_mfma") else frozenset()
+        return (Copy,)
+    return (Multiply,) if mnemonic.startswith("v_mfma") else ()
 
 
 class _Words:
@@ -128,12 +141,12 @@ class _Words:
 
     def _at(self, wave: WaveProgram, line: int | None, access: Access) -> tuple[str, int] | None:
         """The part and position of the operation that a line of C++ carries out, if the instruction can be of it."""
-        wanted = _actions(access)
+        wanted = _kinds(access)
         for name, lines in self.spec.source.operations.items():
             role, part, number = name.rsplit("/", 2)
             if line in lines and role == wave.role:
                 placed: Placed = getattr(wave, part)[int(number)]
-                if not wanted or placed.op.action in wanted:
+                if not wanted or isinstance(placed.op, wanted):
                     return part, int(number)
         return None
 
@@ -156,8 +169,8 @@ class _Words:
         at = self._at(wave, line, access)
         if at is not None:
             return self._instance(wave, at, access.instance, passes, events)
-        wanted, operand = _actions(access), self._operand(seen.finding)
-        near = [e for e in events if e.op.action in wanted and e.op.operand == operand and e.begin <= access.epoch]
+        wanted, operand = _kinds(access), self._operand(seen.finding)
+        near = [e for e in events if isinstance(e.op, wanted) and e.op.operand == operand and e.begin <= access.epoch]
         return near[-1] if near else None
 
     def _trace(self, wave: WaveProgram, passes: int, steps: int) -> list[Event]:
@@ -227,7 +240,7 @@ class _Words:
             return f"{second} and {first} touch the same bytes of {where} with no barrier between them", second, first
         other = first if moved is second else second
         barrier = self._barrier(moved)
-        does = "overwrites" if other.op is not None and other.op.action in SHARED_WRITES else "needs"
+        does = "overwrites" if other.op is not None and isinstance(other.op, SHARED_WRITES) else "needs"
         match _moved(moved):
             case "late":
                 text = f"the compiler moved {moved} below {barrier}, behind which {other} {does} its tile"
@@ -245,12 +258,12 @@ class _Words:
         assert event is not None and wave is not None
         events = next(t for (first, _), t in self._traces.items() if first == wave.waves[0] and event in t)
         number = {"late": event.begin, "early": access.epoch}.get(_moved(moved))
-        barriers = [e for e in events if e.op.action is Action.BARRIER]
+        barriers = [e for e in events if isinstance(e.op, Barrier)]
         barrier = barriers[min(int(event.done) if number is None else number, len(barriers) - 1)]
         if barrier.op.span is not None:
             return f"the barrier of line {barrier.op.span.line}"
         before = next(
-            (e for e in reversed(events[: barrier.order]) if e.op.action in SHARED_WRITES | SHARED_READS), None
+            (e for e in reversed(events[: barrier.order]) if isinstance(e.op, SHARED_WRITES + SHARED_READS)), None
         )
         return f"the barrier after `{before.op}`" if before is not None else "the first barrier"
 

@@ -21,7 +21,7 @@ from tkgen.backends.cdna.spec import Spec
 from tkgen.build import Build
 from tkgen.checks.registers import estimate
 from tkgen.diagnostics.model import Diagnostic
-from tkgen.ir.ops import Action
+from tkgen.ir.ops import Barrier, Op
 from tkgen.report.figures import Figure, MixEntry, figures, mix
 from tkgen.report.flow import Flow, flow
 from tkgen.report.lanes import Cycles, Pipeline, pipeline
@@ -225,9 +225,9 @@ def _cycles(
                 spent[line, meets] = spent.get((line, meets), 0.0) + cycles / len(carried[index])
         by_line.append(spent)
 
-    def cycles_of(members: tuple[int, ...], name: str, action: Action) -> float | None:
+    def cycles_of(members: tuple[int, ...], name: str, kind: type[Op]) -> float | None:
         lines = source.operations.get(name, ())
-        meets = action is Action.BARRIER
+        meets = kind is Barrier
         sums = [sum(by_line[w].get((line, meets), 0.0) for line in lines) for w in members]
         return sum(sums) / len(sums) if lines else None
 

@@ -62,7 +62,7 @@ def flow(plan: Plan, row: Callable[[Span | None], int]) -> Flow:
     rows = _rows(layer, [(e.source, e.target) for e in edges])
     return Flow(
         nodes=tuple(
-            FlowNode(p, str(n.op), n.op.action.value, n.role, n.waves, row(n.op.span), layer[p], rows[p])
+            FlowNode(p, str(n.op), n.op.word, n.role, n.waves, row(n.op.span), layer[p], rows[p])
             for p, n in nodes.items()
         ),
         edges=tuple(edges),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tkgen.ir.graph import Node, dependencies
-from tkgen.ir.ops import Action, Op, Placed, WaveProgram
+from tkgen.ir.ops import Control, Fence, Fetch, Op, Placed, Read, Store, WaveProgram, Zero
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import Event, trace
 from tkgen.source import Span
@@ -94,7 +94,7 @@ class Pipeline:
     text: str
 
 
-Cycles = Callable[[tuple[int, ...], str, Action], float | None]
+Cycles = Callable[[tuple[int, ...], str, type[Op]], float | None]
 
 
 def pipeline(plan: Plan, row: Callable[[Span | None], int], cycles: Cycles | None = None) -> Pipeline:
@@ -117,9 +117,9 @@ def pipeline(plan: Plan, row: Callable[[Span | None], int], cycles: Cycles | Non
     for wave, draft in zip(plan.waves, drafts, strict=True):
         ops = []
         for placed, event, segment, name in draft:
-            if event.begin > last or (segment == EPILOGUE and shown) or event.op.action is Action.FENCE:
+            if event.begin > last or (segment == EPILOGUE and shown) or isinstance(event.op, Fence):
                 continue
-            spent = cycles(wave.waves, name, event.op.action) if cycles and name else None
+            spent = cycles(wave.waves, name, type(event.op)) if cycles and name else None
             ops.append(_lane_op(placed, event, segment, nodes, clusters, row, spent))
         lanes.append(Lane(wave.role, wave.waves, wave.phase, tuple(ops)))
     return Pipeline(
@@ -169,16 +169,16 @@ def _lane_op(
     line = row(op.span)
     return LaneOp(
         text=text,
-        action=op.action.value,
+        action=op.word,
         operand=op.operand,
         segment=segment,
         epoch=event.begin,
         done=None if event.done == float("inf") else int(event.done),
         node=nodes.get(op.number, -1),
         iteration=event.step - op.offset,
-        cluster=starts.index(line) if line in clusters and op.action not in (Action.ZERO, Action.STORE) else -1,
+        cluster=starts.index(line) if line in clusters and not isinstance(op, Zero | Store) else -1,
         line=line,
-        automatic=op.automatic or placed is None,
+        automatic=(isinstance(op, Control) and op.automatic) or placed is None,
         cycles=cycles,
     )
 
@@ -224,7 +224,7 @@ def _covered(crosses: bool, medium: str, barrier: int | None, source: Op) -> str
     if crosses:
         return "nothing" if barrier is None else f"barrier {barrier}"
     if medium == "register":
-        return "lgkmcnt, program order" if source.action is Action.READ else "program order"
+        return "lgkmcnt, program order" if isinstance(source, Read) else "program order"
     if medium == "staging":
-        return "vmcnt, program order" if source.action is Action.FETCH else "program order"
+        return "vmcnt, program order" if isinstance(source, Fetch) else "program order"
     return "program order"

@@ -13,19 +13,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower import Source
-from tkgen.ir.ops import LDS_WRITES, LOADS, SHARED_READS, SHARED_WRITES, Action
+from tkgen.ir.ops import LDS_WRITES, LOADS, SHARED_READS, SHARED_WRITES, Barrier, Op, Store, Wait
 from tkgen.ir.types import Side
 from tkgen.schedule import Plan
 from tkgen.source import Span
 from tkgen.toolchain.isa import Function, Instruction, classify
 
 # What an access of each kind can carry out.
-_DOES: Mapping[str, frozenset[Action]] = {
+_DOES: Mapping[str, tuple[type[Op], ...]] = {
     "lds read": SHARED_READS,
     "lds write": SHARED_WRITES,
     "global load": LOADS,
     "global to lds": LDS_WRITES,
-    "global store": frozenset({Action.STORE}),
+    "global store": (Store,),
 }
 _REGISTERS = re.compile(r"([av])(?:\[(\d+):(\d+)\]|(\d+)\b)")
 
@@ -38,7 +38,7 @@ class Statement:
     """
 
     line: int
-    action: Action
+    kind: type[Op]
     operand: str
     role: str
     text: str
@@ -48,15 +48,15 @@ class Statement:
 def statements(plan: Plan, source: Source) -> tuple[Statement, ...]:
     """The statements of every operation in the order of the text, without the headers of the loops around them."""
     text = source.text.split("\n")
-    found: dict[tuple[int, Action, str], Statement] = {}
+    found: dict[tuple[int, type[Op], str], Statement] = {}
     for wave in plan.waves:  # waves of other phases execute the same
         for part in ("prologue", "body", "epilogue"):
             for i, placed in enumerate(getattr(wave, part)):
                 op = placed.op
                 for line in source.operations.get(f"{wave.role}/{part}/{i}", ()):
                     if not re.match(r"\s*(#pragma|for \(|\}$)", text[line - 1]):
-                        made = Statement(line, op.action, op.operand, wave.role, str(placed), op.span)
-                        found.setdefault((line, op.action, op.operand), made)
+                        made = Statement(line, type(op), op.operand, wave.role, str(placed), op.span)
+                        found.setdefault((line, type(op), op.operand), made)
     return tuple(sorted(found.values(), key=lambda s: s.line))
 
 
@@ -84,7 +84,7 @@ class Places:
 
     def _anchors(self, role: str) -> list[int]:
         """The lines of a role's barriers and waits by instruction, 0 for any other instruction."""
-        fixed = {s.line for s in self.placed if s.role == role and s.action in (Action.BARRIER, Action.WAIT)}
+        fixed = {s.line for s in self.placed if s.role == role and s.kind in (Barrier, Wait)}
         return [
             line if kind in ("barrier", "wait") and line in fixed else 0
             for kind, line in zip(self.kinds, self.known, strict=True)
@@ -100,14 +100,14 @@ class Places:
         found = {
             s.line
             for s in self.placed
-            if s.role == role and first < s.line < last and s.action in _DOES[kind] and operand in ("", s.operand)
+            if s.role == role and first < s.line < last and s.kind in _DOES[kind] and operand in ("", s.operand)
         }
         return tuple(sorted(found))
 
     def operands(self, index: int) -> tuple[str, ...]:
         """The operands that an access to LDS is about: both where one instruction writes of both."""
-        action = _DOES.get(self.kinds[index], frozenset())
-        names = {s.operand for s in self.placed if s.line in self.lines[index] and s.action in action}
+        does = _DOES.get(self.kinds[index], ())
+        names = {s.operand for s in self.placed if s.line in self.lines[index] and s.kind in does}
         return tuple(o.name for o in self.plan.program.operands if o.name in names)
 
     def registers(self, role: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tkgen.checks.registers import estimate, pieces, waves_per_simd
-from tkgen.ir.ops import CONTROL, Action
+from tkgen.ir.ops import Control, Fetch, Load, Multiply, Read, Store, Write, Zero
 from tkgen.ir.types import WAVE_LANES, Program
 from tkgen.report.lanes import EPILOGUE, NEXT, lane_events
 from tkgen.report.places import Places
@@ -141,32 +141,30 @@ def _points(program: Program, events: Sequence[tuple[object, Event, str, str]]) 
             dies[tile] = index
     looped = any(segment == NEXT for _, _, segment, _ in events)
     for index, (placed, event, segment, _) in enumerate(events):
-        if event.op.action in CONTROL or segment == NEXT or (segment == EPILOGUE and looped):
+        if isinstance(event.op, Control) or segment == NEXT or (segment == EPILOGUE and looped):
             continue
         live = [t for t in born if born[t] <= index <= dies[t]]
         held = {"A": 0, "B": 0, "staging": 0, "accumulators": 0}
         for sort, operand, *_ in live:
             held[sort] += _registers(program, sort, operand)
-        yield Point(
-            str(placed), event.op.action.value, segment, held["accumulators"], held["A"], held["B"], held["staging"]
-        )
+        yield Point(str(placed), event.op.word, segment, held["accumulators"], held["A"], held["B"], held["staging"])
 
 
 def _touched(program: Program, event: Event) -> Iterator[Tile]:
     op, step, tile = event.op, event.step, event.tile
-    match op.action:
-        case Action.READ:
+    match op:
+        case Read():
             sort = program.operand(op.operand).side.value
-            yield from ((sort, op.operand, f, step, t) for f in op.rows or op.cols for t in op.slices)
-        case Action.MULTIPLY:
+            yield from ((sort, op.operand, f, step, t) for f in op.tile.fragments for t in op.tile.slices)
+        case Multiply():
             for operand, fragments in program.consumed(op):
                 yield from ((operand.side.value, operand.name, f, step, t) for f in fragments for t in op.slices)
             name = program.product_of(op.product).name
             yield from (("accumulators", name, i, j, tile) for i in op.rows for j in op.cols)
-        case Action.ZERO | Action.STORE:
+        case Zero() | Store():
             sums = ((p.name, i, j) for p in program.products for i in op.rows for j in op.cols)
             yield from (("accumulators", *at, tile) for at in sums)
-        case Action.FETCH | Action.WRITE | Action.LOAD:
+        case Fetch() | Write() | Load():
             yield "staging", op.operand, 0, step, 0
 
 

@@ -17,12 +17,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from tkgen.ir.ops import SHARED_READS, SHARED_WRITES, Action, WaveProgram
+from tkgen.ir.ops import SHARED_READS, SHARED_WRITES, Barrier, Copy, Load, Op, Space, Wait, WaveProgram
+from tkgen.ir.ops import Fence as CompilerFence
 from tkgen.ir.reductions import RING, exchanges
 from tkgen.ir.types import Program as Kernel
 from tkgen.proof.program import Access, Agent, Do, Drain, Fence, Meet, Meeting, Program, Step
 from tkgen.schedule.epochs import CUTS, NEVER, Event, parts_of, rings, trace
-from tkgen.schedule.instructions import slot_of
 from tkgen.targets.synchronisation import GENERIC, Attendance, Synchronisation
 
 
@@ -51,7 +51,7 @@ def clocked(
     return Program(agents, (Meeting(barrier, len(agents)),), machine)
 
 
-_Writers = dict[tuple[str, Action], dict[int, int]]  # (role, kind of operation) -> wave -> its part of a tile
+_Writers = dict[tuple[str, type[Op]], dict[int, int]]  # (role, kind of operation) -> wave -> its part of a tile
 
 
 def _writers(standing: Sequence[tuple[int, WaveProgram, Sequence[Event]]]) -> dict[str, _Writers]:
@@ -59,8 +59,8 @@ def _writers(standing: Sequence[tuple[int, WaveProgram, Sequence[Event]]]) -> di
     found: dict[str, _Writers] = {}
     for number, wave, events in standing:
         for e in events:
-            if e.op.action in SHARED_WRITES and e.op.operand:
-                parts = found.setdefault(e.op.operand, {}).setdefault((wave.role, e.op.action), {})
+            if isinstance(e.op, SHARED_WRITES) and e.op.operand:
+                parts = found.setdefault(e.op.operand, {}).setdefault((wave.role, type(e.op)), {})
                 parts.setdefault(number, len(parts))
     return found
 
@@ -77,30 +77,34 @@ def _steps(
     """The meetings and waits of a wave, and its accesses to LDS."""
     kept = [
         e for e in events
-        if e.op.action in CUTS or (e.op.action in SHARED_READS | SHARED_WRITES and e.op.operand)
+        if isinstance(e.op, CUTS) or (isinstance(e.op, SHARED_READS + SHARED_WRITES) and e.op.operand)
     ]  # fmt: skip
     orders = [e.order for e in kept]
     for e in kept:
-        match e.op.action:
-            case Action.BARRIER:
+        match e.op:
+            case Barrier():
                 yield Meet(barrier)
                 continue
-            case Action.WAIT:
-                yield Drain(e.op.counter, e.op.count)
+            case Wait(counter=counter, count=count):
+                yield Drain(counter, count)
                 continue
-            case Action.FENCE:
+            case CompilerFence():
                 yield Fence(GENERIC, GENERIC)  # the compiler's
                 continue
         # A write touches its wave's part of what waves like it bring, and with others' it may have anything in common.
         box = tuple(
-            (parts[number], parts[number] + 1) if who == (wave.role, e.op.action) else (0, len(parts))
+            (parts[number], parts[number] + 1) if who == (wave.role, type(e.op)) else (0, len(parts))
             for who, parts in writers.get(e.op.operand, {}).items()
         )
-        slot = slot_of(e.op, e.step, rings(kernel)[e.op.operand])
         instances = exchanges(kernel) if e.op.operand == RING else steps
-        at = e.op.operand, e.tile * instances + e.step, slot
-        access = tuple(Access(*at, ((part, part + 1), *box)) for part in parts_of(kernel, e.op))
-        reads, writes = (access, ()) if e.op.action in SHARED_READS else ((), access)
-        copied = e.op.action is Action.COPY or (e.op.action is Action.LOAD and kernel.direct)
+        reads, writes = (
+            tuple(
+                Access(a.name, e.tile * instances + step, step % rings(kernel)[a.name], ((part, part + 1), *box))
+                for a, step in ((a, e.step_of(a)) for a in accesses if a.space is Space.LDS)
+                for part in parts_of(kernel, a)
+            )
+            for accesses in (e.op.reads, e.op.writes)
+        )
+        copied = isinstance(e.op, Copy) or (isinstance(e.op, Load) and kernel.direct)
         done = NEVER if e.completed is NEVER else bisect_right(orders, e.completed)
         yield Do(reads, writes, "vm" if copied else "lds", completes_at=done)

@@ -32,16 +32,36 @@ outstanding looks back over the steps that issue n; after all of these steps the
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tkgen.ir.ops import SHARED_READS, SHARED_WRITES, Action, Op, Placed, WaveProgram
+from tkgen.ir.ops import (
+    SHARED_READS,
+    Access,
+    Barrier,
+    CatchUp,
+    Copy,
+    Fence,
+    Fetch,
+    Load,
+    Multiply,
+    OfRound,
+    Op,
+    Placed,
+    Read,
+    Space,
+    Store,
+    Wait,
+    WaveProgram,
+    Write,
+    Zero,
+)
 from tkgen.ir.reductions import BUFFERS, RING, exchanges
 from tkgen.ir.types import Program
-from tkgen.schedule.instructions import instructions, instructions_of, pieces, slot_of, whole_rounds
+from tkgen.schedule.instructions import instructions, instructions_of, pieces, whole_rounds
 
 NEVER = math.inf
-CUTS = frozenset({Action.FENCE, Action.BARRIER, Action.WAIT})  # no access to memory crosses them
+CUTS = (Fence, Barrier, Wait)  # no access to memory crosses them
 
 Place = tuple[str, int]  # segment of a wave's program, and the position in it
 
@@ -63,6 +83,10 @@ class Event:
     place: Place | None = None
     done: float = NEVER
     completed: float = NEVER
+
+    def step_of(self, access: Access) -> int:
+        """The K-step of one of its accesses: what lives in a ring of n buffers is in the one of step mod n."""
+        return self.op.step_of(access, self.step)
 
     def complete(self, epoch: int, order: int) -> None:
         """It is known to be complete from position `order` on."""
@@ -103,7 +127,7 @@ def passes_to_prove(program: Program, waves: Sequence[WaveProgram], depth: int, 
 def _passes_waited_over(program: Program, wave: WaveProgram) -> int:
     """Passes of the loop that issue as much as the loosest counted wait leaves outstanding; 0 without such waits."""
     most = 0
-    waits = [p.op for p in (*wave.prologue, *wave.body, *wave.epilogue) if p.op.action is Action.WAIT]
+    waits = [p.op for p in (*wave.prologue, *wave.body, *wave.epilogue) if isinstance(p.op, Wait)]
     for counter in ("lds", "vm"):
         left = max((op.count for op in waits if op.counter == counter), default=0)
         issued = sum(instructions(program, [p.op])[counter] for p in wave.body)
@@ -186,7 +210,7 @@ _Step = tuple[Op, int, int, Place | None]  # operation, tile, K-step, place
 
 def _sequence(wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int, last_phase: int) -> list[_Step]:
     """What `wave` executes, in order."""
-    meeting = Op(Action.BARRIER, automatic=True)
+    meeting = Barrier(automatic=True)
     sequence: list[_Step] = []
     for tile in range(tiles):
         sequence += [(meeting, tile, 0, None)] * wave.phase
@@ -195,7 +219,7 @@ def _sequence(wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: in
             for i in range(times):
                 sequence += [(p.op, tile, p.step.at(i * unroll, steps), (segment, n)) for n, p in enumerate(placed)]
         level = [(meeting, tile, 0, None)] * (last_phase - wave.phase)
-        at = next((n for n, (op, *_) in enumerate(sequence) if op.action is Action.CATCH_UP), len(sequence))
+        at = next((n for n, (op, *_) in enumerate(sequence) if isinstance(op, CatchUp)), len(sequence))
         sequence[at : at + 1] = level
     return sequence
 
@@ -217,10 +241,10 @@ class _Trace:
         for (op, tile, step, place), tiles in zip(sequence, used, strict=True):
             event = Event(op, tile, step, len(self.events), epoch, section, place)
             self.events.append(event)
-            if op.action in CUTS:
+            if isinstance(op, CUTS):
                 self._cut(event)
                 section += 1
-                epoch += op.action is Action.BARRIER
+                epoch += isinstance(op, Barrier)
             else:
                 self._access(event, tiles)
 
@@ -228,41 +252,43 @@ class _Trace:
         op, program = event.op, self.program
         for counter, found in pieces(program, op, event.step, used):
             (self.lds if counter == "lds" else self.vm).issue(event, found)
-        match op.action:
-            case Action.LOAD if program.direct:
+        match op:
+            case Load() if program.direct:
                 self.vm.wait(0, event.begin, event.order)
-            case Action.LOAD:
+            case Load():
                 self.lds.wait_before(event.section, event.begin, event.order)
                 event.complete(event.begin, event.order)
-            case Action.FETCH:
-                self.fetched |= {(op.operand, event.step, part): event for part in parts_of(program, op)}
-            case Action.WRITE:
-                self._staged(event)
-            case Action.READ:
-                self.reads.update(dict.fromkeys(_tiles(op, event.step), event))
-            case Action.COPY | Action.REDUCE | Action.GATHER if op.action is Action.COPY or op.operand:
+            case Fetch():
+                self.fetched |= {(op.operand, event.step, part): event for part in parts_of(program, op.tile)}
+            case Write():
+                self._staged(event, op)
+            case Read():
+                self.reads.update(dict.fromkeys(_tiles(op.target, event.step), event))
+            case Copy():
+                pass
+            case OfRound() if op.ring:
                 pass
             case _:
                 event.complete(event.begin, event.order)
-                consumed = _consumed(program, op, event.step) if op.action is Action.MULTIPLY else ()
+                consumed = _consumed(op, event.step) if isinstance(op, Multiply) else ()
                 self.owed += [self.reads.pop(key) for key in consumed if key in self.reads]
 
-    def _staged(self, write: Event) -> None:
+    def _staged(self, write: Event, op: Write) -> None:
         """A write has waited for its fetch: by data, so only on waves that have something to write."""
-        keys = ((write.op.operand, write.step, part) for part in parts_of(self.program, write.op))
-        for fetch in {id(f): f for key in keys if (f := self.fetched.pop(key, None))}.values():
-            if fetch not in self.fetched.values():  # every part of it is written
+        keys = ((op.operand, write.step, part) for part in parts_of(self.program, op.source))
+        for fetch in {f.order: f for key in keys if (f := self.fetched.pop(key, None))}.values():
+            if all(f.order != fetch.order for f in self.fetched.values()):  # every part of it is written
                 fetch.complete(write.begin, write.order)
-            if whole_rounds(self.program, write.op):
+            if whole_rounds(self.program, op):
                 self.waited_fetch = max(self.waited_fetch, fetch.section)
 
     def _cut(self, event: Event) -> None:
         op, epoch, now = event.op, event.begin, event.order
         event.complete(epoch, now)
         self.vm.wait_before(self.waited_fetch, epoch, now)
-        if op.action is Action.WAIT:
+        if isinstance(op, Wait):
             (self.lds if op.counter == "lds" else self.vm).wait(op.count, epoch, now)
-        elif op.action is Action.BARRIER:
+        elif isinstance(op, Barrier):
             late = [e for e in self.owed if e.done is NEVER]
             if late and event.place is not None:
                 left = min(self.lds.issued_after(e.section) for e in late)
@@ -280,19 +306,19 @@ def _used(program: Program, sequence: Sequence[_Step]) -> list[frozenset[tuple[i
     result: list[frozenset[tuple[int, int]] | None] = []
     for op, _, step, _ in reversed(sequence):
         found: frozenset[tuple[int, int]] | None = None
-        match op.action:
-            case Action.MULTIPLY:
-                for name, fragment, s, t in _consumed(program, op, step):
+        match op:
+            case Multiply():
+                for name, fragment, s, t in _consumed(op, step):
                     wanted.add((name, fragment, program.operand(name).register_buffer(s, t)))
-            case Action.READ:
+            case Read():
                 buffer = program.operand(op.operand).register_buffer
-                keys = {(f, t): (op.operand, f, buffer(step, t)) for f in op.rows or op.cols for t in op.slices}
+                keys = {(f, t): (name, f, buffer(s, t)) for name, f, s, t in _tiles(op.target, step)}
                 found = frozenset(tile for tile, key in keys.items() if key in wanted)
                 wanted.difference_update(keys.values())
-            case Action.WRITE:
-                staged.update((op.operand, part) for part in parts_of(program, op))
-            case Action.FETCH:
-                parts = {(op.operand, part) for part in parts_of(program, op)}
+            case Write():
+                staged.update((op.operand, part) for part in parts_of(program, op.source))
+            case Fetch():
+                parts = {(op.operand, part) for part in parts_of(program, op.target)}
                 found = frozenset((part, 0) for _, part in parts & staged)
                 staged -= parts
             case _:
@@ -302,18 +328,18 @@ def _used(program: Program, sequence: Sequence[_Step]) -> list[frozenset[tuple[i
     return result
 
 
-def parts_of(program: Program, op: Op) -> tuple[int, ...]:
+def parts_of(program: Program, access: Access) -> tuple[int, ...]:
     """The parts of a tile in LDS that an access touches; partial results of reductions have one."""
-    return (0,) if op.operand == RING else program.operand(op.operand).parts_of(op)
+    return (0,) if access.name == RING else program.operand(access.name).parts_of(access)
 
 
-def _tiles(op: Op, step: int) -> Iterable[tuple[str, int, int, int]]:
-    return ((op.operand, f, step, t) for f in (op.rows or op.cols) for t in op.slices)
+def _tiles(access: Access, step: int) -> Iterable[tuple[str, int, int, int]]:
+    """The register tiles of an access: operand, fragment, K-step, slice."""
+    return ((access.name, f, step, t) for f in access.fragments for t in access.slices)
 
 
-def _consumed(program: Program, op: Op, step: int) -> Iterable[tuple[str, int, int, int]]:
-    for operand, fragments in program.consumed(op):
-        yield from ((operand.name, f, step, t) for t in op.slices for f in fragments)
+def _consumed(op: Multiply, step: int) -> Iterable[tuple[str, int, int, int]]:
+    return (tile for access in (op.left, op.right) for tile in _tiles(access, step))
 
 
 def conflicts(
@@ -348,8 +374,8 @@ def _first_of_each(found: list[Conflict]) -> list[Conflict]:
 
 def _barrier_counts(waves: Sequence[WaveProgram], traces: list[list[Event]]) -> list[Conflict]:
     """Waves that pass other numbers of barriers than the first, over the tile or in one pass of the loop."""
-    counts = [sum(e.op.action is Action.BARRIER for e in events) for events in traces]
-    looped = [sum(p.op.action is Action.BARRIER for p in w.body) for w in waves]
+    counts = [sum(isinstance(e.op, Barrier) for e in events) for events in traces]
+    looped = [sum(isinstance(p.op, Barrier) for p in w.body) for w in waves]
     return [
         Conflict("barriers", "", None, None, (waves[0].waves[0], w.waves[0]), where=(counts[0], n))
         for w, n, m in zip(waves[1:], counts[1:], looped[1:], strict=True)
@@ -366,7 +392,7 @@ def _lds(
     """RAW, WAR and WAW of what lies in LDS by that name, and its reads of tiles that nobody writes."""
     found: list[Conflict] = []
     # What goes past the queue of LDS operations, on the other counter.
-    direct = {Action.COPY, Action.LOAD} if program.direct else {Action.COPY}
+    direct = (Copy, Load) if program.direct else (Copy,)
     for part, slot in _slots(program, name, buffers, traces):
         for _, reads in (accesses for accesses in slot.values() if not accesses[0]):
             wave = waves[reads[0].wave].waves[0]
@@ -388,7 +414,7 @@ def _key(at: _At) -> tuple[int, int]:
 
 def _same_part(x: _At, y: _At, waves: Sequence[WaveProgram]) -> bool:
     """Whether x and y write a tile divided over the same threads: then only a thread meets its own bytes again."""
-    return x.event.op.action is y.event.op.action and waves[x.wave].role == waves[y.wave].role
+    return type(x.event.op) is type(y.event.op) and waves[x.wave].role == waves[y.wave].role
 
 
 _Slot = dict[tuple[int, int], tuple[list[_At], list[_At]]]  # (tile, step) -> its writes, its reads
@@ -399,12 +425,15 @@ def _slots(program: Program, name: str, buffers: int, traces: list[list[Event]])
     slots: dict[tuple[int, int], _Slot] = {}
     for index, events in enumerate(traces):
         for e in events:
-            if e.op.operand == name and e.op.action in SHARED_WRITES | SHARED_READS:
-                at = _At(index, e)
-                for part in parts_of(program, e.op):
-                    slot = slots.setdefault((slot_of(e.op, e.step, buffers), part), {})
-                    writes, reads = slot.setdefault((e.tile, e.step), ([], []))
-                    (reads if e.op.action in SHARED_READS else writes).append(at)
+            if e.op.operand != name:
+                continue
+            at = _At(index, e)
+            for access, number in ((a, n) for n, made in enumerate((e.op.writes, e.op.reads)) for a in made):
+                if access.space is Space.LDS:
+                    step = e.step_of(access)
+                    for part in parts_of(program, access):
+                        slot = slots.setdefault((step % buffers, part), {})
+                        slot.setdefault((e.tile, step), ([], []))[number].append(at)
     return [(part, dict(sorted(slot.items(), key=lambda item: item[0]))) for (_, part), slot in slots.items()]
 
 
@@ -415,7 +444,7 @@ def _required(slot: _Slot, waves: Sequence[WaveProgram]) -> Iterator[tuple[str, 
         for w in writes:
             for x in before:
                 if not _same_part(x, w, waves):
-                    yield ("WAR" if x.event.op.action in SHARED_READS else "WAW"), x, w
+                    yield ("WAR" if isinstance(x.event.op, SHARED_READS) else "WAW"), x, w
             for x in writes:
                 if _key(x) < _key(w) and not _same_part(x, w, waves):
                     yield "WAW", x, w
@@ -432,7 +461,7 @@ def _across(first: _At, second: _At, waves: Sequence[WaveProgram]) -> bool:
 
 
 def _unordered(
-    kind: str, operand: str, first: _At, second: _At, waves: Sequence[WaveProgram], direct: Set[Action]
+    kind: str, operand: str, first: _At, second: _At, waves: Sequence[WaveProgram], direct: tuple[type[Op], ...]
 ) -> Iterator[Conflict]:
     x, y = first.event, second.event
     u, theirs = waves[first.wave].waves[0], waves[second.wave].waves
@@ -444,11 +473,11 @@ def _unordered(
         yield Conflict(kind, operand, x, y, (u, v), "wait" if x.begin < y.begin else "")
 
 
-def _ordered_within_wave(x: Event, y: Event, direct: Set[Action]) -> bool:
+def _ordered_within_wave(x: Event, y: Event, direct: tuple[type[Op], ...]) -> bool:
     """On one wave: program order. LDS serves a wave in order too; what is `direct` (vmcnt) goes past that queue."""
     if x.order >= y.order:
         return False
-    return x.completed <= y.order or not direct & {x.op.action, y.op.action}
+    return x.completed <= y.order or (not isinstance(x.op, direct) and not isinstance(y.op, direct))
 
 
 # ---------------------------------------------------------------- what each barrier is for
@@ -485,7 +514,7 @@ def purposes(
 
 
 def _covers(program: Program, waves: Sequence[WaveProgram], traces: list[list[Event]]) -> dict[int, Cover]:
-    barriers = [[e.op for e in events if e.op.action is Action.BARRIER] for events in traces]
+    barriers = [[e.op for e in events if isinstance(e.op, Barrier)] for events in traces]
     found = {op.number: Cover() for ops in barriers for op in ops}
     for ring in rings(program).items():
         for _, slot in _slots(program, *ring, traces):
@@ -494,12 +523,12 @@ def _covers(program: Program, waves: Sequence[WaveProgram], traces: list[list[Ev
                 if not _across(first, second, waves) or not x.done < y.begin:
                     continue
                 met = barriers[first.wave][int(x.done) : y.begin]
-                if all(op is met[0] for op in met):
+                if all(op.number == met[0].number for op in met):
                     found[met[0].number] = Cover(True)
                     continue
                 for op in met:
                     if found[op.number] == Cover():
-                        other = next(o for o in met if o is not op)
+                        other = next(o for o in met if o.number != op.number)
                         found[op.number] = Cover(False, (x.op, y.op, other))
     return found
 
@@ -528,31 +557,30 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
     stored: dict[int, list[tuple[int, int]]] = {}
     for e in events:
         op = e.op
-        match op.action:
-            case Action.FETCH:
-                for at in ((op.operand, part) for part in parts_of(program, op)):
+        match op:
+            case Fetch():
+                for at in ((op.operand, part) for part in parts_of(program, op.target)):
                     previous = staged.get(at)
                     if previous and at in unwritten and (previous.tile, previous.step) != (e.tile, e.step):
                         found.append(Conflict("staging", op.operand, previous, e, me, "overwritten"))
                     staged[at] = e
                     unwritten.add(at)
-            case Action.WRITE:
-                for at in ((op.operand, part) for part in parts_of(program, op)):
+            case Write():
+                for at in ((op.operand, part) for part in parts_of(program, op.source)):
                     source = staged.get(at)
-                    if source is None or (source.tile, source.step) != (e.tile, e.step):
+                    if source is None or (source.tile, source.step) != (e.tile, e.step_of(op.target)):
                         found.append(Conflict("staging", op.operand, source, e, me, "other step"))
                     unwritten.discard(at)
-            case Action.READ:
+            case Read():
                 buffer = program.operand(op.operand).register_buffer
-                for fragment in op.rows or op.cols:
-                    for t in op.slices:
-                        key = (op.operand, fragment, buffer(e.step, t))
-                        holds[key], filler[key] = (e.tile, e.step, t), e
-            case Action.ZERO:
+                for name, fragment, step, t in _tiles(op.target, e.step):
+                    key = (name, fragment, buffer(step, t))
+                    holds[key], filler[key] = (e.tile, e.step_of(op.source), t), e
+            case Zero():
                 for f in ((p, i, j) for p in products for i in op.rows for j in op.cols):
                     sums[f] = set()
                     finished.discard(f)
-            case Action.MULTIPLY:
+            case Multiply():
                 product = program.product_of(op.product).name
                 for t in op.slices:
                     for operand, fragments in program.consumed(op):
@@ -573,7 +601,7 @@ def _one_wave(program: Program, wave: WaveProgram, events: list[Event], steps: i
                             again = (i, j, e.step, t)
                             found.append(Conflict("products", op.product, None, e, me, "twice", where=again))
                         sums[f].add((e.step, t))
-            case Action.STORE:
+            case Store():
                 wanted = {(s, t) for s in range(steps) for t in range(slices)}
                 for i, j in ((i, j) for i in op.rows for j in op.cols):
                     for f in ((p, i, j) for p in products):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tkgen.ir.ops import CONTROL, Action, Body, Op, Schedule, numbered
+from tkgen.ir.ops import Barrier, Body, Control, Fence, Mix, Op, Priority, Schedule, numbered
 from tkgen.ir.types import Program
 from tkgen.source import Span
 
@@ -30,9 +30,9 @@ def ends(schedule: Schedule | None) -> tuple[tuple[Op, ...], tuple[Op, ...]] | N
         return None
     prologue, drain = (
         tuple(
-            replace(op, automatic=False)
+            replace(op, automatic=False) if isinstance(op, Control) else op
             for op in _ops(replace(schedule, clusters=lines))
-            if op.action is not Action.MIX
+            if not isinstance(op, Mix)
         )
         for lines in (schedule.prologue, schedule.drain)
     )
@@ -47,9 +47,9 @@ def merged(program: Program, bodies: tuple[Body, ...]) -> list[tuple[str, Op]]:
         for op in body.ops:
             if len(segments) <= index:
                 segments.append([])
-            if op.action is Action.BARRIER:
+            if isinstance(op, Barrier):
                 index += 1
-            elif op.action not in CONTROL:
+            elif not isinstance(op, Control):
                 segments[index].append((body.role, op))
     return [pair for segment in segments for pair in segment]
 
@@ -58,11 +58,11 @@ def _ops(schedule: Schedule) -> list[Op]:
     ops: list[Op] = []
     for cluster in schedule.clusters:
         ops += cluster.ops
-        if any(op.action is Action.PRIORITY and op.count for op in cluster.ops):
-            ops.append(Op(Action.PRIORITY, count=0, span=cluster.span))
-        ops.append(Op(Action.FENCE, span=cluster.span))
+        if any(isinstance(op, Priority) and op.level for op in cluster.ops):
+            ops.append(Priority(0, span=cluster.span))
+        ops.append(Fence(span=cluster.span))
         if cluster.paced and not schedule.barriers:
             # `automatic`: it paces the cluster, so where nothing is left of one it may go, and it is never called
             # redundant.
-            ops += [Op(Action.BARRIER, automatic=True, span=cluster.span), Op(Action.FENCE, span=cluster.span)]
+            ops += [Barrier(automatic=True, span=cluster.span), Fence(span=cluster.span)]
     return ops

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
-from tkgen.ir.ops import Action, Op
+from tkgen.ir.ops import Copy, Fetch, Load, Move, OfRound, Op, Read, Write
 from tkgen.ir.types import WAVE_LANES, Operand, Program
 
 ACCESS_BYTES = 16 * WAVE_LANES  # what one instruction of a wave moves at most (CDNA3 ISA: 16 bytes a lane)
@@ -39,33 +39,27 @@ def pieces(program: Program, op: Op, step: int, used: frozenset[tuple[int, int]]
     `used` are the (fragment, slice) of a READ whose registers are multiplied, and the parts of a FETCH that are
     written, each as (part, 0); None for all.
     """
-    if op.action in (Action.REDUCE, Action.GATHER) and op.operand:
-        yield "lds", {(op.action, op.count): ACCESS_BYTES}
-        return
-    if not op.operand:
+    if isinstance(op, OfRound) and op.ring:
+        yield "lds", {(op.word, op.round): ACCESS_BYTES}
+    if not isinstance(op, Move):
         return
     operand = program.operand(op.operand)
-    slot = slot_of(op, step, operand.buffers)
-    parts = operand.parts_of(op)
-    match op.action:
-        case Action.READ:
+    slot = op.step_of(op.lds or op.tile, step) % operand.buffers
+    parts = operand.parts_of(op.tile)
+    match op:
+        case Read():
             weight = _read_weight(program, operand)
-            tiles = ((f, t) for f in op.rows or op.cols for t in op.slices)
+            tiles = ((f, t) for f in op.tile.fragments for t in op.tile.slices)
             yield "lds", {(op.operand, slot, *tile): weight for tile in tiles if used is None or tile in used}
-        case Action.FETCH:
+        case Fetch():
             rounds = whole_rounds(program, op) * ACCESS_BYTES
             yield "vm", {(op.operand, step, part): rounds for part in parts if used is None or (part, 0) in used}
-        case Action.COPY | Action.LOAD if op.action is Action.COPY or program.direct:
+        case Copy() | Load() if isinstance(op, Copy) or program.direct:
             yield "vm", {(op.operand, step, part): _part_loads(program, op) * ACCESS_BYTES for part in parts}
-        case Action.WRITE | Action.LOAD:
+        case Write() | Load():
             yield "lds", {(op.operand, slot, part): whole_rounds(program, op) * ACCESS_BYTES for part in parts}
         case _:
             pass
-
-
-def slot_of(op: Op, step: int, buffers: int) -> int:
-    """The LDS buffer of an operand that an access to a K-step goes to."""
-    return (step + op.slot_shift) % buffers
 
 
 def _read_weight(program: Program, operand: Operand) -> int:
@@ -80,13 +74,13 @@ def _read_weight(program: Program, operand: Operand) -> int:
     return elements * size
 
 
-def _group(program: Program, op: Op) -> tuple[Operand, int]:
+def _group(program: Program, op: Move) -> tuple[Operand, int]:
     operand = program.operand(op.operand)
     role = next((r for r in program.roles if op.operand in r.loads), program.compute)
     return operand, role.group
 
 
-def whole_rounds(program: Program, op: Op) -> int:
+def whole_rounds(program: Program, op: Move) -> int:
     """Accesses of 16 bytes a lane that every wave of the group makes to bring one part of a tile.
 
     A wave may have no share in what whole rounds leave; the compiler may then let it branch around.
@@ -95,11 +89,11 @@ def whole_rounds(program: Program, op: Op) -> int:
     return operand.part_bytes // (ACCESS_BYTES * group)
 
 
-def global_instructions(program: Program, op: Op) -> int:
+def global_instructions(program: Program, op: Move) -> int:
     """Global loads one wave issues to bring what `op` does: 16 bytes a lane, over the waves of one group."""
-    return len(program.operand(op.operand).parts_of(op)) * _part_loads(program, op)
+    return len(program.operand(op.operand).parts_of(op.tile)) * _part_loads(program, op)
 
 
-def _part_loads(program: Program, op: Op) -> int:
+def _part_loads(program: Program, op: Move) -> int:
     operand, group = _group(program, op)
     return max(1, -(-operand.part_bytes // (ACCESS_BYTES * group)))

@@ -19,7 +19,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 
-from tkgen.ir.ops import CONTROL, Action, Body, Op, Placed, Step, WaveProgram
+from tkgen.ir.ops import (
+    Barrier,
+    Body,
+    CatchUp,
+    Control,
+    Copy,
+    Fetch,
+    Gather,
+    Mix,
+    Op,
+    Placed,
+    Reduce,
+    Step,
+    Store,
+    Wait,
+    WaveProgram,
+    Zero,
+)
 from tkgen.ir.reductions import RING, exchanges, rounds
 from tkgen.ir.types import Program, Role
 from tkgen.schedule.explicit import ends
@@ -66,14 +83,14 @@ def clip(program: Program, body: Body, waves: tuple[int, ...], phase: int, shape
     role = next(r for r in program.roles if r.name == body.role)
     steps = program.steps
     rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
-    whole = {"rows": rows, "cols": cols, "span": program.accumulator.span}
-    prologue = [Placed(Op(Action.ZERO, **whole), Step("zero", 0))] if role.multiplies else []  # type: ignore[arg-type]
-    clipped = [op for op in body.ops if op.action is not Action.MIX]
+    span = program.accumulator.span
+    prologue = [Placed(Zero(rows, cols, span=span), Step("zero", 0))] if role.multiplies else []
+    clipped = [(at, op) for at, op in enumerate(body.ops) if not isinstance(op, Mix)]
     for k in range(-shape.depth, 0):
-        for op in clipped:
+        for at, op in clipped:
             step = k + op.offset
-            if op.action in CONTROL or (step >= 0 and (steps is None or step < steps)):
-                prologue.append(Placed(_clipped_wait(program, body, op, k, 0, steps), Step("zero", step)))
+            if isinstance(op, Control) or (step >= 0 and (steps is None or step < steps)):
+                prologue.append(Placed(_clipped_wait(program, body, at, k, 0, steps), Step("zero", step)))
     passes = [Placed(op, Step("k", i + op.offset)) for i in range(shape.unroll) for op in body.ops]
     epilogue = []
     written = ends(role.schedule)
@@ -83,13 +100,14 @@ def clip(program: Program, body: Body, waves: tuple[int, ...], phase: int, shape
     for i in range(-shape.tail_iterations if not written else 0, 0):
         first = None if steps is None else -steps
         epilogue += [
-            Placed(_clipped_wait(program, body, op, i, first, 0), Step("end", i + op.offset))
-            for op in clipped
-            if op.action in CONTROL or i + op.offset < 0
+            Placed(_clipped_wait(program, body, at, i, first, 0), Step("end", i + op.offset))
+            for at, op in clipped
+            if isinstance(op, Control) or i + op.offset < 0
         ]
     epilogue += _reduced(program, role)
     if role.stores:
-        epilogue.append(Placed(Op(Action.STORE, **whole), Step("end", 0)))  # type: ignore[arg-type]
+        inputs, outputs = (tuple(t.name for t in each) for each in (program.epilogue_tensors, program.outputs))
+        epilogue.append(Placed(Store(rows, cols, inputs, outputs, span=span), Step("end", 0)))
     return WaveProgram(
         body.role, waves, phase, tuple(prologue), tuple(passes) if shape.passes != 0 else (), tuple(epilogue)
     )
@@ -98,16 +116,17 @@ def clip(program: Program, body: Body, waves: tuple[int, ...], phase: int, shape
 def _reduced(program: Program, role: Role) -> list[Placed]:
     """What the epilogue reduces, with the meetings at which the waves have handed over their parts of it."""
     made: list[Placed] = []
-    wait, barrier = Op(Action.WAIT, counter="lds", automatic=True), Op(Action.BARRIER, automatic=True)
+    inputs = tuple(t.name for t in program.epilogue_tensors)
+    wait, barrier = Wait("lds", automatic=True), Barrier(automatic=True)
     rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
     if program.phases and exchanges(program):
-        made.append(Placed(Op(Action.CATCH_UP, automatic=True), Step("end", 0)))
+        made.append(Placed(CatchUp(automatic=True), Step("end", 0)))
     for each in rounds(program):
         shared = each.exchange is not None
         step, ring = Step("zero", each.exchange or 0), RING if shared else ""
         reduce, gather = (
-            Op(action, ring, rows=rows, cols=cols, count=each.number, span=each.reductions[0].op.result.span)
-            for action in (Action.REDUCE, Action.GATHER)
+            kind(rows, cols, each.number, ring, inputs, span=each.reductions[0].op.result.span)
+            for kind in (Reduce, Gather)
         )
         # What is gathered is complete before the next meeting, or a later round would write over it.
         ops = [reduce, wait, barrier, gather, wait] if shared else [reduce]
@@ -116,13 +135,14 @@ def _reduced(program: Program, role: Role) -> list[Placed]:
     return made
 
 
-def _clipped_wait(program: Program, body: Body, op: Op, iteration: int, first: int | None, end: int | None) -> Op:
-    """`op`; a wait for global operations leaves only those of its count in flight that touch steps first .. end - 1."""
-    if op.action is not Action.WAIT or op.counter != "vm" or not op.count:
+def _clipped_wait(program: Program, body: Body, at: int, iteration: int, first: int | None, end: int | None) -> Op:
+    """The operation at a position of an iteration; a wait for global operations leaves only those of its count in
+    flight that touch steps first .. end - 1."""
+    op = body.ops[at]
+    if not isinstance(op, Wait) or op.counter != "vm" or not op.count:
         return op
-    at = next(i for i, other in enumerate(body.ops) if other is op)
-    issued = [other for other in (*body.ops[at:], *body.ops[:at]) if other.action in (Action.COPY, Action.FETCH)]
-    after = sum(other.action in (Action.COPY, Action.FETCH) for other in body.ops[at:])
+    issued = [other for other in (*body.ops[at:], *body.ops[:at]) if isinstance(other, Copy | Fetch)]
+    after = sum(isinstance(other, Copy | Fetch) for other in body.ops[at:])
     left, count, passed = op.count, 0, 0
     while issued and left > 0:
         position = len(issued) - 1 - passed % len(issued)

@@ -12,7 +12,22 @@ import networkx as nx
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir import graph as dataflow
-from tkgen.ir.ops import Action, Body, Op, Placed, WaveProgram, numbered
+from tkgen.ir.ops import (
+    Barrier,
+    Body,
+    Control,
+    Copy,
+    Fence,
+    Multiply,
+    Op,
+    Placed,
+    Priority,
+    Read,
+    Wait,
+    WaveProgram,
+    Write,
+    numbered,
+)
 from tkgen.ir.types import Program, role_text
 from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
@@ -46,7 +61,7 @@ class Plan:
     @property
     def barriers_per_step(self) -> int:
         """Barriers every wave passes in one steady K-step."""
-        return sum(op.action is Action.BARRIER for op in self.bodies[0].ops)
+        return sum(isinstance(op, Barrier) for op in self.bodies[0].ops)
 
     @property
     def tiles_to_prove(self) -> int:
@@ -185,7 +200,7 @@ def _ends(program: Program) -> None:
          "a schedule has a prologue and a drain, or neither", "write both, in the schedule of every role"),
         (any(s.barriers or s.waits for s in schedules),
          "no barriers and waits are placed around a prologue and a drain that are written", "write all of them"),
-        (any(op.action is Action.MULTIPLY for op in before),
+        (any(isinstance(op, Multiply) for op in before),
          "a prologue multiplies nothing: the loop begins with K-step 0", "leave `multiply` to the loop and the drain"),
         (drained != tuple(range(-least, 0)),
          "a drain multiplies the last K-steps, all of them", "multiply `[end-1]`, `[end-2]`, ... in it"),
@@ -198,7 +213,7 @@ def _ends(program: Program) -> None:
          f"{steps} K-steps are not {least} of the drain and passes of {form.unroll}", "use another size"),
         (any(op.operand and op.offset >= least for op in before),
          f"the prologue touches a K-step that {least} steps do not have", "drain as many K-steps as it brings"),
-        (any((op.operand or op.action is Action.MULTIPLY) and not -least <= op.offset < 0 for op in behind),
+        (any((op.operand or isinstance(op, Multiply)) and not -least <= op.offset < 0 for op in behind),
          "the drain touches a K-step that it does not multiply", "write `[end-1]`, `[end-2]`, ..."),
     )  # fmt: skip
     for found, problem, fix in wrong:
@@ -226,7 +241,7 @@ def _with_barriers(program: Program, sequence: list[tuple[str, Op]]) -> tuple[Bo
     """A body per role with a minimum set of barriers; gap 0 goes to the end of the iteration."""
     graph = dataflow.build(program, sequence)
     gaps = minimum_stabbing(arcs(dataflow.dependencies(graph), len(sequence)), len(sequence))
-    barrier = Op(Action.BARRIER, automatic=True)
+    barrier = Barrier(automatic=True)
     bodies = []
     for role in program.roles:
         ops: list[Op] = []
@@ -245,13 +260,13 @@ def _with_waits(program: Program, ops: tuple[Op, ...]) -> Iterator[Op]:
     """A full wait before every barrier, for each counter the role uses; `_trimmed` removes what orders nothing, and
     `_counted` lets what it can stay in flight."""
     counters = []
-    if any(op.action is Action.COPY for op in ops):
+    if any(isinstance(op, Copy) for op in ops):
         counters.append("vm")
-    if any(op.action in (Action.READ, Action.WRITE) for op in ops):
+    if any(isinstance(op, Read | Write) for op in ops):
         counters.append("lds")
     for op in ops:
-        if op.action is Action.BARRIER:
-            yield from (Op(Action.WAIT, counter=c, automatic=True) for c in counters)
+        if isinstance(op, Barrier):
+            yield from (Wait(c, automatic=True) for c in counters)
         yield op
 
 
@@ -263,7 +278,7 @@ def _held(plan: Plan) -> Plan:
     """
     if not plan.conflicts():
         return plan
-    edits: dict[tuple[str, str], dict[int, Op]] = {}
+    edits: dict[tuple[str, str], dict[int, Wait]] = {}
     most = plan.target.synchronisation.counters["lds"] - 1
     for role in plan.role_names:
         wave = plan.waves_of(role)[0]
@@ -274,7 +289,7 @@ def _held(plan: Plan) -> Plan:
             ).items():
                 here = edits.setdefault((role, segment), {})
                 left = min(count, most, here[at].count if at in here else count)
-                here[at] = Op(Action.WAIT, counter="lds", count=left, automatic=True)
+                here[at] = Wait("lds", left, automatic=True)
     for (role, segment), waits in edits.items():
         ops = getattr(plan.waves_of(role)[0], segment)
         made = [p for at, placed in enumerate(ops) for p in (*_before(waits.get(at), placed), placed)]
@@ -282,7 +297,7 @@ def _held(plan: Plan) -> Plan:
     return plan
 
 
-def _before(wait: Op | None, barrier: Placed) -> tuple[Placed, ...]:
+def _before(wait: Wait | None, barrier: Placed) -> tuple[Placed, ...]:
     return () if wait is None else (Placed(replace(wait, span=barrier.op.span), barrier.step),)
 
 
@@ -296,11 +311,11 @@ def _trimmed(plan: Plan) -> Plan:
     uniform = plan.automatic and len(plan.waves) == 1
     for segment in SEGMENTS:
         if segment != "body":  # the body's barriers are already a minimum
-            for ordinal in reversed(range(max(len(_automatic(w, segment, Action.BARRIER)) for w in plan.waves))):
+            for ordinal in reversed(range(max(len(_automatic(w, segment, Barrier)) for w in plan.waves))):
                 candidate = _without_barrier(plan, segment, ordinal)
                 plan = plan if candidate.conflicts() else candidate
         for role in plan.role_names:
-            for at in reversed(_automatic(plan.waves_of(role)[0], segment, Action.WAIT)):
+            for at in reversed(_automatic(plan.waves_of(role)[0], segment, Wait)):
                 ops = getattr(plan.waves_of(role)[0], segment)
                 if not (uniform and ops[at].op.counter == "lds"):
                     candidate = plan.with_segment(role, segment, (*ops[:at], *ops[at + 1 :]))
@@ -308,10 +323,10 @@ def _trimmed(plan: Plan) -> Plan:
     return plan
 
 
-def _automatic(wave: WaveProgram, segment: str, action: Action) -> list[int]:
+def _automatic(wave: WaveProgram, segment: str, kind: type[Control]) -> list[int]:
     """Where `wave` has operations that tkgen placed."""
     ops: tuple[Placed, ...] = getattr(wave, segment)
-    return [at for at, p in enumerate(ops) if p.op.action is action and p.op.automatic]
+    return [at for at, p in enumerate(ops) if isinstance(p.op, kind) and p.op.automatic]
 
 
 def _counted(plan: Plan) -> Plan:
@@ -326,7 +341,7 @@ def _counted(plan: Plan) -> Plan:
     for role in plan.role_names:
         for segment in SEGMENTS:
             wave = plan.waves_of(role)[0]
-            for at in _automatic(wave, segment, Action.WAIT):
+            for at in _automatic(wave, segment, Wait):
                 ops = getattr(plan.waves_of(role)[0], segment)
                 if ops[at].op.counter != "vm":
                     continue
@@ -343,7 +358,9 @@ def _counted(plan: Plan) -> Plan:
 
 def _waiting_for(ops: tuple[Placed, ...], at: int, count: int) -> tuple[Placed, ...]:
     """`ops` with the wait at a position for at most `count` outstanding operations."""
-    return (*ops[:at], replace(ops[at], op=replace(ops[at].op, count=count)), *ops[at + 1 :])
+    wait = ops[at].op
+    assert isinstance(wait, Wait)
+    return (*ops[:at], replace(ops[at], op=replace(wait, count=count)), *ops[at + 1 :])
 
 
 def _without_barrier(plan: Plan, segment: str, ordinal: int) -> Plan:
@@ -351,10 +368,11 @@ def _without_barrier(plan: Plan, segment: str, ordinal: int) -> Plan:
     waves = []
     for wave in plan.waves:
         ops: tuple[Placed, ...] = getattr(wave, segment)
-        found = _automatic(wave, segment, Action.BARRIER)
+        found = _automatic(wave, segment, Barrier)
         if ordinal < len(found):
             first = last = found[ordinal]
-            while first and ops[first - 1].op.action is Action.WAIT and ops[first - 1].op.automatic:
+            waits = _automatic(wave, segment, Wait)
+            while first - 1 in waits:
                 first -= 1
             ops = ops[:first] + ops[last + 1 :]
         changed: dict[str, Any] = {segment: ops}
@@ -374,10 +392,10 @@ def _tidy(plan: Plan) -> Plan:
 def _without_empty(placed: tuple[Placed, ...]) -> list[Placed]:
     result: list[Placed] = []
     for p in placed:
-        last = result[-1].op.action if result else None
-        if p.op.action is Action.FENCE and last in (Action.FENCE, None):
+        last = result[-1].op if result else None
+        if isinstance(p.op, Fence) and isinstance(last, Fence | None):
             continue
-        if p.op.action is Action.PRIORITY and last is Action.PRIORITY:
+        if isinstance(p.op, Priority) and isinstance(last, Priority):
             result.pop()
             continue
         result.append(p)
@@ -391,7 +409,7 @@ def _cover(plan: Plan) -> None:
         passed = 0
         for op in body.ops:
             barriers_before[op.number] = passed
-            passed += op.action is Action.BARRIER
+            passed += isinstance(op, Barrier)
     per_step = plan.barriers_per_step
     for source, _target, data in plan.graph.edges(data=True):
         if data["dependency"].crosses_waves and per_step:

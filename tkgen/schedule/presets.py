@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
-from tkgen.ir.ops import Action, Op
+from tkgen.ir.ops import Barrier, Copy, Fence, Fetch, Move, Op, Priority, Wait, Write
 from tkgen.ir.types import PhaseShift, Program, Side, Via
 from tkgen.schedule.templates import multiplies as products
 from tkgen.schedule.templates import read_all
@@ -174,15 +174,15 @@ def _ping_pong(program: Program, reason: str) -> Preset:
     for number, ((rows, cols), t) in enumerate(multiplies):
         memory = [] if (rows, cols) == halves[1] else [*_reads(program, t)]
         if memory:
-            memory.append(Op(Action.WAIT, counter="lds", count=0, span=span))
+            memory.append(Wait("lds", 0, span=span))
         if number == (1 if slices < 4 else 0):
-            memory += _moves(program, Action.COPY if program.direct else Action.FETCH)
+            memory += _moves(program, Copy if program.direct else Fetch)
         if number == len(multiplies) - 1:
-            memory.append(Op(Action.WAIT, counter="vm", count=0, span=span))
+            memory.append(Wait("vm", 0, span=span))
             if not program.direct:
-                memory += [*_moves(program, Action.WRITE), Op(Action.WAIT, counter="lds", count=0, span=span)]
+                memory += [*_moves(program, Write), Wait("lds", 0, span=span)]
         ops += _cluster(memory)
-        up, down = (Op(Action.PRIORITY, count=level, span=span) for level in (1, 0))
+        up, down = (Priority(level, span=span) for level in (1, 0))
         ops += _cluster([up, *products(program, rows, cols, t), down])
     half = program.waves // 2
     late = PhaseShift(half, program.waves - 1, 1, span)
@@ -205,25 +205,25 @@ def _parts(program: Program) -> tuple[_Part, tuple[_Part, ...]]:
 
 
 def _cluster(ops: list[Op]) -> list[Op]:
-    fence = Op(Action.FENCE)
-    return [*ops, fence, Op(Action.BARRIER, automatic=True), fence]
+    fence = Fence()
+    return [*ops, fence, Barrier(automatic=True), fence]
 
 
 def _interleave(program: Program, reason: str) -> Preset:
     """Reads of slice t + 1 and the fetches stand between the multiplies of slice t, a fragment row to a group."""
     rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
-    fence = Op(Action.FENCE)
+    fence = Fence()
     ops: list[Op] = []
     for t in range(program.slices):
         ops += [*_reads(program, t), fence]
         for i in rows:
             if t == 0:  # left factors before the first group, right ones before the last
                 sides = {side for side, at in ((Side.A, 0), (Side.B, len(rows) - 1)) if at == i}
-                early = _moves(program, Action.COPY if program.direct else Action.FETCH)
+                early = _moves(program, Copy if program.direct else Fetch)
                 ops += [op for op, o in zip(early, program.operands, strict=True) if o.side in sides]
             ops += [*products(program, (i,), cols, t), fence]
     if not program.direct:
-        ops += _moves(program, Action.WRITE)
+        ops += _moves(program, Write)
     return Preset("interleave", tuple(ops), False, (), reason)
 
 
@@ -231,8 +231,8 @@ def _reads(program: Program, t: int) -> Iterator[Op]:
     yield from (read_all(operand, 0, t) for operand in program.operands)
 
 
-def _moves(program: Program, action: Action) -> list[Op]:
-    return [Op(action, o.name, 1, span=o.span) for o in program.operands]
+def _moves(program: Program, kind: type[Move]) -> list[Op]:
+    return [kind.of(o.name, 1, span=o.span) for o in program.operands]
 
 
 PRESETS: dict[str, Callable[[Program, str], Preset]] = {

@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tkgen.ir.ops import Action, WaveProgram
+from tkgen.ir.ops import Fetch, Move, Multiply, Read, Store, WaveProgram, Write, Zero
 from tkgen.ir.types import Operand, Program
 from tkgen.proof.terms import Term, Terms
 from tkgen.schedule.epochs import Event, trace
-from tkgen.schedule.instructions import slot_of
 
 Fragment = tuple[int, int]
 _Place = tuple[str, int, int]  # operand, LDS buffer, part
@@ -81,43 +80,43 @@ class _Wave:
 
     def execute(self, event: Event) -> None:
         op, terms = event.op, self.terms
-        match op.action:
-            case Action.LOAD | Action.COPY | Action.FETCH | Action.WRITE | Action.READ:
-                self._move(event, self.kernel.operand(op.operand))
-            case Action.ZERO:
+        match op:
+            case Move():
+                self._move(event, op, self.kernel.operand(op.operand))
+            case Zero():
                 for product in self.kernel.products:
                     self.sums |= {(product.name, i, j): Counter() for i in op.rows for j in op.cols}
-            case Action.MULTIPLY:
-                self._multiply(event)
-            case Action.STORE:
+            case Multiply():
+                self._multiply(event, op)
+            case Store():
                 for i, j in ((i, j) for i in op.rows for j in op.cols):
                     sums = {p.name: terms.sum(self._sum(p.name, i, j)) for p in self.kernel.products}
                     self.stored.setdefault((event.tile, (i, j)), []).append(sums)
             case _:
                 pass
 
-    def _move(self, event: Event, operand: Operand) -> None:
-        op, terms = event.op, self.terms
-        slot = slot_of(op, event.step, operand.buffers)
-        if op.action is Action.READ:
-            for fragment in op.rows or op.cols:
-                for t in op.slices:
+    def _move(self, event: Event, op: Move, operand: Operand) -> None:
+        terms = self.terms
+        slot = event.step_of(op.lds or op.tile) % operand.buffers
+        if isinstance(op, Read):
+            for fragment in op.tile.fragments:
+                for t in op.tile.slices:
                     held = self.lds.get((op.operand, slot, operand.part(fragment, t)), terms.unknown())
                     self.tiles[op.operand, fragment, operand.register_buffer(event.step, t)] = terms.of(
                         (fragment, t), held
                     )
             return
-        for part in operand.parts_of(op):
+        for part in operand.parts_of(op.tile):
             brought = terms.leaf(op.operand, event.tile, event.step, part)
-            if op.action is Action.FETCH:
+            if isinstance(op, Fetch):
                 self.staged[op.operand, part] = brought
-            elif op.action is Action.WRITE:
+            elif isinstance(op, Write):
                 self.lds[op.operand, slot, part] = self.staged.get((op.operand, part), terms.unknown())
             else:
                 self.lds[op.operand, slot, part] = brought
 
-    def _multiply(self, event: Event) -> None:
-        op, product = event.op, self.kernel.product_of(event.op.product)
+    def _multiply(self, event: Event, op: Multiply) -> None:
+        product = self.kernel.product_of(op.product)
         for t in op.slices:
             rows, cols = (
                 {f: self._held(operand.name, f, operand.register_buffer(event.step, t)) for f in fragments}

@@ -10,8 +10,8 @@ barriers are cuts through it (`tkgen.schedule.barriers`).
 
 from __future__ import annotations
 
-from tkgen.ir.ops import Action, Op
-from tkgen.ir.types import Operand, Program, Side, Via
+from tkgen.ir.ops import Copy, Fetch, Load, Move, Multiply, Op, Read, Write
+from tkgen.ir.types import Operand, Program, Via
 
 
 def iteration(program: Program) -> list[tuple[str, Op]]:
@@ -42,19 +42,19 @@ def _moves(program: Program, operand: Operand, lead: int) -> tuple[list[tuple[st
     ahead = operand.buffers - 1 + lead
     span = operand.span
 
-    def ops(action: Action, offset: int) -> list[tuple[str, Op]]:
-        return [(role, Op(action, operand.name, offset, span=span)) for role in roles]
+    def ops(kind: type[Move], offset: int) -> list[tuple[str, Op]]:
+        return [(role, kind.of(operand.name, offset, span=span)) for role in roles]
 
     rotating = _register_depth(program) == 2 and not lead  # slice 0 of the next step is read within the iteration
     if operand.via is Via.REGISTERS:
         if lead:
-            return ops(Action.FETCH, ahead + 1), ops(Action.WRITE, ahead)
+            return ops(Fetch, ahead + 1), ops(Write, ahead)
         distance = max(ahead, 1)
-        return ops(Action.FETCH, distance), ops(Action.WRITE, distance)
-    action = Action.LOAD if operand.via is Via.COLLECTIVE else Action.COPY
+        return ops(Fetch, distance), ops(Write, distance)
+    kind = Load if operand.via is Via.COLLECTIVE else Copy
     if operand.buffers == 1 and rotating:
-        return [], ops(action, 1)
-    return ops(action, ahead), []
+        return [], ops(kind, 1)
+    return ops(kind, ahead), []
 
 
 def _register_depth(program: Program) -> int:
@@ -66,12 +66,10 @@ def _reads(program: Program, offset: int, slice_: int) -> list[tuple[str, Op]]:
     return [(program.compute.name, read_all(o, offset, slice_)) for o in program.operands if slice_ % o.together == 0]
 
 
-def read_all(operand: Operand, offset: int, slice_: int) -> Op:
-    """The READ of the slices that go together from this one on, of all fragments."""
-    fragments = tuple(range(operand.fragments))
-    rows, cols = (fragments, ()) if operand.side is Side.A else ((), fragments)
+def read_all(operand: Operand, offset: int, slice_: int) -> Read:
+    """The read of the slices that go together from this one on, of all fragments."""
     slices = tuple(range(slice_, slice_ + operand.together))
-    return Op(Action.READ, operand.name, offset, rows=rows, cols=cols, slices=slices, span=operand.span)
+    return Read.of(operand.name, offset, tuple(range(operand.fragments)), slices, operand.span)
 
 
 def _multiplies(program: Program, slice_: int) -> list[tuple[str, Op]]:
@@ -80,7 +78,9 @@ def _multiplies(program: Program, slice_: int) -> list[tuple[str, Op]]:
 
 
 def multiplies(program: Program, rows: tuple[int, ...], cols: tuple[int, ...], slice_: int) -> list[Op]:
-    """The MULTIPLYs of these fragments, one for each product."""
-    names = [p.name for p in program.products] if len(program.products) > 1 else [""]
-    span = program.accumulator.span
-    return [Op(Action.MULTIPLY, product=name, rows=rows, cols=cols, slices=(slice_,), span=span) for name in names]
+    """The multiplies of these fragments, one for each product."""
+    several, span = len(program.products) > 1, program.accumulator.span
+    return [
+        Multiply.of(p.names, rows, cols, (slice_,), product=p.name if several else "", span=span)
+        for p in program.products
+    ]

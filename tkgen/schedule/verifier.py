@@ -15,13 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkgen.ir.ops import LOADS, Action, Placed, WaveProgram
+from tkgen.ir.ops import Barrier, Move, Multiply, Placed, Wait, WaveProgram
 from tkgen.ir.program_verifier import fits
 from tkgen.ir.types import Program
 from tkgen.ir.verifier import Broken
 from tkgen.targets import Target
-
-OF_A_STEP = LOADS | {Action.READ, Action.MULTIPLY}
 
 
 def verify(program: Program, target: Target, waves: Sequence[WaveProgram], placed: bool) -> None:
@@ -40,9 +38,9 @@ def verify(program: Program, target: Target, waves: Sequence[WaveProgram], place
                 op, step = at.op, at.step
                 if not fits(program, op):
                     fail("ops", at)
-                if op.action in OF_A_STEP and (step.base != base or (base == "zero" and step.offset < 0)):
+                if isinstance(op, Move | Multiply) and (step.base != base or (base == "zero" and step.offset < 0)):
                     fail("steps", at)
-                if op.action is Action.WAIT and op.automatic and op.count >= counters[op.counter]:
+                if isinstance(op, Wait) and op.automatic and op.count >= counters[op.counter]:
                     fail("waits", at)
     if placed and len({tuple(_meetings(segment) for _, segment in _segments(w)) for w in waves}) > 1:
         fail("meetings", waves[0].role)
@@ -54,4 +52,4 @@ def _segments(wave: WaveProgram) -> tuple[tuple[str, tuple[Placed, ...]], ...]:
 
 
 def _meetings(segment: tuple[Placed, ...]) -> int:
-    return sum(at.op.action is Action.BARRIER for at in segment)
+    return sum(isinstance(at.op, Barrier) for at in segment)

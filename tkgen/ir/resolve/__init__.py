@@ -56,7 +56,8 @@ def _program(scope: Scope) -> Program:
     steps = clauses.epilogue(scope, output)
     grid = clauses.grid(scope)
     clauses.short_runs(scope, grid, operands)
-    roles = scheduled(scope, roles, operands, (output.name,), accumulator)
+    left, right = operands
+    roles = scheduled(scope, roles, operands, {output.name: (left.name, right.name)}, accumulator)
     left, right = operands = divided(operands, roles)
     return assembled(
         scope, block, operands, (Product(output.name, left, right),), roles, accumulator, grid,

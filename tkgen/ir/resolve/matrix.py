@@ -41,11 +41,13 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
     roles = waves.loads(scope, roles, operands)
     grid = clauses.grid(scope)
     clauses.short_runs(scope, grid, operands)
-    roles = scheduled(scope, roles, operands, tuple(s.name for s in found.sums), accumulator)
+    factors = {s.name: (s.left.tensor.name, s.right.tensor.name) for s in found.sums}
+    roles = scheduled(scope, roles, operands, factors, accumulator)
     operands = divided(operands, roles)
     by_name = {o.name: o for o in operands}
     products = tuple(
-        Product(s.name, by_name[s.left.tensor.name], by_name[s.right.tensor.name], s.span) for s in found.sums
+        Product(s.name, by_name[left], by_name[right], s.span)
+        for s, (left, right) in zip(found.sums, factors.values(), strict=True)
     )
     spans = _spans(found, accumulate, at)
     return assembled(scope, block, operands, products, roles, accumulator, grid, spans, equations=found)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import TypedDict
 
 from tkgen.diagnostics import Fix, Label
-from tkgen.ir.ops import LOADS, Action, Cluster, Op, Schedule
+from tkgen.ir.ops import LOADS, MOVES, Barrier, Cluster, Mix, Multiply, Op, Priority, Read, Schedule, Wait
 from tkgen.ir.resolve.names import Scope, Stop, statements
 from tkgen.ir.resolve.sizes import number
 from tkgen.ir.types import Accumulator, Operand, Role, Side
@@ -23,20 +22,15 @@ MOST_MIXED = 256  # instructions, or repetitions, of a `mix`; more than a K-step
 MOST_AHEAD = 64  # K-steps between an operation and the loop's; more than there are buffers
 
 
-class _Sides(TypedDict):
-    rows: tuple[int, ...]
-    cols: tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class _Kernel:
-    """What the operations of `role` may name."""
+    """What the operations of `role` may name; `sums` are the products, each with the names of its factors."""
 
     scope: Scope
     role: Role
     roles: tuple[Role, ...]
     operands: tuple[Operand, ...]
-    sums: tuple[str, ...]
+    sums: Mapping[str, tuple[str, str]]
     accumulator: Accumulator
     part: str = ""  # of the schedule: the loop, or `prologue` or `drain`
 
@@ -50,10 +44,13 @@ def scheduled(
     scope: Scope,
     roles: tuple[Role, ...],
     operands: tuple[Operand, ...],
-    sums: tuple[str, ...],
+    sums: Mapping[str, tuple[str, str]],
     accumulator: Accumulator,
 ) -> tuple[Role, ...]:
-    """The roles, each with the schedule that it follows: its own, else the kernel's; every problem is said."""
+    """The roles, each with the schedule that it follows: its own, else the kernel's; every problem is said.
+
+    `sums` are the products, each with the names of its factors.
+    """
     shared = [s for s in scope.kernel.body if not isinstance(s, ast.Role)]
     own = [role.body for role in scope.roles] or [()]
     clauses = [next(iter(statements(ast.Schedule, b) or statements(ast.Schedule, shared)), None) for b in own]
@@ -83,9 +80,9 @@ def divided(operands: tuple[Operand, ...], roles: Sequence[Role]) -> tuple[Opera
     ops = [op for s in schedules for c in (*s.prologue, *s.clusters, *s.drain) for op in c.ops]
     result = []
     for operand in operands:
-        mine = [op for op in ops if op.operand == operand.name and op.action in LOADS]
-        along = _pieces(operand.fragments, [op.rows or op.cols for op in mine])
-        result.append(replace(operand, parts=(along, _pieces(operand.slices, [op.slices for op in mine]))))
+        mine = [op.tile for op in ops if isinstance(op, LOADS) and op.operand == operand.name]
+        along = _pieces(operand.fragments, [tile.fragments for tile in mine])
+        result.append(replace(operand, parts=(along, _pieces(operand.slices, [tile.slices for tile in mine]))))
     return tuple(result)
 
 
@@ -146,7 +143,7 @@ def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
     error = kernel.scope.error
     match item:
         case ast.Barrier():
-            return Op(Action.BARRIER, span=item.span)
+            return Barrier(span=item.span)
         case ast.Wait(counter=counter, count=count):
             if counter.id not in COUNTERS:
                 raise error("E216", f"there is no counter `{counter.id}`", counter.span,
@@ -155,13 +152,13 @@ def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
             if not 0 <= left <= MOST_LEFT:
                 raise error("E216", f"{left} operations cannot be left outstanding", count.span,
                             fix="write 0 or more, and no more than the counter holds")  # fmt: skip
-            return Op(Action.WAIT, counter=counter.id, count=left, span=item.span)
+            return Wait(counter.id, left, span=item.span)
         case ast.Priority(level=level):
             value = LEVELS.get(level.id, -1) if isinstance(level, ast.Name) else number(kernel.scope, level)
             if not 0 <= value <= 3:
                 raise error("E216", "there is no such priority", level.span,
                             fix="write `low`, `high` or a number 0..3")  # fmt: skip
-            return Op(Action.PRIORITY, count=value, span=item.span)
+            return Priority(value, span=item.span)
         case ast.Mix(pattern=pattern, times=times):
             sizes = [number(kernel.scope, size) for _, size in pattern]
             found = [
@@ -173,27 +170,33 @@ def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
                     raise error("E216", f"{n} is no number of instructions to mix", at.span,
                                 fix=f"write 1..{MOST_MIXED}")  # fmt: skip
             kinds = tuple((kind, n) for (kind, _), n in zip(pattern, sizes, strict=True))
-            return Op(Action.MIX, count=found[0][1], pattern=kinds, span=item.span)
+            return Mix(kinds, found[0][1], span=item.span)
         case ast.Move():
-            return _read(kernel, item) if Action(item.action) is Action.READ else _load(kernel, item)
+            return _read(kernel, item) if item.action == Read.word else _load(kernel, item)
     raise AssertionError(item)
 
 
 def _multiplies(kernel: _Kernel, item: ast.Multiply) -> tuple[Op, ...]:
     """The products that a `multiply` names; all where it names none."""
-    op = _multiply(kernel, item)
-    names = kernel.sums
+    rows, cols, slices, offset = _multiplied(kernel, item)
+    names = tuple(kernel.sums)
     if item.name is not None and item.name.id not in names:
         raise kernel.scope.error(
             "E200", f"`multiply` names `{item.name.id}`, which is no sum of products", item.name.span,
             fix=f"name {' or '.join(f'`{n}`' for n in names)}, or none for all", known=names,
         )  # fmt: skip
-    if len(names) == 1:
-        return (op,)
-    return tuple(replace(op, product=n) for n in names if item.name is None or item.name.id == n)
+    return tuple(
+        Multiply.of(factors, rows, cols, slices, offset, name if len(names) > 1 else "", item.span)
+        for name, factors in kernel.sums.items()
+        if item.name is None or item.name.id == name
+    )
 
 
-def _multiply(kernel: _Kernel, item: ast.Multiply) -> Op:
+_Indices = tuple[int, ...]
+
+
+def _multiplied(kernel: _Kernel, item: ast.Multiply) -> tuple[_Indices, _Indices, _Indices, int]:
+    """Fragment rows and columns, slices, and the K-step of a `multiply`."""
     if not kernel.role.multiplies:
         raise kernel.scope.error(
             "E401", f"role `{kernel.role.name}` has no accumulators to multiply into", item.span,
@@ -203,13 +206,11 @@ def _multiply(kernel: _Kernel, item: ast.Multiply) -> Op:
     offset = _step(kernel, item.step, item.span)
     if offset and not kernel.part and item.step is not None:
         raise kernel.scope.error("E216", "the loop multiplies its own K-step", item.step.span, fix="leave the step out")
-    return Op(
-        Action.MULTIPLY,
-        rows=_range(kernel.scope, item.rows, rows, "fragment row"),
-        cols=_range(kernel.scope, item.cols, cols, "fragment column"),
-        offset=offset,
-        slices=_range(kernel.scope, item.slices, kernel.operands[0].slices, "slice"),
-        span=item.span,
+    return (
+        _range(kernel.scope, item.rows, rows, "fragment row"),
+        _range(kernel.scope, item.cols, cols, "fragment column"),
+        _range(kernel.scope, item.slices, kernel.operands[0].slices, "slice"),
+        offset,
     )
 
 
@@ -232,14 +233,8 @@ def _load(kernel: _Kernel, move: ast.Move) -> Op:
             move.span,
             fix="write `interleaved` at the end of the `accumulate` line, so that the same fragments of all waves do",
         )
-    return Op(
-        Action(move.action),
-        operand.name,
-        offset,
-        **_sided(operand, fragments),
-        slices=slices if len(slices) < operand.slices else (),
-        span=move.span,
-    )
+    slices = slices if len(slices) < operand.slices else ()
+    return MOVES[move.action].of(operand.name, offset, fragments, slices, move.span)
 
 
 def _side_by_side(kernel: _Kernel, operand: Operand) -> bool:
@@ -256,11 +251,6 @@ def _touched(kernel: _Kernel, operand: Operand, move: ast.Move) -> tuple[tuple[i
     return fragments, tuple(range(own[0] * operand.together, (own[-1] + 1) * operand.together))
 
 
-def _sided(operand: Operand, fragments: tuple[int, ...]) -> _Sides:
-    """Fragments of an operand as an operation names them."""
-    return {"rows": fragments, "cols": ()} if operand.side is Side.A else {"rows": (), "cols": fragments}
-
-
 def _read(kernel: _Kernel, move: ast.Move) -> Op:
     """LDS to register tiles."""
     operand, offset = _operand(kernel, move)
@@ -271,7 +261,7 @@ def _read(kernel: _Kernel, move: ast.Move) -> Op:
             fix=f"a register tile belongs to one role; role `{kernel.multiplier}` multiplies, so it must read",
         )  # fmt: skip
     fragments, slices = _touched(kernel, operand, move)
-    return Op(Action.READ, operand.name, offset, **_sided(operand, fragments), slices=slices, span=move.span)
+    return Read.of(operand.name, offset, fragments, slices, move.span)
 
 
 def _operand(kernel: _Kernel, move: ast.Move) -> tuple[Operand, int]:

@@ -9,7 +9,7 @@ is written so that nothing else does.
 
 from __future__ import annotations
 
-from tkgen.ir.ops import Action, Op
+from tkgen.ir.ops import Fetch, Gather, Load, Move, Op, Reduce, Store, Write
 from tkgen.ir.types import WAVE_LANES, Operand, Program, Role
 
 PIECE, PANEL = 16, 64  # bytes: what a lane moves at a time, and what tiles in LDS are divided into along their rows
@@ -17,20 +17,20 @@ PIECE, PANEL = 16, 64  # bytes: what a lane moves at a time, and what tiles in L
 
 def branches(program: Program, role: Role, op: Op) -> bool:
     """Whether the code of an operation of `role` branches."""
-    match op.action:
-        case Action.STORE | Action.REDUCE | Action.GATHER:
+    match op:
+        case Store() | Reduce() | Gather():
             return True
-        case Action.FETCH:
+        case Fetch():
             return _by_element(program, op)
-        case Action.LOAD:
+        case Load():
             return _by_element(program, op) or _some_lanes(program.operand(op.operand), role, program.tail is None)
-        case Action.WRITE:
+        case Write():
             return _some_lanes(program.operand(op.operand), role, False)
         case _:
             return False
 
 
-def _by_element(program: Program, op: Op) -> bool:
+def _by_element(program: Program, op: Move) -> bool:
     """Whether rows may end inside a piece, as shows at run time: it is then loaded element by element."""
     return program.tail == "masked" and program.operand(op.operand).tensor.dims[-1].size is None
 

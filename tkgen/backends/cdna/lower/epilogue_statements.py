@@ -11,7 +11,8 @@ from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.statements import Across, CatchUp, Code, Hand, Loop, Results, Statement
 from tkgen.ir.equations import Access, Store
 from tkgen.ir.equations import Op as Equation
-from tkgen.ir.ops import Op
+from tkgen.ir.ops import OfRound, OfSums
+from tkgen.ir.ops import Store as StoreOp
 from tkgen.ir.products import Sums
 from tkgen.ir.reductions import Reduction, owned, rounds
 from tkgen.ir.types import Role
@@ -26,7 +27,7 @@ class EpilogueStatements:
         self.equations: Sums = context.equations
         self.rounds = rounds(context.program)
 
-    def stored(self, op: Op) -> list[Statement]:
+    def stored(self, op: StoreOp) -> list[Statement]:
         """A statement for each store; the last one's tile is computed in the place of the first sum."""
         result = []
         for store in self.equations.stores:
@@ -35,10 +36,10 @@ class EpilogueStatements:
         self.c.helpers |= {"add": {"atomic_store"}, "masked": {"masked_store"}, "whole": set()}[self.c.how]
         return result
 
-    def reduced(self, op: Op) -> list[Statement]:
+    def reduced(self, op: OfRound) -> list[Statement]:
         """The reductions of a round, over what a wave has; then to LDS where other waves have the rest."""
         result, acc = [], self.c.program.accumulator
-        for r in self.rounds[op.count].reductions:
+        for r in self.rounds[op.round].reductions:
             name, function = variable(r.op.result), r.op.function
             made = Results(name, acc.fragments[r.kept], owned(self.c.program, r.kept), IDENTITY[function])
             result.append(self._statement(made, (), r.op))
@@ -48,13 +49,13 @@ class EpilogueStatements:
             direction: Literal["columns", "rows"] = "columns" if r.across else "rows"
             result.append(self._statement(Across(name, self.c.accumulator_type, function, direction), (), r.op))
             self.c.helpers |= epilogue.helpers | {f"across_{direction}"}
-        return result + (self.handed(op, "share") if op.operand else [])
+        return result + (self.handed(op, "share") if op.ring else [])
 
-    def handed(self, op: Op, kind: Literal["share", "gather"]) -> list[Statement]:
+    def handed(self, op: OfRound, kind: Literal["share", "gather"]) -> list[Statement]:
         """What a round's results come from LDS for, or go there."""
-        return [self._hand(op, kind, r) for r in self.rounds[op.count].reductions if r.waves > 1]
+        return [self._hand(op, kind, r) for r in self.rounds[op.round].reductions if r.waves > 1]
 
-    def _hand(self, op: Op, kind: Literal["share", "gather"], r: Reduction) -> Statement:
+    def _hand(self, op: OfRound, kind: Literal["share", "gather"], r: Reduction) -> Statement:
         p = self.c.program
         loops, (at,) = loops_over(("ij"[r.kept], (op.rows, op.cols)[r.kept]))
         shape = p.compute.shape
@@ -87,13 +88,13 @@ class EpilogueStatements:
 
     # ------------------------------------------------------------ stores
 
-    def _matrix(self, op: Op, store: Store, last: bool) -> Statement:
+    def _matrix(self, op: OfSums, store: Store, last: bool) -> Statement:
         loops, epilogue = self._tile(op)
         code = epilogue.combine(store, self.c.how, not last)
         self.c.helpers |= epilogue.helpers
         return self._statement(code, loops, store)
 
-    def _owned(self, op: Op, store: Store) -> Statement:
+    def _owned(self, op: OfSums, store: Store) -> Statement:
         """A store of a number for each row or column, or of one."""
         loops, epilogue = self._tile(op)
         axes, shape = store.target.axes, self.c.program.compute.shape
@@ -127,7 +128,7 @@ class EpilogueStatements:
 
     # ------------------------------------------------------------ parts
 
-    def _tile(self, op: Op) -> tuple[tuple[Loop, ...], Epilogue]:
+    def _tile(self, op: OfSums) -> tuple[tuple[Loop, ...], Epilogue]:
         """The loops over fragments, and the epilogue of the one that they stand at."""
         p = self.c.program
         loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))

@@ -25,7 +25,7 @@ from tkgen.backends.cdna.lower.names import comment_text, cpp_name
 from tkgen.backends.cdna.lower.operations import Operations
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, requirements
-from tkgen.ir.ops import Action, WaveProgram
+from tkgen.ir.ops import CatchUp, WaveProgram
 from tkgen.ir.products import View
 from tkgen.ir.reductions import exchanged
 from tkgen.ir.types import WAVE_LANES, Operand, Role, Side, Tensor, Via
@@ -304,7 +304,7 @@ class _Lowering:
             count = direct_loads(operand, role) + 1
             registers.append(RegisterTile(self.c.offsets(operand), "uint32_t", (count,), self.c.origin(operand.span)))
         before, after = self.phases(programs)
-        if any(p.op.action is Action.CATCH_UP for p in wave.epilogue):
+        if any(isinstance(p.op, CatchUp) for p in wave.epilogue):
             after = ()
         s, made = plan.shape, Operations(self.c)
         bound = self.c.steps if not s.tail_iterations else f"{self.c.steps} - {s.tail_iterations}"

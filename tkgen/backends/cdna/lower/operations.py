@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import takewhile
 from typing import Literal
 
 from tkgen.backends.cdna.lower.branches import branches
@@ -29,12 +28,13 @@ from tkgen.backends.cdna.lower.statements import (
     Zero,
 )
 from tkgen.backends.cdna.lower.waits import least, wait_for
-from tkgen.ir.ops import Action, Op, Placed, Step
+from tkgen.ir import ops
+from tkgen.ir.ops import Placed, Step
 from tkgen.ir.resolve.clauses import ACTIVATIONS
 from tkgen.ir.types import EpilogueStep, Operand, Role, Side
 
-MOVES: dict[Action, Literal["load", "fetch", "write", "copy"]] = {
-    Action.LOAD: "load", Action.FETCH: "fetch", Action.WRITE: "write", Action.COPY: "copy",
+MOVES: dict[type[ops.Op], Literal["load", "fetch", "write", "copy"]] = {
+    ops.Load: "load", ops.Fetch: "fetch", ops.Write: "write", ops.Copy: "copy",
 }  # fmt: skip
 
 
@@ -64,13 +64,13 @@ class Operations:
             if multiplied and (left or branches(self.c.program, role, placed[i].op)):
                 add([self._settle()], i, 1)
                 multiplied = False
-            multiplied |= placed[i].op.action is Action.MULTIPLY
-            waits = list(takewhile(lambda op: op.action is Action.WAIT, (p.op for p in placed[i:])))
+            multiplied |= isinstance(placed[i].op, ops.Multiply)
+            waits = _waits(placed[i:])
             then = placed[i + len(waits)].op if i + len(waits) < len(placed) else None
             if not waits:
                 add(self._statement(role, placed[i]), i, 1)
                 i += 1
-            elif least(waits) == {"lds": 0} and then is not None and then.action is Action.BARRIER:
+            elif least(waits) == {"lds": 0} and isinstance(then, ops.Barrier):
                 add([self._synchronise(Call("lds_barrier"), self.c.origin(then.span))], i, len(waits) + 1)
                 i += len(waits) + 1
             else:
@@ -95,37 +95,38 @@ class Operations:
 
     def _statement(self, role: Role, placed: Placed) -> list[Statement]:
         op, origin = placed.op, self.c.origin(placed.op.span)
-        match op.action:
-            case Action.BARRIER:
+        match op:
+            case ops.Barrier():
                 return [self._synchronise(Call("barrier"), origin)]
-            case Action.FENCE:
+            case ops.Fence():
                 return [self._synchronise(Call("fence"), origin)]
-            case Action.PRIORITY:
-                return [Statement(Priority(op.count), origin=origin)]
-            case Action.MIX:
+            case ops.Priority():
+                return [Statement(Priority(op.level), origin=origin)]
+            case ops.Mix():
                 code = Mix(tuple((MIXED[kind][0], size, MIXED[kind][1]) for kind, size in op.pattern))
-                return [Statement(code, (Loop("n", op.count),), origin)]
-            case Action.ZERO:
+                return [Statement(code, (Loop("n", op.times),), origin)]
+            case ops.Zero():
                 loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
                 return [
                     Statement(Zero(f"{self.c.accumulator(x)}[{i}][{j}]"), loops, origin)
                     for x in self.c.program.products
                 ]
-            case Action.STORE:
+            case ops.Store():
                 return [self._store(op)] if self.c.equations is None else EpilogueStatements(self.c).stored(op)
-            case Action.REDUCE:
+            case ops.Reduce():
                 return EpilogueStatements(self.c).reduced(op)
-            case Action.GATHER:
+            case ops.Gather():
                 return EpilogueStatements(self.c).handed(op, "gather")
-            case Action.CATCH_UP:
+            case ops.CatchUp():
                 return [EpilogueStatements(self.c).level(role)]
-            case Action.MULTIPLY:
-                return self._multiply(placed)
-            case Action.READ:
-                return self._read(placed)
-            case _:
+            case ops.Multiply():
+                return self._multiply(op, placed.step)
+            case ops.Read():
+                return self._read(op, placed)
+            case ops.Move():
                 operand = self.c.program.operand(op.operand)
-                return [self._move(role, placed, operand, part) for part in operand.parts_of(op)]
+                return [self._move(role, op, placed, operand, part) for part in operand.parts_of(op.tile)]
+        raise AssertionError(op)
 
     def prefill(self, role: Role, operand: Operand) -> Statement:
         """What a role does before it loads an operand straight to LDS."""
@@ -138,8 +139,8 @@ class Operations:
         """The index of a part of an operand's tile, behind that of its buffer; none where there is one part."""
         return f"[{part}]" if operand.part_count > 1 else ""
 
-    def _move(self, role: Role, placed: Placed, operand: Operand, part: int) -> Statement:
-        op, p = placed.op, self.c.program
+    def _move(self, role: Role, op: ops.Move, placed: Placed, operand: Operand, part: int) -> Statement:
+        p = self.c.program
         along, across = divmod(part, operand.parts[1])
         tile = _nth_of({Side.A: "tile_row", Side.B: "tile_col"}[operand.side], operand.parts[0], along)
         step = self._step(placed.step)
@@ -147,15 +148,16 @@ class Operations:
             step = "k_first" if step == "0" else f"k_first + {step}"
         step = _nth_of(step, operand.parts[1], across)
         coordinate = (step, tile) if operand.contraction_first else (tile, step)
-        if op.action in (Action.FETCH, Action.WRITE) or p.tail is not None:
+        if isinstance(op, ops.Fetch | ops.Write) or p.tail is not None:
             self.c.helpers.add("staging")
-        waits = self.c.dialect.direct and op.action is Action.LOAD
+        waits = self.c.dialect.direct and isinstance(op, ops.Load)
         if waits:
             self.c.helpers.add("wait")
         code = Move(
-            kind="copy" if waits else MOVES[op.action],
+            kind="copy" if waits else MOVES[type(op)],
             group=role.group,
-            shared=self._slot(operand, placed, scalar=self.c.dialect.direct) + self._of_part(operand, part),
+            shared=self._slot(operand, placed.step_of(op.lds or op.tile), scalar=self.c.dialect.direct)
+            + self._of_part(operand, part),
             tensor=self.c.matrix(operand.tensor),
             row=coordinate[0],
             col=coordinate[1],
@@ -166,14 +168,14 @@ class Operations:
         )
         return Statement(code, origin=self.c.origin(op.span or operand.span, role.loads_span, "tail"))
 
-    def _read(self, placed: Placed) -> list[Statement]:
-        op, p = placed.op, self.c.program
+    def _read(self, op: ops.Read, placed: Placed) -> list[Statement]:
+        p = self.c.program
         operand = p.operand(op.operand)
         is_a = operand.side is Side.A
         axis, wave, waves = (0, "wave_row", p.compute.shape[0]) if is_a else (1, "wave_col", p.compute.shape[1])  # type: ignore[index]
-        named = op.rows or op.cols
+        named = op.tile.fragments
         result = []
-        for t, part in dict.fromkeys((t, operand.part(f, t)) for t in op.slices for f in named):
+        for t, part in dict.fromkeys((t, operand.part(f, t)) for t in op.tile.slices for f in named):
             mine = tuple(f for f in named if operand.part(f, t) == part)
             loops, (f,) = loops_over(("i" if is_a else "j", mine))
             first = part // operand.parts[1] * operand.fragments // operand.parts[0]
@@ -182,16 +184,18 @@ class Operations:
             within = str(t % (operand.slices // operand.parts[1]))
             index = (within, subtile) if operand.contraction_first else (subtile, within)
             tile = f"{self.c.registers(operand)}[{self._register_slot(operand, placed.step, t)}][{f}]"
-            code = Read(tile, rows, cols, self._slot(operand, placed) + self._of_part(operand, part), *index)
+            code = Read(
+                tile, rows, cols, self._slot(operand, placed.step_of(op.source)) + self._of_part(operand, part), *index
+            )
             result.append(Statement(code, loops, self.c.origin(op.span, operand.registers_span)))
         return result
 
-    def _multiply(self, placed: Placed) -> list[Statement]:
-        op, product = placed.op, self.c.program.product_of(placed.op.product)
+    def _multiply(self, op: ops.Multiply, step: Step) -> list[Statement]:
+        product = self.c.program.product_of(op.product)
         result = []
         for t in op.slices:
             loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
-            left, right = (self._register_slot(o, placed.step, t) for o in product.factors)
+            left, right = (self._register_slot(o, step, t) for o in product.factors)
             code = Multiply(
                 f"mma_{product.layouts}",
                 f"{self.c.accumulator(product)}[{i}][{j}]",
@@ -201,7 +205,7 @@ class Operations:
             result.append(Statement(code, loops, self.c.origin(op.span, product.span)))
         return result
 
-    def _store(self, op: Op) -> Statement:
+    def _store(self, op: ops.Store) -> Statement:
         p = self.c.program
         loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
         if p.adds_to_output:
@@ -245,7 +249,7 @@ class Operations:
         name = "k" if step.base == "k" else self.c.steps
         return name if not step.offset else f"{name} {'+' if step.offset > 0 else '-'} {abs(step.offset)}"
 
-    def _slot(self, operand: Operand, placed: Placed, scalar: bool = False) -> str:
+    def _slot(self, operand: Operand, step: Step, scalar: bool = False) -> str:
         """The LDS buffer that holds the tile of a step: `A_s`, or `A_s[...]` where there are several.
 
         `scalar`: its address must lie in a scalar register, as that of a direct load does. clang 22 takes some indices
@@ -253,16 +257,13 @@ class Operations:
         leaves alone.
         """
         variable, n = self.c.shared(operand), operand.buffers
-        shift = placed.op.slot_shift
         if n == 1:
             return variable
-        step = placed.step
         if step.base == "zero" or (step.base == "k" and self.c.plan.shape.unroll % n == 0):
-            return f"{variable}[{(step.offset + shift) % n}]"
+            return f"{variable}[{step.offset % n}]"
         if step.base == "end" and self.c.program.steps is not None:
-            return f"{variable}[{(self.c.program.steps + step.offset + shift) % n}]"
-        moved = Step(step.base, step.offset + shift)
-        inner = self._step(moved)
+            return f"{variable}[{(self.c.program.steps + step.offset) % n}]"
+        inner = self._step(step)
         index = f"{inner if inner.isidentifier() else f'({inner})'} % {n}"
         return f"{variable}[{f'__builtin_amdgcn_readfirstlane({index})' if scalar and n & n - 1 else index}]"
 
@@ -270,6 +271,16 @@ class Operations:
         """The register buffer of a slice: static, because the loop's unrolling is a multiple of the period."""
         base = self.c.program.steps or 0 if step.base == "end" else 0
         return operand.register_buffer(base + step.offset, slice_)
+
+
+def _waits(placed: tuple[Placed, ...]) -> list[ops.Wait]:
+    """The waits in a row with which a part of a program begins."""
+    found: list[ops.Wait] = []
+    for p in placed:
+        if not isinstance(p.op, ops.Wait):
+            break
+        found.append(p.op)
+    return found
 
 
 def _nth_of(number: str, parts: int, part: int) -> str:

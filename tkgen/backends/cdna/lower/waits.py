@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tkgen.backends.cdna.lower.statements import Wait
-from tkgen.ir.ops import Op
+from tkgen.ir.ops import Wait as WaitFor
 from tkgen.targets import counted
 
 # s_waitcnt immediate of gfx9 (LLVM AMDGPUUsage; CDNA3 ISA guide, SOPP): vmcnt in bits 3:0 and 15:14, expcnt 6:4,
@@ -13,7 +13,7 @@ from tkgen.targets import counted
 EXPCNT_NONE = 7
 
 
-def least(waits: Iterable[Op]) -> dict[str, int]:
+def least(waits: Iterable[WaitFor]) -> dict[str, int]:
     """What waits in a row leave outstanding of each counter."""
     left: dict[str, int] = {}
     for op in waits:
