@@ -23,8 +23,9 @@ from tkgen.ir.ops import (
 )
 from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Program
-from tkgen.schedule.epochs import NEVER, Event, conflicts, held, trace
+from tkgen.schedule.epochs import conflicts
 from tkgen.schedule.instructions import instructions
+from tkgen.schedule.traces import NEVER, Event, held, trace
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse
 

@@ -11,7 +11,7 @@ so the figure is an upper one. `least` is what no order can go below: the accumu
 and one base-tile slice of each operand. Only a `least` beyond the budget is an error. The constants below were compared
 with compiled kernels: `benchmarks/checks.py` prints estimate and machine code side by side.
 
-Proof idea. Products are counted on the unrolled programs of all waves (`tkgen.schedule.epochs`).
+Proof idea. Products are counted on the unrolled programs of all waves (`tkgen.schedule.registers`).
 
 Source. Register file and granule: `tkgen/targets/*.toml` (AMD CDNA3 ISA guide; LLVM AMDGPUUsage).
 """
@@ -29,7 +29,7 @@ from tkgen.ir.ops import Fetch, Load, Multiply, Op, Read, Wait, Write
 from tkgen.ir.reductions import held
 from tkgen.ir.types import BASE_TILE, WAVE_LANES, Operand, Program, Role, Via
 from tkgen.schedule import Plan
-from tkgen.schedule.epochs import Conflict
+from tkgen.schedule.conflict import Conflict
 from tkgen.targets import Target
 from tkgen.targets.resources import Resources
 

@@ -10,7 +10,8 @@ from tkgen.diagnostics import Edit
 from tkgen.ir.ops import Barrier, Copy, Fence, Op, Wait
 from tkgen.schedule import Plan
 from tkgen.schedule.barriers import minimum_stabbing
-from tkgen.schedule.epochs import Conflict, Event
+from tkgen.schedule.conflict import Conflict
+from tkgen.schedule.traces import Event
 from tkgen.source import Span
 
 RACES = ("RAW", "WAR", "WAW")

@@ -6,7 +6,7 @@ on exactly the waves of one aligned group. What a wave multiplies is what it has
 fetched.
 
 Proof idea. The programs of all roles and phases are unrolled until their pattern repeats, every operation gets the
-epochs in which it begins and is complete (`tkgen.schedule.epochs`), and every pair that the sequential meaning orders
+epochs in which it begins and is complete (`tkgen.schedule.traces`), and every pair that the sequential meaning orders
 is compared: exact, because control flow is uniform and epochs are affine in the iteration.
 
 Source. "Barrier calculus" of the project's design; hardware waits from the AMD CDNA3 ISA guide, "S_WAITCNT".
@@ -24,7 +24,9 @@ from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.ir.ops import LDS_WRITES, SHARED_READS, Barrier, Body, Copy, Fetch, Gather, Op, Read, Reduce, Wait, Write
 from tkgen.ir.types import WAVE_LANES, Program, Role
 from tkgen.schedule import Plan
-from tkgen.schedule.epochs import NEVER, Conflict, Cover, Event, rings
+from tkgen.schedule.conflict import Conflict
+from tkgen.schedule.epochs import Cover, rings
+from tkgen.schedule.traces import NEVER, Event
 from tkgen.source import Span
 from tkgen.targets import Target
 

@@ -25,7 +25,7 @@ from tkgen.ir.ops import (
     Write,
 )
 from tkgen.machine_check.codes import CONTROL, NOT_WAITED, OUTSIDE, RACE
-from tkgen.schedule.epochs import NEVER, Event, trace
+from tkgen.schedule.traces import NEVER, Event, trace
 from tkgen.source import Span
 
 if TYPE_CHECKING:

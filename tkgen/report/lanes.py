@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tkgen.ir.graph import Node, dependencies
 from tkgen.ir.ops import Control, Fence, Fetch, Op, Placed, Read, Store, WaveProgram, Zero
 from tkgen.schedule import Plan
-from tkgen.schedule.epochs import Event, trace
+from tkgen.schedule.traces import Event, trace
 from tkgen.source import Span
 
 PROLOGUE, STEADY, NEXT, EPILOGUE = "prologue", "steady", "next", "epilogue"

@@ -15,7 +15,7 @@ from tkgen.ir.types import WAVE_LANES, Program
 from tkgen.report.lanes import EPILOGUE, NEXT, lane_events
 from tkgen.report.places import Places
 from tkgen.schedule import Plan
-from tkgen.schedule.epochs import Event
+from tkgen.schedule.traces import Event
 from tkgen.targets import Target
 
 REGISTER_BYTES = 4 * WAVE_LANES  # one VGPR of a wave

@@ -22,7 +22,8 @@ from tkgen.ir.ops import Fence as CompilerFence
 from tkgen.ir.reductions import RING, exchanges
 from tkgen.ir.types import Program as Kernel
 from tkgen.proof.program import Access, Agent, Do, Drain, Fence, Meet, Meeting, Program, Step
-from tkgen.schedule.epochs import CUTS, NEVER, Event, parts_of, rings, trace
+from tkgen.schedule.epochs import rings
+from tkgen.schedule.traces import CUTS, NEVER, Event, parts_of, trace
 from tkgen.targets.synchronisation import GENERIC, Attendance, Synchronisation
 
 

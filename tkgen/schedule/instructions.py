@@ -1,7 +1,7 @@
 """How many instructions of the machine code an operation is at the fewest, by hardware counter.
 
 What the compiler does once, merges or leaves out is not counted: see "What the machine code keeps of the written order"
-in `tkgen.schedule.epochs`.
+in `tkgen.schedule.traces`.
 """
 
 from __future__ import annotations

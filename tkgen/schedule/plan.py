@@ -31,10 +31,12 @@ from tkgen.ir.ops import (
 from tkgen.ir.types import Program, role_text
 from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
-from tkgen.schedule.epochs import Conflict, Purposes, conflicts, held, passes_to_prove, purposes
+from tkgen.schedule.conflict import Conflict
+from tkgen.schedule.epochs import Purposes, conflicts, passes_to_prove, purposes
 from tkgen.schedule.pipeline import Shape, clip, shape
 from tkgen.schedule.presets import preset
 from tkgen.schedule.templates import iteration as template
+from tkgen.schedule.traces import held
 from tkgen.schedule.verifier import verify
 from tkgen.targets import Target
 
@@ -274,7 +276,7 @@ def _held(plan: Plan) -> Plan:
     """`plan`; if that is not right as it stands, with waits for the reads that its multiplies consume before barriers.
 
     The compiler waits for them, too, but it may put the multiply, and that wait, below the barrier
-    (`tkgen.schedule.epochs`).
+    (`tkgen.schedule.traces`).
     """
     if not plan.conflicts():
         return plan

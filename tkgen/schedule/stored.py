@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tkgen.ir.ops import Fetch, Move, Multiply, Read, Store, WaveProgram, Write, Zero
 from tkgen.ir.types import Operand, Program
 from tkgen.proof.terms import Term, Terms
-from tkgen.schedule.epochs import Event, trace
+from tkgen.schedule.traces import Event, trace
 
 Fragment = tuple[int, int]
 _Place = tuple[str, int, int]  # operand, LDS buffer, part

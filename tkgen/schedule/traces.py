@@ -1,0 +1,279 @@
+"""What a wave executes, unrolled: every operation with the epochs in which it begins and is complete.
+
+What the machine code keeps of the written order. Every FENCE, BARRIER and WAIT is lowered with a memory clobber that no
+access crosses, in LLVM's IR or in its machine passes; they cut a program into *sections*. Within a section the compiler
+may put accesses in any order, do two equal ones once, and leave out those whose result nobody uses. (Multiplies may
+move anywhere that their data allows, past barriers too.)
+
+Waits follow the hardware's counters: LDS operations complete in order (lgkmcnt), global loads complete in order
+(vmcnt). So a wait that leaves n outstanding completes x iff at least n instructions are *surely* issued after x: those
+of later sections, each section's at their fewest (`tkgen.schedule.instructions`). A multiply completes nothing: it
+needs the reads that it consumes, but it may sink below a barrier, and the compiler's wait with it. Where a barrier
+relies on it, the plan writes a wait of its own in front of the barrier (`held`). A collective load ends with a wait for
+its LDS writes, and so for the accesses to LDS of earlier sections; in kernels with direct loads it is a copy that is
+waited for at once (vmcnt alone). A write of staged registers has waited for its fetch, and so, from the next cut on,
+for the direct loads of sections before that fetch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tkgen.ir.ops import (
+    Access,
+    Barrier,
+    CatchUp,
+    Copy,
+    Fence,
+    Fetch,
+    Load,
+    Multiply,
+    OfRound,
+    Op,
+    Placed,
+    Read,
+    Wait,
+    WaveProgram,
+    Write,
+)
+from tkgen.ir.reductions import RING
+from tkgen.ir.types import Program
+from tkgen.schedule.instructions import instructions_of, pieces, whole_rounds
+
+NEVER = math.inf
+CUTS = (Fence, Barrier, Wait)  # no access to memory crosses them
+
+Place = tuple[str, int]  # segment of a wave's program, and the position in it
+
+
+@dataclass(slots=True)
+class Event:
+    """One executed operation: `step` is its K-step in output tile `tile`; `order` its position in the trace.
+
+    `begin` and `done` are epochs; `completed` is the position in the trace at which it is complete. `section` counts
+    the cuts before it; `place` is where the operation stands, None for the barriers of a phase.
+    """
+
+    op: Op
+    tile: int
+    step: int
+    order: int
+    begin: int
+    section: int = 0
+    place: Place | None = None
+    done: float = NEVER
+    completed: float = NEVER
+
+    def step_of(self, access: Access) -> int:
+        """The K-step of one of its accesses: what lives in a ring of n buffers is in the one of step mod n."""
+        return self.op.step_of(access, self.step)
+
+    def complete(self, epoch: int, order: int) -> None:
+        """It is known to be complete from position `order` on."""
+        self.done, self.completed = epoch, order
+
+
+@dataclass(slots=True)
+class _Section:
+    """What one counter has outstanding of a section."""
+
+    number: int
+    events: list[Event] = field(default_factory=list)
+    pieces: dict[Hashable, int] = field(default_factory=dict)
+
+    @property
+    def instructions(self) -> int:
+        return instructions_of(self.pieces)
+
+
+class _Counter:
+    """Outstanding operations of one hardware counter: sections complete in order, nothing is known within one."""
+
+    def __init__(self) -> None:
+        self.sections: list[_Section] = []
+
+    def issue(self, event: Event, pieces: Mapping[Hashable, int]) -> None:
+        if not self.sections or self.sections[-1].number != event.section:
+            self.sections.append(_Section(event.section))
+        self.sections[-1].events.append(event)
+        self.sections[-1].pieces.update(pieces)
+
+    def wait(self, outstanding: int, epoch: int, order: int) -> None:
+        """Complete every section after which `outstanding` instructions, or more, are surely issued."""
+        later = 0
+        for index in range(len(self.sections) - 1, -1, -1):
+            if later >= outstanding:
+                self._complete(index + 1, epoch, order)
+                return
+            later += self.sections[index].instructions
+
+    def wait_before(self, section: int, epoch: int, order: int) -> None:
+        """Complete the sections before that number."""
+        self._complete(sum(s.number < section for s in self.sections), epoch, order)
+
+    def issued_after(self, section: int) -> int:
+        """Instructions surely issued after a section's."""
+        return sum(s.instructions for s in self.sections if s.number > section)
+
+    def _complete(self, count: int, epoch: int, order: int) -> None:
+        for section in self.sections[:count]:
+            for event in section.events:
+                if event.done is NEVER:
+                    event.complete(epoch, order)
+        del self.sections[:count]
+
+
+def trace(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int, last_phase: int
+          ) -> list[Event]:  # fmt: skip
+    """Every operation that `wave` executes over `tiles` output tiles of `steps` K-steps, with epochs.
+
+    `last_phase` is the largest phase of the block: waves that run ahead pass the difference at the end of a tile.
+    """
+    return _Trace(program, _sequence(wave, passes, unroll, steps, tiles, last_phase)).events
+
+
+def held(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int) -> dict[Place, int]:
+    """Where a barrier of `wave` must be preceded by a wait for LDS operations, and how many that may leave outstanding.
+
+    It completes the reads that multiplies before the barrier have consumed.
+    """
+    return _Trace(program, _sequence(wave, passes, unroll, steps, tiles, wave.phase)).held
+
+
+_Step = tuple[Op, int, int, Place | None]  # operation, tile, K-step, place
+
+
+def _sequence(wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int, last_phase: int) -> list[_Step]:
+    """What `wave` executes, in order."""
+    meeting = Barrier(automatic=True)
+    sequence: list[_Step] = []
+    for tile in range(tiles):
+        sequence += [(meeting, tile, 0, None)] * wave.phase
+        for segment, times in (("prologue", 1), ("body", passes), ("epilogue", 1)):
+            placed: tuple[Placed, ...] = getattr(wave, segment)
+            for i in range(times):
+                sequence += [(p.op, tile, p.step.at(i * unroll, steps), (segment, n)) for n, p in enumerate(placed)]
+        level = [(meeting, tile, 0, None)] * (last_phase - wave.phase)
+        at = next((n for n, (op, *_) in enumerate(sequence) if isinstance(op, CatchUp)), len(sequence))
+        sequence[at : at + 1] = level
+    return sequence
+
+
+class _Trace:
+    """One walk along what a wave executes."""
+
+    def __init__(self, program: Program, sequence: Sequence[_Step]):
+        self.program = program
+        self.events: list[Event] = []
+        self.held: dict[Place, int] = {}
+        self.lds, self.vm = _Counter(), _Counter()
+        self.fetched: dict[tuple[str, int, int], Event] = {}  # (operand, step, part) -> its fetch, not written yet
+        self.reads: dict[tuple[str, int, int, int], Event] = {}  # (operand, fragment, step, slice) -> its read
+        self.owed: list[Event] = []  # reads that a multiply has consumed since the last barrier
+        self.waited_fetch = 0  # the latest section whose fetch a write of this section has waited for
+        used = _used(program, sequence)
+        epoch = section = 0
+        for (op, tile, step, place), tiles in zip(sequence, used, strict=True):
+            event = Event(op, tile, step, len(self.events), epoch, section, place)
+            self.events.append(event)
+            if isinstance(op, CUTS):
+                self._cut(event)
+                section += 1
+                epoch += isinstance(op, Barrier)
+            else:
+                self._access(event, tiles)
+
+    def _access(self, event: Event, used: frozenset[tuple[int, int]] | None) -> None:
+        op, program = event.op, self.program
+        for counter, found in pieces(program, op, event.step, used):
+            (self.lds if counter == "lds" else self.vm).issue(event, found)
+        match op:
+            case Load() if program.direct:
+                self.vm.wait(0, event.begin, event.order)
+            case Load():
+                self.lds.wait_before(event.section, event.begin, event.order)
+                event.complete(event.begin, event.order)
+            case Fetch():
+                self.fetched |= {(op.operand, event.step, part): event for part in parts_of(program, op.tile)}
+            case Write():
+                self._staged(event, op)
+            case Read():
+                self.reads.update(dict.fromkeys(register_tiles(op.target, event.step), event))
+            case Copy():
+                pass
+            case OfRound() if op.ring:
+                pass
+            case _:
+                event.complete(event.begin, event.order)
+                consumed = _consumed(op, event.step) if isinstance(op, Multiply) else ()
+                self.owed += [self.reads.pop(key) for key in consumed if key in self.reads]
+
+    def _staged(self, write: Event, op: Write) -> None:
+        """A write has waited for its fetch: by data, so only on waves that have something to write."""
+        keys = ((op.operand, write.step, part) for part in parts_of(self.program, op.source))
+        for fetch in {f.order: f for key in keys if (f := self.fetched.pop(key, None))}.values():
+            if all(f.order != fetch.order for f in self.fetched.values()):  # every part of it is written
+                fetch.complete(write.begin, write.order)
+            if whole_rounds(self.program, op):
+                self.waited_fetch = max(self.waited_fetch, fetch.section)
+
+    def _cut(self, event: Event) -> None:
+        op, epoch, now = event.op, event.begin, event.order
+        event.complete(epoch, now)
+        self.vm.wait_before(self.waited_fetch, epoch, now)
+        if isinstance(op, Wait):
+            (self.lds if op.counter == "lds" else self.vm).wait(op.count, epoch, now)
+        elif isinstance(op, Barrier):
+            late = [e for e in self.owed if e.done is NEVER]
+            if late and event.place is not None:
+                left = min(self.lds.issued_after(e.section) for e in late)
+                self.held[event.place] = min(left, self.held.get(event.place, left))
+            self.owed = []
+
+
+def _used(program: Program, sequence: Sequence[_Step]) -> list[frozenset[tuple[int, int]] | None]:
+    """Which tiles of each READ a multiply uses before they are read again; None for other operations.
+
+    What nobody uses the compiler leaves out: reads by the register tile, fetches by the part, as (part, 0).
+    """
+    wanted: set[tuple[str, int, int]] = set()  # (operand, fragment, register buffer)
+    staged: set[tuple[str, int]] = set()  # (operand, part)
+    result: list[frozenset[tuple[int, int]] | None] = []
+    for op, _, step, _ in reversed(sequence):
+        found: frozenset[tuple[int, int]] | None = None
+        match op:
+            case Multiply():
+                for name, fragment, s, t in _consumed(op, step):
+                    wanted.add((name, fragment, program.operand(name).register_buffer(s, t)))
+            case Read():
+                buffer = program.operand(op.operand).register_buffer
+                keys = {(f, t): (name, f, buffer(s, t)) for name, f, s, t in register_tiles(op.target, step)}
+                found = frozenset(tile for tile, key in keys.items() if key in wanted)
+                wanted.difference_update(keys.values())
+            case Write():
+                staged.update((op.operand, part) for part in parts_of(program, op.source))
+            case Fetch():
+                parts = {(op.operand, part) for part in parts_of(program, op.target)}
+                found = frozenset((part, 0) for _, part in parts & staged)
+                staged -= parts
+            case _:
+                pass
+        result.append(found)
+    result.reverse()
+    return result
+
+
+def parts_of(program: Program, access: Access) -> tuple[int, ...]:
+    """The parts of a tile in LDS that an access touches; partial results of reductions have one."""
+    return (0,) if access.name == RING else program.operand(access.name).parts_of(access)
+
+
+def register_tiles(access: Access, step: int) -> Iterable[tuple[str, int, int, int]]:
+    """The register tiles of an access: operand, fragment, K-step, slice."""
+    return ((access.name, f, step, t) for f in access.fragments for t in access.slices)
+
+
+def _consumed(op: Multiply, step: int) -> Iterable[tuple[str, int, int, int]]:
+    return (tile for access in (op.left, op.right) for tile in register_tiles(access, step))
