@@ -27,7 +27,8 @@ from tkgen.ir.types import Tensor
 from tkgen.sequence import SequenceBuild, SequenceSpec
 from tkgen.sequence.commands import unmet
 from tkgen.sequence.run import random_inputs, run_sequence
-from tkgen.sequence.spec import meaning_of
+from tkgen.sequence.launch import sequence_launch
+from tkgen.sequence.program import meaning_of
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.isa import parse_asm
 
@@ -59,6 +60,11 @@ def names(tensors: tuple[Tensor, ...]) -> list[str]:
     return [t.name for t in tensors]
 
 
+def of_kinds(spec: SequenceSpec) -> tuple[list[str], list[str], list[str]]:
+    p = spec.program
+    return names(p.reads), names(p.between), names(p.outputs)
+
+
 @pytest.fixture(scope="module")
 def built() -> SequenceBuild:
     return sequence(SPLIT).build().check()
@@ -66,7 +72,7 @@ def built() -> SequenceBuild:
 
 def test_each_kernel_has_what_it_needs_of_what_is_shared() -> None:
     spec = sequence(SPLIT)
-    sums, finish = spec.programs
+    sums, finish = spec.program.kernels
     assert names(sums.tensors) == ["X", "W", "S"] and names(finish.tensors) == ["b", "S", "Y"]
     assert [d.name for d in finish.dims] == ["M", "N", "PARTS"]
     assert not sums.scalars and [s.name for s in finish.scalars] == ["scale"]
@@ -75,15 +81,15 @@ def test_each_kernel_has_what_it_needs_of_what_is_shared() -> None:
 
 def test_tensors_are_given_between_or_results() -> None:
     spec = sequence(SPLIT)
-    assert (names(spec.inputs), names(spec.between), names(spec.outputs)) == (["X", "W", "b"], ["S"], ["Y"])
+    assert of_kinds(spec) == (["X", "W", "b"], ["S"], ["Y"])
     in_place = ROWS.format(rows=8).replace("T[r] = X[r]", "X[r] = X[r]").replace("T[r] - rowmean(T[r])", "X[r] + 1")
     spec = sequence(in_place.replace("global T : bf16[ROWS, D]\n", ""))
-    assert (names(spec.inputs), names(spec.between), names(spec.outputs)) == (["X"], [], ["X", "Y"])
+    assert of_kinds(spec) == (["X"], [], ["X", "Y"])
 
 
 def test_values_of_the_command_line_reach_the_kernels_that_have_the_name() -> None:
     spec = sequence(SPLIT, {"K": 32, "M": None})
-    assert {d.name: d.size for d in spec.dims} == {"M": None, "N": 128, "K": 32, "PARTS": 3}
+    assert {d.name: d.size for d in spec.program.dims} == {"M": None, "N": 128, "K": 32, "PARTS": 3}
     with pytest.raises(SpecError) as caught:
         sequence(SPLIT, {"PART": 33})
     assert [d.code for d in caught.value.diagnostics] == ["E210"]
@@ -114,7 +120,7 @@ def test_hopper_launches_no_sequence() -> None:
 def test_numbers_are_those_of_the_kernels_in_order(built: SequenceBuild, kind: Inputs) -> None:
     tried = run_sequence(built, kind=kind, seed=3)
     assert tried.ok, tried.failure
-    given = random_inputs(built.spec, seed=3, kind=kind)
+    given = random_inputs(sequence_launch(built.spec), seed=3, kind=kind)
     x, w = (given[name].double() for name in ("X", "W"))
     wanted = torch.nn.functional.gelu(0.5 * (x @ w.T) + given["b"].double())
     torch.testing.assert_close(tried.tensors["Y"].double(), wanted, rtol=2**-8, atol=1e-5)
@@ -183,7 +189,7 @@ kernel second
   Y[n] = 16 * T[n]
 """)
     x = torch.linspace(-3, 3, 8)
-    found = evaluate_all([meaning_of(p) for p in spec.programs], {"X": x})
+    found = evaluate_all([meaning_of(p) for p in spec.program.kernels], {"X": x})
     rounding = 2.0**-24 * 16 * x.double().exp()
     assert bool((found["T"].bound > 0).all())
     assert bool((found["Y"].bound >= 16 * (found["T"].bound - rounding / 16)).all())

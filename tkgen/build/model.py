@@ -25,20 +25,28 @@ if TYPE_CHECKING:
     from tkgen.backends.cdna.spec import Spec
 
 
-class Compilable(Protocol):
-    """What a build needs of its spec, whatever its kernel computes."""
+class Sourced(Protocol):
+    """What generated source comes from, of one kernel or of several."""
 
     @property
     def name(self) -> str:
-        """The kernel's name."""
-
-    @property
-    def path(self) -> Path:
-        """The file it was read from."""
+        """The name of the source and of its Python module."""
 
     @property
     def target(self) -> Target:
         """What it is for."""
+
+    @property
+    def source(self) -> Source:
+        """The generated C++."""
+
+
+class Compilable(Sourced, Protocol):
+    """What a build needs of its spec, whatever its kernel computes."""
+
+    @property
+    def path(self) -> Path:
+        """The file it was read from."""
 
     @property
     def defines(self) -> Mapping[str, int | None]:
@@ -47,10 +55,6 @@ class Compilable(Protocol):
     @property
     def program(self) -> Any:
         """The typed kernel: its `dims`, and its `waves`."""
-
-    @property
-    def source(self) -> Source:
-        """The generated C++."""
 
     @property
     def diagnostics(self) -> Sequence[Diagnostic]:

@@ -14,13 +14,14 @@ from tkgen.backends.cdna import kittens as headers
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.spec import Spec
 from tkgen.build.compiling import compiled, watched
-from tkgen.build.model import Build, Compilable, Compiled
+from tkgen.build.model import Build, Compilable, Compiled, Sourced
 from tkgen.rows.build import RowBuild
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
 
 if TYPE_CHECKING:
     from tkgen.report import Outline
+    from tkgen.toolchain.compiler import Compiler
 
 EMITS = ("cpp", "asm", "hsaco", "module", "harness", "report", "html")
 DEFAULT_EMITS = ("cpp", "asm", "hsaco", "report", "html")
@@ -67,19 +68,28 @@ def write(
             written[kind] = directory / files[kind][0]
             write_atomic(written[kind], files[kind][1])
     if "module" in emit:
-        from tkgen.toolchain.module import build_module
-
-        written["module"] = build_module(
-            spec.source.text,
-            name,
-            spec.target,
-            build.compiler,
-            directory,
-            include_dirs=[] if build.kittens else [headers.include_dir()],
-            kittens=build.kittens,
-            log=directory / f"{name}.log",
-        )
+        written["module"] = write_module(spec, build.compiler, directory, build.kittens)
     return written
+
+
+def write_module(spec: Sourced, compiler: Compiler, directory: Path, kittens: Path | None) -> Path:
+    """Build the Python module of a spec's generated source, of one kernel or of several; its path.
+
+    Raises:
+        ModuleUnavailableError, ToolchainError: it cannot be built here, or the compiler fails.
+    """
+    from tkgen.toolchain.module import build_module
+
+    return build_module(
+        spec.source.text,
+        spec.name,
+        spec.target,
+        compiler,
+        directory,
+        include_dirs=[] if kittens else [headers.include_dir()],
+        kittens=kittens,
+        log=directory / f"{spec.name}.log",
+    )
 
 
 def produce(

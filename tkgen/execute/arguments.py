@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from tkgen.backends import protocol
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import Requirement, requirements
-from tkgen.ir.types import Program
+from tkgen.ir.types import Program, ScalarArg
 from tkgen.schedule import Plan
 
 if TYPE_CHECKING:
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 class SizeError(ValueError):
     """A size or a scalar argument is missing, or is one that the kernel cannot do."""
+
+
+class Scaled(Protocol):
+    """What takes scalars: a kernel, or several."""
+
+    @property
+    def scalars(self) -> Sequence[ScalarArg]:
+        """Its scalar arguments."""
 
 
 class Sized(protocol.Spec, Protocol):
@@ -81,7 +89,7 @@ def check_requirements(program: Program, needed: Sequence[Requirement], extents:
             raise SizeError(f"{program.name}: {requirement.message}")
 
 
-def scalar_values(program: Program | EquationProgram, given: Mapping[str, float] | None = None) -> dict[str, float]:
+def scalar_values(program: Scaled, given: Mapping[str, float] | None = None) -> dict[str, float]:
     """A value for every scalar argument: given, or its default. Raises SizeError where neither is there."""
     values = {}
     for scalar in program.scalars:
@@ -92,6 +100,6 @@ def scalar_values(program: Program | EquationProgram, given: Mapping[str, float]
     return values
 
 
-def check_scalars(program: Program | EquationProgram) -> dict[str, float]:
+def check_scalars(program: Scaled) -> dict[str, float]:
     """Values for a check that nobody gives any: the defaults, and a half where there is none."""
     return {s.name: 0.5 if s.default is None else s.default for s in program.scalars}

@@ -1,4 +1,4 @@
-"""A kernel of either kind, of matrix products or of rows: its launch, its inputs, what must come out of them."""
+"""A kernel of products or of rows, or several: its launch, its inputs, what must come out of them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,32 @@ import torch
 from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
 from tkgen.execute import compare
-from tkgen.execute.arguments import SizeError, check_sizes, launched, scalar_values
+from tkgen.execute.arguments import SizeError, launched, scalar_values
 from tkgen.execute.compare import Inputs, Reference
 from tkgen.execute.given import Values
+from tkgen.execute.launch import emulate
+from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
 from tkgen.ir.meaning import evaluate
+from tkgen.ir.rounding import TORCH
+from tkgen.ir.types import Tensor
 from tkgen.rows import run as rows
 from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.rows.spec import RowSpec
+from tkgen.sequence import run as sequences
+from tkgen.sequence.build import SequenceBuild
+from tkgen.sequence.launch import SequenceLaunch, sequence_launch
+from tkgen.sequence.program import SequenceProgram
+from tkgen.sequence.spec import SequenceSpec
 
 if TYPE_CHECKING:
     from tkgen.build import Build
     from tkgen.rows.build import RowBuild
 
-    AnyBuild: TypeAlias = Build | RowBuild
+    AnyBuild: TypeAlias = Build | RowBuild | SequenceBuild
 
-AnySpec: TypeAlias = Spec | RowSpec
-AnyLaunch: TypeAlias = Launch | RowLaunch
+AnySpec: TypeAlias = Spec | RowSpec | SequenceSpec
+AnyLaunch: TypeAlias = Launch | RowLaunch | SequenceLaunch
 
 
 @dataclass(frozen=True)
@@ -53,36 +62,68 @@ def chosen(path: Path, defines: Mapping[str, float | None], target: str | None, 
 
 
 def _emulated(spec: object) -> AnySpec:
-    if not isinstance(spec, Spec | RowSpec):
-        raise SizeError("the referee runs kernels for AMD's GPUs, one at a time")
+    if not isinstance(spec, Spec | RowSpec | SequenceSpec):
+        raise SizeError("the referee runs kernels for AMD's GPUs")
     return spec
 
 
 def launch_of(spec: AnySpec, given: Mapping[str, int] | None = None) -> AnyLaunch:
     """The launch of `spec` at its own sizes, `given` ones for dynamic dimensions. Raises SizeError as `launched`."""
+    if isinstance(spec, SequenceSpec):
+        return sequence_launch(spec, given)
     return row_launch(spec.program, spec.layout, given) if isinstance(spec, RowSpec) else launched(spec, given)
 
 
-def sized(spec: AnySpec, extents: Mapping[str, int]) -> AnyLaunch:
-    """The launch of `spec` where all sizes are known. Raises SizeError for those that the kernel cannot do."""
-    if isinstance(spec, RowSpec):
-        return row_launch(spec.program, spec.layout, extents)
-    check_sizes(spec.plan, extents)
-    return Launch(spec.program, extents)
-
-
 def random_inputs(launch: AnyLaunch, seed: int = 0, kind: Inputs = Inputs.EXACT) -> dict[str, torch.Tensor]:
-    """A random tensor for everything that the kernel reads."""
+    """A random tensor for everything that is to be given."""
+    if isinstance(launch, SequenceLaunch):
+        return sequences.random_inputs(launch, seed, kind)
     if isinstance(launch, RowLaunch):
         return rows.random_inputs(launch, seed, kind)
     return compare.random_inputs(launch, seed, kind)
 
 
 def references(
-    launch: AnyLaunch, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+    launch: AnyLaunch, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float], functions: str = CDNA
 ) -> dict[str, Reference]:
-    """Each output in fp64, by name, and the bound on each element's error: what its equations mean."""
+    """What is written, by name, in fp64, and the bound on each element's error: what its equations mean.
+
+    `functions` says whose C++ of functions the code has.
+    """
+    if isinstance(launch, SequenceLaunch):
+        return sequences.references(launch, inputs, scalars)
     if isinstance(launch, RowLaunch):
         found = evaluate(launch.program.kernel, inputs, scalars, launch.extents)
         return {name: (result.value, result.bound) for name, result in found.items()}
-    return compare.references(launch.program, inputs, scalars)
+    return compare.references(launch.program, inputs, scalars, functions)
+
+
+def computed(
+    build: AnyBuild, launch: AnyLaunch, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+) -> dict[str, torch.Tensor]:
+    """What the machine code writes on the emulator, by name; nothing is watched."""
+    if isinstance(build, SequenceBuild):
+        assert isinstance(launch, SequenceLaunch)
+        return sequences.emulate(build, launch, inputs, scalars, watch=False)[0]
+    assert not isinstance(launch, SequenceLaunch)
+    return emulate(build, launch, inputs, scalars, watch=False)[0]
+
+
+def written(launch: AnyLaunch) -> tuple[Tensor, ...]:
+    """What a launch writes: the outputs, and what is between the kernels of a sequence."""
+    program = launch.program
+    return (*program.outputs, *program.between) if isinstance(program, SequenceProgram) else program.outputs
+
+
+def memory(launch: AnyLaunch, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """All tensors that a launch on the device of `inputs` takes, by name: these, and what it writes.
+
+    An output that is read, too, is a copy of what is given for it; others hold anything.
+    """
+    device = next(iter(inputs.values())).device
+    return dict(inputs) | {
+        t.name: inputs[t.name].clone(memory_format=torch.contiguous_format)
+        if t.name in inputs
+        else torch.empty(launch.shape(t), dtype=TORCH[t.dtype], device=device)
+        for t in written(launch)
+    }

@@ -4,7 +4,8 @@
 >>> c = gemm(a, b)                       # also torch.ops.tkgen.dynamic_sizes(a, b)
 >>> torch.compile(lambda x, y: gemm(x, y).relu())(a, b)
 
-On CPU tensors the emulator runs the machine code; on AMD GPUs the built module does.
+On CPU tensors the emulator runs the machine code; on AMD GPUs the built module does. Of a sequence all kernels are
+launched, in order; what is between them is memory that each call allocates.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import torch
 from tkgen.backends import protocol
 from tkgen.backends.cdna import launch as gpu
 from tkgen.build import Build
+from tkgen.execute import kernels
 from tkgen.execute.arguments import scalar_values
-from tkgen.execute.kernels import AnyLaunch, sized
-from tkgen.execute.launch import emulate
+from tkgen.execute.kernels import AnyLaunch, computed, memory
 from tkgen.ir.rounding import TORCH
 from tkgen.rows.build import RowBuild
+from tkgen.sequence.build import SequenceBuild
 
 if TYPE_CHECKING:
     from tkgen.execute.kernels import AnyBuild
@@ -32,7 +34,7 @@ NAMESPACE = "tkgen"
 
 def _ours(build: protocol.Build) -> AnyBuild:
     """The build, where it is one that runs here. Raises TypeError for another."""
-    if not isinstance(build, Build | RowBuild):
+    if not isinstance(build, Build | RowBuild | SequenceBuild):
         raise TypeError(f"this takes a built kernel for an AMD GPU, not {type(build).__name__}")
     return build
 
@@ -64,7 +66,7 @@ def launch_of(build: AnyBuild, tensors: Sequence[torch.Tensor]) -> AnyLaunch:
                 raise ValueError(f"{program.name}: {spec.name} has {dim.name} = {size}, expected {extents[dim.name]}")
             if size == 0:
                 raise ValueError(f"{program.name}: {spec.name} has {dim.name} = 0, there is nothing to compute")
-    return sized(build.spec, extents)
+    return kernels.launch_of(build.spec, extents)
 
 
 def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor | tuple[torch.Tensor, ...]:
@@ -88,16 +90,11 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
         raise ValueError(f"{program.name}: all tensors are on the CPU or on one AMD GPU, not on {places}")
     named = {t.name: tensor.detach() for t, tensor in zip(program.reads, tensors, strict=True)}
     if devices == {torch.device("cpu")}:
-        return _alone(tuple(emulate(build, launch, named, values, watch=False)[0].values()))
-    device = tensors[0].device
-    results = {
-        out.name: named[out.name].clone(memory_format=torch.contiguous_format)
-        if out.name in named
-        else torch.empty(launch.shape(out), dtype=TORCH[out.dtype], device=device)
-        for out in program.outputs
-    }
-    gpu.launcher(build, named | results, values)()
-    return _alone(tuple(results.values()))
+        found = computed(build, launch, named, values)
+    else:
+        found = memory(launch, named)
+        gpu.launcher(build, found, values)()
+    return _alone(tuple(found[out.name] for out in program.outputs))
 
 
 def _alone(results: tuple[torch.Tensor, ...]) -> torch.Tensor | tuple[torch.Tensor, ...]:

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen import __version__
-from tkgen.backends.cdna import kittens as headers
 from tkgen.build.compiling import compiled
 from tkgen.build.model import Build
-from tkgen.build.outputs import watched_at
+from tkgen.build.outputs import watched_at, write_module
 from tkgen.diagnostics import Diagnostic, Severity, SpecError, distinct
 from tkgen.diagnostics.machine import to_json
 from tkgen.rows.build import RowBuild
 from tkgen.rows.spec import RowSpec
+from tkgen.toolchain.compiler import Compiler
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
 
@@ -33,6 +33,16 @@ class SequenceBuild:
 
     spec: SequenceSpec
     kernels: tuple[Build | RowBuild, ...]
+
+    @property
+    def compiler(self) -> Compiler:
+        """What compiled all of it."""
+        return self.kernels[0].compiler
+
+    @property
+    def kittens(self) -> Path | None:
+        """The ThunderKittens checkout that it was compiled against, where that was asked for."""
+        return self.kernels[0].kittens
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -64,9 +74,9 @@ class SequenceBuild:
             "spec": spec.path.name,
             "target": spec.target.name,
             "defines": dict(spec.defines),
-            "inputs": [t.name for t in spec.inputs],
-            "between": [t.name for t in spec.between],
-            "outputs": [t.name for t in spec.outputs],
+            "inputs": [t.name for t in spec.program.reads],
+            "between": [t.name for t in spec.program.between],
+            "outputs": [t.name for t in spec.program.outputs],
             "kernels": [k.report() for k in self.kernels],
             "diagnostics": [to_json(d) for d in self.diagnostics],
         }
@@ -93,19 +103,7 @@ def write(build: SequenceBuild, directory: Path, emit: Collection[str] = EMITS) 
         written[kind] = directory / name
         write_atomic(written[kind], content)
     if "module" in emit:
-        from tkgen.toolchain.module import build_module
-
-        first = build.kernels[0]
-        written["module"] = build_module(
-            spec.source.text,
-            spec.name,
-            spec.target,
-            first.compiler,
-            directory,
-            include_dirs=[] if first.kittens else [headers.include_dir()],
-            kittens=first.kittens,
-            log=directory / f"{spec.name}.log",
-        )
+        written["module"] = write_module(spec, build.compiler, directory, build.kittens)
     return written
 
 

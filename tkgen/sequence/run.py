@@ -8,18 +8,16 @@ from dataclasses import dataclass, field
 import torch
 
 from tkgen.emulate import Interleaving, Outcome
-from tkgen.execute import arguments
 from tkgen.execute import launch as products
-from tkgen.execute.arguments import launched
-from tkgen.execute.compare import Comparison, Inputs, compare, worst
+from tkgen.execute.arguments import scalar_values
+from tkgen.execute.compare import Comparison, Inputs, Reference, compared, worst
 from tkgen.execute.compare import random_inputs as product_inputs
-from tkgen.ir.launch import Launch
 from tkgen.ir.meaning import evaluate_all
 from tkgen.rows import run as rows
-from tkgen.rows.launch import RowLaunch, row_launch
-from tkgen.rows.spec import RowSpec
+from tkgen.rows.launch import RowLaunch
 from tkgen.sequence.build import SequenceBuild
-from tkgen.sequence.spec import SequenceSpec, meaning_of
+from tkgen.sequence.launch import SequenceLaunch, sequence_launch
+from tkgen.sequence.program import meaning_of
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -44,6 +42,11 @@ class SequenceRun:
         return tuple(str(finding) for outcome in self.outcomes for finding in outcome.findings)
 
     @property
+    def instructions(self) -> int:
+        """Instructions executed, in all kernels."""
+        return sum(outcome.instructions for outcome in self.outcomes)
+
+    @property
     def ok(self) -> bool:
         """The numbers are right and nothing was found."""
         return not self.failure
@@ -55,46 +58,34 @@ class SequenceRun:
         return wrong[0] if wrong else "\n".join(self.findings)
 
 
-def launches(spec: SequenceSpec, given: Mapping[str, int] | None = None) -> tuple[Launch | RowLaunch, ...]:
-    """The launch of each kernel, `given` the sizes of dynamic dimensions. Raises SizeError as those of each do."""
-    return tuple(
-        row_launch(k.program, k.layout, given) if isinstance(k, RowSpec) else launched(k, given) for k in spec.kernels
-    )
-
-
-def sizes_of(spec: SequenceSpec, given: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Every dimension of every kernel."""
-    return {name: size for launch in launches(spec, given) for name, size in launch.extents.items()}
-
-
-def scalar_values(spec: SequenceSpec, given: Mapping[str, float] | None = None) -> dict[str, float]:
-    """A value for every scalar: given, or its default. Raises SizeError where neither is there."""
-    return {name: value for p in spec.programs for name, value in arguments.scalar_values(p, given).items()}
-
-
-def random_inputs(
-    spec: SequenceSpec, given: Mapping[str, int] | None = None, seed: int = 0, kind: Inputs = Inputs.EXACT
-) -> dict[str, torch.Tensor]:
+def random_inputs(launch: SequenceLaunch, seed: int = 0, kind: Inputs = Inputs.EXACT) -> dict[str, torch.Tensor]:
     """A random tensor for each input of the sequence, such as suits the first kernel that reads it."""
     found: dict[str, torch.Tensor] = {}
-    names = {t.name for t in spec.inputs}
-    for number, launch in enumerate(launches(spec, given)):
-        if isinstance(launch, RowLaunch):
-            made = rows.random_inputs(launch, seed + number, kind)
+    names = {t.name for t in launch.program.reads}
+    for number, of in enumerate(launch.launches):
+        if isinstance(of, RowLaunch):
+            made = rows.random_inputs(of, seed + number, kind)
         else:
-            made = product_inputs(launch, seed + number, kind)
+            made = product_inputs(of, seed + number, kind)
         for name in made.keys() & names:
             found.setdefault(name, made[name])
     return found
 
 
+def references(launch: SequenceLaunch, inputs: Tensors, scalars: Mapping[str, float]) -> dict[str, Reference]:
+    """What each kernel must write, by name, in fp64, and the bound on each element's error."""
+    meant = evaluate_all([meaning_of(p) for p in launch.program.kernels], inputs, scalars, launch.extents)
+    return {name: (result.value, result.bound) for name, result in meant.items()}
+
+
 def emulate(
     build: SequenceBuild,
+    launch: SequenceLaunch,
     inputs: Tensors,
     scalars: Mapping[str, float],
-    given: Mapping[str, int] | None = None,
     *,
     order: Interleaving | None = None,
+    watch: bool = True,
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[dict[str, torch.Tensor], tuple[Outcome, ...]]:
@@ -105,7 +96,7 @@ def emulate(
     written: dict[str, torch.Tensor] = {}
     outcomes: list[Outcome] = []
     before = 0
-    for kernel, launch in zip(build.kernels, launches(build.spec, given), strict=True):
+    for kernel, of in zip(build.kernels, launch.launches, strict=True):
 
         def done(count: int, before: int = before) -> None:
             if progress is not None:
@@ -116,11 +107,11 @@ def emulate(
         wanted = {t.name for t in (*program.reads, *kept)}
         memory = {name: t for name, t in (dict(inputs) | written).items() if name in wanted}
         results, outcome = products.emulate(
-            kernel, launch, memory, scalars, order=order, workers=workers, progress=done
+            kernel, of, memory, scalars, order=order, watch=watch, workers=workers, progress=done
         )
         written |= results
         outcomes.append(outcome)
-        before += launch.blocks
+        before += of.blocks
     return written, tuple(outcomes)
 
 
@@ -141,13 +132,10 @@ def run_sequence(
         SizeError: sizes that a kernel cannot do, a scalar without a value.
         EmulateError: a launch cannot start.
     """
-    spec = build.spec
-    values = scalar_values(spec, scalars)
-    for launch in launches(spec, extents):
-        if isinstance(launch, Launch):
-            products.check_memory(launch)
-    inputs = random_inputs(spec, extents, seed, kind)
-    written, outcomes = emulate(build, inputs, values, extents, order=order, workers=workers, progress=progress)
-    meant = evaluate_all([meaning_of(p) for p in spec.programs], inputs, values, sizes_of(spec, extents))
-    comparisons = {name: compare(t, meant[name].value, meant[name].bound) for name, t in written.items()}
-    return SequenceRun(sizes_of(spec, extents), written, comparisons, outcomes)
+    launch = sequence_launch(build.spec, extents)
+    values = scalar_values(launch.program, scalars)
+    for of in launch.launches:
+        products.check_memory(of)
+    inputs = random_inputs(launch, seed, kind)
+    written, outcomes = emulate(build, launch, inputs, values, order=order, workers=workers, progress=progress)
+    return SequenceRun(launch.extents, written, compared(written, references(launch, inputs, values)), outcomes)

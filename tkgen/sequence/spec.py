@@ -13,22 +13,16 @@ from typing import TYPE_CHECKING
 from tkgen.backends.cdna.lower.origins import Source, joined
 from tkgen.backends.cdna.lower.sequence import sequence_parts
 from tkgen.diagnostics import Diagnostic, Fix, Label, distinct, errors_first, refuse
-from tkgen.ir.desugar import desugared
-from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Kernel, Store
-from tkgen.ir.types import Dim, Program, ScalarArg, Tensor
+from tkgen.ir.equations import Store
+from tkgen.ir.types import Tensor
 from tkgen.rows.spec import RowSpec
+from tkgen.sequence.program import SequenceProgram, meaning_of
 from tkgen.syntax import ast
 from tkgen.targets import Target
 
 if TYPE_CHECKING:
     from tkgen.backends.cdna.spec import Spec
     from tkgen.sequence.build import SequenceBuild
-
-
-def meaning_of(program: Program | EquationProgram) -> Kernel:
-    """The equations of a kernel."""
-    return program.kernel if isinstance(program, EquationProgram) else desugared(program)
 
 
 @dataclass(frozen=True)
@@ -46,56 +40,11 @@ class SequenceSpec:
         """The sequence's name."""
         return self.sequence.name.id
 
-    @property
-    def programs(self) -> tuple[Program | EquationProgram, ...]:
-        """The typed programs of the kernels."""
-        return tuple(kernel.program for kernel in self.kernels)
-
-    # ------------------------------------------------------------ what the kernels share
-
     @cached_property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """Everything that a kernel reads or writes, in the order of the spec."""
-        used = {t.name: t for p in self.programs for t in (*p.reads, *p.outputs)}
-        order = [s.name.id for s in self.sequence.shared if isinstance(s, ast.Global)]
-        return tuple(used[name] for name in order if name in used)
-
-    @cached_property
-    def between(self) -> tuple[Tensor, ...]:
-        """The tensors that one kernel writes for a later one, and that nobody gives: the memory between them."""
-        found: dict[str, Tensor] = {}
-        inputs = {t.name for t in self.inputs}
-        written: set[str] = set()
-        for p in self.programs:
-            found |= {t.name: t for t in p.reads if t.name in written and t.name not in inputs}
-            written |= {t.name for t in p.outputs}
-        return tuple(t for t in self.tensors if t.name in found)
-
-    @cached_property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """What is to be given: read by a kernel, and written by none before."""
-        found: set[str] = set()
-        written: set[str] = set()
-        for p in self.programs:
-            found |= {t.name for t in p.reads} - written
-            written |= {t.name for t in p.outputs}
-        return tuple(t for t in self.tensors if t.name in found)
-
-    @property
-    def outputs(self) -> tuple[Tensor, ...]:
-        """What the sequence is for: written, and not between its kernels."""
-        written = {t.name for p in self.programs for t in p.outputs} - {t.name for t in self.between}
-        return tuple(t for t in self.tensors if t.name in written)
-
-    @property
-    def dims(self) -> tuple[Dim, ...]:
-        """The dimensions of all kernels."""
-        return tuple({d.name: d for p in self.programs for d in p.dims}.values())
-
-    @property
-    def scalars(self) -> tuple[ScalarArg, ...]:
-        """The scalars of all kernels."""
-        return tuple({s.name: s for p in self.programs for s in p.scalars}.values())
+    def program(self) -> SequenceProgram:
+        """The typed kernels, as one."""
+        declared = tuple(s.name.id for s in self.sequence.shared if isinstance(s, ast.Global))
+        return SequenceProgram(self.name, self.sequence.header, tuple(k.program for k in self.kernels), declared)
 
     # ------------------------------------------------------------ what there is to say
 
@@ -108,12 +57,12 @@ class SequenceSpec:
     def _unwritten(self) -> Iterator[Diagnostic]:
         """E231 where a kernel reads what only a later one writes, or more than those before it write."""
         stores: dict[str, list[Store]] = {}
-        last = {t.name: n for n, p in enumerate(self.programs) for t in p.outputs}
-        for number, (kernel, p) in enumerate(zip(self.kernels, self.programs, strict=True)):
+        last = {t.name: n for n, p in enumerate(self.program.kernels) for t in p.outputs}
+        for number, (kernel, p) in enumerate(zip(self.kernels, self.program.kernels, strict=True)):
             own = {t.name for t in p.outputs}
             for tensor in p.reads:
                 label = Label(kernel.kernel.name.span, f"reads `{tensor.name}`")
-                if tensor.name in stores and tensor in self.between and not _covered(tensor, stores[tensor.name]):
+                if tensor.name in stores and tensor in self.program.between and not _covered(tensor, stores[tensor.name]):
                     places = tuple(Label(s.span, "writes a part of it") for s in stores[tensor.name] if s.span)
                     message = f"`{tensor.name}` is read, but the kernels before write a part of it alone"
                     yield Diagnostic("E231", message, label, places, fix=Fix("let them write all of it"))
@@ -141,8 +90,8 @@ class SequenceSpec:
             self.path.name,
             self.target.name,
             [(k.program, k.namespace) for k in self.kernels],
-            self.tensors,
-            self.between,
+            self.program.arguments,
+            self.program.between,
         )
         return joined([head, *(part for k in self.kernels for part in (k.namespace, "\n")), tail])
 

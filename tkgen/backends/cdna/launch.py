@@ -6,15 +6,18 @@ import importlib.util
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from tkgen.build.outputs import write
+from tkgen.build.outputs import write_module
+from tkgen.sequence.build import SequenceBuild
 from tkgen.toolchain.compiler import ToolchainError
 
 if TYPE_CHECKING:
     from tkgen.build.model import Compiled
+
+    Launched: TypeAlias = Compiled | SequenceBuild
 
 
 def need_gpu() -> None:
@@ -26,8 +29,11 @@ def need_gpu() -> None:
         )
 
 
-def launcher(build: Compiled, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> Callable[[], None]:
-    """What launches the kernel on these tensors, its output among them, on the current stream of their device."""
+def launcher(build: Launched, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> Callable[[], None]:
+    """What launches the kernel, or all of a sequence, on these tensors, on the current stream of their device.
+
+    `tensors` has all that is read or written, what is between the kernels of a sequence too.
+    """
     ordered = [tensors[t.name].contiguous() for t in build.spec.program.arguments]
     module, device = _module(build), ordered[0].device
 
@@ -37,11 +43,11 @@ def launcher(build: Compiled, tensors: Mapping[str, torch.Tensor], scalars: Mapp
     return launch
 
 
-def _module(build: Compiled) -> Any:
+def _module(build: Launched) -> Any:
     """The built Python module, made once for the same machine code."""
     if identity(build) not in _modules:
-        folder = tempfile.mkdtemp(prefix="tkgen-module-")
-        path = write(build, Path(folder), ("module",))["module"]
+        folder = Path(tempfile.mkdtemp(prefix="tkgen-module-"))
+        path = write_module(build.spec, build.compiler, folder, build.kittens)
         found = importlib.util.spec_from_file_location(build.spec.name, path)
         assert found is not None and found.loader is not None
         module = importlib.util.module_from_spec(found)
@@ -50,9 +56,10 @@ def _module(build: Compiled) -> Any:
     return _modules[identity(build)]
 
 
-def identity(build: Compiled) -> tuple[object, ...]:
-    """What decides a kernel's results: its machine code, and the sizes that its grid is made from."""
-    return (build.hsaco, *(d.size for d in build.spec.program.dims))
+def identity(build: Launched) -> tuple[object, ...]:
+    """What decides the results: the machine code, of each kernel, and the sizes that grids are made from."""
+    code = [k.hsaco for k in build.kernels] if isinstance(build, SequenceBuild) else [build.hsaco]
+    return (*code, *(d.size for d in build.spec.program.dims))
 
 
 # Modules stay loaded as long as the process, as torch's own registry of operators does.

@@ -1,0 +1,74 @@
+"""Several typed kernels in order, as one: what is given to them, what is between them, what they leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tkgen.ir.desugar import desugared
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.equations import Kernel
+from tkgen.ir.types import Dim, Program, ScalarArg, Tensor
+
+
+def meaning_of(program: Program | EquationProgram) -> Kernel:
+    """The equations of a kernel."""
+    return program.kernel if isinstance(program, EquationProgram) else desugared(program)
+
+
+@dataclass(frozen=True)
+class SequenceProgram:
+    """The programs of a sequence; `declared` are the names of its tensors in the order of the spec."""
+
+    name: str
+    header: str
+    kernels: tuple[Program | EquationProgram, ...] = field(repr=False)
+    declared: tuple[str, ...]
+
+    @cached_property
+    def arguments(self) -> tuple[Tensor, ...]:
+        """The tensors that the launch of all takes, in the order of the spec: whatever a kernel reads or writes."""
+        used = {t.name: t for p in self.kernels for t in (*p.reads, *p.outputs)}
+        return tuple(used[name] for name in self.declared if name in used)
+
+    @cached_property
+    def reads(self) -> tuple[Tensor, ...]:
+        """What is to be given: read by a kernel, and written by none before."""
+        found: set[str] = set()
+        written: set[str] = set()
+        for p in self.kernels:
+            found |= {t.name for t in p.reads} - written
+            written |= {t.name for t in p.outputs}
+        return tuple(t for t in self.arguments if t.name in found)
+
+    @cached_property
+    def between(self) -> tuple[Tensor, ...]:
+        """The tensors that one kernel writes for a later one, and that nobody gives: the memory between them."""
+        found: set[str] = set()
+        given = {t.name for t in self.reads}
+        written: set[str] = set()
+        for p in self.kernels:
+            found |= {t.name for t in p.reads if t.name in written and t.name not in given}
+            written |= {t.name for t in p.outputs}
+        return tuple(t for t in self.arguments if t.name in found)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """What the sequence is for: written, and not between its kernels."""
+        written = {t.name for p in self.kernels for t in p.outputs} - {t.name for t in self.between}
+        return tuple(t for t in self.arguments if t.name in written)
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """The dimensions of all kernels."""
+        return tuple({d.name: d for p in self.kernels for d in p.dims}.values())
+
+    @property
+    def scalars(self) -> tuple[ScalarArg, ...]:
+        """The scalars of all kernels."""
+        return tuple({s.name: s for p in self.kernels for s in p.scalars}.values())
+
+    @property
+    def adds_to_output(self) -> bool:
+        """Whether an output must be zero before the launch: never, the launch of a kernel that adds sees to it."""
+        return False
