@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from on_host import LINK_FLAGS, host_compile, needs_clang
 
-from tkgen.api import load_any
+from tkgen.api import load
 from tkgen.execute.arguments import SizeError
 from tkgen.rows import RowSpec
 from tkgen.rows.launch import RowLaunch, row_launch
@@ -70,7 +70,7 @@ int main(int, char **sizes) {{
 
 
 def program(folder: Path, text: str, arguments: str) -> Path:
-    spec = load_any(text).check()
+    spec = load(text).check()
     (folder / f"{spec.name}.cpp").write_text(spec.text)
     (folder / "main.cpp").write_text(PROGRAM.format(name=spec.name, arguments=arguments))
     host_compile(folder, "main.cpp", *LINK_FLAGS, str(folder / "run"))
@@ -122,6 +122,6 @@ def test_a_kernel_of_rows_refuses_sizes_that_it_cannot_do(tmp_path: Path) -> Non
 
 
 def row_launch_of(text: str, size: int) -> RowLaunch:
-    spec = load_any(text)
+    spec = load(text)
     assert isinstance(spec, RowSpec)
     return row_launch(spec.program, spec.layout, {"M": size})

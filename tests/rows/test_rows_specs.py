@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from tkgen.api import load
 from tkgen.cli import app
+from tkgen.execute.cases import unmet
 from tkgen.execute.compare import Inputs
 from tkgen.ir.verifier import verify
 from tkgen.rows import RowSpec
-from tkgen.rows.commands import unmet
 from tkgen.rows.run import run_rows
 from tkgen.rows.watch import launches, sorts
 

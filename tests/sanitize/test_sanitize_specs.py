@@ -71,7 +71,7 @@ def test_a_spec_that_the_checks_refuse_is_not_run(spec: Path) -> None:
 
 def test_findings_stand_at_statements_of_the_spec(spec: Path) -> None:
     """The generated kernel without its barriers: the race is said to be at the spec's own lines."""
-    subject, launch = from_spec(spec, None, defines={"M": 64})
+    ((subject, launch),) = from_spec(spec, None, defines={"M": 64})
     made = load(spec, {"M": None})
     text = made.source.text
     assert "lds_barrier();" in text
@@ -94,8 +94,8 @@ def test_findings_stand_at_statements_of_the_spec(spec: Path) -> None:
 
 
 def test_wrong_numbers_are_found_by_the_comparison_with_torch(spec: Path) -> None:
-    subject, launch = from_spec(spec, None, defines={"M": 64})
-    _, other = from_spec(spec, None, defines={"M": 64}, seed=1)
+    ((subject, launch),) = from_spec(spec, None, defines={"M": 64})
+    ((_, other),) = from_spec(spec, None, defines={"M": 64}, seed=1)
     mixed = replace(launch, arguments=replace(launch.arguments, check=other.arguments.check))
     verdict = sanitize(subject, mixed, schedules=1)
     assert [d.code for d in verdict.diagnostics] == ["E712"] and not verdict.clean
@@ -106,6 +106,6 @@ def test_wrong_numbers_are_found_by_the_comparison_with_torch(spec: Path) -> Non
 def test_outputs_that_kernels_add_to_start_at_zero(name: str) -> None:
     path = Path(__file__).parents[2] / "specs" / f"{name}.tk"
     sizes = {d.name: 256 for d in load(path).program.dims if d.size is None}
-    subject, launch = from_spec(path, None, defines=sizes or {"M": 256, "N": 256, "K": 256})
+    ((subject, launch),) = from_spec(path, None, defines=sizes or {"M": 256, "N": 256, "K": 256})
     verdict = sanitize(subject, launch, schedules=1)
     assert verdict.diagnostics == ()

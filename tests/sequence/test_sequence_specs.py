@@ -10,13 +10,13 @@ from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
 from tkgen.execute.arguments import launched
 from tkgen.execute.blocks import run_blocks, sample
+from tkgen.execute.cases import unmet
 from tkgen.execute.compare import Inputs
 from tkgen.rows import RowBuild
 from tkgen.rows.launch import row_launch
 from tkgen.rows.run import run_rows
 from tkgen.rows.run import sample as sample_rows
 from tkgen.sequence import SequenceSpec
-from tkgen.sequence.commands import unmet
 from tkgen.sequence.run import run_sequence
 
 ROOT = Path(__file__).parents[2]

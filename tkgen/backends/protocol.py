@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from tkgen.diagnostics import Diagnostic
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
 from tkgen.syntax import ast
 
 if TYPE_CHECKING:
     import torch
+
+    from tkgen.execute.kernels import AnyLaunch
 
 
 class Machine(Protocol):
@@ -138,10 +139,10 @@ class Backend(Protocol):
         """Raises ToolchainError where torch has no such GPU here."""
 
     def launcher(
-        self, spec: Spec, launch: Launch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+        self, spec: Spec, launch: AnyLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
         cxx: str | None,
     ) -> Callable[[], None]:  # fmt: skip
-        """What launches a kernel of products on these tensors of the GPU, its outputs among them.
+        """What launches a kernel, or all of a sequence, on these tensors of the GPU: what is read, what is written.
 
         Raises:
             SpecError, ToolchainError: as `produce`.

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tkgen.backends.protocol import Spec as AnySpec
     from tkgen.diagnostics import Diagnostic
     from tkgen.rows import RowSpec
-    from tkgen.sequence import SequenceSpec
 
 LONG = 20  # seconds of work from which on an estimate is said
 MANY = 1000  # blocks of a launch that takes minutes
@@ -271,15 +270,6 @@ def row_loader(
     from tkgen.rows.spec import RowSpec
 
     return _loader_of(RowSpec, path, target, roots)
-
-
-def sequence_loader(
-    path: Path, target: str | None, roots: Sequence[Path] | None = None
-) -> Callable[[Mapping[str, int | None]], SequenceSpec] | None:
-    """How to load the sequence of kernels at `path` with other sizes; None where it is another spec."""
-    from tkgen.sequence.spec import SequenceSpec
-
-    return _loader_of(SequenceSpec, path, target, roots)
 
 
 S = TypeVar("S")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -30,9 +29,7 @@ from tkgen.cli.common import (
     launch_defines,
     need_emulator,
     reported,
-    row_loader,
     say,
-    sequence_loader,
     show_diagnostics,
     spec_files,
 )
@@ -61,8 +58,6 @@ def run(
     """
     from tkgen.execute import rows as launches
     from tkgen.execute.arguments import SizeError
-    from tkgen.rows import commands as rows_of
-    from tkgen.sequence import commands as sequences
 
     if device not in ("emulator", "gpu"):
         raise typer.BadParameter("--device is `emulator` or `gpu`")
@@ -71,29 +66,10 @@ def run(
     wrong = []
     chosen, files = block_ids(blocks), spec_files(specs)
 
-    def run_of_rows(path: Path, progress: Callable[[int, int], None] | None) -> list[launches.Row]:
-        """The launches of a kernel of rows; none where the spec is of matrix products."""
-        load = row_loader(path, target, roots)
-        if load is None:
-            return []
-        if device == "gpu":
-            raise SizeError("kernels of rows run on the emulator: `--emit module` builds them for a GPU")
-        return rows_of.run_spec(load, launch_defines(define), seed, schedules, jobs, cxx, chosen, progress)
-
-    def run_of_sequence(path: Path, progress: Callable[[int, int], None] | None) -> list[launches.Row]:
-        """The launches of a sequence of kernels; none where the spec is of one."""
-        load = sequence_loader(path, target, roots)
-        if load is None:
-            return []
-        if device == "gpu" or chosen is not None:
-            raise SizeError("a sequence of kernels runs whole, on the emulator: no `--device gpu`, no `--blocks`")
-        return sequences.run_spec(load, launch_defines(define), seed, schedules, jobs, cxx, progress)
-
     def one(path: Path) -> tuple[list[object], list[str]]:
         try:
             with reported(), emulating(path.stem, len(files) == 1) as progress:
-                of_others = run_of_sequence(path, progress) or run_of_rows(path, progress)
-                rows = of_others or launches.run_spec(
+                rows = launches.run_spec(
                     path,
                     launch_defines(define),
                     target,
@@ -110,7 +86,7 @@ def run(
             fail(str(error), USAGE)
         for row in rows:
             wrong.extend([] if row.ok else [row])
-        return [row.to_json() for row in rows], [launches.table(rows)]
+        return [row.to_json() for row in rows], [launches.tables(rows)]
 
     results, worst = each(one, files, 1, "running", as_json)
     if as_json:
@@ -135,10 +111,7 @@ def test(
     """The regression run: every spec at several sizes, under several schedules, against source and figures expected."""
     from dataclasses import asdict
 
-    from tkgen.diagnostics import SpecError
     from tkgen.execute import suites
-    from tkgen.rows import commands as rows_of
-    from tkgen.sequence import commands as sequences
     from tkgen.targets import load_target
     from tkgen.toolchain.files import write_atomic
 
@@ -153,20 +126,9 @@ def test(
 
     def one(path: Path) -> tuple[list[object], list[str]]:
         with reported():
-            try:
-                load, of_sequence = row_loader(path, target), sequence_loader(path, target)
-            except SpecError:  # stands among the results, as what fails
-                load = of_sequence = None
-            if of_sequence is not None:
-                if chosen is not None:
-                    raise typer.BadParameter(f"{path} is a sequence of kernels: `--blocks` are of one")
-                found = sequences.regression(path, of_sequence, schedules=schedules, generated=generated, cxx=cxx)
-            elif load is not None:
-                found = rows_of.regression(path, load, schedules=schedules, generated=generated, blocks=chosen, cxx=cxx)
-            else:
-                found = suites.regression(
-                    path, target=target, schedules=schedules, generated=generated, blocks=chosen, cxx=cxx
-                )
+            found = suites.regression(
+                path, target=target, schedules=schedules, generated=generated, blocks=chosen, cxx=cxx
+            )
         results.extend(found)
         bad = [r for r in found if r.failure]
         passed = f"{path}: {len(found) - len(bad)} passed, {len(bad)} failed  ({sum(r.seconds for r in found):.1f} s)"
@@ -226,15 +188,18 @@ def sanitize(
     )  # fmt: skip
     try:
         with reported():
-            subject, launch = referee.prepare(request)
-            verdict = referee.sanitize(
-                subject, launch, schedules=schedules, blocks=referee.block_ids(blocks), budget=budget, workers=jobs
-            )
+            verdicts = [
+                referee.sanitize(
+                    subject, launch, schedules=schedules, blocks=referee.block_ids(blocks), budget=budget, workers=jobs
+                )
+                for subject, launch in referee.prepare(request)
+            ]
     except (referee.ArgumentError, EmulateError) as error:
         fail(str(error), USAGE)
-    show_diagnostics(verdict.diagnostics, how)
+    diagnostics = [d for verdict in verdicts for d in verdict.diagnostics]
+    show_diagnostics(diagnostics, how)
     if how is Format.TEXT:
-        errors = sum(d.severity.value == "error" for d in verdict.diagnostics)
+        errors = sum(d.severity.value == "error" for d in diagnostics)
         found = f"{errors or 'no'} finding{'s' if errors != 1 else ''}"
-        say(f"{file}: {found}; {verdict.effort}")
-    raise typer.Exit(OK if verdict.clean else WRONG)
+        say("\n".join([f"{file}: {found}; {verdicts[0].effort}", *(f"  then {v.effort}" for v in verdicts[1:])]))
+    raise typer.Exit(OK if all(verdict.clean for verdict in verdicts) else WRONG)

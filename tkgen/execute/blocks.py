@@ -19,7 +19,7 @@ import torch
 from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import SizeError, launched, scalar_values
 from tkgen.execute.compare import Comparison, Inputs, Reference, compare, random_inputs, references
-from tkgen.execute.launch import Run, emulate
+from tkgen.execute.launch import Run, check_blocks, emulate
 from tkgen.ir.equations import Coordinate
 from tkgen.ir.launch import Launch, Piece
 from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF
@@ -81,8 +81,7 @@ def run_blocks(
     program = build.spec.program
     launch = launched(build.spec, extents)
     values = scalar_values(program, scalars)
-    if beyond := [b for b in blocks if not 0 <= b < launch.blocks]:
-        raise SizeError(f"there is no block {beyond[0]}: the launch has blocks 0..{launch.blocks - 1}")
+    check_blocks(launch, blocks)
     if program.equations and any(isinstance(op, Coordinate) for op in program.equations.epilogue):
         raise SizeError(f"{program.name}: equations that name coordinates are run whole, with no blocks chosen")
     mine = [piece for block in dict.fromkeys(blocks) for piece in launch.work[block]]

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import lcm
+from typing import TYPE_CHECKING
 
 from tkgen.api import Spec
-from tkgen.build import Build
 from tkgen.ir.types import Program
+from tkgen.rows.build import RowBuild
+from tkgen.rows.spec import RowSpec
+from tkgen.sequence.build import SequenceBuild
+from tkgen.sequence.spec import SequenceSpec
 
+if TYPE_CHECKING:
+    from tkgen.execute.kernels import AnyBuild, AnySpec
+
+FAR = 4  # times a size that two kernels ask for, beyond which no common multiple is tried
 TERM = re.compile(r"(?P<name>[\w/]+) (?P<sign><= )?(?P<value>\d+)")
 
 
@@ -39,12 +48,18 @@ def expectations(header: str) -> list[Expectation]:
     return found
 
 
-def figures(build: Build) -> dict[str, int]:
-    """The numbers that an expect line can name."""
+def figures(build: AnyBuild) -> dict[str, int]:
+    """The numbers that an expect line can name; those of a sequence are called `KERNEL/FIGURE`."""
+    if isinstance(build, SequenceBuild):
+        return {f"{k.spec.name}/{name}": value for k in build.kernels for name, value in figures(k).items()}
     r = build.resources
+    if isinstance(build, RowBuild):
+        barriers = {"barriers": build.spec.layout.exchanges * build.spec.layout.passes}
+    else:
+        barriers = {"barriers/step": build.spec.plan.barriers_per_step}
     return {
         "waves": build.spec.program.waves,
-        "barriers/step": build.spec.plan.barriers_per_step,
+        **barriers,
         "vgpr": r.vgpr,
         "agpr": r.agpr,
         "sgpr": r.sgpr,
@@ -54,15 +69,10 @@ def figures(build: Build) -> dict[str, int]:
     }
 
 
-def unmet(build: Build) -> str:
+def unmet(build: AnyBuild) -> str:
     """What the spec's expect line says and the build does not do; empty where all holds."""
-    return unmet_of(build.spec.program.header, figures(build))
-
-
-def unmet_of(header: str, have: Mapping[str, int]) -> str:
-    """What the expect line of a header comment says and these figures are not."""
-    wrong = []
-    for e in expectations(header):
+    have, wrong = figures(build), []
+    for e in expectations(build.spec.program.header):
         if e.name not in have:
             wrong.append(f"nothing is called {e.name}; there are {', '.join(have)}")
         elif not (have[e.name] <= e.value if e.at_most else have[e.name] == e.value):
@@ -70,7 +80,42 @@ def unmet_of(header: str, have: Mapping[str, int]) -> str:
     return "; ".join(wrong)
 
 
-def size_cases(spec: Spec) -> list[dict[str, int]]:
+def size_cases(spec: AnySpec) -> list[dict[str, int]]:
+    """Sizes worth trying, by the names of dimensions; those that are left out are the spec's own."""
+    if isinstance(spec, SequenceSpec):
+        return list(_of_sequence(spec))
+    return list(_of_rows(spec)) if isinstance(spec, RowSpec) else _of_products(spec)
+
+
+def _of_rows(spec: RowSpec) -> Iterator[dict[str, int]]:
+    """One tile of each parallel dimension, one element, one more than a tile, less than three."""
+    tiles = {a.dim.name: a.tile or 1 for a in spec.program.parallel}
+    for size in (lambda t: t, lambda t: 1, lambda t: t + 1, lambda t: max(3 * t - 1, 2)):
+        yield {name: size(tile) for name, tile in tiles.items()}
+
+
+def _of_sequence(spec: SequenceSpec) -> Iterator[dict[str, int]]:
+    """Those of each kernel of products, together; where there is none, those of the others."""
+    of_products = [size_cases(k) for k in spec.kernels if isinstance(k, Spec)]
+    others = [size_cases(k) for k in spec.kernels if isinstance(k, RowSpec)]
+    first, rest = (of_products, others) if of_products else (others, [])
+    for number in range(max(map(len, first))):
+        found: dict[str, int] = {}
+        for each in first:
+            for name, size in each[number % len(each)].items():
+                found[name] = _common(found.get(name, size), size)
+        for each in rest:
+            found = each[number % len(each)] | found
+        yield found
+
+
+def _common(one: int, other: int) -> int:
+    """A size that suits two kernels: a multiple of both, or the larger one where that is far away."""
+    multiple = lcm(one, other)
+    return multiple if multiple <= FAR * max(one, other) else max(one, other)
+
+
+def _of_products(spec: Spec) -> list[dict[str, int]]:
     """Sizes worth trying: one K-step, odd and even counts, the smallest grid and a larger one, ragged where allowed."""
     program = spec.program
     bm, bn, bk = program.block

@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from tkgen.backends.protocol import Backend
-from tkgen.execute.arguments import Sized
-from tkgen.execute.compare import Comparison, Inputs, compared, random_inputs, references, worst
-from tkgen.execute.launch import check_memory, outputs
-from tkgen.ir.launch import Launch
+from tkgen.backends.protocol import Backend, Spec
+from tkgen.execute import kernels
+from tkgen.execute.compare import Comparison, Inputs, compared, worst
+from tkgen.execute.kernels import AnyLaunch
+from tkgen.execute.launch import check_memory
 
 WARM_UPS, TIMED = 3, 20  # launches
 
 
 def compared_launch(
     backend: Backend,
-    spec: Sized,
-    launch: Launch,
+    spec: Spec,
+    launch: AnyLaunch,
     scalars: Mapping[str, float],
     seed: int = 0,
     cxx: str | None = None,
@@ -31,10 +31,11 @@ def compared_launch(
         SizeError: the reference would not fit the memory.
     """
     backend.need_gpu()
-    check_memory(launch)
-    inputs = random_inputs(launch, seed, Inputs.EXACT)
-    expected = references(spec.program, inputs, scalars, backend.functions)
-    tensors = {name: t.cuda() for name, t in (inputs | outputs(launch, inputs)).items()}
+    for of in kernels.launches(launch):
+        check_memory(of)
+    inputs = kernels.random_inputs(launch, seed, Inputs.EXACT)
+    expected = kernels.references(launch, inputs, scalars, backend.functions)
+    tensors = {name: t.cuda() for name, t in kernels.memory(launch, inputs, poison=True).items()}
     again = backend.launcher(spec, launch, tensors, scalars, cxx)
     again()
     torch.cuda.synchronize()

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
 from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
+from tkgen.emulate import Interleaving
 from tkgen.execute import compare
-from tkgen.execute.arguments import SizeError, launched, scalar_values
+from tkgen.execute import launch as products
+from tkgen.execute.arguments import Sized, SizeError, launched, scalar_values
+from tkgen.execute.blocks import run_blocks
+from tkgen.execute.blocks import sample as of_products
 from tkgen.execute.compare import Inputs, Reference
 from tkgen.execute.given import Values
-from tkgen.execute.launch import emulate
+from tkgen.execute.launch import Run, emulate
 from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.types import Tensor
 from tkgen.rows import run as rows
+from tkgen.rows.build import RowBuild
 from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.rows.spec import RowSpec
 from tkgen.sequence import run as sequences
 from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.launch import SequenceLaunch, sequence_launch
 from tkgen.sequence.program import SequenceProgram
+from tkgen.sequence.run import SequenceRun
 from tkgen.sequence.spec import SequenceSpec
 
 if TYPE_CHECKING:
     from tkgen.build import Build
-    from tkgen.rows.build import RowBuild
 
     AnyBuild: TypeAlias = Build | RowBuild | SequenceBuild
 
@@ -42,10 +47,14 @@ AnyLaunch: TypeAlias = Launch | RowLaunch | SequenceLaunch
 
 @dataclass(frozen=True)
 class Chosen:
-    """A spec with the `-D` values that its code is built for, its launch, and its scalars."""
+    """A spec with the `-D` values that its code is built for, its launch, and its scalars.
+
+    `extents` are the sizes of dynamic dimensions.
+    """
 
     spec: AnySpec
     launch: AnyLaunch
+    extents: dict[str, int]
     scalars: dict[str, float]
 
 
@@ -56,18 +65,20 @@ def chosen(path: Path, defines: Mapping[str, float | None], target: str | None, 
         SpecError: the spec is wrong, or a value gives nothing that is there.
         SizeError: a size that the kernel cannot do, or a scalar without a value; a kernel that nothing emulates.
     """
-    values = Values.of(_emulated(load(path, None, target, roots)).program, defines)
-    spec = _emulated(load(path, values.static, target, roots)).check()
-    return Chosen(spec, launch_of(spec, values.extents), scalar_values(spec.program, values.scalars))
+    values = Values.of(emulated(load(path, None, target, roots)).program, defines)
+    spec = emulated(load(path, values.static, target, roots)).check()
+    launch, scalars = launch_of(spec, values.extents), scalar_values(spec.program, values.scalars)
+    return Chosen(spec, launch, values.extents, scalars)
 
 
-def _emulated(spec: object) -> AnySpec:
+def emulated(spec: object) -> AnySpec:
+    """The spec, where it is one that the emulator runs. Raises SizeError for another."""
     if not isinstance(spec, Spec | RowSpec | SequenceSpec):
         raise SizeError("the referee runs kernels for AMD's GPUs")
     return spec
 
 
-def launch_of(spec: AnySpec, given: Mapping[str, int] | None = None) -> AnyLaunch:
+def launch_of(spec: AnySpec | Sized, given: Mapping[str, int] | None = None) -> AnyLaunch:
     """The launch of `spec` at its own sizes, `given` ones for dynamic dimensions. Raises SizeError as `launched`."""
     if isinstance(spec, SequenceSpec):
         return sequence_launch(spec, given)
@@ -115,15 +126,70 @@ def written(launch: AnyLaunch) -> tuple[Tensor, ...]:
     return (*program.outputs, *program.between) if isinstance(program, SequenceProgram) else program.outputs
 
 
-def memory(launch: AnyLaunch, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def memory(launch: AnyLaunch, inputs: Mapping[str, torch.Tensor], poison: bool = False) -> dict[str, torch.Tensor]:
     """All tensors that a launch on the device of `inputs` takes, by name: these, and what it writes.
 
-    An output that is read, too, is a copy of what is given for it; others hold anything.
+    An output that is read, too, is a copy of what is given for it; others hold anything, or NaNs where `poison` says so
+    and the kernel does not add to them.
     """
     device = next(iter(inputs.values())).device
-    return dict(inputs) | {
-        t.name: inputs[t.name].clone(memory_format=torch.contiguous_format)
-        if t.name in inputs
-        else torch.empty(launch.shape(t), dtype=TORCH[t.dtype], device=device)
-        for t in written(launch)
-    }
+    found = dict(inputs)
+    for tensor in written(launch):
+        if tensor.name in inputs:
+            found[tensor.name] = inputs[tensor.name].clone(memory_format=torch.contiguous_format)
+            continue
+        found[tensor.name] = torch.empty(launch.shape(tensor), dtype=TORCH[tensor.dtype], device=device)
+        if poison:
+            found[tensor.name].fill_(0.0 if launch.program.adds_to_output else torch.nan)
+    return found
+
+
+def run(
+    build: AnyBuild,
+    blocks: Sequence[int] | None = None,
+    *,
+    extents: Mapping[str, int] | None = None,
+    seed: int = 0,
+    kind: Inputs = Inputs.EXACT,
+    scalars: Mapping[str, float] | None = None,
+    order: Interleaving | None = None,
+    workers: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Run | SequenceRun:
+    """Random inputs of that kind, a launch on the emulator, of these `blocks` alone where they are given, a comparison.
+
+    Raises:
+        SizeError: sizes that a kernel cannot do, a block that is not there, `blocks` of a sequence.
+        EmulateError: a launch cannot start.
+    """
+    how: dict[str, Any] = {
+        "extents": extents, "seed": seed, "kind": kind, "scalars": scalars, "order": order, "workers": workers,
+        "progress": progress,
+    }  # fmt: skip
+    if isinstance(build, SequenceBuild):
+        if blocks is not None:
+            raise SizeError(f"{build.spec.name} is a sequence: blocks are those of one of its kernels")
+        return sequences.run_sequence(build, **how)
+    if isinstance(build, RowBuild):
+        return rows.run_rows(build, blocks=blocks, **how)
+    return products.run(build, **how) if blocks is None else run_blocks(build, blocks, **how)
+
+
+def sample(spec: Spec | RowSpec) -> tuple[int, ...]:
+    """Blocks worth running where there are many."""
+    if isinstance(spec, RowSpec):
+        return rows.sample(row_launch(spec.program, spec.layout))
+    return of_products(launched(spec))
+
+
+def launches(launch: AnyLaunch) -> tuple[Launch | RowLaunch, ...]:
+    """The launches of single kernels."""
+    return launch.launches if isinstance(launch, SequenceLaunch) else (launch,)
+
+
+def first(launch: AnyLaunch, count: int) -> AnyLaunch:
+    """The launch of the first `count` kernels of a sequence; the whole of one kernel."""
+    if not isinstance(launch, SequenceLaunch):
+        return launch
+    program = replace(launch.program, kernels=launch.program.kernels[:count])
+    return replace(launch, program=program, launches=launch.launches[:count])

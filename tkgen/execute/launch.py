@@ -44,6 +44,16 @@ class Run:
         return worst(self.comparisons.values())
 
     @property
+    def findings(self) -> tuple[str, ...]:
+        """What the referee found."""
+        return tuple(map(str, self.outcome.findings))
+
+    @property
+    def instructions(self) -> int:
+        """Instructions executed."""
+        return self.outcome.instructions
+
+    @property
     def ok(self) -> bool:
         """The numbers are right and nothing was found."""
         return self.comparison.right and not self.outcome.findings
@@ -53,13 +63,19 @@ class Run:
         """What is not right: the numbers, else what was found; empty where all is."""
         if not self.comparison.right:
             return str(self.comparison)
-        return "\n".join(map(str, self.outcome.findings))
+        return "\n".join(self.findings)
 
 
 def trials(count: int) -> Iterator[tuple[Interleaving, Inputs]]:
     """`count` orders of the waves, and in turn both kinds of inputs."""
     for number, order in enumerate(interleavings(count)):
         yield order, (Inputs.EXACT, Inputs.NORMAL)[number % 2]
+
+
+def check_blocks(launch: Launch | RowLaunch, blocks: Sequence[int]) -> None:
+    """Raises SizeError for a block that the launch does not have."""
+    if beyond := [b for b in blocks if not 0 <= b < launch.blocks]:
+        raise SizeError(f"there is no block {beyond[0]}: the launch has blocks 0..{launch.blocks - 1}")
 
 
 def check_memory(launch: Launch | RowLaunch) -> None:

@@ -5,21 +5,31 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from itertools import product
+from math import prod
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from tkgen.api import load, load_products, target_of
+from tkgen.api import load, target_of
 from tkgen.backends.protocol import Backend
 from tkgen.backends.registry import backend_of
 from tkgen.emulate import EmulateError
-from tkgen.execute.arguments import Sized, SizeError, check_scalars, launched, scalar_values
-from tkgen.execute.blocks import run_blocks, watched
+from tkgen.execute import kernels
+from tkgen.execute.arguments import Sized, SizeError, check_scalars, scalar_values
+from tkgen.execute.blocks import watched
 from tkgen.execute.cases import blocks_text, size_cases
 from tkgen.execute.compare import Comparison, Inputs
-from tkgen.execute.given import Values, given
-from tkgen.execute.launch import run, trials
+from tkgen.execute.given import Values
+from tkgen.execute.kernels import AnyLaunch, AnySpec, emulated
+from tkgen.execute.launch import trials
+from tkgen.ir.launch import Launch
+from tkgen.rows.launch import RowLaunch
+from tkgen.sequence.build import SequenceBuild
+from tkgen.sequence.launch import SequenceLaunch
 from tkgen.toolchain.compiler import ToolchainError
+
+if TYPE_CHECKING:
+    from tkgen.execute.kernels import AnyBuild
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,7 @@ class Row:
     watched: bool = True  # by the referee
     milliseconds: float | None = None
     tflops: float | None = None
+    gbps: float | None = None  # of kernels without a product: what is read and written, once
 
     @property
     def ok(self) -> bool:
@@ -48,6 +59,12 @@ class Row:
     def to_json(self) -> dict[str, object]:
         """Plain data."""
         return asdict(self) | {"inputs": self.inputs.value, "ok": self.ok}
+
+
+def tables(rows: Sequence[Row]) -> str:
+    """Launches as text, a table for each spec or kernel of theirs."""
+    names = dict.fromkeys(row.spec for row in rows)
+    return "\n".join(table([row for row in rows if row.spec == name]) for name in names)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -61,14 +78,16 @@ def table(rows: Sequence[Row]) -> str:
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("schedule", "inputs", "numbers"):
         shown.add_column(heading)
-    measures = ("instructions", "findings") if rows[0].milliseconds is None else ("ms", "TFLOP/s")
+    measures = ("instructions", "findings")
+    if rows[0].milliseconds is not None:
+        measures = "ms", "GB/s" if rows[0].tflops is None else "TFLOP/s"
     for heading in ("max error", "ulp", "bound", *measures):
         shown.add_column(heading, justify="right")
     for row in rows:
         c = row.comparison
         last: tuple[object, object] = row.instructions, len(row.findings) if row.watched else "unwatched"
         if row.milliseconds is not None:
-            last = f"{row.milliseconds:.3f}", f"{row.tflops:.1f}"
+            last = f"{row.milliseconds:.3f}", f"{row.gbps if row.tflops is None else row.tflops:.1f}"
         errors = (f"{c.max_error:.3g}", f"{c.ulps:.2g}", f"{c.bound:.3g}")
         shown.add_row(row.schedule, row.inputs.value, "right" if c.right else "WRONG", *errors, *map(str, last))
     text = io.StringIO()
@@ -89,10 +108,11 @@ def _code(row: Row) -> str:
 def smallest(
     path: Path, defines: Mapping[str, int | None], target: str | None, roots: Sequence[Path]
 ) -> dict[str, float | None]:
-    """`defines`, with values worth running for what they leave alone: the smallest sizes of the product, scalars."""
-    spec = load_products(path, defines, target, roots)
+    """`defines`, with values worth running for what they leave alone: small sizes, scalars."""
+    spec = emulated(load(path, defines, target, roots))
+    sizes = size_cases(spec)
     return {
-        **size_cases(spec)[2],
+        **sizes[min(2, len(sizes) - 1)],
         **check_scalars(spec.program),
         **{n: v for n, v in defines.items() if v is not None},
     }
@@ -111,11 +131,11 @@ def run_spec(
     blocks: Sequence[int] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Row]:
-    """Build and launch the spec at `path`, once per schedule.
+    """Build and launch the spec at `path`, of one kernel or several, once per schedule.
 
     `defines` also gives dynamic dimensions their sizes, and scalars their values.
 
-    `blocks` launches these alone (`tkgen.execute.blocks`). `progress` is told blocks done, and of how many.
+    `blocks` launches these alone, of each kernel alone. `progress` is told blocks done, and of how many.
 
     Raises:
         SpecError: the spec is wrong, or its sizes are.
@@ -131,41 +151,41 @@ def run_spec(
         if blocks is not None:
             raise SizeError("a GPU launches all blocks: `--blocks` is for the emulator")
         return [_on_gpu(path, backend, defines, name, roots, seed, cxx)]
-    chosen = given(path, defines, target, roots)
-    chosen.spec.check()
-    scalars = scalar_values(chosen.spec.program, chosen.scalars)
+    chosen = kernels.chosen(path, defines, target, roots)
     build = chosen.spec.build(cxx=cxx).check()
-    launch = launched(chosen.spec, chosen.extents)
-    each = launch.blocks if blocks is None else len(blocks)
-    rows = []
-    for number, (order, kind) in enumerate(trials(schedules)):
+    launched: list[tuple[str, AnyBuild, AnyLaunch]] = [(chosen.spec.name, build, chosen.launch)]
+    if blocks is not None and isinstance(build, SequenceBuild) and isinstance(chosen.launch, SequenceLaunch):
+        alone = zip(build.kernels, chosen.launch.launches, strict=True)
+        launched = [(f"{chosen.spec.name}/{k.spec.name}", k, of) for k, of in alone]
+    each = chosen.launch.blocks if blocks is None else len(blocks)
+    rows: list[Row] = []
+    for number, ((name, of, launch), (order, kind)) in enumerate(product(launched, trials(schedules))):
 
         def done(count: int, before: int = number * each) -> None:
             if progress is not None:
-                progress(before + count, schedules * each)
+                progress(before + count, len(launched) * schedules * each)
 
         done(0)
-        attempt = partial(run, build) if blocks is None else partial(run_blocks, build, blocks)
         try:
-            tried = attempt(
-                extents=chosen.extents, seed=seed, kind=kind, scalars=scalars, order=order, workers=workers,
-                progress=done,
+            tried = kernels.run(
+                of, blocks, extents=chosen.extents, seed=seed, kind=kind, scalars=chosen.scalars, order=order,
+                workers=workers, progress=done,
             )  # fmt: skip
         except EmulateError as error:
             raise ToolchainError(str(error)) from error
         rows.append(
             Row(
-                spec=chosen.spec.name,
+                spec=name,
                 sizes=tried.sizes,
                 schedule=str(order),
                 inputs=kind,
                 comparison=tried.comparison,
-                findings=tuple(map(str, tried.outcome.findings)),
-                instructions=tried.outcome.instructions,
-                shipped=chosen.own,
+                findings=tried.findings,
+                instructions=tried.instructions,
+                shipped=not chosen.spec.defines,
                 grid=launch.blocks,
                 blocks=None if blocks is None else tuple(blocks),
-                watched=blocks is None or watched(launch, blocks),
+                watched=blocks is None or not isinstance(launch, Launch) or watched(launch, blocks),
             )
         )
     return rows
@@ -183,13 +203,13 @@ def _on_gpu(
     """One launch on a GPU, timed."""
     from tkgen.execute import gpu
 
-    values = Values.of(_products(path, None, target, roots).program, defines)
-    spec = _products(path, values.static, target, roots).check()
-    program, scalars = spec.program, scalar_values(spec.program, values.scalars)
-    launch = launched(spec, values.extents)
+    values = Values.of(_runnable(path, None, target, roots).program, defines)
+    spec = _runnable(path, values.static, target, roots).check()
+    launch, scalars = kernels.launch_of(spec, values.extents), scalar_values(spec.program, values.scalars)
     comparison, again = gpu.compared_launch(backend, spec, launch, scalars, seed, cxx)
     milliseconds = gpu.median_milliseconds(again)
-    m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))
+    flops = sum(map(_flops, kernels.launches(launch)))
+    moved = sum(prod(launch.shape(t)) * t.dtype.bytes for t in (*launch.program.reads, *launch.program.outputs))
     return Row(
         spec=spec.name,
         sizes=launch.extents,
@@ -201,10 +221,22 @@ def _on_gpu(
         shipped=not spec.defines,
         grid=launch.blocks,
         milliseconds=milliseconds,
-        tflops=2 * m * n * k * launch.factors * len(program.products) / (milliseconds * 1e9),
+        tflops=flops / (milliseconds * 1e9) if flops else None,
+        gbps=None if flops else moved / (milliseconds * 1e6),
     )
 
 
-def _products(path: Path, defines: Mapping[str, int | None] | None, target: str, roots: Sequence[Path]) -> Sized:
-    """A spec of matrix products, for any target."""
-    return cast("Sized", load(path, defines, target, roots))
+def _flops(launch: Launch | RowLaunch) -> int:
+    """Floating-point operations of the products."""
+    if isinstance(launch, RowLaunch):
+        return 0
+    program = launch.program
+    m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))
+    return 2 * m * n * k * launch.factors * len(program.products)
+
+
+def _runnable(
+    path: Path, defines: Mapping[str, int | None] | None, target: str, roots: Sequence[Path]
+) -> AnySpec | Sized:
+    """A spec for any target: what Hopper runs are matrix products."""
+    return cast("AnySpec | Sized", load(path, defines, target, roots))

@@ -17,18 +17,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from xml.etree import ElementTree
 
-from tkgen.api import Spec, load_products
+from tkgen.api import load
 from tkgen.backends import protocol
-from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.render import render_text
 from tkgen.emulate import EmulateError
-from tkgen.execute.arguments import check_scalars, launched
+from tkgen.execute.arguments import check_scalars
 from tkgen.execute.cases import blocks_text, size_cases, unmet
+from tkgen.execute.kernels import AnySpec, emulated, run, sample
+from tkgen.execute.launch import trials
+from tkgen.sequence.build import SequenceBuild
+from tkgen.sequence.spec import SequenceSpec
 from tkgen.toolchain.compiler import ToolchainError
 
 if TYPE_CHECKING:
+    from tkgen.execute.kernels import AnyBuild
     from tkgen.execute.launch import Run
+    from tkgen.sequence.run import SequenceRun
 
 S = TypeVar("S", bound=protocol.Spec)
 Work = Callable[[], str]
@@ -57,19 +62,19 @@ def regression(
 ) -> list[Result]:
     """Everything the regression run tries on one spec; never raises for what is wrong with it.
 
-    `blocks` are those run at the spec's own sizes, else a sample.
+    `blocks` are those run at the spec's own sizes, of each kernel, else a sample.
     """
 
-    def shipped(spec: Spec) -> Iterator[tuple[str, Work]]:
-        yield "as shipped", lambda: _shipped(spec, blocks, min(schedules, SHIPPED_SCHEDULES), cxx, seed)
+    def proved() -> AnySpec:
+        return emulated(load(path, None, target)).check()
 
     return attempted(
         path.stem,
-        lambda: load_products(path, None, target).check(),
+        proved,
         lambda spec: unmet(spec.build(cxx=cxx).check()),
         size_cases,
         lambda extents: _numbers(path, target, extents, schedules, cxx, seed),
-        lambda spec: shipped(spec) if all(d.size is not None for d in spec.program.dims) else (),
+        lambda spec: _as_shipped(spec, blocks, min(schedules, SHIPPED_SCHEDULES), cxx, seed),
         generated,
     )
 
@@ -130,27 +135,36 @@ def _source(spec: protocol.Spec, generated: Path) -> str:
 def _numbers(
     path: Path, target: str | None, extents: Mapping[str, int], schedules: int, cxx: str | None, seed: int
 ) -> str:
-    from tkgen.execute.launch import run
-
-    program = load_products(path, None, target).program
+    program = emulated(load(path, None, target)).program
     static = {d.name: extents[d.name] for d in program.dims if d.size is not None and d.name in extents}
-    build = load_products(path, static, target).build(cxx=cxx)
+    build = emulated(load(path, static, target)).build(cxx=cxx)
     return _first_failure(partial(run, build, extents=extents), build, schedules, seed)
 
 
-def _shipped(spec: Spec, blocks: Sequence[int] | None, schedules: int, cxx: str | None, seed: int) -> str:
-    """Some blocks of the code object as it is shipped, at the spec's own sizes."""
-    from tkgen.execute.blocks import run_blocks, sample
+def _as_shipped(
+    spec: AnySpec, blocks: Sequence[int] | None, schedules: int, cxx: str | None, seed: int
+) -> Iterator[tuple[str, Work]]:
+    """The cases of the code object as it is shipped, at the spec's own sizes: some blocks of each kernel."""
+    if any(d.size is None for d in spec.program.dims):
+        return
 
-    build = spec.build(cxx=cxx)
-    chosen = sample(launched(spec)) if blocks is None else blocks
-    return _first_failure(partial(run_blocks, build, chosen), build, schedules, seed, f", {blocks_text(chosen)}")
+    def work(kernel: int) -> str:
+        build = spec.build(cxx=cxx)
+        alone = build.kernels[kernel] if isinstance(build, SequenceBuild) else build
+        chosen = sample(alone.spec) if blocks is None else blocks
+        return _first_failure(partial(run, alone, chosen), alone, schedules, seed, f", {blocks_text(chosen)}")
+
+    if isinstance(spec, SequenceSpec):
+        for number, kernel in enumerate(spec.kernels):
+            yield f"{kernel.name}, as shipped", partial(work, number)
+    else:
+        yield "as shipped", partial(work, 0)
 
 
-def _first_failure(attempt: Callable[..., Run], build: Build, schedules: int, seed: int, what: str = "") -> str:
+def _first_failure(
+    attempt: Callable[..., Run | SequenceRun], build: AnyBuild, schedules: int, seed: int, what: str = ""
+) -> str:
     """What the first of some launches, one for each schedule, does wrong; empty where none does."""
-    from tkgen.execute.launch import trials
-
     scalars = check_scalars(build.spec.program)
     for order, kind in trials(schedules):
         failure = attempt(seed=seed, kind=kind, scalars=scalars, order=order).failure

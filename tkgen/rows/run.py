@@ -10,7 +10,7 @@ import torch
 from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.compare import Comparison, Inputs, compare
-from tkgen.execute.launch import Run, check_memory, emulate
+from tkgen.execute.launch import Run, check_blocks, check_memory, emulate
 from tkgen.ir.equations import Axis, Constant, Coordinate, Kernel, Map, Op, Value, walk, writes
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import TORCH
@@ -74,13 +74,15 @@ def run_rows(
     """Random inputs of that kind, one launch, one comparison; `blocks` runs these alone, and compares what they store.
 
     Raises:
-        SizeError: sizes that the kernel cannot do, a scalar without a value.
+        SizeError: sizes that the kernel cannot do, a block that the launch does not have.
         EmulateError: the launch cannot start.
     """
     launch = row_launch(build.spec.program, build.spec.layout, extents)
     values = check_scalars(build.spec.program) | dict(scalars or {})
     if blocks is None:
         check_memory(launch)
+    else:
+        check_blocks(launch, blocks)
     inputs = random_inputs(launch, seed, kind) if blocks is None else _inputs_of(launch, blocks, seed, kind)
     outputs, outcome = emulate(build, launch, inputs, values, order=order, workers=workers, blocks=blocks,
                                progress=progress)  # fmt: skip

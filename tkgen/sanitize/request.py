@@ -41,8 +41,8 @@ class Request:
     seed: int = 0
 
 
-def prepare(request: Request) -> tuple[Subject, Launch]:
-    """Read or compile the file and make its launch.
+def prepare(request: Request) -> tuple[tuple[Subject, Launch], ...]:
+    """Read or compile the file and make its launch; of a spec that is a sequence the launch of each kernel.
 
     Raises ArgumentError for options that are missing or wrong, SpecError, ToolchainError, EmulateError and OSError for
     files that are.
@@ -73,10 +73,10 @@ def prepare(request: Request) -> tuple[Subject, Launch]:
     if given is None and wanted:
         listed = ", ".join(f"{a.name} ({a.size} bytes{' by value' if a.kind == 'by_value' else ''})" for a in wanted)
         raise ArgumentError(f"{kernel.name} takes arguments: {listed}; give each with --arg, or all with --args-from")
-    return subject, Launch(grid, block, given or Arguments(list), request.lds_bytes or 0, kernel.name)
+    return ((subject, Launch(grid, block, given or Arguments(list), request.lds_bytes or 0, kernel.name)),)
 
 
-def _spec(request: Request) -> tuple[Subject, Launch]:
+def _spec(request: Request) -> tuple[tuple[Subject, Launch], ...]:
     if request.arguments or request.arguments_from or request.kernel:
         raise ArgumentError("a spec makes its own arguments: leave out --arg, --args-from and --kernel")
     from tkgen.api import define_value
@@ -89,7 +89,7 @@ def _spec(request: Request) -> tuple[Subject, Launch]:
             message = "a spec's dimensions and parameters are whole numbers or `dynamic`, its scalars numbers"
             raise ArgumentError(f"-D {name}={value}: {message}") from None
     try:
-        subject, launch = from_spec(
+        found = from_spec(
             request.path,
             request.target,
             kittens=request.kittens,
@@ -100,13 +100,18 @@ def _spec(request: Request) -> tuple[Subject, Launch]:
         )
     except ValueError as error:
         raise ArgumentError(str(error)) from error
+    return tuple((subject, _changed(launch, request)) for subject, launch in found)
+
+
+def _changed(launch: Launch, request: Request) -> Launch:
+    """A spec's launch with what the options say in its place."""
     if request.grid:
         launch = replace(launch, grid=_extents("--grid", request.grid))
     if request.block:
         launch = replace(launch, block=_extents("--block", request.block))
     if request.lds_bytes is not None:
         launch = replace(launch, lds_bytes=request.lds_bytes)
-    return subject, launch
+    return launch
 
 
 def _arguments(request: Request) -> Arguments | None:

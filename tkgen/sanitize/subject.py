@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tkgen.backends.cdna import kittens as headers
 from tkgen.backends.cdna.lower import Origin
@@ -20,6 +20,15 @@ from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, Location, ToolchainError
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.hip import find_hip
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tkgen.build import Build
+    from tkgen.execute.compare import Reference
+    from tkgen.ir.launch import Launch as Of
+    from tkgen.rows.build import RowBuild
+    from tkgen.rows.launch import RowLaunch
 
 Dim = tuple[int, int, int]
 
@@ -142,44 +151,69 @@ def from_spec(
     defines: Mapping[str, float | None] | None = None,
     cxx: str | None = None,
     seed: int = 0,
-) -> tuple[Subject, Launch]:
-    """A spec, built, and its launch with random inputs at the spec's sizes.
+) -> tuple[tuple[Subject, Launch], ...]:
+    """A spec, built, and the launch of its kernel, or of each of a sequence, with random inputs at the spec's sizes.
 
-    `defines` also sizes dynamic dimensions and gives scalars values.
+    A later kernel of a sequence gets what those before it are to compute. `defines` also sizes dynamic dimensions and
+    gives scalars values.
 
     Raises SpecError, ToolchainError, UnknownTargetError, OSError, and ValueError for sizes the kernel cannot do.
     """
+    from tkgen.execute import kernels
+    from tkgen.ir.rounding import TORCH
+    from tkgen.sequence.build import SequenceBuild
+
+    found = kernels.chosen(path, defines or {}, target, include_roots)
+    build = found.spec.build(cxx=cxx, kittens=kittens, machine_check=False)  # the referee runs it
+    inputs = kernels.random_inputs(found.launch, seed)
+    launches = kernels.launches(found.launch)
+    builds = build.kernels if isinstance(build, SequenceBuild) else (build,)
+    memory, subjects = dict(inputs), []
+    for number, (one, launch) in enumerate(zip(builds, launches, strict=True), 1):
+        meant = kernels.references(kernels.first(found.launch, number), inputs, found.scalars)
+        expected = {t.name: meant[t.name] for t in launch.program.outputs}
+        subjects.append(_launched(path, one, launch, memory, found.scalars, expected))
+        memory |= {t.name: meant[t.name][0].to(TORCH[t.dtype]) for t in launch.program.outputs}
+    return tuple(subjects)
+
+
+def _launched(
+    path: Path,
+    build: Build | RowBuild,
+    launch: Of | RowLaunch,
+    memory: Mapping[str, Tensor],
+    scalars: Mapping[str, float],
+    expected: Mapping[str, Reference],
+) -> tuple[Subject, Launch]:
+    """A kernel, and its launch on what is in memory; what it must write is `expected`."""
     from tkgen.execute.arguments import packed
     from tkgen.execute.compare import compared, worst
-    from tkgen.execute.kernels import chosen, random_inputs, references
     from tkgen.execute.launch import check_memory, outputs
+    from tkgen.sequence.program import covered, meaning_of
 
-    found = chosen(path, defines or {}, target, include_roots)
-    spec, launch, scalars = found.spec, found.launch, found.scalars
-    build = spec.build(cxx=cxx, kittens=kittens, machine_check=False)  # the referee runs it
+    spec, program = build.spec, launch.program
     check_memory(launch)
-    inputs = random_inputs(launch, seed)
+    kept = () if program.adds_to_output else program.outputs  # what an earlier kernel has written a part of
+    inputs = {t.name: memory[t.name] for t in (*program.reads, *kept) if t.name in memory}
+    stores = meaning_of(program).stores
+    whole = {t.name for t in program.outputs if covered(t, [s for s in stores if s.target.tensor == t])}
 
     def make() -> Sequence[Arg]:
         buffers = {name: Buffer(tensor, name=name) for name, tensor in inputs.items()}
-        results = {name: Output(tensor, name) for name, tensor in outputs(launch, inputs).items()}
-        return [packed(launch, buffers | results, scalars)]
+        for name, tensor in outputs(launch, inputs).items():
+            buffers[name] = (Output if name in whole else Buffer)(tensor, name)
+        return [packed(launch, buffers, scalars)]
 
     def check(outcome: Outcome, args: Sequence[Arg]) -> str:
         (argument,) = args
         assert isinstance(argument, Struct)
-        results = {f.name: f.data for f in argument.fields if isinstance(f, Output)}
-        c = worst(compared(results, references(launch, inputs, scalars)).values())
+        found = {f.name: f.data for f in argument.fields if isinstance(f, Buffer)}
+        c = worst(compared({name: found[name] for name in expected}, expected).values())
         return "" if c.right else str(c)
 
     generated = SourceFile(f"{spec.name}.cpp", spec.source.text)
-    code = load_code(build.hsaco)
-    return Subject(str(path), code, {generated.name: generated}, path.parent, spec.source.origin), Launch(
-        launch.grid,
-        launch.block,
-        Arguments(make, check),
-        kernel=build.resources.kernel,
-    )
+    subject = Subject(str(path), load_code(build.hsaco), {generated.name: generated}, path.parent, spec.source.origin)
+    return subject, Launch(launch.grid, launch.block, Arguments(make, check), kernel=build.resources.kernel)
 
 
 def _text(path: Path) -> str | None:

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
+from math import prod
 
 from tkgen.ir.desugar import desugared
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Kernel
+from tkgen.ir.equations import Kernel, Store
 from tkgen.ir.types import Dim, Program, ScalarArg, Tensor
 
 
 def meaning_of(program: Program | EquationProgram) -> Kernel:
     """The equations of a kernel."""
     return program.kernel if isinstance(program, EquationProgram) else desugared(program)
+
+
+def covered(tensor: Tensor, stores: Sequence[Store]) -> bool:
+    """Whether stores write every element: along a dimension all of it, or each of its places by its number."""
+    places = [[i.at if i.axis is None else None for i in store.target.indices] for store in stores]
+    numbered = [n for n in range(len(tensor.dims)) if any(p[n] is not None for p in places)]
+    sizes = [tensor.dims[n].size or 0 for n in numbered]
+    cells = {
+        cell
+        for p in places
+        for cell in product(*(range(s) if p[n] is None else (p[n],) for n, s in zip(numbered, sizes, strict=True)))
+    }
+    return len(cells) == prod(sizes)
 
 
 @dataclass(frozen=True)

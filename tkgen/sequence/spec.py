@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +12,8 @@ from tkgen.backends.cdna.lower.origins import Source, joined
 from tkgen.backends.cdna.lower.sequence import sequence_parts
 from tkgen.diagnostics import Diagnostic, Fix, Label, distinct, errors_first, refuse
 from tkgen.ir.equations import Store
-from tkgen.ir.types import Tensor
 from tkgen.rows.spec import RowSpec
-from tkgen.sequence.program import SequenceProgram, meaning_of
+from tkgen.sequence.program import SequenceProgram, covered, meaning_of
 from tkgen.syntax import ast
 from tkgen.targets import Target
 
@@ -62,7 +59,11 @@ class SequenceSpec:
             own = {t.name for t in p.outputs}
             for tensor in p.reads:
                 label = Label(kernel.kernel.name.span, f"reads `{tensor.name}`")
-                if tensor.name in stores and tensor in self.program.between and not _covered(tensor, stores[tensor.name]):
+                if (
+                    tensor.name in stores
+                    and tensor in self.program.between
+                    and not covered(tensor, stores[tensor.name])
+                ):
                     places = tuple(Label(s.span, "writes a part of it") for s in stores[tensor.name] if s.span)
                     message = f"`{tensor.name}` is read, but the kernels before write a part of it alone"
                     yield Diagnostic("E231", message, label, places, fix=Fix("let them write all of it"))
@@ -119,16 +120,3 @@ class SequenceSpec:
         self.check()
         built = [k.build(cxx=cxx, kittens=kittens, log=log, machine_check=machine_check) for k in self.kernels]
         return SequenceBuild(self, tuple(built))
-
-
-def _covered(tensor: Tensor, stores: Sequence[Store]) -> bool:
-    """Whether stores write every element: along a dimension all of it, or each of its places by its number."""
-    places = [[i.at if i.axis is None else None for i in store.target.indices] for store in stores]
-    numbered = [n for n in range(len(tensor.dims)) if any(p[n] is not None for p in places)]
-    sizes = [tensor.dims[n].size or 0 for n in numbered]
-    cells = {
-        cell
-        for p in places
-        for cell in product(*(range(s) if p[n] is None else (p[n],) for n, s in zip(numbered, sizes, strict=True)))
-    }
-    return len(cells) == prod(sizes)

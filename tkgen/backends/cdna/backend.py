@@ -10,7 +10,6 @@ from tkgen.backends import protocol
 from tkgen.backends.cdna.spec import Spec
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.functions import CDNA
-from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule import plan
@@ -20,6 +19,8 @@ from tkgen.targets import load_target, target_names
 
 if TYPE_CHECKING:
     import torch
+
+    from tkgen.execute.kernels import AnyLaunch
 
 
 class Cdna:
@@ -74,11 +75,11 @@ class Cdna:
         need_gpu()
 
     def launcher(
-        self, spec: protocol.Spec, launch: Launch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+        self, spec: protocol.Spec, launch: AnyLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
         cxx: str | None,
     ) -> Callable[[], None]:  # fmt: skip
         """What launches the kernel through its Python module, which knows the launch itself."""
         from tkgen.backends.cdna.launch import launcher
 
-        assert isinstance(spec, Spec)
+        assert isinstance(spec, Spec | RowSpec | SequenceSpec)
         return launcher(spec.build(cxx=cxx), tensors, scalars)

@@ -19,6 +19,8 @@ from tkgen.targets import UnknownTargetError, hopper_names
 if TYPE_CHECKING:
     import torch
 
+    from tkgen.execute.kernels import AnyLaunch
+
 OUTPUTS = {"cpp": "cu", "asm": "sass", "hsaco": "cubin", "report": "report"}
 """What stands here for what AMD's tools leave."""
 
@@ -66,11 +68,11 @@ class HopperBackend:
         need_gpu()
 
     def launcher(
-        self, spec: protocol.Spec, launch: Launch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+        self, spec: protocol.Spec, launch: AnyLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
         cxx: str | None,
     ) -> Callable[[], None]:  # fmt: skip
         """What launches the kernel through the CUDA driver."""
         from tkgen.backends.hopper.launch import launcher
 
-        assert isinstance(spec, HopperSpec)
+        assert isinstance(spec, HopperSpec) and isinstance(launch, Launch)
         return launcher(spec.build(cxx=cxx), launch, tensors, scalars)

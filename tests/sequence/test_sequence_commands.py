@@ -1,0 +1,174 @@
+"""A sequence of kernels as an operator of torch, on a GPU, under the sanitizer, in the commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import tkgen
+from tkgen.backends.cdna.backend import Cdna
+from tkgen.cli import app
+from tkgen.execute import kernels
+from tkgen.sequence import SequenceSpec
+
+SPLIT = Path(__file__).parent / "split.tk"
+IN_PLACE = """sequence in_place
+dims ROWS = dynamic, D = 200
+global X : f32[ROWS, D]
+global T : bf16[ROWS, D]
+global Y : f32[ROWS, D]
+kernel first
+  over r in ROWS by 4
+  waves 1
+  T[r] = X[r] * 2
+  X[r] = X[r] + 1
+kernel second
+  over r in ROWS by 8
+  waves 2
+  Y[r] = T[r] - rowmax(T[r])
+"""
+HALVES = """sequence halves
+dims ROWS = 13, D = 100, TWO = 2
+global X : f32[ROWS, D]
+global T : f32[ROWS, TWO, D]
+global Y : f32[ROWS, D]
+kernel first
+  over r in ROWS by 4
+  waves 1
+  T[r, 0] = X[r] + 1
+kernel second
+  over r in ROWS by 4
+  waves 1
+  T[r, 1] = X[r] - 1
+kernel third
+  over r in ROWS by 8
+  waves 2
+  Y[r] = T[r, 0] * T[r, 1]
+"""
+
+
+def tkgen_(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "spec.tk"
+    path.write_text(text)
+    return str(path)
+
+
+# ---------------------------------------------------------------- torch
+
+
+def test_an_operator_launches_all_kernels() -> None:
+    layer = tkgen.operator(tkgen.load(SPLIT, {"M": None}).check().build(), "split_layer")
+    x, w, b = torch.randn(100, 288).bfloat16(), torch.randn(128, 288).bfloat16(), torch.randn(128).bfloat16()
+    y = layer(x, w, b, scale=0.25)
+    expected = torch.nn.functional.gelu(0.25 * (x.double() @ w.double().T) + b.double())
+    torch.testing.assert_close(y.double(), expected, rtol=2**-8, atol=1e-5)
+    assert y.shape == (100, 128) and y.dtype is torch.bfloat16
+    compiled = torch.compile(lambda x: layer(x, w, b) + 1, backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(x), layer(x, w, b) + 1)
+    with torch._subclasses.FakeTensorMode() as mode:
+        assert layer(*map(mode.from_tensor, (x, w, b))).shape == (100, 128)
+    with pytest.raises(ValueError, match="split takes 3 tensors"):
+        tkgen.run(tkgen.load(SPLIT).build(), x, w)
+    with pytest.raises(ValueError, match="W has K = 280, expected 288"):
+        layer(x, w[:, :280], b)
+
+
+def test_an_operator_leaves_its_inputs_alone() -> None:
+    x = torch.randn(5, 200)
+    before = x.clone()
+    kept, y = tkgen.run(tkgen.load(IN_PLACE).check().build(), x)
+    assert torch.equal(x, before) and torch.equal(kept, x + 1)
+    doubled = (x * 2).bfloat16().float()
+    assert torch.equal(y, doubled - doubled.amax(1, keepdim=True))
+
+
+# ---------------------------------------------------------------- a GPU
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A GPU whose memory is the CPU's and whose clock shows 2 ms; the tensors of each launch are noted."""
+    seen: list[str] = []
+
+    class Event:
+        def __init__(self, **_: object) -> None: ...
+
+        def record(self) -> None: ...
+
+        def elapsed_time(self, _: object) -> float:
+            return 2.0
+
+    def launcher(_: object, spec: SequenceSpec, launch: Any, tensors: Any, scalars: Any, cxx: object) -> Any:
+        build = spec.build()
+        seen.clear()
+
+        def work() -> None:
+            if not seen:  # the launches that are timed need no numbers
+                seen.extend(f"{name} {'NaN' if t.isnan().all() else 'given'}" for name, t in tensors.items())
+                given = {t.name: tensors[t.name].clone() for t in spec.program.reads}
+                for name, t in kernels.computed(build, launch, given, scalars).items():
+                    tensors[name].copy_(t)
+
+        return work
+
+    monkeypatch.setattr(Cdna, "need_gpu", lambda _: None)
+    monkeypatch.setattr(Cdna, "launcher", launcher)
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda t: t)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    return seen
+
+
+def test_a_gpu_gets_the_memory_between_the_kernels_and_all_is_compared(gpu: list[str]) -> None:
+    (row,) = json.loads(tkgen_("run", str(SPLIT), "--device", "gpu", "--json"))
+    assert gpu == ["X given", "W given", "b given", "Y NaN", "S NaN"]
+    assert row["ok"] and row["comparison"]["elements"] in (64 * 128, 3 * 64 * 128)
+    assert row["tflops"] == pytest.approx(2 * 64 * 128 * 288 / 2e-3 / 1e12)
+    assert "TFLOP/s" in tkgen_("run", str(SPLIT), "--device", "gpu")
+
+
+def test_without_products_a_gpu_is_said_in_bytes(gpu: list[str], tmp_path: Path) -> None:
+    (row,) = json.loads(tkgen_("run", written(tmp_path, HALVES), "--device", "gpu", "--json"))
+    assert row["ok"] and row["gbps"] == pytest.approx(2 * 13 * 100 * 4 / 2e-3 / 1e9) and row["tflops"] is None
+    assert "GB/s" in tkgen_("run", written(tmp_path, HALVES), "--device", "gpu")
+
+
+# ---------------------------------------------------------------- the emulator
+
+
+def test_some_blocks_are_those_of_each_kernel() -> None:
+    rows = json.loads(tkgen_("run", str(SPLIT), "--blocks", "1,5", "--schedules", "2", "--json"))
+    assert [(r["spec"], r["grid"], r["blocks"], r["ok"]) for r in rows] == [
+        (name, grid, [1, 5], True) for name, grid in (("split/sums", 6), ("split/finish", 8)) for _ in range(2)
+    ]
+    printed = tkgen_("run", str(SPLIT), "--blocks", "1")
+    assert "split/sums  M=64" in printed and "split/finish  M=64" in printed
+    assert "there is no block 7" in tkgen_("run", str(SPLIT), "--blocks", "7", code=2)
+
+
+def test_the_sanitizer_runs_each_kernel(tmp_path: Path) -> None:
+    printed = tkgen_("sanitize", str(SPLIT), "-D", "K=100", "--schedules", "2")
+    assert "no findings; 6 blocks, 2 schedules" in printed and "  then 8 blocks, 2 schedules" in printed
+    assert "no findings" in tkgen_("sanitize", written(tmp_path, HALVES), "--schedules", "1")
+
+
+@pytest.mark.parametrize("name", ["S", "Y"])
+def test_the_sanitizer_compares_what_each_kernel_writes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    meant = kernels.references
+
+    def other(*args: Any) -> dict[str, Any]:
+        return {n: (value + (n == name), bound) for n, (value, bound) in meant(*args).items()}
+
+    monkeypatch.setattr(kernels, "references", other)
+    assert "the numbers are wrong" in tkgen_("sanitize", str(SPLIT), "--schedules", "1", code=1)
