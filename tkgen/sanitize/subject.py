@@ -160,13 +160,16 @@ def from_spec(
     Raises SpecError, ToolchainError, UnknownTargetError, OSError, and ValueError for sizes the kernel cannot do.
     """
     from tkgen.execute import kernels
+    from tkgen.execute.launch import check_memory
     from tkgen.ir.rounding import TORCH
     from tkgen.sequence.build import SequenceBuild
 
     found = kernels.chosen(path, defines or {}, target, include_roots)
     build = found.spec.build(cxx=cxx, kittens=kittens, machine_check=False)  # the referee runs it
-    inputs = kernels.random_inputs(found.launch, seed)
     launches = kernels.launches(found.launch)
+    for launch in launches:
+        check_memory(launch)
+    inputs = kernels.random_inputs(found.launch, seed)
     builds = build.kernels if isinstance(build, SequenceBuild) else (build,)
     memory, subjects = dict(inputs), []
     for number, (one, launch) in enumerate(zip(builds, launches, strict=True), 1):
@@ -188,11 +191,10 @@ def _launched(
     """A kernel, and its launch on what is in memory; what it must write is `expected`."""
     from tkgen.execute.arguments import packed
     from tkgen.execute.compare import compared, worst
-    from tkgen.execute.launch import check_memory, outputs
+    from tkgen.execute.launch import outputs
     from tkgen.sequence.program import covered, meaning_of
 
     spec, program = build.spec, launch.program
-    check_memory(launch)
     kept = () if program.adds_to_output else program.outputs  # what an earlier kernel has written a part of
     inputs = {t.name: memory[t.name] for t in (*program.reads, *kept) if t.name in memory}
     stores = meaning_of(program).stores
