@@ -67,14 +67,14 @@ def load_products(
     """
     _check_whole(defines)
     kernel = parse_path(path, include_roots, text)
-    program = matrix_program(kernel, defines)
+    program = matrix_program(kernel, defines, target)
     chosen = load_target(target or _wanted(program.targets))
     return Spec(Path(kernel.name.span.file.name), kernel, program, plan(program, chosen), chosen, dict(defines or {}))
 
 
 def _of_kernel(kernel: ast.Kernel, defines: Mapping[str, int | None] | None, target: str | None) -> protocol.Spec:
     """The spec of one kernel."""
-    program = any_program(kernel, defines)
+    program = any_program(kernel, defines, target)
     name = target or _wanted(program.targets)
     return backend_of(name).spec(Path(kernel.name.span.file.name), kernel, program, name, dict(defines or {}))
 

@@ -127,6 +127,20 @@ def test_three_consumers_have_no_registers_for_256_columns() -> None:
         loaded(gemm(block=(192, 256, 64), stages=3)).check()
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_block_has_as_many_warps_as_this_gpu_can(named: bool) -> None:
+    """The 16 waves of a block of AMD's were the limit here, too; the target is the spec's or the caller's to say."""
+    text = gemm(block=(256, 64, 64), stages=2)
+    most = gemm(block=(512, 64, 64), stages=2)
+    texts = [t if named else t.replace("  target sm_90a\n", "") for t in (text, most)]
+    assert loaded(texts[0]).check().program.waves == 20
+    with pytest.raises(SpecError, match="36 waves, but a block has at most 32"):
+        loaded(texts[1])
+    if not named:
+        with pytest.raises(SpecError, match="20 waves, but a block has at most 16"):
+            load(texts[0])
+
+
 def test_every_spec_of_the_other_gpus_is_told_why_not() -> None:
     from pathlib import Path
 

@@ -8,16 +8,38 @@ from pathlib import Path
 
 TKGEN = Path(__file__).parents[2] / "tkgen"
 PACKAGES = ("ir", "schedule", "checks", "backends/cdna/lower", "proof")
-# Lanes of a wave, threads of a block, registers of a lane, LDS in KiB or bytes, compute units, what counters count.
-KNOWN = {"64", "1024", "256", "512", "160", "65536", "163840", "232448", "227", "228", "304", "132", "63", "62", "15"}
+# Lanes of a wave, threads and waves of a block, registers of a lane, LDS in KiB or bytes, its banks, compute units,
+# what counters count, bytes of an access, sides of products, boxes of copies. (4 SIMDs and 8 waves of one are also
+# numbers of much else.)
+KNOWN = {
+    "64", "1024", "256", "512", "160", "65536", "163840", "232448", "227", "228", "304", "132", "63", "62", "15",
+    "16", "32", "128", "255", "104", "110", "80", "38", "131072", "262144", "524288", "2048", "4096",
+}  # fmt: skip
 # What is one of these numbers, but none of a GPU's, or a fact of the embedded headers.
 OTHERS = {
+    "checks/registers.py: STAGED_ADDRESSES = 16": "how many registers the compiler takes",
+    "checks/shapes.py: BOX = (16, 32)": "how the headers lay tiles out",
+    "checks/shared_memory.py: ALIGNMENT = 16": "how the headers lay tiles out",
+    "checks/shared_memory.py: block, lane = divmod(at, 32)": "how generated code deals out a tile",
+    "ir/functions/dropout.py: a, b = (right >> 32 & MASK) ^ b ^ low, right & MASK": "halves of 64 bits",
+    "ir/functions/dropout.py: c, d = (left >> 32 & MASK) ^ d ^ high, left & MASK": "halves of 64 bits",
+    "ir/limits.py: LAUNCH_THREADS = (1 << 32) - 1": "numbers of 32 bits",
+    "ir/resolve/dataflow.py: MOST_BUFFERS = 16": "a bound of the language",
+    "ir/resolve/written.py: MOST_LEFT = 255": "a bound of the language",
+    'ir/tensors.py: BF16 = ("bf16", "bf16", 16, "bf")': "bits of an element",
+    'ir/tensors.py: F16 = ("f16", "half", 16, "hf")': "bits of an element",
+    'ir/tensors.py: F32 = ("f32", "float", 32, "fl")': "bits of an element",
+    "ir/types.py: BASE_TILE = 16": "how the headers lay tiles out",
+    "lower/harness.py: DYNAMIC_SIZE = 4096": "a size to run with",
+    "lower/harness.py: SAMPLES, REDUCED_SAMPLES = 2000, 16": "elements to look at",
+    "schedule/presets.py: PING_PONG_TILE = 128 * 128 * 2": "where one schedule is predicted to be faster",
+    "schedule/unrolled.py: MOST_PLACES = 32": "how many values the compiler holds",
     "ir/resolve/clauses.py: MOST_UNROLL = 64": "a bound of the language",
     "ir/resolve/waves.py: MOST_SHIFT = 64": "a bound of the language",
     "ir/resolve/written.py: MOST_AHEAD = 64": "a bound of the language",
     "ir/resolve/written.py: MOST_MIXED = 256": "a bound of the language",
     "ir/resolve/sizes.py: if abs(result) >= 1 << 63:": "numbers of 64 bits",
-    "lower/branches.py: PIECE, PANEL = 16, 64": "how the headers lay tiles out",
+    "lower/branches.py: PANEL = 64": "how the headers lay tiles out",
     "lower/waits.py: return (vm & 15) | EXPCNT_NONE << 4 | lds << 8 | (vm >> 4) << 14": "the encoding of s_waitcnt",
     "schedule/rows.py: LINE = 64": "bytes of memory that a row should not share",
 }

@@ -21,8 +21,8 @@ from tkgen.checks.words import count_text, statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.ir.equations import Argument, Constant, Convert, Coordinate, Load, Map, Reduce, Store, reads
 from tkgen.ir.launch import Launch
-from tkgen.ir.limits import CHUNK_BYTES, most_blocks, most_tiles, reach
-from tkgen.ir.types import Dim, DType, Program, RemapStage, Tensor
+from tkgen.ir.limits import most_blocks, most_tiles, reach
+from tkgen.ir.types import ACCESS_BYTES, Dim, DType, Program, RemapStage, Tensor
 from tkgen.remap import RemapCall, problems
 from tkgen.schedule import Plan
 from tkgen.source import Span
@@ -279,7 +279,7 @@ def _ragged(program: Program) -> Iterator[Tensor]:
     """Tensors read in 16-byte chunks whose rows are no whole number of them. (An epilogue reads element by element.)"""
     for tensor in dict.fromkeys(o.tensor for o in program.operands):
         inner = tensor.dims[-1].size
-        if len(tensor.dims) == 2 and inner is not None and inner * tensor.dtype.bytes % CHUNK_BYTES:
+        if len(tensor.dims) == 2 and inner is not None and inner * tensor.dtype.bytes % ACCESS_BYTES:
             yield tensor
 
 
@@ -293,14 +293,14 @@ def _tail(program: Program) -> Iterator[Diagnostic]:
         if inner in seen:
             continue
         seen.add(inner)
-        unit = CHUNK_BYTES // tensor.dtype.bytes
+        unit = ACCESS_BYTES // tensor.dtype.bytes
         assert inner.size is not None
         yield Diagnostic(
             "E606",
-            f"a row of `{tensor.name}` is {inner.size * tensor.dtype.bytes} bytes, no multiple of {CHUNK_BYTES}",
+            f"a row of `{tensor.name}` is {inner.size * tensor.dtype.bytes} bytes, no multiple of {ACCESS_BYTES}",
             Label(inner.span, f"{inner.name} = {inner.size}"),
             (Label(tensor.span, f"{tensor.dtype.spelling}, {inner.name} innermost"), Label(statement(program, "tail"))),
-            (f"rows are read in chunks of {CHUNK_BYTES} bytes; one would reach across the end of a row",),
+            (f"rows are read in chunks of {ACCESS_BYTES} bytes; one would reach across the end of a row",),
             Fix(f"pad {inner.name} to {-(-inner.size // unit) * unit}"),
         )
 

@@ -27,7 +27,7 @@ from tkgen.checks.words import count_text, place, statement, waves_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.ops import Fetch, Load, Multiply, Op, Read, Wait, Write
 from tkgen.ir.reductions import held
-from tkgen.ir.types import BASE_TILE, WAVE_LANES, Operand, Program, Role, Via
+from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, SIMDS, WAVE_LANES, Operand, Program, Role, Via
 from tkgen.schedule import Plan
 from tkgen.schedule.conflict import Conflict
 from tkgen.targets import Target
@@ -79,7 +79,7 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
 
 def waves_per_simd(program: Program) -> int:
     """Waves that the launch bounds ask a SIMD to hold: the occupancy clause, else what one block needs."""
-    return program.occupancy or -(-program.waves // 4)
+    return program.occupancy or -(-program.waves // SIMDS)
 
 
 def estimate(plan: Plan, target: Target) -> RegisterEstimate:
@@ -207,7 +207,7 @@ def _in_flight(program: Program, role: Role, run: list[tuple[int, Load]]) -> _Li
 
 def pieces(operand: Operand, role: Role, parts: int) -> int:
     """16-byte pieces of so many parts of a tile that one lane moves."""
-    return parts * -(-operand.part_bytes // (16 * WAVE_LANES * role.group))
+    return parts * -(-operand.part_bytes // (ACCESS_BYTES * WAVE_LANES * role.group))
 
 
 def _carried(plan: Plan, role: Role) -> int:
@@ -256,7 +256,7 @@ def _spills(plan: Plan, target: Target, found: RegisterEstimate) -> Iterator[Dia
     asked = program.occupancy is not None
     span = program.accumulator.span
     secondary = Label(statement(program, "occupancy"), "asked for here") if asked else Label(
-        program.compute.span, f"{program.waves} waves are {per_simd} on each of 4 SIMDs"
+        program.compute.span, f"{program.waves} waves are {per_simd} on each of {SIMDS} SIMDs"
     )  # fmt: skip
     yield Diagnostic(
         "E404" if asked else "E403",
@@ -280,7 +280,7 @@ def _changes(plan: Plan, target: Target) -> list[str]:
     found = []
     if program.occupancy:
         fits = next((n for n in range(per_simd - 1, 0, -1) if worst.least <= target.max_registers(n)), None)
-        if fits is not None and fits >= -(-program.waves // 4):
+        if fits is not None and fits >= -(-program.waves // SIMDS):
             found.append(f"ask for `occupancy {count_text(fits, 'wave')} per simd`")
     excess = worst.least - target.max_registers(per_simd)
     if worst.accumulators // 2 >= excess:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from tkgen.checks.words import names_text, place, statement
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.ops import LOADS, Copy, Fetch, Load, Write
-from tkgen.ir.types import DType, Operand, Program, Via
+from tkgen.ir.types import ACCESS_BYTES, DType, Operand, Program, Via
 from tkgen.schedule import Plan
 from tkgen.source import Span
 from tkgen.targets import Target, known_names
@@ -27,7 +27,6 @@ OPERATIONS = {
     Via.REGISTERS: (Fetch, Write),
     Via.DIRECT: (Copy,),
 }
-DIRECT_BYTES = 16  # a chunk of the swizzled tile; narrower direct loads would tear it
 BOX = (16, 32)  # rows and columns that one direct load of a wave brings
 
 
@@ -73,7 +72,7 @@ def _targets(program: Program, target: Target) -> Iterator[Diagnostic]:
 def _direct(program: Program, target: Target) -> Iterator[Diagnostic]:
     direct = [o for o in program.operands if o.via is Via.DIRECT]
     widest = max(target.direct_load_bytes, default=0)
-    if direct and widest < DIRECT_BYTES:
+    if direct and widest < ACCESS_BYTES:
         yield Diagnostic(
             "E218",
             f"{target.name} cannot bring {names_text([o.name for o in direct])} to LDS directly",
@@ -81,7 +80,7 @@ def _direct(program: Program, target: Target) -> Iterator[Diagnostic]:
             (),
             (
                 f"its loads from global memory to LDS move {widest} bytes a lane; "
-                f"tiles are laid out in chunks of {DIRECT_BYTES}",
+                f"tiles are laid out in chunks of {ACCESS_BYTES}",
                 target.cited("lds.direct_load_bytes"),
             ),
             Fix("use `via registers`, which also keeps the load in flight, or build for gfx950"),
@@ -90,7 +89,7 @@ def _direct(program: Program, target: Target) -> Iterator[Diagnostic]:
 
 def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
     """Direct loads bring boxes of 16 rows x 32 columns of 2-byte elements; the waves of a group share them evenly."""
-    if not program.direct or max(target.direct_load_bytes, default=0) < DIRECT_BYTES:
+    if not program.direct or max(target.direct_load_bytes, default=0) < ACCESS_BYTES:
         return
     line = next(o for o in program.operands if o.via is Via.DIRECT).span
     for operand in program.operands:

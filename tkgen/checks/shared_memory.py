@@ -19,7 +19,7 @@ from tkgen.backends.cdna.kittens import layout
 from tkgen.checks.words import count_text, names_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.reductions import BYTES, exchanged
-from tkgen.ir.types import BASE_TILE, Operand, Program, Via
+from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, Operand, Program, Via
 from tkgen.schedule import Plan
 from tkgen.targets import Target
 from tkgen.targets.model import round_up
@@ -175,8 +175,8 @@ def write_ways(program: Program, operand: Operand) -> tuple[str, int]:
     threads = layout.WAVE * role.group
     by_rows = operand.via is Via.REGISTERS or program.tail is not None
     instruction: layout.Instruction = "ds_write_b64" if by_rows or size == 2 else "ds_write_b128"
-    parts = 16 // layout.access_bytes(instruction)
-    turns = -(-rows * cols * size // (16 * threads)) if by_rows else layout.turns(rows, cols * size, threads)
+    parts = ACCESS_BYTES // layout.access_bytes(instruction)
+    turns = -(-rows * cols * size // (ACCESS_BYTES * threads)) if by_rows else layout.turns(rows, cols * size, threads)
     worst = 1
     for turn in range(min(turns, 4)):
         for first in range(0, threads, layout.WAVE):
@@ -185,7 +185,7 @@ def write_ways(program: Program, operand: Operand) -> tuple[str, int]:
                 addresses = [
                     None
                     if p is None
-                    else layout.element_offset(size, rows, cols, p[0], (p[1] + part * 16 // parts) // size)
+                    else layout.element_offset(size, rows, cols, p[0], (p[1] + part * ACCESS_BYTES // parts) // size)
                     for p in pieces
                 ]
                 worst = max(worst, layout.conflict_ways(instruction, addresses))
@@ -196,10 +196,10 @@ def _piece(by_rows: bool, rows: int, row_bytes: int, threads: int, thread: int, 
     """(row, byte in the row) of the 16 bytes that a thread moves in its `turn`-th access; None where it has none."""
     if not by_rows:
         return layout.piece(rows, row_bytes, threads, thread, turn)
-    at, per_row = turn * threads + thread, row_bytes // 16
+    at, per_row = turn * threads + thread, row_bytes // ACCESS_BYTES
     if per_row % 4:
         row, chunk = divmod(at, per_row)
     else:  # 32 neighbours take 8 rows x 64 bytes
         block, lane = divmod(at, 32)
         row, chunk = block // (per_row // 4) * 8 + lane // 4, block % (per_row // 4) * 4 + lane % 4
-    return (row, chunk * 16) if row < rows else None
+    return (row, chunk * ACCESS_BYTES) if row < rows else None

@@ -15,14 +15,13 @@ from enum import Enum
 from math import prod
 
 from tkgen.ir.launch import Launch
-from tkgen.ir.types import Dim, Program, Tensor
+from tkgen.ir.types import ACCESS_BYTES, Dim, Program, Tensor
 
 LARGEST_INT = (1 << 31) - 1
 LARGEST_ROWS_SIZE = LARGEST_INT // 2 - 1  # of a dimension of a kernel of rows: a tile that begins inside can be counted
 BUFFER_BYTES = 0x7FFFFF00  # LARGEST_RANGE of kittens/global.cuh: what the offsets of one tile's elements reach
 # `grid_size_x` of a dispatch packet counts threads in 32 bits (HSA Platform System Architecture Specification, 2.9.6).
 LAUNCH_THREADS = (1 << 32) - 1
-CHUNK_BYTES = 16  # of one global access; `tail clamped` moves it whole
 
 
 class Kind(Enum):
@@ -139,7 +138,7 @@ def _whole_chunks(program: Program) -> list[Requirement]:
     """A clamped load moves a whole chunk back inside its row, so the rows of operands must be whole chunks."""
     found = []
     for tensor in (o.tensor for o in program.operands):
-        dim, unit = tensor.dims[-1], CHUNK_BYTES // tensor.dtype.bytes
+        dim, unit = tensor.dims[-1], ACCESS_BYTES // tensor.dtype.bytes
         if dim.size is None and dim != program.k:
             message = f"{dim.name} must be a multiple of {unit}: `tail clamped` reads rows of {tensor.name} in chunks"
             found.append(Requirement(Kind.MULTIPLE, dim, unit, message, ("tail",)))

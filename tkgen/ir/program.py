@@ -21,17 +21,21 @@ from tkgen.syntax import ast
 from tkgen.syntax.ast import has_equations
 
 
-def program(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None) -> Program | EquationProgram:
+def program(
+    kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None, target: str | None = None
+) -> Program | EquationProgram:
     """The program of `kernel`, with `-D` values from `defines` (None stands for `dynamic`).
+
+    `target` is the one that it is for, where that is not for the spec to say.
 
     Raises:
         SpecError: with every independent problem found.
     """
     if not has_equations(kernel):
-        resolved = verify(resolve(kernel, defines), "resolve")
+        resolved = verify(resolve(kernel, defines, target), "resolve")
         desugared(resolved)  # verified, too
         return resolved
-    scope = Scope(kernel, dict(defines or {}))
+    scope = Scope(kernel, dict(defines or {}), target)
     found: Program | EquationProgram | None = None
     try:
         body = equations(scope)
@@ -56,13 +60,15 @@ def equations_of(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = 
     return typed(kernel, defines).kernel if has_equations(kernel) else desugared(matrix_program(kernel, defines))
 
 
-def matrix_program(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None) -> Program:
-    """The program of a kernel of matrix products.
+def matrix_program(
+    kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None, target: str | None = None
+) -> Program:
+    """The program of a kernel of matrix products; arguments as of `program`.
 
     Raises:
         SpecError: as `program`; or the kernel has no product.
     """
-    found = program(kernel, defines)
+    found = program(kernel, defines, target)
     if isinstance(found, EquationProgram):
         label = Label(kernel.name.span, "no product in it")
         fix = Fix("`tkgen.load` and the commands that take any spec take kernels of rows")

@@ -22,6 +22,8 @@ from tkgen.source import Span
 from tkgen.targets import common
 
 WAVE_LANES = common(lambda target: target.wave_size)
+SIMDS = common(lambda target: target.simds_per_cu)
+ACCESS_BYTES = common(lambda target: target.access_bytes)  # what a lane moves with one instruction at most
 BASE_TILE = 16  # rows and columns of a ThunderKittens base tile
 
 

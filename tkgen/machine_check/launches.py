@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import ceil, gcd, lcm, sqrt
 
 from tkgen.ir.launch import Launch
-from tkgen.ir.limits import CHUNK_BYTES, requirements
-from tkgen.ir.types import Program
+from tkgen.ir.limits import requirements
+from tkgen.ir.types import ACCESS_BYTES, Program
 from tkgen.schedule import Plan
 
 MOST_TILES = 1 << 20  # of larger grids, the tiles between the first and the last half of as many are not told apart
@@ -123,7 +123,7 @@ def _choices(program: Program, axis: int, most: bool) -> list[int]:
         return [dim.size]
     if program.tail is None:
         return [2 * block]
-    unit = CHUNK_BYTES // program.a.tensor.dtype.bytes if program.tail == "clamped" else 1
+    unit = ACCESS_BYTES // program.a.tensor.dtype.bytes if program.tail == "clamped" else 1
     remainders = dict.fromkeys((unit, block - unit, block // 2 // unit * unit, block))
     return [block + r for r in remainders if r][: None if most else 1]
 
@@ -269,7 +269,7 @@ def _near_square(program: Program, tiles: int) -> dict[str, int]:
     left = ceil(tiles / fixed[0]) if fixed else tiles
     rows = ceil(sqrt(left)) if len(dims) == 2 else left
     extents = [rows, ceil(left / rows)][: len(dims)]
-    unit = CHUNK_BYTES // program.a.tensor.dtype.bytes
+    unit = ACCESS_BYTES // program.a.tensor.dtype.bytes
     cut = {None: 0, "masked": 1, "clamped": unit}[program.tail]
     return {d.name: count * b - cut for (d, b), count in zip(dims, extents, strict=True)}
 

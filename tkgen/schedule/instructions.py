@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from tkgen.ir.ops import Copy, Fetch, Load, Move, OfRound, Op, Read, Write
-from tkgen.ir.types import WAVE_LANES, Operand, Program
+from tkgen.ir.types import ACCESS_BYTES, WAVE_LANES, Operand, Program
 
-ACCESS_BYTES = 16 * WAVE_LANES  # what one instruction of a wave moves at most (CDNA3 ISA: 16 bytes a lane)
+WAVE_BYTES = ACCESS_BYTES * WAVE_LANES  # what one instruction of a wave moves at most
 
 
 def instructions(program: Program, ops: Iterable[Op]) -> dict[str, int]:
@@ -29,7 +29,7 @@ def instructions(program: Program, ops: Iterable[Op]) -> dict[str, int]:
 
 def instructions_of(found: Mapping[Hashable, int]) -> int:
     """Instructions that make pieces of these weights."""
-    return -(-sum(found.values()) // ACCESS_BYTES)
+    return -(-sum(found.values()) // WAVE_BYTES)
 
 
 def pieces(program: Program, op: Op, step: int, used: frozenset[tuple[int, int]] | None
@@ -40,7 +40,7 @@ def pieces(program: Program, op: Op, step: int, used: frozenset[tuple[int, int]]
     written, each as (part, 0); None for all.
     """
     if isinstance(op, OfRound) and op.ring:
-        yield "lds", {(op.word, op.round): ACCESS_BYTES}
+        yield "lds", {(op.word, op.round): WAVE_BYTES}
     if not isinstance(op, Move):
         return
     operand = program.operand(op.operand)
@@ -52,12 +52,12 @@ def pieces(program: Program, op: Op, step: int, used: frozenset[tuple[int, int]]
             tiles = ((f, t) for f in op.tile.fragments for t in op.tile.slices)
             yield "lds", {(op.operand, slot, *tile): weight for tile in tiles if used is None or tile in used}
         case Fetch():
-            rounds = whole_rounds(program, op) * ACCESS_BYTES
+            rounds = whole_rounds(program, op) * WAVE_BYTES
             yield "vm", {(op.operand, step, part): rounds for part in parts if used is None or (part, 0) in used}
         case Copy() | Load() if isinstance(op, Copy) or program.direct:
-            yield "vm", {(op.operand, step, part): _part_loads(program, op) * ACCESS_BYTES for part in parts}
+            yield "vm", {(op.operand, step, part): _part_loads(program, op) * WAVE_BYTES for part in parts}
         case Write() | Load():
-            yield "lds", {(op.operand, slot, part): whole_rounds(program, op) * ACCESS_BYTES for part in parts}
+            yield "lds", {(op.operand, slot, part): whole_rounds(program, op) * WAVE_BYTES for part in parts}
         case _:
             pass
 
@@ -70,7 +70,7 @@ def _read_weight(program: Program, operand: Operand) -> int:
     """
     elements, size = operand.fragment_extent * operand.slice, operand.tensor.dtype.bytes
     if operand.contraction_first and size == 2 and not program.direct:
-        return elements // WAVE_LANES * ACCESS_BYTES
+        return elements // WAVE_LANES * WAVE_BYTES
     return elements * size
 
 
@@ -86,7 +86,7 @@ def whole_rounds(program: Program, op: Move) -> int:
     A wave may have no share in what whole rounds leave; the compiler may then let it branch around.
     """
     operand, group = _group(program, op)
-    return operand.part_bytes // (ACCESS_BYTES * group)
+    return operand.part_bytes // (WAVE_BYTES * group)
 
 
 def global_instructions(program: Program, op: Move) -> int:
@@ -96,4 +96,4 @@ def global_instructions(program: Program, op: Move) -> int:
 
 def _part_loads(program: Program, op: Move) -> int:
     operand, group = _group(program, op)
-    return max(1, -(-operand.part_bytes // (ACCESS_BYTES * group)))
+    return max(1, -(-operand.part_bytes // (WAVE_BYTES * group)))

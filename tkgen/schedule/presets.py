@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.ops import Barrier, Copy, Fence, Fetch, Move, Op, Priority, Wait, Write
-from tkgen.ir.types import PhaseShift, Program, Side, Via
+from tkgen.ir.types import SIMDS, PhaseShift, Program, Side, Via
 from tkgen.schedule.templates import multiplies as products
 from tkgen.schedule.templates import read_all
 from tkgen.targets import Target
@@ -117,8 +117,8 @@ def _staged_alone(program: Program) -> str:
 
 
 def _ping_pong_obstacle(program: Program) -> str:
-    if program.waves != 8:
-        return f"it wants 8 waves, two to a SIMD, not {program.waves}"
+    if program.waves != 2 * SIMDS:
+        return f"it wants {2 * SIMDS} waves, two to a SIMD, not {program.waves}"
     if program.block[0] * program.block[1] < PING_PONG_TILE:
         return f"a {program.block[0]} x {program.block[1]} block is too small to fill its clusters"
     if not _parts(program)[1]:
@@ -128,8 +128,8 @@ def _ping_pong_obstacle(program: Program) -> str:
 
 
 def _interleave_obstacle(program: Program) -> str:
-    if program.waves != 4:
-        return f"it wants 4 waves, one to a SIMD, not {program.waves}"
+    if program.waves != SIMDS:
+        return f"it wants {SIMDS} waves, one to a SIMD, not {program.waves}"
     return _staged_alone(program)
 
 

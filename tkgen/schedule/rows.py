@@ -41,8 +41,8 @@ from tkgen.ir.equations import (
     When,
     walk,
 )
-from tkgen.ir.limits import BUFFER_BYTES, CHUNK_BYTES
-from tkgen.ir.types import WAVE_LANES
+from tkgen.ir.limits import BUFFER_BYTES
+from tkgen.ir.types import ACCESS_BYTES, WAVE_LANES
 from tkgen.schedule.sweeps import Sweep, divisors, registers, sweeps
 from tkgen.schedule.unrolled import unrolled
 from tkgen.source import Span
@@ -302,7 +302,7 @@ def _width(kernel: Kernel, axis: Axis, along: Iterable[Access]) -> int:
     tensors = [access.tensor for access in along]
     if not tensors or axis.dim.size is None:
         return 1
-    widest = CHUNK_BYTES // max(t.dtype.bytes for t in tensors)
+    widest = ACCESS_BYTES // max(t.dtype.bytes for t in tensors)
     return gcd(widest, axis.dim.size, extent(axis))
 
 

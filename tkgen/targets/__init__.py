@@ -20,6 +20,8 @@ from tkgen.targets.model import (
     largest,
     load_target,
     most_lds_bytes,
+    most_threads,
+    product_sides,
     target_names,
 )
 
@@ -36,5 +38,7 @@ __all__ = [
     "largest",
     "load_target",
     "most_lds_bytes",
+    "most_threads",
+    "product_sides",
     "target_names",
 ]

@@ -128,6 +128,7 @@ class Target:
     wave_size: int
     max_waves_per_simd: int
     max_threads_per_block: int
+    access_bytes: int
     registers_per_lane: int
     register_granule: int
     max_vgprs: int
@@ -282,6 +283,19 @@ def most_lds_bytes() -> int:
     return max(int(table["lds" if "lds" in table else "shared"]["bytes_per_block"]["value"]) for table in tables)
 
 
+def most_threads(name: str) -> tuple[int, int]:
+    """The threads that a block on a target of any kind of machine has at most, and how many of them are a wave."""
+    compute = _data(name)["compute"]
+    lanes = compute["wave_size" if "wave_size" in compute else "warp_size"]
+    return int(compute["max_threads_per_block"]["value"]), int(lanes["value"])
+
+
+@cache
+def product_sides() -> tuple[tuple[int, int], ...]:
+    """The (rows, columns) that matrix instructions of some AMD target make, smallest first."""
+    return tuple(sorted({(i.m, i.n) for name in target_names() for i in load_target(name).mfmas}))
+
+
 @cache
 def counted() -> Mapping[str, int]:
     """How many operations each counter of `s_waitcnt` counts on every target, by its name in a schedule.
@@ -317,6 +331,7 @@ def _target(data: dict[str, Any]) -> Target:
         wave_size=number("compute", "wave_size"),
         max_waves_per_simd=number("compute", "max_waves_per_simd"),
         max_threads_per_block=number("compute", "max_threads_per_block"),
+        access_bytes=number("compute", "access_bytes"),
         registers_per_lane=number("registers", "vector_per_lane"),
         register_granule=number("registers", "granule"),
         max_vgprs=number("registers", "max_vgprs"),

@@ -21,13 +21,13 @@ from tkgen.syntax import ast
 __all__ = ["resolve"]
 
 
-def resolve(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None) -> Program:
-    """The typed program of `kernel`, with `-D` values from `defines` (None stands for `dynamic`).
+def resolve(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None, target: str | None = None) -> Program:
+    """The typed program of `kernel`, with `-D` values from `defines` (None stands for `dynamic`), for `target`.
 
     Raises:
         SpecError: with every independent problem found.
     """
-    scope = Scope(kernel, dict(defines or {}))
+    scope = Scope(kernel, dict(defines or {}), target)
     try:
         declarations(scope)
         program = _program(scope)

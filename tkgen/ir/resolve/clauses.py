@@ -9,12 +9,14 @@ from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import number, positive, real
 from tkgen.ir.types import EpilogueStep, GridKind, Operand, RemapStage, Tensor
 from tkgen.syntax import ast
+from tkgen.targets import largest
 
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "tanh")  # functions of one element
 EPILOGUES = ("scale", "add", "bias", "mul", "clamp", *ACTIVATIONS)
 GRIDS = ("linear", "persistent", "split_k", "stream_k")
 TAILS = ("masked", "clamped")
 ALLOWANCES = ("spills", "slow_reads", "low_occupancy")
+MOST_OF_SIMD = largest(lambda target: target.max_waves_per_simd)
 MOST_UNROLL = 64  # K-steps of one pass; their code is written out
 
 
@@ -143,8 +145,9 @@ def occupancy(scope: Scope) -> int | None:
     """The waves per SIMD that the registers must allow."""
     for occupancy in scope.all(ast.Occupancy):
         value = positive(scope, occupancy.waves_per_simd, "waves per SIMD")
-        if value > 8:
-            raise scope.error("E203", "a SIMD holds at most 8 waves", occupancy.span, fix="ask for 1 to 8")
+        if value > MOST_OF_SIMD:
+            message = f"a SIMD holds at most {MOST_OF_SIMD} waves"
+            raise scope.error("E203", message, occupancy.span, fix=f"ask for 1 to {MOST_OF_SIMD}")
         return value
     return None
 

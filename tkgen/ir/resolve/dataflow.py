@@ -13,7 +13,7 @@ from tkgen.ir.resolve.sizes import element, number, positive
 from tkgen.ir.types import BASE_TILE, Accumulator, Dim, DType, EpilogueStep, Operand, Role, Side, Tensor, Unused, Via
 from tkgen.source import Span
 from tkgen.syntax import ast
-from tkgen.targets import largest, most_lds_bytes
+from tkgen.targets import largest, most_lds_bytes, product_sides
 
 Clause = TypeVar("Clause", ast.Shared, ast.Registers)
 
@@ -57,10 +57,11 @@ def accumulator(
     mfma = (BASE_TILE, BASE_TILE)
     if at.mfma:
         mfma = (number(scope, at.mfma[0]), number(scope, at.mfma[1]))
-        if mfma not in ((16, 16), (32, 32)) or tile[0] % mfma[0] or tile[1] % mfma[1]:
+        if mfma not in product_sides() or tile[0] % mfma[0] or tile[1] % mfma[1]:
             raise scope.error(
                 "E207", f"no MFMA makes {mfma[0]} x {mfma[1]} of a {tile[0]} x {tile[1]} tile",
-                at.mfma[0].span.to(at.mfma[1].span), fix="use `mfma 16 x 16` or `mfma 32 x 32`",
+                at.mfma[0].span.to(at.mfma[1].span),
+                fix="use " + " or ".join(f"`mfma {rows} x {cols}`" for rows, cols in product_sides()),
             )  # fmt: skip
     if at.arrangement and at.arrangement.id not in ("interleaved", "blocked"):
         raise scope.error(

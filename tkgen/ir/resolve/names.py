@@ -18,6 +18,7 @@ from tkgen.ir.types import Dim, ScalarArg, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
+from tkgen.targets import known_names, most_threads, target_names
 
 S = TypeVar("S")
 
@@ -28,10 +29,14 @@ class Stop(Exception):
 
 @dataclass
 class Scope:
-    """What the statements of a kernel have declared so far, with `-D` values from `defines`."""
+    """What the statements of a kernel have declared so far, with `-D` values from `defines`.
+
+    `target` is the one that it is for where somebody has said so, in place of those that the spec names.
+    """
 
     kernel: ast.Kernel
     defines: dict[str, int | None]
+    target: str | None = None
     errors: list[Diagnostic] = field(default_factory=list)
     values: dict[str, int | None] = field(default_factory=dict)
     declared: dict[str, Span] = field(default_factory=dict)
@@ -50,6 +55,19 @@ class Scope:
         """All statements: the kernel's, then those of its roles."""
         own = [s for s in flatten(self.kernel.body) if not isinstance(s, ast.Role)]
         return own + [s for role in self.roles for s in flatten(role.body)]
+
+    @cached_property
+    def largest_block(self) -> tuple[int, int]:
+        """The threads of the largest block of the targets that the kernel is for, and how many of them are a wave."""
+        said = [self.target] if self.target else [n.id for t in self.all(ast.Targets) for n in t.names]
+        known = [name for name in said if name in known_names()] or target_names()
+        return max((most_threads(name) for name in known), key=lambda block: block[0] // block[1])
+
+    @property
+    def most_waves(self) -> int:
+        """The waves of that block."""
+        threads, lanes = self.largest_block
+        return threads // lanes
 
     def all(self, kind: type[S]) -> list[S]:
         """The statements of a kind, the kernel's first."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.resolve.names import Scope, statements
 from tkgen.ir.resolve.sizes import number, positive
-from tkgen.ir.types import ALL_WAVES, WAVE_LANES, Operand, PhaseShift, Role
+from tkgen.ir.types import ALL_WAVES, Operand, PhaseShift, Role
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
-from tkgen.targets import largest
 
-MAX_WAVES = largest(lambda target: target.max_waves_per_block)
 MOST_SHIFT = 64  # clusters that waves may run apart
 
 
@@ -87,12 +85,13 @@ def _wave_range(scope: Scope, waves: ast.WaveRange) -> tuple[int, int]:
 
 def wave_limit(scope: Scope, waves: int, span: Span) -> None:
     """E214 where a block would have more waves than it can."""
-    if waves > MAX_WAVES:
+    most = scope.most_waves
+    if waves > most:
         raise scope.error(
             "E214",
-            f"{waves} waves, but a block has at most {MAX_WAVES} ({MAX_WAVES * WAVE_LANES} threads)",
+            f"{waves} waves, but a block has at most {most} ({scope.largest_block[0]} threads)",
             span,
-            fix=f"use {MAX_WAVES} waves or fewer, each with more or larger fragments",
+            fix=f"use {most} waves or fewer, each with more or larger fragments",
         )
 
 
@@ -159,7 +158,7 @@ def loads(
         loaded = tuple(dict.fromkeys(n.id for load in found for n in load.names))
         if not scope.roles and not found:
             loaded = tuple(names)
-        by = {positive(scope, load.by, "the group", MAX_WAVES) for load in found if load.by}
+        by = {positive(scope, load.by, "the group", scope.most_waves) for load in found if load.by}
         if len(by) > 1:
             raise scope.error(
                 "E214",

@@ -11,7 +11,7 @@ from tkgen.ir.resolve import clauses
 from tkgen.ir.resolve.dataflow import MOST_BUFFERS, way
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import positive
-from tkgen.ir.resolve.waves import MAX_WAVES, wave_limit
+from tkgen.ir.resolve.waves import wave_limit
 from tkgen.ir.types import GridKind, Tensor
 from tkgen.ir.typing import Typed
 from tkgen.syntax import ast
@@ -82,7 +82,7 @@ def _foreign(scope: Scope) -> None:
 def _waves(scope: Scope, kernel: Kernel) -> tuple[int, Axis | None]:
     """How many waves a block has, and the axis along which they share its tiles."""
     clause = scope.one(ast.Waves, "waves", "waves 4")
-    count = positive(scope, clause.rows, "the number of waves", MAX_WAVES)
+    count = positive(scope, clause.rows, "the number of waves", scope.most_waves)
     wave_limit(scope, count, clause.span)
     if clause.cols is not None:
         raise scope.error(

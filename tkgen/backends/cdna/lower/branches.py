@@ -10,9 +10,9 @@ is written so that nothing else does.
 from __future__ import annotations
 
 from tkgen.ir.ops import Fetch, Gather, Load, Move, Op, Reduce, Store, Write
-from tkgen.ir.types import WAVE_LANES, Operand, Program, Role
+from tkgen.ir.types import ACCESS_BYTES, WAVE_LANES, Operand, Program, Role
 
-PIECE, PANEL = 16, 64  # bytes: what a lane moves at a time, and what tiles in LDS are divided into along their rows
+PANEL = 64  # bytes: what tiles in LDS are divided into along their rows
 
 
 def branches(program: Program, role: Role, op: Op) -> bool:
@@ -42,4 +42,4 @@ def _some_lanes(operand: Operand, role: Role, by_panels: bool) -> bool:
     """
     total, row = operand.part_bytes, operand.part_shape[1] * operand.tensor.dtype.bytes
     half = total // row * (row % PANEL) if by_panels else 0
-    return any(part % (PIECE * role.group * WAVE_LANES) for part in (total - half, half))
+    return any(part % (ACCESS_BYTES * role.group * WAVE_LANES) for part in (total - half, half))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tkgen.ir.types import BASE_TILE, WAVE_LANES, Operand, Program, Role
+from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, Operand, Program, Role
 from tkgen.targets import largest, load_target
 
 
@@ -51,4 +51,4 @@ def wide_depth(side: int) -> int:
 
 def direct_loads(operand: Operand, role: Role) -> int:
     """Direct loads of 16 bytes a lane with which each wave of a group of `role` brings its share of a tile in LDS."""
-    return operand.part_bytes // (16 * WAVE_LANES * role.group)
+    return operand.part_bytes // (ACCESS_BYTES * WAVE_LANES * role.group)

@@ -28,7 +28,7 @@ from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, requirem
 from tkgen.ir.ops import CatchUp, WaveProgram
 from tkgen.ir.products import View
 from tkgen.ir.reductions import exchanged
-from tkgen.ir.types import WAVE_LANES, Operand, Role, Side, Tensor, Via
+from tkgen.ir.types import ACCESS_BYTES, SIMDS, WAVE_LANES, Operand, Role, Side, Tensor, Via
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.schedule import Plan
 
@@ -81,7 +81,7 @@ class _Lowering:
             grid_kind=p.grid.name,
             step_count="int64_t" if counts_steps_in_64_bits(p) else "int",
             zeroed=cpp_name(p.accumulator.tensor.name) if p.adds_to_output else "",
-            waves_per_simd=p.occupancy or -(-p.waves // 4),
+            waves_per_simd=p.occupancy or -(-p.waves // SIMDS),
             shared=shared,
             partial=partial,
             shared_bytes=shared_bytes,
@@ -295,7 +295,7 @@ class _Lowering:
         for operand in p.operands:
             if operand.name in role.loads and operand.via is Via.REGISTERS:
                 threads = role.group * WAVE_LANES
-                chunks = -(-operand.part_bytes // (16 * threads))
+                chunks = -(-operand.part_bytes // (ACCESS_BYTES * threads))
                 form = (operand.part_count, chunks) if operand.part_count > 1 else (chunks,)
                 registers.append(RegisterTile(self.c.stage(operand), "chunk", form, self.c.origin(operand.span)))
         direct = p.operands if self.c.dialect.direct else ()
