@@ -15,6 +15,7 @@ from tkgen.backends.cdna.backend import Cdna
 from tkgen.cli import app
 from tkgen.execute import kernels
 from tkgen.sequence import SequenceSpec
+from tkgen.sequence.prediction import predict_any
 
 SPLIT = Path(__file__).parent / "split.tk"
 IN_PLACE = """sequence in_place
@@ -172,3 +173,30 @@ def test_the_sanitizer_compares_what_each_kernel_writes(name: str, monkeypatch: 
 
     monkeypatch.setattr(kernels, "references", other)
     assert "the numbers are wrong" in tkgen_("sanitize", str(SPLIT), "--schedules", "1", code=1)
+
+
+# ---------------------------------------------------------------- how long
+
+
+def test_the_predicted_time_is_that_of_the_kernels() -> None:
+    found = json.loads(tkgen_("predict", str(SPLIT), "--json"))
+    assert [k["kernel"] for k in found["kernels"]] == ["sums", "finish"]
+    assert found["seconds"] == pytest.approx(sum(k["seconds"] for k in found["kernels"]))
+    assert sum(k["share"] for k in found["kernels"]) == pytest.approx(1)
+    alone = "kernel" + SPLIT.read_text().split("kernel finish")[1]
+    shared = "  dims M = 64, N = 128, PARTS = 3\n  global b : bf16[N]\n  global S : f32[PARTS, M, N]\n"
+    shared += "  global Y : bf16[M, N]\n  scalar scale : f32 = 0.5\n"
+    finish = alone.replace("kernel\n", f"kernel finish\n{shared}", 1)
+    build = tkgen.load(finish).check().build()
+    assert found["kernels"][1]["seconds"] == predict_any(build).seconds
+    first, *parts = tkgen_("predict", str(SPLIT)).splitlines()
+    assert first.startswith("split M=64 N=128 K=288 PARTS=3 on MI300X: ") and len(parts) == 2
+    assert parts[0].startswith("  sums ") and parts[1].startswith("  finish ")
+
+
+def test_a_sequence_is_compared_with_another_spec(tmp_path: Path) -> None:
+    rows = written(tmp_path, HALVES)
+    found = json.loads(tkgen_("predict", str(SPLIT), "-D", "K=32", "--compare", rows, "--compare-D", "D=64", "--json"))
+    assert (found["a"]["sequence"], found["b"]["sequence"]) == ("split", "halves")
+    assert found["speedup"] == pytest.approx(found["a"]["seconds"] / found["b"]["seconds"])
+    assert "--edits" in tkgen_("predict", str(SPLIT), "--edits", code=2)

@@ -30,6 +30,7 @@ from tkgen.cli.common import (
     defines,
     fail,
     load_products_spec,
+    load_spec,
     need_emulator,
     reported,
     row_loader,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from tkgen.api import Spec
     from tkgen.build import Build
     from tkgen.report import Prediction
+    from tkgen.sequence.prediction import AnyPrediction
     from tkgen.tune.edits import Tried
 
 commands = typer.Typer()
@@ -273,8 +275,6 @@ def predict(
             done = _applied(spec, load_products_spec(spec, define, target, roots), apply)
         say(json.dumps({"spec": str(spec), "applied": done}) if as_json else f"{spec}: {done}")
         return
-    if _predicted_rows(spec, define, target, roots, product, cxx, as_json, compare or compare_define or edits or trace):
-        return
     from rich.console import Console
 
     from tkgen import predict as model
@@ -299,11 +299,19 @@ def predict(
             return profiled.prediction
 
     with reported():
+        against = (compare or spec, compare_define or define) if compare is not None or compare_define else None
         try:
+            if others := _others([spec, *([against[0]] if against else [])], target, roots):
+                if edits or trace is not None:
+                    fail(f"{others[0]} is no kernel of matrix products: no --edits, no --trace", USAGE)
+                found = [_predicted_others(spec, define, target, roots, product, cxx)]
+                found += [_predicted_others(*against, target, roots, product, cxx)] if against else []
+                _say_predictions(found, as_json)
+                return
             first = one(spec, define, trace)
             second = None
-            if compare is not None or compare_define:
-                second = one(compare or spec, compare_define or define)
+            if against is not None:
+                second = one(*against)
         except model.PredictError as error:
             fail(str(error), USAGE)
     both = None if second is None else model.compare(first, second)
@@ -323,33 +331,48 @@ def predict(
         say(f"wrote {trace}")
 
 
-def _predicted_rows(
-    path: Path, define: list[str] | None, target: str | None, roots: list[Path] | None, product: str | None,
-    cxx: str | None, as_json: bool, more: object,
-) -> bool:  # fmt: skip
-    """Say the prediction of a kernel of rows; False where the spec is of matrix products."""
-    from tkgen.predict import PredictError
+def _predicted_others(
+    path: Path, values: Sequence[str] | None, target: str | None, roots: list[Path] | None, product: str | None,
+    cxx: str | None,
+) -> AnyPrediction:  # fmt: skip
+    """The prediction of a spec of any kind, without what would change it."""
+    from tkgen.execute.kernels import valued
+    from tkgen.sequence.prediction import predict_any
 
-    with reported():
-        load = row_loader(path, target, roots)
-        if load is None:
-            return False
-        if more:
-            fail("of a kernel of rows there is a prediction alone: no --compare, --edits or --trace", USAGE)
-        from tkgen.rows.prediction import predict_build, text
+    loaded, given = valued(path, defines(values), target, roots or ())
+    loaded.check()
+    need_emulator()
+    with working(f"predicting {loaded.name}"):
+        return predict_any(loaded.build(cxx=cxx).check(), given.extents, product, what_if=False)
 
-        given = defines(define)
-        dynamic = {d.name for d in load({}).program.dims if d.size is None}
-        extents = {name: size for name, size in given.items() if name in dynamic and size is not None}
-        loaded = load({name: size for name, size in given.items() if name not in extents}).check()
-        need_emulator()
-        try:
-            with working(f"predicting {loaded.name}"):
-                found = predict_build(loaded.build(cxx=cxx).check(), extents, product)
-        except PredictError as error:
-            fail(str(error), USAGE)
-    say(json.dumps(found.to_json(), indent=2) if as_json else text(found))
-    return True
+
+def _others(paths: Sequence[Path], target: str | None, roots: list[Path] | None) -> list[Path]:
+    """Those of some specs that are not of one kernel of matrix products."""
+    from tkgen.rows import RowSpec
+    from tkgen.sequence import SequenceSpec
+
+    loaded = [(path, load_spec(path, None, target, roots)) for path in paths]
+    return [path for path, spec in loaded if isinstance(spec, RowSpec | SequenceSpec)]
+
+
+def _say_predictions(found: Sequence[AnyPrediction], as_json: bool) -> None:
+    """Print predictions of kernels of rows and of sequences, or one beside another."""
+    from tkgen.predict import to_json
+    from tkgen.predict.model import Prediction
+    from tkgen.sequence.prediction import text
+
+    data = [to_json(p) if isinstance(p, Prediction) else p.to_json() for p in found]
+    speedup = found[0].seconds / found[-1].seconds
+    if as_json:
+        both = {"a": data[0], "b": data[-1], "speedup": speedup}
+        say(json.dumps(data[0] if len(found) == 1 else both, indent=2))
+        return
+    for p in found:
+        say(text(p))
+    if len(found) > 1:
+        names = (found[0].kernel, found[1].kernel)
+        a, b = names if names[0] != names[1] else ("the first", "the second")
+        say(f"{b} is {speedup:.2f} times as fast as {a}")
 
 
 def _tried(

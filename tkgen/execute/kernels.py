@@ -65,10 +65,23 @@ def chosen(path: Path, defines: Mapping[str, float | None], target: str | None, 
         SpecError: the spec is wrong, or a value gives nothing that is there.
         SizeError: a size that the kernel cannot do, or a scalar without a value; a kernel that nothing emulates.
     """
-    values = Values.of(emulated(load(path, None, target, roots)).program, defines)
-    spec = emulated(load(path, values.static, target, roots)).check()
+    spec, values = valued(path, defines, target, roots)
+    spec.check()
     launch, scalars = launch_of(spec, values.extents), scalar_values(spec.program, values.scalars)
     return Chosen(spec, launch, values.extents, scalars)
+
+
+def valued(
+    path: Path, defines: Mapping[str, float | None], target: str | None, roots: Sequence[Path]
+) -> tuple[AnySpec, Values]:
+    """The spec at `path` with the `-D` values that its code is built for, and all of them told apart.
+
+    Raises:
+        SpecError: the spec is wrong, or a value gives nothing that is there.
+        SizeError: a size that is no whole number, or a `dynamic` scalar; a kernel that nothing emulates.
+    """
+    values = Values.of(emulated(load(path, None, target, roots)).program, defines)
+    return emulated(load(path, values.static, target, roots)), values
 
 
 def emulated(spec: object) -> AnySpec:

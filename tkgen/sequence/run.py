@@ -67,8 +67,9 @@ def random_inputs(launch: SequenceLaunch, seed: int = 0, kind: Inputs = Inputs.E
             made = rows.random_inputs(of, seed + number, kind)
         else:
             made = product_inputs(of, seed + number, kind)
-        for name in made.keys() & names:
-            found.setdefault(name, made[name])
+        for name, tensor in made.items():
+            if name in names:
+                found.setdefault(name, tensor)
     return found
 
 

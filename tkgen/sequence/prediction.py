@@ -1,0 +1,117 @@
+"""The predicted time of a sequence: that of its kernels, one after the other, and which is how much of it.
+
+Each kernel is predicted as if it stood alone, with its own launch and with empty caches: that what the one before has
+left in a cache need not be fetched is a gain that the sum does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tkgen.build import Build
+from tkgen.predict import Prediction, predict, to_json
+from tkgen.predict.rows import RowPrediction
+from tkgen.rows import prediction as rows
+from tkgen.rows.build import RowBuild
+from tkgen.sequence.build import SequenceBuild
+
+
+@dataclass(frozen=True)
+class SequencePrediction:
+    """The times of the kernels of a sequence, in order; `seconds` is their sum, launches included."""
+
+    kernel: str
+    target: str
+    product: str
+    sizes: tuple[tuple[str, int], ...]
+    kernels: tuple[Prediction | RowPrediction, ...]
+
+    @property
+    def seconds(self) -> float:
+        """The time of all."""
+        return sum(p.seconds for p in self.kernels)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The part of the time that each kernel takes."""
+        return tuple(p.seconds / self.seconds for p in self.kernels)
+
+    @property
+    def upper_bound(self) -> bool:
+        """Whether the speed of a kernel is an upper bound, and so that of all."""
+        return any(isinstance(p, Prediction) and p.upper_bound for p in self.kernels)
+
+    @property
+    def limiter(self) -> str:
+        """The kernel that takes longest, and what limits it."""
+        longest = max(self.kernels, key=lambda p: p.seconds)
+        return f"{longest.kernel} ({longest.limiter})"
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data."""
+        each = [p.to_json() if isinstance(p, RowPrediction) else to_json(p) for p in self.kernels]
+        return {
+            "sequence": self.kernel,
+            "target": self.target,
+            "product": self.product,
+            "sizes": dict(self.sizes),
+            "seconds": self.seconds,
+            "upper_bound": self.upper_bound,
+            "limiter": self.limiter,
+            "kernels": [p | {"share": share} for p, share in zip(each, self.shares, strict=True)],
+        }
+
+
+AnyPrediction: TypeAlias = Prediction | RowPrediction | SequencePrediction
+
+
+def predict_any(
+    build: Build | RowBuild | SequenceBuild,
+    sizes: Mapping[str, int] | None = None,
+    product: str | None = None,
+    *,
+    what_if: bool = True,
+) -> AnyPrediction:
+    """The predicted time of a build, of one kernel or of several, on a product of its target (the first by default).
+
+    Raises:
+        PredictError: the target has no timing data, or a kernel cannot do the sizes, or is not one to predict.
+        UnknownTargetError: it has no such product.
+    """
+    if isinstance(build, RowBuild):
+        return rows.predict_build(build, sizes, product)
+    if isinstance(build, Build):
+        return predict(build, sizes, product, what_if=what_if)
+    found = []
+    for kernel in build.kernels:
+        made = predict_any(kernel, sizes, product, what_if=what_if)
+        assert not isinstance(made, SequencePrediction)
+        found.append(made)
+    spec = build.spec
+    extents = {d.name: d.size if d.size is not None else (sizes or {})[d.name] for d in spec.program.dims}
+    return SequencePrediction(spec.name, spec.target.name, found[0].product, tuple(extents.items()), tuple(found))
+
+
+def text(p: AnyPrediction) -> str:
+    """A prediction for people: a line for all, and of a sequence one for each kernel."""
+    if isinstance(p, RowPrediction):
+        return rows.text(p)
+    if isinstance(p, Prediction):
+        return f"{p.kernel} {' x '.join(map(str, p.sizes))} on {p.product}: {_part(p)}"
+    sizes = " ".join(f"{name}={size}" for name, size in p.sizes)
+    width = max(len(k.kernel) for k in p.kernels)
+    parts = zip(p.kernels, p.shares, strict=True)
+    return "\n".join([
+        f"{p.kernel} {sizes} on {p.product}: {p.seconds * 1e6:.1f} us predicted, limited by {p.limiter}",
+        *(f"  {k.kernel:<{width}}  {share:4.0%}  {_part(k)}" for k, share in parts),
+    ])  # fmt: skip
+
+
+def _part(p: Prediction | RowPrediction) -> str:
+    rate = f"{p.gbps:.0f} GB/s, {p.share_of_copy:.0%} of what a copy reaches"
+    if isinstance(p, Prediction) and not p.memory_bound:
+        rate = f"{p.tflops:.0f} TFLOP/s, {p.share_of_peak:.0%} of peak"
+    bound = "at least " if isinstance(p, Prediction) and p.upper_bound else ""
+    return f"{bound}{p.seconds * 1e6:.1f} us predicted, {rate}, limited by {p.limiter}"
