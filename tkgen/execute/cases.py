@@ -54,7 +54,7 @@ def figures(build: AnyBuild) -> dict[str, int]:
         return {f"{k.spec.name}/{name}": value for k in build.kernels for name, value in figures(k).items()}
     r = build.resources
     if isinstance(build, RowBuild):
-        barriers = {"barriers": build.spec.layout.exchanges * build.spec.layout.passes}
+        barriers = {"barriers": build.barriers}
     else:
         barriers = {"barriers/step": build.spec.plan.barriers_per_step}
     return {

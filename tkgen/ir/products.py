@@ -32,6 +32,7 @@ from tkgen.ir.equations import (
     When,
     reads,
     walk,
+    writes,
 )
 from tkgen.ir.liveness import pruned
 from tkgen.ir.tensors import Dim, Tensor
@@ -154,6 +155,16 @@ class Sums:
 def has_products(kernel: Kernel) -> bool:
     """Whether any equation multiplies matrices."""
     return any(isinstance(op, Product) for op in walk(kernel.body))
+
+
+def chains_products(kernel: Kernel) -> bool:
+    """Whether a loop multiplies what it made of products, or carries something else beside sums of products."""
+    for loop in (op for op in kernel.body if isinstance(op, Loop)):
+        made = {v: op for op in walk(loop.body) for v in writes(op)}
+        for op in walk(loop.body):
+            if isinstance(op, Product) and any(not isinstance(made.get(v), Load | None) for v in reads(op)):
+                return True
+    return False
 
 
 def sums(kernel: Kernel) -> Sums:

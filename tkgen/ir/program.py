@@ -9,7 +9,7 @@ from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.desugar import desugared
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel
-from tkgen.ir.products import has_products
+from tkgen.ir.products import chains_products, has_products
 from tkgen.ir.program_verifier import verify
 from tkgen.ir.resolve import resolve
 from tkgen.ir.resolve.matrix import matrix
@@ -39,7 +39,7 @@ def program(
     found: Program | EquationProgram | None = None
     try:
         body = equations(scope)
-        if has_products(body.kernel):
+        if has_products(body.kernel) and not chains_products(body.kernel):
             found = verify(replace(matrix(scope, body.kernel), unused=body.unused), "products")
         else:
             found = equation_program(scope, body)

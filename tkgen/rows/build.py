@@ -38,9 +38,14 @@ class RowBuild(Compiled):
             found.append(Diagnostic("E404", message, Label(program.spans["occupancy"]), fix=fix))
         return found
 
+    @property
+    def barriers(self) -> int:
+        """Meetings of the waves of a block."""
+        return self.spec.rows.exchanges * self.spec.rows.passes
+
     def figures(self) -> dict[str, object]:
         """Its layout over lanes, its instructions."""
-        layout = self.spec.layout
+        layout = self.spec.rows
         return {
             "layout": {
                 "text": layout.describe(),

@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
+from typing import Protocol
 
 from tkgen.execute.arguments import SizeError, sizes
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis
 from tkgen.ir.limits import LARGEST_ROWS_SIZE, LAUNCH_THREADS
 from tkgen.ir.types import Tensor
-from tkgen.schedule.rows import RowMap
+
+
+class Layout(Protocol):
+    """How a block's tile lies over its lanes, as far as launches need to know."""
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+
+    @property
+    def registers(self) -> int:
+        """VGPRs of a lane, as predicted."""
+
+    def describe(self) -> str:
+        """One line for people."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +34,7 @@ class RowLaunch:
     """`program` over lanes as `layout` says, at the sizes `extents`, by the names of dimensions."""
 
     program: EquationProgram = field(repr=False)
-    layout: RowMap = field(repr=False)
+    layout: Layout = field(repr=False)
     extents: Mapping[str, int]
 
     def shape(self, tensor: Tensor) -> list[int]:
@@ -57,7 +72,7 @@ class RowLaunch:
         return found
 
 
-def row_launch(program: EquationProgram, layout: RowMap, given: Mapping[str, int] | None = None) -> RowLaunch:
+def row_launch(program: EquationProgram, layout: Layout, given: Mapping[str, int] | None = None) -> RowLaunch:
     """The launch at the spec's own sizes, `given` ones for dynamic dimensions.
 
     Raises:

@@ -11,9 +11,10 @@ from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.compare import Comparison, Inputs, compare
 from tkgen.execute.launch import Run, check_blocks, check_memory, emulate
-from tkgen.ir.equations import Axis, Constant, Coordinate, Kernel, Map, Op, Value, walk, writes
+from tkgen.ir.equations import Axis, AxisKind, Constant, Coordinate, Kernel, Map, Op, Value, walk, writes
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import TORCH
+from tkgen.ir.substitution import substituted
 from tkgen.ir.types import Tensor
 from tkgen.rows.build import RowBuild
 from tkgen.rows.launch import RowLaunch, row_launch
@@ -105,11 +106,12 @@ def _parts(
 ) -> dict[str, Comparison]:
     """What some blocks store, compared; that nothing else is stored is compared, too."""
     kernel = launch.program.kernel
+    alone = _apart(kernel)
     parts = [{t.name: _box(launch, t, block) for t in kernel.tensors} for block in blocks]
     expected = []
     for block, box in zip(blocks, parts, strict=True):
         mine = {name: tensor[box[name]] for name, tensor in inputs.items()}
-        found = evaluate(_moved(kernel, launch.place(block)), mine, scalars, _extents(launch, mine))
+        found = evaluate(_moved(alone, launch.place(block)), mine, scalars, _extents(alone, launch, mine))
         expected.append({name: (r.value, r.bound) for name, r in found.items()})
     judged = {}
     for tensor in kernel.outputs:
@@ -125,6 +127,21 @@ def _parts(
         touched = ~(rest.isnan() if name not in inputs else (rest == inputs[name]) | rest.isnan())
         judged[name] = replace(judged[name], wrong=judged[name].wrong + int(touched.sum()))
     return judged
+
+
+def _apart(kernel: Kernel) -> Kernel:
+    """`kernel` where each axis with tiles of blocks has a dimension of its own, of which a block has a tile alone."""
+    shared: dict[Axis | Tensor, Axis] = {
+        a: replace(a, dim=replace(a.dim, name=f"{a.dim.name} along {a.name}", size=None))
+        for a in kernel.axes
+        if a.kind is AxisKind.PARALLEL and any(a.dim == b.dim and a != b for b in kernel.axes)
+    }
+    found: dict[Axis | Tensor, Axis | Tensor] = {**shared}
+    for access in accesses(kernel):
+        axes = [i.axis if i.axis is not None and i.divisor == 1 else None for i in access.indices]
+        dims = tuple(shared[a].dim if a and a in shared else d for a, d in zip(axes, access.tensor.dims, strict=True))
+        found[access.tensor] = replace(access.tensor, dims=dims)
+    return substituted(kernel, found) if shared else kernel
 
 
 def _moved(kernel: Kernel, place: Mapping[Axis, int]) -> Kernel:
@@ -143,9 +160,9 @@ def _moved(kernel: Kernel, place: Mapping[Axis, int]) -> Kernel:
     return replace(kernel, body=tuple(body))
 
 
-def _extents(launch: RowLaunch, tensors: Tensors) -> dict[str, int]:
+def _extents(kernel: Kernel, launch: RowLaunch, tensors: Tensors) -> dict[str, int]:
     """The sizes that parts of tensors give, for dimensions that no input has as well."""
-    named = {t.name: t for t in launch.program.kernel.tensors}
+    named = {t.name: t for t in kernel.tensors}
     found = dict(launch.extents)
     for name, tensor in tensors.items():
         found |= {d.name: size for d, size in zip(named[name].dims, tensor.shape, strict=True)}
@@ -154,13 +171,16 @@ def _extents(launch: RowLaunch, tensors: Tensors) -> dict[str, int]:
 
 def _box(launch: RowLaunch, tensor: Tensor, block: int) -> tuple[slice, ...]:
     """The part of a tensor that belongs to a block: its tile of every dimension that has a parallel axis."""
-    ranges: dict[str, slice] = {}
-    for axis, number in launch.place(block).items():
-        tile = axis.tile or 1
-        ranges[axis.dim.name] = slice(number * tile, min((number + 1) * tile, launch.extents[axis.dim.name]))
-    for access in accesses(launch.program.kernel):  # what an index is divided for has a part for several
-        for index, dim in zip(access.indices, access.tensor.dims, strict=True):
-            if access.tensor == tensor and index.axis is not None and index.divisor != 1:
-                number = launch.place(block)[index.axis] // index.divisor
-                ranges[dim.name] = slice(number, number + 1)
-    return tuple(ranges.get(dim.name, slice(None)) for dim in tensor.dims)
+    ranges: dict[int, slice] = {}
+    own = launch.place(block)
+    for access in accesses(launch.program.kernel):
+        for place, index in enumerate(access.indices):
+            if access.tensor != tensor or index.axis is None or index.axis not in own:
+                continue
+            tile, number = index.axis.tile or 1, own[index.axis]
+            if index.divisor != 1:  # what an index is divided for has a part for several
+                ranges[place] = slice(number // index.divisor, number // index.divisor + 1)
+            else:
+                size = launch.extents[tensor.dims[place].name]
+                ranges[place] = slice(number * tile, min((number + 1) * tile, size))
+    return tuple(ranges.get(place, slice(None)) for place in range(len(tensor.dims)))

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.lower.rows import lower_rows
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError, errors_first, refuse
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.limits import LARGEST_INT, LAUNCH_THREADS
+from tkgen.rows.launch import Layout
 from tkgen.schedule.rows import RowError, RowMap, map_rows
 from tkgen.syntax import ast
 from tkgen.targets import Target
@@ -37,8 +38,13 @@ class RowSpec:
         return self.program.name
 
     @cached_property
-    def layout(self) -> RowMap:
+    def layout(self) -> Layout:
         """Which lane has which elements. Raises SpecError where the tile cannot be laid over the lanes."""
+        return self.rows
+
+    @cached_property
+    def rows(self) -> RowMap:
+        """The layout, as one of rows. Raises SpecError as `layout`."""
         program = self.program
         try:
             return map_rows(program.kernel, program.waves, self.target, program.waves_along)
@@ -50,10 +56,10 @@ class RowSpec:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Everything there is to say before it is compiled: errors, then warnings."""
         try:
-            layout = self.layout
+            self.layout  # noqa: B018
         except SpecError as error:
             return tuple(error.diagnostics)
-        found = [*self._foreign(), *self._sizes(), *self._waste(layout), *self._unused()]
+        found = [*self._foreign(), *self._sizes(), *self._waste(), *self._unused()]
         return errors_first(found)
 
     def _foreign(self) -> Iterator[Diagnostic]:
@@ -84,8 +90,9 @@ class RowSpec:
             span = program.spans["kernel"]
             yield Diagnostic("E607", f"{blocks} blocks are more than a launch can have, {most}", Label(span))
 
-    def _waste(self, layout: RowMap) -> Iterator[Diagnostic]:
+    def _waste(self) -> Iterator[Diagnostic]:
         """Lanes without work, which a larger tile or fewer waves would mend."""
+        layout = self.rows
         covered = layout.rows_covered * layout.chunks * layout.lanes * layout.chunk
         used = layout.row_count * layout.length
         if used * 2 > covered:
@@ -104,7 +111,7 @@ class RowSpec:
                 "W502", f"the {unused.what} `{unused.name}` is never used", Label(unused.span), fix=Fix("remove it")
             )
 
-    def check(self) -> RowSpec:
+    def check(self) -> Self:
         """This spec, with a layout. Raises SpecError with every diagnostic where one is an error."""
         refuse(self.diagnostics)
         return self
@@ -113,7 +120,7 @@ class RowSpec:
     def source(self) -> Source:
         """The generated C++."""
         header = self.program.header.splitlines()
-        return lower_rows(self.layout, self.target, header, self.path.name, self.program.occupancy)
+        return lower_rows(self.rows, self.target, header, self.path.name, self.program.occupancy)
 
     @property
     def text(self) -> str:
@@ -123,7 +130,7 @@ class RowSpec:
     @cached_property
     def namespace(self) -> Source:
         """The same without the file around it, as it stands among other kernels."""
-        return lower_rows(self.layout, self.target, occupancy=self.program.occupancy, alone=False)
+        return lower_rows(self.rows, self.target, occupancy=self.program.occupancy, alone=False)
 
     def build(
         self,

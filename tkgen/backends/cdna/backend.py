@@ -10,7 +10,9 @@ from tkgen.backends import protocol
 from tkgen.backends.cdna.spec import Spec
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.functions import CDNA
+from tkgen.ir.products import has_products
 from tkgen.ir.types import Program
+from tkgen.loops.spec import LoopSpec
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule import plan
 from tkgen.sequence.spec import SequenceSpec
@@ -48,6 +50,8 @@ class Cdna:
         """A typed kernel for one of its targets: a plan for products, a layout over lanes for rows."""
         chosen = load_target(target)
         if isinstance(program, EquationProgram):
+            if has_products(program.kernel):
+                return LoopSpec(path, kernel, program, chosen, defines)
             return RowSpec(path, kernel, program, chosen, defines)
         return Spec(path, kernel, program, plan(program, chosen), chosen, defines)
 
@@ -57,8 +61,11 @@ class Cdna:
     ) -> tuple[protocol.Build, dict[str, Path]]:  # fmt: skip
         """Build one of its specs and write what is asked for."""
         from tkgen.build.outputs import produce
+        from tkgen.loops.build import LoopBuild
         from tkgen.rows.build import RowBuild
 
+        if isinstance(spec, LoopSpec):
+            return produce(spec, directory, emit, of=LoopBuild, cxx=cxx, kittens=kittens, watch=watch)
         if isinstance(spec, RowSpec):
             return produce(spec, directory, emit, of=RowBuild, cxx=cxx, kittens=kittens, watch=watch)
         if isinstance(spec, SequenceSpec):

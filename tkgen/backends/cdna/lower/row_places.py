@@ -9,70 +9,28 @@ constants to it, which stand in the instructions, and nothing added to OUTSIDE i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
-from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origin, Origins
+from tkgen.backends.cdna.lower.places import BlockPlaces, Names
 from tkgen.ir.equations import Access, Axis, AxisKind
-from tkgen.ir.types import Tensor
-from tkgen.schedule.rows import RowMap, accesses, extent
-from tkgen.source import Span
+from tkgen.schedule.rows import RowMap, extent
 
-EXTENTS = ("batch", "depth", "rows", "cols")  # accessors of gl
 # What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
 LOCALS = frozenset({
     "lane", "group", "row", "i", "c", "e", "g", "pass", "inside", "exchange", "at", "with", "tile", "elements",
     "load_elements", "store_elements", "buffer_from", "widen", "narrow", "divisor", "fold", "across", "lane_at",
     "forget", "forget_as", "pin", "lds_barrier", "words_2", "words_4",
 })  # fmt: skip
-# Locals made from the name of an axis, of an access, of a value.
-OF_AXIS = ("_0", "_in")
-OF_ACCESS = ("_at", "_row", "_r", "_w")
+# Locals made from the name of a value.
 OF_VALUE = ("_h", "_d", "_e")
 
 
-@dataclass
-class Names:
-    """C++ names of what a spec names, each once."""
-
-    used: set[str] = field(default_factory=lambda: set(LOCALS))
-
-    def new(self, wish: str, suffixes: Sequence[str]) -> str:
-        """`wish` as an identifier that nothing has yet, and nothing with one of the suffixes either."""
-        base = cpp_name(wish)
-        name, number = base, 2
-        while self.used & {name, *(name + suffix for suffix in suffixes)}:
-            name, number = f"{base.rstrip('_')}_{number}", number + 1
-        self.used |= {name, *(name + suffix for suffix in suffixes)}
-        return name
-
-
-class Places:
+class Places(BlockPlaces):
     """The C++ of places for one layout."""
 
     def __init__(self, m: RowMap, names: Names):
-        self.m, self.kernel, self.marks = m, m.kernel, Marks()
-        self.tensors: tuple[Tensor, ...] = tuple(
-            t for t in m.kernel.tensors if t in m.kernel.inputs or t in m.kernel.outputs
-        )
-        self.dims = {d.name: d for t in self.tensors for d in t.dims}
-        names.used |= {self.size(name) for name in self.dims} | {f"rest_{n}" for n in range(len(m.kernel.axes))}
-        self.axis = {a: names.new(a.name, OF_AXIS) for a in m.kernel.axes}
-        # What is made for an access is named after its tensor: X_at, X_row, X_r, X_w.
-        self.base = {a: names.new(a.tensor.name, OF_ACCESS) for a in dict.fromkeys(accesses(m.kernel))}
-
-    def remark(self, span: Span | None, comment: str = "") -> str:
-        """What ends a line that comes from a span and says `comment`."""
-        return self.marks.remark(origin(span), comment)
-
-    def buffer(self, access: Access) -> str:
-        """The buffer through which an access goes."""
-        return f"{self.base[access]}_at"
-
-    def size(self, dim: str) -> str:
-        """The extent of a dimension: a constant, or a local where only run time knows."""
-        return f"DIM_{dim}" if self.dims[dim].size is not None else f"{dim}_size"
+        super().__init__(m.kernel, names)
+        self.m = m
 
     def of_rows(self, access: Access) -> bool:
         """Whether each row has elements of its own there."""
@@ -81,72 +39,6 @@ class Places:
     def across(self, access: Access) -> int:
         """Rows that an access across the fast axis moves at once."""
         return self.m.across if self.m.rows and access.indices[-1].axis == self.m.rows[-1] else 1
-
-    # ------------------------------------------------------------ the grid and the block's tile
-
-    @property
-    def parallel(self) -> list[Axis]:
-        """The axes along which blocks have tiles, outermost first."""
-        return [a for a in self.kernel.axes if a.kind is AxisKind.PARALLEL]
-
-    def grid(self, of: str = "") -> str:
-        """The number of blocks, over the argument struct's members, which `of` stands before."""
-        parts = []
-        for axis in self.parallel:
-            size = f"DIM_{axis.dim.name}" if axis.dim.size is not None else of + self.member(axis.dim.name)
-            parts.append(_blocks(axis, size))
-        return " * ".join(f"({p})" if "/" in p and len(parts) > 1 else p for p in parts) or "1"
-
-    def member(self, dim: str) -> str:
-        """The run-time extent of a dimension, as a member function of the first tensor that has it."""
-        return next(member for tensor in self.tensors for member in self.members(tensor, dim))
-
-    def members(self, tensor: Tensor, dim: str) -> list[str]:
-        """The same of one tensor, for each of its dimensions that is this one."""
-        places = enumerate(tensor.dims, 4 - len(tensor.dims))
-        return [f"{cpp_name(tensor.name)}.{EXTENTS[place]}()" for place, each in places if each.name == dim]
-
-    def head(self) -> Iterator[str]:
-        """Extents known at run time, the origin of the block's tile, a buffer for everything that is touched."""
-        for name, dim in self.dims.items():
-            if dim.size is None:
-                yield f"const int {name}_size = g.{self.member(name)};"
-        rest = "int(blockIdx.x)"
-        for place in range(len(self.parallel) - 1, -1, -1):
-            axis = self.parallel[place]
-            count = _blocks(axis, self.size(axis.dim.name))
-            count = f"({count})" if "/" in count else count
-            number = f"{rest} % {count}" if place else rest
-            scaled = number if axis.tile in (None, 1) else f"{number} * {axis.tile}"
-            yield f"const int {self.axis[axis]}_0 = {scaled};{self.remark(axis.span, 'first of this block')}"
-            if place > 1:
-                yield f"const int rest_{place} = {rest} / {count};"
-                rest = f"rest_{place}"
-            elif place:
-                rest = f"{rest} / {count}"
-        for access in self.base:
-            tensor = cpp_name(access.tensor.name)
-            yield f"const auto {self.buffer(access)} = buffer_from(g.{tensor}, {self._origin(access)});"
-
-    def _stride(self, access: Access, place: int) -> str:
-        """Elements between neighbours along a dimension; empty for one."""
-        inner = access.tensor.dims[place + 1 :]
-        return " * ".join(self.size(d.name) for d in inner if d.size != 1)
-
-    def _origin(self, access: Access) -> str:
-        """The first element of the tile in its tensor."""
-        terms = []
-        for place, index in enumerate(access.indices):
-            if index.axis is None:
-                number = str(index.at) if index.at else ""
-            elif index.axis.kind is AxisKind.WHOLE:
-                number = ""
-            else:
-                number = f"{self.axis[index.axis]}_0" + (f" / {index.divisor}" if index.divisor != 1 else "")
-            if number:
-                stride = self._stride(access, place)
-                terms.append(f"uint64_t({number}) * {stride}" if stride else f"uint64_t({number})")
-        return " + ".join(terms) or "0"
 
     # ------------------------------------------------------------ a lane's rows and chunks
 
@@ -249,7 +141,7 @@ class Places:
         terms = []
         for place, index in enumerate(access.indices):
             if index.axis is not None and index.axis in axes and not index.axis.is_index:
-                stride = self._stride(access, place)
+                stride = self.stride(access, place)
                 number = f"({at[index.axis]})" if " " in at[index.axis] and stride else at[index.axis]
                 terms.append(f"{number} * {stride}" if stride else number)
         total = " + ".join(terms)
@@ -266,11 +158,6 @@ def _where(conditions: Sequence[str], offset: str) -> str:
     return f"{' && '.join(conditions)} ? {offset} : OUTSIDE" if conditions else offset
 
 
-def _blocks(axis: Axis, size: str) -> str:
-    """Tiles along an axis of so many elements."""
-    return size if axis.tile in (None, 1) else f"({size} + {axis.tile} - 1) / {axis.tile}"
-
-
 def needed(lines: Sequence[tuple[str, str]], used: str) -> list[str]:
     """Of definitions in order those whose names are used, by `used` or by a later definition that is."""
     kept: list[str] = []
@@ -279,8 +166,3 @@ def needed(lines: Sequence[tuple[str, str]], used: str) -> list[str]:
             kept.insert(0, text)
             used += "\n" + text.partition("=")[2]
     return kept
-
-
-def origin(span: Span | None) -> Origins:
-    """The spec line of a span."""
-    return NOWHERE if span is None or not span.file.text else Origins((Origin(span.file, span.line),))

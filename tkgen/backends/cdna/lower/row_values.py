@@ -10,7 +10,8 @@ from collections import Counter
 
 from tkgen.backends.cdna.lower.elements import TYPES, literal
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.row_places import OF_VALUE, Names, Places
+from tkgen.backends.cdna.lower.places import Names
+from tkgen.backends.cdna.lower.row_places import OF_VALUE, Places
 from tkgen.ir.equations import (
     Access,
     Argument,

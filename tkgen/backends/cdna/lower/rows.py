@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, ScalarMember
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
 from tkgen.backends.cdna.lower.origins import Origins, Source
+from tkgen.backends.cdna.lower.places import Names, origin
 from tkgen.backends.cdna.lower.render import environment, file_text, tidy
-from tkgen.backends.cdna.lower.row_places import Names, Places, origin
+from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
 from tkgen.ir.equations import Access, Convert, Load, Map, Store, reads, walk, writes
 from tkgen.ir.functions import CDNA, helpers
@@ -67,7 +68,7 @@ def lower_rows(
 class _Lowering:
     def __init__(self, m: RowMap):
         self.m, self.kernel = m, m.kernel
-        names = Names()
+        names = Names(set(LOCALS))
         self.places = Places(m, names)
         self.values = Values(m, names, self.places)
         self.loads: dict[Access, Load] = {}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tkgen.backends.cdna.lower.model import Check, ScalarMember
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Source
+from tkgen.backends.cdna.lower.places import EXTENTS
 from tkgen.backends.cdna.lower.render import environment, file_text, tidy
-from tkgen.backends.cdna.lower.row_places import EXTENTS
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.types import Dim, Program, Tensor
 

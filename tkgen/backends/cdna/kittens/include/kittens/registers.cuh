@@ -166,6 +166,16 @@ template <typename RT, typename F> __device__ __forceinline__ void for_each_pair
 
 } // namespace detail
 
+/// `subtile_rows` rows of a register tile, in place: those from row i * subtile_rows on.
+template <int subtile_rows, ducks::rt::all RT>
+__device__ __forceinline__ rt<typename RT::T, subtile_rows, RT::cols, typename RT::layout, typename RT::shape> &
+subtile_inplace(RT &tile, int i) {
+    static_assert(subtile_rows % RT::tile_size_row == 0 && RT::rows % subtile_rows == 0,
+                  "rows of a register subtile: whole base tiles, a part of the tile's");
+    using part = rt<typename RT::T, subtile_rows, RT::cols, typename RT::layout, typename RT::shape>;
+    return reinterpret_cast<part &>(tile.tiles[i * (subtile_rows / RT::tile_size_row)]);
+}
+
 template <int rows, int cols, ducks::rt_layout::all layout = ducks::rt_layout::row,
           ducks::rt_shape::all shape = ducks::rt_shape::rt_16x16>
 using rt_bf = rt<bf16, rows, cols, layout, shape>;

@@ -1,0 +1,285 @@
+"""Values of a loop of equations as C++: register tiles and columns of a wave, and what is done element by element.
+
+A value that extends along the split axis and another is a register tile of f32 in the layout of MFMA results, one along
+the split axis alone a register vector (a number for each column of such tiles), one without the split axis an
+expression that stands wherever it is used. Operations next to each other over the same axes are one nest of unrolled
+loops; what only they use has no tile of its own. Predicates and coordinates are worked out where they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tkgen.backends.cdna.lower.elements import ROUNDED, TYPES, literal
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.places import BlockPlaces, Names
+from tkgen.ir.equations import (
+    Argument,
+    Axis,
+    Constant,
+    Convert,
+    Coordinate,
+    Kind,
+    Load,
+    Loop,
+    Map,
+    Op,
+    Product,
+    Reduce,
+    Store,
+    Value,
+    reads,
+    walk,
+    writes,
+)
+from tkgen.ir.functions import CDNA, FUNCTIONS
+from tkgen.schedule.loops import LoopMap, Multiplication, extent
+
+INDENT = "    "
+UNROLL = "#pragma unroll"
+REDUCTIONS = {"sum": "col_sum", "max": "col_max", "min": "col_min"}
+OF_VALUE = ("_e", "_d", "_r")
+
+Elementwise = Map | Convert
+
+
+class LoopValues:
+    """The C++ of values for one layout."""
+
+    def __init__(self, m: LoopMap, names: Names, places: BlockPlaces):
+        self.m, self.places = m, places
+        ops = list(walk(m.kernel.body))
+        self.made: dict[Value, Op] = {value: op for op in ops for value in writes(op)}
+        self.by_product = {x.product.result: x for x in m.multiplications}
+        self.by_result = {x.result: x for x in m.multiplications}
+        self.factors = frozenset(x.held for x in m.multiplications)
+        carried = {c.inside: c for c in m.loop.carries}
+        self.made |= dict.fromkeys(carried, m.loop)
+        self.users: dict[Value, list[Op]] = {}
+        for op in ops:
+            for value in reads(op):
+                self.users.setdefault(value, []).append(op)
+        for carry in m.loop.carries:
+            self.users.setdefault(carry.update, []).append(m.loop)
+        self.name = {value: names.new(value.name or f"v{value.number}", OF_VALUE) for value in self.made}
+        self.name |= {c.result: self.name[c.inside] for c in m.loop.carries}
+        for x in m.multiplications:
+            if x.onto is not None and self._ends(x):
+                self.name[x.result] = self.name[x.onto]
+        self.declared: set[str] = set()
+
+    def _ends(self, x: Multiplication) -> bool:
+        """Whether what a product is added to is used for nothing else, so that the sum can take its place."""
+        assert x.onto is not None
+        carry = next((c for c in self.m.loop.carries if c.inside == x.onto), None)
+        return len(self.users[x.onto]) == 1 and (carry is None or carry.update == x.result)
+
+    # ------------------------------------------------------------ kinds of values
+
+    def rows(self, value: Value) -> Axis | None:
+        """The axis along the rows of a value's tile."""
+        return self.m.rows(value)
+
+    def is_inline(self, value: Value) -> bool:
+        """Whether a value is worked out wherever it is used: it has no place in registers."""
+        made = self.made[value]
+        if isinstance(made, Constant | Argument | Coordinate) or value.kind is not Kind.NUMBER:
+            return True
+        return isinstance(made, Elementwise) and self.m.split not in value.axes
+
+    def type(self, value: Value) -> str:
+        """The C++ type of a value's place."""
+        rows = self.rows(value)
+        if rows is None:
+            return "columns"
+        return f"{'tile' if value not in self.factors else f'factor_{value.dtype.suffix}'}<{self.extent(rows)}>"
+
+    def extent(self, axis: Axis) -> str:
+        """The constant with the extent of a tile along an axis that is not split."""
+        return f"TILE_{cpp_name(axis.name)}" if axis.tile is not None else f"DIM_{axis.dim.name}"
+
+    def declare(self, value: Value) -> Iterator[str]:
+        """The declaration of a value's place, unless there is one."""
+        name = self.name[value]
+        if name not in self.declared:
+            self.declared.add(name)
+            yield f"{self.type(value)} {name};"
+
+    # ------------------------------------------------------------ expressions
+
+    def text(self, value: Value, local: set[Value]) -> str:
+        """A value of one element, inside of the loops over a lane's elements; `local` have names of their own there."""
+        made = self.made[value]
+        match made:
+            case Constant(value=number):
+                text = literal(number)
+                return f"({text})" if text.startswith("-") else text
+            case Argument(scalar=scalar):
+                return f"g.{cpp_name(scalar.name)}"
+            case Coordinate(axis=axis):
+                return self._coordinate(axis)
+        if value in local:
+            return f"{self.name[value]}_e"
+        if self.is_inline(value):
+            assert isinstance(made, Elementwise)
+            return f"({self.expression(made, local)})"
+        rows = self.rows(value)
+        return f"{self.name[value]}[c][0]" if rows is None else f"at({self.name[value]}, i, c, e)"
+
+    def _coordinate(self, axis: Axis) -> str:
+        first = f"{self.places.axis[axis]}_0"
+        if axis.is_index:
+            return first
+        if axis == self.m.split:
+            return "(first_column + c * SIDE)"
+        return f"({first} + row_at(i, e))" if axis.tile is not None else "row_at(i, e)"
+
+    def expression(self, op: Elementwise, local: set[Value]) -> str:
+        """The right side of an operation."""
+        if isinstance(op, Convert):
+            text = self.text(op.argument, local)
+            return ROUNDED[CDNA].format(text, t=op.result.dtype.cpp)
+        function = FUNCTIONS[op.function]
+        whole = all(v.kind is Kind.COORDINATE for v in op.arguments) or function.takes == "place"
+        texts = [
+            f"float({self.text(v, local)})" if v.kind is Kind.COORDINATE and not whole else self.text(v, local)
+            for v in op.arguments
+        ]
+        if self.divides(op):
+            texts[1] = f"{self.name[op.arguments[1]]}_d[c]"
+        texts += ["0"] * (function.arity - len(texts))
+        return function.cpp[CDNA].format(*texts)
+
+    def divides(self, op: Op) -> bool:
+        """Whether an operation divides the elements of a tile by something of their column."""
+        return (
+            isinstance(op, Map) and op.function == "div" and self.rows(op.result) is not None
+            and self.rows(op.arguments[1]) is None and not self.is_inline(op.arguments[1])
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ statements
+
+    def statements(self, ops: Sequence[Op]) -> list[str]:
+        """Operations in order; those that are worked out in place, and loads of factors, give none."""
+        lines: list[str] = []
+        group: list[Elementwise] = []
+
+        def close() -> None:
+            if group:
+                lines.extend(self._group(group))
+                group.clear()
+
+        for op in ops:
+            multiplication = None if isinstance(op, Store | Loop) else self.by_result.get(writes(op)[0])
+            if multiplication is not None:
+                close()
+                lines += self._multiplied(multiplication)
+            elif isinstance(op, Reduce):
+                close()
+                lines += self._reduced(op)
+            elif isinstance(op, Convert) and op.result in self.factors:
+                close()
+                end = self.places.remark(op.result.span)
+                lines += [*self.declare(op.result), f"copy({self.name[op.result]}, {self.name[op.argument]});{end}"]
+            elif isinstance(op, Elementwise) and not self.is_inline(op.result):
+                if group and group[0].result.axes != op.result.axes and (
+                    set(group[0].result.axes) != set(op.result.axes)
+                ):  # fmt: skip
+                    close()
+                group.append(op)
+            else:
+                assert self._silent(op), f"{op} has no statement"
+        close()
+        return lines
+
+    def _silent(self, op: Op) -> bool:
+        if isinstance(op, Product):
+            return op.result in self.by_product
+        return isinstance(op, Load) or self.is_inline(writes(op)[0])
+
+    def _group(self, group: Sequence[Elementwise]) -> Iterator[str]:
+        """Element by element, over the same axes."""
+        divisors = list(dict.fromkeys(op.arguments[1] for op in group if isinstance(op, Map) and self.divides(op)))
+        for value in divisors:
+            name = self.name[value]
+            yield f"divisor {name}_d[COLS / SIDE];"
+            yield from _nest(["for (int c = 0; c < COLS / SIDE; ++c)"], [f"{name}_d[c] = divisor({name}[c][0]);"])
+        local: set[Value] = set()
+        body: list[str] = []
+        for op in group:
+            value, end = op.result, self.places.remark(op.result.span)
+            kept = any(user not in group for user in self.users.get(value, []))
+            expression = self.expression(op, local)
+            if any(user in group for user in self.users.get(value, [])):
+                body.append(f"const {TYPES[value.kind]} {self.name[value]}_e = {expression};{end}")
+                expression, end = f"{self.name[value]}_e", ""
+                local.add(value)
+            if kept:
+                yield from self.declare(value)
+                body.append(f"{self.put(value, expression)}{end}")
+        yield from self.nest(self.rows(group[0].result), body)
+
+    def put(self, value: Value, expression: str) -> str:
+        """The element at hand of a value's place = an expression."""
+        name = self.name[value]
+        return f"{name}[c][0] = {expression};" if self.rows(value) is None else f"put({name}, i, c, e, {expression});"
+
+    def nest(self, rows: Axis | None, body: Sequence[str]) -> list[str]:
+        """The loops over a lane's elements of a tile, or of a vector."""
+        heads = ["for (int c = 0; c < COLS / SIDE; ++c)"]
+        if rows is not None:
+            first = f"for (int i = 0; i < {self.extent(rows)} / SIDE; ++i)"
+            heads = [first, *heads, "for (int e = 0; e < ELEMENTS; ++e)"]
+        return _nest(heads, body)
+
+    def _reduced(self, op: Reduce) -> Iterator[str]:
+        yield from self.declare(op.result)
+        call = f"{REDUCTIONS[op.function]}({self.name[op.result]}, {self.name[op.argument]});"
+        yield call + self.places.remark(op.result.span)
+
+    def _multiplied(self, x: Multiplication) -> Iterator[str]:
+        """A product, some rows of the result at a time: as many as keep what is read of LDS small."""
+        moving, result, side = x.moving, self.name[x.result], self.m.side
+        rows, summed = self.extent(moving.rows), self.extent(moving.summed)
+        yield from self.declare(x.result)
+        if x.onto is not None and self.name[x.onto] != result:
+            yield f"{result} = {self.name[x.onto]};"
+        by_rows = isinstance(self.made[x.held], Load)
+        held, end = self.name[x.held], self.places.remark(x.result.span)
+        part = min(32, extent(moving.rows)) if extent(moving.rows) % 32 == 0 else side
+        read = f"{self.places.base[moving.access]}_r"
+        shape = ", ducks::rt_layout::row, SHAPE"
+        yield from _nest(
+            [f"for (int n = 0; n < {rows} / {part}; ++n)"],
+            [
+                f"rt_{moving.access.tensor.dtype.suffix}<{part}, {summed}{shape}> {read};",
+                f"load({read}, subtile_inplace<{part}, {summed}>({self.slot(x)}, {{n, 0}}));",
+                f"auto &part = subtile_inplace<{part}>({result}, n);",
+                *(["zero(part);"] if x.onto is None else []),
+                f"mma_{'ABt' if by_rows else 'AB'}(part, {read}, {held}, part);{end}",
+            ],
+        )
+
+    def slot(self, x: Multiplication, ahead: int = 0) -> str:
+        """The tile of a ring that belongs to this pass."""
+        return self.ring(x.moving.access, x.moving.buffers, f"step + {ahead}" if ahead else "step")
+
+    def ring(self, access: object, buffers: int, item: str) -> str:
+        """The tile of a ring in LDS that holds `item`."""
+        name = f"{self.places.base[access]}_s"  # type: ignore[index]
+        if buffers == 1:
+            return name
+        return f"{name}[{f'({item})' if ' ' in item else item} % {buffers}]"
+
+
+def _nest(heads: Sequence[str], body: Sequence[str]) -> list[str]:
+    """Unrolled loops, one inside of the other."""
+    lines: list[str] = []
+    for depth, head in enumerate(heads):
+        brace = " {" if depth == len(heads) - 1 and len(body) > 1 else ""
+        lines += [f"{INDENT * depth}{UNROLL}", f"{INDENT * depth}{head}{brace}"]
+    inner = INDENT * len(heads)
+    lines += [inner + line for line in body]
+    if len(body) > 1:
+        lines.append(f"{INDENT * (len(heads) - 1)}}}")
+    return lines

@@ -1,0 +1,262 @@
+"""A layout of a loop of equations over waves -> C++: rings in LDS, factors in registers, the passes, the stores.
+
+The steps of a pass are those of `tkgen.schedule.loop_steps`, in their order; each is a few lines here. Nothing waits
+beside the meetings: the compiler knows every access to memory that is not assembly, and places the wait that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tkgen.backends.cdna.lower.elements import literal
+from tkgen.backends.cdna.lower.loop_values import INDENT, LoopValues
+from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, ScalarMember
+from tkgen.backends.cdna.lower.names import comment_text, cpp_name
+from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.cdna.lower.places import BlockPlaces, Names, origin
+from tkgen.backends.cdna.lower.render import environment, file_text, tidy
+from tkgen.ir.equations import Access, Axis, Map, Store, walk
+from tkgen.ir.equations import Constant as ConstantOp
+from tkgen.ir.functions import CDNA, helpers
+from tkgen.ir.types import Tensor
+from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Meet, Step, Write
+from tkgen.schedule.loops import Moving
+from tkgen.targets import Target
+
+# What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
+LOCALS = frozenset({
+    "i", "c", "e", "n", "g", "step", "al", "part", "wave", "first_column", "tile", "columns", "factor_bf", "factor_hf",
+    "row_at", "at", "put", "load_factor", "store_rows", "store_columns", "buffer_from", "rows_from", "divisor", "pin",
+    "lds_barrier", "settle", "fetch", "write", "fetch_turned", "write_turned", "chunk_at", "square_at", "words_2",
+    "words_4", "base", "from", "to",
+})  # fmt: skip
+STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
+
+
+@dataclass(frozen=True)
+class LoopModel(FileModel):
+    """What the template prints beside the kernel's body: which of its functions that needs."""
+
+    checks: tuple[Check, ...]
+    straight: bool
+    turned: bool
+    divides: bool
+    columns_stored: bool
+    side: int
+    functions: tuple[str, ...]
+
+
+def lower_loops(
+    steps: LoopSteps,
+    target: Target,
+    header: Sequence[str] = (),
+    spec: str = "",
+    occupancy: int | None = None,
+    alone: bool = True,
+) -> Source:
+    """The generated file: `header` are lines of comment, `spec` is the path that its comments name.
+
+    `occupancy` is how many waves are to share a SIMD, where the spec says so. Not `alone`, it is a namespace of a file.
+    """
+    waves = occupancy or steps.map.waves_per_simd(target)
+    return _Lowering(steps).source(target.name, waves, tuple(map(comment_text, header)), comment_text(spec), alone)
+
+
+class _Lowering:
+    def __init__(self, steps: LoopSteps):
+        self.steps, self.m, self.kernel = steps, steps.map, steps.map.kernel
+        names = Names(set(LOCALS))
+        self.places = BlockPlaces(self.kernel, names)
+        self.values = LoopValues(self.m, names, self.places)
+
+    # ------------------------------------------------------------ the file
+
+    def source(self, target: str, waves: int, header: tuple[str, ...], spec: str, alone: bool) -> Source:
+        """All of it, or the namespace alone."""
+        body = "\n".join(self._body())
+        model = self._model(body, target, waves, header, spec)
+        remark = self.places.marks.remark
+        text = environment().get_template("loops.cpp.jinja").render(m=model, alone=alone, body=body, remark=remark)
+        if alone:
+            members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
+            text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members)
+        return self.places.marks.source(tidy(text).rstrip("\n") + "\n")
+
+    def _model(self, body: str, target: str, waves: int, header: tuple[str, ...], spec: str) -> LoopModel:
+        used = {op.function for op in walk(self.kernel.body) if isinstance(op, Map)}
+        return LoopModel(
+            name=cpp_name(self.kernel.name),
+            module=self.kernel.name,
+            header=(*header, self.m.describe()),
+            spec=spec,
+            target=target,
+            constants=tuple(self._constants()),
+            tensors=tuple(map(self._tensor, self.places.tensors)),
+            scalars=tuple(ScalarMember(cpp_name(s.name), s.dtype.cpp, origin(s.span)) for s in self.kernel.scalars),
+            grid=self.places.grid(),
+            grid_origin=origin(next((a.span for a in self.kernel.axes if a.span), None)),
+            waves_per_simd=waves,
+            checks=(),
+            straight=any(not ring.turned for ring in self.m.moving),
+            turned=any(ring.turned for ring in self.m.moving),
+            divides="divisor(" in body,
+            columns_stored="store_columns<" in body,
+            side=self.m.side,
+            functions=helpers(used, CDNA),
+        )
+
+    def _tensor(self, tensor: Tensor) -> GlobalTensor:
+        extents = [f"DIM_{d.name}" if d.size is not None else "-1" for d in tensor.dims]
+        batch, depth, rows, cols = *["1"] * (4 - len(extents)), *extents
+        return GlobalTensor(cpp_name(tensor.name), tensor.dtype.cpp, (batch, depth, rows, cols), origin(tensor.span))
+
+    def _constants(self) -> Iterator[Constant]:
+        m = self.m
+        for dim in self.places.dims.values():
+            if dim.size is not None:
+                yield Constant(f"DIM_{dim.name}", str(dim.size), origin=origin(dim.span))
+        yield Constant("THREADS", f"{m.waves} * WARP_THREADS", f"{m.waves} waves")
+        yield Constant("COLS", str(m.columns), f"of a tile of {m.split.name}, for a wave")
+        yield Constant("SIDE", str(m.side), "of the base tiles of products")
+        yield Constant("ELEMENTS", "SIDE * SIDE / WARP_THREADS", "of a base tile, for a lane")
+        axis = m.loop.axis
+        yield Constant(self.values.extent(axis), str(axis.tile), f"of {axis.dim.name} in a pass", origin(axis.span))
+        yield Constant("STEPS", f"DIM_{axis.dim.name} / {self.values.extent(axis)}", "passes")
+
+    # ------------------------------------------------------------ the kernel's body
+
+    def _body(self) -> Iterator[str]:
+        m, loop = self.m, self.m.loop
+        at = self.kernel.body.index(loop)
+        yield from self._rings()
+        yield "const int wave = warpid();"
+        yield from self.places.head()
+        yield f"const int first_column = {self.places.axis[m.split]}_0 + wave * COLS + laneid() % SIDE;"
+        yield from self._held()
+        yield from self.values.statements(self.kernel.body[:at])
+        yield from self._carried()
+        for n, ring in enumerate(m.moving):
+            kind = "words_2" if ring.turned else "words_4"
+            size = "SQUARES" if ring.turned else "CHUNKS"
+            square = "[4]" if ring.turned else ""
+            yield f"{kind} {self._staged(n)}[{size}<THREADS, {self._ring_type(ring)}>]{square};"
+        for step in self.steps.prologue:
+            yield from self._step(step, "")
+        yield "#pragma unroll 1"
+        yield f"for (int step = 0; step < STEPS; ++step) {{{self.places.remark(loop.axis.span)}"
+        yield from (INDENT + line for line in self._pass())
+        yield "}"
+        yield "settle();"
+        for op in self.kernel.body[at + 1 :]:
+            yield from self._stored(op) if isinstance(op, Store) else self.values.statements([op])
+
+    def _rings(self) -> Iterator[str]:
+        yield f"__shared__ alignment_dummy __shm[{self.m.lds_bytes} / sizeof(alignment_dummy)];"
+        yield "shared_allocator al((int *)&__shm[0]);"
+        for ring in self.m.moving:
+            kind, name = self._ring_type(ring), f"{self.places.base[ring.access]}_s"
+            end = self.places.remark(ring.access.tensor.span)
+            if ring.buffers == 1:
+                yield f"{kind} &{name} = al.allocate<{kind}>();{end}"
+            else:
+                yield f"{kind} (&{name})[{ring.buffers}] = al.allocate<{kind}, {ring.buffers}>();{end}"
+
+    def _ring_type(self, ring: Moving) -> str:
+        rows, summed = self.values.extent(ring.rows), self.values.extent(ring.summed)
+        return f"st_{ring.access.tensor.dtype.suffix}<{rows}, {summed}>"
+
+    def _held(self) -> Iterator[str]:
+        """Factors that stay in registers."""
+        for load in self.m.held:
+            name, (_, summed) = self.values.name[load.result], self._tile_axes(load.source)
+            kind = f"rt_{load.result.dtype.suffix}<COLS, {self.values.extent(summed)}, ducks::rt_layout::row, SHAPE>"
+            yield f"{kind} {name};{self.places.remark(load.result.span)}"
+            pitch = self._pitch(load.source)
+            yield f"load_factor({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
+
+    def _carried(self) -> Iterator[str]:
+        values = self.values
+        for carry in self.m.loop.carries:
+            yield from values.declare(carry.inside)
+            first = values.made[carry.initial]
+            end = values.places.remark(carry.inside.span)
+            name, rows = values.name[carry.inside], values.rows(carry.inside)
+            if isinstance(first, ConstantOp) and rows is not None:
+                yield f"zero({name});{end}" if first.value == 0 else f"copy({name}, {literal(first.value)});{end}"
+            else:
+                yield from values.nest(rows, [values.put(carry.inside, values.text(carry.initial, set()))])
+
+    def _pass(self) -> Iterator[str]:
+        axis = self.m.loop.axis
+        outer = set(self.values.declared)
+        yield f"const int {self.places.axis[axis]}_0 = step * {self.values.extent(axis)};"
+        for step in self.steps.body:
+            yield from self._step(step, "step")
+        yield from self._handed_on()
+        self.values.declared = outer
+
+    def _step(self, step: Step, now: str) -> Iterator[str]:
+        match step:
+            case Fetch(ring=n, ahead=ahead):
+                yield from self._fetch(n, _item(now, ahead))
+            case Write(ring=n, ahead=ahead):
+                ring = self.m.moving[n]
+                to = self.values.ring(ring.access, ring.buffers, _item(now, ahead))
+                yield f"write{'_turned' if ring.turned else ''}<THREADS>({to}, {self._staged(n)});"
+            case Compute(first=first, last=last):
+                yield from self.values.statements(self.m.loop.body[first:last])
+            case Meet():
+                yield "lds_barrier();"
+
+    def _fetch(self, n: int, item: str) -> Iterator[str]:
+        """A ring's tile of a pass: the rows of memory that are there, none behind the last."""
+        ring, loop = self.m.moving[n], self.m.loop.axis
+        outer, inner = self._tile_axes(ring.access)
+        tile, pitch = self.values.extent(loop), self._pitch(ring.access)
+        start = f"({item}) * {tile}" if " " in item else f"{item} * {tile}"
+        rows = f"min(DIM_{loop.dim.name} - {start}, {tile})" if outer == loop else self.values.extent(outer)
+        apart = pitch if outer == loop else "1"
+        begin = f"{self.places.origin(ring.access)} + uint64_t({start}) * {apart}"
+        buffer = (
+            f"rows_from(g.{cpp_name(ring.access.tensor.name)}, {begin}, {rows}, {pitch}, {self.values.extent(inner)})"
+        )
+        to = self.values.ring(ring.access, ring.buffers, "0")
+        turned = "_turned" if ring.turned else ""
+        yield f"fetch{turned}<THREADS>({to}, {self._staged(n)}, {buffer}, {pitch});"
+
+    def _staged(self, n: int) -> str:
+        return f"{self.places.base[self.m.moving[n].access]}{STAGED}"
+
+    def _handed_on(self) -> Iterator[str]:
+        """What a pass hands to the next one; first aside, what another carried value takes."""
+        name = self.values.name
+        pairs = [(name[c.inside], name[c.update]) for c in self.m.loop.carries if c.inside != c.update]
+        inside = {c.inside for c in self.m.loop.carries}
+        aside = {name[c.update]: f"{name[c.update]}_next" for c in self.m.loop.carries if c.update in inside}
+        for was, kept in aside.items():
+            yield f"const auto {kept} = {was};"
+        for to, what in pairs:
+            yield f"{to} = {aside.get(what, what)};"
+
+    # ------------------------------------------------------------ memory
+
+    def _tile_axes(self, access: Access) -> tuple[Axis, Axis]:
+        """The axes of a tile in memory, rows first."""
+        rows, cols = access.axes
+        return rows, cols
+
+    def _pitch(self, access: Access) -> str:
+        """Elements between the rows of a tile."""
+        place = next(n for n, i in enumerate(access.indices) if i.extends)
+        return self.places.stride(access, place) or "1"
+
+    def _stored(self, store: Store) -> Iterator[str]:
+        cpp, end = store.target.tensor.dtype.cpp, self.places.remark(store.span)
+        what = "store_rows" if self.values.rows(store.value) else "store_columns"
+        buffer, pitch = self.places.buffer(store.target), self._pitch(store.target)
+        yield f"{what}<{cpp}>({buffer}, {self.values.name[store.value]}, wave * COLS, {pitch});{end}"
+
+
+def _item(now: str, ahead: int) -> str:
+    return str(ahead) if not now else f"{now} + {ahead}" if ahead else now

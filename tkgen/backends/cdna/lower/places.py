@@ -1,0 +1,144 @@
+"""Where a block of a kernel of equations is: C++ names, the grid, the block's tile, buffers for what it touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origin, Origins
+from tkgen.ir.equations import Access, Axis, AxisKind, Kernel, Load, Store, walk
+from tkgen.ir.types import Tensor
+from tkgen.source import Span
+
+EXTENTS = ("batch", "depth", "rows", "cols")  # accessors of gl
+# Locals made from the name of an axis, of an access.
+OF_AXIS = ("_0", "_in")
+OF_ACCESS = ("_at", "_row", "_r", "_w")
+
+
+@dataclass
+class Names:
+    """C++ names of what a spec names, each once."""
+
+    used: set[str]
+
+    def new(self, wish: str, suffixes: Sequence[str]) -> str:
+        """`wish` as an identifier that nothing has yet, and nothing with one of the suffixes either."""
+        base = cpp_name(wish)
+        name, number = base, 2
+        while self.used & {name, *(name + suffix for suffix in suffixes)}:
+            name, number = f"{base.rstrip('_')}_{number}", number + 1
+        self.used |= {name, *(name + suffix for suffix in suffixes)}
+        return name
+
+
+class BlockPlaces:
+    """The C++ of a block's places."""
+
+    def __init__(self, kernel: Kernel, names: Names):
+        self.kernel, self.marks = kernel, Marks()
+        self.tensors: tuple[Tensor, ...] = tuple(t for t in kernel.tensors if t in kernel.inputs or t in kernel.outputs)
+        self.dims = {d.name: d for t in self.tensors for d in t.dims}
+        names.used |= {self.size(name) for name in self.dims} | {f"rest_{n}" for n in range(len(kernel.axes))}
+        self.axis = {a: names.new(a.name, OF_AXIS) for a in kernel.axes}
+        # What is made for an access is named after its tensor: X_at, X_row, X_r, X_w.
+        self.base = {a: names.new(a.tensor.name, OF_ACCESS) for a in dict.fromkeys(_accesses(kernel))}
+
+    def remark(self, span: Span | None, comment: str = "") -> str:
+        """What ends a line that comes from a span and says `comment`."""
+        return self.marks.remark(origin(span), comment)
+
+    def buffer(self, access: Access) -> str:
+        """The buffer through which an access goes."""
+        return f"{self.base[access]}_at"
+
+    def size(self, dim: str) -> str:
+        """The extent of a dimension: a constant, or a local where only run time knows."""
+        return f"DIM_{dim}" if self.dims[dim].size is not None else f"{dim}_size"
+
+    # ------------------------------------------------------------ the grid and the block's tile
+
+    @property
+    def parallel(self) -> list[Axis]:
+        """The axes along which blocks have tiles, outermost first."""
+        return [a for a in self.kernel.axes if a.kind is AxisKind.PARALLEL]
+
+    def grid(self, of: str = "") -> str:
+        """The number of blocks, over the argument struct's members, which `of` stands before."""
+        parts = []
+        for axis in self.parallel:
+            size = f"DIM_{axis.dim.name}" if axis.dim.size is not None else of + self.member(axis.dim.name)
+            parts.append(_blocks(axis, size))
+        return " * ".join(f"({p})" if "/" in p and len(parts) > 1 else p for p in parts) or "1"
+
+    def member(self, dim: str) -> str:
+        """The run-time extent of a dimension, as a member function of the first tensor that has it."""
+        return next(member for tensor in self.tensors for member in self.members(tensor, dim))
+
+    def members(self, tensor: Tensor, dim: str) -> list[str]:
+        """The same of one tensor, for each of its dimensions that is this one."""
+        places = enumerate(tensor.dims, 4 - len(tensor.dims))
+        return [f"{cpp_name(tensor.name)}.{EXTENTS[place]}()" for place, each in places if each.name == dim]
+
+    def head(self) -> Iterator[str]:
+        """Extents known at run time, the origin of the block's tile, a buffer for everything that is touched."""
+        for name, dim in self.dims.items():
+            if dim.size is None:
+                yield f"const int {name}_size = g.{self.member(name)};"
+        rest = "int(blockIdx.x)"
+        for place in range(len(self.parallel) - 1, -1, -1):
+            axis = self.parallel[place]
+            count = _blocks(axis, self.size(axis.dim.name))
+            count = f"({count})" if "/" in count else count
+            number = f"{rest} % {count}" if place else rest
+            scaled = number if axis.tile in (None, 1) else f"{number} * {axis.tile}"
+            yield f"const int {self.axis[axis]}_0 = {scaled};{self.remark(axis.span, 'first of this block')}"
+            if place > 1:
+                yield f"const int rest_{place} = {rest} / {count};"
+                rest = f"rest_{place}"
+            elif place:
+                rest = f"{rest} / {count}"
+        for access in self.base:
+            if any(a.kind is AxisKind.SEQUENTIAL for a in access.axes):
+                continue  # another tile in each pass
+            tensor = cpp_name(access.tensor.name)
+            yield f"const auto {self.buffer(access)} = buffer_from(g.{tensor}, {self.origin(access)});"
+
+    def stride(self, access: Access, place: int) -> str:
+        """Elements between neighbours along a dimension; empty for one."""
+        inner = access.tensor.dims[place + 1 :]
+        return " * ".join(self.size(d.name) for d in inner if d.size != 1)
+
+    def origin(self, access: Access) -> str:
+        """The first element of the block's tile in its tensor; a loop has tiles from there on."""
+        terms = []
+        for place, index in enumerate(access.indices):
+            if index.axis is None:
+                number = str(index.at) if index.at else ""
+            elif index.axis.kind is not AxisKind.PARALLEL:
+                number = ""
+            else:
+                number = f"{self.axis[index.axis]}_0" + (f" / {index.divisor}" if index.divisor != 1 else "")
+            if number:
+                stride = self.stride(access, place)
+                terms.append(f"uint64_t({number}) * {stride}" if stride else f"uint64_t({number})")
+        return " + ".join(terms) or "0"
+
+
+def _accesses(kernel: Kernel) -> Iterator[Access]:
+    for op in walk(kernel.body):
+        if isinstance(op, Load):
+            yield op.source
+        elif isinstance(op, Store):
+            yield op.target
+
+
+def _blocks(axis: Axis, size: str) -> str:
+    """Tiles along an axis of so many elements."""
+    return size if axis.tile in (None, 1) else f"({size} + {axis.tile} - 1) / {axis.tile}"
+
+
+def origin(span: Span | None) -> Origins:
+    """The spec line of a span."""
+    return NOWHERE if span is None or not span.file.text else Origins((Origin(span.file, span.line),))

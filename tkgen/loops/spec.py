@@ -1,0 +1,86 @@
+"""A spec whose loop multiplies what it made of products: its layout over waves, its steps, what there is to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tkgen.backends.cdna.lower.loops import lower_loops
+from tkgen.backends.cdna.lower.origins import Source
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.loops.build import LoopBuild
+from tkgen.rows.spec import RowSpec
+from tkgen.schedule.loop_steps import LoopSteps, steps
+from tkgen.schedule.loops import LoopError, LoopMap, map_loops
+
+
+@dataclass(frozen=True)
+class LoopSpec(RowSpec):
+    """A spec read from `path` with its `-D` values, typed, for `target`."""
+
+    @cached_property
+    def layout(self) -> LoopMap:
+        """Which wave has which tiles. Raises SpecError (E230) where nothing carries the equations out."""
+        program = self.program
+        try:
+            return map_loops(program, self.target)
+        except LoopError as error:
+            span = error.span or program.spans["kernel"]
+            fix = Fix(error.fix) if error.fix else None
+            raise SpecError(Diagnostic("E230", str(error), Label(span), fix=fix)) from error
+
+    @cached_property
+    def steps(self) -> LoopSteps:
+        """What its waves do, proven."""
+        return steps(self.layout, self.target.synchronisation)
+
+    def _foreign(self) -> Iterator[Diagnostic]:
+        """Clauses that these loops have no use for."""
+        program = self.program
+        if program.remap:
+            yield Diagnostic("E230", "the order of such blocks cannot be chosen yet", Label(program.remap[0].span),
+                             fix=Fix("leave `remap` out"))  # fmt: skip
+        if program.grid.name != "linear":
+            label = Label(program.grid.span or program.spans["kernel"])
+            message = f"blocks of such loops take a tile each: there is no `grid {program.grid.name}` for them"
+            yield Diagnostic("E230", message, label, fix=Fix("leave `grid` out"))
+        held = {load.source.tensor for load in self.layout.held}
+        for tensor in program.registers:
+            if tensor not in held:
+                message = f"`{tensor.name}` is no factor that stays in registers"
+                yield Diagnostic("E230", message, Label(program.spans["registers"]), fix=Fix("leave it out"))
+
+    def _waste(self) -> Iterator[Diagnostic]:
+        """Nothing: every lane has elements."""
+        yield from ()
+
+    @cached_property
+    def source(self) -> Source:
+        """The generated C++."""
+        header = self.program.header.splitlines()
+        return lower_loops(self.steps, self.target, header, self.path.name, self.program.occupancy)
+
+    @cached_property
+    def namespace(self) -> Source:
+        """The same without the file around it, as it stands among other kernels."""
+        return lower_loops(self.steps, self.target, occupancy=self.program.occupancy, alone=False)
+
+    def build(
+        self,
+        *,
+        cxx: str | None = None,
+        kittens: Path | None = None,
+        log: Path | None = None,
+        machine_check: bool = True,
+    ) -> LoopBuild:
+        """Compile to a code object and watch it, unless `machine_check` says not to.
+
+        Raises:
+            SpecError: as `check`; or the compiled code races, does not wait, or leaves its memory.
+            ToolchainError: the compiler fails.
+        """
+        from tkgen.build.compiling import build
+
+        return build(self, LoopBuild, cxx=cxx, kittens=kittens, log=log, machine_check=machine_check)

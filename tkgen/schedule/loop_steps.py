@@ -1,0 +1,318 @@
+"""What the waves of a loop of equations do, step by step: what they bring, what they compute, where they meet.
+
+    prologue   Fetch and Write of the first tiles of each ring
+    pass       Fetch of the tile `ahead` passes further on, into registers
+               Compute of the equations, product by product; a product reads its ring's tile of this pass
+               Write of what was fetched
+    Meet       where two waves touch the same slot of a ring, and one writes
+
+A ring of one tile is written between two meetings, when all have read it; one of more tiles is filled as far ahead as
+it has slots, and its one meeting orders both ways.
+
+**The meetings of a pass** are as few as there can be: steps whose accesses to a slot conflict, in one pass or in two,
+are the ends of an arc around the pass, and every arc needs a meeting on it. All sets of places are tried, small ones
+first, and of equally small ones the last, so that a wave meets the others late. What stands there is then proven, for
+any number of passes, by the vector clocks of `tkgen.proof` (`unproven`), with the prologue: it meets once more where
+that finds a fault.
+
+**What is stored** is compared as terms (`unlike`): the steps are executed, a wave at a time between meetings, on
+hash-consed terms, and so are the equations; the same terms must be stored, after any of the first numbers of passes,
+twice around the rings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+
+from tkgen.ir.equations import (
+    Constant,
+    Coordinate,
+    Load,
+    Op,
+    Product,
+    Store,
+    Value,
+    When,
+    access_text,
+    op_text,
+    reads,
+    writes,
+)
+from tkgen.ir.equations import Loop as EquationLoop
+from tkgen.proof import program as proof
+from tkgen.proof.passes import loop_faults, unbalanced
+from tkgen.proof.terms import Term, Terms
+from tkgen.schedule.loops import LoopMap, Moving
+from tkgen.targets.synchronisation import Attendance, Synchronisation
+
+WAVES = 2  # stand for all: a wave's accesses meet those of itself and of another
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """Global memory to registers: this wave's part of the tile of ring `ring`, `ahead` passes further on."""
+
+    ring: int
+    ahead: int
+
+
+@dataclass(frozen=True)
+class Write:
+    """What was fetched, to LDS."""
+
+    ring: int
+    ahead: int
+
+
+@dataclass(frozen=True)
+class Compute:
+    """Operations `first` to `last` - 1 of the loop's body; the last one may be a product, which reads `rings`."""
+
+    first: int
+    last: int
+    rings: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Meet:
+    """All waves meet, once this wave's accesses to LDS are complete."""
+
+
+Step = Fetch | Write | Compute | Meet
+
+
+@dataclass(frozen=True)
+class LoopSteps:
+    """The steps of a wave: before the loop, and in a pass of it."""
+
+    map: LoopMap
+    prologue: tuple[Step, ...]
+    body: tuple[Step, ...]
+
+    @property
+    def meetings(self) -> int:
+        """Meetings of a pass."""
+        return sum(isinstance(step, Meet) for step in self.body)
+
+
+def steps(m: LoopMap, machine: Synchronisation) -> LoopSteps:
+    """The steps of `m`, with their meetings, proven on a target's `machine`.
+
+    Raises:
+        AssertionError: the proof finds a fault, which would be one of this module.
+    """
+    rings = range(len(m.moving))
+    first = [max(ring.buffers - 1, 1) for ring in m.moving]
+    prologue = [step for n in rings for item in range(first[n]) for step in (Fetch(n, item), Write(n, item))]
+    body: tuple[Step, ...] = (
+        *(Fetch(n, first[n]) for n in rings), *_computes(m), *(Write(n, first[n]) for n in rings)
+    )  # fmt: skip
+    met = _with_meetings(m, body)
+    for opening in (tuple(prologue), (*prologue, Meet())):
+        made = LoopSteps(m, opening, met)
+        if unproven(made, machine) is None:
+            break
+    problem = unproven(made, machine) or unlike(made)
+    assert problem is None, f"{m.kernel.name}: {problem}"
+    return made
+
+
+def _computes(m: LoopMap) -> Iterator[Compute]:
+    """The equations, up to each product (or the sum to which it adds) and after the last."""
+    products = {x.result: m.moving.index(x.moving) for x in m.multiplications}
+    first = 0
+    for place, op in enumerate(m.loop.body):
+        read = [products[v] for v in writes(op) if v in products]
+        if read:
+            yield Compute(first, place + 1, tuple(read))
+            first = place + 1
+    if first < len(m.loop.body):
+        yield Compute(first, len(m.loop.body))
+
+
+# ---------------------------------------------------------------- meetings
+
+
+def _with_meetings(m: LoopMap, body: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps of a pass with the fewest meetings; a place p is before step p."""
+    arcs = list(_arcs(m, body))
+    for count in range(len(body) + 1):
+        for places in combinations(range(len(body), 0, -1), count):
+            if all(any(p % len(body) in arc for p in places) for arc in arcs):
+                return tuple(s for n, step in enumerate(body) for s in ((Meet(),) if n in places else ()) + (step,)) + (
+                    (Meet(),) if len(body) in places else ()
+                )
+    raise AssertionError("meetings everywhere order everything")
+
+
+def _arcs(m: LoopMap, body: tuple[Step, ...]) -> Iterator[frozenset[int]]:
+    """For each two accesses that another wave must not reorder, the places between them."""
+    touched = [(p, ring, writing, ahead) for p, step in enumerate(body) for ring, writing, ahead in _touches(step)]
+    for p, ring, writing, ahead in touched:
+        slots = m.moving[ring].buffers
+        for q, other, other_writing, other_ahead in touched:
+            for later in range(slots + 1):
+                follows = later > 0 or q > p
+                if (
+                    ring == other and (writing or other_writing) and follows
+                    and (later + other_ahead - ahead) % slots == 0
+                    and not (writing and other_writing)  # a wave writes its own part, always the same
+                ):  # fmt: skip
+                    between = range(p + 1, q + later * len(body) + 1)
+                    yield frozenset(place % len(body) for place in between)
+
+
+def _touches(step: Step) -> Iterator[tuple[int, bool, int]]:
+    """(ring, whether it is written, ahead) of what a step does with LDS."""
+    match step:
+        case Write(ring=ring, ahead=ahead):
+            yield ring, True, ahead
+        case Compute(rings=rings):
+            yield from ((ring, False, 0) for ring in rings)
+
+
+# ---------------------------------------------------------------- proof
+
+
+def unproven(made: LoopSteps, machine: Synchronisation) -> str | None:
+    """What some interleaving gets wrong first, of any number of passes."""
+    loop = clocked(made, machine)
+    if found := next(unbalanced(loop), None):
+        return found
+    faults = loop_faults(loop)
+    if not faults:
+        return None
+    where = f" of `{faults[0].access.ring}`" if faults[0].access else ""
+    return f"{faults[0].kind.value}{where}"
+
+
+def clocked(made: LoopSteps, machine: Synchronisation) -> proof.Loop:
+    """The steps in the form of the proof. LDS accesses complete in order; a meeting waits for its wave's own first.
+
+    A wave writes a part of a tile, and reads all of it. Fetches touch nothing that waves share.
+    """
+    barrier = next(x.name for x in machine.meetings if x.attendance is Attendance.ALL)
+    rings = {f"{n} {ring.name}": ring.buffers for n, ring in enumerate(made.map.moving)}
+    names = list(rings)
+
+    def of(wave: int, step: Step) -> Iterator[proof.Step]:
+        for ring, writing, ahead in _touches(step):
+            part = ((wave, wave + 1),) if writing else ((0, WAVES),)
+            access = (proof.Access(names[ring], ahead, ahead % rings[names[ring]], part),)
+            yield proof.Do((), access, "lds") if writing else proof.Do(access, (), "lds")
+        if isinstance(step, Meet):
+            yield from (proof.Drain("lds"), proof.Meet(barrier))
+
+    agents = tuple(
+        proof.Looped(
+            f"wave {wave}",
+            tuple(s for step in made.prologue for s in of(wave, step)),
+            tuple(s for step in made.body for s in of(wave, step)),
+        )
+        for wave in range(WAVES)
+    )
+    advance = dict.fromkeys(names, 1) | {barrier: made.meetings}
+    return proof.Loop(agents, (proof.Meeting(barrier, WAVES),), rings, advance, machine)
+
+
+# ---------------------------------------------------------------- what is stored
+
+
+def unlike(made: LoopSteps) -> str | None:
+    """A store whose term is not the one that the equations give, and after how many passes."""
+    for passes in range(1, 2 * max(ring.buffers for ring in made.map.moving) + 2):
+        terms = Terms()
+        meant = _Run(made, terms, scheduled=False).stores(passes)
+        found = _Run(made, terms, scheduled=True).stores(passes)
+        for name, term in meant.items():
+            if found[name] != term:
+                return f"after {passes} passes {name} is not what the equations say"
+    return None
+
+
+class _Run:
+    """The equations on terms: with the steps of a wave, or without."""
+
+    def __init__(self, made: LoopSteps, terms: Terms, scheduled: bool):
+        self.made, self.terms, self.scheduled = made, terms, scheduled
+        self.values: dict[Value, Term] = {}
+        self.lds: dict[tuple[int, int], Term] = {}
+        self.staged: dict[int, Term] = {}
+        self.found: dict[str, Term] = {}
+        self.rings = {ring.access: n for n, ring in enumerate(made.map.moving)}
+        self.moving = {x.product: x.moving for x in made.map.multiplications}
+
+    def stores(self, passes: int) -> dict[str, Term]:
+        """The term of each store after so many passes."""
+        for op in self.made.map.kernel.body:
+            if isinstance(op, EquationLoop):
+                self._loop(op, passes)
+            else:
+                self._op(op, 0)
+        return self.found
+
+    def _loop(self, loop: EquationLoop, passes: int) -> None:
+        values = self.values
+        for carry in loop.carries:
+            values[carry.inside] = values[carry.initial]
+        for step in self.made.prologue if self.scheduled else ():
+            self._step(step, 0)
+        for number in range(passes):
+            if self.scheduled:
+                for step in self.made.body:
+                    self._step(step, number)
+            else:
+                for op in loop.body:
+                    self._op(op, number)
+            ends = [values[carry.update] for carry in loop.carries]
+            for carry, end in zip(loop.carries, ends, strict=True):
+                values[carry.inside] = values[carry.result] = end
+
+    def _step(self, step: Step, number: int) -> None:
+        match step:
+            case Fetch(ring=ring, ahead=ahead):
+                self.staged[ring] = self._brought(self.made.map.moving[ring], number + ahead)
+            case Write(ring=ring, ahead=ahead):
+                slots = self.made.map.moving[ring].buffers
+                self.lds[ring, (number + ahead) % slots] = self.staged.get(ring, self.terms.unknown())
+            case Compute(first=first, last=last):
+                for op in self.made.map.loop.body[first:last]:
+                    self._op(op, number)
+
+    def _brought(self, ring: Moving, number: int) -> Term:
+        return self.terms.leaf(access_text(ring.access), number)
+
+    def _op(self, op: Op, number: int) -> None:
+        terms, values = self.terms, self.values
+        match op:
+            case Store():
+                self.found[access_text(op.target)] = values[op.value]
+            case Product() if self.scheduled:  # it reads the ring's tile where it stands
+                moving = self.moving[op]
+                slot = self.rings[moving.access], number % moving.buffers
+                factors = (self.lds.get(slot, terms.unknown()) if v not in values else values[v] for v in reads(op))
+                values[op.result] = terms.of(_formula(op), *factors)
+            case Load(source=source) if source in self.rings and self.scheduled:
+                values.pop(op.result, None)
+            case Load(source=source):
+                moves = source in self.rings
+                values[op.result] = terms.leaf(access_text(source), number if moves else 0)
+            case Constant() | Coordinate():
+                values[op.result] = terms.leaf(_formula(op), number)
+            case When() | EquationLoop():
+                raise AssertionError("no condition and no other loop is scheduled")
+            case _:
+                values[op.result] = terms.of(_formula(op), *(values[v] for v in reads(op)))
+
+
+@cache
+def _formula(op: Op) -> str:
+    """What an operation does, without the names of its values."""
+    text = op_text(op)
+    names: Mapping[str, str] = {str(v): f"%{n}" for n, v in enumerate((*reads(op), *writes(op)))}
+    for name in sorted(names, key=len, reverse=True):
+        text = text.replace(name, names[name])
+    return text
