@@ -84,14 +84,7 @@ def size_cases(spec: AnySpec) -> list[dict[str, int]]:
     """Sizes worth trying, by the names of dimensions; those that are left out are the spec's own."""
     if isinstance(spec, SequenceSpec):
         return list(_of_sequence(spec))
-    return list(_of_rows(spec)) if isinstance(spec, RowSpec) else _of_products(spec)
-
-
-def _of_rows(spec: RowSpec) -> Iterator[dict[str, int]]:
-    """One tile of each parallel dimension, one element, one more than a tile, less than three."""
-    tiles = {a.dim.name: a.tile or 1 for a in spec.program.parallel}
-    for size in (lambda t: t, lambda t: 1, lambda t: t + 1, lambda t: max(3 * t - 1, 2)):
-        yield {name: size(tile) for name, tile in tiles.items()}
+    return list(spec.size_cases()) if isinstance(spec, RowSpec) else _of_products(spec)
 
 
 def _of_sequence(spec: SequenceSpec) -> Iterator[dict[str, int]]:

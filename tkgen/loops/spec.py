@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import lcm
 from pathlib import Path
 
 from tkgen.backends.cdna.lower.loops import lower_loops
@@ -55,6 +56,14 @@ class LoopSpec(RowSpec):
     def _waste(self) -> Iterator[Diagnostic]:
         """Nothing: every lane has elements."""
         yield from ()
+
+    def size_cases(self) -> Iterator[dict[str, int]]:
+        """Sizes worth trying: one, two and three times what holds whole tiles of each axis."""
+        units: dict[str, int] = {}
+        for axis in (*self.program.parallel, self.layout.loop.axis):
+            units[axis.dim.name] = lcm(units.get(axis.dim.name, 1), axis.tile or 1)
+        for times in (1, 2, 3):
+            yield {name: unit * (1 if unit == 1 else times) for name, unit in units.items()}
 
     @cached_property
     def source(self) -> Source:

@@ -111,6 +111,12 @@ class RowSpec:
                 "W502", f"the {unused.what} `{unused.name}` is never used", Label(unused.span), fix=Fix("remove it")
             )
 
+    def size_cases(self) -> Iterator[dict[str, int]]:
+        """Sizes worth trying: a tile of each parallel dimension, one element, one more than a tile, less than three."""
+        tiles = {a.dim.name: a.tile or 1 for a in self.program.parallel}
+        for size in (lambda t: t, lambda t: 1, lambda t: t + 1, lambda t: max(3 * t - 1, 2)):
+            yield {name: size(tile) for name, tile in tiles.items()}
+
     def check(self) -> Self:
         """This spec, with a layout. Raises SpecError with every diagnostic where one is an error."""
         refuse(self.diagnostics)

@@ -194,11 +194,20 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
         LoopError: the kernel is not of this form, or its tiles are not.
     """
     kernel = program.kernel
+    if dynamic := next((d for t in kernel.tensors for d in t.dims if d.size is None), None):
+        raise LoopError(f"{dynamic.name} is dynamic, which such loops cannot be yet", dynamic.span, "give it a size")
     loop = _loop(kernel)
     split = _split(program)
     found = LoopMap(kernel, loop, split, program.waves, _multiplications(program, loop, split))
     _tiles(found)
     _accesses(found)
+    loaded = {load.result for load in found.held}
+    small = next((x for x in found.multiplications if x.held.dtype is DType.F16 and x.held not in loaded), None)
+    if target.flushes_f16 and small is not None:
+        raise LoopError(
+            f"MFMAs of {target.name} take subnormal numbers of f16 for zero, and what is computed may be one",
+            small.product.result.span, "convert to bf16",
+        )  # fmt: skip
     if found.lds_bytes > target.lds_bytes_per_block:
         raise LoopError(
             f"the tiles need {found.lds_bytes} bytes of LDS, a block on {target.name} has {target.lds_bytes_per_block}",
@@ -220,8 +229,9 @@ def _loop(kernel: Kernel) -> Loop:
     if product := next((op for op in kernel.body if isinstance(op, Product)), None):
         raise LoopError("a product stands outside of the loop", product.result.span)
     size = loop.axis.dim.size
-    if size is None or size % (loop.axis.tile or 1):
-        said = "dynamic" if size is None else f"{size} = {size // (loop.axis.tile or 1)} x {loop.axis.tile} + rest"
+    tile = loop.axis.tile or 1
+    if size is None or size % tile:
+        said = f"{size} = {(size or 0) // tile} x {tile} + rest"
         raise LoopError(f"{loop.axis.dim.name} is no multiple of the tiles of the loop: {said}", loop.axis.span)
     if loop.axis.part is not None or loop.axis.until is not None:
         raise LoopError("a loop of products of products goes over all of its axis", loop.axis.span)
@@ -257,6 +267,10 @@ def _multiplications(program: EquationProgram, loop: Loop, split: Axis) -> tuple
             held, other = (op.left, op.right) if split in op.left.axes else (op.right, op.left)
             if split not in held.axes or split in other.axes:
                 raise LoopError(f"one factor of a product has the axis `{split.name}`", op.result.span)
+            if held.dtype not in FACTORS:
+                raise LoopError(
+                    f"a product of {held.dtype.spelling}", op.result.span, "convert its factors: `bf16(...)`"
+                )
             _held(held, made[held], op, loop)
             source = made[other]
             if not isinstance(source, Load) or loop.axis not in other.axes:
@@ -272,9 +286,6 @@ def _multiplications(program: EquationProgram, loop: Loop, split: Axis) -> tuple
             used.add(staging.tensor.name)
             rows = next(a for a in other.axes if a != op.axis)
             moving = Moving(source.source, rows, op.axis, staging.buffers)
-            if held.dtype is not other.dtype or other.dtype not in FACTORS:
-                raise LoopError(f"a product of {held.dtype.spelling} and {other.dtype.spelling}", op.result.span,
-                                f"convert a factor: `{other.dtype.spelling}(...)`")  # fmt: skip
             onto, result = _onto(op, loop)
             found.append(Multiplication(op, moving, held, onto, result))
     if stray := next((s for s in program.shared if s.tensor.name not in used), None):
@@ -289,9 +300,8 @@ def _held(held: Value, made: Op, product: Product, loop: Loop) -> None:
             raise LoopError(f"both factors change along `{loop.axis.name}`", product.result.span)
         if made.source.indices[-1].axis != product.axis:
             raise LoopError(f"`{made.source.tensor.name}` has not `{product.axis.name}` innermost", held.span)
-    elif not isinstance(made, Convert):
-        raise LoopError("a factor that is computed is converted first", product.result.span,
-                        "write `bf16(...)` around it")  # fmt: skip
+    else:
+        assert isinstance(made, Convert), "only loads and conversions give other types than f32"
 
 
 def _onto(product: Product, loop: Loop) -> tuple[Value | None, Value]:

@@ -129,6 +129,7 @@ class Target:
     max_waves_per_simd: int
     max_threads_per_block: int
     access_bytes: int
+    flushes_f16: bool
     registers_per_lane: int
     register_granule: int
     max_vgprs: int
@@ -332,6 +333,7 @@ def _target(data: dict[str, Any]) -> Target:
         max_waves_per_simd=number("compute", "max_waves_per_simd"),
         max_threads_per_block=number("compute", "max_threads_per_block"),
         access_bytes=number("compute", "access_bytes"),
+        flushes_f16=number("compute", "flushes_f16"),
         registers_per_lane=number("registers", "vector_per_lane"),
         register_granule=number("registers", "granule"),
         max_vgprs=number("registers", "max_vgprs"),

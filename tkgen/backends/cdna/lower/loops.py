@@ -215,7 +215,8 @@ class _Lowering:
         outer, inner = self._tile_axes(ring.access)
         tile, pitch = self.values.extent(loop), self._pitch(ring.access)
         start = f"({item}) * {tile}" if " " in item else f"{item} * {tile}"
-        rows = f"min(DIM_{loop.dim.name} - {start}, {tile})" if outer == loop else self.values.extent(outer)
+        there = f"DIM_{loop.dim.name} - {start}"
+        rows = f"min({there}, {tile})" if outer == loop else f"{there} > 0 ? {self.values.extent(outer)} : 0"
         apart = pitch if outer == loop else "1"
         begin = f"{self.places.origin(ring.access)} + uint64_t({start}) * {apart}"
         buffer = (
