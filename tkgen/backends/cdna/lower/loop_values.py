@@ -33,7 +33,7 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
-from tkgen.schedule.loops import LoopMap, Multiplication, extent
+from tkgen.schedule.loops import SIDES, LoopMap, Multiplication, extent
 
 INDENT = "    "
 UNROLL = "#pragma unroll"
@@ -239,14 +239,14 @@ class LoopValues:
 
     def _multiplied(self, x: Multiplication) -> Iterator[str]:
         """A product, some rows of the result at a time: as many as keep what is read of LDS small."""
-        moving, result, side = x.moving, self.name[x.result], self.m.side
+        moving, result = x.moving, self.name[x.result]
         rows, summed = self.extent(moving.rows), self.extent(moving.summed)
         yield from self.declare(x.result)
         if x.onto is not None and self.name[x.onto] != result:
             yield f"{result} = {self.name[x.onto]};"
         by_rows = isinstance(self.made[x.held], Load)
         held, end = self.name[x.held], self.places.remark(x.result.span)
-        part = min(32, extent(moving.rows)) if extent(moving.rows) % 32 == 0 else side
+        part = next(s for s in SIDES if extent(moving.rows) % s == 0)
         read = f"{self.places.base[moving.access]}_r"
         shape = ", ducks::rt_layout::row, SHAPE"
         yield from _nest(
