@@ -27,6 +27,7 @@ from tkgen.checks.words import count_text, place, statement, waves_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.ops import Fetch, Load, Multiply, Op, Read, Wait, Write
 from tkgen.ir.reductions import held
+from tkgen.ir.room import too_many_registers
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, SIMDS, WAVE_LANES, Operand, Program, Role, Via
 from tkgen.schedule import Plan
 from tkgen.schedule.conflict import Conflict
@@ -258,16 +259,17 @@ def _spills(plan: Plan, target: Target, found: RegisterEstimate) -> Iterator[Dia
     secondary = Label(statement(program, "occupancy"), "asked for here") if asked else Label(
         program.compute.span, f"{program.waves} waves are {per_simd} on each of {SIMDS} SIMDs"
     )  # fmt: skip
-    yield Diagnostic(
-        "E404" if asked else "E403",
-        f"a wave needs at least {worst.least} registers, {per_simd} waves on a SIMD leave it {found.budget}",
+    yield too_many_registers(
+        f"a wave needs at least {worst.least} registers",
+        f"{per_simd} waves on a SIMD leave it {found.budget}",
         Label(span, f"{worst.accumulators} registers of sums"),
-        (secondary,),
-        (
+        " or ".join(_changes(plan, target)) or "make the block smaller",
+        secondary=(secondary,),
+        notes=(
             f"{target.name} has {target.registers_per_lane} registers for each lane of a SIMD; the kernel would spill",
             target.cited("registers.vector_per_lane"),
         ),
-        Fix(" or ".join(_changes(plan, target)) or "make the block smaller"),
+        asked=asked,
     )
 
 

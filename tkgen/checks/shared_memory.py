@@ -19,6 +19,7 @@ from tkgen.backends.cdna.kittens import layout
 from tkgen.checks.words import count_text, names_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.reductions import BYTES, exchanged
+from tkgen.ir.room import too_much_lds
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, Operand, Program, Via
 from tkgen.schedule import Plan
 from tkgen.targets import Target
@@ -50,13 +51,13 @@ def _budget(program: Program, target: Target) -> Iterator[Diagnostic]:
     if exchanged(program):
         parts.append(f"what waves reduce together = {BYTES * exchanged(program)} bytes")
     labels = [Label(o.span, f"{o.buffers * o.lds_bytes} bytes for `{o.name}`") for o in _one_a_line(program.operands)]
-    yield Diagnostic(
-        "E501",
-        f"the tiles need {need} bytes of LDS, a block on {target.name} has {have}",
+    yield too_much_lds(
+        need,
+        f"a block on {target.name} has {have}",
         labels[0],
-        tuple(labels[1:]),
-        ("\n".join(parts), target.cited("lds.bytes_per_block")),
-        Fix(" or ".join(_smaller(program, have)) or "make the block smaller"),
+        " or ".join(_smaller(program, have)) or "make the block smaller",
+        secondary=tuple(labels[1:]),
+        notes=("\n".join(parts), target.cited("lds.bytes_per_block")),
     )
 
 

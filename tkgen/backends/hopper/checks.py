@@ -22,6 +22,7 @@ from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import most_tiles
 from tkgen.ir.products import Sums
+from tkgen.ir.room import too_many_registers, too_much_lds
 from tkgen.ir.types import DType, Program, Role, Via
 from tkgen.source import Span
 
@@ -213,24 +214,24 @@ def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     layout = Layout(program, machine)
     need, has = layout.shared_bytes(layout.store_buffers), machine.shared_bytes_per_block
     if need > has:
-        yield Diagnostic(
-            "E501",
-            f"the tiles need {need} bytes of shared memory, a block of {machine.name} has {has}",
+        yield too_much_lds(
+            need,
+            f"a block of {machine.name} has {has}",
             Label(program.a.span, f"{layout.stages} stages of {layout.stage_bytes} bytes"),
-            (),
-            (machine.cited("shared.bytes_per_block"),),
-            Fix("use fewer buffers, or a smaller block"),
+            "use fewer buffers, or a smaller block",
+            notes=(machine.cited("shared.bytes_per_block"),),
+            memory="shared memory",
         )
     most = layout.launched_registers  # which ptxas holds every instruction to, whatever setmaxnreg adds
     sums = len(program.products) * program.block[1] // 2  # 64 x N sums of each product over 128 threads
     if sums + WORKING_REGISTERS > most:
-        yield Diagnostic(
-            "E403",
-            f"a consumer's sums are {sums} registers of each thread, which starts with {most}",
+        yield too_many_registers(
+            f"a consumer's sums are {sums} registers of each thread",
+            f"which starts with {most}",
             Label(program.accumulator.span),
-            (Label(program.compute.span, f"{layout.consumers} consumers"),),
-            (f"some {WORKING_REGISTERS} are needed beside them", machine.cited("registers.per_sm")),
-            Fix("use fewer columns, or fewer consumers"),
+            "use fewer columns, or fewer consumers",
+            secondary=(Label(program.compute.span, f"{layout.consumers} consumers"),),
+            notes=(f"some {WORKING_REGISTERS} are needed beside them", machine.cited("registers.per_sm")),
         )
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.sizes import element, number, positive
+from tkgen.ir.room import too_many_registers, too_much_lds
 from tkgen.ir.types import BASE_TILE, Accumulator, Dim, DType, EpilogueStep, Operand, Role, Side, Tensor, Unused, Via
 from tkgen.source import Span
 from tkgen.syntax import ast
@@ -72,13 +73,14 @@ def accumulator(
     result = Accumulator(output, dtype, tile, (fragments[0], fragments[1]), interleaved, mfma, at.span)
     need = result.registers * (1 + len(at.others))
     if need > MOST_REGISTERS:
-        raise scope.error(
-            "E403",
-            f"the sums of one wave need {need} registers of each lane; a wave has {MOST_REGISTERS}",
-            at.span,
-            f"{fragments[0]} x {fragments[1]} fragments of {tile[0]} x {tile[1]}",
-            secondary=(Label(compute.span, f"{compute.shape[0]} x {compute.shape[1]} waves"),),
-            fix="use more waves, or a smaller block",
+        raise scope.refuse(
+            too_many_registers(
+                f"the sums of one wave need {need} registers of each lane",
+                f"a wave has {MOST_REGISTERS}",
+                Label(at.span, f"{fragments[0]} x {fragments[1]} fragments of {tile[0]} x {tile[1]}"),
+                "use more waves, or a smaller block",
+                secondary=(Label(compute.span, f"{compute.shape[0]} x {compute.shape[1]} waves"),),
+            )
         )
     return result
 
@@ -182,13 +184,9 @@ def _buffers(scope: Scope, shared: ast.Shared, tensor: Tensor, tile: tuple[int, 
     buffers = positive(scope, shared.buffers, "buffers") if shared.buffers else 1
     need = buffers * tile[0] * tile[1] * tensor.dtype.bytes
     if need > MOST_LDS:
-        raise scope.error(
-            "E501",
-            f"{buffers} buffers of {tile[0]} x {tile[1]} {tensor.dtype.spelling} are "
-            f"{need} bytes of LDS; no GPU has more than {MOST_LDS}",
-            shared.span,
-            fix="make the block or the K-step smaller, or use fewer buffers",
-        )
+        label = f"{buffers} buffers of {tile[0]} x {tile[1]} {tensor.dtype.spelling}"
+        limit, fix = f"no GPU has more than {MOST_LDS}", "make the block or the K-step smaller, or use fewer buffers"
+        raise scope.refuse(too_much_lds(need, limit, Label(shared.span, label), fix))
     if buffers > MOST_BUFFERS and shared.buffers:
         raise scope.error(
             "E203", f"an operand has at most {MOST_BUFFERS} buffers, not {buffers}", shared.buffers.span,

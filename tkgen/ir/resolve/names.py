@@ -105,7 +105,11 @@ class Scope:
         if close is not None:
             message, notes = f"{message}; did you mean `{close}`?", (*notes, *([remedy.text] if remedy else []))
             remedy = Fix(f"write `{close}`", (Edit(span, close),), certain=False)
-        self.errors.append(Diagnostic(code, message, Label(span, label), secondary, notes, remedy))
+        return self.refuse(Diagnostic(code, message, Label(span, label), secondary, notes, remedy))
+
+    def refuse(self, error: Diagnostic) -> Stop:
+        """Keep an error that is made."""
+        self.errors.append(error)
         return Stop()
 
     def declare(self, name: ast.Name) -> None:
