@@ -99,6 +99,7 @@ def test_several_specs_build_side_by_side_and_the_bad_one_is_named(tmp_path: Pat
     [
         (("build", "nowhere.tk"), 1),
         (("build", EIGHT_WAVE, "--emit", "rubbish"), 2),
+        (("build", str(ROOT / "specs/hopper/h100_lcf.tk"), "--kittens", str(ROOT)), 2),
         (("build", EIGHT_WAVE, "-D", "M"), 2),
         (("build", EIGHT_WAVE, "-D", "M=x"), 2),
         (("build", EIGHT_WAVE, "-D", "Q=4"), 1),

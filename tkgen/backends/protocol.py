@@ -105,6 +105,10 @@ class Backend(Protocol):
         """What of `tkgen build --emit` it can write."""
 
     @property
+    def own_headers(self) -> str:
+        """Why it compiles against no ThunderKittens checkout (`--kittens`); empty where it does."""
+
+    @property
     def emulated(self) -> bool:
         """Whether its machine code runs without a GPU, and builds watch it."""
 

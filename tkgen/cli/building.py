@@ -74,6 +74,8 @@ def build(
             backend = backend_of(spec.target.name)
             for kind in set(kinds) - set(backend.emits) - set(DEFAULTS):
                 raise typer.BadParameter(f"--emit {kind}: {spec.target.name} has {', '.join(backend.emits)} alone")
+            if kittens is not None and backend.own_headers:
+                raise typer.BadParameter(f"--kittens, for {spec.target.name}: {backend.own_headers}")
             built, files = backend.produce(spec, out, kinds, cxx=cxx, kittens=kittens, watch=machine_check)
             show_diagnostics(built.diagnostics)
             if built.unwatched:

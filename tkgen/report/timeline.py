@@ -38,8 +38,9 @@ class Bar:
     """Something that lasts from cycle `start` to `end`.
 
     `track` is one of `tkgen.predict.events.Track`, `kind` what it does there (`read`, `multiply`, ...). `text` names
-    the operation, or what is waited for; `line` is the row of its spec line, 0 for none; `count` are its instructions.
-    A wait at a barrier ends when wave `by` comes, -1 elsewhere. Waves count over all resident blocks.
+    the operation, or what is waited for, by `cause` and operation; `line` is the row of its spec line, 0 for none;
+    `count` are its instructions. A wait at a barrier ends when wave `by` comes, -1 elsewhere. Waves count over all
+    resident blocks.
     """
 
     track: str
@@ -51,6 +52,7 @@ class Bar:
     line: int
     count: int
     by: int
+    cause: str = ""
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,8 @@ class _Names:
             kind, text = "barrier", ""
         elif event.track is Track.VECTOR:
             kind = "vector"
-        return Bar(event.track.value, kind, event.wave, event.start, event.end, text, line, 1, event.by)
+        ends = event.start, event.end
+        return Bar(event.track.value, kind, event.wave, *ends, text, line, 1, event.by, event.cause)
 
 
 def _bars(events: Sequence[Event], names: _Names) -> Iterator[Bar]:
@@ -272,7 +275,7 @@ def _times(
         for bar in bars:
             cycles = min(bar.end, loop[1]) - max(bar.start, loop[0])
             if bar.wave == wave and cycles > 0:
-                key = f"wait {bar.text.partition(':')[0]}" if bar.track == Track.WAIT.value else bar.track
+                key = f"wait {bar.cause}" if bar.track == Track.WAIT.value else bar.track
                 spent[key] = spent.get(key, 0.0) + cycles / length
                 if bar.by >= 0 and bar.by != wave:
                     waited[bar.by] = waited.get(bar.by, 0.0) + cycles

@@ -92,13 +92,12 @@ def sanitize(
             break
         lds_bytes = _enough_lds(outcome, lds_bytes)
         if blocks is None:
-            found = unwritten(outcome, args)
+            for diagnostic in unwritten(outcome, args):
+                rest.setdefault(diagnostic.message, diagnostic)
             wrong = launch.arguments.check(outcome, args) if launch.arguments.check is not None else ""
             if wrong:
                 note = f"on the schedule `{order}`"
-                found.append(Diagnostic("E712", f"the numbers are wrong: {wrong}", notes=(note,)))
-            for diagnostic in found:
-                rest.setdefault(diagnostic.code + diagnostic.message.split(":")[0], diagnostic)
+                rest.setdefault("numbers", Diagnostic("E712", f"the numbers are wrong: {wrong}", notes=(note,)))
     found = [*diagnostics(subject, seen, done), *rest.values(), *_scratch(subject, launch)]
     if not any(s.finding.kind is Kind.TRAP for s in seen):
         found += _outside_of_arrays(subject, launch, blocks, budget, workers)

@@ -30,6 +30,7 @@ class Cdna:
 
     functions = CDNA
     suffix = "cpp"
+    own_headers = ""
     emits = ("cpp", "asm", "hsaco", "module", "harness", "report", "html")
     emulated = True
 

@@ -31,6 +31,7 @@ class HopperBackend:
     functions = HOPPER
     suffix = "cu"
     emits = tuple(OUTPUTS)
+    own_headers = "its kernels stand on headers of tkgen's own alone"
     emulated = False
 
     def targets(self) -> tuple[str, ...]:

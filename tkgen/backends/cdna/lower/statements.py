@@ -143,18 +143,14 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Combine:
-    """`value`, computed by `lines` for each element, to tile (row, col) of a tensor.
+class OfElements:
+    """`value`, computed by `lines` for each element of `tile`, which is tile (row, col) of a tensor.
 
     `parameters` are those of the lines: the element's row and column, in kernels with reductions those of the lane's
-    own, too, then its `sums`. It is computed into `tile`,
-    a new one where there is a `type`; `buffers` declare what the lines address tensors by. `identity`: it is the tile
-    already.
+    own, too, then its `sums`. `buffers` declare what the lines address tensors by.
     """
 
-    tensor: str
     tile: str
-    type: str
     row: str
     col: str
     buffers: tuple[str, ...]
@@ -162,6 +158,17 @@ class Combine:
     sums: tuple[str, ...]
     lines: tuple[str, ...]
     value: str
+
+
+@dataclass(frozen=True)
+class Combine(OfElements):
+    """A value to a tile of `tensor`, computed into the tile, a new one where there is a `type`.
+
+    `identity`: it is the tile already.
+    """
+
+    tensor: str
+    type: str
     identity: bool
     how: How
     macro: ClassVar = "combine"
@@ -179,22 +186,14 @@ class Results:
 
 
 @dataclass(frozen=True)
-class Fold:
-    """`value`, computed by `lines` for each element of tile (row, col), joined to `variable`; as in Combine.
+class Fold(OfElements):
+    """A value joined to `variable` by `function`.
 
     `inside`: the condition for elements to take part, where some may lie behind the end; `identity` stands for others.
     """
 
     variable: str
     function: str
-    tile: str
-    row: str
-    col: str
-    buffers: tuple[str, ...]
-    parameters: tuple[str, ...]
-    sums: tuple[str, ...]
-    lines: tuple[str, ...]
-    value: str
     inside: str
     identity: str
     macro: ClassVar = "fold"
