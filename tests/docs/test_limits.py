@@ -70,7 +70,7 @@ CHANGES = [
     ("E226", SUMS, "  C[h", "  x = c - rowmax(c)\n  C[h"),
     ("E230", SUMS, "    c = c + A", "    c = c + 2 * A"),
     ("E230", SUMS, "  C[h", SOMETIMES.format("c") + "  C[h"),
-    ("E230", SUMS, "H = 4", "H = dynamic"),
+    ("E230", SUMS.replace("K = 1024", "K = dynamic"), "K by 64", "K by 64 part h"),
     ("E406", ROWS, "  Y[m]", SOMETIMES.format("x") + "  Y[m]"),
 ]
 

@@ -71,10 +71,10 @@ def _parts(plan: Plan) -> Iterator[Diagnostic]:
         yield error(f"`{grid.name}` needs a size of {k.name} that is known at build time", Label(k.span, "dynamic"),
                     f"give {k.name} a size")  # fmt: skip
         return
-    if out.dtype is not DType.F32:
-        dtype = out.dtype.spelling
-        yield error(f"`{grid.name}` would round `{out.name}` to {dtype} each time that a part of a sum is added",
-                    Label(out.span, "f32 holds the sum of the parts"), f"make `{out.name}` f32")  # fmt: skip
+    for rounded in (t for t in program.outputs if t.dtype is not DType.F32):
+        dtype = rounded.dtype.spelling
+        yield error(f"`{grid.name}` would round `{rounded.name}` to {dtype} each time that a part of a sum is added",
+                    Label(rounded.span, "f32 holds the sum of the parts"), f"make `{rounded.name}` f32")  # fmt: skip
     for what, step_at in _not_linear(program):
         yield error(f"`{what}` would be applied to every block's part of a sum", Label(step_at),
                     f"leave `{what}` to another kernel; `scale` may stand")  # fmt: skip

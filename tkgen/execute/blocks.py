@@ -51,6 +51,8 @@ def sample(launch: Launch) -> tuple[int, ...]:
     """
     work = launch.work
     busy = [block for block, mine in enumerate(work) if mine]
+    if not busy:
+        return ()
     corner = max(busy, key=lambda block: max((p.row, p.col, p.last) for p in work[block]))
     chosen = [corner]
     for block in (busy[0], busy[len(busy) // 2]):
@@ -102,7 +104,8 @@ def _compared(launch: Launch, out: Tensor, output: torch.Tensor, expected: Mappi
     """An output compared in the tiles that are expected; what is written elsewhere is wrong."""
     untouched = output == 0 if launch.program.adds_to_output else output.isnan()
     outside = int((~untouched).sum())
-    found, wanted, bounds = [], [], []
+    nothing = torch.empty(0, dtype=torch.float64)
+    found, wanted, bounds = [output.new_empty(0)], [nothing], [nothing]
     for (row, col, matrix), (value, bound) in expected.items():
         at = _at(launch, out, _parts(launch, Piece(row, col, 0, 0, matrix)))
         outside -= int((~untouched[at]).sum())

@@ -9,6 +9,7 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from tkgen.api import Spec
+from tkgen.ir.limits import dynamic_batch, with_all
 from tkgen.ir.types import Program
 from tkgen.rows.build import RowBuild
 from tkgen.rows.spec import RowSpec
@@ -129,14 +130,22 @@ def _of_products(spec: Spec) -> list[dict[str, int]]:
         cases += [case | {name: whole[name] for name in _pitched(program) & case.keys()} for case in ragged]
         if program.part is not None and unroll == 1:  # most parts have nothing
             cases.append({m: bm, n: bn, k: bk})
-    return cases
+    return list(_batched(program, cases))
+
+
+def _batched(program: Program, cases: list[dict[str, int]]) -> Iterator[dict[str, int]]:
+    """Each with sizes of other dynamic dimensions, in turn one place and several; and one of a batch that is empty."""
+    others = [d.name for d in program.dims if d.size is None and d not in (program.m, program.n, program.k)]
+    empty = {d.name: 0 for d in dynamic_batch(program)}
+    for number, case in enumerate([*cases, *([cases[0] | empty] if empty else [])]):
+        whole = with_all(program, case, (1, 3, 2)[number % 3])
+        yield case | {name: whole[name] for name in others}
 
 
 def _pitched(program: Program) -> set[str]:
     """The dimensions along which a row ends where another one's numbers begin, beside it: they have no tail."""
     views = program.equations.views if program.equations else ()
-    inner = [(v.tensor.dims[-1], v.matrix.dims[-1]) for v in views if len(v.tiled) == 2]
-    return {dim.name for dim, pitch in inner if dim.size != pitch.size}
+    return {v.tensor.dims[-1].name for v in views if len(v.pitch) > 1}
 
 
 def blocks_text(blocks: Sequence[int]) -> str:

@@ -127,7 +127,7 @@ def emulate(
 ) -> tuple[dict[str, torch.Tensor], Outcome]:
     """Run the code object on `inputs`; the outputs and what the referee saw.
 
-    `blocks` runs these alone; `progress` is told how many are done.
+    `blocks` runs these alone; `progress` is told how many are done. A batch of no matrices launches nothing.
     """
     results = outputs(launch, inputs)
     tensors = {name: t.contiguous() for name, t in inputs.items()} | results
@@ -136,7 +136,7 @@ def emulate(
     outcome = emulate_launch(
         build.hsaco,
         kernel=build.resources.kernel,
-        grid=launch.grid,
+        grid=launch.grid if launch.blocks else (1, 1, 1),
         block=launch.block,
         args=[packed(launch, buffers, scalars)],
         policy=order.policy,
@@ -144,7 +144,7 @@ def emulate(
         watch=watch,
         poison=watch,
         workers=workers,
-        blocks=blocks,
+        blocks=blocks if launch.blocks else (),
         progress=progress,
     )
     return results, outcome

@@ -22,9 +22,14 @@ from tkgen.build import Build
 from tkgen.execute import kernels
 from tkgen.execute.arguments import scalar_values
 from tkgen.execute.kernels import AnyLaunch, computed, memory
+from tkgen.ir.divided import divided
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.limits import places_of
 from tkgen.ir.rounding import TORCH
+from tkgen.ir.types import Program
 from tkgen.rows.build import RowBuild
 from tkgen.sequence.build import SequenceBuild
+from tkgen.sequence.program import SequenceProgram
 
 if TYPE_CHECKING:
     from tkgen.execute.kernels import AnyBuild
@@ -52,6 +57,7 @@ def launch_of(build: AnyBuild, tensors: Sequence[torch.Tensor]) -> AnyLaunch:
         names = ", ".join(t.name for t in expected)
         raise ValueError(f"{program.name} takes {len(expected)} tensors ({names}), not {len(tensors)}")
     extents = {d.name: d.size for d in program.dims if d.size is not None}
+    places = {dim for each in _kernels(program) if isinstance(each, Program) for dim in places_of(each)}
     for spec, tensor in zip(expected, tensors, strict=True):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{program.name}: {spec.name} is a torch tensor, not {type(tensor).__name__}")
@@ -64,9 +70,18 @@ def launch_of(build: AnyBuild, tensors: Sequence[torch.Tensor]) -> AnyLaunch:
         for dim, size in zip(spec.dims, tensor.shape, strict=True):
             if extents.setdefault(dim.name, size) != size:
                 raise ValueError(f"{program.name}: {spec.name} has {dim.name} = {size}, expected {extents[dim.name]}")
-            if size == 0:
+            if size == 0 and dim not in places:
                 raise ValueError(f"{program.name}: {spec.name} has {dim.name} = 0, there is nothing to compute")
+    for kernel in _kernels(program):
+        equations = kernel.equations if isinstance(kernel, Program) else kernel
+        for found in divided(equations.kernel) if equations is not None else ():
+            if found.large.name in extents:  # an output alone may have the smaller dimension
+                extents.setdefault(found.small.name, found.of(extents[found.large.name]))
     return kernels.launch_of(build.spec, extents)
+
+
+def _kernels(program: Program | EquationProgram | SequenceProgram) -> tuple[Program | EquationProgram, ...]:
+    return program.kernels if isinstance(program, SequenceProgram) else (program,)
 
 
 def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor | tuple[torch.Tensor, ...]:

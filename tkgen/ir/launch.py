@@ -39,8 +39,8 @@ class Launch:
 
     @classmethod
     def known(cls, program: Program) -> Launch | None:
-        """The launch that the spec's own sizes give; None where rows or columns of the output are dynamic."""
-        if program.m.size is None or program.n.size is None:
+        """The launch that the spec's own sizes give; None where rows, columns or indices of the output are dynamic."""
+        if any(d.size is None for d in (program.m, program.n, *(a.dim for a in program.batch))):
             return None
         return cls(program, {d.name: d.size for d in program.dims if d.size is not None})
 
@@ -57,9 +57,14 @@ class Launch:
 
     @property
     def tiles(self) -> int:
-        """Output tiles."""
+        """Output tiles of a matrix."""
         rows, cols = self.tile_grid
         return rows * cols
+
+    @property
+    def all_tiles(self) -> int:
+        """Output tiles of all matrices of the batch, in whose order they are numbered."""
+        return self.tiles * self.matrices
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -111,9 +116,11 @@ class Launch:
 
     @property
     def blocks(self) -> int:
-        """Blocks to launch."""
+        """Blocks to launch; none where the batch has no matrix."""
         grid = self.program.grid
-        return grid.count if grid.name in ("persistent", "stream_k") else self.tiles * self.parts * self.matrices
+        if grid.name in ("persistent", "stream_k"):
+            return grid.count if self.matrices else 0
+        return self.all_tiles * self.parts
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -128,7 +135,7 @@ class Launch:
     @property
     def run_length(self) -> int:
         """K-steps, of all tiles laid end to end, that a block of a `stream_k` grid gets."""
-        return -(-self.tiles * self.steps // self.program.grid.count)
+        return -(-self.all_tiles * self.steps // self.program.grid.count)
 
     @cached_property
     def remap(self) -> Remap:
@@ -144,26 +151,29 @@ class Launch:
     def work(self) -> list[list[Piece]]:
         """For each block the pieces that it computes, in its order."""
         count, steps = self.program.grid.count, self.steps
+        every = [(row, col, matrix) for matrix in range(self.matrices) for row, col in self.order]
         match self.program.grid.name:
             case "persistent":
-                return [[Piece(*tile, 0, steps) for tile in self.order[block::count]] for block in range(count)]
+                pieces = [Piece(row, col, 0, steps, matrix) for row, col, matrix in every]
+                return [pieces[block::count] for block in range(self.blocks)]
             case "split_k":
                 part = steps // count
-                return [[Piece(*tile, i * part, (i + 1) * part)] for i in range(count) for tile in self.order]
+                return [[Piece(r, c, i * part, (i + 1) * part, of)] for i in range(count) for r, c, of in every]
             case "stream_k":
-                every, run = self.tiles * steps, self.run_length
-                ends = [(block * run, min((block + 1) * run, every)) for block in range(count)]
-                return [_run_of(self.order, steps, at, end) for at, end in ends]
-        firsts = [(matrix, self.first_step(matrix)) for matrix in range(self.matrices)]
-        return [[Piece(*tile, at, at + self.block_steps, matrix)] for matrix, at in firsts for tile in self.order]
+                end, run = len(every) * steps, self.run_length
+                ends = [(block * run, min((block + 1) * run, end)) for block in range(self.blocks)]
+                return [_run_of(every, steps, at, last) for at, last in ends]
+        firsts = [self.first_step(matrix) for matrix in range(self.matrices)]
+        return [[Piece(r, c, firsts[of], firsts[of] + self.block_steps, of)] for r, c, of in every]
 
 
-def _run_of(tiles: Sequence[tuple[int, int]], steps: int, at: int, end: int) -> list[Piece]:
-    """K-steps `at` to before `end` of all tiles laid end to end."""
+def _run_of(tiles: Sequence[tuple[int, int, int]], steps: int, at: int, end: int) -> list[Piece]:
+    """K-steps `at` to before `end` of all tiles - row, column, matrix - laid end to end."""
     found = []
     while at < end:
         first = at % steps
         last = min(steps, first + end - at)
-        found.append(Piece(*tiles[at // steps], first, last))
+        row, col, matrix = tiles[at // steps]
+        found.append(Piece(row, col, first, last, matrix))
         at += last - first
     return found

@@ -1,19 +1,23 @@
 """What sizes the generated arithmetic can do, and what a launch must find true of sizes known only then.
 
 A kernel counts rows, columns, K-steps and output tiles in `int`, K-steps of all tiles in 64 bits where 32 may not do,
-and reaches the elements of a tile by 32-bit offsets from its first row. So, for every kernel: a dimension rounded up to
-whole blocks fits an `int`; the rows of one tile span less than a buffer reaches; tiles, and the next tile of a
-persistent block, fit an `int`; the threads of a launch can be counted. Static sizes beyond this are E607; for dynamic
-ones `requirements` says what the generated host code, the emulator's callers and the predictor check at run time.
+and reaches the elements of a tile by 32-bit offsets from its first row; where a matrix of a batch begins is counted in
+64 bits. So, for every kernel: a dimension rounded up to whole blocks fits an `int`; the rows of one tile span less than
+a buffer reaches; tiles of all matrices, and the next tile of a persistent block, fit an `int`; the threads of a launch
+can be counted. Static sizes beyond this are E607; for dynamic ones `requirements` says what the generated host code,
+the emulator's callers and the predictor check at run time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import accumulate
 from math import prod
+from operator import mul
 
+from tkgen.ir.divided import Divided, completed, divided
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import ACCESS_BYTES, Dim, Program, Tensor
 
@@ -27,18 +31,21 @@ LAUNCH_THREADS = (1 << 32) - 1
 class Kind(Enum):
     """What a requirement says of its dimension and value."""
 
-    RANGE = "from 1 to the value"
+    RANGE = "from the least to the value"
     MULTIPLE = "a multiple of the value"
     STEPS_MULTIPLE = "its K-steps are a multiple of the value"
     LEAST_STEPS = "its K-steps are the value or more"
     TILES = "the output tiles are the value or fewer"
+    SHARED = "the value of its places share one of the other's: divided by it and rounded up, it is the other"
+    PITCH = "with the others it makes the value or less"
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """Something that a kernel needs of a dynamic dimension (TILES: of the output's two), in words in `message`.
+    """Something that a kernel needs of a dynamic dimension, in words in `message`.
 
-    `clauses` are the clauses of the spec that it comes from.
+    TILES is of all dynamic ones of the output and its batch, SHARED and PITCH are of `dim` and `others`. `clauses` are
+    the clauses of the spec that it comes from.
     """
 
     kind: Kind
@@ -46,6 +53,8 @@ class Requirement:
     value: int
     message: str
     clauses: tuple[str, ...] = ()
+    least: int = 1
+    others: tuple[Dim, ...] = ()
 
     def holds(self, program: Program, extents: Mapping[str, int]) -> bool:
         """Whether these sizes meet it."""
@@ -53,7 +62,7 @@ class Requirement:
         steps = -(-size // block[2])
         match self.kind:
             case Kind.RANGE:
-                return 1 <= size <= self.value
+                return self.least <= size <= self.value
             case Kind.MULTIPLE:
                 return size % self.value == 0
             case Kind.STEPS_MULTIPLE:
@@ -61,7 +70,17 @@ class Requirement:
             case Kind.LEAST_STEPS:
                 return steps >= self.value
             case Kind.TILES:
-                return Launch(program, extents).tiles <= self.value
+                counts = [Launch(program, extents).tiles, *(extents[d.name] for d in dynamic_batch(program))]
+                return _within(counts, self.value)
+            case Kind.SHARED:
+                return -(-size // self.value) == extents[self.others[0].name]
+            case Kind.PITCH:
+                return _within([size, *(extents[d.name] for d in self.others)], self.value)
+
+
+def _within(factors: Sequence[int], most: int) -> bool:
+    """Whether factors make `most` or less, however many of them are multiplied."""
+    return all(product <= most for product in accumulate(factors, mul))
 
 
 @dataclass(frozen=True)
@@ -94,12 +113,34 @@ def most_blocks(program: Program) -> int:
 
 
 def most_tiles(program: Program) -> int:
-    """How many output tiles a kernel can count and a launch can have blocks for."""
-    grid = program.grid
+    """How many output tiles a kernel can count and a launch can have blocks for.
+
+    They are those of one matrix, or where the batch is dynamic of as many as only run time knows.
+    """
+    grid, matrices = program.grid, prod(a.dim.size or 1 for a in program.batch)
     if grid.name in ("persistent", "stream_k"):
-        return LARGEST_INT - grid.count  # a persistent block looks this far ahead
-    matrices = prod(a.dim.size or 1 for a in program.batch)
+        return (LARGEST_INT - grid.count) // matrices  # a persistent block looks this far ahead
     return most_blocks(program) // (matrices * (grid.count if grid.name == "split_k" else 1))
+
+
+def dynamic_batch(program: Program) -> tuple[Dim, ...]:
+    """The dimensions of a batch that only run time knows, for each index that runs over one."""
+    return tuple(a.dim for a in program.batch if a.dim.size is None)
+
+
+def places_of(program: Program) -> set[Dim]:
+    """The dynamic dimensions that blocks take one place of: there may be none, and then there is nothing to do."""
+    return {*dynamic_batch(program), *(d.small for d in _divided(program))}
+
+
+def with_all(program: Program, extents: Mapping[str, int], places: int = 1) -> dict[str, int]:
+    """`extents` and a size of every other dimension, see `completed`: about so many `places` where it is dynamic."""
+    return completed(program.dims, _divided(program), extents, places)
+
+
+def _divided(program: Program) -> tuple[Divided, ...]:
+    found = divided(program.equations.kernel) if program.equations else ()
+    return tuple(d for d in found if d.dynamic)
 
 
 def counts_steps_in_64_bits(program: Program) -> bool:
@@ -108,30 +149,62 @@ def counts_steps_in_64_bits(program: Program) -> bool:
     if program.grid.name != "stream_k" or launch is None or program.tile_steps is None:
         return program.grid.name == "stream_k"
     # The last block's run may end up to a step for each block behind the last step.
-    return launch.tiles * launch.steps + 2 * launch.blocks > LARGEST_INT
+    return launch.all_tiles * launch.steps + 2 * launch.blocks > LARGEST_INT
 
 
 def requirements(program: Program, unroll: int, tail_iterations: int) -> list[Requirement]:
     """What dynamic sizes must be, in an order in which each may rely on those before it."""
-    m, n, k = program.m, program.n, program.k
+    m, n, k, batch = program.m, program.n, program.k, dynamic_batch(program)
     found = []
     for dim in dict.fromkeys((m, n, k)):
         if dim.size is None:
             most = reach(program, dim).most
             found.append(Requirement(Kind.RANGE, dim, most, f"{dim.name} must be from 1 to {most}", ("block",)))
+    found += [*_places(program), *_pitches(program)]
     for dim, multiple in ((m, program.block[0]), (n, program.block[1])):
         if dim.size is None and not program.tail:
             message = f"{dim.name} must be a multiple of {multiple}"
             found.append(Requirement(Kind.MULTIPLE, dim, multiple, message, ("block",)))
     if program.tail == "clamped":
         found += _whole_chunks(program)
-    if None in (m.size, n.size):
+    if dynamic := [d for d in (m, n, *batch) if d.size is None]:
         most = most_tiles(program)
-        message = f"{m.name} and {n.name} must make at most {most} output tiles"
-        found.append(Requirement(Kind.TILES, m if m.size is None else n, most, message, ("block", "grid")))
+        together = " and ".join(", ".join(d.name for d in dict.fromkeys((*batch, m, n))).rsplit(", ", 1))
+        message = f"{together} must make at most {most} output tiles"
+        found.append(Requirement(Kind.TILES, dynamic[0], most, message, ("block", "grid")))
     if k.size is None:
         found += _steps(program, unroll, tail_iterations)
     return found
+
+
+def _places(program: Program) -> Iterator[Requirement]:
+    """Dynamic dimensions that tensors have beside the product's: a batch may be empty, a place must be there.
+
+    One of which several places of another share one has as many as that needs.
+    """
+    shared, indices = _divided(program), places_of(program)
+    for dim in dict.fromkeys(d for t in program.arguments for d in t.dims):
+        if dim.size is None and dim not in (program.m, program.n, program.k):
+            least = 0 if dim in indices else 1
+            message = f"{dim.name} must be from {least} to {LARGEST_INT}"
+            yield Requirement(Kind.RANGE, dim, LARGEST_INT, message, least=least)
+    for s in shared:
+        if not s.by_tile:
+            message = f"{s.large.name} must be a multiple of {s.count}"
+            yield Requirement(Kind.MULTIPLE, s.large, s.count, message)
+        message = f"{s.small.name} must be {s.large.name} / {s.count}{', rounded up' * s.by_tile}"
+        yield Requirement(Kind.SHARED, s.large, s.count, message, others=(s.small,))
+
+
+def _pitches(program: Program) -> Iterator[Requirement]:
+    """Rows that lie a dynamic distance apart: those of a tile are within what its offsets reach."""
+    for v in program.equations.views if program.equations else ():
+        first = next((d for d in v.pitch if d.size is None), None)
+        if len(v.pitch) > 1 and first is not None:
+            found = reach(program, v.matrix.dims[-1])
+            others = tuple(d for d in v.pitch if d != first)
+            message = f"{v.matrix.dims[-1].name} must be at most {found.most}"
+            yield Requirement(Kind.PITCH, first, found.most, message, others=others)
 
 
 def _whole_chunks(program: Program) -> list[Requirement]:

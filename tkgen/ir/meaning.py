@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from tkgen.ir import equations, rounding
+from tkgen.ir.divided import divided
 from tkgen.ir.equations import (
     Access,
     Axis,
@@ -126,6 +127,9 @@ def extents_of(kernel: Kernel, inputs: Mapping[str, Tensor], given: Mapping[str,
             for dim, size in zip(tensor.dims, inputs[tensor.name].shape, strict=True):
                 if found.setdefault(dim.name, size) != size:
                     raise ValueError(f"{dim.name} is {found[dim.name]}, but {size} in {tensor.name}")
+    for shared in divided(kernel):  # of these an output alone may have the smaller one
+        if shared.large.name in found:
+            found.setdefault(shared.small.name, shared.of(found[shared.large.name]))
     used = [d for t in kernel.tensors for d in t.dims] + [a.dim for a in kernel.axes]
     for dim in used:
         if dim.name not in found:

@@ -11,6 +11,7 @@ R[m, n / 128] = rowmax(g)                 and of what is reduced of a block's ti
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 
 from tkgen.ir.equations import (
     Access,
@@ -68,21 +69,24 @@ class View:
         """The dimensions of the tensor along which the view extends."""
         return tuple(n for n, i in enumerate(self.access.indices) if i.extends)
 
+    @property
+    def pitch(self) -> tuple[Dim, ...]:
+        """The dimensions that lie between two rows: their product is the distance. None where there are no rows."""
+        return self.tensor.dims[self.tiled[0] + 1 :] if len(self.tiled) == 2 else ()
+
 
 def view(access: Access, name: str = "") -> View:
-    """The view of an access. Raises Unfit where its last dimension is not the tensor's, or its pitch is not known."""
+    """The view of an access. Raises Unfit where its last dimension is not the tensor's."""
     tensor = access.tensor
     at = [n for n, i in enumerate(access.indices) if i.extends]
     if at and at[-1] != len(tensor.dims) - 1:
         raise Unfit(f"`{tensor.name}` is read and written along its last dimension", tensor.span)
     dims = [tensor.dims[n] for n in at]
     if len(at) == 2 and at[1] != at[0] + 1:
-        pitch = 1
-        for dim in tensor.dims[at[0] + 1 :]:
-            if dim.size is None:
-                raise Unfit(f"the rows of `{tensor.name}` are {dim.name} apart, which is dynamic", tensor.span)
-            pitch *= dim.size
-        dims[1] = Dim(dims[1].name, pitch, dims[1].span)
+        between = tensor.dims[at[0] + 1 :]
+        sizes = [d.size for d in between if d.size is not None]
+        known = len(sizes) == len(between)
+        dims[1] = Dim(" * ".join(d.name for d in between), prod(sizes) if known else None, dims[1].span)
     return View(name or tensor.name, access, Tensor(tensor.name, tensor.dtype, tuple(dims), tensor.span))
 
 

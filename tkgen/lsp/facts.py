@@ -186,10 +186,10 @@ def _of_launch(p: Program) -> list[str]:
     if launch is None:
         return [f"{p.threads} threads per block"]
     rows, cols = launch.tile_grid
-    tiles = f"{rows} x {cols} = {launch.tiles:,} output tiles"
+    tiles = " x ".join(map(str, (*launch.batch, rows, cols))) + f" = {launch.all_tiles:,} output tiles"
     match p.grid.name:
         case "persistent" | "stream_k":
-            each = launch.tiles / launch.blocks
+            each = launch.all_tiles / launch.blocks
             return [f"{tiles}, {launch.blocks:,} blocks of {p.threads} threads, {each:.1f} tiles each"]
         case "split_k":
             parts = f"{launch.parts} blocks of {p.threads} threads each"

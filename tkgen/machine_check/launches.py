@@ -6,13 +6,15 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, replace
 from math import ceil, gcd, lcm, sqrt
 
+from tkgen.ir.divided import divided
 from tkgen.ir.launch import Launch
-from tkgen.ir.limits import requirements
+from tkgen.ir.limits import dynamic_batch, requirements, with_all
 from tkgen.ir.types import ACCESS_BYTES, Program
 from tkgen.schedule import Plan
+from tkgen.targets.model import round_up
 
 MOST_TILES = 1 << 20  # of larger grids, the tiles between the first and the last half of as many are not told apart
-MATRICES_WATCHED = 2  # of a batch whose size only run time knows
+MATRICES_WATCHED = 2  # of each index whose size only run time knows
 TILES_WATCHED = 3  # by a persistent block of few K-steps; two where a tile is longer than the pipeline is deep
 
 
@@ -67,8 +69,25 @@ def _tile_by_tile(plan: Plan, repeat: _Repeat) -> Iterator[Watched]:
     for number, k in enumerate(_contractions(plan, repeat)):
         for m, n in _extents(program, number == 0):
             sizes = {program.m.name: m, program.n.name: n, program.k.name: k}
-            others = {d.name: d.size or MATRICES_WATCHED for d in program.dims if d.name not in sizes}
-            yield _one(Launch(program, sizes | others), repeat)
+            yield _one(Launch(program, _batched(program, sizes)), repeat)
+
+
+def _batched(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    """All sizes, of a dynamic batch so many that a persistent block goes on to a second and a third tile."""
+    several = with_all(program, sizes, MATRICES_WATCHED)
+    if program.grid.name != "persistent" or None in (program.m.size, program.n.size) or not dynamic_batch(program):
+        return several
+    more = _with_tiles(program, sizes, program.grid.count * (TILES_WATCHED - 1) + 1)
+    return max(several, more, key=lambda each: Launch(program, each).all_tiles)
+
+
+def _with_tiles(program: Program, sizes: Mapping[str, int], tiles: int) -> dict[str, int]:
+    """All sizes, of one dynamic index so many places that all matrices have at least so many tiles."""
+    assert program.equations is not None, "who has a batch has equations"
+    least, shared = with_all(program, sizes), [d.small for d in divided(program.equations.kernel)]
+    alone = next(d.name for d in dynamic_batch(program) if d not in shared)
+    places = least[alone]
+    return with_all(program, {**sizes, alone: round_up(-(-tiles * places // Launch(program, least).all_tiles), places)})
 
 
 def _repeat(plan: Plan) -> _Repeat:
@@ -134,7 +153,7 @@ def _ones(program: Program) -> dict[str, float]:
 
 def _one(launch: Launch, repeat: _Repeat) -> Watched:
     """A launch of any grid but stream_k."""
-    program, tiles, sort, parts = launch.program, launch.tiles, _sort(launch), launch.parts
+    program, tiles, sort, parts = launch.program, launch.all_tiles, _sort(launch), launch.parts
     steps = launch.block_steps
     if program.grid.name == "persistent":
         count = program.grid.count
@@ -147,13 +166,14 @@ def _one(launch: Launch, repeat: _Repeat) -> Watched:
             chosen = [late]
         work = -(-(tiles - chosen[0]) // count) * steps
         return Watched(launch, tiles, chosen[0], (tiles - 1,), tuple(chosen[1:]), steps, work, _ones(program))
-    blocks = tiles * parts * launch.matrices  # those of other matrices differ in where their tensors and parts begin
+    # Blocks of other matrices differ in where their tensors and parts begin.
+    blocks = tiles * parts
     classes: dict[Hashable, int] = {}
-    for tile in _ends(0, tiles if sort is not _whole else 1):
+    for tile in _ends(0, launch.tiles if sort is not _whole else 1):
         for part in {0, parts - 1}:
             classes.setdefault((sort(tile), part), part * tiles + tile)
     for matrix in _parts(launch):
-        classes.setdefault((sort(0), "part", matrix), matrix * tiles)
+        classes.setdefault((sort(0), "part", matrix), matrix * launch.tiles)
     # A remap that branches on the block sends others another way before the first access: one more of them.
     others = sorted({*classes.values(), blocks // 2} - {0, blocks - 1})
     edges = (blocks - 1,) if blocks > 1 else ()
@@ -185,7 +205,7 @@ def _whole(_index: int) -> Hashable:
 
 
 def _sort(launch: Launch) -> Callable[[int], Hashable]:
-    """Whether the tile of a linear index hangs over the end of the rows, and of the columns."""
+    """Whether the tile of a linear index hangs over the end of the rows, and of the columns; alike in all matrices."""
     program = launch.program
     dims = zip((program.m, program.n), program.block[:2], strict=True)
     ragged = tuple(launch.extents[d.name] % b != 0 for d, b in dims)
@@ -194,7 +214,8 @@ def _sort(launch: Launch) -> Callable[[int], Hashable]:
     rows, cols = launch.tile_grid
     placed = launch.order if launch.tiles <= MOST_TILES else None
 
-    def sort(index: int) -> Hashable:
+    def sort(place: int) -> Hashable:
+        index = place % launch.tiles
         row, col = placed[index] if placed is not None else launch.remap.place(index, rows, cols)
         return ragged[0] and row == rows - 1, ragged[1] and col == cols - 1
 
@@ -247,19 +268,24 @@ def _stream_k(program: Program, repeat: _Repeat) -> Iterator[Watched]:
                 seen |= found
                 chosen.append(block)
         if chosen:
-            work = -(-launch.tiles * launch.steps // launch.blocks)
+            work = -(-launch.all_tiles * launch.steps // launch.blocks)
             yield Watched(launch, launch.blocks, chosen[0], tuple(chosen[1:]), (), launch.steps, work, _ones(program))
 
 
 def _stream_k_sizes(program: Program) -> Iterator[dict[str, int]]:
-    """The sizes, or where rows or columns are dynamic those that give a block less than a tile, about one, and more."""
+    """The sizes, or where the output's are dynamic those that give a block less than a tile, about one, and more."""
     fixed = {d.name: d.size for d in program.dims if d.size is not None}
-    if program.m.size is not None and program.n.size is not None:
-        yield fixed
+    if Launch.known(program) is not None:
+        yield with_all(program, fixed)
         return
-    count = program.grid.count
+    count, tiled = program.grid.count, None in (program.m.size, program.n.size)
     for tiles in dict.fromkeys((1, 2, 3, 5, 7, count // 2 + 1, count + 1, 2 * count + 1)):
-        yield fixed | _near_square(program, tiles)
+        if tiled:
+            places = MATRICES_WATCHED if tiles > MATRICES_WATCHED else 1
+            matrices = Launch(program, with_all(program, {}, places)).matrices
+            yield with_all(program, _near_square(program, -(-tiles // matrices)), places)
+        else:
+            yield _with_tiles(program, {}, tiles)
 
 
 def _near_square(program: Program, tiles: int) -> dict[str, int]:
@@ -279,7 +305,7 @@ def _runs(
 ) -> Iterator[tuple[int, tuple[Hashable, ...]]]:
     """Each block's parts of tiles: the sort of tile, K-steps until they repeat, whether the last one is among them."""
     program, count, steps, run = launch.program, launch.blocks, launch.steps, launch.run_length
-    total = launch.tiles * steps
+    total = launch.all_tiles * steps
     period = steps // gcd(run, steps)  # blocks after which tiles are cut at the same places
     blocks = (
         range(count)

@@ -95,7 +95,9 @@ class Workload:
         except ValueError as error:
             raise PredictError(str(error)) from None
         m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))
-        if launch.tiles * launch.parts * launch.matrices > MOST_PIECES:
+        if not launch.matrices:
+            raise PredictError("a batch of no matrices takes no time")
+        if launch.all_tiles * launch.parts > MOST_PIECES:
             counts = " x ".join(map(str, (*launch.batch, *launch.tile_grid)))
             raise PredictError(f"{counts} output tiles are more than a prediction looks at, {MOST_PIECES}")
 
@@ -138,22 +140,22 @@ class Workload:
             pieces=pieces,
             piece_steps=piece_steps,
             repeats=-(-len(pieces) // launch.blocks),
-            zeroed_bytes=m * n * output if program.adds_to_output else 0,
+            zeroed_bytes=m * n * output * launch.matrices if program.adds_to_output else 0,
             arguments=arguments,
         )
 
 
 def _pieces(launch: Launch) -> tuple[list[tuple[int, int, int]], int]:
     """Every piece of work in launch order, and the K-steps of one."""
-    tiles, steps = launch.order, launch.steps
-    match launch.program.grid.name:
-        case "split_k":
-            part = steps // launch.parts
-            return [(r, c, i * part) for i in range(launch.parts) for r, c in tiles], part
-        case "stream_k":  # a run that reaches into the next tile counts for the one it begins in
-            run = launch.run_length
-            return [(*tiles[at // steps], at % steps) for at in range(0, len(tiles) * steps, run)], run
     rows, cols = launch.tile_grid
     number = {apart: n for n, apart in enumerate(dict.fromkeys(map(launch.apart, range(launch.matrices))))}
     places = [(number[launch.apart(i)], launch.first_step(i)) for i in range(launch.matrices)]
-    return [(r + i * rows, c + i * cols, at) for i, at in places for r, c in tiles], launch.block_steps
+    tiles = [(r + i * rows, c + i * cols, at) for i, at in places for r, c in launch.order]
+    match launch.program.grid.name:
+        case "split_k":
+            part = launch.block_steps
+            return [(r, c, i * part) for i in range(launch.parts) for r, c, _ in tiles], part
+        case "stream_k":  # a run that reaches into the next tile counts for the one it begins in
+            run, steps = launch.run_length, launch.steps
+            return [(*tiles[at // steps][:2], at % steps) for at in range(0, len(tiles) * steps, run)], run
+    return tiles, launch.block_steps

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tkgen.ir.launch import Launch
+from tkgen.ir.limits import with_all
 from tkgen.ir.types import Program
 from tkgen.remap import compose
 from tkgen.remap.measure import panels
@@ -53,9 +54,9 @@ class BlockOrder:
 
 def block_order(program: Program, product: Product, blocks_per_cu: int) -> BlockOrder:
     """The block order of `program` on `product` when `blocks_per_cu` blocks fit a compute unit."""
-    known = {d.name: d.size for d in program.dims if d.size is not None}
     sides = zip((program.m, program.n, program.k), program.block, strict=True)
-    launch = Launch(program, {d.name: ASSUMED_TILES * side for d, side in sides} | known)
+    assumed = {d.name: ASSUMED_TILES * side for d, side in sides if d.size is None}
+    launch = Launch(program, with_all(program, assumed))
     (rows, cols), remap = launch.tile_grid, launch.remap
     blocks = min(launch.blocks, launch.tiles) if program.grid.name == "persistent" else launch.blocks
     concurrent = min(product.compute_units * max(blocks_per_cu, 1), blocks, launch.tiles)
@@ -72,7 +73,7 @@ def block_order(program: Program, product: Product, blocks_per_cu: int) -> Block
         grid=program.grid.name,
         rows=rows,
         cols=cols,
-        assumed=program.m.size is None or program.n.size is None,
+        assumed=Launch.known(program) is None,
         blocks=blocks,
         xcds=product.xcds,
         concurrent=concurrent,

@@ -8,6 +8,7 @@ from math import prod
 from typing import Protocol
 
 from tkgen.execute.arguments import SizeError, sizes
+from tkgen.ir.divided import divided
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis
 from tkgen.ir.limits import LARGEST_ROWS_SIZE, LAUNCH_THREADS
@@ -82,6 +83,10 @@ def row_launch(program: EquationProgram, layout: Layout, given: Mapping[str, int
     for name, size in extents.items():
         if not 1 <= size <= LARGEST_ROWS_SIZE:
             raise SizeError(f"{program.name}: {name} must be from 1 to {LARGEST_ROWS_SIZE}")
+    for found in divided(program.kernel):
+        large, small = found.large.name, found.small.name
+        if found.of(extents[large]) != extents[small] or (not found.by_tile and extents[large] % found.count):
+            raise SizeError(f"{program.name}: {small} must be {large} / {found.count}{', rounded up' * found.by_tile}")
     launch, most = RowLaunch(program, layout, extents), LAUNCH_THREADS // layout.threads
     if launch.blocks > most:
         raise SizeError(f"{program.name}: there must be at most {most} blocks")

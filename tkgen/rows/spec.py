@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Self
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.lower.rows import lower_rows
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError, errors_first, refuse
+from tkgen.ir.divided import completed, divided, unit
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.limits import LARGEST_INT, LAUNCH_THREADS
 from tkgen.rows.launch import Layout
 from tkgen.schedule.rows import RowError, RowMap, map_rows
 from tkgen.syntax import ast
 from tkgen.targets import Target
+from tkgen.targets.model import round_up
 
 if TYPE_CHECKING:
     from tkgen.rows.build import RowBuild
@@ -113,9 +115,14 @@ class RowSpec:
 
     def size_cases(self) -> Iterator[dict[str, int]]:
         """Sizes worth trying: a tile of each parallel dimension, one element, one more than a tile, less than three."""
-        tiles = {a.dim.name: a.tile or 1 for a in self.program.parallel}
+        program, shared = self.program, divided(self.program.kernel)
+        fixed = {dim for d in shared for dim in (d.large, d.small) if not d.dynamic and not d.by_tile}
+        follow = {d.small for d in shared if d.dynamic}
+        tiles = {a.dim: a.tile or 1 for a in program.parallel if a.dim not in fixed | follow}
         for size in (lambda t: t, lambda t: 1, lambda t: t + 1, lambda t: max(3 * t - 1, 2)):
-            yield {name: size(tile) for name, tile in tiles.items()}
+            sizes = {dim.name: round_up(size(tile), unit(dim, shared)) for dim, tile in tiles.items()}
+            whole = completed(program.dims, shared, sizes)
+            yield {dim.name: whole[dim.name] for dim in program.dims if dim in follow or dim.name in sizes}
 
     def check(self) -> Self:
         """This spec, with a layout. Raises SpecError with every diagnostic where one is an error."""

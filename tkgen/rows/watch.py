@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.execute.arguments import check_scalars, packed
+from tkgen.ir.divided import completed, divided, unit
 from tkgen.machine_check.codes import CONTROL, NOT_WAITED, OUTSIDE, RACE
 from tkgen.machine_check.verdict import BUDGET, RIGHT, WRONG, Verdict, decided
 from tkgen.rows.launch import RowLaunch, row_launch
+from tkgen.targets.model import round_up
 from tkgen.toolchain.cache import Cache
 
 if TYPE_CHECKING:
@@ -30,12 +32,14 @@ def launches(spec: RowSpec) -> Iterator[RowLaunch]:
     """The launches that decide whether the machine code is right."""
     program = spec.program
     tiles = {a.dim.name: a.tile or 1 for a in program.parallel}
-    choices = []
+    shared, choices = divided(program.kernel), dict[str, list[int]]()
     for dim in program.dims:
-        tile = tiles.get(dim.name, 1)
-        choices.append([dim.size] if dim.size is not None else sorted({1, tile, tile + 1, 3 * tile - 1}, reverse=True))
-    for sizes in product(*choices):
-        given = {dim.name: size for dim, size in zip(program.dims, sizes, strict=True)}
+        if dim.size is None and dim not in [d.small for d in shared]:
+            tile = tiles.get(dim.name, 1)
+            sizes = {round_up(size, unit(dim, shared)) for size in (1, tile, tile + 1, 3 * tile - 1)}
+            choices[dim.name] = sorted(sizes, reverse=True)
+    for chosen in product(*choices.values()):
+        given = completed(program.dims, shared, dict(zip(choices, chosen, strict=True)))
         yield row_launch(program, spec.layout, given)
 
 

@@ -56,17 +56,19 @@ def lower_bound(program: Program, target: Target, product: Product, sizes: Mappi
     A compute unit gets at least the blocks divided by the compute units, rounded up; `persistent` and `stream_k` grids
     hand out tiles and K-steps instead.
     """
-    dims = (program.m, program.n, program.k)
-    launch = Launch(program, {d.name: d.size if d.size is not None else sizes[d.name] for d in dims})
+    launch = Launch(program, {d.name: d.size if d.size is not None else sizes[d.name] for d in program.dims})
     rows, cols, _ = program.block
-    tiles = launch.tiles * launch.parts
+    tiles = launch.all_tiles * launch.parts
     share = tiles / product.compute_units
     busiest = share if program.grid.name == "stream_k" else float(-(-tiles // product.compute_units))
     rates = [i.flops_per_cycle for i in target.mfma_shapes(program.a.tensor.dtype.spelling)]
     launches = 2 if program.adds_to_output else 1  # the output is cleared first where blocks add to it
     launching = launches * target.timing.launch_us * 1e-6 if target.timing else 0.0
     rate = max(rates) * target.simds_per_cu * product.clock_mhz * 1e6
-    return launching + busiest * 2 * rows * cols * (launch.extents[program.k.name] / launch.parts) / rate
+    shared = launch.parts * (
+        launch.matrices // max(launch.factors, 1)
+    )  # blocks that sum a part of one contraction each
+    return launching + busiest * 2 * rows * cols * (launch.extents[program.k.name] / max(shared, 1)) / rate
 
 
 def measure(setting: Setting, candidate: Candidate) -> Trial:

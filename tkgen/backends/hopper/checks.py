@@ -109,6 +109,14 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     if equations.contraction.part is not None:
         yield _refused("sm_90a sums each output whole, not in parts", equations.contraction.span or
                        statement(program, "kernel"), "leave `part` out")  # fmt: skip
+    others = (d for t in program.arguments for d in t.dims if d not in (program.m, program.n, program.k))
+    for dim in dict.fromkeys(d for d in others if d.size is None):
+        yield _refused(f"sm_90a needs a size of {dim.name} that is known at build time", dim.span,
+                       f"give {dim.name} a size", "dynamic")  # fmt: skip
+    if program.grid.name != "linear" and any(not v.is_whole for v in equations.views):
+        yield _refused(f"sm_90a deals out the tiles of one matrix under `grid {program.grid.name}`, not of many",
+                       program.grid.span or statement(program, "kernel"),
+                       "leave the grid out: each tile of each matrix gets a block")  # fmt: skip
     for reduced in (r for each in equations.rounds for r in each):
         yield _refused("sm_90a does not reduce what is made of sums yet", reduced.result.span or
                        statement(program, "kernel"), "reduce in a kernel of its own")  # fmt: skip

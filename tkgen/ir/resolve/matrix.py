@@ -62,38 +62,31 @@ def _tile(axis: Axis) -> int:
 
 
 def _supported(scope: Scope, found: Sums, at: Span) -> None:
-    for axis in found.batch:
-        if axis.dim.size is None:
-            raise scope.error("E230", f"a batch needs a size of {axis.dim.name} that is known at build time",
-                              axis.span or at, secondary=(Label(axis.dim.span, "dynamic"),),
-                              fix=f"give {axis.dim.name} a size")  # fmt: skip
     if found.contraction.part is not None:
         _supported_parts(scope, found, at)
-    kind = clauses.grid(scope)
-    if found.views and any(not v.is_whole for v in found.views) and kind.name != "linear":
-        raise scope.error("E230", f"`grid {kind.name}` deals out the tiles of one matrix, not of many", kind.span or at,
-                          fix="leave the grid out: each tile of each matrix gets a block")  # fmt: skip
     if clauses.tail(scope):
         for v in found.views:
-            inner = v.tensor.dims[-1]
-            if len(v.tiled) == 2 and v.matrix.dims[-1].size != inner.size:
-                along = v.access.indices[-1].axis
-                assert along is not None and inner.size is not None
-                if inner.size % _tile(along):
-                    raise scope.error(
-                        "E230", f"`{v.name}` has others between its rows: a tail along {inner.name} would reach them",
-                        v.tensor.span, fix=f"make {inner.name} a multiple of {_tile(along)}",
-                    )  # fmt: skip
+            inner, along = v.tensor.dims[-1], v.access.indices[-1].axis
+            if len(v.pitch) > 1 and along is not None and (inner.size is None or inner.size % _tile(along)):
+                raise scope.error(
+                    "E230", f"`{v.name}` has others between its rows: a tail along {inner.name} would reach them",
+                    v.tensor.span, fix=f"make {inner.name} a multiple of {_tile(along)}",
+                )  # fmt: skip
 
 
 def _supported_parts(scope: Scope, found: Sums, at: Span) -> None:
     """Parts of the contraction are whole K-steps, as many for each; only `tail masked` has some beyond the end."""
-    axis = found.contraction
+    axis, kind = found.contraction, clauses.grid(scope)
     index = next(a for a in found.batch if a.name == axis.part)
-    size, tile, parts = axis.dim.size, _tile(axis), index.dim.size or 1
-    if size is None:
-        raise scope.error("E230", f"parts of {axis.dim.name} need a size that is known at build time", axis.span or at,
-                          secondary=(Label(axis.dim.span, "dynamic"),), fix=f"give {axis.dim.name} a size")  # fmt: skip
+    size, tile, parts = axis.dim.size, _tile(axis), index.dim.size
+    if size is None or parts is None:
+        dim = axis.dim if size is None else index.dim
+        raise scope.error("E230", f"parts of {axis.dim.name} need a size of {dim.name} that is known at build time",
+                          axis.span or at, secondary=(Label(dim.span, "dynamic"),),
+                          fix=f"give {dim.name} a size")  # fmt: skip
+    if kind.name != "linear":
+        raise scope.error("E230", f"`grid {kind.name}` deals out whole sums, and each part of {axis.dim.name} is one",
+                          kind.span or at, fix="leave the grid out: each tile of each part gets a block")  # fmt: skip
     if size % (tile * parts) and clauses.tail(scope) != "masked":
         raise scope.error(
             "E230", f"{size} elements of {axis.dim.name} do not divide into {parts} parts of steps of {tile}",

@@ -202,7 +202,7 @@ class Axes:
             )  # fmt: skip
         places = None if axis.dim.size is None else -(-axis.dim.size // divisor)
         exact = by_tile or (axis.dim.size or 0) % divisor == 0
-        if dim.size is None or dim.size != places or not exact:
+        if dim.size != places or not exact:  # of two dynamic ones only run time knows
             sizes = f"{axis.dim.size or 'dynamic'} / {divisor} places, `{dim.name}` has {dim.size or 'dynamic'}"
             count = f"{axis.dim.name} / {dim.name}"
             raise self.scope.error(

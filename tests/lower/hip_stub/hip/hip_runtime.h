@@ -38,6 +38,7 @@ inline hipError_t hipMalloc(void **p, size_t n) { return (*p = std::malloc(n)) ?
 inline hipError_t hipFree(void *p) { std::free(p); return hipSuccess; }
 inline hipError_t hipMemcpy(void *to, const void *from, size_t n, hipMemcpyKind) { std::memcpy(to, from, n); return hipSuccess; }
 inline hipError_t hipMemset(void *p, int value, size_t n) { std::memset(p, value, n); return hipSuccess; }
+extern "C" hipError_t hipMemsetAsync(void *, int, size_t, hipStream_t);  // for the program to define, where it is called
 inline hipError_t hipStreamCreate(hipStream_t *s) { *s = nullptr; return hipSuccess; }
 inline hipError_t hipStreamDestroy(hipStream_t) { return hipSuccess; }
 inline hipError_t hipStreamSynchronize(hipStream_t) { return hipSuccess; }
@@ -53,8 +54,15 @@ inline hipError_t hipGetDeviceCount(int *count) {
 
 // What clang makes of `kernel<<<grid, block, lds, stream>>>(g)`.
 extern "C" hipError_t hipLaunchKernel(const void *, dim3, dim3, void **, size_t, hipStream_t);
-extern "C" inline unsigned __hipPushCallConfiguration(dim3, dim3, size_t = 0, void * = nullptr) { return 0; }
-extern "C" inline hipError_t __hipPopCallConfiguration(dim3 *, dim3 *, size_t *, void *) { return hipSuccess; }
+inline dim3 pushed_grid, pushed_block;
+extern "C" inline unsigned __hipPushCallConfiguration(dim3 grid, dim3 block, size_t = 0, void * = nullptr) {
+    pushed_grid = grid, pushed_block = block;
+    return 0;
+}
+extern "C" inline hipError_t __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t *, void *) {
+    *grid = pushed_grid, *block = pushed_block;
+    return hipSuccess;
+}
 extern "C" __attribute__((used)) inline void **__hipRegisterFatBinary(const void *) { return nullptr; }
 extern "C" __attribute__((used)) inline void __hipUnregisterFatBinary(void **) {}
 extern "C" __attribute__((used)) inline int __hipRegisterFunction(void **, const void *, char *, char *, unsigned, void *, void *, dim3 *, dim3 *, int *) { return 0; }

@@ -22,13 +22,17 @@ from tkgen.backends.cdna.lower.reference import (
 )
 from tkgen.backends.cdna.lower.render import environment
 from tkgen.ir.desugar import desugared
+from tkgen.ir.divided import completed, divided
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Reduce
+from tkgen.ir.limits import with_all
 from tkgen.ir.products import sums
 from tkgen.ir.types import Program, Tensor
 from tkgen.schedule import Plan
+from tkgen.targets.model import round_up
 
-DYNAMIC_SIZE = 4096  # what a dynamic dimension is unless the command line says otherwise, rounded up to what fits
+# What dynamic dimensions are unless the command line says otherwise, rounded up to what fits: a product's, and others.
+DYNAMIC_SIZE, DYNAMIC_PLACES = 4096, 4
 MOST_ELEMENTS = 1 << 28  # of a tensor in a check of rows, whose dynamic dimensions are smaller where they are many
 SAMPLES, REDUCED_SAMPLES = 2000, 16  # elements that the HIP program computes; for a reduction it needs whole rows
 PYTHON_OPTIONS = frozenset({"help", "repeats", "warmup", "seed"})
@@ -151,22 +155,20 @@ def _work(program: Program | EquationProgram, formula: Formula) -> Work:
 
 
 def _defaults(plan: Plan) -> dict[str, int]:
-    """The size that each dimension has in a check: DYNAMIC_SIZE, rounded up to what the kernel takes."""
-    program, found = plan.program, dict[str, int]()
-    for dim in program.dims:
-        multiple = 1
-        for axis, each in enumerate((program.m, program.n, program.k)):
-            if dim == each:
-                multiple = lcm(multiple, program.block[axis] * (plan.shape.unroll if axis == 2 else 1))
-        found[dim.name] = -(-DYNAMIC_SIZE // multiple) * multiple if dim.size is None else dim.size
-    return found
+    """The sizes of a check: DYNAMIC_SIZE rounded up to what the kernel takes, DYNAMIC_PLACES of an index."""
+    program, unroll = plan.program, plan.shape.unroll
+    units: dict[str, int] = {}
+    dims = (program.m, program.n, program.k)
+    for dim, unit in zip(dims, (*program.block[:2], program.block[2] * unroll), strict=True):
+        units[dim.name] = lcm(units.get(dim.name, 1), unit)
+    return with_all(program, {d.name: d.size or round_up(DYNAMIC_SIZE, units[d.name]) for d in dims}, DYNAMIC_PLACES)
 
 
 def _row_defaults(program: EquationProgram) -> dict[str, int]:
     """The same where any size will do: as large as tensors of MOST_ELEMENTS allow."""
     size = DYNAMIC_SIZE
     while True:
-        found = {d.name: d.size or size for d in program.dims}
+        found = completed(program.dims, divided(program.kernel), {}, size)
         if size == 1 or all(prod(found[d.name] for d in t.dims) <= MOST_ELEMENTS for t in program.arguments):
             return found
         size //= 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from tkgen.backends.cdna.lower.context import Context
@@ -20,11 +21,12 @@ from tkgen.backends.cdna.lower.model import (
     Scope,
     SharedTile,
     Size,
+    Zeroed,
 )
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
 from tkgen.backends.cdna.lower.operations import Operations
 from tkgen.checks.shared_memory import lds_bytes
-from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, requirements
+from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, dynamic_batch, requirements
 from tkgen.ir.ops import CatchUp, WaveProgram
 from tkgen.ir.products import View
 from tkgen.ir.reductions import exchanged
@@ -80,7 +82,7 @@ class _Lowering:
             grid=self.blocks(self.host(grid_rows), self.host(grid_cols)),
             grid_kind=p.grid.name,
             step_count="int64_t" if counts_steps_in_64_bits(p) else "int",
-            zeroed=cpp_name(p.accumulator.tensor.name) if p.adds_to_output else "",
+            zeroed=tuple(map(self.zeroed, p.outputs)) if p.adds_to_output else (),
             waves_per_simd=p.occupancy or -(-p.waves // SIMDS),
             shared=shared,
             partial=partial,
@@ -88,6 +90,8 @@ class _Lowering:
             shared_origin=self.c.origin(*(o.span for o in p.operands)),
             grid_origin=self.c.origin("grid"),
             launch_origin=self.c.origin("occupancy", *(r.span for r in p.roles)),
+            matrices=" * ".join(self.c.extent_of(a.dim) for a in p.batch),
+            empty=self.empty(),
             batch=tuple(self.batch()),
             part=self.c.index(p.part) if p.part is not None else "",
             views=tuple(map(self.matrix_view, self.c.views.values())),
@@ -108,10 +112,13 @@ class _Lowering:
         grid = self.c.program.grid
         if grid.name in ("persistent", "stream_k"):
             return str(grid.count)
-        if grid.name == "split_k":
-            return f"{rows} * {cols} * K_PARTS"
         extents = [self.c.extent_of(a.dim).removeprefix("g.") for a in self.c.program.batch]
-        return " * ".join([rows, cols, *(e if e.isupper() else f"int({e})" for e in extents)])
+        counts = [rows, cols, *(e if e.isupper() else f"int({e})" for e in extents)]
+        return " * ".join([*counts, "K_PARTS"] if grid.name == "split_k" else counts)
+
+    def empty(self) -> str:
+        """Whether there is nothing to do; empty where there always is something."""
+        return " || ".join(f"{self.c.extent_of(d)} == 0" for d in dynamic_batch(self.c.program))
 
     @staticmethod
     def host(extent: str) -> str:
@@ -156,6 +163,11 @@ class _Lowering:
         """How a tensor uses the caches, as a template argument."""
         return ", cache::stream" if tensor.name in self.c.program.streamed else ""
 
+    def zeroed(self, tensor: Tensor) -> Zeroed:
+        """An output to which blocks add."""
+        extents = [self.c.axis_of(tensor, axis) for axis in range(len(tensor.dims))]
+        return Zeroed(cpp_name(tensor.name), " * ".join([f"size_t({extents[0]})", *extents[1:]]))
+
     def batch(self) -> list[BatchIndex]:
         """The indices that the number of the block's matrix holds, the last one fastest."""
         found: list[BatchIndex] = []
@@ -179,16 +191,17 @@ class _Lowering:
                 place += f" / {index.divisor}"
             stride = " * ".join(self.c.extent_of(d) for d in tensor.dims[n + 1 :])
             terms.append(f"size_t({place}) * {stride}" if stride else f"size_t({place})")
-        spacing = [self.c.extent_of(d) for d in tensor.dims[tiled[0] + 1 :]] if len(tiled) == 2 else []
         rows, cols = tensor.dims[tiled[0]] if len(tiled) == 2 else None, tensor.dims[tiled[-1]] if tiled else None
         known = ["1" if rows is None else "-1" if rows.size is None else self.c.dim(rows.name)]
         given = ["nullptr" if rows is None or rows.size is not None else self.c.extent_of(rows)]
         if cols is None:
             known, given = [*known, "1"], [*given, "nullptr"]
         else:
-            dynamic = cols.size is None  # then it is the only one: a pitch of several is known
-            known.append("-1" if dynamic else " * ".join(spacing or [self.c.dim(cols.name)]))
-            given.append(self.c.extent_of(cols) if dynamic else "nullptr")
+            spacing = view.pitch or (cols,)
+            dynamic = any(d.size is None for d in spacing)
+            distance = " * ".join(self.c.extent_of(d) for d in spacing)
+            known.append("-1" if dynamic else distance)
+            given.append(distance if dynamic else "nullptr")
         return MatrixView(
             f"{cpp_name(view.name)}_m", tensor.dtype.cpp, (known[0], known[1]), self.policy(tensor),
             " + ".join([f"g.{cpp_name(tensor.name)}.raw_ptr", *terms]), (given[0], given[1]),
@@ -238,7 +251,7 @@ class _Lowering:
     def checks(self) -> list[Check]:
         """Requirements on dynamic sizes, checked on the host where they raise a ValueError."""
         p, result = self.c.program, []
-        where = {d.name: self.c.size_of(d.name) for d in (p.m, p.n, p.k)}
+        where = {d.name: self.c.size_of(d.name) for t in p.arguments for d in t.dims if d.size is None}
         shape = self.c.plan.shape
         for r in requirements(p, shape.unroll, shape.tail_iterations):
             origin = self.c.origin(r.dim.span, *r.clauses)
@@ -246,7 +259,7 @@ class _Lowering:
         for tensor in self.c.program.arguments:
             for axis, dim in enumerate(tensor.dims):
                 here = self.c.axis_of(tensor, axis)
-                if dim.size is None and dim.name in where and here != where[dim.name]:
+                if dim.size is None and here != where[dim.name]:
                     message = f"{tensor.name} and its partners differ in {dim.name}"
                     result.append(Check(f"{here} != {where[dim.name]}", message, self.c.origin(dim.span, tensor.span)))
         return result
@@ -255,7 +268,7 @@ class _Lowering:
         """The C++ condition under which sizes do not meet `r`; `size` is its dimension's."""
         match r.kind:
             case Kind.RANGE:
-                return f"{size} < 1 || {size} > {r.value}"
+                return f"{size} < {r.least} || {size} > {r.value}"
             case Kind.MULTIPLE:
                 return f"{size} % {r.value} != 0"
             case Kind.STEPS_MULTIPLE:
@@ -264,8 +277,13 @@ class _Lowering:
                 return f"g.steps() < {r.value}"
             case Kind.TILES:
                 rows, cols = self.c.extent("GRID_ROWS", 0), self.c.extent("GRID_COLS", 1)
-                sides = (e.name if isinstance(e, NamedInt) else f"g.{self.host(e)}" for e in (rows, cols))
-                return f"size_t({next(sides)}) * {next(sides)} > {r.value}"
+                sides = [e.name if isinstance(e, NamedInt) else f"g.{self.host(e)}" for e in (rows, cols)]
+                return _beyond([*sides, *map(self.c.extent_of, dynamic_batch(self.c.program))], r.value)
+            case Kind.SHARED:
+                rounded = size if r.value == 1 else f"({size} + {r.value} - 1) / {r.value}"
+                return f"{self.c.extent_of(r.others[0])} != {rounded}"
+            case Kind.PITCH:
+                return _beyond([size, *map(self.c.extent_of, r.others)], r.value)
 
     def scope(self, role: Role) -> Scope:
         p, plan = self.c.program, self.c.plan
@@ -346,3 +364,14 @@ class _Lowering:
         return RegisterTile(
             self.c.registers(o), kind, (o.register_buffers, o.fragments), self.c.origin(o.registers_span or o.span)
         )
+
+
+def _beyond(factors: Sequence[str], most: int) -> str:
+    """The C++ condition under which `int` factors together are more than `most`, which is one, too.
+
+    They are multiplied one more at a time: what is not too large yet, times another, fits 64 bits.
+    """
+    products = [f"size_t({factors[0]})"]
+    for factor in factors[1:]:
+        products.append(f"{products[-1]} * {factor}")
+    return " || ".join(f"{product} > {most}" for product in products[1:])

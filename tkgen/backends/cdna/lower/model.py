@@ -58,6 +58,14 @@ class BatchIndex:
 
 
 @dataclass(frozen=True)
+class Zeroed:
+    """An output that is cleared before the launch: its name, and the number of its elements as C++."""
+
+    name: str
+    elements: str
+
+
+@dataclass(frozen=True)
 class ScalarMember:
     """A run-time number in the argument struct."""
 
@@ -163,12 +171,14 @@ class KernelModel(FileModel):
     sizes: tuple[Size, ...]
     grid_kind: str  # as in a spec: linear, persistent, split_k, stream_k
     step_count: str  # the type that counts the K-steps of all tiles of a stream-K grid: int, or int64_t
-    zeroed: str  # the output that must be zero before the launch, where blocks add to it
+    zeroed: tuple[Zeroed, ...]  # outputs that must be zero before the launch, where blocks add to them
     shared: tuple[SharedTile, ...]
     partial: int  # numbers in LDS that waves hand each other in reductions
     shared_bytes: int
     shared_origin: Origins
     launch_origin: Origins
+    matrices: str  # of the batch, as C++; empty where there is none
+    empty: str  # the condition that the batch has none, where only run time knows
     batch: tuple[BatchIndex, ...]
     part: str  # the index among whose places the contraction is divided
     views: tuple[MatrixView, ...]

@@ -22,6 +22,7 @@ from tkgen.backends.cdna.lower.places import Names, origin
 from tkgen.backends.cdna.lower.render import environment, file_text, tidy
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
+from tkgen.ir.divided import divided
 from tkgen.ir.equations import Access, Convert, Load, Map, Store, reads, walk, writes
 from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.limits import LARGEST_ROWS_SIZE, LAUNCH_THREADS
@@ -129,6 +130,12 @@ class _Lowering:
                     if f"g.{here}" != size:
                         message = f"{tensor.name} and its partners differ in {name}"
                         yield Check(f"g.{here} != {size}", message, origin(dim.span))
+        for d in (d for d in divided(self.kernel) if d.dynamic):
+            large, small = (f"g.{self.places.member(dim.name)}" for dim in (d.large, d.small))
+            wrong = f"{small} != ({large} + {d.count} - 1) / {d.count}"
+            wrong += "" if d.by_tile else f" || {large} % {d.count} != 0"
+            message = f"{d.small.name} must be {d.large.name} / {d.count}{', rounded up' * d.by_tile}"
+            yield Check(wrong, message, origin(d.small.span))
         if dynamic:
             most = LAUNCH_THREADS // self.m.threads
             blocks = f"uint64_t(1) * {self.places.grid('g.')}"

@@ -1,0 +1,66 @@
+"""Dimensions of which several places share one of another: heads that share a head of keys, `K[b, h / GROUP, n, k]`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tkgen.ir.equations import Kernel, Load, Store, walk
+from tkgen.ir.tensors import Dim
+from tkgen.targets.model import round_up
+
+
+@dataclass(frozen=True)
+class Divided:
+    """Of the dimension `large`, `count` places after each other share one of `small`.
+
+    `by_tile`: a tile of `large` has one (`n / 128`), the last one maybe fewer places.
+    """
+
+    large: Dim
+    count: int
+    small: Dim
+    by_tile: bool
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether only run time knows that it is so."""
+        return self.small.size is None
+
+    def of(self, size: int) -> int:
+        """The size of `small` where `large` has this one."""
+        return -(-size // self.count)
+
+
+def divided(kernel: Kernel) -> tuple[Divided, ...]:
+    """What the indices of a kernel that are divided say."""
+    accesses = (op.source if isinstance(op, Load) else op.target
+                for op in walk(kernel.body) if isinstance(op, Load | Store))  # fmt: skip
+    indices = (pair for a in accesses for pair in zip(a.tensor.dims, a.indices, strict=True))
+    found = (Divided(i.axis.dim, i.divisor, dim, not i.axis.is_index) for dim, i in indices if i.axis and i.divisor > 1)
+    return tuple(dict.fromkeys(found))
+
+
+def unit(dim: Dim, of: Sequence[Divided]) -> int:
+    """What the size of a dimension must be a multiple of, so that all that it shares come out even."""
+    shared = [d for d in of if d.dynamic and not d.by_tile]
+    return prod(d.count for d in shared) if dim in [d.large for d in shared] else 1
+
+
+def completed(
+    dims: Sequence[Dim], of: Sequence[Divided], extents: Mapping[str, int], places: int = 1
+) -> dict[str, int]:
+    """`extents` and a size of every other dimension: its own, or about so many `places` where only run time knows.
+
+    More, where several share one of another dimension, and of that one as many as they need.
+    """
+    found = {d.name: d.size for d in dims if d.size is not None} | dict(extents)
+    follow = {d.small for d in of if d.dynamic}
+    found |= {d.name: round_up(places, unit(d, of)) for d in dims if d.name not in found and d not in follow}
+    missing = [d for d in of if d.small.name not in found]
+    while missing:  # one may be shared by places of one that is shared itself
+        known = next(d for d in missing if d.large.name in found)
+        found[known.small.name] = known.of(found[known.large.name])
+        missing = [d for d in missing if d.small.name not in found]
+    return found
