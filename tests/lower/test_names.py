@@ -153,6 +153,14 @@ def test_ordinary_names_stay_as_they_are() -> None:
         assert cpp_name(name) == name
 
 
+def test_a_kernel_may_be_called_as_what_its_harness_declares(tmp_path: Path) -> None:
+    """`number`, say, a type of the harness, or `cache`, a namespace of the headers: each stands beside the kernel's."""
+    names = "number errors samples ulp reduced brain cache ducks transpose".split()
+    others = [f"n{i}" for i in range(PLACES - 1)]
+    compile_all([SPEC.format(name, *others, dtype="bf16", grid="") for name in names], "gfx942", tmp_path)
+    assert cpp_name("number") == "number_" and cpp_name("transpose") == "transpose"
+
+
 def test_names_that_differ_stay_different() -> None:
     names = [w + tail for w in words() for tail in ("", "_", "__")]
     assert len({cpp_name(n) for n in names}) == len(set(names))

@@ -12,7 +12,7 @@ import re
 from functools import cache
 from importlib import resources
 
-from tkgen.backends.cdna.kittens import surface
+from tkgen.backends.cdna.kittens import include_dir, surface
 from tkgen.ir.functions import CDNA, FUNCTIONS, helpers
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -28,7 +28,7 @@ KEYWORDS = """
     switch template this thread_local throw true try typedef typeid typename typeof union unsigned using virtual void
     volatile wchar_t while xor xor_eq
 """
-# What the generator writes without a template, and what functions of helpers.jinja and the harness are called.
+# What the generator writes without a template, and what some lines of helpers.jinja and the harness call things within.
 GENERATED = """
     linux unix main wave_row wave_col grid_rows grid_cols common detail chunk half_chunk fetch apply barrier write
     lds_barrier buffer_at element add_to_rows add_to_columns for_each_inside rows_from store_masked load_masked
@@ -46,6 +46,10 @@ SUFFIXES = ("_s", "_r", "_acc", "_stage", "_offsets", "_tile", "_e", "_e_rows", 
 TEMPLATES = ("file.cpp.jinja", "kernel.cpp.jinja", "block.jinja", "scope.jinja", "statements.jinja")
 # Their words that name nothing of the kind: a component of an index, and what a lambda calls its argument.
 HARMLESS = {"x"}
+# Templates that declare functions, types and constants where lines begin.
+DECLARING = ("helpers.jinja", "harness.cpp.jinja", "rows.cpp.jinja")
+# A namespace in `kittens`: what it holds is not visible without its name.
+INNER = re.compile(r"^(namespace (?!kittens \{)([\w:]+) \{)$.*?^\} // namespace \2$", re.MULTILINE | re.DOTALL)
 
 
 @cache
@@ -63,6 +67,23 @@ def taken() -> frozenset[str]:
         text = folder.joinpath("templates", name).read_text(encoding="utf-8")
         bare = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|//[^\n]*|\"(\\.|[^\"\\])*\"", " ", text, flags=re.DOTALL)
         found |= set(WORD.findall(bare)) - HARMLESS
+    for name in DECLARING:
+        found |= declared(folder.joinpath("templates", name).read_text(encoding="utf-8"))
+    for header in include_dir().rglob("*.cuh"):  # of their functions only those that are called stand in `surface`
+        text = INNER.sub(r"\1", header.read_text(encoding="utf-8"))
+        found |= declared(text, r"namespace|struct|class|union|enum|using|concept")
+    return frozenset(found)
+
+
+def declared(text: str, by: str = r"[a-z\[]") -> frozenset[str]:
+    """What C++ declares where a line begins, with a word like `by`: the last word before what it holds, takes or is."""
+    found = set()
+    for line in re.findall(rf"^(?:template <.*> )?(?:{by}).*", text, re.MULTILINE):
+        head = re.sub(r"\[\[.*?\]\]", "", line)
+        while (inner := re.sub(r"<[^<>]*>", " ", head)) != head:  # arguments of templates, from within
+            head = inner
+        words = WORD.findall(re.split(r"[({=;/:<>,]", head)[0])
+        found |= {*words[-1:]}
     return frozenset(found)
 
 
