@@ -272,3 +272,44 @@ def test_writes_of_the_same_value_are_said_to_be(assemble):
         text = "  v_and_b32 v1, 252, v1\n" + text
         outcome = frame.run_body(assemble, text, words, words.copy(), threads=128, watch=True)
         assert [(f.kind, f.same_values) for f in outcome.findings] == [(Kind.RACE, same)]
+
+
+PAGES = 41_200  # of a KiB, more than the referee keeps
+WRITES = """
+  s_mov_b32 s20, 0
+  v_mov_b32 v6, v1
+  v_mov_b32 v7, 0
+.Lloop:
+  global_store_dword v6, v7, s[10:11]
+  v_add_u32 v6, 0x400, v6
+{meet}
+  s_add_i32 s20, s20, 1
+  s_cmp_lt_u32 s20, {pages}
+  s_cbranch_scc1 .Lloop
+{after}
+"""
+
+
+@pytest.mark.parametrize(
+    "meet, after, found",
+    [
+        ("  s_barrier", "", set()),
+        ("", "", {Kind.WATCH_LIMIT}),
+        ("  s_barrier", "  v_xor_b32 v1, 0x100, v6\n  global_store_dword v6, v7, s[10:11]\n"
+         "  global_store_dword v1, v7, s[10:11]\n", {Kind.RACE}),
+    ],
+    ids=["behind barriers", "at once", "and a race after them"],
+)  # fmt: skip
+def test_memory_behind_a_barrier_is_put_away(assemble, meet, after, found):
+    code = assemble(frame.kernel(WRITES.format(meet=meet, after=after, pages=PAGES), threads=128))
+    args = [Buffer(np.zeros(1, np.uint32)), Buffer(np.zeros(1024 * (PAGES + 1), np.uint8))]
+    outcome = launch(code, grid=(1, 1, 1), block=(128, 1, 1), args=args, watch=True)
+    assert kinds(outcome) == found
+    assert outcome.completed is (Kind.WATCH_LIMIT not in found)
+
+
+def test_blocks_that_write_what_another_put_away_race(assemble):
+    code = assemble(frame.kernel(WRITES.format(meet="  s_barrier", after="", pages=PAGES), threads=128))
+    args = [Buffer(np.zeros(1, np.uint32)), Buffer(np.zeros(1024 * (PAGES + 1), np.uint8))]
+    outcome = launch(code, grid=(2, 1, 1), block=(128, 1, 1), args=args, watch=True)
+    assert kinds(outcome) == {Kind.BLOCK_RACE}

@@ -155,7 +155,7 @@ def test_ordinary_names_stay_as_they_are() -> None:
 
 def test_a_kernel_may_be_called_as_what_its_harness_declares(tmp_path: Path) -> None:
     """`number`, say, a type of the harness, or `cache`, a namespace of the headers: each stands beside the kernel's."""
-    names = "number errors samples ulp reduced brain cache ducks transpose".split()
+    names = ["number", "errors", "samples", "ulp", "reduced", "brain", "cache", "ducks", "transpose"]
     others = [f"n{i}" for i in range(PLACES - 1)]
     compile_all([SPEC.format(name, *others, dtype="bf16", grid="") for name in names], "gfx942", tmp_path)
     assert cpp_name("number") == "number_" and cpp_name("transpose") == "transpose"

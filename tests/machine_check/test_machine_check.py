@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from broken_code import FOLDER, compiled, exhaustive, spec_called, with_lines, without_one
 
 import tkgen
+import tkgen.emulate
 from tkgen.build import Build
 from tkgen.diagnostics.explain import page
 from tkgen.machine_check import CODES, RIGHT, UNCHECKED, WRONG, Verdict, watch
@@ -48,6 +51,29 @@ def test_65536_k_steps_of_16_are_watched() -> None:
     spec = tkgen.load(FOLDER / "collective.tk", {"K": 65536}).check()
     found = verdict(compiled(spec))
     assert found.outcome == RIGHT and found.steps == (2048,) and found.seconds < 20
+
+
+LOOPS = {
+    "collective": {"K": 16384},
+    "direct": {"K": 16384},
+    "stream": {"M": 1024, "N": 1024, "K": 8192},
+    "persistent": {},
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_passes_that_are_not_watched_again_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = compiled(tkgen.load(FOLDER / f"{name}.tk", LOOPS[name]).check())
+    short = verdict(made)
+    monkeypatch.setattr("tkgen.emulate.launch", partial(tkgen.emulate.launch, every_pass=True))
+    assert replace(verdict(made), seconds=short.seconds) == short and short.outcome == RIGHT
+
+
+@pytest.mark.slow
+def test_a_stream_of_65536_cubed_is_watched_to_its_end() -> None:
+    sizes = {"M": 65536, "N": 65536, "K": 65536}
+    found = verdict(compiled(tkgen.load(ROOT / "specs" / "stream_k.tk", sizes).check()))
+    assert found.outcome == RIGHT and found.instructions > 1_000_000_000
 
 
 def test_a_block_that_is_too_long_to_watch_is_not_called_endless(monkeypatch: pytest.MonkeyPatch) -> None:

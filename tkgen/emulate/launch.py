@@ -66,6 +66,7 @@ def launch(
     watch: bool = False,
     poison: bool = False,
     budget: int = 200_000_000,
+    every_pass: bool = False,
     workers: int = 1,
     trace: TraceRequest | None = None,
     progress: Callable[[int], None] | None = None,
@@ -81,7 +82,9 @@ def launch(
 
     Where a buffer is `Hollow` the launch is without data: control flow, addresses, waits and barriers are followed, and
     arithmetic on what is loaded from such buffers, or from LDS, is left out. That none of them depends on data is
-    checked as it runs: a branch that does stops the launch with a finding, DATA_DEPENDENT.
+    checked as it runs: a branch that does stops the launch with a finding, DATA_DEPENDENT. Passes of a loop that begin
+    as one before did are not watched again, unless `every_pass` says so: what they add up to is the same
+    (core/repetition.h).
     """
     loaded = load(code)
     chosen = loaded.kernel(kernel)
@@ -89,6 +92,7 @@ def launch(
     record = guest.record
     record.policy, record.seed, record.watch, record.poison = policy.value, seed, int(watch), int(poison)
     record.budget = budget
+    record.every_pass = int(every_pass)
     record.trace_wave = -1
     if trace is not None:
         record.trace_wave = -2 if trace.wave is None else trace.wave

@@ -86,6 +86,7 @@ class Launch(ctypes.Structure):
         ("trace_wave", i32),
         ("trace_lanes", u32),
         ("dataless", u32),
+        ("every_pass", u32),
         ("cancel", ptr),
         ("flags", ptr),
     )

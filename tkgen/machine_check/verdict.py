@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 L = TypeVar("L")
 RIGHT, WRONG, UNCHECKED = "right", "wrong", "not checked"
-BUDGET: Final = 1 << 26  # instructions of a block until it counts as endless: half a minute
+BUDGET: Final = 1 << 26  # instructions of a block until it counts as endless, 16 of passes that repeat as one
 LONG: Final = 8192  # K-steps of a block; fewer never take so many instructions
 ENDLESS: Final = ("endless", "deadlock")  # kinds of findings, where the budget is spent
+TOO_LARGE: Final = "watch-limit"
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,8 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         # Blocks beyond the grid go on with tiles that others begin with.
         real = of.blocks <= of.launch.blocks
         cut = any(_cut(of, o) for o in outcomes)
-        left_out = {*(() if real else (Kind.BLOCK_RACE.value,)), *(ENDLESS if cut else ())}
+        large = any(f.kind.value == TOO_LARGE for o in outcomes for f in o.findings)
+        left_out = {TOO_LARGE, *(() if real else (Kind.BLOCK_RACE.value,)), *(ENDLESS if cut else ())}
         findings = [f for o in outcomes for f in o.findings if f.kind.value not in left_out]
         seen += [words.Seen(finding, of.launch.extents, of.steps) for finding in findings]
         steps.add(of.steps)
@@ -172,6 +174,8 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         if cut:
             reason = f"a block of {of.work:,} K-steps goes on after the {BUDGET:,} instructions that are watched of it"
             return Verdict(UNCHECKED, reason)
+        if large:
+            return Verdict(UNCHECKED, "a block touches more memory than the referee can watch")
     found = tuple(words.diagnostics(spec, code, seen))
     return Verdict(
         WRONG if found else RIGHT,

@@ -72,6 +72,7 @@ struct TkLaunch {
   int32_t trace_wave;        // -1: none; -2: all waves
   uint32_t trace_lanes;      // also per-lane addresses
   uint32_t dataless;         // follow addresses and control flow alone (unknown.h)
+  uint32_t every_pass;             // of them: also passes of loops that do what those before did (repetition.h)
   const volatile int32_t* cancel;  // not 0: stop soon
   TkFlags* flags;                  // of all threads of a watched launch
 };

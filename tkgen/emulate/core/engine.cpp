@@ -5,6 +5,7 @@
 #include "flags.h"
 #include "lanes.h"
 #include "referee.h"
+#include "repetition.h"
 #include "unknown.h"
 #include "wait_states.h"
 
@@ -99,6 +100,8 @@ Engine::Engine(const TkLaunch& l) : launch(l), counts(l.op_count), random_state_
   if (launch.watch) referee = std::make_unique<Referee>(*this);
   if (launch.dataless) unknown = std::make_unique<Unknown>(*this);
   load();
+  const bool plain = launch.policy == TO_BARRIER && launch.trace_wave == -1 && !launch.poison;
+  if (referee && unknown && plain && !launch.every_pass) repetition = std::make_unique<Repetition>(*this);
 }
 
 Engine::~Engine() = default;
@@ -163,6 +166,7 @@ uint32_t Engine::random(uint32_t below) {
 TkFinding* Engine::report(FindingKind kind, const Wave& w, const TkParty& a, const TkParty* b) {
   (void)w;
   ++reports;
+  if (repetition && repetition->walking()) return nullptr;  // the pass is taken back, and says it again
   const uint64_t key = uint64_t(kind) << 56 ^ uint64_t(a.index) << 28 ^ (b ? b->index + 1 : 0);
   const auto it = seen_.find(key);
   if (it != seen_.end()) {
@@ -248,6 +252,7 @@ void Engine::start_waves() {
   victim_ = random(count);
   block_instructions_ = 0;
   if (referee) referee->begin_block(launch.lds_bytes);
+  if (repetition) repetition->begin_block();
 }
 
 // All waves that have not ended stand at a barrier: let them go on. False if there are none. "If some waves in the
@@ -269,6 +274,7 @@ bool Engine::meet() {
     if (w->state == Wave::BARRIER) w->state = Wave::RUNNING, ++w->epoch;
   if (referee) referee->order.met();
   victim_ = random(uint32_t(waves.size()));
+  if (repetition) repetition->met();
   return true;
 }
 
@@ -380,8 +386,11 @@ void Engine::run(Wave& w, uint64_t quantum) {
       handlers_[w.pc](w, shifted);
       if (WATCH && shifted.dst >= 256) w.defined[shifted.dst - 256] |= w.lanes;
     } else {
+      const bool recorded = WATCH && repetition && repetition->recording();
+      if (recorded) repetition->issues(w);
       const bool left_out = unknown && unknown->before(w, op, uses_[w.pc], flows_[w.pc]);
       if (!left_out) handlers_[w.pc](w, op);
+      if (recorded) repetition->issued(w, left_out);
       if (unknown) unknown->after(w, op, uses_[w.pc], flows_[w.pc]);
       if (WATCH) referee->define_registers(w, op, uses_[w.pc]);
     }
@@ -396,7 +405,7 @@ void Engine::run_block(uint64_t linear) {
   start_waves();
   if (referee && !instructions) check_wait_states();
   schedule();
-  instructions += block_instructions_;
+  instructions += block_instructions_ + (repetition ? repetition->instructions : 0);
   for (auto& w : waves) barriers.push_back(w->epoch);
   if (referee) referee->end_block();
 }

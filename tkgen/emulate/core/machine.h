@@ -17,6 +17,7 @@ struct Wave;
 struct Engine;
 class Referee;
 class Unknown;
+class Repetition;
 struct Flow;
 using Handler = void (*)(Wave&, const Op&);
 
@@ -158,11 +159,13 @@ struct Engine {
   bool stopped = false;
   std::unique_ptr<Referee> referee;
   std::unique_ptr<Unknown> unknown;                 // for launches without data
+  std::unique_ptr<Repetition> repetition;           // for those of them that are watched
   MemoryOp scratch_op;                              // for launches that track nothing
   std::vector<std::unique_ptr<MemoryOp>> free_ops;
   bool tracing = false;                             // the instruction under way is being traced
 
  private:
+  friend class Repetition;
   void load();
   void check_wait_states();
   const TkRegion* search(uint64_t address, uint64_t size);

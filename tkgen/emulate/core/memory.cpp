@@ -9,6 +9,7 @@
 
 #include "lanes.h"
 #include "referee.h"
+#include "repetition.h"
 #include "unknown.h"
 
 namespace {
@@ -123,6 +124,7 @@ void touch_alone(Wave& w, MemoryOp& m);
 
 void submit(Wave& w, MemoryOp& m) {
   Engine& e = *w.engine;
+  if (e.repetition && e.repetition->takes(w, m)) return;
   trace_addresses(e, m);
   if (e.unknown) e.unknown->submitted(w, m);
   if (m.hollow) m.perform = touch_alone;

@@ -231,6 +231,7 @@ void Referee::judge_lanes(Wave& w, const MemoryOp& m, bool lds, uint64_t address
 Referee::Cell* Referee::global_cell(Wave& w, uint64_t address) {
   const uint64_t page = address >> PAGE_BITS;
   if (page != last_page_) {
+    if (pages_.size() >= MOST_PAGES && !pages_.count(page)) put_away();
     if (pages_.size() >= MOST_PAGES && !pages_.count(page)) {
       engine_.fatal(WATCH_LIMIT, w);
       return last_cells_ + (address & ((1 << PAGE_BITS) - 1));
@@ -241,6 +242,30 @@ Referee::Cell* Referee::global_cell(Wave& w, uint64_t address) {
     last_cells_ = p->cells;
   }
   return last_cells_ + (address & ((1 << PAGE_BITS) - 1));
+}
+
+// Pages whose accesses all waves have a barrier behind: nothing in this block can race with them any more, and other blocks
+// need their intervals alone.
+void Referee::put_away() {
+  if (engine_.launch.split || order.used()) return;
+  uint32_t behind = NONE;
+  for (auto& w : engine_.waves)
+    if (w->state != Wave::ENDED) behind = std::min(behind, w->epoch);
+  const auto open = [&](uint32_t id) { return id && (instances_[id].scalar || instances_[id].epoch >= behind); };
+  const auto in_use = [&](const Cell& c) { return open(c.read[0]) || open(c.read[1]) || open(c.write[0]) || open(c.write[1]); };
+  std::vector<uint64_t> old;
+  for (auto& p : pages_)
+    if (std::none_of(std::begin(p.second->cells), std::end(p.second->cells), in_use)) old.push_back(p.first);
+  write_intervals(std::move(old));
+  last_page_ = ~0ull;
+}
+
+// The intervals of these pages go to the engine, and the pages away.
+void Referee::write_intervals(std::vector<uint64_t> pages) {
+  std::sort(pages.begin(), pages.end());
+  for (int kind = 0; kind < 2; ++kind)
+    for (uint64_t page : pages) add_intervals(page, *pages_[page], kind);
+  for (uint64_t page : pages) pages_.erase(page);
 }
 
 void Referee::touch(Wave& w, const MemoryOp& m, uint32_t id, bool lds, Access access, uint64_t address, uint32_t size, int lane) {
@@ -289,6 +314,26 @@ void Referee::compact() {
   for (auto& w : engine_.waves)
     for (auto& m : w->vector_ops) m->instance = renamed[m->instance];
   instances_.swap(kept);
+  ++compactions_;
+}
+
+Referee::Touched Referee::touched() const { return {lds_, engine_.lds_state, compactions_}; }
+
+bool Referee::touched_as(const Touched& then, uint32_t epochs) const {
+  if (then.compactions != compactions_ || then.state != engine_.lds_state) return false;
+  uint32_t was = 0, is = 0;  // a pair that is the same, as that of the byte before mostly is
+  const auto same = [&](uint32_t a, uint32_t b) {
+    if (a == b || (a == was && b == is)) return true;
+    if (!a || !b) return false;
+    const Instance &x = instances_[a], &y = instances_[b];
+    if (x.wave != y.wave || x.index != y.index || x.epoch + epochs != y.epoch || x.done + epochs != y.done || x.access != y.access) return false;
+    was = a, is = b;
+    return true;
+  };
+  for (size_t i = 0; i < lds_.size(); ++i)
+    for (int k = 0; k < 2; ++k)
+      if (!same(then.cells[i].read[k], lds_[i].read[k]) || !same(then.cells[i].write[k], lds_[i].write[k])) return false;
+  return true;
 }
 
 uint32_t Referee::add_instance(const Wave& w, const MemoryOp& m, Access access, uint32_t done, bool scoped) {
@@ -387,11 +432,9 @@ void Referee::add_intervals(uint64_t page, const Page& cells, int kind) {
 }
 
 void Referee::end_block() {
-  std::vector<uint64_t> order;
-  for (auto& p : pages_) order.push_back(p.first);
-  std::sort(order.begin(), order.end());
-  for (int kind = 0; kind < 2; ++kind)
-    for (uint64_t page : order) add_intervals(page, *pages_[page], kind);
+  std::vector<uint64_t> all;
+  for (auto& p : pages_) all.push_back(p.first);
+  write_intervals(std::move(all));
   for (TkFinding& f : engine_.findings)
     if (f.kind == UNINITIALISED_LDS && std::equal(f.block, f.block + 3, engine_.block_id) && engine_.lds_state[f.address]) f.note = WRITTEN_LATER;
 }

@@ -41,6 +41,12 @@ class Referee {
 
   Order order;  // through flags
 
+  // What LDS looks like to the referee, to compare with later.
+  struct Touched;
+  Touched touched() const;
+  // Whether each byte was last touched as it was then, `epochs` later, or not since.
+  bool touched_as(const Touched& then, uint32_t epochs) const;
+
  private:
   struct Instance {
     uint32_t wave, index, number, epoch, done;
@@ -72,6 +78,8 @@ class Referee {
   bool in_lds(const MemoryOp& m, int lane) const;
   Cell* global_cell(Wave& w, uint64_t address);
   void compact();
+  void put_away();
+  void write_intervals(std::vector<uint64_t> pages);
   void add_intervals(uint64_t page, const Page& cells, int kind);
 
   Engine& engine_;
@@ -84,4 +92,11 @@ class Referee {
   uint64_t last_page_ = ~0ull;
   Cell* last_cells_ = nullptr;
   size_t compact_at_ = MOST_INSTANCES;
+  uint32_t compactions_ = 0;
+};
+
+struct Referee::Touched {
+  std::vector<Cell> cells;
+  std::vector<uint8_t> state;
+  uint32_t compactions = 0;  // after one the numbers in `cells` mean others
 };
