@@ -85,13 +85,39 @@ def test_the_report_of_a_kernel_of_rows(tmp_path: Path) -> None:
     assert "8 lanes to a row" in out.read_text()
 
 
+def test_the_graph_of_a_kernel_of_rows() -> None:
+    """Its edges are the values that operations take; where waves share a row, each reduction has a barrier."""
+
+    def graph(*options: str) -> str:
+        result = CliRunner().invoke(app, ["graph", *options])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    softmax, rmsnorm = str(SPECS / "softmax.tk"), str(SPECS / "rmsnorm.tk")
+    text = graph(softmax)
+    assert "  op 6  waves 0..3  %6 : f32[r] = sum over D of %5.e\n" in text
+    assert "  RAW register %6  6 -> 7  distance 0\n" in text and "barrier" not in text
+    shared = graph(softmax, "-D", "D=16384")
+    assert "  RAW lds %1  1 -> 2  distance 0  barrier 0\n" in shared
+    assert "  RAW lds %6  6 -> 7  distance 0  barrier 1\n" in shared
+    assert (
+        shared
+        == CliRunner().invoke(app, ["check", softmax, "-D", "D=16384", "--print-after", "graph"]).stdout[: len(shared)]
+    )
+    assert graph(softmax, "--format", "dot").startswith('digraph "softmax"')
+    plain = json.loads(graph(rmsnorm, "--json"))
+    assert {d["kind"] for d in plain["dependencies"]} == {"RAW", "WAR"}
+    names = {o["position"]: o["op"] for o in plain["operations"]}
+    (kept,) = [d for d in plain["dependencies"] if d["kind"] == "WAR"]  # R is read before it is written
+    assert "load R" in names[kept["source"]] and "store R" in names[kept["target"]]
+    several = json.loads(graph(str(SPECS.parent / "sequences" / "split_k_gelu.tk"), "--json"))
+    assert [each["kernel"] for each in several] == ["sums", "finish"]
+
+
 def test_what_there_is_not_for_rows_is_said(tmp_path: Path) -> None:
     """Each says so in a diagnostic with its place, and writes nothing."""
     spec = str(SPECS / "softmax.tk")
-    for arguments in (
-        ["tune", spec, "-o", str(tmp_path / "tuned")],
-        ["graph", spec],
-    ):
+    for arguments in (["tune", spec, "-o", str(tmp_path / "tuned")],):
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 1, (arguments, result.output)
         assert "E230" in result.stderr

@@ -25,6 +25,7 @@ from tkgen.cli.common import (
     findings,
     fitted,
     load_products_spec,
+    load_spec,
     reported,
     say,
     show_diagnostics,
@@ -133,13 +134,21 @@ def graph(
 ) -> None:
     """Print a spec's dataflow graph: operations, dependencies, the barrier that covers each."""
     from tkgen.ir import graph as dataflow
+    from tkgen.rows import RowSpec
+    from tkgen.sequence import SequenceSpec
 
     with reported():
-        found = load_products_spec(spec, define, None, roots).plan.graph
+        found = load_spec(spec, define, None, roots)
+        if isinstance(found, SequenceSpec):
+            graphs = [kernel.graph for kernel in found.kernels]
+        else:
+            graphs = [(found if isinstance(found, RowSpec) else load_products_spec(spec, define, None, roots)).graph]
     if as_json or how is GraphFormat.JSON:
-        say(json.dumps(dataflow.to_json(found), indent=2))
+        plain = [dataflow.to_json(each) for each in graphs]
+        say(json.dumps(plain if isinstance(found, SequenceSpec) else plain[0], indent=2))
     else:
-        say((dataflow.to_dot if how is GraphFormat.DOT else dataflow.to_text)(found).rstrip("\n"))
+        text = dataflow.to_dot if how is GraphFormat.DOT else dataflow.to_text
+        say("\n".join(text(each) for each in graphs).rstrip("\n"))
 
 
 @commands.command()

@@ -73,7 +73,6 @@ def _of_kernel(stage: Stage, spec: Spec | RowSpec) -> str:
         return to_text(equations_of(spec.kernel, spec.defines)).rstrip("\n")
     if stage is Stage.RESOLVE:
         return program_text.to_text(spec.program).rstrip("\n")
-    if isinstance(spec, RowSpec):
-        return to_text(spec.program.kernel).rstrip("\n") if stage is Stage.GRAPH else spec.layout.describe()
-    text = graph.to_text(spec.plan.graph) if stage is Stage.GRAPH else spec.plan.to_text()
-    return text.rstrip("\n")
+    if stage is Stage.GRAPH:
+        return graph.to_text(spec.graph).rstrip("\n")
+    return spec.layout.describe() if isinstance(spec, RowSpec) else spec.plan.to_text().rstrip("\n")

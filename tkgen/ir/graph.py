@@ -37,8 +37,8 @@ class Node:
 class Dependency:
     """`source` (a position) of iteration i comes before `target` of iteration i + `distance`.
 
-    `kind` is RAW, WAR or WAW; `medium` is `lds`, `register` or `staging`; `crosses_waves` says that the two may run
-    on different waves, so that only a barrier can order them.
+    `kind` is RAW, WAR or WAW; `medium` is `lds`, `register`, `staging` or `global`; `crosses_waves` says that the two
+    may run on different waves, so that only a barrier can order them.
     """
 
     source: int
@@ -146,7 +146,7 @@ def to_text(graph: nx.MultiDiGraph) -> str:
     """The stable text form: a line per operation, then a line per dependency."""
     lines = [f"graph {graph.graph['name']}"]
     for _, data in sorted(graph.nodes(data=True)):
-        node: Node = data["node"]
+        node = data["node"]
         lines.append(f"  op {node.position}  {role_text(node.role, node.waves)}  {node.op}")
     for source, target, data in sorted(
         graph.edges(data=True), key=lambda e: (e[0], e[1], e[2]["dependency"].kind, e[2]["dependency"].distance)

@@ -15,12 +15,15 @@ from tkgen.ir.divided import completed, divided, unit
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.limits import LARGEST_INT, LAUNCH_THREADS
 from tkgen.rows.launch import Layout
+from tkgen.schedule.row_graph import row_graph
 from tkgen.schedule.rows import RowError, RowMap, map_rows
 from tkgen.syntax import ast
 from tkgen.targets import Target
 from tkgen.targets.model import round_up
 
 if TYPE_CHECKING:
+    from networkx import MultiDiGraph
+
     from tkgen.rows.build import RowBuild
 
 
@@ -123,6 +126,11 @@ class RowSpec:
             sizes = {dim.name: round_up(size(tile), unit(dim, shared)) for dim, tile in tiles.items()}
             whole = completed(program.dims, shared, sizes)
             yield {dim.name: whole[dim.name] for dim in program.dims if dim in follow or dim.name in sizes}
+
+    @cached_property
+    def graph(self) -> MultiDiGraph:
+        """The dataflow graph of its equations. Raises SpecError as `layout`."""
+        return row_graph(self.rows)
 
     def check(self) -> Self:
         """This spec, with a layout. Raises SpecError with every diagnostic where one is an error."""

@@ -18,6 +18,8 @@ from tkgen.syntax import ast
 from tkgen.targets import Target
 
 if TYPE_CHECKING:
+    from networkx import MultiDiGraph
+
     from tkgen.build import Build
 
 
@@ -42,6 +44,11 @@ class Spec:
         """Everything the checks have to say: errors, then warnings."""
         found = checks.check(self.plan, self.target)
         return errors_first(found)
+
+    @property
+    def graph(self) -> MultiDiGraph:
+        """The dataflow graph of an iteration."""
+        return self.plan.graph
 
     def check(self) -> Spec:
         """This spec, proven. Raises SpecError with every diagnostic where one is an error."""
