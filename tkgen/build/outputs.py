@@ -46,8 +46,7 @@ def write(
     }
     written: dict[str, Path] = {}
     if "html" in emit:
-        from tkgen.report import previous_report, write_build
-        from tkgen.report.rows import write_row_build
+        from tkgen.report import previous_report, write_build, write_row_build
 
         written["html"] = directory / f"{name}.html"
         previous = previous_report(directory / f"{name}.json")

@@ -263,6 +263,20 @@ def load_products_spec(
     return load_products(path, defines(define), target, roots or (), text)
 
 
+def load_kernel(
+    path: Path,
+    define: Sequence[str] | None,
+    target: str | None,
+    roots: Sequence[Path] | None,
+    text: str | None = None,
+) -> Spec | RowSpec:
+    """As `load_spec`, for one kernel of either kind on an AMD GPU."""
+    from tkgen.rows import RowSpec
+
+    found = load_spec(path, define, target, roots, text)
+    return found if isinstance(found, RowSpec) else load_products_spec(path, define, target, roots, text)
+
+
 def row_loader(
     path: Path, target: str | None, roots: Sequence[Path] | None = None
 ) -> Callable[[Mapping[str, int | None]], RowSpec] | None:

@@ -29,6 +29,7 @@ from tkgen.cli.common import (
     complain,
     defines,
     fail,
+    load_kernel,
     load_products_spec,
     load_spec,
     need_emulator,
@@ -43,7 +44,8 @@ from tkgen.cli.common import (
 if TYPE_CHECKING:
     from tkgen.api import Spec
     from tkgen.build import Build
-    from tkgen.report import Prediction
+    from tkgen.report import Facts, Prediction, RowFacts
+    from tkgen.rows import RowBuild
     from tkgen.sequence.prediction import AnyPrediction
     from tkgen.tune.edits import Tried
 
@@ -71,21 +73,21 @@ def report(
     """Write one HTML file: source and machine code side by side, who owns what, the pipeline, registers, LDS."""
     from rich.console import Console
 
-    from tkgen.report import Facts, facts, previous_report, print_facts, render_html, to_json
+    from tkgen.report import facts, previous_report, print_facts, render_html, row_facts, to_json
+    from tkgen.rows import RowBuild
     from tkgen.toolchain.files import write_atomic
 
-    files = spec_files(specs)
-    if len(files) == 1 and _report_of_rows(files[0], define, target, roots, out, previous, cxx, as_json):
-        return
-
-    def one(path: Path) -> Facts:
+    def one(path: Path) -> Facts | RowFacts:
         with working(f"measuring {path.stem}"):
-            built = load_products_spec(path, define, target, roots).build(cxx=cxx)
+            built = load_kernel(path, define, target, roots).build(cxx=cxx)
             found = _prediction(built, product) if predicted else None
-        return facts(built, found, previous_report(previous / f"{built.spec.name}.json"), product=product)
+        before = previous_report(previous / f"{built.spec.name}.json")
+        if isinstance(built, RowBuild):
+            return row_facts(built, found, before)
+        return facts(built, found, before, product=product)
 
     with reported():
-        kernels = [one(path) for path in files]
+        kernels = [one(path) for path in spec_files(specs)]
         write_atomic(out, render_html(kernels))
     if as_json:
         say(json.dumps([to_json(k) for k in kernels], indent=2))
@@ -99,35 +101,17 @@ def report(
         webbrowser.open(out.resolve().as_uri())
 
 
-def _report_of_rows(
-    path: Path, define: list[str] | None, target: str | None, roots: list[Path] | None, out: Path, previous: Path,
-    cxx: str | None, as_json: bool,
-) -> bool:  # fmt: skip
-    """Write the report of a kernel of rows; False where the spec is another one."""
-    from tkgen.report import previous_report
-    from tkgen.report.rows import write_row_build
-
-    with reported():
-        load = row_loader(path, target, roots)
-        if load is None:
-            return False
-        with working(f"measuring {path.stem}"):
-            built = load(defines(define)).build(cxx=cxx)
-        write_row_build(built, out, previous_report(previous / f"{built.spec.name}.json"))
-    say(json.dumps([built.report()], indent=2) if as_json else f"{built.line()}\nwrote {out}")
-    return True
-
-
-def _prediction(built: Build, product: str | None) -> Prediction | None:
+def _prediction(built: Build | RowBuild, product: str | None) -> Prediction | None:
     """What the report says of a kernel's time; None, with a note, where nothing can be said."""
     from tkgen.packages import install_line, needed_by
-    from tkgen.report import prediction
+    from tkgen.report import prediction, row_prediction
+    from tkgen.rows import RowBuild
 
     try:
         from tkgen.predict import PredictError
 
         try:
-            return prediction(built, product)
+            return row_prediction(built, product) if isinstance(built, RowBuild) else prediction(built, product)
         except PredictError as error:
             complain(f"note: no prediction for {built.spec.name}: {error}")
     except ModuleNotFoundError as error:

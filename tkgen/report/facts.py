@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tkgen import __version__
 from tkgen.backends.cdna.lower import Source
@@ -34,6 +34,9 @@ from tkgen.report.pressure import Pressure, pressure
 from tkgen.report.texts import Rows, Texts, texts, with_code
 from tkgen.targets.model import Product
 from tkgen.toolchain.isa import Function, main_loop
+
+if TYPE_CHECKING:
+    from tkgen.report.rows import RowFacts
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,7 @@ def previous_report(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and "resources" in found else None
 
 
-def to_json(found: Facts) -> dict[str, Any]:
+def to_json(found: Facts | RowFacts) -> dict[str, Any]:
     """The facts as plain data, ready for `json.dumps`."""
     return asdict(found)
 

@@ -51,7 +51,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class MixEntry:
-    """Instructions of one sort in one pass of the main loop; `detail` splits them by shape or width."""
+    """Instructions of one sort in one pass of the main loop, or in all of a kernel of rows.
+
+    `detail` splits them by shape or width.
+    """
 
     key: str
     label: str
@@ -75,6 +78,7 @@ _ROWS: tuple[tuple[str, tuple[str, ...], str, str, int], ...] = (
     ("Main loop", ("main_loop", "other_per_mfma"), "others per MFMA", "", LESS),
     ("Main loop", ("steps_per_pass",), "K-steps per pass", "", NEITHER),
     ("Main loop", ("barriers_per_step",), "barriers per K-step", "", LESS),
+    ("Code", ("instructions", "total"), "instructions", "", NEITHER),
     ("Code", ("flat_instructions",), "flat memory instructions", "", LESS),
     ("Code", ("resources", "kernarg_bytes"), "kernel arguments", "B", NEITHER),
 )
@@ -91,8 +95,11 @@ def figures(report: Mapping[str, Any]) -> tuple[Figure, ...]:
 
 
 def mix(report: Mapping[str, Any]) -> tuple[MixEntry, ...]:
-    """The instruction mix of a report's main loop, without the sorts it has none of; empty where nothing loops."""
-    loop = report.get("main_loop")
+    """The instruction mix of a report's main loop, or of a kernel of rows, without the sorts it has none of.
+
+    Empty where there should be a loop, and nothing loops.
+    """
+    loop = report.get("main_loop", report.get("instructions"))
     if not isinstance(loop, Mapping):
         return ()
     found = []

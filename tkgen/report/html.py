@@ -25,7 +25,9 @@ from tkgen.report import svg
 from tkgen.report.canvas import HATCH, safe, style
 from tkgen.report.facts import Facts, facts
 from tkgen.report.figures import Figure
+from tkgen.report.rows import RowFacts, row_facts
 from tkgen.report.texts import SpecLine
+from tkgen.rows.build import RowBuild
 from tkgen.toolchain.files import write_atomic
 
 SECTIONS = (
@@ -38,6 +40,14 @@ SECTIONS = (
     ("registers", "Registers"),
     ("lds", "LDS"),
     ("order", "Block order"),
+    ("figures", "Figures"),
+)
+
+ROW_SECTIONS = (
+    ("overview", "Overview"),
+    ("source", "Spec, C++, ISA"),
+    ("layout", "Layout"),
+    ("prediction", "Prediction"),
     ("figures", "Figures"),
 )
 
@@ -102,11 +112,19 @@ def write_build(build: Build, path: Path, previous: Mapping[str, Any] | None, dr
     write_atomic(path, render_html([found], [drawn.pictures]))
 
 
-def render_html(kernels: Sequence[Facts], drawn: Sequence[Mapping[str, str]] = ()) -> str:
+def write_row_build(build: RowBuild, path: Path, previous: Mapping[str, Any] | None) -> None:
+    """Write the report of one build of rows, without a prediction, and without a script: nothing in it moves."""
+    found = row_facts(build, previous=previous)
+    page = environment().get_template("rows.html.jinja")
+    write_atomic(path, page.render(f=found, lines=_rows(0, found), css=Markup(style_sheet())))
+
+
+def render_html(kernels: Sequence[Facts | RowFacts], drawn: Sequence[Mapping[str, str]] = ()) -> str:
     """The report of one or more kernels as HTML; `drawn` are pictures of theirs that are there already."""
     known = [*drawn, *({} for _ in kernels[len(drawn) :])]
     pictures = [
-        {**k, **svg.pictures(f, [n for n in svg.PICTURES if n not in k])} for f, k in zip(kernels, known, strict=True)
+        {} if isinstance(f, RowFacts) else {**k, **svg.pictures(f, [n for n in svg.PICTURES if n not in k])}
+        for f, k in zip(kernels, known, strict=True)
     ]
     script = _script(style("timeline.js") + style("report.js"))
     return (
@@ -115,17 +133,18 @@ def render_html(kernels: Sequence[Facts], drawn: Sequence[Mapping[str, str]] = (
         .render(
             title=f"tkgen report: {', '.join(f.kernel for f in kernels)}",
             kernels=kernels,
-            sections=SECTIONS,
+            sections=[ROW_SECTIONS if isinstance(f, RowFacts) else SECTIONS for f in kernels],
+            of_rows=[k for k, f in enumerate(kernels) if isinstance(f, RowFacts)],
             key=KEY,
             time_key=TIME_KEY,
-            headline=[_headline(f) for f in kernels],
+            headline=[f.headline if isinstance(f, RowFacts) else _headline(f) for f in kernels],
             longest=[_longest(f) for f in kernels],
             pictures=[{name: Markup(text) for name, text in p.items()} for p in pictures],
             rows=[_rows(k, f) for k, f in enumerate(kernels)],
             beside=_beside(kernels),
             css=Markup(style_sheet()),
             hatch=Markup(HATCH),
-            data=embedded_json([{"order": _order(f), "time": _time(f)} for f in kernels]),
+            data=embedded_json([{} if isinstance(f, RowFacts) else _moving(f) for f in kernels]),
             script=script,
             policy=_policy(script),
         )
@@ -177,8 +196,13 @@ def _policy(script: str) -> str:
     return f"default-src 'none'; script-src 'sha256-{digest}'; {rest}"
 
 
+def _moving(found: Facts) -> dict[str, Any]:
+    """What the script draws with."""
+    return {"order": _order(found), "time": _time(found)}
+
+
 def _order(found: Facts) -> dict[str, Any]:
-    """What the script draws with: the order of the blocks."""
+    """The order of the blocks."""
     order = found.order
     return {"cols": order.cols, "concurrent": order.concurrent, "sequence": order.sequence}
 
@@ -197,7 +221,7 @@ def _time(found: Facts) -> dict[str, Any] | None:
     return plain | {"loop": time.loop, "passes": time.passes, "texts": list(texts), "bars": bars}
 
 
-def _longest(found: Facts) -> dict[str, float] | None:
+def _longest(found: Facts | RowFacts) -> dict[str, float] | None:
     """The most predicted cycles of a line and of an instruction; None without a prediction."""
     most = {
         name: max((line.cycles for line in lines if line.cycles), default=0.0)
@@ -209,7 +233,7 @@ def _longest(found: Facts) -> dict[str, float] | None:
 # ---------------------------------------------------------------- lines
 
 
-def _rows(k: int, found: Facts) -> dict[str, Markup]:
+def _rows(k: int, found: Facts | RowFacts) -> dict[str, Markup]:
     """The lines of the three texts of kernel `k`, made here as there are thousands of them."""
     texts, most = found.texts, _longest(found)
     spec = [
@@ -316,7 +340,7 @@ def _headline(found: Facts) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _beside(kernels: Sequence[Facts]) -> list[tuple[str, list[tuple[str, bool]]]]:
+def _beside(kernels: Sequence[Facts | RowFacts]) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Figures of all kernels in one table: (label, cells of (text, whether it is the best))."""
     figures: dict[str, Figure] = {}
     for found in kernels:

@@ -68,12 +68,10 @@ class Places:
     """
 
     def __init__(self, function: Function, plan: Plan, source: Source, cpp_name: str):
-        text = source.text.split("\n")
-        body = next(number for number, line in enumerate(text, 1) if line.startswith("__global__"))
-        self.function, self.plan, self.end = function, plan, len(text) + 1
+        self.function, self.plan, self.end = function, plan, len(source.text.split("\n")) + 1
         self.kinds = [classify(instruction)[0] for instruction in function.instructions]
         self.placed = statements(plan, source)
-        self.known = [_line(instruction, cpp_name, body) for instruction in function.instructions]
+        self.known = known_lines(function, source, cpp_name)
         role_of = {s.line: s.role for s in self.placed}
         self.roles = _nearest([role_of.get(line, "") for line in self.known])
         self.anchors = {role.name: self._anchors(role.name) for role in plan.program.roles}
@@ -119,6 +117,13 @@ class Places:
                     for kind, number in _registers(operand):
                         highest[kind] = max(highest[kind], number)
         return highest["v"] + 1 + highest["a"] + 1
+
+
+def known_lines(function: Function, source: Source, cpp_name: str) -> list[int]:
+    """For each instruction the line of the kernel that it carries out, as the line tables have it; 0 for none."""
+    text = source.text.split("\n")
+    body = next(number for number, line in enumerate(text, 1) if line.startswith("__global__"))
+    return [_line(instruction, cpp_name, body) for instruction in function.instructions]
 
 
 def named_schedules(plan: Plan, source: Source) -> Iterator[tuple[int, Span]]:

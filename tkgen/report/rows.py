@@ -1,30 +1,24 @@
-"""The report of a kernel of equations as one HTML file: its layout, its figures, spec, C++ and machine code.
-
-It holds no script: nothing in it moves. Text is escaped as in the other report (`tkgen.report.html`).
-"""
+"""What a report shows of a kernel of equations: its layout, its figures, spec, C++ and machine code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-from markupsafe import Markup
 
 from tkgen import __version__
 from tkgen.loops.build import LoopBuild
-from tkgen.report.canvas import safe
 from tkgen.report.facts import Finding, finding
 from tkgen.report.figures import Figure, MixEntry, figures, mix
-from tkgen.report.html import code_line, environment, instruction_line, style_sheet
-from tkgen.report.texts import Rows
+from tkgen.report.places import known_lines
+from tkgen.report.prediction import Prediction
+from tkgen.report.texts import Rows, Texts, texts, with_code
 from tkgen.rows.build import RowBuild
 from tkgen.schedule.loops import LoopMap
 from tkgen.schedule.rows import RowMap
-from tkgen.toolchain.files import write_atomic
-from tkgen.toolchain.isa import Function, classify
+from tkgen.toolchain.isa import main_loop
 
+ASSUMED = 4096  # what a size that only run time knows is taken as in a prediction
 LANES_SHOWN = 3  # of a row: the first ones, and the last
 
 
@@ -41,7 +35,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class RowFacts:
-    """What the page shows of a build, beside its three texts."""
+    """One kernel. `headline` are the numbers one looks for first, with a remark.
+
+    `previous` are the figures of an earlier build of it, empty where there is none.
+    """
 
     tkgen: str
     kernel: str
@@ -51,16 +48,23 @@ class RowFacts:
     sizes: tuple[tuple[str, int | None], ...]
     headline: tuple[tuple[str, str, str], ...]
     layout: Placement
-    figures: tuple[tuple[Figure, Figure | None], ...]
+    texts: Texts
+    figures: tuple[Figure, ...]
     mix: tuple[MixEntry, ...]
+    previous: tuple[Figure, ...]
     findings: tuple[Finding, ...]
+    prediction: Prediction | None
     machine_check: str
 
 
-def row_facts(build: RowBuild, previous: Mapping[str, Any] | None = None) -> RowFacts:
-    """The facts of a build; `previous` is the report.json of an earlier one."""
+def row_facts(
+    build: RowBuild, prediction: Prediction | None = None, previous: Mapping[str, Any] | None = None
+) -> RowFacts:
+    """The facts of a build, with a `prediction` where there is one; `previous` is the report.json of an earlier one."""
     spec, report, rows = build.spec, build.report(), Rows(build.spec.kernel)
-    before = {f.key: f for f in figures(previous)} if previous else {}
+    known = texts(spec.kernel, rows, spec.source, None, spec.name)
+    lines = [(n,) if n else () for n in known_lines(build.function, spec.source, known.cpp_name)]
+    loop = main_loop(build.function) if isinstance(build, LoopBuild) else None
     return RowFacts(
         tkgen=__version__,
         kernel=spec.name,
@@ -70,18 +74,34 @@ def row_facts(build: RowBuild, previous: Mapping[str, Any] | None = None) -> Row
         sizes=tuple((d.name, d.size) for d in spec.program.dims),
         headline=tuple(_headline(build)),
         layout=_placement(build),
-        figures=tuple((f, before.get(f.key)) for f in figures(report)),
-        mix=mix({"main_loop": report["instructions"]}),
+        texts=with_code(known, build.function, loop, lines, {}),
+        figures=figures(report),
+        mix=mix(report),
+        previous=figures(previous) if previous else (),
         findings=tuple(finding(d, rows) for d in build.diagnostics),
+        prediction=prediction,
         machine_check=build.machine_check.summary,
     )
 
 
-def write_row_build(build: RowBuild, path: Path, previous: Mapping[str, Any] | None = None) -> None:
-    """Write the report of one build to `path`, whole or not at all."""
-    page = environment().get_template("rows.html.jinja")
-    text = page.render(f=row_facts(build, previous), panes=_panes(build), css=Markup(style_sheet()))
-    write_atomic(path, text)
+def row_prediction(build: RowBuild, product: str | None = None) -> Prediction:
+    """The prediction of a build, dynamic sizes taken as ASSUMED. Raises as `predict_build`."""
+    from tkgen.rows.prediction import predict_build
+
+    assumed = {d.name: ASSUMED for d in build.spec.program.dims if d.size is None}
+    found = predict_build(build, assumed, product)
+    sizes = " ".join(f"{name}={size}" for name, size in found.sizes)
+    example = ", an example: a size is dynamic" if assumed else ""
+    group = "Prediction"
+    return Prediction(
+        by=f"the timing model of tkgen predict, for {sizes} on one {found.product}{example}.",
+        figures=(
+            Figure("predict.time", "time", round(found.seconds * 1e3, 3), "ms", -1, group),
+            Figure("predict.bandwidth", "bandwidth", round(found.gbps), "GB/s", 1, group),
+            Figure("predict.copy", "of the copy rate", round(found.share_of_copy * 100, 1), "%", 1, group),
+        ),
+        limiter=found.limiter,
+    )
 
 
 def _headline(build: RowBuild) -> Iterator[tuple[str, str, str]]:
@@ -140,28 +160,3 @@ def _lanes(layout: RowMap) -> Iterator[tuple[str, str]]:
         if len(ranges) > LANES_SHOWN + 1:
             ranges = [*ranges[:LANES_SHOWN], "...", ranges[-1]]
         yield str(lane), ", ".join(ranges) or "none"
-
-
-def _panes(build: RowBuild) -> list[tuple[str, Markup]]:
-    """The three texts, with their names."""
-    spec = build.spec
-    lines = [code_line(line.text, "#") for line in Rows(spec.kernel).lines]
-    cpp = [code_line(line, "//") for line in spec.source.text.rstrip("\n").split("\n")]
-    isa = list(_instructions(build.function))
-    return [
-        (spec.path.name, _numbered(lines)),
-        (f"{spec.name}.cpp", _numbered(cpp)),
-        (f"{spec.target.name} code, {len(build.function.instructions)} instructions", _numbered(isa)),
-    ]
-
-
-def _instructions(function: Function) -> Iterator[str]:
-    for instruction in function.instructions:
-        text = f"{instruction.mnemonic} {', '.join(instruction.operands)}".rstrip()
-        yield instruction_line(text, classify(instruction)[0])
-
-
-def _numbered(lines: list[str]) -> Markup:
-    """Rows of markup, numbered."""
-    return Markup("\n".join(f'<div class="row"><i>{safe(str(n))}</i><code>{line}</code></div>'
-                            for n, line in enumerate(lines, 1)))  # fmt: skip

@@ -27,6 +27,7 @@ from tkgen.report.order import BlockOrder
 from tkgen.report.ownership import Ownership
 from tkgen.report.prediction import Prediction
 from tkgen.report.pressure import Point, Pressure, needs_text
+from tkgen.report.rows import Placement, RowFacts
 
 WAVE_STYLES = ("blue", "yellow", "green", "magenta", "cyan", "red", "bright_yellow", "white")
 OP_STYLES = {
@@ -42,10 +43,10 @@ def render_terminal(build: Build | Spec, console: Console, prediction: Predictio
     print_facts(facts(build, prediction), console)
 
 
-def print_facts(found: Facts, console: Console) -> None:
+def print_facts(found: Facts | RowFacts, console: Console) -> None:
     """Print the report of these facts."""
     plain = not console.is_terminal
-    for title, body in _sections(found, plain):
+    for title, body in _row_sections(found, plain) if isinstance(found, RowFacts) else _sections(found, plain):
         console.print()
         console.print(shown(title, "bold"))
         console.print(Padding(body, (0, 0, 0, 2), expand=False))
@@ -67,6 +68,18 @@ def _sections(found: Facts, plain: bool) -> Iterator[tuple[str, ConsoleRenderabl
         yield "Figures", _figures(found.figures, found.previous, plain)
     if found.machine_check:
         yield "Machine code", shown(found.machine_check.removeprefix("machine code "))
+    if found.prediction:
+        yield "Prediction", _prediction(found.prediction, plain)
+
+
+def _row_sections(found: RowFacts, plain: bool) -> Iterator[tuple[str, ConsoleRenderable]]:
+    yield f"{found.kernel} for {found.target}", _row_overview(found, plain)
+    if found.findings:
+        yield "Diagnostics", _lines(f"{d.severity} {d.code}: {d.message}" for d in found.findings)
+    yield found.layout.title, _placement(found.layout, plain)
+    yield "Instructions", _mix(found.mix, plain)
+    yield "Figures", _figures(found.figures, found.previous, plain)
+    yield "Machine code", shown(found.machine_check.removeprefix("machine code "))
     if found.prediction:
         yield "Prediction", _prediction(found.prediction, plain)
 
@@ -128,6 +141,22 @@ def _overview(found: Facts, plain: bool) -> ConsoleRenderable:
     if found.compiler:
         grid.add_row(shown("compiler", "dim"), shown(found.compiler))
     return grid
+
+
+def _row_overview(found: RowFacts, plain: bool) -> ConsoleRenderable:
+    sizes = ", ".join(f"{name} = {'dynamic' if size is None else size}" for name, size in found.sizes)
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    named = [(name.lower(), f"{value}, {remark}") for name, value, remark in found.headline]
+    for name, value in (("sizes", sizes), *named, ("compiler", found.compiler)):
+        grid.add_row(shown(name, "dim"), shown(value))
+    return grid
+
+
+def _placement(layout: Placement, plain: bool) -> ConsoleRenderable:
+    table = plain_table(plain, *layout.heads)
+    for what, where in layout.rows:
+        table.add_row(shown(what), shown(where))
+    return Group(shown(layout.text, "dim"), table)
 
 
 def _ownership(own: Ownership, plain: bool) -> ConsoleRenderable:

@@ -93,9 +93,9 @@ class Rows:
         return f"line {found.number}{f' of {found.file}' if found.file else ''}"
 
 
-def texts(kernel: ast.Kernel, rows: Rows, source: Source, plan: Plan, name: str) -> Texts:
-    """Spec and C++ of the kernel called `name`."""
-    scheduled = {line: rows.of(clause) for line, clause in named_schedules(plan, source)}
+def texts(kernel: ast.Kernel, rows: Rows, source: Source, plan: Plan | None, name: str) -> Texts:
+    """Spec and C++ of the kernel called `name`; it has a plan where it is one of products."""
+    scheduled = {line: rows.of(clause) for line, clause in named_schedules(plan, source)} if plan else {}
     return Texts(
         spec_name=PurePath(kernel.span.file.name).name,
         spec=tuple(rows.lines),

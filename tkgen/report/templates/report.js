@@ -40,6 +40,7 @@
   all(document, ".kernel").forEach((kernel) => {
     contents(kernel);
     const hold = texts(kernel);
+    if (kernel.classList.contains("rows")) return; /* the rest is of matrix products */
     waves(kernel);
     operations(kernel, hold);
     zoom(kernel.querySelector(".zoom"));
