@@ -8,12 +8,12 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -275,31 +275,6 @@ def load_kernel(
 
     found = load_spec(path, define, target, roots, text)
     return found if isinstance(found, RowSpec) else load_products_spec(path, define, target, roots, text)
-
-
-def row_loader(
-    path: Path, target: str | None, roots: Sequence[Path] | None = None
-) -> Callable[[Mapping[str, int | None]], RowSpec] | None:
-    """How to load the spec of rows at `path` with other sizes; None where it is another one."""
-    from tkgen.rows.spec import RowSpec
-
-    return _loader_of(RowSpec, path, target, roots)
-
-
-S = TypeVar("S")
-
-
-def _loader_of(
-    kind: type[S], path: Path, target: str | None, roots: Sequence[Path] | None
-) -> Callable[[Mapping[str, int | None]], S] | None:
-    from tkgen.api import load
-
-    def sized(sizes: Mapping[str, int | None]) -> S:
-        spec = load(path, sizes, target, roots or ())
-        assert isinstance(spec, kind)
-        return spec
-
-    return sized if isinstance(load(path, None, target, roots or ()), kind) else None
 
 
 def findings(

@@ -34,7 +34,6 @@ from tkgen.cli.common import (
     load_spec,
     need_emulator,
     reported,
-    row_loader,
     say,
     show_diagnostics,
     spec_files,
