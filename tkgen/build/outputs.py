@@ -15,6 +15,8 @@ from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.spec import Spec
 from tkgen.build.compiling import compiled, watched
 from tkgen.build.model import Build, Compilable, Compiled, Sourced
+from tkgen.diagnostics import Diagnostic, Fix, SpecError
+from tkgen.loops.spec import LoopSpec
 from tkgen.rows.build import RowBuild
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
@@ -115,6 +117,9 @@ def produce(
         return outline(spec) if "html" in emit and isinstance(spec, Spec) else None
 
     spec.check()
+    if "harness" in emit and isinstance(spec, LoopSpec):
+        fix = Fix("`tkgen run` and `tkgen sanitize` compare the machine code with its equations")
+        raise SpecError(Diagnostic("E230", "no harness is written for products of products", spec.here, fix=fix))
     compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
     with ThreadPoolExecutor(1) as pool:
         if watch:

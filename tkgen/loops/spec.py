@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tkgen.backends.cdna.lower.loops import lower_loops
 from tkgen.backends.cdna.lower.origins import Source
@@ -15,6 +16,9 @@ from tkgen.loops.build import LoopBuild
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule.loop_steps import LoopSteps, steps
 from tkgen.schedule.loops import LoopError, LoopMap, map_loops
+
+if TYPE_CHECKING:
+    from networkx import MultiDiGraph
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,17 @@ class LoopSpec(RowSpec):
     def steps(self) -> LoopSteps:
         """What its waves do, proven."""
         return steps(self.layout, self.target.synchronisation)
+
+    @property
+    def here(self) -> Label:
+        """Where what is said of all of it has its place."""
+        return Label(self.program.spans["kernel"])
+
+    @cached_property
+    def graph(self) -> MultiDiGraph:
+        """None yet. Raises SpecError."""
+        fix = Fix("`--print-after equations` prints its operations")
+        raise SpecError(Diagnostic("E230", "no graph is drawn of products of products", self.here, fix=fix))
 
     def _foreign(self) -> Iterator[Diagnostic]:
         """Clauses that these loops have no use for."""
