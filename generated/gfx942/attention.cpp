@@ -196,8 +196,8 @@ template <ducks::rt::row_layout RT> __device__ inline void load_factor(RT &tile,
             }
 }
 
-/// A tile of results to memory: its columns are rows there, `pitch` elements apart, from row `first` on.
-template <typename T, ducks::rt::col_layout RT> __device__ inline void store_rows(__amdgpu_buffer_rsrc_t to, const RT &tile, int first, int pitch) {
+/// A tile of results to memory: its columns are rows there, `pitch` elements apart, from row `first` on; there are `rows`.
+template <typename T, ducks::rt::col_layout RT> __device__ inline void store_rows(__amdgpu_buffer_rsrc_t to, const RT &tile, int first, int rows, int pitch) {
 #pragma unroll
     for (int i = 0; i < RT::height; ++i)
 #pragma unroll
@@ -205,7 +205,7 @@ template <typename T, ducks::rt::col_layout RT> __device__ inline void store_row
 #pragma unroll
             for (int q = 0; q < ELEMENTS / 4; ++q) {
                 const int row = first + c * SIDE + laneid() % SIDE;
-                const uint32_t offset = (row * pitch + row_at(i, 4 * q)) * int(sizeof(T));
+                const uint32_t offset = row < rows ? (row * pitch + row_at(i, 4 * q)) * int(sizeof(T)) : OUTSIDE;
                 rt_base<T, ducks::rt_layout::col> out;
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
@@ -242,7 +242,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const int b_0 = rest_2 / DIM_HEADS;  // first of this block, spec:12
     const auto Q_at = buffer_from(g.Q, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const auto O_at = buffer_from(g.O, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
-    const int first_column = q_0 + wave * COLS + laneid() % SIDE;
+    const int first_of_wave = q_0 + wave * COLS;
+    const int first_column = first_of_wave + laneid() % SIDE;
     rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v6;  // spec:18
     load_factor(v6, Q_at, wave * COLS, DIM_D);
     columns l_3;
@@ -352,7 +353,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
                 put(v27, i, c, e, at(o_3, i, c, e) / l_3_d[c]);  // spec:25
-    store_rows<bf16>(O_at, v27, wave * COLS, DIM_D);  // spec:25
+    store_rows<bf16>(O_at, v27, wave * COLS, 128, DIM_D);  // spec:25
 }
 
 #ifndef KITTENS_DEVICE_ONLY

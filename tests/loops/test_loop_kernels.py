@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import tkgen
+from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.execute.cases import unmet
 from tkgen.execute.launch import trials
@@ -62,17 +65,31 @@ def test_source_figures_and_machine_code(path: Path, target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_numbers_are_right_in_twenty_interleavings(path: Path, target: str) -> None:
-    spec = tkgen.load(path, {"BATCH": 1, "HEADS": 1, "LENGTH": 128}, target=target)
+    heads = {"HEADS": 1} | ({"KV_HEADS": 1} if "KV_HEADS" in path.read_text(encoding="utf-8") else {})
+    spec = tkgen.load(path, {"BATCH": 1, "LENGTH": 128} | heads, target=target)
     assert isinstance(spec, LoopSpec)
-    build = built(spec)
-    for order, kind in trials(20):
-        assert not run_rows(build, kind=kind, order=order).failure
+    right(built(spec), 20)
 
 
 def test_blocks_of_a_large_launch() -> None:
     spec = tkgen.load(ROOT / "specs/attention/attention.tk")
     assert isinstance(spec, LoopSpec)
     assert not run_rows(spec.build(), blocks=[0, 511]).failure
+
+
+def test_commands_take_them(tmp_path: Path) -> None:
+    """Build with its report, the regression run, check."""
+    path = tmp_path / "small.tk"
+    path.write_text(SMALL.replace("kernel attention", "kernel small"))
+    for arguments in (
+        ["build", "-o", str(tmp_path)],
+        ["test", "--schedules", "1"],
+        ["check", "--print-after", "schedule"],
+    ):
+        result = CliRunner().invoke(app, [arguments[0], str(path), *arguments[1:]])
+        assert result.exit_code == 0, result.output
+    report = (tmp_path / "small.html").read_text()
+    assert "Tiles over waves" in report and "turned on the way" in report
 
 
 SHAPES = [
@@ -90,9 +107,7 @@ SHAPES = [
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "_".join(s.values()).replace(" ", ""))
 def test_other_shapes(shape: dict[str, str], target: str) -> None:
-    build = built(spec_of(changed(SMALL, **shape), target))
-    for order, kind in trials(3):
-        assert not run_rows(build, kind=kind, order=order).failure
+    right(built(spec_of(changed(SMALL, **shape), target)))
 
 
 def test_keys_and_queries_of_other_lengths_in_the_layout_of_models() -> None:
@@ -105,8 +120,53 @@ def test_keys_and_queries_of_other_lengths_in_the_layout_of_models() -> None:
         text = text.replace(f"{tensor}[b, h, {axis}]", f"{tensor}[b, {axis}, h]")
     build = built(spec_of(text.replace("@ V[b, h, j]", "@ V[b, h, D, j].T")))
     assert not [ring for ring in build.spec.layout.moving if ring.turned]
-    for order, kind in trials(3):
+    right(build)
+
+
+# ---------------------------------------------------------------- masks and tails
+
+CAUSAL = (ROOT / "specs/attention/attention_causal.tk").read_text(encoding="utf-8")
+
+
+def sized(text: str, **sizes: int) -> str:
+    """The text with other sizes of dimensions."""
+    for name, size in sizes.items():
+        text, count = re.subn(rf"\b{name} = \d+", f"{name} = {size}", text)
+        assert count == 1
+    return text
+
+
+def right(build: LoopBuild, orders: int = 3) -> None:
+    for order, kind in trials(orders):
         assert not run_rows(build, kind=kind, order=order).failure
+
+
+@pytest.mark.parametrize("length", [1, 63, 65, 127, 300])
+def test_causal_attention_of_lengths_that_no_tile_divides(length: int) -> None:
+    right(built(spec_of(sized(CAUSAL, BATCH=1, HEADS=2, KV_HEADS=1, LENGTH=length, D=64))))
+
+
+@pytest.mark.parametrize("keys", [1, 63, 65, 127, 200])
+def test_keys_of_lengths_that_no_tile_divides(keys: int) -> None:
+    text = SMALL.replace("LENGTH = 256", f"LENGTH = 100, KEYS = {keys}").replace("each j in LENGTH", "each j in KEYS")
+    for name in "KV":
+        text = text.replace(f"{name} : bf16[BATCH, HEADS, LENGTH", f"{name} : bf16[BATCH, HEADS, KEYS")
+    right(built(spec_of(text, "gfx950")))
+
+
+def test_what_lies_beyond_the_end_reaches_nothing() -> None:
+    """Keys and values behind the last are not read, whatever stands there: the tensors of a longer launch."""
+    spec = spec_of(sized(CAUSAL, BATCH=1, HEADS=2, KV_HEADS=1, LENGTH=70, D=64))
+    masks = [line for line in spec.text.splitlines() if line.strip().startswith("if (!(")]
+    assert [line.split("  //")[0].strip() for line in masks] == [
+        "if (!(first_of_wave >= j_0 + TILE_j - 1)) {", *["if (!(j_0 + TILE_j - 1 < 70)) {"] * 2
+    ]  # fmt: skip
+
+
+def test_blocks_of_a_causal_launch_are_compared_with_what_they_visit() -> None:
+    spec = tkgen.load(ROOT / "specs/attention/attention_causal.tk")
+    assert isinstance(spec, LoopSpec)
+    assert not run_rows(spec.build(), blocks=[0, 15, 200]).failure
 
 
 # ---------------------------------------------------------------- the schedule
@@ -159,10 +219,9 @@ def test_steps_are_the_same_each_time() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message", "underlined"),
     [
-        ("LENGTH by 64", "LENGTH by 48", "LENGTH is no multiple of the tiles of the loop: 256 = 5 x 48 + rest", "j"),
-        ("LENGTH = 256", "LENGTH = 192", "LENGTH is no multiple of the tiles of `q`", "q"),
-        ("each j in LENGTH by 64", "each j in LENGTH by 64 to q",
-         "a loop of products of products goes over all of its axis", "j"),
+        ("each j in LENGTH by 64", "each j in LENGTH by 64 to b",
+         "`to b` names another axis than the one that the waves divide", "j"),
+        ("LENGTH = 256", "LENGTH = dynamic", "LENGTH is dynamic, which such loops cannot be yet", None),
         ("shared K, V", "shared K", "all waves multiply by `V`, which must go through LDS", None),
         ("V : bf16[BATCH, HEADS, LENGTH, D]\n", "V : f32[BATCH, HEADS, LENGTH, D]\n", "a product of f32", None),
         ("waves 4", "waves 16", "16 waves cannot share a tile of 128 in parts of 16", "waves 16 along q"),

@@ -1,4 +1,4 @@
-"""A kernel with other axes or other tensors in the places of some, wherever they stand."""
+"""A kernel with other axes, tensors or values in the places of some, wherever they stand."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from tkgen.ir.equations import Axis
+from tkgen.ir.equations import Axis, Value
 from tkgen.ir.tensors import Tensor
 from tkgen.source import Span
 
 T = TypeVar("T")
 
 
-def substituted(node: T, others: Mapping[Axis | Tensor, Axis | Tensor]) -> T:
-    """`node`, a kernel or a part of one, with what `others` gives for axes and tensors."""
+Named = Axis | Tensor | Value
+
+
+def substituted(node: T, others: Mapping[Named, Named]) -> T:
+    """`node`, a kernel or a part of one, with what `others` gives for axes, tensors and values."""
     return _with(node, others)  # type: ignore[no-any-return]
 
 
-def _with(node: Any, others: Mapping[Axis | Tensor, Axis | Tensor]) -> Any:
-    if isinstance(node, Axis | Tensor):
-        return others.get(node, node)
+def _with(node: Any, others: Mapping[Named, Named]) -> Any:
+    if isinstance(node, Named) and node in others:
+        return others[node]
     if isinstance(node, tuple):
         return tuple(_with(part, others) for part in node)
     if not is_dataclass(node) or isinstance(node, type | Span):

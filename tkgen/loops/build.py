@@ -40,6 +40,7 @@ class LoopBuild(RowBuild):
                 "predicted_registers": layout.registers,
             },
             "barriers_per_step": self.barriers,
+            "instructions": asdict(instruction_mix(self.function.instructions)),
             "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},
         }
 

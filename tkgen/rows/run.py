@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 import torch
 
@@ -11,10 +12,10 @@ from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.compare import Comparison, Inputs, compare
 from tkgen.execute.launch import Run, check_blocks, check_memory, emulate
-from tkgen.ir.equations import Axis, AxisKind, Constant, Coordinate, Kernel, Map, Op, Value, walk, writes
+from tkgen.ir.equations import Axis, AxisKind, Constant, Coordinate, Kernel, Loop, Map, Op, Value, When, walk, writes
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import TORCH
-from tkgen.ir.substitution import substituted
+from tkgen.ir.substitution import Named, substituted
 from tkgen.ir.types import Tensor
 from tkgen.rows.build import RowBuild
 from tkgen.rows.launch import RowLaunch, row_launch
@@ -131,12 +132,12 @@ def _parts(
 
 def _apart(kernel: Kernel) -> Kernel:
     """`kernel` where each axis with tiles of blocks has a dimension of its own, of which a block has a tile alone."""
-    shared: dict[Axis | Tensor, Axis] = {
+    shared: dict[Named, Axis] = {
         a: replace(a, dim=replace(a.dim, name=f"{a.dim.name} along {a.name}", size=None))
         for a in kernel.axes
         if a.kind is AxisKind.PARALLEL and any(a.dim == b.dim and a != b for b in kernel.axes)
     }
-    found: dict[Axis | Tensor, Axis | Tensor] = {**shared}
+    found: dict[Named, Named] = {**shared}
     for access in accesses(kernel):
         axes = [i.axis if i.axis is not None and i.divisor == 1 else None for i in access.indices]
         dims = tuple(shared[a].dim if a and a in shared else d for a, d in zip(axes, access.tensor.dims, strict=True))
@@ -145,19 +146,25 @@ def _apart(kernel: Kernel) -> Kernel:
 
 
 def _moved(kernel: Kernel, place: Mapping[Axis, int]) -> Kernel:
-    """`kernel` on a tile alone: coordinates count from the tile's place in the whole."""
-    body: list[Op] = []
-    number = max((v.number for op in walk(kernel.body) for v in writes(op)), default=0)
-    for op in kernel.body:
-        if isinstance(op, Coordinate) and place.get(op.axis):
-            here = replace(op.result, number=number + 1, name="")
-            first = Value(number + 2, ())
-            number += 2
-            body += [Coordinate(here, op.axis), Constant(first, float(place[op.axis] * (op.axis.tile or 1)))]
-            body.append(Map(op.result, "add", (here, first)))
-        else:
-            body.append(op)
-    return replace(kernel, body=tuple(body))
+    """`kernel` on a tile alone: coordinates count from the tile's place in the whole.
+
+    A loop that ends with a tile goes over what there is (`_box`).
+    """
+    places = {axis.name: number for axis, number in place.items()}
+    numbers = count(max((v.number for op in walk(kernel.body) for v in writes(op)), default=0) + 1)
+
+    def moved(ops: Sequence[Op]) -> Iterator[Op]:
+        for op in ops:
+            if isinstance(op, Coordinate) and places.get(op.axis.name):
+                here, first = replace(op.result, number=next(numbers), name=""), Value(next(numbers), ())
+                yield Coordinate(here, op.axis)
+                yield Constant(first, float(places[op.axis.name] * (op.axis.tile or 1)))
+                yield Map(op.result, "add", (here, first))
+            else:
+                yield replace(op, body=tuple(moved(op.body))) if isinstance(op, Loop | When) else op
+
+    found = replace(kernel, body=tuple(moved(kernel.body)))
+    return substituted(found, {a: replace(a, until=None) for a in kernel.axes if a.until is not None})
 
 
 def _extents(kernel: Kernel, launch: RowLaunch, tensors: Tensors) -> dict[str, int]:
@@ -169,13 +176,23 @@ def _extents(kernel: Kernel, launch: RowLaunch, tensors: Tensors) -> dict[str, i
     return found
 
 
+def _visited(axis: Axis, own: Mapping[Axis, int]) -> int:
+    """How far along its axis a loop goes that ends with a block's tile."""
+    last = next((number + 1) * (bound.tile or 1) - 1 for bound, number in own.items() if bound.name == axis.until)
+    return (last // (axis.tile or 1) + 1) * (axis.tile or 1)
+
+
 def _box(launch: RowLaunch, tensor: Tensor, block: int) -> tuple[slice, ...]:
     """The part of a tensor that belongs to a block: its tile of every dimension that has a parallel axis."""
     ranges: dict[int, slice] = {}
     own = launch.place(block)
     for access in accesses(launch.program.kernel):
         for place, index in enumerate(access.indices):
-            if access.tensor != tensor or index.axis is None or index.axis not in own:
+            if access.tensor != tensor or index.axis is None:
+                continue
+            if index.axis not in own:
+                if index.axis.until is not None:
+                    ranges[place] = slice(0, _visited(index.axis, own))
                 continue
             tile, number = index.axis.tile or 1, own[index.axis]
             if index.divisor != 1:  # what an index is divided for has a part for several

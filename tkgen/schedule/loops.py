@@ -48,6 +48,7 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.limits import BUFFER_BYTES
 from tkgen.ir.types import BASE_TILE, WAVE_LANES, DType, Via
+from tkgen.schedule.loop_masks import masked
 from tkgen.source import Span
 from tkgen.targets import Target
 
@@ -196,9 +197,12 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     kernel = program.kernel
     if dynamic := next((d for t in kernel.tensors for d in t.dims if d.size is None), None):
         raise LoopError(f"{dynamic.name} is dynamic, which such loops cannot be yet", dynamic.span, "give it a size")
-    loop = _loop(kernel)
-    split = _split(program)
-    found = LoopMap(kernel, loop, split, program.waves, _multiplications(program, loop, split))
+    _loop(kernel)
+    kernel = masked(kernel, _loop(kernel))
+    loop, split = _loop(kernel), _split(program)
+    if loop.axis.until not in (None, split.name):
+        raise LoopError(f"`to {loop.axis.until}` names another axis than the one that the waves divide", loop.axis.span)
+    found = LoopMap(kernel, loop, split, program.waves, _multiplications(program, kernel, loop, split))
     _tiles(found)
     _accesses(found)
     loaded = {load.result for load in found.held}
@@ -228,13 +232,8 @@ def _loop(kernel: Kernel) -> Loop:
             raise LoopError(f"`{op.target.tensor.name}` is stored in the loop", op.span, "store it behind the loop")
     if product := next((op for op in kernel.body if isinstance(op, Product)), None):
         raise LoopError("a product stands outside of the loop", product.result.span)
-    size = loop.axis.dim.size
-    tile = loop.axis.tile or 1
-    if size is None or size % tile:
-        said = f"{size} = {(size or 0) // tile} x {tile} + rest"
-        raise LoopError(f"{loop.axis.dim.name} is no multiple of the tiles of the loop: {said}", loop.axis.span)
-    if loop.axis.part is not None or loop.axis.until is not None:
-        raise LoopError("a loop of products of products goes over all of its axis", loop.axis.span)
+    if loop.axis.part is not None:
+        raise LoopError("parts of a loop of products of products have no schedule yet", loop.axis.span)
     return loop
 
 
@@ -251,14 +250,11 @@ def _split(program: EquationProgram) -> Axis:
             f"{program.waves} waves cannot share a tile of {split.tile} in parts of {BASE_TILE}", at,
             f"make tiles of `{split.name}` a multiple of {program.waves * BASE_TILE}",
         )  # fmt: skip
-    size = split.dim.size
-    if size is None or size % extent(split):
-        raise LoopError(f"{split.dim.name} is no multiple of the tiles of `{split.name}`", split.span)
     return split
 
 
-def _multiplications(program: EquationProgram, loop: Loop, split: Axis) -> tuple[Multiplication, ...]:
-    made = {value: op for op in walk(program.kernel.body) for value in writes(op)}
+def _multiplications(program: EquationProgram, kernel: Kernel, loop: Loop, split: Axis) -> tuple[Multiplication, ...]:
+    made = {value: op for op in walk(kernel.body) for value in writes(op)}
     staged = {s.tensor.name: s for s in program.shared}
     used: set[str] = set()
     found = []
@@ -285,6 +281,11 @@ def _multiplications(program: EquationProgram, loop: Loop, split: Axis) -> tuple
                                 "leave `via direct` out")  # fmt: skip
             used.add(staging.tensor.name)
             rows = next(a for a in other.axes if a != op.axis)
+            if source.source.indices[-1].axis == loop.axis and (loop.axis.dim.size or 1) % extent(loop.axis):
+                raise LoopError(
+                    f"`{source.source.tensor.name}` has `{loop.axis.name}` innermost, and {loop.axis.dim.name} is no "
+                    "multiple of its tiles", op.result.span,
+                )  # fmt: skip
             moving = Moving(source.source, rows, op.axis, staging.buffers)
             onto, result = _onto(op, loop)
             found.append(Multiplication(op, moving, held, onto, result))

@@ -66,6 +66,10 @@ class LoopValues:
         for x in m.multiplications:
             if x.onto is not None and self._ends(x):
                 self.name[x.result] = self.name[x.onto]
+        for op in ops:
+            if self._is_mask(op):
+                assert isinstance(op, Map)
+                self.name[op.result] = self.name[op.arguments[1]]
         self.declared: set[str] = set()
 
     def _ends(self, x: Multiplication) -> bool:
@@ -73,6 +77,15 @@ class LoopValues:
         assert x.onto is not None
         carry = next((c for c in self.m.loop.carries if c.inside == x.onto), None)
         return len(self.users[x.onto]) == 1 and (carry is None or carry.update == x.result)
+
+    def _is_mask(self, op: Op) -> bool:
+        """Whether an operation leaves most tiles as they are: it chooses by coordinates between a tile and a number."""
+        if not isinstance(op, Map) or op.function != "where" or self.rows(op.result) is None:
+            return False
+        chosen, tile, other = op.arguments
+        alone = len(self.users[tile]) == 1 and not isinstance(self.made[tile], Loop | Load)
+        own = not self.is_inline(tile) and set(tile.axes) == set(op.result.axes)
+        return alone and own and self.is_inline(other) and not other.axes and self.holds(chosen) is not None
 
     # ------------------------------------------------------------ kinds of values
 
@@ -104,6 +117,46 @@ class LoopValues:
         if name not in self.declared:
             self.declared.add(name)
             yield f"{self.type(value)} {name};"
+
+    # ------------------------------------------------------------ predicates of coordinates
+
+    def holds(self, predicate: Value) -> str | None:
+        """C++ that is true where a predicate of coordinates holds for all elements of a wave's tile, None elsewhere."""
+        made = self.made[predicate]
+        if not isinstance(made, Map):
+            return None
+        if made.function == "and":
+            parts = [self.holds(v) for v in made.arguments]
+            return None if None in parts else " && ".join(map(str, parts))
+        if made.function not in ("lt", "le", "gt", "ge"):
+            return None
+        ranges = [self._range(v) for v in made.arguments]
+        if ranges[0] is None or ranges[1] is None:
+            return None
+        (least, most), (other_least, other_most) = ranges[0], ranges[1]
+        sign = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}[made.function]
+        return f"{most} {sign} {other_least}" if sign[0] == "<" else f"{least} {sign} {other_most}"
+
+    def _range(self, value: Value) -> tuple[str, str] | None:
+        """The least and the largest of the whole numbers that a value has in a wave's tile, as C++."""
+        match self.made[value]:
+            case Constant(value=number) if number == int(number):
+                return str(int(number)), str(int(number))
+            case Coordinate(axis=axis):
+                first = f"{self.places.axis[axis]}_0"
+                if axis.is_index:
+                    return first, first
+                if axis == self.m.split:
+                    return "first_of_wave", "first_of_wave + COLS - 1"
+                return (first, f"{first} + {self.extent(axis)} - 1") if axis.tile is not None else None
+            case Map(function="add" | "sub" as function, arguments=(a, b)):
+                left, right = self._range(a), self._range(b)
+                if left is None or right is None:
+                    return None
+                if function == "add":
+                    return f"{left[0]} + {right[0]}", f"{left[1]} + {right[1]}"
+                return f"{left[0]} - ({right[1]})", f"{left[1]} - ({right[0]})"
+        return None
 
     # ------------------------------------------------------------ expressions
 
@@ -181,6 +234,9 @@ class LoopValues:
                 close()
                 end = self.places.remark(op.result.span)
                 lines += [*self.declare(op.result), f"copy({self.name[op.result]}, {self.name[op.argument]});{end}"]
+            elif self._is_mask(op):
+                close()
+                lines += self._masked(op)
             elif isinstance(op, Elementwise) and not self.is_inline(op.result):
                 if group and group[0].result.axes != op.result.axes and (
                     set(group[0].result.axes) != set(op.result.axes)
@@ -231,6 +287,14 @@ class LoopValues:
             first = f"for (int i = 0; i < {self.extent(rows)} / SIDE; ++i)"
             heads = [first, *heads, "for (int e = 0; e < ELEMENTS; ++e)"]
         return _nest(heads, body)
+
+    def _masked(self, op: Op) -> Iterator[str]:
+        """A choice by coordinates, where any element of the tile is not as it was."""
+        assert isinstance(op, Map)
+        body = self.nest(self.rows(op.result), [self.put(op.result, self.expression(op, set()))])
+        yield f"if (!({self.holds(op.arguments[0])})) {{{self.places.remark(op.result.span)}"
+        yield from (INDENT + line for line in body)
+        yield "}"
 
     def _reduced(self, op: Reduce) -> Iterator[str]:
         yield from self.declare(op.result)

@@ -26,10 +26,10 @@ from tkgen.targets import Target
 
 # What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
 LOCALS = frozenset({
-    "i", "c", "e", "n", "g", "step", "al", "part", "wave", "first_column", "tile", "columns", "factor_bf", "factor_hf",
-    "row_at", "at", "put", "load_factor", "store_rows", "store_columns", "buffer_from", "rows_from", "divisor", "pin",
-    "lds_barrier", "settle", "fetch", "write", "fetch_turned", "write_turned", "chunk_at", "square_at", "words_2",
-    "words_4", "base", "from", "to",
+    "i", "c", "e", "n", "g", "step", "al", "part", "wave", "first_of_wave", "first_column", "tile", "columns",
+    "factor_bf", "factor_hf", "row_at", "at", "put", "load_factor", "store_rows", "store_columns", "buffer_from",
+    "rows_from", "divisor", "pin", "lds_barrier", "settle", "fetch", "write", "fetch_turned", "write_turned",
+    "chunk_at", "square_at", "words_2", "words_4", "base", "from", "to",
 })  # fmt: skip
 STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
 
@@ -122,7 +122,9 @@ class _Lowering:
         yield Constant("ELEMENTS", "SIDE * SIDE / WARP_THREADS", "of a base tile, for a lane")
         axis = m.loop.axis
         yield Constant(self.values.extent(axis), str(axis.tile), f"of {axis.dim.name} in a pass", origin(axis.span))
-        yield Constant("STEPS", f"DIM_{axis.dim.name} / {self.values.extent(axis)}", "passes")
+        size, tile = f"DIM_{axis.dim.name}", self.values.extent(axis)
+        ragged = axis.dim.size is not None and axis.dim.size % (axis.tile or 1)
+        yield Constant("STEPS", f"({size} + {tile} - 1) / {tile}" if ragged else f"{size} / {tile}", "passes")
 
     # ------------------------------------------------------------ the kernel's body
 
@@ -132,7 +134,8 @@ class _Lowering:
         yield from self._rings()
         yield "const int wave = warpid();"
         yield from self.places.head()
-        yield f"const int first_column = {self.places.axis[m.split]}_0 + wave * COLS + laneid() % SIDE;"
+        yield f"const int first_of_wave = {self.places.axis[m.split]}_0 + wave * COLS;"
+        yield "const int first_column = first_of_wave + laneid() % SIDE;"
         yield from self._held()
         yield from self.values.statements(self.kernel.body[:at])
         yield from self._carried()
@@ -144,12 +147,20 @@ class _Lowering:
         for step in self.steps.prologue:
             yield from self._step(step, "")
         yield "#pragma unroll 1"
-        yield f"for (int step = 0; step < STEPS; ++step) {{{self.places.remark(loop.axis.span)}"
+        yield f"for (int step = 0; step < {self._passes()}; ++step) {{{self.places.remark(loop.axis.span)}"
         yield from (INDENT + line for line in self._pass())
         yield "}"
         yield "settle();"
         for op in self.kernel.body[at + 1 :]:
             yield from self._stored(op) if isinstance(op, Store) else self.values.statements([op])
+
+    def _passes(self) -> str:
+        """How many passes a block makes: where the loop ends with its tile, up to what has its last element."""
+        axis, split = self.m.loop.axis, self.m.split
+        if axis.until is None:
+            return "STEPS"
+        last = f"{self.places.axis[split]}_0 + {(split.tile or 1) - 1}"
+        return f"min(STEPS, ({last}) / {self.values.extent(axis)} + 1)"
 
     def _rings(self) -> Iterator[str]:
         yield f"__shared__ alignment_dummy __shm[{self.m.lds_bytes} / sizeof(alignment_dummy)];"
@@ -256,7 +267,11 @@ class _Lowering:
         cpp, end = store.target.tensor.dtype.cpp, self.places.remark(store.span)
         what = "store_rows" if self.values.rows(store.value) else "store_columns"
         buffer, pitch = self.places.buffer(store.target), self._pitch(store.target)
-        yield f"{what}<{cpp}>({buffer}, {self.values.name[store.value]}, wave * COLS, {pitch});{end}"
+        split = self.m.split
+        rows = f"DIM_{split.dim.name} - {self.places.axis[split]}_0"
+        if split.dim.size is not None and split.dim.size % (split.tile or 1) == 0:
+            rows = str(split.tile)
+        yield f"{what}<{cpp}>({buffer}, {self.values.name[store.value]}, wave * COLS, {rows}, {pitch});{end}"
 
 
 def _item(now: str, ahead: int) -> str:
