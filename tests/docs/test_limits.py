@@ -65,7 +65,6 @@ SOMETIMES = "  when any({0} > 4)\n    {0} = {0} * 0.5\n"
 CHANGES = [
     ("E204", SPEC, "A : bf16", "A : fp8"),
     ("E204", SPEC, "C : f32 tile", "C : bf16 tile"),
-    ("E205", SPEC, "shared A, B buffers 1", "shared A buffers 1"),
     ("E608", SPEC, "  waves 2 x 2", "  grid split_k(2)\n  waves 2 x 2\n  epilogue relu"),
     ("E226", SUMS, "  C[h", "  x = c - rowmax(c)\n  C[h"),
     ("E230", SUMS, "    c = c + A", "    c = c + 2 * A"),

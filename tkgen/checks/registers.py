@@ -25,7 +25,7 @@ from itertools import accumulate
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.checks.words import count_text, place, statement, waves_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
-from tkgen.ir.ops import Fetch, Load, Multiply, Op, Read, Wait, Write
+from tkgen.ir.ops import READS, Fetch, Load, Multiply, Op, Take, Wait, Write
 from tkgen.ir.reductions import held
 from tkgen.ir.room import too_many_registers
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, SIMDS, WAVE_LANES, Operand, Program, Role, Via
@@ -107,7 +107,8 @@ def _role(plan: Plan, role: Role) -> RoleRegisters:
     tiles, staging = _live(plan, role)
     loads = [program.operand(name) for name in role.loads]
     addresses = ADDRESSES + sum(STAGED_ADDRESSES for o in loads if o.via is Via.REGISTERS)
-    if program.tail and loads:
+    past = role.multiplies and len(program.shared) < len(program.operands)
+    if program.tail and (loads or past):
         addresses += MASKS
     least = acc + ADDRESSES // 2
     if role.multiplies:
@@ -160,14 +161,20 @@ def _tile_spans(program: Program, ops: tuple[Op, ...]) -> Iterator[_Live]:
             for operand, fragments in program.consumed(op):
                 last_use.update(((operand.name, i, t), j) for t in op.slices for i in fragments)
     for i, read in enumerate(ops):
-        if not isinstance(read, Read):
+        if not isinstance(read, READS):
             continue
         size = program.operand(read.operand).registers_per_tile
         for t in read.tile.slices:
             for f in read.tile.fragments:
                 use = last_use.get((read.operand, f, t))
                 if use is not None:
-                    yield _Live("tile", size, i, _length(use - i + read.offset * count, count))
+                    distance = use - i + read.offset * count
+                    yield _Live("tile", size, i, _length(distance, count))
+                    if isinstance(
+                        read, Take
+                    ):  # what is on its way from memory holds its registers, several steps' at once
+                        yield from (_Live("tile", size, i, _length(distance - n * count, count))
+                                    for n in range(1, distance // count + 1))  # fmt: skip
 
 
 def _length(distance: int, count: int) -> int:

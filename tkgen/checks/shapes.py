@@ -92,7 +92,7 @@ def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
     if not program.direct or max(target.direct_load_bytes, default=0) < ACCESS_BYTES:
         return
     line = next(o for o in program.operands if o.via is Via.DIRECT).span
-    for operand in program.operands:
+    for operand in program.shared:
         rows, cols = operand.part_shape
         tile = "tile" if operand.part_count == 1 else f"parts of {rows} x {cols}"
         problem, way = "", ""
@@ -130,7 +130,7 @@ def _operations(plan: Plan) -> Iterator[Diagnostic]:
     seen: set[Span] = set()
     for op in (op for body in plan.bodies for op in body.ops if isinstance(op, LOADS)):
         operand = plan.program.operand(op.operand)
-        if isinstance(op, OPERATIONS[operand.via]) or operand.span in seen:
+        if operand.via is None or isinstance(op, OPERATIONS[operand.via]) or operand.span in seen:
             continue
         seen.add(operand.span)
         right = " and ".join(f"`{kind.word}`" for kind in OPERATIONS[operand.via])
@@ -146,15 +146,18 @@ def _operations(plan: Plan) -> Iterator[Diagnostic]:
 
 
 def _slow_reads(program: Program) -> Iterator[Diagnostic]:
-    """Operands whose register tiles are read from LDS an element at a time; behind direct loads, reads transpose."""
-    if "slow_reads" in program.allow or program.direct:
+    """Operands whose register tiles are read an element at a time; from LDS behind direct loads, reads transpose."""
+    if "slow_reads" in program.allow:
         return
     for operand in program.operands:
+        if operand.shared and program.direct:
+            continue
+        source = "LDS" if operand.shared else "global memory"
         product = next(p for p in program.products if operand in p.factors)
         if operand.register_layout == "col" and operand.tensor.dtype.bytes == 2:
             yield Diagnostic(
                 "W201",
-                f"`{operand.name}` is read from LDS one element at a time",
+                f"`{operand.name}` is read from {source} one element at a time",
                 Label(operand.tensor.span, _stored(operand)),
                 (Label(program.accumulator.span, f"multiplied with `mma_{product.layouts}`"),),
                 (

@@ -37,7 +37,7 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
 def lds_bytes(program: Program) -> int:
     """Bytes of LDS that a block allocates, alignment included."""
     total = 0
-    for operand in program.operands:
+    for operand in program.shared:
         total = round_up(total, ALIGNMENT) + operand.lds_bytes * operand.buffers
     return round_up(total, ALIGNMENT) + BYTES * exchanged(program)
 
@@ -47,10 +47,11 @@ def _budget(program: Program, target: Target) -> Iterator[Diagnostic]:
     if need <= have:
         return
     parts = [f"{o.name}: {count_text(o.buffers, 'buffer')} of {o.lds_shape[0]} x {o.lds_shape[1]} "
-             f"{o.tensor.dtype.spelling} = {o.buffers * o.lds_bytes} bytes" for o in program.operands]  # fmt: skip
+             f"{o.tensor.dtype.spelling} = {o.buffers * o.lds_bytes} bytes" for o in program.shared]  # fmt: skip
     if exchanged(program):
         parts.append(f"what waves reduce together = {BYTES * exchanged(program)} bytes")
-    labels = [Label(o.span, f"{o.buffers * o.lds_bytes} bytes for `{o.name}`") for o in _one_a_line(program.operands)]
+    labels = [Label(o.span, f"{o.buffers * o.lds_bytes} bytes for `{o.name}`") for o in _one_a_line(program.shared)]
+    labels = labels or [Label(program.accumulator.span)]
     yield too_much_lds(
         need,
         f"a block on {target.name} has {have}",
@@ -70,9 +71,9 @@ def _smaller(program: Program, have: int) -> list[str]:
     """The changes of one number that make the tiles fit."""
     rows, cols, step = program.block
     have -= BYTES * exchanged(program)
-    one = sum(o.lds_bytes for o in program.operands)
-    all_buffers = sum(o.buffers * o.lds_bytes for o in program.operands)
-    depths = {o.buffers for o in program.operands}
+    one = sum(o.lds_bytes for o in program.shared)
+    all_buffers = sum(o.buffers * o.lds_bytes for o in program.shared)
+    depths = {o.buffers for o in program.shared}
     found = []
     smaller = step // 2
     while smaller >= BASE_TILE and smaller % BASE_TILE == 0:
@@ -80,7 +81,7 @@ def _smaller(program: Program, have: int) -> list[str]:
             found.append(f"make the K-step smaller: `block {rows} x {cols} step {smaller}`")
             break
         smaller //= 2
-    buffers = have // one
+    buffers = have // one if one else 0
     if len(depths) == 1 and 0 < buffers < max(depths):  # last: it gives up the depth that was asked for
         found.append(f"use `buffers {buffers}`")
     return found
@@ -122,7 +123,7 @@ def _conflicts(program: Program, target: Target) -> Iterator[Diagnostic]:
     if target.lds_banks != layout.BANKS:
         return  # the layout is one for 32 banks; with twice as many no access meets more often
     for what, ways_of in (("reads", read_ways), ("writes", partial(write_ways, program))):
-        found = {o.name: (o, *ways_of(o)) for o in program.operands}
+        found = {o.name: (o, *ways_of(o)) for o in program.shared}
         for names in _alike({name: (o.span, o.part_shape, ways) for name, (o, _, ways) in found.items()}):
             operand, instruction, ways = found[names[0]]
             if ways > 1:

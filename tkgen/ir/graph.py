@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from tkgen.ir.ops import LDS_WRITES, Access, Fetch, Move, Multiply, Op, Read, Space, Write
+from tkgen.ir.ops import LDS_WRITES, READS, Access, Fetch, Move, Multiply, Op, Space, Write
 from tkgen.ir.types import Operand, Program, role_text
 
 
@@ -76,7 +76,7 @@ def _dependencies(program: Program, nodes: list[Node]) -> Iterator[Dependency]:
     for operand in program.operands:
         mine = [n for n in nodes if n.op.operand == operand.name]
         writes = [n for n in mine if isinstance(n.op, LDS_WRITES)]
-        reads = [n for n in mine if isinstance(n.op, Read)]
+        reads = [n for n in mine if isinstance(n.op, READS)]
         fetches = [n for n in mine if isinstance(n.op, Fetch)]
         n = operand.buffers
 

@@ -1,6 +1,6 @@
 """Operations: what one wave does, in the order it does it. A schedule is lists of these, one list a role.
 
-    Move       Load | Fetch | Write | Copy | Read     a tile of an operand, from one space to another
+    Move       Load | Fetch | Write | Copy | Read | Take     a tile of an operand, from one space to another
     on sums    Zero | Multiply | Reduce | Gather | Store
     Control    Barrier | Wait | Priority | Mix | Fence | CatchUp     no data
 
@@ -196,9 +196,16 @@ class Read(Move):
     word, ways = "read", (Space.LDS, Space.REGISTERS)
 
 
+class Take(Move):
+    """A read past LDS, asynchronous (vmcnt)."""
+
+    word, ways = "read", (Space.GLOBAL, Space.REGISTERS)
+
+
 MOVES: dict[str, type[Move]] = {kind.word: kind for kind in (Load, Fetch, Write, Copy, Read)}
 LDS_WRITES = (Load, Write, Copy)
 LOADS = (*LDS_WRITES, Fetch)
+READS = (Read, Take)  # what fills register tiles
 
 
 # ---------------------------------------------------------------- on sums

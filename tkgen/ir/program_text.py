@@ -48,7 +48,8 @@ def _by(sides: tuple[int, int]) -> str:
 
 
 def _operand(o: Operand) -> str:
-    shared = f"{o.tensor.dtype.spelling} {_by(o.lds_shape)} in {o.buffers} buffers via {o.via.value}"
+    way = f"in {o.buffers} buffers via {o.via.value}" if o.via else "past LDS"
+    shared = f"{o.tensor.dtype.spelling} {_by(o.lds_shape)} {way}"
     shape = f"{_by(o.register_shape)} {o.register_layout}"
     tiles = f"{o.fragments} register tiles of {shape} in {o.register_buffers} buffers"
     return f"{o.name} {o.side.value}  {shared}  {tiles}, {o.slices} slices"

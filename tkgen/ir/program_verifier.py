@@ -5,9 +5,9 @@
     names      tensors, dimensions and scalars have a name each; operands and outputs are tensors of the kernel
     products   each factor is an operand of its side, and each operand a factor
     tiles      an operand's tile is a side of the block times the K-step; slices divide the K-step, alike for
-               all operands, parts divide fragments and slices, buffers are positive
+               all operands, parts divide fragments and slices, buffers are positive; past LDS there are none
     fragments  the waves' fragments of sums cover the block, each once; an operand's are as many and as large
-    waves      the roles' waves are those of the block, each once; one role multiplies; a load is of an operand
+    waves      the roles' waves are those of the block, each once; one role multiplies; a load is of an operand in LDS
     written    an operation of a schedule names operands, products, fragments and slices that there are
     axes       the tiles of equations are the block
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tkgen.ir.ops import Access, Move, Op, Space
+from tkgen.ir.ops import Access, Fetch, Move, Op, Space
 from tkgen.ir.reductions import RING
 from tkgen.ir.types import Program, Side
 from tkgen.ir.verifier import Broken
@@ -60,7 +60,9 @@ def _products(p: Program) -> str:
 def _tiles(p: Program) -> str:
     for o in p.operands:
         extent = p.block[0 if o.side is Side.A else 1]
-        if (o.extent, o.step) != (extent, p.block[2]) or o.step % o.slice or min(o.buffers, o.register_buffers) < 1:
+        if (o.extent, o.step) != (extent, p.block[2]) or o.step % o.slice or o.register_buffers < 1:
+            return o.name
+        if (o.buffers > 0) is not o.shared or (o.part_count > 1 and not o.shared):
             return o.name
         if o.slice != p.operands[0].slice or o.register_buffers % o.together:
             return o.name
@@ -89,7 +91,7 @@ def _waves(p: Program) -> str:
     multiplying = [r for r in p.roles if r.shape is not None]
     if len(multiplying) != 1 or prod(multiplying[0].shape or ()) != len(multiplying[0].waves):
         return ", ".join(r.name for r in multiplying)
-    operands = {o.name for o in p.operands}
+    operands = {o.name for o in p.shared}
     return next((f"{r.name} loads {name}" for r in p.roles for name in r.loads if name not in operands), "")
 
 
@@ -102,6 +104,8 @@ def _written(p: Program) -> str:
 def fits(p: Program, op: Op) -> bool:
     """Whether all that an operation names is there, and what is moved keeps its place."""
     if isinstance(op, Move) and (op.source.offset, op.source.box) != (op.target.offset, op.target.box):
+        return False
+    if isinstance(op, Move) and (op.lds is None and not isinstance(op, Fetch)) is p.operand(op.operand).shared:
         return False
     return all(_there(p, access) for access in (*op.reads, *op.writes))
 

@@ -48,7 +48,7 @@ class Side(Enum):
 
 @dataclass(frozen=True)
 class Operand:
-    """One factor of the product: its tile in LDS and its register tiles.
+    """One factor of the product: its tile in LDS, if it has one, and its register tiles.
 
     `extent` is the block's rows (A) or columns (B), `step` the contraction elements of a K-step, `slice` those of one
     register tile, the same for all operands of a kernel; `register_buffers` are those that each fragment has. So many
@@ -56,7 +56,8 @@ class Operand:
     ([K, M] or [K, N]).
 
     The tile in LDS lies in `parts`, equal ones along `extent` and along the contraction, each a tile of its own: what a
-    schedule moves apart. A part holds the same fragments of all waves, and whole slices.
+    schedule moves apart. A part holds the same fragments of all waves, and whole slices. Where `via` is None there is
+    none, in 0 buffers: each wave that multiplies reads its register tiles from global memory.
     """
 
     side: Side
@@ -65,12 +66,12 @@ class Operand:
     step: int
     contraction_first: bool
     buffers: int
-    via: Via
+    via: Via | None
     register_buffers: int
     slice: int
     fragments: int  # register tiles side by side along `extent`, per wave
     fragment_extent: int  # elements of one along `extent`
-    span: Span = field(compare=False, repr=False)  # the `shared` clause
+    span: Span = field(compare=False, repr=False)  # the `shared` clause; without one that of `registers`
     registers_span: Span | None = field(default=None, compare=False, repr=False)
     parts: tuple[int, int] = (1, 1)
     together: int = 1
@@ -79,6 +80,11 @@ class Operand:
     def name(self) -> str:
         """The tensor's name."""
         return self.tensor.name
+
+    @property
+    def shared(self) -> bool:
+        """Whether it passes through LDS."""
+        return self.via is not None
 
     @property
     def lds_shape(self) -> tuple[int, int]:
@@ -138,6 +144,13 @@ class Operand:
     def register_depth(self) -> int:
         """Slices, as the spec has them, that the registers hold."""
         return self.register_buffers // self.together
+
+    @property
+    def steps_ahead(self) -> int:
+        """K-steps that loads from global memory run ahead of those that are multiplied, for as many as are held."""
+        if self.shared:
+            return self.buffers - 1
+        return -(-(self.register_depth - 1) * self.together // self.slices)
 
     def register_buffer(self, step: int, slice_: int) -> int:
         """Where the register tile of a slice of a K-step lives."""
@@ -354,6 +367,11 @@ class Program:
     def sum_registers(self) -> int:
         """VGPRs per lane of all sums of a wave."""
         return len(self.products) * self.accumulator.registers
+
+    @property
+    def shared(self) -> tuple[Operand, ...]:
+        """The operands that pass through LDS."""
+        return tuple(o for o in self.operands if o.shared)
 
     def operand(self, name: str) -> Operand:
         """The operand of that tensor name."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.equations import AxisKind, Kernel, axis_text, value_text, walk, writes
 from tkgen.ir.launch import Launch
-from tkgen.ir.ops import Barrier, Multiply, Op, Read
+from tkgen.ir.ops import Barrier, Multiply, Op, Read, Take
 from tkgen.ir.types import WAVE_LANES, Operand, Program, Role, Tensor, Via
 from tkgen.lsp.analysis import Analysis
 from tkgen.remap import RemapError
@@ -73,7 +73,8 @@ def of_statement(node: object, known: Analysis) -> list[str]:
         case ast.Shared(names=names):
             return [*(_lds(o) for o in p.operands if o.name in {n.id for n in names}), *_of_lds(known)]
         case ast.Registers(names=names):
-            return [_register_tiles(o) for o in p.operands if o.name in {n.id for n in names}]
+            mine = [o for o in p.operands if o.name in {n.id for n in names}]
+            return [*map(_register_tiles, mine), *(_traffic(p, o) for o in mine if not o.shared)]
         case ast.Accumulate():
             return list(_of_accumulator(p))
         case ast.Store():
@@ -140,7 +141,8 @@ def _of_tensor(p: Program, tensor: Tensor) -> Iterator[str]:
             factor = "left" if operand.side.name == "A" else "right"
             stored = "contracted dimension first" if operand.contraction_first else "contracted dimension last"
             yield f"{factor} factor of the product, {stored}"
-            yield _lds(operand)
+            if operand.shared:
+                yield _lds(operand)
             yield _register_tiles(operand)
             yield _traffic(p, operand)
             yield _operand_coordinates(p, operand)
@@ -175,7 +177,7 @@ def _of_block(p: Program) -> Iterator[str]:
     yield from _of_launch(p)
     if p.steps is not None:
         yield f"{p.steps:,} K-steps of {step}"
-    loaded = sum(o.lds_bytes for o in p.operands)
+    loaded = sum(_loaded(p, o) for o in p.operands)
     flops = 2 * rows * cols * step * len(p.products)
     yield f"a K-step loads {_bytes(loaded)} and computes {flops:,} FLOP: {flops / loaded:.0f} FLOP per byte"
 
@@ -278,7 +280,19 @@ def _register_tiles(o: Operand) -> str:
     )
 
 
+def _loaded(p: Program, o: Operand) -> int:
+    """Bytes that the waves of a block load of an operand in a K-step; past LDS each for itself."""
+    return o.lds_bytes if o.shared else len(p.compute.waves) * _taken(o)
+
+
+def _taken(o: Operand) -> int:
+    """Bytes of an operand that a wave multiplies in a K-step."""
+    return o.fragments * o.fragment_extent * o.step * o.tensor.dtype.bytes
+
+
 def _traffic(p: Program, o: Operand) -> str:
+    if not o.shared:
+        return f"{o.name} per K-step: {_taken(o):,} B by each of {len(p.compute.waves)} waves, straight to registers"
     role = next((r for r in p.roles if o.name in r.loads), p.compute)
     threads = role.group * WAVE_LANES
     staged = f", in {max(1, o.lds_bytes // (threads * 4))} staging VGPRs" if o.via is Via.REGISTERS else ""
@@ -357,9 +371,10 @@ def _of_cluster(plan: Plan | None, node: ast.Cluster) -> Iterator[str]:
         flops = sum(_flops(plan.program, op) for op in ops if isinstance(op, Multiply))
         if flops:
             yield f"{flops:,} FLOP multiplied per wave"
-        read = sum(_read_bytes(plan.program, op) for op in ops if isinstance(op, Read))
-        if read:
-            yield f"{read:,} B read from LDS per wave"
+        for source, kind in (("LDS", Read), ("global memory", Take)):
+            read = sum(_read_bytes(plan.program, op) for op in ops if isinstance(op, kind))
+            if read:
+                yield f"{read:,} B read from {source} per wave"
 
 
 def _inside(op: Op, node: ast.Cluster) -> bool:
@@ -374,7 +389,7 @@ def _flops(p: Program, op: Multiply) -> int:
     return 2 * len(op.rows) * len(op.cols) * len(op.slices) * rows * cols * p.a.slice
 
 
-def _read_bytes(p: Program, op: Read) -> int:
+def _read_bytes(p: Program, op: Read | Take) -> int:
     o = p.operand(op.operand)
     return len(op.tile.fragments) * len(op.tile.slices) * o.fragment_extent * o.slice * o.tensor.dtype.bytes
 

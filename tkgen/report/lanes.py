@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tkgen.ir.graph import Node, dependencies
-from tkgen.ir.ops import Control, Fence, Fetch, Op, Placed, Read, Store, WaveProgram, Zero
+from tkgen.ir.graph import Dependency, Node, dependencies
+from tkgen.ir.ops import Control, Fence, Fetch, Op, Placed, Read, Store, Take, WaveProgram, Zero
 from tkgen.schedule import Plan
 from tkgen.schedule.traces import Event, trace
 from tkgen.source import Span
@@ -213,18 +213,18 @@ def _links(plan: Plan) -> list[Link]:
                 d.operand,
                 d.distance,
                 barrier,
-                _covered(d.crosses_waves, d.medium, barrier, source.op),
+                _covered(d, barrier, source.op),
             )
         )
     return result
 
 
-def _covered(crosses: bool, medium: str, barrier: int | None, source: Op) -> str:
+def _covered(d: Dependency, barrier: int | None, source: Op) -> str:
     """What orders a dependency, in words."""
-    if crosses:
+    if d.crosses_waves:
         return "nothing" if barrier is None else f"barrier {barrier}"
-    if medium == "register":
-        return "lgkmcnt, program order" if isinstance(source, Read) else "program order"
-    if medium == "staging":
-        return "vmcnt, program order" if isinstance(source, Fetch) else "program order"
+    if isinstance(source, Read) and d.medium == "register":
+        return "lgkmcnt, program order"
+    if isinstance(source, Take | Fetch):
+        return "vmcnt, program order"
     return "program order"

@@ -77,7 +77,7 @@ def served(ways: int) -> str:
 def lds_map(program: Program, target: Target, places: Places | None = None) -> LdsMap:
     """The LDS map of `program` on `target`; with the `places` of its code the instructions that are in it."""
     buffers, offset = [], 0
-    for o in program.operands:
+    for o in program.shared:
         for index in range(o.buffers):
             buffers.append(Buffer(o.name, index, offset, o.lds_bytes, o.lds_shape, o.tensor.dtype.spelling))
             offset += o.lds_bytes
@@ -85,7 +85,7 @@ def lds_map(program: Program, target: Target, places: Places | None = None) -> L
         capacity=target.lds_bytes_per_block,
         used=offset,
         buffers=tuple(buffers),
-        swizzles=tuple(_swizzle(o, target) for o in program.operands),
+        swizzles=tuple(_swizzle(o, target) for o in program.shared),
         accesses=tuple(_compiled(program, places) if places else _planned(program)),
     )
 
@@ -108,7 +108,7 @@ def _swizzle(operand: Operand, target: Target) -> Swizzle:
 
 def _planned(program: Program) -> Iterator[Access]:
     """What the tile library asks for."""
-    for operand in program.operands:
+    for operand in program.shared:
         instruction, ways = read_ways(operand)
         yield Access(f"read {operand.name}", instruction, ways, 0)
         if operand.via is not Via.DIRECT:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower import Source
-from tkgen.ir.ops import LDS_WRITES, LOADS, SHARED_READS, SHARED_WRITES, Barrier, Op, Store, Wait
+from tkgen.ir.ops import LDS_WRITES, LOADS, SHARED_READS, SHARED_WRITES, Barrier, Op, Store, Take, Wait
 from tkgen.ir.types import Side
 from tkgen.schedule import Plan
 from tkgen.source import Span
@@ -23,7 +23,7 @@ from tkgen.toolchain.isa import Function, Instruction, classify
 _DOES: Mapping[str, tuple[type[Op], ...]] = {
     "lds read": SHARED_READS,
     "lds write": SHARED_WRITES,
-    "global load": LOADS,
+    "global load": (*LOADS, Take),  # of operands that go past LDS
     "global to lds": LDS_WRITES,
     "global store": (Store,),
 }

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tkgen.checks.registers import estimate, pieces, waves_per_simd
-from tkgen.ir.ops import Control, Fetch, Load, Multiply, Read, Store, Write, Zero
+from tkgen.ir.ops import Control, Fetch, Load, Multiply, Read, Store, Take, Write, Zero
 from tkgen.ir.types import WAVE_LANES, Program
 from tkgen.report.lanes import EPILOGUE, NEXT, lane_events
 from tkgen.report.places import Places
@@ -153,7 +153,7 @@ def _points(program: Program, events: Sequence[tuple[object, Event, str, str]]) 
 def _touched(program: Program, event: Event) -> Iterator[Tile]:
     op, step, tile = event.op, event.step, event.tile
     match op:
-        case Read():
+        case Read() | Take():
             sort = program.operand(op.operand).side.value
             yield from ((sort, op.operand, f, step, t) for f in op.tile.fragments for t in op.tile.slices)
         case Multiply():

@@ -30,7 +30,7 @@ OF_THE_SPEC = ("ownership", "pipeline", "dataflow", "lds", "swizzle")  # as long
 
 
 def pictures(facts: Facts, names: Iterable[str] = PICTURES) -> dict[str, str]:
-    """The pictures of a kernel by name; that of the time only where it is predicted."""
+    """The pictures of a kernel by name: of the time only where it is predicted, of the swizzle where LDS has tiles."""
     draw: dict[str, Callable[[Facts], str]] = {
         "ownership": ownership,
         "pipeline": pipeline,
@@ -42,7 +42,8 @@ def pictures(facts: Facts, names: Iterable[str] = PICTURES) -> dict[str, str]:
         "mix": mix,
         "time": time,
     }
-    return {name: draw[name](facts) for name in names if name != "time" or facts.prediction}
+    there = {"time": facts.prediction is not None, "swizzle": bool(facts.lds.swizzles)}
+    return {name: draw[name](facts) for name in names if there.get(name, True)}
 
 
 # ---------------------------------------------------------------- ownership

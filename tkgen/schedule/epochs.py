@@ -67,7 +67,7 @@ def conflicts(
 
 def rings(program: Program) -> dict[str, int]:
     """What lies in LDS, and in how many buffers: the operands, and partial results of reductions."""
-    return {o.name: o.buffers for o in program.operands} | ({RING: BUFFERS} if exchanges(program) else {})
+    return {o.name: o.buffers for o in program.shared} | ({RING: BUFFERS} if exchanges(program) else {})
 
 
 def _first_of_each(found: list[Conflict]) -> list[Conflict]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
-from tkgen.ir.ops import Copy, Fetch, Load, Move, OfRound, Op, Read, Write
+from tkgen.ir.ops import Copy, Fetch, Load, Move, OfRound, Op, Read, Take, Write
 from tkgen.ir.types import ACCESS_BYTES, WAVE_LANES, Operand, Program
 
 WAVE_BYTES = ACCESS_BYTES * WAVE_LANES  # what one instruction of a wave moves at most
@@ -44,13 +44,17 @@ def pieces(program: Program, op: Op, step: int, used: frozenset[tuple[int, int]]
     if not isinstance(op, Move):
         return
     operand = program.operand(op.operand)
-    slot = op.step_of(op.lds or op.tile, step) % operand.buffers
+    # Two K-steps in one LDS buffer are one access to the compiler; in global memory they lie apart.
+    slot = op.step_of(op.lds, step) % operand.buffers if op.lds else step
     parts = operand.parts_of(op.tile)
     match op:
-        case Read():
+        case Read() | Take():
             weight = _read_weight(program, operand)
             tiles = ((f, t) for f in op.tile.fragments for t in op.tile.slices)
-            yield "lds", {(op.operand, slot, *tile): weight for tile in tiles if used is None or tile in used}
+            yield (
+                "lds" if op.lds else "vm",
+                {(op.operand, slot, *tile): weight for tile in tiles if used is None or tile in used},
+            )
         case Fetch():
             rounds = whole_rounds(program, op) * WAVE_BYTES
             yield "vm", {(op.operand, step, part): rounds for part in parts if used is None or (part, 0) in used}
@@ -65,11 +69,14 @@ def pieces(program: Program, op: Op, step: int, used: frozenset[tuple[int, int]]
 def _read_weight(program: Program, operand: Operand) -> int:
     """One register tile, in bytes of full instructions.
 
-    Two-byte elements of a column layout are read one by one (`kittens/move.cuh`; direct tiles have transposing reads);
-    everything else may be merged to 16 bytes a lane.
+    Two-byte elements of a column layout are read one by one (`kittens/move.cuh`; direct tiles in LDS have transposing
+    reads); everything else may be merged to 16 bytes a lane. What `tail clamped` finds past the end of a tensor may be
+    what another tile has: of such reads from global memory none is counted on.
     """
     elements, size = operand.fragment_extent * operand.slice, operand.tensor.dtype.bytes
-    if operand.contraction_first and size == 2 and not program.direct:
+    if not operand.shared and program.tail == "clamped":
+        return 0
+    if operand.contraction_first and size == 2 and not (operand.shared and program.direct):
         return elements // WAVE_LANES * WAVE_BYTES
     return elements * size
 
@@ -90,7 +97,16 @@ def whole_rounds(program: Program, op: Move) -> int:
 
 
 def global_instructions(program: Program, op: Move) -> int:
-    """Global loads one wave issues to bring what `op` does: 16 bytes a lane, over the waves of one group."""
+    """Global loads one wave issues to bring what `op` does: 16 bytes a lane, over the waves of one group.
+
+    Register tiles that go past LDS are read as the headers' load does it: a lane's four neighbours of a row (eight of
+    the tiles beside direct loads) at once, of a column one by one.
+    """
+    if isinstance(op, Take):
+        operand = program.operand(op.operand)
+        together = 1 if operand.contraction_first else 8 if program.direct else 4
+        each = operand.fragment_extent * operand.slice // (WAVE_LANES * together)
+        return len(op.tile.fragments) * len(op.tile.slices) * each
     return len(program.operand(op.operand).parts_of(op.tile)) * _part_loads(program, op)
 
 

@@ -33,6 +33,7 @@ from tkgen.ir.ops import (
     Reduce,
     Step,
     Store,
+    Take,
     Wait,
     WaveProgram,
     Zero,
@@ -141,8 +142,8 @@ def _clipped_wait(program: Program, body: Body, at: int, iteration: int, first: 
     op = body.ops[at]
     if not isinstance(op, Wait) or op.counter != "vm" or not op.count:
         return op
-    issued = [other for other in (*body.ops[at:], *body.ops[:at]) if isinstance(other, Copy | Fetch)]
-    after = sum(isinstance(other, Copy | Fetch) for other in body.ops[at:])
+    issued = [other for other in (*body.ops[at:], *body.ops[:at]) if isinstance(other, Copy | Fetch | Take)]
+    after = sum(isinstance(other, Copy | Fetch | Take) for other in body.ops[at:])
     left, count, passed = op.count, 0, 0
     while issued and left > 0:
         position = len(issued) - 1 - passed % len(issued)

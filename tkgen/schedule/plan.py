@@ -84,7 +84,7 @@ class Plan:
         few passes or none, where prologue and epilogue meet.
         """
         enough = self.passes_to_repeat
-        buffers = lcm(*(o.buffers for o in self.program.operands))
+        buffers = lcm(*(o.buffers for o in self.program.shared))
         period = lcm(buffers, self.shape.unroll) // self.shape.unroll
         if self.shape.passes is None:
             return (enough + period - 1, *range(enough + period - 1))

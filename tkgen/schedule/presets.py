@@ -19,7 +19,7 @@ from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.ops import Barrier, Copy, Fence, Fetch, Move, Op, Priority, Wait, Write
 from tkgen.ir.types import SIMDS, PhaseShift, Program, Side, Via
 from tkgen.schedule.templates import multiplies as products
-from tkgen.schedule.templates import read_all
+from tkgen.schedule.templates import read_all, reads_past_lds
 from tkgen.targets import Target
 
 PING_PONG_TILE = 128 * 128 * 2  # output elements below which halves of the waves have too little to multiply
@@ -70,8 +70,8 @@ def preset(program: Program, target: Target) -> Preset:
 
 def _even(program: Program) -> None:
     """E208 where operands are read ahead by different distances: the order of that is for a schedule to say."""
-    first = program.operands[0]
-    other = next((o for o in program.operands if o.register_depth != first.register_depth), None)
+    *others, first = reversed(program.shared) if program.shared else program.operands[:1]
+    other = next((o for o in reversed(others) if o.register_depth != first.register_depth), None)
     if other is not None:
         message = (
             f"`{first.name}` has {first.register_depth} register buffers, `{other.name}` {other.register_depth}: "
@@ -102,7 +102,9 @@ def _no_obstacle(program: Program) -> str:
 def _staged_alone(program: Program) -> str:
     if len(program.roles) > 1:
         return "the waves have roles"
-    ways, buffers = {o.via for o in program.operands}, {o.buffers for o in program.operands}
+    ways, buffers = {o.via for o in program.shared}, {o.buffers for o in program.shared}
+    if not ways:
+        return "no operand passes through LDS: there is nothing that waves wait for each other for"
     if ways not in ({Via.REGISTERS}, {Via.DIRECT}):
         return "operands must come `via registers` or `via direct`, so that loads can be in flight across clusters"
     if ways == {Via.REGISTERS} and buffers != {1}:
@@ -111,7 +113,7 @@ def _staged_alone(program: Program) -> str:
         return "it needs two LDS buffers: one is copied to while the other is read"
     if any(o.together != 1 for o in program.operands):
         return "the operands have different slices"
-    if any(o.register_buffers != 1 for o in program.operands):
+    if any(o.register_buffers != 1 for o in program.shared):
         return "it needs one register buffer a slice: clusters, not buffers, separate reads from multiplies"
     return ""
 
@@ -220,7 +222,7 @@ def _interleave(program: Program, reason: str) -> Preset:
             if t == 0:  # left factors before the first group, right ones before the last
                 sides = {side for side, at in ((Side.A, 0), (Side.B, len(rows) - 1)) if at == i}
                 early = _moves(program, Copy if program.direct else Fetch)
-                ops += [op for op, o in zip(early, program.operands, strict=True) if o.side in sides]
+                ops += [op for op, o in zip(early, program.shared, strict=True) if o.side in sides]
             ops += [*products(program, (i,), cols, t), fence]
     if not program.direct:
         ops += _moves(program, Write)
@@ -228,11 +230,12 @@ def _interleave(program: Program, reason: str) -> Preset:
 
 
 def _reads(program: Program, t: int) -> Iterator[Op]:
-    yield from (read_all(operand, 0, t) for operand in program.operands)
+    yield from reads_past_lds(program, t)
+    yield from (read_all(operand, 0, t) for operand in program.shared)
 
 
 def _moves(program: Program, kind: type[Move]) -> list[Op]:
-    return [kind.of(o.name, 1, span=o.span) for o in program.operands]
+    return [kind.of(o.name, 1, span=o.span) for o in program.shared]
 
 
 PRESETS: dict[str, Callable[[Program, str], Preset]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tkgen.ir.ops import Fetch, Multiply, OfSums, Read, Store, WaveProgram, Write, Zero
+from tkgen.ir.ops import Fetch, Multiply, OfSums, Read, Store, Take, WaveProgram, Write, Zero
 from tkgen.ir.types import Program
 from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.traces import Event, parts_of, register_tiles
@@ -55,7 +55,7 @@ class _Walk:
                 self._fetch(e, op)
             case Write() as op:
                 self._write(e, op)
-            case Read() as op:
+            case Read() | Take() as op:
                 buffer = self.program.operand(op.operand).register_buffer
                 for name, fragment, step, t in register_tiles(op.target, e.step):
                     at = (name, fragment, buffer(step, t))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tkgen.ir.ops import Fetch, Move, Multiply, Read, Store, WaveProgram, Write, Zero
+from tkgen.ir.ops import READS, Fetch, Move, Multiply, Store, WaveProgram, Write, Zero
 from tkgen.ir.types import Operand, Program
 from tkgen.proof.terms import Term, Terms
 from tkgen.schedule.traces import Event, trace
@@ -97,11 +97,15 @@ class _Wave:
 
     def _move(self, event: Event, op: Move, operand: Operand) -> None:
         terms = self.terms
-        slot = event.step_of(op.lds or op.tile) % operand.buffers
-        if isinstance(op, Read):
+        slot = event.step_of(op.lds) % operand.buffers if op.lds else 0
+        if isinstance(op, READS):
             for fragment in op.tile.fragments:
                 for t in op.tile.slices:
-                    held = self.lds.get((op.operand, slot, operand.part(fragment, t)), terms.unknown())
+                    part = operand.part(fragment, t)
+                    if op.lds:
+                        held = self.lds.get((op.operand, slot, part), terms.unknown())
+                    else:
+                        held = terms.leaf(op.operand, event.tile, event.step_of(op.source), part)
                     self.tiles[op.operand, fragment, operand.register_buffer(event.step, t)] = terms.of(
                         (fragment, t), held
                     )

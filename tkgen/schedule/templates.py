@@ -2,7 +2,8 @@
 
 With n LDS buffers the loads run n - 1 steps ahead of the reads (one step ahead through staging registers even with
 n = 1: the staging registers are the second buffer). With two register buffers the reads run one register tile ahead
-of the multiplies: a whole step when a step is one slice, else one slice.
+of the multiplies: a whole step when a step is one slice, else one slice. An operand that goes past LDS is read as many
+slices ahead as its register buffers hold beside the one that is multiplied.
 
 The list is the *sequential meaning* of an iteration: every role executes its own operations in this order, and
 barriers are cuts through it (`tkgen.schedule.barriers`).
@@ -10,7 +11,7 @@ barriers are cuts through it (`tkgen.schedule.barriers`).
 
 from __future__ import annotations
 
-from tkgen.ir.ops import Copy, Fetch, Load, Move, Multiply, Op, Read, Write
+from tkgen.ir.ops import Copy, Fetch, Load, Move, Multiply, Op, Read, Take, Write
 from tkgen.ir.types import Operand, Program, Via
 
 
@@ -18,19 +19,20 @@ def iteration(program: Program) -> list[tuple[str, Op]]:
     """One iteration as (role, operation) in sequential order, without barriers and waits."""
     slices, buffers = program.slices, _register_depth(program)
     lead = 1 if buffers == 2 and slices == 1 else 0  # steps that reads run ahead of multiplies
+    past = [[(program.compute.name, op) for op in reads_past_lds(program, t)] for t in range(slices)]
     early, middle = [], []
-    for operand in program.operands:
+    for operand in program.shared:
         before, late = _moves(program, operand, lead)
         early += before
         middle += late
     if lead:
-        return [*middle, *early, *_reads(program, 1, 0), *_multiplies(program, 0)]
+        return [*middle, *early, *past[0], *_reads(program, 1, 0), *_multiplies(program, 0)]
     if buffers == 1:
-        compute = [pair for t in range(slices) for pair in _reads(program, 0, t) + _multiplies(program, t)]
+        compute = [pair for t in range(slices) for pair in past[t] + _reads(program, 0, t) + _multiplies(program, t)]
         return [*early, *compute, *middle]
     last = slices - 1  # slice t + 1 is read while slice t is multiplied; slice 0 of the next step while the last is
-    compute = [pair for t in range(last) for pair in _reads(program, 0, t + 1) + _multiplies(program, t)]
-    return [*early, *compute, *middle, *_reads(program, 1, 0), *_multiplies(program, last)]
+    compute = [pair for t in range(last) for pair in past[t] + _reads(program, 0, t + 1) + _multiplies(program, t)]
+    return [*early, *compute, *middle, *past[last], *_reads(program, 1, 0), *_multiplies(program, last)]
 
 
 def _moves(program: Program, operand: Operand, lead: int) -> tuple[list[tuple[str, Op]], list[tuple[str, Op]]]:
@@ -58,18 +60,29 @@ def _moves(program: Program, operand: Operand, lead: int) -> tuple[list[tuple[st
 
 
 def _register_depth(program: Program) -> int:
-    """Slices of an operand, as the spec has them, that its registers hold: the same for all, `presets` sees to that."""
-    return program.operands[0].register_depth
+    """Slices of an operand in LDS, as the spec has them, that registers hold: the same for all, as `presets` asks."""
+    return next((o.register_depth for o in program.shared), 1)
 
 
 def _reads(program: Program, offset: int, slice_: int) -> list[tuple[str, Op]]:
-    return [(program.compute.name, read_all(o, offset, slice_)) for o in program.operands if slice_ % o.together == 0]
+    return [(program.compute.name, read_all(o, offset, slice_)) for o in program.shared if slice_ % o.together == 0]
 
 
-def read_all(operand: Operand, offset: int, slice_: int) -> Read:
+def reads_past_lds(program: Program, slice_: int) -> list[Op]:
+    """Reads from global memory into the registers that the multiplies of the slice before this one have left."""
+    made = []
+    for operand in program.operands:
+        if not operand.shared and slice_ % operand.together == 0:
+            ahead = slice_ + (operand.register_depth - 1) * operand.together
+            made.append(read_all(operand, ahead // operand.slices, ahead % operand.slices))
+    return made
+
+
+def read_all(operand: Operand, offset: int, slice_: int) -> Op:
     """The read of the slices that go together from this one on, of all fragments."""
     slices = tuple(range(slice_, slice_ + operand.together))
-    return Read.of(operand.name, offset, tuple(range(operand.fragments)), slices, operand.span)
+    kind = Read if operand.shared else Take
+    return kind.of(operand.name, offset, tuple(range(operand.fragments)), slices, operand.span)
 
 
 def _multiplies(program: Program, slice_: int) -> list[tuple[str, Op]]:

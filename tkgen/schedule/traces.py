@@ -12,7 +12,9 @@ needs the reads that it consumes, but it may sink below a barrier, and the compi
 relies on it, the plan writes a wait of its own in front of the barrier (`held`). A collective load ends with a wait for
 its LDS writes, and so for the accesses to LDS of earlier sections; in kernels with direct loads it is a copy that is
 waited for at once (vmcnt alone). A write of staged registers has waited for its fetch, and so, from the next cut on,
-for the direct loads of sections before that fetch.
+for the direct loads of sections before that fetch. A read past LDS counts on vmcnt, and needs nobody's wait: nothing
+but multiplies of its own wave relies on it, and for these the compiler waits, by data. What else that wait completes is
+relied on for nothing: the compiler counts its own loads alone, and puts it where it puts the multiply.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from tkgen.ir.ops import (
     Op,
     Placed,
     Read,
+    Take,
     Wait,
     WaveProgram,
     Write,
@@ -201,7 +204,7 @@ class _Trace:
                 self._staged(event, op)
             case Read():
                 self.reads.update(dict.fromkeys(register_tiles(op.target, event.step), event))
-            case Copy():
+            case Copy() | Take():
                 pass
             case OfRound() if op.ring:
                 pass
@@ -247,7 +250,7 @@ def _used(program: Program, sequence: Sequence[_Step]) -> list[frozenset[tuple[i
             case Multiply():
                 for name, fragment, s, t in _consumed(op, step):
                     wanted.add((name, fragment, program.operand(name).register_buffer(s, t)))
-            case Read():
+            case Read() | Take():
                 buffer = program.operand(op.operand).register_buffer
                 keys = {(f, t): (name, f, buffer(s, t)) for name, f, s, t in register_tiles(op.target, step)}
                 found = frozenset(tile for tile, key in keys.items() if key in wanted)

@@ -137,9 +137,10 @@ def _operands(program: Program) -> Iterator[Diagnostic]:
                        "use bf16 or f16")  # fmt: skip
     others = {o.span: o.via for o in program.operands if o.via is not Via.DIRECT}
     for span, via in others.items():
-        yield _refused(f"operands come `via {via.value}`, and sm_90a has `via direct` alone", span,
+        way = f"come `via {via.value}`" if via else "go past shared memory"
+        yield _refused(f"operands {way}, and sm_90a has `via direct` alone", span,
                        "write `via direct`: the copy engine, with an mbarrier for each stage")  # fmt: skip
-    for span in dict.fromkeys(o.registers_span for o in program.operands if o.registers_span is not None):
+    for span in dict.fromkeys(o.registers_span for o in program.shared if o.registers_span is not None):
         yield _refused("register tiles of operands have no meaning for sm_90a", span, "remove the `registers` line",
                        "", "its matrix instructions read both factors from shared memory")  # fmt: skip
     for other in rest:

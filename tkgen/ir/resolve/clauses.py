@@ -117,12 +117,12 @@ def grid(scope: Scope) -> GridKind:
 
 def short_runs(scope: Scope, grid: GridKind, operands: tuple[Operand, ...]) -> None:
     """E608 where more buffers are to be filled than a run of `stream_k` may have K-steps."""
-    deep = max(operands, key=lambda o: o.buffers)
-    if grid.name == "stream_k" and grid.span and deep.buffers > 2:
+    deep = max(operands, key=lambda o: o.steps_ahead)
+    if grid.name == "stream_k" and grid.span and deep.steps_ahead > 1:
+        buffers = f"{deep.buffers} buffers" if deep.shared else f"{deep.register_depth} register buffers"
         raise scope.error(
             "E608",
-            f"a run of `stream_k` may be one K-step long, and {deep.buffers} buffers are filled "
-            f"{deep.buffers - 1} steps ahead",
+            f"a run of `stream_k` may be one K-step long, and {buffers} are filled {deep.steps_ahead} steps ahead",
             grid.span,
             secondary=(Label(deep.span, "the depth comes from these buffers"),),
             fix="use at most two LDS buffers and one register buffer",

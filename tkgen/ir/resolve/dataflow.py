@@ -20,7 +20,7 @@ Clause = TypeVar("Clause", ast.Shared, ast.Registers)
 
 MOST_LDS = most_lds_bytes()
 MOST_REGISTERS = largest(lambda target: target.registers_per_lane)  # VGPRs and AGPRs of one wave
-MOST_BUFFERS = 16  # of an operand in LDS
+MOST_BUFFERS = 16  # of an operand in LDS, or of one in registers alone
 
 
 def accumulator(
@@ -134,35 +134,28 @@ def _operand(
     step_at: Span,
     accumulator: Accumulator,
 ) -> Operand:
-    shared = _clause(scope, ast.Shared, tensor)
-    if shared is None:
+    shared, registers = _clause(scope, ast.Shared, tensor), _clause(scope, ast.Registers, tensor)
+    clause = shared or registers
+    if clause is None:
         raise scope.error(
-            "E201", f"nothing says how `{tensor.name}` is buffered in LDS", tensor.span, "an operand",
+            "E201", f"nothing says how `{tensor.name}` gets to registers", tensor.span, "an operand",
+            notes=("`shared` brings it through LDS, `registers` alone straight from global memory",),
             fix=f"add a line such as `shared {tensor.name} buffers 1`",
         )  # fmt: skip
     axis = 0 if side is Side.A else 1
-    via = way(scope, shared)
-    buffers = _buffers(scope, shared, tensor, (block[axis], block[2]))
-    registers = _clause(scope, ast.Registers, tensor)
-    register_buffers = positive(scope, registers.buffers, "buffers") if registers and registers.buffers else 1
-    if register_buffers > 2 and registers:
-        raise scope.error(
-            "E208", "registers are buffered once or twice", registers.span,
-            notes=("a third register buffer would only hold what LDS holds already",), fix="write `buffers 2`",
-        )  # fmt: skip
     return Operand(
         side=side,
         tensor=tensor,
         extent=block[axis],
         step=block[2],
         contraction_first=tensor.dims[0] == contraction,
-        buffers=buffers,
-        via=via,
-        register_buffers=register_buffers,
+        buffers=_buffers(scope, shared, tensor, (block[axis], block[2])) if shared else 0,
+        via=way(scope, shared) if shared else None,
+        register_buffers=_register_buffers(scope, registers, shared is not None),
         slice=_slice(scope, registers, block[2], step_at, accumulator.mfma[0]),
         fragments=accumulator.fragments[axis],
         fragment_extent=accumulator.tile[axis],
-        span=shared.span,
+        span=clause.span,
         registers_span=registers.span if registers else None,
     )
 
@@ -190,6 +183,24 @@ def _buffers(scope: Scope, shared: ast.Shared, tensor: Tensor, tile: tuple[int, 
     if buffers > MOST_BUFFERS and shared.buffers:
         raise scope.error(
             "E203", f"an operand has at most {MOST_BUFFERS} buffers, not {buffers}", shared.buffers.span,
+            fix=f"write {MOST_BUFFERS} or less",
+        )  # fmt: skip
+    return buffers
+
+
+def _register_buffers(scope: Scope, registers: ast.Registers | None, shared: bool) -> int:
+    """Slices that registers hold; `shared` ones are in LDS, too."""
+    if registers is None or registers.buffers is None:
+        return 1
+    buffers = positive(scope, registers.buffers, "buffers")
+    if shared and buffers > 2:
+        raise scope.error(
+            "E208", "registers are buffered once or twice", registers.span,
+            notes=("a third register buffer would only hold what LDS holds already",), fix="write `buffers 2`",
+        )  # fmt: skip
+    if buffers > MOST_BUFFERS:
+        raise scope.error(
+            "E208", f"an operand has at most {MOST_BUFFERS} register buffers, not {buffers}", registers.span,
             fix=f"write {MOST_BUFFERS} or less",
         )  # fmt: skip
     return buffers
@@ -230,7 +241,8 @@ def _clause(scope: Scope, kind: type[Clause], tensor: Tensor) -> Clause | None:
 
 
 def _factors(scope: Scope, at: ast.Accumulate, output: Tensor) -> tuple[Tensor, Tensor]:
-    """The tensors of the product: as written, or the two that `shared` names, ordered by the output's dims."""
+    """The tensors of the product: as written, or the two that `shared` names, else `shared` and `registers` together,
+    ordered by the output's dims."""
     for shared in scope.all(ast.Shared):
         for name in shared.names:
             scope.tensor_named(name, "`shared`")
@@ -240,17 +252,21 @@ def _factors(scope: Scope, at: ast.Accumulate, output: Tensor) -> tuple[Tensor, 
     if at.product:
         a, b = (scope.tensor_named(n, "the product") for n in at.product)
         return a, b
-    names = list(dict.fromkeys(n.id for s in scope.all(ast.Shared) for n in s.names))
+    through = [n.id for s in scope.all(ast.Shared) for n in s.names]
+    names = list(dict.fromkeys(through))
+    if len(names) < 2:
+        names = list(dict.fromkeys([*through, *(n.id for r in scope.all(ast.Registers) for n in r.names)]))
     if len(names) < 2:
         raise scope.error(
-            "E205", f"only `{names[0]}` goes through LDS" if names else "no tensor goes through LDS", at.span,
+            "E205", f"only `{names[0]}` gets to registers" if names else "no tensor gets to registers", at.span,
             "a product of two tensors",
-            notes=("both factors are shared tiles: no factor goes from global memory to registers without LDS",),
-            fix="name both in `shared`, such as `shared A, B buffers 2`",
+            notes=("a factor is named in `shared`, or in `registers` alone where it goes there straight from global "
+                   "memory",),
+            fix="name both, such as `shared A, B buffers 2`",
         )  # fmt: skip
     if len(names) > 2:
         raise scope.error(
-            "E205", f"the product is not clear: `shared` names {len(names)} tensors", at.span,
+            "E205", f"the product is not clear: `shared` and `registers` name {len(names)} tensors", at.span,
             fix=f"write it out: `accumulate {at.name.id} = A * B : f32 ...`",
         )  # fmt: skip
     first, second = (scope.tensors[n] for n in names)

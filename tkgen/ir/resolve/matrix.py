@@ -153,7 +153,7 @@ def _operands(
                 raise scope.error("E230", f"the products take two parts of `{name}`", access.tensor.span,
                                   fix="declare it as two tensors")  # fmt: skip
             if wanted.setdefault(name, (side, views[access]))[0] is not side:
-                raise scope.error("E205", f"`{name}` is a left and a right factor; its tile in LDS is one of them",
+                raise scope.error("E205", f"`{name}` is a left and a right factor; its tiles are of one of them",
                                   access.tensor.span)  # fmt: skip
     types = {tensor.dtype: tensor for _, tensor in wanted.values()}
     if len(types) > 1:

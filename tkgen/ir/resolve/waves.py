@@ -143,7 +143,7 @@ def loads(
     operands: tuple[Operand, ...],
 ) -> tuple[Role, ...]:
     """The roles with the operands that each brings to LDS."""
-    names = [o.name for o in operands]
+    names, shared = [o.name for o in operands], tuple(o.name for o in operands if o.shared)
     result = []
     bodies = [list(flatten(r.body)) for r in scope.roles] if scope.roles else [scope.everything]
     for role, body in zip(resolved, bodies, strict=True):
@@ -155,9 +155,15 @@ def loads(
                         "E200", f"`load` names `{name.id}`, which is no operand of the product", name.span,
                         fix=f"the operands are {', '.join(names[:-1])} and {names[-1]}",
                     )  # fmt: skip
+                if name.id not in shared:
+                    raise scope.error(
+                        "E220", f"`load {name.id}` brings tiles to LDS, and `{name.id}` goes past it", name.span,
+                        notes=("each wave that multiplies reads its register tiles from global memory",),
+                        fix=f"leave `{name.id}` out, or add `shared {name.id}`",
+                    )  # fmt: skip
         loaded = tuple(dict.fromkeys(n.id for load in found for n in load.names))
         if not scope.roles and not found:
-            loaded = tuple(names)
+            loaded = shared
         by = {positive(scope, load.by, "the group", scope.most_waves) for load in found if load.by}
         if len(by) > 1:
             raise scope.error(
@@ -172,7 +178,7 @@ def loads(
         result.append(Role(role.name, role.first, role.last, role.shape, loaded, group, role.stores or not scope.roles,
                            role.schedule, role.span, found[0].span if found else None))  # fmt: skip
     for operand in operands:
-        if not any(operand.name in r.loads for r in result):
+        if operand.shared and not any(operand.name in r.loads for r in result):
             raise scope.error(
                 "E215", f"no role loads `{operand.name}`", operand.tensor.span, "an operand of the product",
                 fix=f"add `load {operand.name}` to a role",

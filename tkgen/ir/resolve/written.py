@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from tkgen.diagnostics import Fix, Label
-from tkgen.ir.ops import LOADS, MOVES, Barrier, Cluster, Mix, Multiply, Op, Priority, Read, Schedule, Wait
+from tkgen.ir.ops import LOADS, MOVES, Barrier, Cluster, Mix, Multiply, Op, Priority, Read, Schedule, Take, Wait
 from tkgen.ir.resolve.names import Scope, Stop, statements
 from tkgen.ir.resolve.sizes import number
 from tkgen.ir.types import Accumulator, Operand, Role, Side
@@ -218,6 +218,13 @@ def _load(kernel: _Kernel, move: ast.Move) -> Op:
     """What brings a tile, or a part of it, to LDS or towards it."""
     operand, offset = _operand(kernel, move)
     role = kernel.role
+    if not operand.shared:
+        raise kernel.scope.error(
+            "E220",
+            f"`{move.action} {operand.name}` in the schedule, but `{operand.name}` goes past LDS",
+            move.span, secondary=(Label(operand.span, f"no `shared` line names `{operand.name}`"),),
+            fix=f"write `read {operand.name}`, which brings it from global memory to registers",
+        )  # fmt: skip
     if operand.name not in role.loads:
         owner = next((r.name for r in kernel.roles if operand.name in r.loads), None)
         fix = f"role `{owner}` loads it; leave it to its schedule, or" if owner else "for it to do so,"
@@ -252,7 +259,7 @@ def _touched(kernel: _Kernel, operand: Operand, move: ast.Move) -> tuple[tuple[i
 
 
 def _read(kernel: _Kernel, move: ast.Move) -> Op:
-    """LDS to register tiles."""
+    """LDS, or global memory, to register tiles."""
     operand, offset = _operand(kernel, move)
     role = kernel.role
     if not role.multiplies:
@@ -261,7 +268,7 @@ def _read(kernel: _Kernel, move: ast.Move) -> Op:
             fix=f"a register tile belongs to one role; role `{kernel.multiplier}` multiplies, so it must read",
         )  # fmt: skip
     fragments, slices = _touched(kernel, operand, move)
-    return Read.of(operand.name, offset, fragments, slices, move.span)
+    return (Read if operand.shared else Take).of(operand.name, offset, fragments, slices, move.span)
 
 
 def _operand(kernel: _Kernel, move: ast.Move) -> tuple[Operand, int]:

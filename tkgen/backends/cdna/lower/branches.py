@@ -9,7 +9,7 @@ is written so that nothing else does.
 
 from __future__ import annotations
 
-from tkgen.ir.ops import Fetch, Gather, Load, Move, Op, Reduce, Store, Write
+from tkgen.ir.ops import Fetch, Gather, Load, Move, Op, Reduce, Store, Take, Write
 from tkgen.ir.types import ACCESS_BYTES, WAVE_LANES, Operand, Program, Role
 
 PANEL = 64  # bytes: what tiles in LDS are divided into along their rows
@@ -20,7 +20,7 @@ def branches(program: Program, role: Role, op: Op) -> bool:
     match op:
         case Store() | Reduce() | Gather():
             return True
-        case Fetch():
+        case Fetch() | Take():
             return _by_element(program, op)
         case Load():
             return _by_element(program, op) or _some_lanes(program.operand(op.operand), role, program.tail is None)

@@ -35,7 +35,7 @@ from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.schedule import Plan
 
 BUFFERED = frozenset(
-    {"staging", "masked_store", "atomic_store", "bias"}
+    {"staging", "take", "masked_store", "atomic_store", "bias"}
 )  # helpers that address memory through a buffer
 
 
@@ -62,7 +62,7 @@ class _Lowering:
                 tuple(n for n in (o.buffers, o.part_count) if n > 1),
                 self.c.origin(o.span),
             )
-            for o in p.operands
+            for o in p.shared
         )
         partial = exchanged(p)
         shared_bytes = lds_bytes(p)
@@ -87,7 +87,7 @@ class _Lowering:
             shared=shared,
             partial=partial,
             shared_bytes=shared_bytes,
-            shared_origin=self.c.origin(*(o.span for o in p.operands)),
+            shared_origin=self.c.origin(*(o.span for o in p.shared)),
             grid_origin=self.c.origin("grid"),
             launch_origin=self.c.origin("occupancy", *(r.span for r in p.roles)),
             matrices=" * ".join(self.c.extent_of(a.dim) for a in p.batch),

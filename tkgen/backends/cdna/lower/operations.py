@@ -24,6 +24,7 @@ from tkgen.backends.cdna.lower.statements import (
     Read,
     Statement,
     Store,
+    Take,
     Wait,
     Zero,
 )
@@ -37,6 +38,8 @@ MOVES: dict[type[ops.Op], Literal["load", "fetch", "write", "copy"]] = {
     ops.Load: "load", ops.Fetch: "fetch", ops.Write: "write", ops.Copy: "copy",
 }  # fmt: skip
 
+
+TILE = {Side.A: "tile_row", Side.B: "tile_col"}  # the block's place along an operand's rows or columns
 
 # Kinds of instructions as `__builtin_amdgcn_sched_group_barrier` masks them (LLVM AMDGPUUsage).
 MIXED = {"multiply": ("0x8", "MFMA"), "fetch": ("0x20", "global reads"), "read": ("0x100", "LDS reads"),
@@ -123,6 +126,8 @@ class Operations:
                 return self._multiply(op, placed.step)
             case ops.Read():
                 return self._read(op, placed)
+            case ops.Take():
+                return self._take(op, placed.step)
             case ops.Move():
                 operand = self.c.program.operand(op.operand)
                 return [self._move(role, op, placed, operand, part) for part in operand.parts_of(op.tile)]
@@ -142,11 +147,8 @@ class Operations:
     def _move(self, role: Role, op: ops.Move, placed: Placed, operand: Operand, part: int) -> Statement:
         p = self.c.program
         along, across = divmod(part, operand.parts[1])
-        tile = _nth_of({Side.A: "tile_row", Side.B: "tile_col"}[operand.side], operand.parts[0], along)
-        step = self._step(placed.step)
-        if p.adds_to_output or p.part is not None:
-            step = "k_first" if step == "0" else f"k_first + {step}"
-        step = _nth_of(step, operand.parts[1], across)
+        tile = _nth_of(TILE[operand.side], operand.parts[0], along)
+        step = _nth_of(self._step_of_tensor(placed.step), operand.parts[1], across)
         coordinate = (step, tile) if operand.contraction_first else (tile, step)
         if isinstance(op, ops.Fetch | ops.Write) or p.tail is not None:
             self.c.helpers.add("staging")
@@ -168,11 +170,46 @@ class Operations:
         )
         return Statement(code, origin=self.c.origin(op.span or operand.span, role.loads_span, "tail"))
 
+    def _step_of_tensor(self, step: Step) -> str:
+        """A K-step, counted over the whole tensor."""
+        at, p = self._step(step), self.c.program
+        if p.adds_to_output or p.part is not None:
+            return "k_first" if at == "0" else f"k_first + {at}"
+        return at
+
+    def _along(self, side: Side) -> tuple[int, str, int]:
+        """Axis of the output of an operand's fragments, the wave's place along it, and how many waves that are."""
+        shape = self.c.program.compute.shape
+        assert shape is not None
+        return (0, "wave_row", shape[0]) if side is Side.A else (1, "wave_col", shape[1])
+
+    def _take(self, op: ops.Take, at: Step) -> list[Statement]:
+        """From global memory to register tiles: of a fragment row or column, slice by slice."""
+        p = self.c.program
+        operand = p.operand(op.operand)
+        axis, wave, waves = self._along(operand.side)
+        if p.tail is not None:
+            self.c.helpers.add("take")
+        result = []
+        for t in op.tile.slices:
+            loops, (f,) = loops_over(("i" if operand.side is Side.A else "j", op.tile.fragments))
+            within = self.c.fragment_index(axis, wave, f, waves)
+            tile = _nth_of(TILE[operand.side], operand.extent // operand.fragment_extent, within)
+            step = _nth_of(self._step_of_tensor(at), operand.slices, str(t))
+            code = Take(
+                f"{self.c.registers(operand)}[{self._register_slot(operand, at, t)}][{f}]",
+                self.c.matrix(operand.tensor),
+                *((step, tile) if operand.contraction_first else (tile, step)),
+                masked=p.tail is not None,
+            )
+            result.append(Statement(code, loops, self.c.origin(op.span, operand.registers_span, "tail")))
+        return result
+
     def _read(self, op: ops.Read, placed: Placed) -> list[Statement]:
         p = self.c.program
         operand = p.operand(op.operand)
         is_a = operand.side is Side.A
-        axis, wave, waves = (0, "wave_row", p.compute.shape[0]) if is_a else (1, "wave_col", p.compute.shape[1])  # type: ignore[index]
+        axis, wave, waves = self._along(operand.side)
         named = op.tile.fragments
         result = []
         for t, part in dict.fromkeys((t, operand.part(f, t)) for t in op.tile.slices for f in named):
@@ -283,12 +320,12 @@ def _waits(placed: tuple[Placed, ...]) -> list[ops.Wait]:
     return found
 
 
-def _nth_of(number: str, parts: int, part: int) -> str:
+def _nth_of(number: str, parts: int, part: int | str) -> str:
     """The number of a part, counted over all tiles, of the tile of that number."""
     if parts == 1:
         return number
     whole = "" if number == "0" else f"{number} * {parts}" if number.isidentifier() else f"({number}) * {parts}"
-    return " + ".join([whole] * bool(whole) + [str(part)] * bool(part or not whole))
+    return " + ".join([whole] * bool(whole) + [str(part)] * (str(part) != "0" or not whole))
 
 
 def _less(index: str, first: int) -> str:

@@ -63,6 +63,18 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Take:
+    """Tile (row, col) of a tensor in global memory to a register tile. `masked`: it may hang over the end."""
+
+    tile: str
+    tensor: str
+    row: str
+    col: str
+    masked: bool
+    macro: ClassVar = "take"
+
+
+@dataclass(frozen=True)
 class Multiply:
     """`function(acc, a, b, acc)`"""
 
@@ -259,7 +271,7 @@ class CatchUp:
 
 
 Code = (
-    Call | Wait | Priority | Mix | Zero | Read | Multiply | Prefill | Move | Store | Combine
+    Call | Wait | Priority | Mix | Zero | Read | Take | Multiply | Prefill | Move | Store | Combine
     | Results | Fold | Across | Hand | StoreOwned | CatchUp
 )  # fmt: skip
 

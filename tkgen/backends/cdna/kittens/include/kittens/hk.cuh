@@ -251,6 +251,36 @@ __device__ __forceinline__ void load(RT &dst, const ST &src) {
         }
 }
 
+/* ---------- global -> registers ---------- */
+
+/// dst = the tile of src at idx, counted in tiles; equal types. Row layout: one load of 16 bytes a base tile; col layout:
+/// one of each element. Elements outside the tensor read as 0. The compiler waits for these, and counts no direct loads.
+template <ducks::rt::wide RT, ducks::gl::all GL, ducks::coord::all COORD = coord<RT>>
+__device__ __forceinline__ void load(RT &dst, const GL &src, const COORD &idx) {
+    using T = typename RT::T;
+    static_assert(__is_same(T, typename GL::dtype), "register tile and tensor must have the same element type");
+    constexpr int policy = GL::cache_policy;
+    const detail::tile_window<2, RT::rows, RT::cols, GL> window(src, idx);
+    const uint32_t line = laneid() % RT::side, first = laneid() / RT::side * 8;
+    #pragma unroll
+    for (int i = 0; i < RT::height; i++)
+        #pragma unroll
+        for (int j = 0; j < RT::width; j++) {
+            const uint32_t column = (j * RT::shape::cols + (RT::is_row ? first : line)) * sizeof(T);
+            const uint32_t row = RT::is_row ? line : first;
+            const uint32_t voffset = window.column(row * window.row_bytes + column, column);
+            const uint32_t soffset = window.origin + i * RT::shape::rows * window.row_bytes;
+            if constexpr (RT::is_row) {
+                dst.tiles[i][j] = detail::buffer_read<detail::vec<T, 8>, policy>(window.resource, voffset, soffset);
+            } else {
+                #pragma unroll
+                for (int e = 0; e < 8; e++)
+                    dst.tiles[i][j][e] =
+                        detail::buffer_read<T, policy>(window.resource, voffset, soffset + e * window.row_bytes);
+            }
+        }
+}
+
 /* ---------- products ---------- */
 
 namespace detail {
