@@ -170,9 +170,7 @@ def _tile_spans(program: Program, ops: tuple[Op, ...]) -> Iterator[_Live]:
                 if use is not None:
                     distance = use - i + read.offset * count
                     yield _Live("tile", size, i, _length(distance, count))
-                    if isinstance(
-                        read, Take
-                    ):  # what is on its way from memory holds its registers, several steps' at once
+                    if isinstance(read, Take):  # on their way they hold registers, those of several steps at once
                         yield from (_Live("tile", size, i, _length(distance - n * count, count))
                                     for n in range(1, distance // count + 1))  # fmt: skip
 
