@@ -16,6 +16,8 @@ from tkgen.cli import app
 from tkgen.execute import kernels
 from tkgen.sequence import SequenceSpec
 from tkgen.sequence.prediction import predict_any
+from tkgen.syntax import ast
+from tkgen.syntax.parser import parse_spec
 
 SPLIT = Path(__file__).parent / "split.tk"
 IN_PLACE = """sequence in_place
@@ -200,3 +202,21 @@ def test_a_sequence_is_compared_with_another_spec(tmp_path: Path) -> None:
     assert (found["a"]["sequence"], found["b"]["sequence"]) == ("split", "halves")
     assert found["speedup"] == pytest.approx(found["a"]["seconds"] / found["b"]["seconds"])
     assert "--edits" in tkgen_("predict", str(SPLIT), "--edits", code=2)
+
+
+# ---------------------------------------------------------------- around the work
+
+
+def test_a_new_sequence_begins_with_one_that_is_there(tmp_path: Path) -> None:
+    tkgen_("new", "mine", "--from", "split_k_gelu", "-o", str(tmp_path))
+    assert "sequence mine\n" in (tmp_path / "mine.tk").read_text()
+
+
+def test_watch_builds_and_runs_a_sequence_and_what_it_includes(tmp_path: Path) -> None:
+    (tmp_path / "pipe.tki").write_text("shared X, W\ntail masked\n")
+    text = SPLIT.read_text().replace("  shared X, W\n  tail masked\n", '  include "pipe.tki"\n')
+    path = written(tmp_path, text)
+    assert str(tmp_path / "pipe.tki") in ast.files(parse_spec(path))
+    said = json.loads(tkgen_("watch", path, "--once", "-o", str(tmp_path / "out"), "--json"))
+    assert said["exit"] == 0 and [k["kernel"] for k in said["build"]["kernels"]] == ["sums", "finish"]
+    assert all(run["ok"] for run in said["runs"]) and (tmp_path / "out" / "split.finish.hsaco").exists()

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tkgen.cli.common import complain, findings, load_products_spec
+from tkgen.cli.common import complain, findings, load_spec
 
 if TYPE_CHECKING:
-    from tkgen.api import Spec
+    from tkgen.backends.protocol import Spec
     from tkgen.diagnostics import Diagnostic
 
 PASSES = 10  # over a file: one fix may bring up another
@@ -73,7 +73,7 @@ def fixed(
     path: Path, define: Sequence[str] | None, target: str | None, roots: Sequence[Path] | None
 ) -> list[Diagnostic]:
     """Make the certain fixes in a file that do no harm; what is found in it then."""
-    builder = Builder(lambda text: load_products_spec(path, define, target, roots, text))
+    builder = Builder(lambda text: load_spec(path, define, target, roots, text))
     found = findings(path, define, target, roots)
     for _ in range(PASSES):
         if not _pass(path, found, lambda text: findings(path, define, target, roots, text), builder):

@@ -180,31 +180,33 @@ def watch(
     """Check, build and run a spec on the emulator each time it, or a file it includes, is saved."""
     import time
 
-    from tkgen.build.outputs import write
+    from tkgen.backends.registry import backend_of
+    from tkgen.build.outputs import DEFAULT_EMITS
     from tkgen.diagnostics import SpecError
     from tkgen.execute import rows as launches
     from tkgen.syntax import ast
-    from tkgen.syntax.parser import parse_path
+    from tkgen.syntax.parser import parse_spec
 
     files = {spec}
 
     def cycle() -> dict[str, object]:
         with reported():
-            built = load_products_spec(spec, define, target, roots).build(cxx=cxx, log=out / f"{spec.stem}.log")
-            write(built, out)
+            loaded = load_spec(spec, define, target, roots)
+            backend = backend_of(loaded.target.name)
+            built, _ = backend.produce(loaded, out, DEFAULT_EMITS, cxx=cxx, kittens=None, watch=True)
             if not as_json:
                 say(built.line())
-            show_diagnostics(built.check().diagnostics)
+            show_diagnostics(built.diagnostics)
             small = launches.smallest(spec, defines(define), target, roots or ())
             rows = launches.run_spec(spec, small, target, roots or (), "emulator", 0, 1, 1, cxx)
             if not as_json:
-                say(launches.table(rows))
+                say(launches.tables(rows))
         code = OK if all(row.ok for row in rows) else WRONG
         return {"exit": code, "build": built.report(), "runs": [row.to_json() for row in rows]}
 
     def stamp() -> tuple[object, ...]:
         with suppress(SpecError, OSError):  # what is broken now was included before
-            files.update(map(Path, ast.files(parse_path(spec, roots or ()))))
+            files.update(map(Path, ast.files(parse_spec(spec, roots or ()))))
         return tuple((f, f.stat().st_mtime_ns, f.stat().st_size) for f in sorted(files) if f.exists())
 
     seen: tuple[object, ...] | None = None

@@ -102,7 +102,7 @@ def new(
     from tkgen.diagnostics import Severity
     from tkgen.diagnostics.machine import to_json
     from tkgen.syntax.loader import read_source
-    from tkgen.syntax.parser import parse_path
+    from tkgen.syntax.parser import parse_spec
     from tkgen.toolchain.files import write_atomic
 
     asking = name is None and sys.stdin.isatty()
@@ -135,7 +135,7 @@ def new(
         if Path(source).suffix != ".tk" and not path.exists():
             fail(f"no spec `{source}` comes with tkgen: `tkgen specs` lists them", USAGE)
         with reported():
-            span = parse_path(path).name.span
+            span = parse_spec(path).name.span
             text = read_source(path).text
         text = text[: span.start] + name + text[span.end :]
     else:

@@ -537,19 +537,19 @@ def bound(kernel: Kernel) -> set[str]:
     return {b.name.id for s in flatten(kernel.body) if isinstance(s, Dims | Param) for b in s.bindings}
 
 
-def files(kernel: Kernel) -> set[str]:
-    """The names of the files that a kernel's statements stand in."""
+def files(found: Kernel | Sequence) -> set[str]:
+    """The names of the files that the statements of a kernel, or of several, stand in."""
 
     def of(body: Iterable[Statement]) -> set[str]:
-        found: set[str] = set()
+        names: set[str] = set()
         for statement in body:
             if not isinstance(statement, Include):
-                found.add(statement.span.file.name)
+                names.add(statement.span.file.name)
             if isinstance(statement, Include | Role):
-                found |= of(statement.body)
-        return found
+                names |= of(statement.body)
+        return names
 
-    return of(kernel.body)
+    return set[str]().union(*(of(k.body) for k in (found.kernels if isinstance(found, Sequence) else (found,))))
 
 
 def flatten(body: Iterable[Statement]) -> Iterator[Statement]:
