@@ -57,7 +57,6 @@ def build(
     """Check specs, generate their C++, compile it, measure the machine code and write a report of it."""
     from tkgen.backends.registry import backend_of
     from tkgen.build.outputs import EMITS
-    from tkgen.sequence import SequenceSpec
 
     kinds = [e for e in emit.split(",") if e]
     for kind in kinds:
@@ -69,8 +68,6 @@ def build(
             for stage in print_after or ():
                 say(stage_text(stage, path, define, target, roots))
             spec = load_spec(path, define, target, roots)
-            if isinstance(spec, SequenceSpec) and "harness" in kinds:
-                raise typer.BadParameter(f"--emit harness: {spec.name} is a sequence of kernels, which has none")
             backend = backend_of(spec.target.name)
             for kind in set(kinds) - set(backend.emits) - set(DEFAULTS):
                 raise typer.BadParameter(f"--emit {kind}: {spec.target.name} has {', '.join(backend.emits)} alone")

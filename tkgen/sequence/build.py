@@ -6,17 +6,21 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen import __version__
+from tkgen.backends.cdna.lower import harness_cpp, harness_python
+from tkgen.backends.cdna.lower.harness import Kernels
 from tkgen.build.compiling import compiled
 from tkgen.build.model import Build
 from tkgen.build.outputs import watched_at, write_module
-from tkgen.diagnostics import Diagnostic, Severity, SpecError, distinct
+from tkgen.diagnostics import Diagnostic, Fix, Label, Severity, SpecError, distinct
 from tkgen.diagnostics.machine import to_json
 from tkgen.rows.build import RowBuild
 from tkgen.rows.spec import RowSpec
+from tkgen.sequence.program import meaning_of, overlap
 from tkgen.toolchain.compiler import Compiler
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
@@ -102,9 +106,30 @@ def write(build: SequenceBuild, directory: Path, emit: Collection[str] = EMITS) 
     for kind, (name, content) in files.items():
         written[kind] = directory / name
         write_atomic(written[kind], content)
+    if "harness" in emit:
+        kernels = tuple(k.program if isinstance(k, RowSpec) else k.plan for k in spec.kernels)
+        checked = Kernels(spec.name, kernels, spec.program.arguments)
+        for kind, suffix, make in (("harness", "py", harness_python), ("harness_cpp", "cpp", harness_cpp)):
+            written[kind] = directory / f"{spec.name}_check.{suffix}"
+            write_atomic(written[kind], make(checked, spec.target.name))
     if "module" in emit:
         written["module"] = write_module(spec, build.compiler, directory, build.kittens)
     return written
+
+
+def check_seen(spec: SequenceSpec) -> None:
+    """Raises SpecError where a check that comes after all kernels cannot see what one of them has written."""
+    stores = [meaning_of(p).stores for p in spec.program.kernels]
+    for first, later in combinations(range(len(stores)), 2):
+        for one, other in product(stores[first], stores[later]):
+            if overlap(one.target, other.target):
+                name, names = one.target.tensor.name, [k.kernel.name for k in spec.kernels]
+                message = f"`{name}` is written again: a check that comes after all kernels cannot see it as it was"
+                places = (Label(names[first].span, f"writes `{name}`"),)
+                fix = Fix("let it write another tensor, or leave the harness: `tkgen run` compares it too")
+                raise SpecError(
+                    Diagnostic("E231", message, Label(names[later].span, "writes it again"), places, fix=fix)
+                )
 
 
 def produce(
@@ -122,6 +147,8 @@ def produce(
     `NAME.KERNEL.refused`. Raises as `SequenceSpec.build` and `SequenceBuild.check`.
     """
     spec.check()
+    if "harness" in emit:
+        check_seen(spec)
     compiler = find_compiler(spec.target, cxx)
     log = directory / f"{spec.name}.log"
     built = []

@@ -10,7 +10,7 @@ from math import prod
 
 from tkgen.ir.desugar import desugared
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Kernel, Store
+from tkgen.ir.equations import Access, Kernel, Store
 from tkgen.ir.types import Dim, Program, ScalarArg, Tensor
 
 
@@ -30,6 +30,14 @@ def covered(tensor: Tensor, stores: Sequence[Store]) -> bool:
         for cell in product(*(range(s) if p[n] is None else (p[n],) for n, s in zip(numbered, sizes, strict=True)))
     }
     return len(cells) == prod(sizes)
+
+
+def overlap(one: Access, other: Access) -> bool:
+    """Whether two accesses touch the same elements: of the same tensor, unless a dimension has two numbers there."""
+    if one.tensor.name != other.tensor.name:
+        return False
+    fixed = [(a.at, b.at) for a, b in zip(one.indices, other.indices, strict=True) if a.axis is None and b.axis is None]
+    return all(a == b for a, b in fixed)
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,25 @@
-"""Harnesses: a Python script and a standalone HIP program that check a built kernel and time it.
+"""Harnesses: a Python script and a standalone HIP program that check a built kernel, or several, and time them.
 
 Both compute what the equations say (`tkgen.backends.cdna.lower.reference`) from the exact inputs that the kernel gets,
 print for each output the largest and mean error, the elements beyond their bound, whether there are NaNs, and the
-speed; both exit with 1 where an element is wrong and with 2 where they cannot run.
+speed; both exit with 1 where an element is wrong and with 2 where they cannot run. Of several kernels each is held
+against its equations on what those before it have left, all of them once after the launch of all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm, prod
+from typing import TypeAlias
 
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.reference import (
+    DEVIATIONS,
     HOST_TYPES,
     TORCH_TYPES,
     Formula,
+    Reference,
     element,
     host_reference,
     places,
@@ -24,9 +29,9 @@ from tkgen.backends.cdna.lower.render import environment
 from tkgen.ir.desugar import desugared
 from tkgen.ir.divided import completed, divided
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Reduce
+from tkgen.ir.equations import Kernel, Reduce
 from tkgen.ir.limits import with_all
-from tkgen.ir.products import sums
+from tkgen.ir.products import Sums, sums
 from tkgen.ir.types import Program, Tensor
 from tkgen.schedule import Plan
 from tkgen.targets.model import round_up
@@ -39,7 +44,19 @@ PYTHON_OPTIONS = frozenset({"help", "repeats", "warmup", "seed"})
 CORNERS = {"row": "i / 2", "col": "i % 2"}  # which corner of the matrix sample `i` is, of the first four
 
 
-def harness_python(kernel: Plan | EquationProgram, target: str) -> str:
+@dataclass(frozen=True)
+class Kernels:
+    """Several kernels that one `dispatch` launches in order, whose tensors `arguments` are."""
+
+    name: str
+    kernels: tuple[Plan | EquationProgram, ...]
+    arguments: tuple[Tensor, ...]
+
+
+Checked: TypeAlias = Plan | EquationProgram | Kernels
+
+
+def harness_python(kernel: Checked, target: str) -> str:
     """A script that loads the built module, compares it with torch on the GPU and times it.
 
     `python NAME_check.py` runs it beside the module. Sizes known only at run time and scalars are options.
@@ -47,7 +64,7 @@ def harness_python(kernel: Plan | EquationProgram, target: str) -> str:
     return _render("harness.py.jinja", kernel, target)
 
 
-def harness_cpp(kernel: Plan | EquationProgram, target: str) -> str:
+def harness_cpp(kernel: Checked, target: str) -> str:
     """A HIP program that includes NAME.cpp, compares sampled elements with the CPU and times the kernel."""
     return _render("harness.cpp.jinja", kernel, target)
 
@@ -64,7 +81,10 @@ class Size:
 
 @dataclass(frozen=True)
 class Argument:
-    """A tensor of the dispatcher, in its order; `member` is its name in the argument struct."""
+    """A tensor of the dispatcher, in its order; `member` is its name in the argument struct.
+
+    `terms` is the dimension that is summed over where the contents are exact.
+    """
 
     name: str
     member: str
@@ -72,7 +92,8 @@ class Argument:
     host_type: str
     dims: tuple[str, ...]
     dynamic: tuple[bool, ...]
-    contents: str  # `exact` factors of the products, `random` numbers, or `poison` that the kernel overwrites
+    contents: str  # `exact` factors of the products, `random` numbers, or `poison` that a kernel overwrites
+    terms: str
 
 
 @dataclass(frozen=True)
@@ -104,71 +125,156 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a launch does, for its speed: `products` matrices of these sizes, or without one the tensors it moves."""
+class Part:
+    """What a check needs of one kernel: its reference, what it stores, the places of samples."""
 
-    products: int
-    sizes: tuple[str, ...]
+    name: str
+    function: str
+    in_torch: Reference
+    on_host: Reference
+    outputs: tuple[Output, ...]
+    written: tuple[str, ...]
+    places: tuple[Place, ...]
+    products: bool
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a launch does, for its speed: `flops` as factors to multiply and to add up, or else the tensors it moves."""
+
+    flops: tuple[tuple[int, tuple[str, ...]], ...]
     moved: tuple[str, ...]
 
 
-def _render(template: str, kernel: Plan | EquationProgram, target: str) -> str:
-    program = kernel if isinstance(kernel, EquationProgram) else kernel.program
-    names = {d.name for d in program.dims} | {s.name for s in program.scalars}
-    defaults = _row_defaults(kernel) if isinstance(kernel, EquationProgram) else _defaults(kernel)
-    used = dict.fromkeys(d for t in program.arguments for d in t.dims)
+def _render(template: str, kernel: Checked, target: str) -> str:
+    several = isinstance(kernel, Kernels)
+    kernels = kernel.kernels if isinstance(kernel, Kernels) else (kernel,)
+    programs = [_program(k) for k in kernels]
+    name = kernel.name if isinstance(kernel, Kernels) else programs[0].name
+    arguments = kernel.arguments if isinstance(kernel, Kernels) else programs[0].arguments
+    names = {d.name for p in programs for d in p.dims} | {s.name for p in programs for s in p.scalars}
+    defaults = _defaults(kernels)
+    used = dict.fromkeys(d for t in arguments for d in t.dims)
     sizes = [Size(d.name, d.size, defaults[d.name], _option(d.name, names)) for d in used]
-    found = program.kernel if isinstance(program, EquationProgram) else program.equations or sums(desugared(program))
-    formula, at, on_host = Formula.of(found), places(found), host_reference(found)
+    given, terms = _given(programs), _terms(programs)
+    parts = [_part(p, _is_exact(p, terms), several) for p in programs]
+    formulas = [Formula.of(_equations(p)) for p in programs]
+    reduces = any(isinstance(op, Reduce) for f in formulas for op in f.body)
+    written = dict.fromkeys(name for part in parts for name in part.written)
     text = (
         environment()
         .get_template(template)
         .render(
-            name=program.name,
-            space=cpp_name(program.name),
+            name=name,
+            space=cpp_name(name),
             target=target,
             sizes=sizes,
             dynamic=[s for s in sizes if s.size is None],
-            tensors=[_argument(program, t) for t in program.arguments],
-            scalars=[Number(s.name, _check_value(s.default), _option(s.name, names)) for s in program.scalars],
-            in_torch=torch_reference(found),
-            on_host=on_host,
-            outputs=[
-                Output(s.target.tensor.name, o.label, element(s.target, at), s.target.tensor.dtype.spelling)
-                for s, o in zip(formula.stores, on_host.outputs, strict=True)
+            tensors=[_argument(t, terms.get(t.name, ""), t.name in given) for t in arguments],
+            scalars=[
+                Number(s.name, _check_value(s.default), _option(s.name, names))
+                for s in {s.name: s for p in programs for s in p.scalars}.values()
             ],
-            written=list(dict.fromkeys(s.target.tensor.name for s in formula.stores)),
-            samples=REDUCED_SAMPLES if any(isinstance(op, Reduce) for op in formula.body) else SAMPLES,
-            places=[Place(at[a.name], a.dim.name, CORNERS.get(at[a.name], "")) for a in formula.order],
-            terms=None if formula.contraction is None else formula.contraction.dim.name,
-            work=_work(program, formula),
+            parts=parts,
+            several=several,
+            torch_lines="\n".join(line for part in parts for line in part.in_torch.lines),
+            torch_helpers=list(dict.fromkeys(h for part in parts for h in part.in_torch.helpers)),
+            host_lines="\n".join(line for part in parts for line in part.on_host.lines),
+            host_helpers=list(dict.fromkeys(h for part in parts for h in part.on_host.helpers)),
+            kept=[name for name in written if name in given],
+            samples=REDUCED_SAMPLES if reduces else SAMPLES,
+            deviations=DEVIATIONS,
+            work=_work(programs),
         )
     )
     return text.rstrip("\n") + "\n"
 
 
-def _work(program: Program | EquationProgram, formula: Formula) -> Work:
-    if isinstance(program, EquationProgram):
-        return Work(0, (), tuple(t.name for t in (*program.reads, *program.outputs)))
-    several = [axis.dim.name for axis in formula.batch if axis != program.part]
-    return Work(len(formula.sums), (program.m.name, program.n.name, program.k.name, *several), ())
+def _program(kernel: Plan | EquationProgram) -> Program | EquationProgram:
+    return kernel if isinstance(kernel, EquationProgram) else kernel.program
 
 
-def _defaults(plan: Plan) -> dict[str, int]:
-    """The sizes of a check: DYNAMIC_SIZE rounded up to what the kernel takes, DYNAMIC_PLACES of an index."""
-    program, unroll = plan.program, plan.shape.unroll
+def _equations(program: Program | EquationProgram) -> Sums | Kernel:
+    return program.kernel if isinstance(program, EquationProgram) else program.equations or sums(desugared(program))
+
+
+def _given(programs: Sequence[Program | EquationProgram]) -> set[str]:
+    """The tensors that are read before a kernel writes them."""
+    given, written = set[str](), set[str]()
+    for p in programs:
+        given |= {t.name for t in p.reads} - written
+        written |= {t.name for t in p.outputs}
+    return given
+
+
+def _terms(programs: Sequence[Program | EquationProgram]) -> dict[str, str]:
+    """For each tensor that holds exact factors how many of them are summed: the first product of given ones says it."""
+    found, written = dict[str, str](), set[str]()
+    for p in programs:
+        if isinstance(p, Program) and not written & {o.name for o in p.operands}:
+            found |= {o.name: p.k.name for o in p.operands if o.name not in found}
+        written |= {t.name for t in p.outputs}
+    return found
+
+
+def _is_exact(program: Program | EquationProgram, terms: Mapping[str, str]) -> bool:
+    """Whether its sums of products do not round."""
+    return isinstance(program, EquationProgram) or all(terms.get(o.name) == program.k.name for o in program.operands)
+
+
+def _part(program: Program | EquationProgram, exact: bool, several: bool) -> Part:
+    found = _equations(program)
+    formula, at, on_host = Formula.of(found), places(found), host_reference(found, exact)
+    return Part(
+        name=program.name,
+        function=f"reference_{program.name}" if several else "reference",
+        in_torch=torch_reference(found, exact),
+        on_host=on_host,
+        outputs=tuple(
+            Output(s.target.tensor.name, o.label, element(s.target, at), s.target.tensor.dtype.spelling)
+            for s, o in zip(formula.stores, on_host.outputs, strict=True)
+        ),
+        written=tuple(dict.fromkeys(s.target.tensor.name for s in formula.stores)),
+        places=tuple(Place(at[a.name], a.dim.name, CORNERS.get(at[a.name], "")) for a in formula.order),
+        products=bool(formula.sums),
+    )
+
+
+def _work(programs: Sequence[Program | EquationProgram]) -> Work:
+    flops, moved = list[tuple[int, tuple[str, ...]]](), list[str]()
+    for p in programs:
+        moved += [t.name for t in (*p.reads, *p.outputs)]
+        if isinstance(p, Program):
+            formula = Formula.of(_equations(p))
+            batch = [axis.dim.name for axis in formula.batch if axis != p.part]
+            flops.append((2 * len(formula.sums), (p.m.name, p.n.name, p.k.name, *batch)))
+    return Work(tuple(flops), tuple(moved))
+
+
+def _defaults(kernels: Sequence[Plan | EquationProgram]) -> dict[str, int]:
+    """The sizes of a check: DYNAMIC_SIZE rounded up to what all kernels take, DYNAMIC_PLACES of an index."""
+    plans = [k for k in kernels if not isinstance(k, EquationProgram)]
     units: dict[str, int] = {}
-    dims = (program.m, program.n, program.k)
-    for dim, unit in zip(dims, (*program.block[:2], program.block[2] * unroll), strict=True):
-        units[dim.name] = lcm(units.get(dim.name, 1), unit)
-    return with_all(program, {d.name: d.size or round_up(DYNAMIC_SIZE, units[d.name]) for d in dims}, DYNAMIC_PLACES)
+    for plan in plans:
+        program = plan.program
+        steps = program.block[2] * plan.shape.unroll
+        for dim, unit in zip((program.m, program.n, program.k), (*program.block[:2], steps), strict=True):
+            units[dim.name] = lcm(units.get(dim.name, 1), unit)
+    found: dict[str, int] = {}
+    for program in (plan.program for plan in plans):
+        sizes = {d.name: d.size or round_up(DYNAMIC_SIZE, units[d.name]) for d in (program.m, program.n, program.k)}
+        found |= with_all(program, sizes, DYNAMIC_PLACES)
+    for kernel in kernels:
+        if isinstance(kernel, EquationProgram):
+            found |= _row_defaults(kernel, found)
+    return found
 
 
-def _row_defaults(program: EquationProgram) -> dict[str, int]:
-    """The same where any size will do: as large as tensors of MOST_ELEMENTS allow."""
-    size = DYNAMIC_SIZE
+def _row_defaults(program: EquationProgram, given: Mapping[str, int]) -> dict[str, int]:
+    """The same where any size will do: as large as tensors of MOST_ELEMENTS allow; `given` ones stand."""
+    size, known = DYNAMIC_SIZE, {d.name: given[d.name] for d in program.dims if d.name in given}
     while True:
-        found = completed(program.dims, divided(program.kernel), {}, size)
+        found = completed(program.dims, divided(program.kernel), known, size)
         if size == 1 or all(prod(found[d.name] for d in t.dims) <= MOST_ELEMENTS for t in program.arguments):
             return found
         size //= 2
@@ -187,8 +293,7 @@ def _check_value(default: float | None) -> float:
     return default if default else 0.5
 
 
-def _argument(program: Program | EquationProgram, tensor: Tensor) -> Argument:
-    factor = isinstance(program, Program) and any(o.name == tensor.name for o in program.operands)
+def _argument(tensor: Tensor, terms: str, given: bool) -> Argument:
     return Argument(
         tensor.name,
         cpp_name(tensor.name),
@@ -196,5 +301,6 @@ def _argument(program: Program | EquationProgram, tensor: Tensor) -> Argument:
         HOST_TYPES[tensor.dtype],
         tuple(d.name for d in tensor.dims),
         tuple(d.size is None for d in tensor.dims),
-        "exact" if factor else "random" if tensor in program.reads else "poison",
+        "exact" if terms else "random" if given else "poison",
+        terms,
     )

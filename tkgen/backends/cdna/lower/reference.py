@@ -3,7 +3,8 @@
 Torch computes all elements at once, C++ one, both in f64. Beside each value stands a bound on how far f32 arithmetic
 may be from it: `apply` takes a function at the corners of what its arguments may be, and adds what
 `tkgen.ir.functions` states; `reduced` adds the rounding of a sum. The sums of products are of exact inputs
-(`tkgen.execute.compare`), so they have no error.
+(`tkgen.execute.compare`), so they have no error; where a kernel before has made a factor, they round
+(`tkgen.ir.rounding.contracted`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from tkgen.ir.types import DType
 TORCH_TYPES = {DType.BF16: "bfloat16", DType.F16: "float16", DType.F32: "float32"}
 HOST_TYPES = {DType.BF16: "brain", DType.F16: "_Float16", DType.F32: "float"}
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+DEVIATIONS = 80.0  # `DEVIATIONS_SQUARED` of `tkgen.ir.rounding`, which needs torch
 EXACT = "0.0, 0.0, 0.0"  # what a function is off that is not
 
 Names = Mapping[int, str]
@@ -103,20 +105,23 @@ class Output:
     shaped: str = ""
 
 
-def torch_reference(found: Sums | Kernel) -> Reference:
-    """All elements at once: `tensors` and `scalars` are dictionaries, a value is a pair of numbers and bounds."""
+def torch_reference(found: Sums | Kernel, exact: bool = True) -> Reference:
+    """All elements at once: `tensors` and `scalars` are dictionaries, a value is a pair of numbers and bounds.
+
+    `exact` says that sums of products do not round.
+    """
     formula = Formula.of(found)
-    say = _Torch(formula, _names(formula))
+    say = _Torch(formula, _names(formula), exact)
     made = _reference(say, formula.values, TORCH)
     parts = [say.stored(s.target) for s in formula.stores]
     shaped = tuple(replace(o, index=i, shaped=s) for o, (i, s) in zip(made.outputs, parts, strict=True))
     return replace(made, outputs=shaped, extents=tuple(say.extent(a) for a in formula.order))
 
 
-def host_reference(found: Sums | Kernel) -> Reference:
-    """One element, whose place along each axis is the variable of `places`."""
+def host_reference(found: Sums | Kernel, exact: bool = True) -> Reference:
+    """One element, whose place along each axis is the variable of `places`; `exact` as above."""
     formula = Formula.of(found)
-    say = _Host(formula, _names(formula), places(found))
+    say = _Host(formula, _names(formula), exact, places(found))
     return _reference(say, _made_of([s.value for s in formula.stores], formula), HOST)
 
 
@@ -152,8 +157,8 @@ def _names(formula: Formula) -> dict[int, str]:
 class _Language(ABC):
     """How a language says what a reference is made of."""
 
-    def __init__(self, formula: Formula, names: Names):
-        self.formula, self.names = formula, names
+    def __init__(self, formula: Formula, names: Names, exact: bool):
+        self.formula, self.names, self.exact = formula, names, exact
 
     @abstractmethod
     def defined(self, name: str, value: str) -> str:
@@ -309,7 +314,7 @@ class _Torch(_Language):
         sides, run = [], _run(self.formula)
         for side, access in (("left", s.left), ("right", s.right)):
             axes = [i.axis for i in access.indices if i.axis is not None]
-            text = f"{side} = {self._indexed(access)}.float()"
+            text = f"{side} = {self._indexed(access)}.{'float' if self.exact else 'double'}()"
             if run is not None:  # zeros up to whole parts, then a direction of parts
                 index, parts, length = run
                 axes = [*(a for a in axes if a != contraction), index, contraction]
@@ -319,8 +324,11 @@ class _Torch(_Language):
                 text = f"{side} = torch.nn.functional.pad({side}, (0, {beyond})).unflatten(-1, ({parts}, {length}))"
             yield text
             sides.append("".join(letters[a.name] for a in axes))
-        out = "".join(letters[a.name] for a in order)
-        yield f'{name} = certain(torch.einsum("{",".join(sides)}->{out}", left, right).double())'
+        equation = f'"{",".join(sides)}->{"".join(letters[a.name] for a in order)}"'
+        if self.exact:
+            yield f"{name} = certain(torch.einsum({equation}, left, right).double())"
+        else:
+            yield f"{name} = rounded({equation}, left, right, {self.extent(contraction) if run is None else run[2]})"
 
     def _shaped(self, axes: tuple[Axis, ...]) -> str:
         """An index that puts the directions of a tensor in their places among all."""
@@ -375,8 +383,8 @@ class _Torch(_Language):
 class _Host(_Language):
     """Numbers at the place `at` along each axis."""
 
-    def __init__(self, formula: Formula, names: Names, at: Mapping[str, str]):
-        super().__init__(formula, names)
+    def __init__(self, formula: Formula, names: Names, exact: bool, at: Mapping[str, str]):
+        super().__init__(formula, names, exact)
         self.at = at
 
     def defined(self, name: str, value: str) -> str:
@@ -415,9 +423,14 @@ class _Host(_Language):
         if run is not None:
             first = f"{self.at[run[0].name]} * {run[2]}"
             last = f"std::min<int>({last}, ({self.at[run[0].name]} + 1) * {run[2]})"
+        product = f"double({self.element(s.left)}) * {self.element(s.right)}"
         yield f"number {name}{{0.0}};"
         yield f"for (int k = {first}; k < {last}; ++k)"
-        yield f"    {name}.value += double({self.element(s.left)}) * {self.element(s.right)};"
+        if self.exact:
+            yield f"    {name}.value += {product};"
+            return
+        yield f"    rounded({name}, {product});"
+        yield f"{name}.bound = {DEVIATIONS} * std::ldexp(std::sqrt(2.0 * ({last} - ({first})) * {name}.bound), -24);"
 
     def reduced(self, op: Reduce, name: str) -> Iterator[str]:
         """What changes along the axis is computed anew at each place of it."""
