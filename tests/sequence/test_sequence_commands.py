@@ -55,6 +55,37 @@ kernel third
 """
 
 
+ATTENTION = """sequence scaled_attention
+dims HEADS = 1, LENGTH = 128, D = 64
+global X : f32[HEADS, LENGTH, D]
+global Q : bf16[HEADS, LENGTH, D]
+global K : bf16[HEADS, LENGTH, D]
+global V : bf16[HEADS, LENGTH, D]
+global O : bf16[HEADS, LENGTH, D]
+
+kernel queries
+  over h in HEADS, q in LENGTH by 4
+  waves 1
+  Q[h, q] = X[h, q] * 0.1803
+
+kernel attention
+  over h in HEADS, q in LENGTH by 128
+  waves 4 along q
+  shared K, V  buffers 2
+  registers Q
+  carry m : f32[q] = -inf, l : f32[q] = 0, o : f32[q, D] = 0
+  each j in LENGTH by 64
+    s = Q[h, q] @ K[h, j].T
+    n = max(m, rowmax(s))
+    p = exp2(s - n)
+    r = exp2(m - n)
+    l = l * r + rowsum(p)
+    o = o * r + bf16(p) @ V[h, j]
+    m = n
+  O[h, q] = o / l
+"""
+
+
 def tkgen_(*arguments: str, code: int = 0) -> str:
     result = CliRunner().invoke(app, list(arguments))
     assert result.exit_code == code, result.output
@@ -175,6 +206,16 @@ def test_the_sanitizer_compares_what_each_kernel_writes(name: str, monkeypatch: 
 
     monkeypatch.setattr(kernels, "references", other)
     assert "the numbers are wrong" in tkgen_("sanitize", str(SPLIT), "--schedules", "1", code=1)
+
+
+def test_a_kernel_of_a_sequence_may_be_of_products_of_products(tmp_path: Path) -> None:
+    path = written(tmp_path, ATTENTION)
+    (row,) = json.loads(tkgen_("run", path, "--json"))
+    assert row["ok"] and row["grid"] == 33
+    out = ["-o", str(tmp_path / "out")]
+    (report,) = json.loads(tkgen_("build", path, *out, "--json"))
+    assert [bool(k.get("main_loop")) for k in report["kernels"]] == [False, True]
+    assert "no harness is written for products of products" in tkgen_("build", path, *out, "--emit", "harness", code=1)
 
 
 # ---------------------------------------------------------------- how long

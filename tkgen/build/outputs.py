@@ -93,6 +93,12 @@ def write_module(spec: Sourced, compiler: Compiler, directory: Path, kittens: Pa
     )
 
 
+def no_harness(spec: LoopSpec) -> SpecError:
+    """What is said of a kernel that has no harness."""
+    fix = Fix("`tkgen run` and `tkgen sanitize` compare the machine code with its equations")
+    return SpecError(Diagnostic("E230", "no harness is written for products of products", spec.here, fix=fix))
+
+
 def produce(
     spec: Compilable,
     directory: Path,
@@ -118,8 +124,7 @@ def produce(
 
     spec.check()
     if "harness" in emit and isinstance(spec, LoopSpec):
-        fix = Fix("`tkgen run` and `tkgen sanitize` compare the machine code with its equations")
-        raise SpecError(Diagnostic("E230", "no harness is written for products of products", spec.here, fix=fix))
+        raise no_harness(spec)
     compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
     with ThreadPoolExecutor(1) as pool:
         if watch:

@@ -15,9 +15,11 @@ from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.harness import Kernels
 from tkgen.build.compiling import compiled
 from tkgen.build.model import Build
-from tkgen.build.outputs import watched_at, write_module
+from tkgen.build.outputs import no_harness, watched_at, write_module
 from tkgen.diagnostics import Diagnostic, Fix, Label, Severity, SpecError, distinct
 from tkgen.diagnostics.machine import to_json
+from tkgen.loops.build import LoopBuild
+from tkgen.loops.spec import LoopSpec
 from tkgen.rows.build import RowBuild
 from tkgen.rows.spec import RowSpec
 from tkgen.sequence.program import meaning_of, overlap
@@ -117,8 +119,14 @@ def write(build: SequenceBuild, directory: Path, emit: Collection[str] = EMITS) 
     return written
 
 
-def check_seen(spec: SequenceSpec) -> None:
-    """Raises SpecError where a check that comes after all kernels cannot see what one of them has written."""
+def check_harness(spec: SequenceSpec) -> None:
+    """Raises SpecError where no harness can be written.
+
+    One kernel has none (E230), or a check that comes after all kernels cannot see what one of them wrote (E231).
+    """
+    for kernel in spec.kernels:
+        if isinstance(kernel, LoopSpec):
+            raise no_harness(kernel)
     stores = [meaning_of(p).stores for p in spec.program.kernels]
     for first, later in combinations(range(len(stores)), 2):
         for one, other in product(stores[first], stores[later]):
@@ -148,14 +156,15 @@ def produce(
     """
     spec.check()
     if "harness" in emit:
-        check_seen(spec)
+        check_harness(spec)
     compiler = find_compiler(spec.target, cxx)
     log = directory / f"{spec.name}.log"
     built = []
     for kernel in spec.kernels:
         made: Build | RowBuild
         if isinstance(kernel, RowSpec):
-            made = compiled(kernel, compiler, of=RowBuild, kittens=kittens, log=log)
+            of = LoopBuild if isinstance(kernel, LoopSpec) else RowBuild
+            made = compiled(kernel, compiler, of=of, kittens=kittens, log=log)
         else:
             made = compiled(kernel, compiler, kittens=kittens, log=log)
         built.append(watched_at(made, directory / f"{spec.name}.{kernel.name}") if watch else made)
