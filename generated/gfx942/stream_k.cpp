@@ -110,9 +110,17 @@ template <ducks::gl::all GL> __device__ inline auto rows_from(const GL &tensor, 
 
 /// Adds a register tile to global memory, leaving out what lies outside the tensor; other blocks may add at the same time.
 template <ducks::gl::all GL, ducks::rt::all RT> __device__ inline void store_add(const GL &dst, RT &src, int tile_row, int tile_col) {
+#if __has_builtin(__builtin_amdgcn_raw_ptr_buffer_atomic_fadd_f32)
     const auto buffer = rows_from(dst, tile_row * RT::rows);
+    const auto add = [&](int offset, float value) { __builtin_amdgcn_raw_ptr_buffer_atomic_fadd_f32(value, buffer, offset, 0, 0); };
+#else  // clang before 22
+    float *const first = dst.raw_ptr + uint64_t(tile_row * RT::rows) * dst.cols();
+    const auto add = [&](int offset, float value) {
+        if (offset != OUTSIDE) __builtin_amdgcn_global_atomic_fadd_f32((__attribute__((address_space(1))) float *)(first + offset / int(sizeof(float))), value);
+    };
+#endif
     for_each_inside(dst, src, tile_row, tile_col, [&](int offset, float value) {
-        __builtin_amdgcn_raw_ptr_buffer_atomic_fadd_f32(value, buffer, offset, 0, 0);
+        add(offset, value);
         return value;
     });
 }

@@ -64,7 +64,8 @@ class Places:
     """Where the instructions of `function`, compiled from `source`, belong.
 
     For each of them `lines` are those of the generated file that it carries out, none where it has no line; `roles`
-    names the role in whose code it stands.
+    names the role in whose code it stands. Compilers before clang 21 do not say from where a function was inlined: then
+    there is nothing to tell several roles apart by, and `roles` has empty names.
     """
 
     def __init__(self, function: Function, plan: Plan, source: Source, cpp_name: str):
@@ -73,7 +74,9 @@ class Places:
         self.placed = statements(plan, source)
         self.known = known_lines(function, source, cpp_name)
         role_of = {s.line: s.role for s in self.placed}
-        self.roles = _nearest([role_of.get(line, "") for line in self.known])
+        names = [role.name for role in plan.program.roles]
+        unknown = names[0] if len(names) == 1 else ""
+        self.roles = [name or unknown for name in _nearest([role_of.get(line, "") for line in self.known])]
         self.anchors = {role.name: self._anchors(role.name) for role in plan.program.roles}
         self.lines = tuple(
             (line,) if line else self._merged(index) if self.kinds[index] in _DOES else ()
@@ -91,6 +94,8 @@ class Places:
     def _merged(self, index: int) -> tuple[int, ...]:
         """The statements that an access without a line may carry out."""
         role, kind = self.roles[index], self.kinds[index]
+        if not role:
+            return ()
         anchors = self.anchors[role]
         first = next((line for line in reversed(anchors[:index]) if line), 0)
         last = next((line for line in anchors[index:] if line > first), self.end)

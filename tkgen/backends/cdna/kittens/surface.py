@@ -245,6 +245,7 @@ _BUILTINS = _names(
     __builtin_amdgcn_raw_buffer_store_b16, __builtin_amdgcn_raw_buffer_store_b32,
     __builtin_amdgcn_raw_buffer_store_b64, __builtin_amdgcn_raw_buffer_store_b128: store with bounds
     __builtin_amdgcn_raw_ptr_buffer_atomic_fadd_f32: add to memory with bounds, atomically
+    __builtin_amdgcn_global_atomic_fadd_f32: add to memory, atomically
     __builtin_amdgcn_mfma_f32_16x16x16bf16_1k, __builtin_amdgcn_mfma_f32_16x16x16f16,
     __builtin_amdgcn_mfma_f32_16x16x4f32: matrix multiply-add, 16x16
     __builtin_amdgcn_mfma_f32_32x32x8bf16_1k, __builtin_amdgcn_mfma_f32_32x32x8f16,
