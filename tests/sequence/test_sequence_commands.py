@@ -261,3 +261,28 @@ def test_watch_builds_and_runs_a_sequence_and_what_it_includes(tmp_path: Path) -
     said = json.loads(tkgen_("watch", path, "--once", "-o", str(tmp_path / "out"), "--json"))
     assert said["exit"] == 0 and [k["kernel"] for k in said["build"]["kernels"]] == ["sums", "finish"]
     assert all(run["ok"] for run in said["runs"]) and (tmp_path / "out" / "split.finish.hsaco").exists()
+
+
+# ---------------------------------------------------------------- the report
+
+
+def test_a_report_shows_each_kernel_and_its_part_of_the_time(tmp_path: Path) -> None:
+    out = ["-o", str(tmp_path / "report.html"), "--previous", str(tmp_path)]
+    tkgen_("build", str(SPLIT), "-o", str(tmp_path))
+    found = json.loads(tkgen_("report", str(SPLIT), *out, "--json"))
+    assert [f["kernel"] for f in found] == ["split/sums", "split/finish"]
+    shares = [next(x["value"] for x in f["prediction"]["figures"] if x["key"] == "predict.share") for f in found]
+    assert sum(shares) == pytest.approx(100, abs=0.2)
+    assert found[0]["header"].startswith(f"Kernel 1 of 2 of the sequence split, {shares[0]:g} % of the ")
+    assert all(f["previous"] for f in found)  # figures of the build before, each kernel's own
+    assert found[0]["previous"] != found[1]["previous"]
+    page = (tmp_path / "report.html").read_text()
+    assert "split/sums" in page and "split/finish" in page and "Kernel 2 of 2" in page
+    printed = tkgen_("report", str(SPLIT), *out, "--no-predict")
+    assert "split/sums for gfx942" in printed and "split/finish" in printed
+
+
+def test_a_build_writes_the_report_of_all_kernels(tmp_path: Path) -> None:
+    (made,) = json.loads(tkgen_("build", str(SPLIT), "-o", str(tmp_path), "--json"))
+    page = Path(made["files"]["html"]).read_text()
+    assert page.startswith("<!DOCTYPE html>") and "split/sums" in page and "Kernel 2 of 2" in page

@@ -74,19 +74,26 @@ def report(
 
     from tkgen.report import facts, previous_report, print_facts, render_html, row_facts, to_json
     from tkgen.rows import RowBuild
+    from tkgen.sequence import SequenceSpec
+    from tkgen.sequence.report import sequence_facts
     from tkgen.toolchain.files import write_atomic
 
-    def one(path: Path) -> Facts | RowFacts:
+    def one(path: Path) -> Sequence[Facts | RowFacts]:
+        loaded = load_spec(path, define, target, roots)
         with working(f"measuring {path.stem}"):
+            if isinstance(loaded, SequenceSpec):
+                several = loaded.build(cxx=cxx)
+                times = [_prediction(kernel, product) if predicted else None for kernel in several.kernels]
+                return sequence_facts(several, previous / f"{loaded.name}.json", times, product)
             built = load_kernel(path, define, target, roots).build(cxx=cxx)
             found = _prediction(built, product) if predicted else None
         before = previous_report(previous / f"{built.spec.name}.json")
         if isinstance(built, RowBuild):
-            return row_facts(built, found, before)
-        return facts(built, found, before, product=product)
+            return [row_facts(built, found, before)]
+        return [facts(built, found, before, product=product)]
 
     with reported():
-        kernels = [one(path) for path in spec_files(specs)]
+        kernels = [found for path in spec_files(specs) for found in one(path)]
         write_atomic(out, render_html(kernels))
     if as_json:
         say(json.dumps([to_json(k) for k in kernels], indent=2))

@@ -175,12 +175,14 @@ def _order(spec: Spec, alone: Facts, device: Product, blocks_per_cu: int) -> Blo
     return block_order(spec.program, device, blocks_per_cu)
 
 
-def previous_report(path: Path) -> dict[str, Any] | None:
-    """The report.json of an earlier build, where there is a readable one."""
+def previous_report(path: Path, kernel: str = "") -> dict[str, Any] | None:
+    """The report.json of an earlier build, where there is a readable one; of a sequence that of a `kernel`."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+    if kernel and isinstance(found, dict) and isinstance(found.get("kernels"), list):
+        found = next((k for k in found["kernels"] if isinstance(k, dict) and k.get("kernel") == kernel), None)
     return found if isinstance(found, dict) and "resources" in found else None
 
 

@@ -15,7 +15,7 @@ from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.harness import Kernels
 from tkgen.build.compiling import compiled
 from tkgen.build.model import Build
-from tkgen.build.outputs import no_harness, watched_at, write_module
+from tkgen.build.outputs import DEFAULT_EMITS, no_harness, watched_at, write_module
 from tkgen.diagnostics import Diagnostic, Fix, Label, Severity, SpecError, distinct
 from tkgen.diagnostics.machine import to_json
 from tkgen.loops.build import LoopBuild
@@ -29,8 +29,6 @@ from tkgen.toolchain.files import write_atomic
 
 if TYPE_CHECKING:
     from tkgen.sequence.spec import SequenceSpec
-
-EMITS = ("cpp", "asm", "hsaco", "report")  # unless others are asked for
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class SequenceBuild:
         }
 
 
-def write(build: SequenceBuild, directory: Path, emit: Collection[str] = EMITS) -> dict[str, Path]:
+def write(build: SequenceBuild, directory: Path, emit: Collection[str] = DEFAULT_EMITS) -> dict[str, Path]:
     """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths.
 
     There is one source, and one module; assembly and code object are each kernel's own.
@@ -102,9 +100,14 @@ def write(build: SequenceBuild, directory: Path, emit: Collection[str] = EMITS) 
             if kind in emit:
                 suffix = "s" if kind == "asm" else kind
                 files[f"{kind} {kernel.spec.name}"] = (f"{spec.name}.{kernel.spec.name}.{suffix}", content)
+    written = {}
+    if "html" in emit:
+        from tkgen.sequence.report import write_sequence_build
+
+        written["html"] = directory / f"{spec.name}.html"
+        write_sequence_build(build, written["html"], directory / f"{spec.name}.json")  # an earlier one so far
     if "report" in emit:
         files["report"] = (f"{spec.name}.json", json.dumps(build.report(), indent=2) + "\n")
-    written = {}
     for kind, (name, content) in files.items():
         written[kind] = directory / name
         write_atomic(written[kind], content)
@@ -143,7 +146,7 @@ def check_harness(spec: SequenceSpec) -> None:
 def produce(
     spec: SequenceSpec,
     directory: Path,
-    emit: Collection[str] = EMITS,
+    emit: Collection[str] = DEFAULT_EMITS,
     *,
     cxx: str | None = None,
     kittens: Path | None = None,
