@@ -26,11 +26,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 
-from fuzzing import equations
+from fuzzing.families import FAMILIES
 from fuzzing.specs import Sample, sample
 from fuzzing.verdict import KINDS, Result, Tally, attempt, judge, loaded, write
 
-__all__ = ["Result", "Sample", "Tally", "attempt", "judge", "loaded", "sample", "write"]
+__all__ = ["FAMILIES", "Result", "Sample", "Tally", "attempt", "judge", "loaded", "sample", "write"]
 
 
 def accepted_seeds(first: int, count: int) -> Iterator[int]:
@@ -50,9 +50,6 @@ def accepted_seeds(first: int, count: int) -> Iterator[int]:
                 count -= 1
                 yield first
             first += 1
-
-
-FAMILIES = {"matrix": sample, "sums": equations.sums, "rows": equations.rows}
 
 
 def _try(family: str, seed: int, orders: int, quick: bool) -> Result:

@@ -31,7 +31,8 @@ LATE = {"collective": "load", "registers": "write", "direct": "copy"}
 class Operand:
     """`fragments` of a wave, LDS `buffers`, `via`, the role that loads it, global loads of a wave for one tile.
 
-    `apart`: its fragments may be brought to LDS one after the other.
+    `apart`: its fragments may be brought to LDS one after the other. `finer`: how many of its slices are one of the
+    schedule's.
     """
 
     name: str
@@ -41,11 +42,15 @@ class Operand:
     role: int
     instructions: int
     apart: bool = False
+    finer: int = 1
 
 
 @dataclass(frozen=True)
 class Item:
-    """An operation of one role. `rows` are the fragments of a read, too, and of what brings a part of a tile."""
+    """An operation of one role. `rows` are the fragments of a read, too, and of what brings a part of a tile.
+
+    `product` is the one that is multiplied for, by number; None for all of them.
+    """
 
     word: str
     role: int
@@ -56,14 +61,20 @@ class Item:
     slices: Range = (0, 0)
     count: int = 0
     part: bool = False  # of a tile on its way to LDS
+    product: int | None = None
 
 
 @dataclass
 class Frame:
-    """What a schedule is drawn for; role `compute` multiplies, `shift` is the largest phase."""
+    """What a schedule is drawn for; role `compute` multiplies, `shift` is the largest phase.
+
+    The first of the `operands` is the left factor of every product, each other one the right factor of one; `sums` are
+    their names, where they have some. The loop takes `unroll` K-steps a pass. `base` is from where steps are counted:
+    `k`, the loop's own, or in the written `ends` the first (`zero`) or the one behind the last (`end`).
+    """
 
     rng: random.Random
-    operands: tuple[Operand, Operand]
+    operands: tuple[Operand, ...]
     slices: int
     register_buffers: int
     roles: int = 1
@@ -72,6 +83,10 @@ class Frame:
     shift: int = 0
     automatic_barriers: bool = False
     automatic_waits: bool = False
+    sums: tuple[str, ...] = ()
+    unroll: int = 1
+    ends: bool = False
+    base: str = "k"
     changed: str = ""  # the mistake that was made, if any
     features: set[str] = field(default_factory=set)
     late: random.Random = field(default_factory=random.Random)  # decides what came to the language later
@@ -82,6 +97,16 @@ class Frame:
     @property
     def fragments(self) -> tuple[int, int]:
         return self.operands[0].fragments, self.operands[1].fragments
+
+    @property
+    def finer(self) -> int:
+        """How many of the slices that a multiply counts are one of the schedule's."""
+        return max(o.finer for o in self.operands)
+
+    def factors(self, multiply: Item) -> list[tuple[int, Range]]:
+        """The operands that a multiply needs, by number, and the fragments of each."""
+        rights = range(1, len(self.operands)) if multiply.product is None else [1 + multiply.product]
+        return [(0, multiply.rows), *((right, multiply.cols) for right in rights)]
 
 
 def schedule(frame: Frame, mistakes: float = 0.15) -> list[list[str]] | None:
@@ -95,7 +120,12 @@ def schedule(frame: Frame, mistakes: float = 0.15) -> list[list[str]] | None:
     change = frame.chance(mistakes)
     if change:
         steps, gaps = _mistaken(frame, steps, gaps)
-    return [_lines(frame, role, steps, gaps) for role in range(frame.roles)]
+    loops = [_lines(frame, role, steps, gaps) for role in range(frame.roles)]
+    if not frame.ends:
+        return loops
+    frame.features.add("prologue and drain")
+    before, behind = _ends(frame, steps, gaps)
+    return [[*b, *loop, *e] for b, loop, e in zip(before, loops, behind, strict=True)]
 
 
 # ---------------------------------------------------------------- registers
@@ -123,9 +153,18 @@ def _registers(frame: Frame) -> list[Item]:
             reads += [(index, Item("read", frame.compute, operand.name, 0, part, slices=group)) for part in parts]
     multiplies = []
     for group in groups:
-        rows, cols = (_cuts(frame, f, 0.3) for f in frame.fragments)
-        multiplies += [Item("multiply", frame.compute, rows=r, cols=c, slices=group) for r in rows for c in cols]
+        for product in _products(frame):
+            rows, cols = (_cuts(frame, f, 0.3) for f in frame.fragments)
+            made = Item("multiply", frame.compute, slices=group, product=product)
+            multiplies += [replace(made, rows=r, cols=c) for r in rows for c in cols]
     return _ordered(frame, order, reads, multiplies)
+
+
+def _products(frame: Frame) -> list[int | None]:
+    """The products to multiply for one after the other; None for all at once."""
+    if len(frame.operands) == 2 or frame.late.random() < 0.3:
+        return [None]
+    return list(range(len(frame.operands) - 1))
 
 
 def _span(bounds: Range) -> range:
@@ -138,7 +177,7 @@ def _ordered(frame: Frame, order: list[int], reads: list[tuple[int, Item]], mult
     needed: dict[tuple[int, int, int], int] = {}  # (operand, fragment, slice) -> products still to be made
     for m in multiplies:
         for t in _span(m.slices):
-            for index, bounds in enumerate((m.rows, m.cols)):
+            for index, bounds in frame.factors(m):
                 for f in _span(bounds):
                     needed[index, f, t] = needed.get((index, f, t), 0) + 1
     eager = rng.choice([0.2, 0.5, 0.9])  # how soon what can be multiplied is
@@ -153,7 +192,7 @@ def _ordered(frame: Frame, order: list[int], reads: list[tuple[int, Item]], mult
     while reads or multiplies:
         able = [m for m in multiplies if all(
             holds.get((i, f, t % buffers)) == t
-            for t in _span(m.slices) for i, b in enumerate((m.rows, m.cols)) for f in _span(b)
+            for t in _span(m.slices) for i, b in frame.factors(m) for f in _span(b)
         )]  # fmt: skip
         readable = [(i, r) for i, r in reads if all(free(i, f, t) for t in _span(r.slices) for f in _span(r.rows))]
         if able and (not readable or frame.chance(eager)):
@@ -161,7 +200,7 @@ def _ordered(frame: Frame, order: list[int], reads: list[tuple[int, Item]], mult
             multiplies.remove(done)
             result.append(done)
             for t in _span(done.slices):
-                for i, bounds in enumerate((done.rows, done.cols)):
+                for i, bounds in frame.factors(done):
                     for f in _span(bounds):
                         needed[i, f, t] -= 1
             continue
@@ -182,8 +221,8 @@ def _clash(frame: Frame, read: Item, other: Item) -> bool:
     """Whether `read` of the next step may not come before `other` of this one."""
     if other.word != "multiply":
         return other.operand == read.operand
-    mine = other.rows if read.operand == frame.operands[0].name else other.cols
-    if not set(_span(mine)) & set(_span(read.rows)):
+    mine = {f for i, bounds in frame.factors(other) if frame.operands[i].name == read.operand for f in _span(bounds)}
+    if not mine & set(_span(read.rows)):
         return False
     return any(
         (frame.slices + t - s) % frame.register_buffers == 0 for t in _span(read.slices) for s in _span(other.slices)
@@ -341,19 +380,52 @@ def _mistaken(frame: Frame, items: list[Item], gaps: list[int]) -> tuple[list[It
 # ---------------------------------------------------------------- lines
 
 
+def _ends(frame: Frame, items: list[Item], gaps: list[int]) -> tuple[list[list[str]], list[list[str]]]:
+    """Prologue and drain of each role: what passes before the first and behind the last would do of K-steps there are.
+
+    Now and then a barrier or a line is missing.
+    """
+    late = frame.late
+    ahead = max(0, *(x.offset for x in items))
+    drained = -(-max(ahead, 1) // frame.unroll) * frame.unroll + (frame.unroll if late.random() < 0.1 else 0)
+    careless = late.random() < 0.1
+
+    def passes(base: str, first: int) -> list[list[str]]:
+        at = replace(frame, base=base, automatic_barriers=False)
+        lines: list[list[str]] = [[] for _ in range(frame.roles)]
+        for k in range(first, 0):
+            there = [replace(x, offset=k + x.offset) for x in items]
+            there = [x if (x.offset < 0) == (base == "end") else replace(x, role=-1) for x in there]
+            met = [gap for gap in gaps if not (careless and late.random() < 0.3)]
+            for role, found in enumerate(lines):
+                found += _between(at, role, items, there, met)
+        word = "prologue" if base == "zero" else "drain"
+        for found in lines:
+            if careless and len(found) > 1 and late.random() < 0.2:
+                found.pop(late.randrange(len(found)))
+        return [[f"{word} {line}" for line in found or ["group priority 0"]] for found in lines]
+
+    return passes("zero", -ahead), passes("end", -drained)
+
+
 def _lines(frame: Frame, role: int, items: list[Item], gaps: list[int]) -> list[str]:
     """The schedule of a role: its operations between barriers, as clusters and groups, with waits."""
+    return _between(frame, role, items, items, gaps) or ["group priority 0"]
+
+
+def _between(frame: Frame, role: int, every: list[Item], items: list[Item], gaps: list[int]) -> list[str]:
+    """Those of `items`, one pass of `every`, that the role does."""
     lines: list[str] = []
     segment: list[Item] = []
     for i, item in enumerate(items):
         if item.role == role:
             segment.append(item)
         if i in gaps and not frame.automatic_barriers:
-            lines += _segment(frame, role, items, segment, True)
+            lines += _segment(frame, role, every, segment, True)
             segment = []
     if segment:
-        lines += _segment(frame, role, items, segment, frame.automatic_barriers and frame.chance(0.5))
-    return lines or ["group priority 0"]
+        lines += _segment(frame, role, every, segment, frame.automatic_barriers and frame.chance(0.5))
+    return lines
 
 
 def _segment(frame: Frame, role: int, items: list[Item], segment: list[Item], barrier: bool) -> list[str]:
@@ -365,7 +437,9 @@ def _segment(frame: Frame, role: int, items: list[Item], segment: list[Item], ba
     for number, part in enumerate(parts):
         words = _text(frame, part)
         if any(item.word == "multiply" for item in part) and frame.late.random() < 0.08:
-            words.append(f"mix (multiply {frame.late.randint(1, 4)}, read {frame.late.randint(1, 2)}) x 4")
+            kinds = frame.late.sample(["read", "write", "fetch"], frame.late.choice([0, 1, 1, 1, 2]))
+            mixed = ", ".join(f"{kind} {frame.late.randint(1, 4)}" for kind in ("multiply", *kinds))
+            words.append(f"mix ({mixed}) x {frame.late.choice([1, 4, 8])}")
             frame.features.add("mix")
         if words and frame.chance(0.12):
             words.insert(rng.randint(0, len(words)), f"priority {rng.choice(['high', 'low', '0', '1', '2', '3'])}")
@@ -397,16 +471,17 @@ def _waits(frame: Frame, role: int, items: list[Item]) -> list[str]:
     mine = {x.word for x in items if x.role == role}
     waits = []
     if mine & {"read", "write"} and not frame.chance(0.12):
-        waits.append(f"wait lds {0 if frame.chance(0.85) else _any_count(frame, 'lds')}")
+        waits.append(f"wait lds {0 if frame.chance(0.85) or frame.base != 'k' else _any_count(frame, 'lds')}")
     if mine & {"copy"} and not frame.chance(0.04):
         each = [o.instructions for o in frame.operands if o.via == "direct"]
         flying = frame.rng.choice([0, 0, each[0], each[-1], sum(each), 2 * sum(each), _any_count(frame, "vm")])
-        waits.append(f"wait vm {0 if frame.chance(0.6) else flying}")
+        waits.append(f"wait vm {0 if frame.chance(0.6) or frame.base != 'k' else flying}")
     frame.rng.shuffle(waits)
     return waits
 
 
-def _index(frame: Frame, bounds: Range, count: int) -> str:
+def _index(frame: Frame, bounds: Range, count: int, finer: int = 1) -> str:
+    bounds, count = (bounds[0] * finer, bounds[1] * finer + finer - 1), count * finer
     if bounds == (0, count - 1) and frame.chance(0.7):
         return "*"
     return f"{bounds[0]}" if bounds[0] == bounds[1] else f"{bounds[0]}..{bounds[1]}"
@@ -428,8 +503,7 @@ def _text(frame: Frame, items: Sequence[Item]) -> list[str]:
 
 def _move(frame: Frame, item: Item) -> str:
     operand = next(o for o in frame.operands if o.name == item.operand)
-    step = f"[k{item.offset:+}]" if item.offset else "[k]" if frame.chance(0.03) else ""
-    text = item.operand + step
+    text = item.operand + _step(frame, item)
     if item.word != "read" and not item.part:
         return text
     all_rows, all_slices = item.rows == (0, operand.fragments - 1), item.slices == (0, frame.slices - 1)
@@ -438,17 +512,29 @@ def _move(frame: Frame, item: Item) -> str:
     fragments = _index(frame, item.rows, operand.fragments)
     if all_slices and frame.chance(0.6):
         return f"{text}({fragments})"
-    return f"{text}({fragments}; {_index(frame, item.slices, frame.slices)})"
+    return f"{text}({fragments}; {_index(frame, item.slices, frame.slices, operand.finer)})"
+
+
+def _step(frame: Frame, item: Item) -> str:
+    """The K-step of an operation, counted from where this part of the schedule counts."""
+    if frame.base == "k":
+        return f"[k{item.offset:+}]" if item.offset else "[k]" if frame.chance(0.03) else ""
+    return f"[{item.offset}]" if frame.base == "zero" else f"[end{item.offset}]"
 
 
 def _multiply(frame: Frame, item: Item) -> str:
     rows, cols = frame.fragments
     whole = item.rows == (0, rows - 1) and item.cols == (0, cols - 1)
     all_slices = item.slices == (0, frame.slices - 1)
+    step = "" if frame.base == "k" else _step(frame, item)
+    name = ""
+    if frame.sums and (item.product is not None or (len(frame.sums) == 1 and frame.late.random() < 0.3)):
+        name = f" {frame.sums[item.product or 0]}"
+    word = f"multiply{step}{name}"
     if whole and all_slices and frame.chance(0.6):
-        return "multiply"
-    slices = _index(frame, item.slices, frame.slices)
+        return word
+    slices = _index(frame, item.slices, frame.slices, frame.finer)
     if whole and frame.chance(0.6):
-        return f"multiply slice {slices}"
+        return f"{word} slice {slices}"
     part = f"{_index(frame, item.rows, rows)}, {_index(frame, item.cols, cols)}"
-    return f"multiply ({part})" if all_slices and frame.chance(0.6) else f"multiply ({part}; {slices})"
+    return f"{word} ({part})" if all_slices and frame.chance(0.6) else f"{word} ({part}; {slices})"

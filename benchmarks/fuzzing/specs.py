@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import prod
+from math import lcm, prod
 
 from fuzzing import schedules
 
@@ -25,8 +25,8 @@ class Sample:
     """A spec as text.
 
     `extents` are values to try for its dynamic dimensions but K, `step` and `ragged` the elements of a K-step and those
-    that the last one may lack; `features` names what was drawn. `files` are what it includes. Specs of the other two
-    families, `rows` and `sums`, are those of `fuzzing.equations`.
+    that the last one may lack; `features` names what was drawn. `files` are what it includes. `family` is one of
+    `fuzzing.families`.
     """
 
     seed: int
@@ -43,7 +43,11 @@ class Sample:
 
 @dataclass
 class Draft:
-    """What has been decided of a spec; all sizes in elements."""
+    """What has been decided of a spec; all sizes in elements.
+
+    `rights` are the right factors of its products; `sums` the names of these, where equations say what is computed.
+    Slices of operand `finer`, by number, are half as long as those of the others, where that is not None.
+    """
 
     rng: random.Random
     target: str = "gfx942"
@@ -68,6 +72,14 @@ class Draft:
     rare: random.Random = field(default_factory=random.Random)  # decides what is not drawn with the rest
     late: random.Random = field(default_factory=random.Random)  # decides what came to the language later
     arrangement: str = ""
+    rights: tuple[str, ...] = ("B",)
+    sums: tuple[str, ...] = ()
+    finer: int | None = None
+
+    @property
+    def operands(self) -> list[str]:
+        """The factors of the products."""
+        return ["A", *self.rights]
 
     @property
     def fragments(self) -> tuple[int, int]:
@@ -111,20 +123,33 @@ class Draft:
 
 def sample(seed: int) -> Sample:
     """The spec of a seed."""
-    draft = Draft(random.Random(seed), rare=random.Random(-1 - seed), late=random.Random(f"late {seed}"))
-    _shapes(draft)
-    _storage(draft)
+    draft = started(seed)
+    shapes(draft)
+    storage(draft)
     head, extents, ragged, epilogue = _data(draft)
-    body = [*head, *_mapping(draft), *_later(draft, _work(draft, epilogue))]
+    return finished(seed, draft, [*head, *mapping(draft), *later(draft, work(draft, epilogue))], extents, ragged)
+
+
+def started(seed: int, family: str = "") -> Draft:
+    """An empty draft, with sources of random numbers that are `family`'s own."""
+    late = random.Random(f"late {family}{seed}")
+    return Draft(random.Random(f"{family}{seed}" if family else seed), rare=random.Random(-1 - seed), late=late)
+
+
+def finished(
+    seed: int, draft: Draft, body: list[str], extents: dict[str, tuple[int, ...]], ragged: int, family: str = "matrix"
+) -> Sample:
+    """The draft as a spec: the lines of its body, and the parameters that they name."""
     files = {}
     if draft.params and draft.chance(0.2):
         draft.params |= {"UNUSED": 7}
     if draft.params:
         listed = ", ".join(f"{name} = {value}" for name, value in draft.params.items())
-        body.insert(1, f"  param {listed}")
+        at = next(i for i, line in enumerate(body) if not line.strip().startswith("dims")) if family != "matrix" else 1
+        body.insert(at, f"  param {listed}")
         name, value = next(iter(draft.params.items()))
         if draft.chance(0.5):
-            body.insert(2, f"  tune {name} in {value}" + f", {value}" * draft.chance(0.5))
+            body.insert(at + 1, f"  tune {name} in {value}" + f", {value}" * draft.chance(0.5))
     elif draft.chance(0.03):
         files["shapes.tk"] = body.pop(0).strip() + "\n"
         body.insert(0, '  include "shapes.tk"')
@@ -140,13 +165,14 @@ def sample(seed: int) -> Sample:
         ragged,
         files,
         frozenset(draft.features),
+        family,
     )
 
 
 # ---------------------------------------------------------------- shapes
 
 
-def _shapes(d: Draft) -> None:
+def shapes(d: Draft) -> None:
     """Target, types, waves, tiles, block and step."""
     rng = d.rng
     d.target = rng.choice(["gfx942", "gfx942", "gfx90a", "gfx950", "gfx950"])
@@ -171,6 +197,9 @@ def _shapes(d: Draft) -> None:
     if direct and d.slice != 32 and d.chance(0.8):
         d.slice = 32
     d.register_buffers = rng.choice([1, 1, 2, 2]) if d.slices > 1 or d.chance(0.2) else 1
+    least = 32 if direct else 16
+    if d.slice and d.slice % (2 * least) == 0 and d.register_buffers == 1 and d.late.random() < 0.4:
+        d.finer = d.late.choice([0, 1])
     d.via = ("direct", "direct") if direct and d.chance(0.7) else ("", "")
     choices = ["collective", "collective", "registers", "registers", *(["direct"] * 3 if direct else [])]
     if not d.direct:
@@ -185,9 +214,9 @@ def _shapes(d: Draft) -> None:
         d.unroll, d.register_buffers = 1, 1
 
 
-def _storage(d: Draft) -> None:
+def storage(d: Draft) -> None:
     """LDS buffers that fit, and now and then some that do not."""
-    per = [d.block[i] * d.block[2] * d.bytes for i in range(2)]
+    per = [d.block[i] * d.block[2] * d.bytes * count for i, count in ((0, 1), (1, len(d.rights)))]
     left = LDS_BYTES[d.target]
     most = left // sum(per)
     same = d.rng.choice([b for b in (1, 1, 2, 2, 3, 4) if b <= max(most, 1)] or [1])
@@ -208,7 +237,7 @@ def _data(d: Draft) -> tuple[list[str], dict[str, tuple[int, ...]], int, list[st
     d.dynamic = tuple(name for name, p in (("M", 0.15), ("N", 0.15), ("K", 0.55)) if d.chance(p))
     if d.grid in ("split_k", "stream_k") and d.chance(0.9):
         d.dynamic = tuple(n for n in d.dynamic if n != "K")
-    sizes = {name: _lengths(d, unit) for name, unit in zip("MN", d.block[:2], strict=True)}
+    sizes = {name: lengths(d, unit) for name, unit in zip("MN", d.block[:2], strict=True)}
     chunk = 1 if d.chance(0.3) else 16 // d.bytes
     ragged = chunk * rng.randint(1, 6) if d.tail == "masked" and d.chance(0.7) else 0
     ragged = min(ragged, d.block[2] - 1)
@@ -233,7 +262,7 @@ def _data(d: Draft) -> tuple[list[str], dict[str, tuple[int, ...]], int, list[st
     return [f"  {line}" for line in lines], extents, ragged, steps
 
 
-def _lengths(d: Draft, unit: int) -> list[int]:
+def lengths(d: Draft, unit: int) -> list[int]:
     """Sizes of a dimension to choose from: whole blocks, or with a tail ragged and tiny ones, too."""
     whole = [unit, unit, 2 * unit]
     if not d.tail:
@@ -274,7 +303,7 @@ def _epilogue(d: Draft, out: str) -> tuple[list[str], list[str]]:
     return steps, extra
 
 
-def _mapping(d: Draft) -> list[str]:
+def mapping(d: Draft) -> list[str]:
     """The order of the blocks."""
     rng = d.rng
     lines: list[str] = []
@@ -296,29 +325,33 @@ def _mapping(d: Draft) -> list[str]:
 # ---------------------------------------------------------------- waves, storage, schedule
 
 
-def _work(d: Draft, epilogue: list[str]) -> list[str]:
+def work(d: Draft, epilogue: list[str]) -> list[str]:
     """Waves and roles, LDS, registers, accumulator, schedule."""
     rng = d.rng
-    shared = [_shared(d, "A, B", 0)] if d.buffers[0] == d.buffers[1] and d.via[0] == d.via[1] else []
+    every, rights = ", ".join(d.operands), ", ".join(d.rights)
+    shared = [_shared(d, every, 0)] if d.buffers[0] == d.buffers[1] and d.via[0] == d.via[1] else []
     if not shared or d.chance(0.1):
-        shared = [_shared(d, "A", 0), _shared(d, "B", 1)]
+        shared = [_shared(d, "A", 0), _shared(d, rights, 1)]
     registers = []
     if d.slice or d.register_buffers > 1 or d.chance(0.05):
         clauses = [f"slice {d.number(d.slice)}"] * bool(d.slice)
         clauses += [f"buffers {d.register_buffers}"] * (d.register_buffers > 1 or d.chance(0.1))
         if d.chance(0.2):
             clauses.reverse()
-        names = ["A, B"] if d.chance(0.95) else ["A", "B"] if d.chance(0.7) else ["A"]
+        names = [every] if d.chance(0.95) or d.finer is not None else ["A", rights] if d.chance(0.7) else ["A"]
         registers = [" ".join(["registers", name, *clauses]) for name in names]
+        if d.finer is not None:
+            registers = [f"registers {every} slice {d.slice}"]
     arrangement = d.arrangement = rng.choice(["", " interleaved", " blocked"])
     mfma = ""
     if all(t % 32 == 0 for t in d.tile) and d.block[2] % 32 == 0 and d.chance(0.3):
         mfma = " mfma 32 x 32"
     elif d.chance(0.05):
         mfma = " mfma 16 x 16"
-    which = " = A * B" if d.chance(0.12) else ""
-    accumulate = f"accumulate C{which} : f32 tile {d.number(d.tile[0])} x {d.tile[1]}{arrangement}{mfma}"
-    finish = [*([f"epilogue {' | '.join(epilogue)}"] if epilogue else []), "store C"]
+    which = " = A * B" if d.chance(0.12) and not d.sums else ""
+    summed = ", ".join(d.sums or ["C"])
+    accumulate = f"accumulate {summed}{which} : f32 tile {d.number(d.tile[0])} x {d.tile[1]}{arrangement}{mfma}"
+    finish = [*([f"epilogue {' | '.join(epilogue)}"] if epilogue else []), *([] if d.sums else ["store C"])]
     compute = [*registers, accumulate, *finish]
     if d.roles:
         return [*(f"  {line}" for line in shared), *_roles(d, compute)]
@@ -327,21 +360,29 @@ def _work(d: Draft, epilogue: list[str]) -> list[str]:
     load = []
     if d.chance(0.1):
         group = count if d.chance(0.8) else rng.choice([1, 2])
-        load = [f"load A, B by {group} {'wave' if group == 1 else 'waves'}"]
+        load = [f"load {every} by {group} {'wave' if group == 1 else 'waves'}"]
     waves = f"waves {d.waves[0]} x {d.waves[1]}" if d.chance(0.95) else f"waves {count}"
     return [*(f"  {line}" for line in [waves, *shared, *load, *compute]), *_schedule(d, [group, group])]
 
 
-def _later(d: Draft, lines: list[str]) -> list[str]:
+def later(d: Draft, lines: list[str]) -> list[str]:
     """The lines, with what came to the language later: tensors that are used once, slices that differ."""
     result = list(lines)
     written = any(line.strip().startswith(("cluster", "group")) for line in lines)
-    plain = [n for n, line in enumerate(lines) if re.fullmatch(r" *registers A, B slice \d+( buffers \d)?", line)]
+    every = ", ".join(d.operands)
+    plain = [n for n, line in enumerate(lines) if re.fullmatch(rf" *registers {every} slice \d+( buffers \d)?", line)]
+    sides = ["A", ", ".join(d.rights)]
     if plain and not written and d.slices % 2 == 0 and d.late.random() < 0.3:
-        one = lines[plain[0]].replace("A, B", "A" if d.late.random() < 0.5 else "B")
-        other = one.replace("A", "B") if " A " in one else one.replace(" B ", " A ")
+        if d.late.random() < 0.5:
+            sides.reverse()
+        one, other = (lines[plain[0]].replace(every, side) for side in sides)
         result[plain[0] : plain[0] + 1] = [one, other.replace(f"slice {d.slice}", f"slice {2 * d.slice}")]
         d.features.add("slices that differ")
+    if plain and written and d.finer is not None:
+        fine, other = (lines[plain[0]].replace(every, sides[side]) for side in (d.finer, 1 - d.finer))
+        fine = fine.split(" slice ")[0] + f" slice {d.slice // 2} buffers 2"
+        result[plain[0] : plain[0] + 1] = [other, fine]
+        d.features.add("written slices that differ")
     if d.late.random() < 0.1:
         result.insert(0, f"  stream {d.late.choice(['A', 'B', 'C', 'A, C', 'A, B, C'])}")
         d.features.add("stream")
@@ -384,7 +425,7 @@ def _roles(d: Draft, compute: list[str]) -> list[str]:
     for number, (operands, count) in enumerate(shares):
         made.append(f"  role producer{number or ''} waves {_span(at, count)}")
         by = f" by {groups[number]} {'wave' if groups[number] == 1 else 'waves'}" if groups[number] else ""
-        made.append(f"    load {', '.join(operands)}{by}")
+        made.append(f"    load {', '.join(_named(d, operands))}{by}")
         made += _indented(bodies[number], header, "    ") if bodies else []
         at += count
     start = producers if first else 0
@@ -392,6 +433,11 @@ def _roles(d: Draft, compute: list[str]) -> list[str]:
     consumer += [f"    {line}" for line in compute]
     consumer += _indented(bodies[-1], header, "    ") if bodies else []
     return [*made, *consumer] if first else [*consumer, *made]
+
+
+def _named(d: Draft, sides: str) -> list[str]:
+    """The operands of these sides."""
+    return [*(["A"] if "A" in sides else []), *(d.rights if "B" in sides else [])]
 
 
 def _can_load(d: Draft, start: int, count: int, operands: str = "AB") -> bool:
@@ -406,16 +452,18 @@ def _indented(lines: Iterable[str], header: str, indent: str) -> list[str]:
 
 def _frame(d: Draft, loading: list[int], roles: int, owners: list[int], compute: int, waves: int) -> schedules.Frame:
     operands = []
-    for index, name in enumerate("AB"):
+    for index, name in ((min(n, 1), name) for n, name in enumerate(d.operands)):
         tile = d.block[index] * d.block[2] * d.bytes
         instructions = max(1, -(-tile // (1024 * loading[index])))
         owner = owners[index]
         buffers, via = d.buffers[index], d.via[index]
         apart = (d.arrangement == " interleaved" or d.waves[index] == 1) and d.fragments[index] > 1
-        operands.append(schedules.Operand(name, d.fragments[index], buffers, via, owner, instructions, apart))
+        finer = 2 if index == d.finer else 1
+        operands.append(schedules.Operand(name, d.fragments[index], buffers, via, owner, instructions, apart, finer))
+    slots = lcm(d.register_buffers, d.slices) // d.slices
     return schedules.Frame(
-        d.rng, (operands[0], operands[1]), d.slices, d.register_buffers, roles, compute, waves, features=d.features,
-        late=d.late,
+        d.rng, tuple(operands), d.slices, d.register_buffers, roles, compute, waves, features=d.features,
+        late=d.late, sums=d.sums, unroll=lcm(slots, d.unroll),
     )  # fmt: skip
 
 
@@ -427,6 +475,8 @@ def _written(d: Draft, frame: schedules.Frame) -> tuple[list[list[str]] | None, 
     options += ["waits auto"] if frame.automatic_waits else ["waits manual"] * d.chance(0.05)
     if d.chance(0.2):
         options.reverse()
+    if d.late.random() < 0.2:
+        options, frame.automatic_barriers, frame.automatic_waits, frame.ends = [], False, False, True
     for _ in range(8):
         bodies = schedules.schedule(frame, mistakes=0.5 if frame.waves == 1 else 0.15)
         if bodies is not None:

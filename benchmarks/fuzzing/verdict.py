@@ -16,8 +16,9 @@ from fuzzing.specs import Sample
 
 if TYPE_CHECKING:
     from tkgen.api import Spec
-    from tkgen.backends import protocol
     from tkgen.build import Build
+    from tkgen.rows.spec import RowSpec
+    from tkgen.sequence.spec import SequenceSpec
     from tkgen.toolchain.compiler import Compiler
 
 MANY = 9  # K-steps: enough for every prologue, some passes of the loop, and every epilogue
@@ -82,6 +83,8 @@ def attempt(made: Sample, orders: int = 5, quick: bool = False) -> Result:
 def judge(made: Sample, orders: int, tally: Tally, quick: bool = False) -> str:
     """The codes with which a spec is refused, none where it is accepted and right. Raises Failure where it is not."""
     from tkgen.diagnostics import SpecError
+    from tkgen.rows.spec import RowSpec
+    from tkgen.sequence.spec import SequenceSpec
     from tkgen.toolchain.compiler import ToolchainError
 
     with tempfile.TemporaryDirectory(prefix="tkgen-fuzz-") as folder:
@@ -90,11 +93,12 @@ def judge(made: Sample, orders: int, tally: Tally, quick: bool = False) -> str:
             spec = loaded(made, path)
         except SpecError as error:
             return _codes(error)
-        if made.family != "matrix":
-            return _equations(made, spec, orders, tally)
         try:
-            for build, extents in _launches(made, path, spec, quick):
-                _run(made, build, extents, orders, tally)
+            if isinstance(spec, RowSpec | SequenceSpec):
+                _whole(made, spec, orders, tally)
+            else:
+                for build, extents in _launches(made, path, spec, quick):
+                    _run(made, build, extents, orders, tally)
         except SpecError as error:
             codes = _codes(error)
             if not REFUSED_BUILDS.issuperset(codes.split()):
@@ -106,34 +110,34 @@ def judge(made: Sample, orders: int, tally: Tally, quick: bool = False) -> str:
     return "" if tally.runs else "no size"
 
 
-def _equations(made: Sample, spec: protocol.Spec, orders: int, tally: Tally) -> str:
-    """The same of a kernel of equations, at the sizes that it is drawn with."""
-    from tkgen.diagnostics import SpecError
-    from tkgen.execute.launch import run, trials
+def _whole(made: Sample, spec: RowSpec | SequenceSpec, orders: int, tally: Tally) -> None:
+    """Build kernels of rows, or a sequence, and run them at their sizes, or several where only run time knows them."""
+    from tkgen.execute.launch import trials
     from tkgen.machine_check import RIGHT
+    from tkgen.rows.build import RowBuild
     from tkgen.rows.run import run_rows
-    from tkgen.toolchain.compiler import ToolchainError
+    from tkgen.sequence.run import run_sequence
 
-    try:
-        build: Any = spec.build()  # type: ignore[attr-defined]
-    except SpecError as error:
-        codes = _codes(error)
-        if not REFUSED_BUILDS.issuperset(codes.split()):
-            raise Failure("machine check", f"{error}") from error
-        tally.registers = True
-        return codes
-    except ToolchainError as error:
-        raise Failure("toolchain", error.message) from error
-    if build.machine_check.outcome != RIGHT:
-        raise Failure("unchecked", build.machine_check.reason)
-    for order, kind in trials(orders):
-        tried = (run_rows if made.family == "rows" else run)(build, seed=made.seed, kind=kind, order=order)
-        tally.runs += 1
-        tally.instructions += tried.outcome.instructions
-        if not tried.ok:
-            found = "\n".join(str(f) for f in tried.outcome.findings[:3])
-            raise Failure("wrong", f"{order}, {kind.value}: {tried.failure}\n{found}")
-    return ""
+    build = spec.build()
+    kernels = (build,) if isinstance(build, RowBuild) else build.kernels
+    for kernel in kernels:
+        kernel.check()
+        if kernel.machine_check.outcome != RIGHT:
+            raise Failure("unchecked", kernel.machine_check.reason)
+    for sizes in zip(*made.extents.values(), strict=True) if made.extents else [()]:
+        extents = dict(zip(made.extents, sizes, strict=True))
+        for order, kind in trials(orders):
+            if isinstance(build, RowBuild):
+                tried = run_rows(build, extents=extents, seed=made.seed, kind=kind, order=order)
+                outcomes = (tried.outcome,)
+                failure = tried.failure
+            else:
+                ran = run_sequence(build, extents=extents, seed=made.seed, kind=kind, order=order)
+                outcomes, failure = ran.outcomes, ran.failure
+            tally.runs += 1
+            tally.instructions += sum(outcome.instructions for outcome in outcomes)
+            if failure:
+                raise Failure("wrong", f"{extents}, {order}, {kind.value}: {failure}")
 
 
 def write(made: Sample, folder: Path) -> Path:
@@ -149,7 +153,7 @@ def loaded(made: Sample, path: Path, steps: int | None = None) -> Any:
     """The checked spec, with another number of K-steps if it is static."""
     from tkgen.api import load
 
-    defines = None if made.family != "matrix" or steps is None else {"K": _k(made, steps)}
+    defines: dict[str, int | None] | None = None if steps is None else {"K": _k(made, steps)}
     return load(path, defines, made.target).check()
 
 
@@ -238,7 +242,7 @@ def _run(made: Sample, build: Build, extents: dict[str, int], orders: int, tally
                           f"{shown}, {order}: {len(tried.outcome.findings)} findings\n{found}")  # fmt: skip
         if not tried.comparison.right:
             raise Failure("wrong", f"{shown}, {order}: {tried.comparison}")
-        out = build.spec.program.accumulator.tensor.name
+        outputs = {t.name for t in build.spec.program.outputs}
         for buffer in {w.buffer.name: w.buffer for w in tried.outcome.written}.values():
-            if buffer.name == out and tried.outcome.unwritten(buffer):
-                raise Failure("wrong", f"{shown}, {order}: bytes of {out} are never written")
+            if buffer.name in outputs and tried.outcome.unwritten(buffer):
+                raise Failure("wrong", f"{shown}, {order}: bytes of {buffer.name} are never written")

@@ -24,24 +24,22 @@ def test_what_the_checks_accept_is_right_and_free_of_races(seed: int) -> None:
     assert result.verdict == "accepted" or result.kind == "registers", result.detail
 
 
-@pytest.mark.parametrize(("family", "seed"), [("sums", 190), ("rows", 194), ("rows", 470)])
+@pytest.mark.parametrize(("family", "seed"), EQUATIONS)
 def test_equations_that_the_checks_accept_are_right_and_free_of_races(family: str, seed: int) -> None:
-    """The first loads a matrix for two reductions of one fragment, whose code stood in one scope; the second divides:
-    a mask that was moved to VCC counted as data that a later branch depends on; the third chooses between a number and
-    a function, of which clang made a branch on data."""
-    result = fuzz.attempt(fuzz.FAMILIES[family](seed), orders=2)
+    result = fuzz.attempt(fuzz.FAMILIES[family](seed), orders=2, quick=True)
     assert result.verdict == "accepted" or result.kind == "registers", result.detail
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["sums", "rows"])
+@pytest.mark.parametrize("family", ["sums", "rows", "sequences"])
 def test_three_hundred_accepted_kernels_of_equations(family: str) -> None:
     results = fuzz.sweep(100, 300, jobs=os.cpu_count() or 1, orders=5, families=(family,))
     assert not [r for r in results if r.verdict == "FAILED"], fuzz.table(results)
 
 
-@pytest.mark.parametrize("family", ["sums", "rows"])
-def test_equations_are_refused_with_diagnostics_or_typed(family: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("family", "least", "most"), [("sums", 13, 29), ("rows", 13, 29), ("sequences", 13, 30),
+                                                      ("loops", 0, 29)])  # fmt: skip
+def test_equations_are_refused_with_diagnostics_or_typed(family: str, least: int, most: int, tmp_path: Path) -> None:
     accepted = 0
     for seed in range(5_000, 5_030):
         made = fuzz.FAMILIES[family](seed)
@@ -52,7 +50,7 @@ def test_equations_are_refused_with_diagnostics_or_typed(family: str, tmp_path: 
             assert all(d.message and d.primary for d in error.diagnostics)
         else:
             accepted += 1
-    assert 12 < accepted < 30  # neither side of the checks is left out
+    assert least <= accepted <= most  # neither side of the checks is left out
 
 
 def test_whatever_is_rejected_is_rejected_with_diagnostics(tmp_path: Path) -> None:

@@ -103,7 +103,59 @@ SCALAR_IN_VECTOR_REGISTER = (
     group multiply (*, 2..3; 1)
 """
 )
+# Two reductions of one fragment load a matrix each, whose code stood in one scope.
+TWO_REDUCTIONS_LOAD = """kernel found
+  dims M = 32, N = 29, K = 45
+  dims COLS = ceil_div(N, 32), ROWS = ceil_div(M, 32)
+  global A : f16[K, M]
+  global B : f16[N, K]
+  global D : f32[M, N]
+  global R : bf16[M, COLS]
+  global C : bf16[ROWS, N]
+  global Y : bf16[M, N]
+  over m in M by 32, n in N by 32
+  tail masked
+  waves 1 x 1
+  shared A, B buffers 2 via registers
+  accumulate g : f32 tile 32 x 32 interleaved
+  each k in K by 16
+    g = g + A[k, m].T @ B[n, k].T
+  v0 = rowmin(g * 0.5 + (max(sigmoid((D[m, n])), (where(D[m, n] > 0, g, 0.5)))))
+  v1 = rowsum(g * 0.5 + D[m, n])
+  v2 = colmin(D[m, n] * 0.5 + rsqrt(abs((sigmoid((D[m, n])))) + 0.5))
+  R[m, n / 32] = v0 + v1
+  C[m / 32, n] = v2
+  Y[m, n] = D[m, n] * 0.5 + (min((D[m, n] * g), (max(g, D[m, n])))) + 0 * (g)
+"""
+# A division: a mask that was moved to VCC counted as data that a later branch depends on.
+DIVISION = """kernel found
+  dims R = 2, D = 16384
+  global X : f16[R, D]
+  global Z : f16[R, D]
+  global Y : f32[R, D]
+  over t in R by 8
+  waves 2
+  v0 = X[t] * 0.5 + (relu((Z[t])) - sqrt(abs((X[t]))))
+  X[t] = Z[t] * 0.5 + (max((X[t] / (abs(v0) + 1)), f16((v0))))
+  Y[t] = v0 * 0.5 + clamp((silu((Z[t]))), -1, 1.5)
+"""
+# A choice between a number and a costly function, of which clang made a branch on data.
+COSTLY_CHOICE = """kernel found
+  dims R = 8, D = 2
+  global X : f32[R, D]
+  global Z : f16[R, D]
+  global w : bf16[D]
+  global Y : f32[R, D]
+  over t in R by 2
+  waves 2 along t
+  v1 = Z[t] * 0.5 + X[t]
+  v2 = Z[t] * 0.5 + (where((v1 + v1) > 0, tanh((v1)), 0.5))
+  Y[t] = v2 * 0.5 + w
+"""
 ACCEPTED = {
+    "a matrix loaded for two reductions of a fragment": fuzz.Sample(1, TWO_REDUCTIONS_LOAD, step=16, ragged=3),
+    "a row that is divided": fuzz.Sample(1, DIVISION, family="rows"),
+    "a costly function chosen by element": fuzz.Sample(1, COSTLY_CHOICE, target="gfx950", family="rows"),
     "writes complete before the barrier at the loop's head": fuzz.Sample(
         1, LATE_WRITE, extents={"M": (192,)}, dynamic_k=True, step=64
     ),
@@ -119,7 +171,8 @@ ACCEPTED = {
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_is_right(name: str) -> None:
-    result = fuzz.attempt(ACCEPTED[name], orders=2)
+    made = ACCEPTED[name]
+    result = fuzz.attempt(made, orders=2 if made.family == "matrix" else 4)
     assert (result.verdict, result.detail) == ("accepted", "") and result.runs >= 4
 
 

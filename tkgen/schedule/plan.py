@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import lcm
@@ -317,11 +317,30 @@ def _trimmed(plan: Plan) -> Plan:
                 candidate = _without_barrier(plan, segment, ordinal)
                 plan = plan if candidate.conflicts() else candidate
         for role in plan.role_names:
-            for at in reversed(_automatic(plan.waves_of(role)[0], segment, Wait)):
-                ops = getattr(plan.waves_of(role)[0], segment)
-                if not (uniform and ops[at].op.counter == "lds"):
-                    candidate = plan.with_segment(role, segment, (*ops[:at], *ops[at + 1 :]))
-                    plan = plan if candidate.conflicts() else candidate
+            ops: tuple[Placed, ...] = getattr(plan.waves_of(role)[0], segment)
+            waits = _automatic(plan.waves_of(role)[0], segment, Wait)
+            plan = _trimmed_of(plan, role, segment, [w for w in waits if not (uniform and ops[w].op.counter == "lds")])
+    return plan
+
+
+def _trimmed_of(plan: Plan, role: str, segment: str, waits: Sequence[int]) -> Plan:
+    """Without those of the waits at these places that can go one after the other, the last one first.
+
+    Without a wait nothing is complete earlier, so of waits that can go together each can go: halves are tried whole.
+    """
+    ops: tuple[Placed, ...] = getattr(plan.waves_of(role)[0], segment)
+    gone: set[int] = set()
+    pending = [list(waits)] if waits else []
+    while pending:
+        group = pending.pop()
+        left = tuple(p for at, p in enumerate(ops) if at not in gone and at not in group)
+        candidate = plan.with_segment(role, segment, left)
+        if not candidate.conflicts():
+            gone |= {*group}
+            plan = candidate
+        elif len(group) > 1:
+            half = len(group) // 2
+            pending += [group[:half], group[half:]]
     return plan
 
 
@@ -334,9 +353,10 @@ def _automatic(wave: WaveProgram, segment: str, kind: type[Control]) -> list[int
 def _counted(plan: Plan) -> Plan:
     """With every automatic wait for direct loads raised to the most that may still be in flight.
 
-    A wait for n is weaker the larger n is, so the largest n that leaves no conflict is found by bisection. In program
-    order: of two waits that would do, the later one stays. (Before trimming: a wait of the epilogue that the loop's
-    full wait makes needless is what the loop's counted one relies on.)
+    A wait for n is weaker the larger n is, so the largest n that leaves no conflict is found by bisection; the largest
+    of all is tried first, because most waits are for nothing. In program order: of two waits that would do, the later
+    one stays. (Before trimming: a wait of the epilogue that the loop's full wait makes needless is what the loop's
+    counted one relies on.)
     """
     if plan.conflicts():
         return plan
@@ -347,13 +367,14 @@ def _counted(plan: Plan) -> Plan:
                 ops = getattr(plan.waves_of(role)[0], segment)
                 if ops[at].op.counter != "vm":
                     continue
-                right, wrong = 0, plan.target.synchronisation.counters["vm"]
+                right, tried = 0, plan.target.synchronisation.counters["vm"] - 1
+                wrong = tried + 1
                 while wrong - right > 1:
-                    middle = (right + wrong) // 2
-                    if plan.with_segment(role, segment, _waiting_for(ops, at, middle)).conflicts():
-                        wrong = middle
+                    if plan.with_segment(role, segment, _waiting_for(ops, at, tried)).conflicts():
+                        wrong = tried
                     else:
-                        right = middle
+                        right = tried
+                    tried = (right + wrong) // 2
                 plan = plan.with_segment(role, segment, _waiting_for(ops, at, right))
     return plan
 

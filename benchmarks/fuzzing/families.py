@@ -1,0 +1,15 @@
+"""The families of kernels that are drawn, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fuzzing.loops import loops
+from fuzzing.rows import rows
+from fuzzing.sequences import sequences
+from fuzzing.specs import Sample, sample
+from fuzzing.sums import sums
+
+FAMILIES: Mapping[str, Callable[[int], Sample]] = {
+    "matrix": sample, "sums": sums, "rows": rows, "sequences": sequences, "loops": loops,
+}  # fmt: skip

@@ -1,0 +1,49 @@
+"""Random kernels with loops that carry more than sums: attention in its forms, with what is chosen tile by tile.
+
+A loop of products of products has a schedule for few of these; the others are refused, and say so.
+"""
+
+from __future__ import annotations
+
+import random
+
+from fuzzing.rows import TARGETS
+from fuzzing.specs import Sample
+
+
+def loops(seed: int) -> Sample:
+    """Softmax attention: causal or not, of heads that share keys, with or without rescaling at every pass."""
+    rng = random.Random(f"loops {seed}")
+    waves, length = rng.choice([1, 2, 4, 8]), rng.choice([64, 128, 192, 256])
+    rows, step, head = 16 * waves * rng.choice([1, 2]), rng.choice([16, 32, 64]), rng.choice([32, 64, 128])
+    group, causal, lazy = rng.choice([1, 1, 2]), rng.random() < 0.4, rng.random() < 0.3
+    dtype, stored = rng.choice(["bf16", "f16"]), rng.choice(["bf16", "f16", "f32"])
+    keys = "h" if group == 1 else f"h / {group}"
+    score = "s = scale * Q[h, q] @ K[{0}, j].T" if rng.random() < 0.5 else "s = scale * (Q[h, q] @ K[{0}, j].T)"
+    exponential = rng.choice(["exp({})", "exp2(({}) * 1.4426950408889634)"])
+    rescaled = ["o = o * r", "l = l * r"]
+    body = [
+        score.format(keys),
+        *(["s = where(q >= j, s, -inf)"] if causal else []),
+        "n = max(m, rowmax(s))",
+        f"p = {exponential.format('s - n')}",
+        f"r = {exponential.format('m - n')}",
+        *(["when any(r < 0.99609375)", *(f"  {line}" for line in rescaled)] if lazy else rescaled),
+        "l = l + rowsum(p)",
+        f"o = o + {dtype}(p) @ V[{keys}, j]",
+        "m = n",
+    ]
+    second = rng.random() < 0.4
+    lines = [
+        "kernel drawn", f"  dims H = 2, {'KV = 1, ' if group > 1 else ''}L = {length}, D = {head}",
+        *(f"  global {name} : {dtype}[{'H' if name == 'Q' or group == 1 else 'KV'}, L, D]" for name in "QKV"),
+        f"  global O : {stored}[H, L, D]", *(["  global E : f32[H, L]"] if second else []),
+        f"  scalar scale : f32 = {head**-0.5}", f"  over h in H, q in L by {rows}",
+        f"  waves {waves}{rng.choice(['', ' along q'])}", *(["  shared K, V"] if rng.random() < 0.7 else []),
+        "  carry m : f32[q] = -inf, l : f32[q] = 0, o : f32[q, D] = 0",
+        f"  each j in L by {step}{' to q' if causal else ''}", *(f"    {line}" for line in body),
+        "  O[h, q] = o / l", *(["  E[h, q] = m + log(l)"] if second else []),
+        "  reference scaled_dot_product_attention(Q, K, V)",
+    ]  # fmt: skip
+    features = {"causal" if causal else "all keys", *(["when any"] if lazy else []), f"group {group}"}
+    return Sample(seed, "\n".join(lines) + "\n", rng.choice(TARGETS), features=frozenset(features), family="loops")
