@@ -2,7 +2,7 @@
 
     python benchmarks/fuzz.py --seed 0 --count 300 -j 2     a table, and the seed of every failure
     python benchmarks/fuzz.py --seed 1234 --show            one seed again: its spec, and what becomes of it
-    python benchmarks/fuzz.py --family all --count 900      of all families: products by clauses, by equations, rows
+    python benchmarks/fuzz.py --family all --count 900      of all families: products, sums, rows, sequences, loops
     python benchmarks/fuzz.py --coverage --count 3000       what of the grammar and of the calculus is never drawn
 
 A spec is a function of its seed alone. What the checks refuse must come with diagnostics; what they accept must
@@ -148,7 +148,7 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="this one seed: its spec and its fate")
     parser.add_argument("--coverage", action="store_true", help="run the checks alone and print what is never drawn")
     parser.add_argument("--family", choices=[*FAMILIES, "all"], default="matrix",
-                        help="clauses of one product, equations of sums, of rows, or all in turn by seed")  # fmt: skip
+                        help="products by clauses, by equations, rows, ...; or all in turn by seed")  # fmt: skip
     options = parser.parse_args()
     families = list(FAMILIES) if options.family == "all" else [options.family]
     if options.show:

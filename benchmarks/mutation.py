@@ -1,10 +1,10 @@
-"""How strong the checks are: mutants of every spec's schedule, the checks' verdict, and the emulator's.
+"""How strong the checks are: mutants of every spec's schedule, of all families, the checks' verdict, the emulator's.
 
     python benchmarks/mutation.py [SPEC...] [--every N] [--from N] [--orders N] [--list] [--jobs N]
 
 A mutant that the checks accept and the emulator finds wrong is a defect of the checks. One that they reject and that is
-right in every order of the waves that was tried is a false alarm; `--list` names both. `--every 10` takes a tenth, and
-`--every 10 --from 3` another one.
+right in every order of the waves that was tried is a false alarm; `--list` names both. `--every 10` takes a tenth of
+each spec's, and `--every 10 --from 3` another one. What the families are, `mutating.subjects` says.
 
 The false alarms there are, explained:
 
@@ -28,8 +28,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from mutating.referee import Referee, rejected, small
-from mutating.schedules import mutants
+from mutating.subjects import subjects
 from rich.console import Console
 from rich.table import Table
 
@@ -43,6 +42,7 @@ class Trial:
     """One mutant: the codes with which the checks reject it, and what the emulator finds wrong."""
 
     spec: str
+    family: str
     kind: str
     what: str
     codes: tuple[str, ...]
@@ -62,13 +62,18 @@ def trials(path: Path, every: int, first: int, orders: int) -> list[Trial]:
 
 
 def _trials(path: Path, every: int, first: int, orders: int) -> Iterator[Trial]:
-    spec = small(path)
-    referee = Referee(spec, interleavings(orders))
-    if fault := referee.fault(spec.plan):
-        raise ValueError(f"{path.name} is wrong before anything is changed: {fault}")
-    changed = (mutant for mutant in mutants(spec.plan) if referee.changes(mutant.plan))
-    for mutant in islice(changed, first, None, every):
-        yield Trial(path.stem, mutant.kind, mutant.what, rejected(spec, mutant.plan), referee.fault(mutant.plan))
+    for subject in subjects(path, tuple(interleavings(orders))):
+        if fault := subject.fault():
+            raise ValueError(f"{subject.name} is wrong before anything is changed: {fault}")
+        for m in islice(subject.candidates(), first, None, every):
+            yield Trial(subject.name, subject.family, m.kind, m.what, m.codes(), m.fault())
+
+
+def _start() -> None:
+    """A worker uses one core: torch on several is slower here."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def table(found: list[Trial], by: str) -> Table:
@@ -87,9 +92,14 @@ def table(found: list[Trial], by: str) -> Table:
     return result
 
 
+def _every() -> list[Path]:
+    """The specs of AMD's GPUs, those with fewer mutants first."""
+    return [path for folder in ("sequences", "rows", ".") for path in sorted((SPECS / folder).glob("*.tk"))]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("specs", nargs="*", type=Path, default=sorted(SPECS.glob("*.tk")))
+    parser.add_argument("specs", nargs="*", type=Path, default=_every())
     parser.add_argument("--every", type=int, default=1, help="try every N-th mutant of a spec")
     parser.add_argument("--from", type=int, default=0, dest="first", help="skip so many mutants of a spec")
     parser.add_argument("--orders", type=int, default=3, help="orders of the waves to try")
@@ -97,7 +107,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="name what escaped and the false alarms")
     args = parser.parse_args()
     found: list[Trial] = []
-    with ProcessPoolExecutor(args.jobs) as pool:
+    with ProcessPoolExecutor(args.jobs, initializer=_start) as pool:
         running = {pool.submit(trials, path, args.every, args.first, args.orders): path for path in args.specs}
         for done in as_completed(running):
             found += done.result()
@@ -111,6 +121,7 @@ def main() -> None:
             codes = f" [{', '.join(t.codes)}]" if t.codes else ""
             console.print(f"{sort}: {t.spec}: {t.kind}: {t.what}{codes} {t.fault}", markup=False, soft_wrap=True)
     console.print(table(found, "spec"))
+    console.print(table(found, "family"))
     console.print(table(found, "kind"))
     alarms = sum(t.sort == "false alarm" for t in found)
     console.print(f"{len(found)} mutants, {sum(t.sort == 'escaped' for t in found)} escaped, "

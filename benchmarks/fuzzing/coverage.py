@@ -29,16 +29,17 @@ OTHERS = 4  # of so many seeds of matrix products one is tried in each of the ot
 
 
 def report(seeds: Iterable[int]) -> str:
-    """What `seeds` draw of the grammar, of operations and options, and of the branches of `schedule/epochs.py`.
+    """What `seeds` draw of the grammar, of operations and options, and of the branches of the calculus.
 
     Of some accepted specs a mutant of each kind is judged, too: what no spec can say, such as a sum that is not zeroed,
     the calculus must find all the same.
     """
     import coverage
 
-    from tkgen.schedule import epochs
+    from tkgen.schedule import epochs, registers, traces
 
-    measured = coverage.Coverage(branch=True, include=[epochs.__file__], data_file=None)
+    calculus = [epochs.__file__, registers.__file__, traces.__file__]
+    measured = coverage.Coverage(branch=True, include=calculus, data_file=None)
     rules = _counted_rules()
     drawn, taken = Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="tkgen-fuzz-") as folder:
@@ -55,10 +56,11 @@ def report(seeds: Iterable[int]) -> str:
     undrawn = {name for name, count in rules.items() if not count}
     lines += [f"  {name}" for name in sorted(undrawn - NOT_SENSIBLE)] or ["  none"]
     lines.append(f"  ({len(rules) - len(undrawn)} of {len(rules)} drawn; {len(NOT_SENSIBLE)} have no place)")
-    branches = measured._analyze(epochs.__file__).missing_branch_arcs()
-    source = Path(epochs.__file__).read_text().splitlines()
-    lines.append("schedule/epochs.py: branches never taken")
-    lines += [f"  {a} -> {b}: {source[a - 1].strip()}" for a, ends in sorted(branches.items()) for b in ends]
+    lines.append("epochs.py, registers.py, traces.py of tkgen/schedule: branches never taken")
+    for path in calculus:
+        branches, source = measured._analyze(path).missing_branch_arcs(), Path(path).read_text().splitlines()
+        arcs = [(a, b) for a, ends in sorted(branches.items()) for b in ends]
+        lines += [f"  {Path(path).name} {a} -> {b}: {source[a - 1].strip()}" for a, b in arcs]
     return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ A loop of products of products has a schedule for few of these; the others are r
 from __future__ import annotations
 
 import random
+from math import lcm
 
 from fuzzing.rows import TARGETS
 from fuzzing.specs import Sample
@@ -14,9 +15,10 @@ from fuzzing.specs import Sample
 def loops(seed: int) -> Sample:
     """Softmax attention: causal or not, of heads that share keys, with or without rescaling at every pass."""
     rng = random.Random(f"loops {seed}")
-    waves, length = rng.choice([1, 2, 4, 8]), rng.choice([64, 128, 192, 256])
+    waves = rng.choice([1, 2, 4, 8])
     rows, step, head = 16 * waves * rng.choice([1, 2]), rng.choice([16, 32, 64]), rng.choice([32, 64, 128])
-    group, causal, lazy = rng.choice([1, 1, 2]), rng.random() < 0.4, rng.random() < 0.3
+    length = lcm(rows, step) * rng.choice([1, 1, 2]) if rng.random() < 0.85 else rng.choice([64, 100, 192])
+    group, causal, lazy = rng.choice([1, 1, 2]), rng.random() < 0.3, rng.random() < 0.2
     dtype, stored = rng.choice(["bf16", "f16"]), rng.choice(["bf16", "f16", "f32"])
     keys = "h" if group == 1 else f"h / {group}"
     score = "s = scale * Q[h, q] @ K[{0}, j].T" if rng.random() < 0.5 else "s = scale * (Q[h, q] @ K[{0}, j].T)"
@@ -34,12 +36,13 @@ def loops(seed: int) -> Sample:
         "m = n",
     ]
     second = rng.random() < 0.4
+    shared = [f"  shared K, V{rng.choice(['', ' buffers 2'])}"] if rng.random() < 0.9 else []
     lines = [
         "kernel drawn", f"  dims H = 2, {'KV = 1, ' if group > 1 else ''}L = {length}, D = {head}",
         *(f"  global {name} : {dtype}[{'H' if name == 'Q' or group == 1 else 'KV'}, L, D]" for name in "QKV"),
         f"  global O : {stored}[H, L, D]", *(["  global E : f32[H, L]"] if second else []),
         f"  scalar scale : f32 = {head**-0.5}", f"  over h in H, q in L by {rows}",
-        f"  waves {waves}{rng.choice(['', ' along q'])}", *(["  shared K, V"] if rng.random() < 0.7 else []),
+        f"  waves {waves}{rng.choice(['', ' along q'])}", *shared,
         "  carry m : f32[q] = -inf, l : f32[q] = 0, o : f32[q, D] = 0",
         f"  each j in L by {step}{' to q' if causal else ''}", *(f"    {line}" for line in body),
         "  O[h, q] = o / l", *(["  E[h, q] = m + log(l)"] if second else []),

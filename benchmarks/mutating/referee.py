@@ -15,7 +15,9 @@ from tkgen.checks import check
 from tkgen.diagnostics import Severity
 from tkgen.emulate import EmulateError, Interleaving, Outcome
 from tkgen.execute.launch import run
+from tkgen.ir.verifier import Broken
 from tkgen.schedule import Plan, plan
+from tkgen.schedule.verifier import verify
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.discover import find_compiler
@@ -47,7 +49,11 @@ def small(path: Path) -> Spec:
 
 
 def rejected(spec: Spec, mutant: Plan) -> tuple[str, ...]:
-    """The codes of the errors that the checks find, none where they accept it."""
+    """The codes of the errors that the checks find, or the rule that a plan breaks; none where they accept it."""
+    try:
+        verify(mutant.program, spec.target, mutant.waves, mutant.automatic)
+    except Broken as broken:
+        return (broken.rule,)
     found = check(mutant, spec.target)
     return tuple(sorted({d.code for d in found if d.severity is Severity.ERROR}))
 

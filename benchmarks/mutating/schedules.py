@@ -19,6 +19,7 @@ from tkgen.ir.ops import (
     Fence,
     Move,
     Multiply,
+    OfRound,
     OfSums,
     Op,
     Placed,
@@ -57,6 +58,7 @@ def mutants(plan: Plan) -> Iterator[Mutant]:
 def _all(plan: Plan) -> Iterator[Mutant]:
     for make in (_barriers, _waits, _slots, _orders, _steps, _fragments, _parts, _missing, _zeros, _stores, _phases):
         yield from make(plan)
+    yield from _rounds(plan)
     yield from _collectives(plan)
     yield from _accumulators(plan)
 
@@ -297,6 +299,23 @@ def _stores(plan: Plan) -> Iterator[Mutant]:
             if len(values) > 1:
                 fewer = _boxed(placed, name, values[:-1])
                 yield from _made("drop store", f"the last of the {name}", _edited(plan, segment, _with(i, fewer), role))
+
+
+def _rounds(plan: Plan) -> Iterator[Mutant]:
+    """What is reduced of the sums: left out, done twice, in another order, in the other half of the ring."""
+    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, OfRound)):
+        where = f"`{placed.op}` at {i} of the {segment}, {role}"
+        yield from _made(f"drop {placed.op.word}", where, _edited(plan, segment, _with(i), role))
+        yield from _made(f"duplicate {placed.op.word}", where, _edited(plan, segment, _with(i, placed, placed), role))
+
+        def later(ops: tuple[Placed, ...], i: int = i) -> tuple[Placed, ...] | None:
+            other = next((j for j in range(i + 1, len(ops)) if isinstance(ops[j].op, OfRound | Store)), None)
+            return None if other is None else (*ops[:i], *ops[i + 1 : other + 1], ops[i], *ops[other + 1 :])
+
+        yield from _made("delay round", where, _edited(plan, segment, later, role))
+        if placed.op.operand:
+            other = replace(placed, step=Step(placed.step.base, placed.step.offset + 1))
+            yield from _made("other half", where, _edited(plan, segment, _with(i, other), role))
 
 
 def _phases(plan: Plan) -> Iterator[Mutant]:

@@ -44,8 +44,9 @@ def test_mutants_are_many_and_of_every_kind() -> None:
     kinds = {
         m.kind for name in ("ping_pong", "producer_consumer_4p4c") for m in mutants(small(SPECS / f"{name}.tk").plan)
     }
+    kinds |= {m.kind for m in mutants(small(SPECS / "linear_softmax.tk").plan)}
     assert {
         "drop barrier", "move barrier", "duplicate barrier", "barrier in one role", "drop wait", "move wait",
         "duplicate wait", "shift slot", "swap order", "shrink collective", "grow collective", "permute coordinate",
-        "skip zero", "change phase", "drop store", "shift step",
+        "skip zero", "change phase", "drop store", "shift step", "drop reduce", "drop gather", "delay round",
     } <= kinds  # fmt: skip

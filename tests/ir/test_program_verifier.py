@@ -14,11 +14,13 @@ from tkgen.ir.ops import (
     Barrier,
     Cluster,
     Control,
+    Gather,
     Load,
     Multiply,
     Op,
     Placed,
     Read,
+    Reduce,
     Schedule,
     Space,
     Step,
@@ -118,6 +120,20 @@ def test_a_plan_that_cannot_be_is_found(mistake: str) -> None:
     with pytest.raises(Broken) as found:
         verify_plan(plan.program, plan.target, [edit(w) for w in plan.waves], placed=True)
     assert found.value.rule == rule
+
+
+@pytest.mark.parametrize("kind", [Reduce, Gather])
+def test_a_round_of_reductions_that_is_not_done_is_found(kind: type[Op]) -> None:
+    """The calculus orders what goes through LDS; that each round is gathered before it is used it does not say."""
+    plan = planned_file(SPECS / "linear_softmax.tk")
+    (wave,) = plan.waves
+    at = [n for n, p in enumerate(wave.epilogue) if isinstance(p.op, kind)]
+    assert len(at) == 2
+    for n in at:
+        missing = (*wave.epilogue[:n], *wave.epilogue[n + 1 :])
+        for epilogue in (missing, (*missing, wave.epilogue[n])):
+            with pytest.raises(Broken, match="rounds"):
+                verify_plan(plan.program, plan.target, [replace(wave, epilogue=epilogue)], placed=True)
 
 
 def test_roles_that_meet_unequally_often_are_found() -> None:

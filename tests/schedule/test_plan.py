@@ -10,7 +10,7 @@ import planning
 import pytest
 
 from tkgen.diagnostics import SpecError
-from tkgen.ir.ops import Barrier
+from tkgen.ir.ops import Barrier, Wait
 from tkgen.schedule import Plan
 
 ROLES = """  role producer waves 0..1

@@ -16,6 +16,7 @@ from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.limits import LARGEST_INT, LAUNCH_THREADS
 from tkgen.rows.launch import Layout
 from tkgen.schedule.row_graph import row_graph
+from tkgen.schedule.row_verifier import verify
 from tkgen.schedule.rows import RowError, RowMap, map_rows
 from tkgen.syntax import ast
 from tkgen.targets import Target
@@ -52,10 +53,12 @@ class RowSpec:
         """The layout, as one of rows. Raises SpecError as `layout`."""
         program = self.program
         try:
-            return map_rows(program.kernel, program.waves, self.target, program.waves_along)
+            found = map_rows(program.kernel, program.waves, self.target, program.waves_along)
         except RowError as error:
             span = error.span or program.spans["kernel"]
             raise SpecError(Diagnostic("E406", str(error), Label(span), fix=Fix(error.fix))) from error
+        verify(found, self.target)
+        return found
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

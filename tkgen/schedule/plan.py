@@ -317,7 +317,7 @@ def _trimmed(plan: Plan) -> Plan:
                 candidate = _without_barrier(plan, segment, ordinal)
                 plan = plan if candidate.conflicts() else candidate
         for role in plan.role_names:
-            ops: tuple[Placed, ...] = getattr(plan.waves_of(role)[0], segment)
+            ops = getattr(plan.waves_of(role)[0], segment)
             waits = _automatic(plan.waves_of(role)[0], segment, Wait)
             plan = _trimmed_of(plan, role, segment, [w for w in waits if not (uniform and ops[w].op.counter == "lds")])
     return plan

@@ -43,6 +43,7 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.limits import BUFFER_BYTES
 from tkgen.ir.types import ACCESS_BYTES, WAVE_LANES
+from tkgen.schedule.row_steps import Step, steps
 from tkgen.schedule.sweeps import Sweep, divisors, registers, sweeps
 from tkgen.schedule.unrolled import unrolled
 from tkgen.source import Span
@@ -119,6 +120,11 @@ class RowMap:
     def sweeps(self) -> tuple[Sweep, ...]:
         """What is done with the elements, walk by walk."""
         return sweeps(self.kernel, self.fast)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """What a block does in one pass."""
+        return steps(self.sweeps, self.waves_of_row > 1)
 
     @property
     def exchanges(self) -> int:

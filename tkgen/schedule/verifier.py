@@ -9,14 +9,16 @@ once - is not said here: that is proven (`tkgen.schedule.epochs`, `stored`), and
                epilogue's from the last
     meetings   where tkgen placed the barriers, all waves meet equally often in prologue, loop and epilogue
     waits      a wait that tkgen placed leaves fewer operations in flight than its counter counts
+    rounds     who stores has reduced each round of the epilogue once, in order, and gathered what waves share of it
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkgen.ir.ops import Barrier, Move, Multiply, Placed, Wait, WaveProgram
+from tkgen.ir.ops import Barrier, Gather, Move, Multiply, Placed, Reduce, Store, Wait, WaveProgram
 from tkgen.ir.program_verifier import fits
+from tkgen.ir.reductions import rounds
 from tkgen.ir.types import Program
 from tkgen.ir.verifier import Broken
 from tkgen.targets import Target
@@ -33,6 +35,8 @@ def verify(program: Program, target: Target, waves: Sequence[WaveProgram], place
         fail("waves", [w.waves for w in waves])
     counters = target.synchronisation.counters
     for wave in waves:
+        if unreduced := _unreduced(program, wave):
+            fail("rounds", unreduced)
         for base, segment in _segments(wave):
             for at in segment:
                 op, step = at.op, at.step
@@ -44,6 +48,25 @@ def verify(program: Program, target: Target, waves: Sequence[WaveProgram], place
                     fail("waits", at)
     if placed and len({tuple(_meetings(segment) for _, segment in _segments(w)) for w in waves}) > 1:
         fail("meetings", waves[0].role)
+
+
+def _unreduced(program: Program, wave: WaveProgram) -> Placed | None:
+    """The first operation of a wave's epilogue that comes before the rounds which it needs are done."""
+    every, reduced, done = rounds(program), 0, 0
+    for at in wave.epilogue:
+        match at.op:
+            case Reduce(round=number):
+                if number != reduced or done != reduced:
+                    return at
+                reduced += 1
+                done += every[number].exchange is None
+            case Gather(round=number):
+                if number >= reduced:
+                    return at
+                done = max(done, number + 1)
+            case Store() if done != len(every):
+                return at
+    return None
 
 
 def _segments(wave: WaveProgram) -> tuple[tuple[str, tuple[Placed, ...]], ...]:

@@ -3,10 +3,8 @@
 The kernel loads each element once, before it computes; then a loop nest for each sweep: rows of a lane `i`, its chunks
 `c`, the elements `e` of a chunk. All of these loops are unrolled, so that arrays are registers.
 
-One meeting of the waves is enough for reductions that cross them. Exchange n of a block (counted through all passes)
-has its own half, n % 2, of the LDS: a wave writes its part, meets the others, reads all parts. A wave that writes the
-same half again does so for exchange n + 2, after the meeting of n + 1; it came there, as every wave did, only after its
-reads for n were complete (`lds_barrier` waits for them). So nothing is overwritten unread.
+Reductions that cross waves go through LDS as the layout's steps say (`tkgen.schedule.row_steps`); `lds_barrier` waits
+for what a wave has read and written there before it meets the others.
 """
 
 from __future__ import annotations
@@ -27,6 +25,7 @@ from tkgen.ir.equations import Access, Convert, Load, Map, Store, reads, walk, w
 from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.limits import LARGEST_ROWS_SIZE, LAUNCH_THREADS
 from tkgen.ir.types import Tensor
+from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Walk
 from tkgen.schedule.rows import RowMap, Way
 from tkgen.schedule.sweeps import Sweep
 from tkgen.targets import Target
@@ -171,8 +170,8 @@ class _Lowering:
             [op for op in self.loads.values() if op.result.axes and not self.places.of_rows(op.source)]
         )
         rows = self._loaded([op for op in self.loads.values() if self.places.of_rows(op.source)])
-        for number, sweep in enumerate(m.sweeps):
-            rows += ["", *self._sweep(number, sweep)]
+        for step in m.steps:
+            rows += ["", *self._sweep(step.sweep)] if isinstance(step, Walk) else self._exchange(step)
         everything = "\n".join([*shared, *rows])
         if m.exchanges:
             most = max(len(s.reduces) for s in m.sweeps)
@@ -253,8 +252,8 @@ class _Lowering:
 
     # ------------------------------------------------------------ sweeps
 
-    def _sweep(self, number: int, sweep: Sweep) -> list[str]:
-        values = self.values
+    def _sweep(self, number: int) -> list[str]:
+        values, sweep = self.values, self.m.sweeps[number]
         declared, rows = self._of_rows(number, sweep)
         for value, (first, _) in values.held.items():
             if first == number:
@@ -267,7 +266,7 @@ class _Lowering:
         body = [*rows, *self._of_elements(number, sweep)]
         nest = self._rows(body) if body else []
         after = [line for store in crossing for line in self._store_across(store)]
-        return [*declared, *nest, *after, *self._exchange(number, sweep)]
+        return [*declared, *nest, *after]
 
     def _of_rows(self, number: int, sweep: Sweep) -> tuple[list[str], list[str]]:
         """Declarations and operations of what belongs to rows."""
@@ -360,22 +359,22 @@ class _Lowering:
             folds.append(f"{name}[i] = {shared};{self.places.remark(reduce.result.span)}")
         return parts, sums, folds
 
-    def _exchange(self, number: int, sweep: Sweep) -> list[str]:
-        """The reductions of a sweep over the waves that share a row."""
-        m = self.m
-        if m.waves_of_row == 1 or not sweep.reduces:
-            return []
-        before = sum(bool(s.reduces) for s in m.sweeps[:number])
-        half = f"({before} + pass) % 2" if m.passes > 1 and m.exchanges % 2 else str(before % 2)
+    def _exchange(self, step: Put | Meet | Get) -> list[str]:
+        """A step of handing on the reductions of a sweep over the waves that share a row."""
+        if isinstance(step, Meet):
+            return ["lds_barrier();"]
+        m, sweep = self.m, self.m.sweeps[step.sweep]
+        half = f"({step.half} + pass) % 2" if m.passes > 1 and m.exchanges % HALVES else str(step.half % HALVES)
         of_row = "" if m.waves_of_row == m.waves else f"warpid() / {m.waves_of_row} * {m.waves_of_row} + "
         wave = f"{of_row}laneid() % {m.waves_of_row}"
-        puts, gets = list[str](), list[str]()
+        lines = list[str]()
         for place, reduce in enumerate(sweep.reduces):
             result, parts = f"{self.values.name[reduce.result]}[i]", f"exchange[{half}][{place}][i]"
-            puts.append(f"{parts}[warpid()] = {result};")
-            gets.append(f"{result} = across<{OPERATION[reduce.function]}, {m.waves_of_row}>({parts}[{wave}]);")
-        first = [INDENT + line for line in self._rows(puts)]
-        return ["if (laneid() == 0) {", *first, "}", "lds_barrier();", *self._rows(gets)]
+            got = f"across<{OPERATION[reduce.function]}, {m.waves_of_row}>({parts}[{wave}])"
+            lines.append(f"{parts}[warpid()] = {result};" if isinstance(step, Put) else f"{result} = {got};")
+        if isinstance(step, Get):
+            return self._rows(lines)
+        return ["if (laneid() == 0) {", *(INDENT + line for line in self._rows(lines)), "}"]
 
     # ------------------------------------------------------------ stores
 

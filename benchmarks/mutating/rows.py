@@ -1,0 +1,190 @@
+"""Mutants of a layout of rows over lanes, and the emulator as their referee.
+
+    for mutant in mutants(layout):
+        mutant.kind, mutant.what, mutant.layout
+
+Steps of a pass, operations of its sweeps, numbers of the layout are changed, one at a time, as a slip of the pen would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from tkgen.api import load
+from tkgen.backends.cdna.kittens import include_dir
+from tkgen.backends.cdna.lower.rows import lower_rows
+from tkgen.diagnostics import SpecError
+from tkgen.emulate import EmulateError, Interleaving
+from tkgen.rows.build import RowBuild
+from tkgen.rows.run import run_rows
+from tkgen.rows.spec import RowSpec
+from tkgen.schedule.row_steps import Get, Put, Step
+from tkgen.schedule.row_verifier import wrong
+from tkgen.schedule.rows import RowMap
+from tkgen.schedule.sweeps import Sweep
+from tkgen.toolchain.compile import compile_device
+from tkgen.toolchain.compiler import Compiler, ToolchainError
+from tkgen.toolchain.discover import find_compiler
+from tkgen.toolchain.metadata import read_resources
+
+NUMBERS = ("lanes", "chunk", "chunks", "across", "held", "passes")
+# Lengths of rows that lead to lanes, waves or the whole block sharing one, with as many waves; None: as the spec is.
+SIZES: dict[str, tuple[dict[str, int | None], ...]] = {
+    "softmax": ({"D": 60}, {"D": 1000}, {"D": 8192}, {"D": 16384}),
+    "layernorm": ({"D": 63}, {"D": 1024}, {"D": 4096}, {"D": 16384}),
+    "rmsnorm": ({"D": 129}, {"D": 2048}, {"D": 8192}),
+    "rotary": ({}, {"HALF": 30}),
+    "elementwise": ({},),
+    "transpose": ({}, {"COLS": 65}),
+}
+COUNTS = {"ROWS": 3, "TOKENS": 5, "LENGTH": 3, "HEADS": 17, "COLS": 130}  # of what there are many: some tiles, ragged
+
+
+@dataclass(frozen=True)
+class Changed(RowMap):
+    """A layout with steps and sweeps of its own."""
+
+    own_steps: tuple[Step, ...] = ()
+    own_sweeps: tuple[Sweep, ...] = ()
+
+    @property
+    def steps(self) -> tuple[Step, ...]:  # type: ignore[override]
+        """Those that it was given."""
+        return self.own_steps
+
+    @property
+    def sweeps(self) -> tuple[Sweep, ...]:  # type: ignore[override]
+        """Those that it was given."""
+        return self.own_sweeps
+
+
+@dataclass(frozen=True)
+class RowMutant:
+    """`kind` as the benchmark counts them, `what` in words; `layout` is the mutated one."""
+
+    kind: str
+    what: str
+    layout: RowMap
+
+
+def mutants(m: RowMap) -> Iterator[RowMutant]:
+    """All mutants of a layout, in a fixed order."""
+    own: dict[str, Any] = {f.name: getattr(m, f.name) for f in fields(m)}
+    base = Changed(**own, own_steps=m.steps, own_sweeps=m.sweeps)
+    for kind, what, steps in _steps(m.steps):
+        yield RowMutant(kind, what, replace(base, own_steps=steps))
+    for kind, what, sweeps in _sweeps(m.sweeps):
+        yield RowMutant(kind, what, replace(base, own_sweeps=sweeps))
+    for name in NUMBERS:
+        value = getattr(m, name)
+        for other in sorted({value * 2, value // 2, value + 1, value - 1} - {value, 0, -1}):
+            yield RowMutant(f"change {name}", f"{value} to {other}", replace(m, **{name: other}))
+
+
+def _steps(steps: tuple[Step, ...]) -> Iterator[tuple[str, str, tuple[Step, ...]]]:
+    for n, step in enumerate(steps):
+        where, word = f"{step} at {n}", type(step).__name__.lower()
+        yield f"drop {word}", where, (*steps[:n], *steps[n + 1 :])
+        yield f"duplicate {word}", where, (*steps[:n], step, *steps[n:])
+        if n + 1 < len(steps):
+            yield "swap steps", where, (*steps[:n], steps[n + 1], step, *steps[n + 2 :])
+        if isinstance(step, Put | Get):
+            other = replace(step, half=step.half + 1)
+            yield "other half", where, (*steps[:n], other, *steps[n + 1 :])
+            both = tuple(replace(s, half=s.half + 1) if isinstance(s, Put | Get) and s.sweep == step.sweep else s
+                         for s in steps)  # fmt: skip
+            if isinstance(step, Put):
+                yield "other half", f"{where} and what gets it", both
+
+
+def _sweeps(sweeps: tuple[Sweep, ...]) -> Iterator[tuple[str, str, tuple[Sweep, ...]]]:
+    for n, sweep in enumerate(sweeps):
+        for part in ("rows", "elements", "reduces"):
+            ops = getattr(sweep, part)
+            for at, op in enumerate(ops):
+                where = f"{type(op).__name__.lower()} {at} of the {part} of sweep {n}"
+                fewer = replace(sweep, **{part: (*ops[:at], *ops[at + 1 :])})
+                yield "drop operation", where, (*sweeps[:n], fewer, *sweeps[n + 1 :])
+                if at + 1 < len(ops):
+                    turned = replace(sweep, **{part: (*ops[:at], ops[at + 1], op, *ops[at + 2 :])})
+                    yield "swap operations", where, (*sweeps[:n], turned, *sweeps[n + 1 :])
+                for to in (n - 1, n + 1):
+                    if 0 <= to < len(sweeps):
+                        moved = list(sweeps)
+                        moved[n] = fewer
+                        there = getattr(sweeps[to], part)
+                        moved[to] = replace(sweeps[to], **{part: (*there, op)})
+                        yield "move operation", f"{where} to {to}", tuple(moved)
+
+
+# ---------------------------------------------------------------- referee
+
+
+def small(path: Path) -> Iterator[tuple[str, RowSpec]]:
+    """The spec at several row lengths, with a few tiles of which the last ones hang over the end."""
+    for given in SIZES[path.stem]:
+        whole = load(path)
+        counts = {d.name: COUNTS[d.name] for d in whole.program.dims if d.name in COUNTS and d.name not in given}
+        spec = load(path, counts | given)
+        assert isinstance(spec, RowSpec)
+        yield f"{path.stem} {' '.join(f'{n}={v}' for n, v in given.items())}".strip(), spec.check()
+
+
+class RowReferee:
+    """Says what is wrong with layouts of one spec; equal sources are run once."""
+
+    def __init__(self, spec: RowSpec, orders: Iterable[Interleaving]):
+        self.spec, self.orders = spec, tuple(orders)
+        self.compiler = find_compiler(spec.target)
+        # Registers that nothing set are undefined, and may happen to hold zero. With this they hold NaN.
+        self.strict = replace(self.compiler, command=(*self.compiler.command, "-ftrivial-auto-var-init=pattern"))
+        self.verdicts: dict[str, str] = {}
+
+    def source(self, m: RowMap) -> str:
+        """The C++ of a layout; empty where it cannot be written."""
+        try:
+            return lower_rows(m, self.spec.target, occupancy=self.spec.program.occupancy).text
+        except (KeyError, IndexError, ValueError, ZeroDivisionError):
+            return ""
+
+    def changes(self, m: RowMap) -> bool:
+        """Whether the kernel is another one."""
+        return self.source(m) != self.source(self.spec.layout)
+
+    def rejected(self, m: RowMap) -> tuple[str, ...]:
+        """The rules that do not hold, none where the layout is accepted."""
+        return tuple(sorted({rule for rule, _ in wrong(m, self.spec.target)}))
+
+    def fault(self, m: RowMap) -> str:
+        """What goes wrong when it runs, empty where every order of the waves gives the right numbers."""
+        source = self.source(m)
+        if not source:
+            return "cannot be written"
+        if source not in self.verdicts:
+            self.verdicts[source] = self._run(m, source)
+        return self.verdicts[source]
+
+    def _run(self, m: RowMap, source: str) -> str:
+        try:
+            return self._tried(m, source, self.compiler, self.orders) or self._tried(
+                m, source, self.strict, self.orders[:1]
+            )
+        except ToolchainError as error:
+            return f"does not compile: {error.message}"
+        except (EmulateError, SpecError) as error:
+            return f"does not run: {error}"
+
+    def _tried(self, m: RowMap, source: str, compiler: Compiler, orders: Iterable[Interleaving]) -> str:
+        spec = replace(self.spec)
+        spec.__dict__.update(layout=m, rows=m)
+        made = compile_device(source, spec.target, compiler, include_dirs=[include_dir()])
+        assert made.asm is not None and made.hsaco is not None
+        resources = next(iter(read_resources(made.hsaco).values()))
+        build = RowBuild(spec, compiler, made.asm, made.hsaco, resources, None, made.seconds, False)
+        for order in orders:
+            if failure := run_rows(build, order=order).failure:
+                return f"{order}: {failure}"
+        return ""

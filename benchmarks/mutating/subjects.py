@@ -1,0 +1,131 @@
+"""What is mutated, of each family: a spec made small, its mutants, and what the checks and the emulator say of them.
+
+products     plans of one product by clauses (`specs/*.tk`)
+sums         plans of kernels by equations, with what they reduce behind the loop
+rows         layouts of rows over lanes, at several lengths (`specs/rows`)
+sequences    the order of kernels, and each of them (`specs/sequences`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from mutating import rows, schedules
+from mutating.referee import Referee, rejected, small
+from tkgen.api import load
+from tkgen.backends.cdna.spec import Spec
+from tkgen.diagnostics import Severity
+from tkgen.emulate import EmulateError, Interleaving
+from tkgen.execute.arguments import scalar_values
+from tkgen.execute.compare import compared
+from tkgen.rows.spec import RowSpec
+from tkgen.sequence.build import SequenceBuild
+from tkgen.sequence.launch import sequence_launch
+from tkgen.sequence.run import emulate, random_inputs, references
+from tkgen.sequence.spec import SequenceSpec
+
+SEQUENCES = {"split_k_gelu": {"TOKENS": 128, "OUT": 256, "IN": 500, "PARTS": 2}}  # sizes: two tiles, ragged parts
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A mutant: its `kind` and `what` it is in words, the codes of its rejection, and what goes wrong with it."""
+
+    kind: str
+    what: str
+    codes: Callable[[], tuple[str, ...]]
+    fault: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Something to mutate. `fault` is what is wrong before anything is changed, which must be nothing."""
+
+    name: str
+    family: str
+    fault: Callable[[], str]
+    candidates: Callable[[], Iterator[Candidate]]
+
+
+def subjects(path: Path, orders: Sequence[Interleaving]) -> Iterator[Subject]:
+    """What of the spec at `path` is mutated."""
+    match path.parent.name:
+        case "rows":
+            yield from (_rows(name, "rows", spec, orders) for name, spec in rows.small(path))
+        case "sequences":
+            yield from _sequence(path, orders)
+        case _:
+            spec = small(path)
+            yield _plan(path.stem, "products" if spec.program.equations is None else "sums", spec, orders)
+
+
+def _plan(name: str, family: str, spec: Spec, orders: Sequence[Interleaving]) -> Subject:
+    referee = Referee(spec, orders)
+
+    def candidates() -> Iterator[Candidate]:
+        for m in schedules.mutants(spec.plan):
+            if referee.changes(m.plan):
+                yield Candidate(m.kind, m.what, partial(rejected, spec, m.plan), partial(referee.fault, m.plan))
+
+    return Subject(name, family, partial(referee.fault, spec.plan), candidates)
+
+
+def _rows(name: str, family: str, spec: RowSpec, orders: Sequence[Interleaving]) -> Subject:
+    referee = rows.RowReferee(spec, orders)
+
+    def candidates() -> Iterator[Candidate]:
+        for m in rows.mutants(spec.layout):
+            if referee.changes(m.layout):
+                fault = partial(referee.fault, m.layout)
+                yield Candidate(m.kind, m.what, partial(referee.rejected, m.layout), fault)
+
+    return Subject(name, family, partial(referee.fault, spec.layout), candidates)
+
+
+def _sequence(path: Path, orders: Sequence[Interleaving]) -> Iterator[Subject]:
+    spec = load(path, SEQUENCES[path.stem])
+    assert isinstance(spec, SequenceSpec)
+    build = spec.build()
+
+    def ordered(numbers: Sequence[int]) -> SequenceSpec:
+        return replace(spec, kernels=tuple(spec.kernels[n] for n in numbers))
+
+    def fault(numbers: Sequence[int]) -> str:
+        """What is wrong where the kernels run in another order, beside what the spec means."""
+        mutant = SequenceBuild(ordered(numbers), tuple(build.kernels[n] for n in numbers))
+        launch = sequence_launch(spec)
+        reordered = replace(launch, launches=tuple(launch.launches[n] for n in numbers))
+        inputs, scalars = random_inputs(launch), scalar_values(launch.program)
+        meant = references(launch, inputs, scalars)
+        for order in orders:
+            try:
+                written, outcomes = emulate(mutant, reordered, inputs, scalars, order=order)
+            except (EmulateError, KeyError) as error:
+                return f"{order}: {error}"
+            if wrong := [f"{name}: {c}" for name, c in compared(written, meant).items() if not c.right]:
+                return f"{order}: {wrong[0]}"
+            if found := [str(f) for outcome in outcomes for f in outcome.findings]:
+                return f"{order}: {found[0]}"
+        return ""
+
+    def codes(numbers: Sequence[int]) -> tuple[str, ...]:
+        found = ordered(numbers).diagnostics
+        return tuple(sorted({d.code for d in found if d.severity is Severity.ERROR}))
+
+    def candidates() -> Iterator[Candidate]:
+        count = range(len(spec.kernels))
+        changed = [("swap kernels", [*count[:n], n + 1, n, *count[n + 2 :]]) for n in count[:-1]]
+        changed += [("duplicate kernel", [*count[:n], n, *count[n:]]) for n in count]
+        for kind, numbers in changed:
+            yield Candidate(kind, f"{numbers}", partial(codes, numbers), partial(fault, numbers))
+
+    yield Subject(path.stem, "sequences", partial(fault, range(len(spec.kernels))), candidates)
+    for kernel in spec.kernels:
+        name = f"{path.stem}/{kernel.name}"
+        if isinstance(kernel, RowSpec):
+            yield _rows(name, "sequences", kernel, orders)
+        else:
+            yield _plan(name, "sequences", kernel, orders)

@@ -1,0 +1,63 @@
+"""What a block of rows does, step by step: a walk over the elements for each sweep, and where waves hand on results.
+
+    Walk(n)       every lane does sweep n with its elements
+    Put(n, half)  each wave writes its part of what sweep n reduces to a half of the LDS
+    Meet()        all waves have come here, and what each has read and written in LDS is complete
+    Get(n, half)  each wave reads the parts of all that share its rows
+
+One meeting is enough for an exchange: its half of the LDS is `half` plus the exchanges of earlier passes, mod 2. A wave
+that writes the same half again does so two exchanges later, behind the meeting between; it came there, as every wave
+did, only after its reads were complete. `tkgen.schedule.row_verifier` proves it for each layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tkgen.schedule.sweeps import Sweep
+
+HALVES = 2  # of the LDS in which results are exchanged
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One sweep, of every lane."""
+
+    sweep: int
+
+
+@dataclass(frozen=True)
+class Put:
+    """What a wave has reduced, to LDS."""
+
+    sweep: int
+    half: int
+
+
+@dataclass(frozen=True)
+class Meet:
+    """A barrier of all waves, at which their accesses to LDS are complete."""
+
+
+@dataclass(frozen=True)
+class Get:
+    """What all waves of a row have reduced, from LDS."""
+
+    sweep: int
+    half: int
+
+
+Step = Walk | Put | Meet | Get
+
+
+def steps(sweeps: Sequence[Sweep], crossing: bool) -> tuple[Step, ...]:
+    """One pass; `crossing` says that several waves share a row."""
+    made: list[Step] = []
+    exchanges = 0
+    for number, sweep in enumerate(sweeps):
+        made.append(Walk(number))
+        if crossing and sweep.reduces:
+            made += [Put(number, exchanges), Meet(), Get(number, exchanges)]
+            exchanges += 1
+    return tuple(made)

@@ -1,0 +1,152 @@
+"""What holds of every layout of rows over lanes: that it does what its kernel means, whoever made it.
+
+`wrong` says which rules do not hold of a layout, `verify` raises `Broken` (see `tkgen.ir.verifier`) for the first: a
+mistake of tkgen. The rules:
+
+    elements   the lanes that share a row have each of its elements, once
+    rows       the groups of lanes have each row of the tile, once
+    accesses   a chunk is wholly inside its row or outside, and no wider than one access
+    sweeps     each operation stands in one sweep, behind what it needs; what later sweeps read is held
+    steps      each sweep is walked once, in order; what it reduces across waves is put down and got before the next
+    races      in every interleaving of the waves a part is read as it was put there (`tkgen.proof`)
+
+Why a few passes prove all of them: an exchange meets those that use its half of the LDS, two exchanges apart, and a
+pass has one or more; the meetings are the same in each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tkgen.ir.equations import Argument, Constant, Coordinate, Load, Op, Reduce, Value, reads, writes
+from tkgen.ir.types import ACCESS_BYTES
+from tkgen.ir.verifier import Broken
+from tkgen.proof import faults as proof
+from tkgen.proof.program import Access, Agent, Do, Drain, Meeting, Program
+from tkgen.proof.program import Meet as AtMeeting
+from tkgen.proof.program import Step as Proven
+from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Walk
+from tkgen.schedule.rows import RowMap, Way, accesses
+from tkgen.schedule.sweeps import held, on
+from tkgen.targets import Target
+from tkgen.targets.synchronisation import Attendance
+
+RING = "exchange"
+PASSES = HALVES + 2  # that prove all: see the module
+WAVES = 2  # that stand for all that share a row: they do the same, each with a part of its own
+BEFORE = (Load, Constant, Argument, Coordinate)  # what is there before the first sweep
+
+
+def verify(m: RowMap, target: Target) -> None:
+    """Raises Broken for the first rule that does not hold of a layout."""
+    for rule, what in wrong(m, target):
+        raise Broken(m.kernel.name, "rows", rule, what)
+
+
+def wrong(m: RowMap, target: Target) -> Iterator[tuple[str, str]]:
+    """The rules that do not hold of a layout, with what is wrong."""
+    yield from _layout(m)
+    yield from _sweeps(m)
+    found = [*_steps(m)]
+    yield from found
+    if not found and m.waves_of_row > 1:
+        for fault in proof.faults(_program(m, target)):
+            yield "races", f"{fault.kind.value}: {fault.second.step if fault.second else ''}"
+
+
+def _layout(m: RowMap) -> Iterator[tuple[str, str]]:
+    if m.lanes < 1 or m.threads % m.lanes or m.lanes & (m.lanes - 1):
+        yield "elements", f"{m.lanes} lanes to a row of {m.threads} threads"
+        return
+    needed = min(m.length, m.fast.dim.size or m.length)
+    if m.chunk * m.chunks * m.lanes < needed:
+        yield "elements", f"{m.chunks} chunks of {m.chunk} in {m.lanes} lanes are fewer than {needed} elements"
+    if m.held % m.across or m.rows_covered < m.row_count:
+        yield "rows", f"{m.passes} passes of {m.held} rows ({m.across} at once) do not cover {m.row_count}"
+    for access in accesses(m.kernel):
+        way, size = m.way(access), access.tensor.dtype.bytes
+        if way is Way.ALONG and (
+            m.length % m.chunk or (m.fast.dim.size or 0) % m.chunk or m.chunk * size > ACCESS_BYTES
+        ):
+            yield "accesses", f"{access.tensor.name} by {m.chunk} elements"
+        inner = access.indices[-1].axis
+        if way is Way.ACROSS and m.across > 1 and m.rows and inner == m.rows[-1]:
+            extent = inner.tile or inner.dim.size or 0
+            if extent % m.across or (inner.dim.size or 0) % m.across or m.across * size > ACCESS_BYTES:
+                yield "accesses", f"{access.tensor.name} by {m.across} rows"
+
+
+def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:
+    stand = Counter(op for sweep in m.sweeps for op in sweep.ops)
+    for op in m.kernel.body:
+        if stand[op] != (not isinstance(op, BEFORE)):
+            yield "sweeps", f"{_named(op)} stands in {stand[op]} sweeps"
+    kept = held(m.kernel, m.fast)
+    known: dict[Value, int] = {v: -1 for op in m.kernel.body if isinstance(op, BEFORE) for v in writes(op)}
+    for number, sweep in enumerate(m.sweeps):
+        for op in sweep.ops:
+            of = sweep.reduces if isinstance(op, Reduce) else sweep.elements if on(op, m.fast) else sweep.rows
+            if op not in of:
+                yield "sweeps", f"{_named(op)} is none of what it stands with"
+            for value in reads(op):
+                made = known.get(value)
+                earlier = made is not None and -1 < made < number and m.fast in value.axes
+                if made is None or made > number or (earlier and value not in kept):
+                    yield "sweeps", f"{_named(op)} comes before what it needs, or that is not held"
+            for value in writes(op):
+                known[value] = number + isinstance(op, Reduce)
+
+
+def _named(op: Op) -> str:
+    results = writes(op)
+    return results[0].name or type(op).__name__ if results else type(op).__name__
+
+
+def _steps(m: RowMap) -> Iterator[tuple[str, str]]:
+    walked = [step.sweep for step in m.steps if isinstance(step, Walk)]
+    if walked != list(range(len(m.sweeps))):
+        yield "steps", f"walks of the sweeps {walked}"
+        return
+    crossing = [n for n, sweep in enumerate(m.sweeps) if sweep.reduces and m.waves_of_row > 1]
+    at = -1
+    put, got = list[int](), list[int]()
+    for step in m.steps:
+        match step:
+            case Walk():
+                at = step.sweep
+                if at > 0 and at - 1 in crossing and at - 1 not in got:
+                    yield "steps", f"what sweep {at - 1} reduces is not handed on before sweep {at}"
+            case Put() | Get():
+                if step.sweep != at or step.sweep not in crossing:
+                    yield "steps", f"sweep {step.sweep} is handed on within sweep {at}"
+                if isinstance(step, Put) and step.sweep in got:
+                    yield "steps", f"sweep {step.sweep} is put down after it was got"
+                (put if isinstance(step, Put) else got).append(step.sweep)
+    for number in crossing:
+        if number not in put or number not in got:
+            yield "steps", f"what sweep {number} reduces is not put down, or never got"
+
+
+def _program(m: RowMap, target: Target) -> Program:
+    """The exchanges of a few passes, in the form of the general proof: a ring of two halves, a part for each wave."""
+    machine = target.synchronisation
+    barrier = next(k.name for k in machine.meetings if k.attendance is Attendance.ALL)
+    numbers = {sweep: n for n, sweep in enumerate(n for n, s in enumerate(m.sweeps) if s.reduces)}
+
+    def steps_of(wave: int) -> Iterator[Proven]:
+        for k in range(min(m.passes, PASSES)):
+            for step in m.steps:
+                match step:
+                    case Put() | Get():
+                        earlier = k * m.exchanges
+                        instance, slot = earlier + numbers[step.sweep], (earlier + step.half) % HALVES
+                        mine = (wave, wave + 1) if isinstance(step, Put) else (0, WAVES)
+                        access = (Access(RING, instance, slot, (mine,)),)
+                        yield Do(writes=access, stream="lds") if isinstance(step, Put) else Do(access, stream="lds")
+                    case Meet():
+                        yield Drain("lds")
+                        yield AtMeeting(barrier)
+
+    agents = tuple(Agent(f"wave {wave}", tuple(steps_of(wave))) for wave in range(WAVES))
+    return Program(agents, (Meeting(barrier, WAVES),), machine)
