@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tkgen.api import Spec, load
+from tkgen.api import load
+from tkgen.backends.cdna.spec import Spec
 from tkgen.diagnostics import SpecError
 from tkgen.ir.types import Via
+from tkgen.rows.spec import RowSpec
 from tkgen.schedule.presets import PRESETS
 from tkgen.source import Span
 from tkgen.syntax import ast
@@ -47,7 +49,7 @@ class Change:
     text: str
 
 
-def changes(spec: Spec) -> tuple[Change, ...]:
+def changes(spec: Spec | RowSpec) -> tuple[Change, ...]:
     """The edits worth trying; some of them the checks will refuse."""
     text = spec.kernel.span.file.text
     found = [
@@ -59,7 +61,7 @@ def changes(spec: Spec) -> tuple[Change, ...]:
     return tuple({change.name: change for change in found}.values())
 
 
-def knobs(spec: Spec) -> tuple[Knob, ...]:
+def knobs(spec: Spec | RowSpec) -> tuple[Knob, ...]:
     """The numbers of a spec that are worth another value, where they are literals, or parameters with a literal."""
     given = {b.name.id: b.value for s in _own(spec) if isinstance(s, ast.Param) for b in s.bindings}
     found: dict[tuple[int, int], Knob] = {}
@@ -76,7 +78,7 @@ def knobs(spec: Spec) -> tuple[Knob, ...]:
     return tuple(found.values())
 
 
-def tunable(spec: Spec) -> str:
+def tunable(spec: Spec | RowSpec) -> str:
     """The text of a spec with its numbers as parameters to tune, each over the values that pass the checks alone.
 
     Empty where no other value of any number passes.
@@ -102,7 +104,7 @@ def tunable(spec: Spec) -> str:
     return text[:head] + "\n".join(lines) + "\n\n" + text[head:]
 
 
-def passes(spec: Spec, text: str) -> bool:
+def passes(spec: Spec | RowSpec, text: str) -> bool:
     """Whether `text` in the place of `spec` passes all checks."""
     try:
         load(spec.path, spec.defines, spec.target.name, text=text).check()
@@ -111,7 +113,7 @@ def passes(spec: Spec, text: str) -> bool:
     return True
 
 
-def _own(spec: Spec) -> Iterator[ast.Statement]:
+def _own(spec: Spec | RowSpec) -> Iterator[ast.Statement]:
     """The statements of the spec's own file, those of roles included."""
     for statement in flatten(spec.kernel.body):
         if statement.span.file is spec.kernel.span.file:
@@ -132,6 +134,12 @@ def _numbers(statement: ast.Statement) -> Iterator[tuple[ast.Expr, str, str, Cal
             yield statement.rows, f"block {{}} x {cols} step {step}", "ROWS", _double
             yield statement.cols, f"block {rows} x {{}} step {step}", "COLS", _double
             yield statement.step, f"block {rows} x {cols} step {{}}", "STEP", _double
+        case ast.Over():
+            for axis in statement.axes:
+                if axis.tile is not None:
+                    yield axis.tile, f"{axis.name.id} by {{}}", f"{axis.name.id}_tile".upper(), _double
+        case ast.Waves(cols=None):
+            yield statement.rows, "waves {}", "WAVES", _double
         case ast.Waves(cols=ast.Number() | ast.Name() as cols):
             yield statement.rows, f"waves {{}} x {cols.span.text}", "WAVE_ROWS", _double
             yield cols, f"waves {statement.rows.span.text} x {{}}", "WAVE_COLS", _double
@@ -151,7 +159,7 @@ def _numbers(statement: ast.Statement) -> Iterator[tuple[ast.Expr, str, str, Cal
             yield statement.count, "unroll {}", "UNROLL", _double
 
 
-def _words(spec: Spec, text: str) -> Iterator[Change]:
+def _words(spec: Spec | RowSpec, text: str) -> Iterator[Change]:
     """What is no number: schedules, ways to LDS, a remap or register buffers where there are none."""
     body = list(_own(spec))
     written = [s for s in body if isinstance(s, ast.Schedule)]

@@ -61,6 +61,7 @@ kernel two
   waves 4
   Z[m] = Y[m]
 """
+LOOPS = (ROOT / "specs" / "attention" / "attention.tk").read_text(encoding="utf-8")
 SOMETIMES = "  when any({0} > 4)\n    {0} = {0} * 0.5\n"
 CHANGES = [
     ("E204", SPEC, "A : bf16", "A : fp8"),
@@ -90,7 +91,7 @@ def test_what_cannot_be_built_is_refused_by_that_code(code: str, spec: str, old:
 
 @pytest.mark.parametrize(
     ("code", "spec", "command"),
-    [("E231", SEQUENCE, "tune"), ("E230", ROWS, "tune")],
+    [("E231", SEQUENCE, "tune"), ("E230", LOOPS, "tune"), ("E230", LOOPS, "graph")],
 )
 def test_what_commands_do_not_take_is_refused_by_that_code(code: str, spec: str, command: str, tmp_path: Path) -> None:
     path = tmp_path / "spec.tk"

@@ -122,14 +122,3 @@ def test_what_there_is_not_for_products_of_products_is_said(tmp_path: Path) -> N
         assert result.exit_code == 1, (arguments, result.output)
         assert "E230" in result.stderr and "attention.tk:" in result.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_what_there_is_not_for_rows_is_said(tmp_path: Path) -> None:
-    """Each says so in a diagnostic with its place, and writes nothing."""
-    spec = str(SPECS / "softmax.tk")
-    for arguments in (["tune", spec, "-o", str(tmp_path / "tuned")],):
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 1, (arguments, result.output)
-        assert "E230" in result.stderr
-        assert "softmax.tk:" in result.stderr
-        assert "matrix products" in result.stderr

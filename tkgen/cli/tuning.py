@@ -26,7 +26,7 @@ from tkgen.cli.common import (
     bar,
     defines,
     fail,
-    load_products_spec,
+    load_kernel,
     need_emulator,
     reported,
     say,
@@ -117,7 +117,7 @@ def _offers(request: Request) -> dict[Path, Path]:
     found: dict[Path, Path] = {}
     for spec in request.specs:
         with reported():
-            text = tunable(load_products_spec(spec, None, request.target, list(request.include_roots)))
+            text = tunable(load_kernel(spec, None, request.target, list(request.include_roots)))
         if text and request.directory is not None:
             found[spec] = request.directory / f"{spec.stem}_tunable.tk"
             write_atomic(found[spec], text)

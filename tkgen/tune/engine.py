@@ -12,8 +12,10 @@ from importlib import import_module
 from pathlib import Path
 
 from tkgen import __version__
-from tkgen.api import DEFAULT_TARGET
+from tkgen.api import DEFAULT_TARGET, load
 from tkgen.diagnostics import SpecError
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.types import Dim, Program
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
 from tkgen.syntax.parser import parse_path
@@ -28,7 +30,7 @@ from tkgen.tune.executor import EXECUTORS, executor
 from tkgen.tune.journal import Journal
 from tkgen.tune.plot import pareto_svg
 from tkgen.tune.search import Session, exhaustive, sampled
-from tkgen.tune.space import Space
+from tkgen.tune.space import Space, Variant
 from tkgen.tune.trial import Status, Trial
 from tkgen.tune.winner import winner_text
 
@@ -167,6 +169,7 @@ def _setting(request: Request, space: Space) -> Setting:
     for variant in space.variants:
         kernel = parse_path(variant.path, request.include_roots)
         _check_target(kernel, request)
+        _check_kind(variant, request)
         dims = _dynamic(kernel, request.defines)
         mine: dict[str, int | None] = {n: v for n, v in request.defines.items() if n in variant.names}
         mine |= {n: v for n, v in request.sizes.items() if n in variant.names - dims}
@@ -189,6 +192,16 @@ def _check_target(kernel: ast.Kernel, request: Request) -> None:
     except PredictError as error:
         raise TuneError(str(error)) from None
     find_compiler(target, request.cxx)
+
+
+def _check_kind(variant: Variant, request: Request) -> None:
+    """Raises as `taken`, before anything is written; a spec that is wrong may be so at these values alone."""
+    defines = {n: v for n, v in request.defines.items() if n in variant.names}
+    try:
+        spec = load(variant.path, defines, request.target, request.include_roots)
+    except SpecError:
+        return
+    evaluate.taken(spec)
 
 
 def _dynamic(kernel: ast.Kernel, defines: Mapping[str, int | None]) -> set[str]:
@@ -245,12 +258,19 @@ def _outcome(request: Request, space: Space, session: Session, searched: str) ->
         raise _nothing(session, ranked)
     winner = right[0]
     spec = session.setting.load(winner.candidate)
-    sizes = {d.name: d.size or session.setting.sizes[d.name] for d in (spec.program.m, spec.program.n, spec.program.k)}
+    sizes = {d.name: d.size or session.setting.sizes[d.name] for d in _sized(spec.program)}
     product = spec.target.product_named(request.product) if request.product else spec.target.product
     text = winner_text(spec, winner, spec.build(cxx=request.cxx), sizes, product.name)
     rejected = Counter(t.code for t in ranked if t.status is Status.REJECTED)
     outcome = Outcome(tuple(ranked), winner, text, space.size, searched, dict(rejected.most_common()), {})
     return replace(outcome, files=_write(outcome, request.directory)) if request.directory else outcome
+
+
+def _sized(program: Program | EquationProgram) -> Sequence[Dim]:
+    """The dimensions that make the size of a problem."""
+    if isinstance(program, Program):
+        return program.m, program.n, program.k
+    return list(dict.fromkeys(d for t in program.arguments for d in t.dims))
 
 
 def _nothing(session: Session, trials: Sequence[Trial]) -> Exception:

@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tkgen.api import Spec, load_products
-from tkgen.build import Build
-from tkgen.diagnostics import Severity, SpecError
+from tkgen.api import load, load_products
+from tkgen.backends import protocol
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build.model import Compiled
+from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
+from tkgen.loops.spec import LoopSpec
+from tkgen.rows.launch import row_launch
+from tkgen.rows.spec import RowSpec
 from tkgen.targets.model import Product, Target
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.tune.space import Candidate
@@ -28,10 +33,24 @@ class Setting:
     include_roots: tuple[Path, ...]
     cxx: str | None
 
-    def load(self, candidate: Candidate, sizes: Mapping[str, int] | None = None) -> Spec:
-        """The candidate's spec, for other `sizes` where given. Raises as `api.load` does."""
+    def load(self, candidate: Candidate, sizes: Mapping[str, int] | None = None) -> Spec | RowSpec:
+        """The candidate's spec, for other `sizes` where given. Raises as `api.load` and `taken` do."""
         defines: dict[str, int | None] = {**self.fixed[candidate.spec], **dict(candidate.values), **(sizes or {})}
-        return load_products(candidate.spec, defines, self.target, self.include_roots)
+        return taken(load(candidate.spec, defines, self.target, self.include_roots))
+
+
+def taken(spec: protocol.Spec) -> Spec | RowSpec:
+    """The spec, where it is of a kind that is tuned.
+
+    Raises:
+        SpecError: it is of several kernels, or of products of products, of which no model says the time.
+        UnknownTargetError: nothing predicts it for its target.
+    """
+    if isinstance(spec, LoopSpec):
+        raise SpecError(Diagnostic("E230", "no model tells the time of products of products yet", spec.here))
+    if isinstance(spec, Spec | RowSpec):
+        return spec
+    return load_products(spec.path, spec.defines, spec.target.name)  # which says what it is not
 
 
 def check(setting: Setting, candidate: Candidate) -> Trial:
@@ -41,7 +60,10 @@ def check(setting: Setting, candidate: Candidate) -> Trial:
     except SpecError as error:
         return _rejected(candidate, error)
     product = spec.target.product_named(setting.product) if setting.product else spec.target.product
-    bound = lower_bound(spec.program, spec.target, product, setting.sizes)
+    if isinstance(spec, RowSpec):
+        bound = copy_bound(spec, product, setting.sizes)
+    else:
+        bound = lower_bound(spec.program, spec.target, product, setting.sizes)
     return Trial(candidate, Status.BOUNDED, bound_seconds=bound)
 
 
@@ -71,16 +93,27 @@ def lower_bound(program: Program, target: Target, product: Product, sizes: Mappi
     return launching + busiest * 2 * rows * cols * (launch.extents[program.k.name] / max(shared, 1)) / rate
 
 
+def copy_bound(spec: RowSpec, product: Product, sizes: Mapping[str, int]) -> float:
+    """Seconds that no kernel of rows can beat: launching, then moving its tensors once at the copy rate."""
+    timing, launch = spec.target.timing, row_launch(spec.program, spec.layout, sizes)
+    if timing is None:
+        return 0.0
+    moved = sum(map(launch.bytes, (*spec.program.reads, *spec.program.outputs)))
+    return timing.launch_us * 1e-6 + moved / (product.hbm_tbps * timing.hbm_efficiency * 1e12)
+
+
 def measure(setting: Setting, candidate: Candidate) -> Trial:
     """Check, compile and predict `candidate`."""
-    from tkgen.predict import PredictError, predict
+    from tkgen.predict import PredictError
+    from tkgen.predict.rows import RowPrediction
+    from tkgen.sequence.prediction import predict_any
 
     found = check(setting, candidate)
     if found.status is Status.REJECTED:
         return found
     try:
         build = setting.load(candidate).build(cxx=setting.cxx, machine_check=False).check()
-        prediction = predict(build, setting.sizes, setting.product, what_if=False)
+        prediction = predict_any(build, setting.sizes, setting.product, what_if=False)
     except SpecError as error:
         return _rejected(candidate, error)
     except (ToolchainError, PredictError, ValueError) as error:
@@ -89,7 +122,8 @@ def measure(setting: Setting, candidate: Candidate) -> Trial:
         found,
         status=Status.PREDICTED,
         seconds=prediction.seconds,
-        tflops=prediction.tflops,
+        tflops=getattr(prediction, "tflops", None),
+        gbps=prediction.gbps if isinstance(prediction, RowPrediction) else None,
         limiter=prediction.limiter,
         registers=registers(build),
         lds_bytes=build.lds_bytes,
@@ -97,7 +131,7 @@ def measure(setting: Setting, candidate: Candidate) -> Trial:
     )
 
 
-def registers(build: Build) -> int:
+def registers(build: Compiled) -> int:
     """Registers per lane that one wave is allotted, VGPR and AGPR together."""
     return build.spec.target.allotted_registers(build.resources.vgpr, build.resources.agpr)
 
@@ -109,7 +143,8 @@ def verify(setting: Setting, trial: Trial) -> Trial:
     """
     from tkgen.execute.arguments import check_scalars
     from tkgen.execute.cases import size_cases
-    from tkgen.execute.launch import run, trials
+    from tkgen.execute.kernels import run
+    from tkgen.execute.launch import trials
 
     try:
         whole = setting.load(trial.candidate)

@@ -11,7 +11,12 @@ LABELS = {"registers": "registers per lane", "lds_bytes": "LDS of a block, bytes
 
 
 def _points(trials: Sequence[Trial], resource: str) -> list[tuple[float, float, Trial]]:
-    return [(float(getattr(t, resource)), t.tflops, t) for t in trials if t.tflops is not None]
+    return [(float(getattr(t, resource)), t.rate, t) for t in trials if t.rate is not None]
+
+
+def _unit(trials: Sequence[Trial]) -> str:
+    """The unit of the rates."""
+    return next((t.unit for t in trials if t.rate is not None), "TFLOP/s")
 
 
 def pareto(trials: Sequence[Trial], resource: str = "registers") -> list[Trial]:
@@ -28,14 +33,14 @@ def pareto(trials: Sequence[Trial], resource: str = "registers") -> list[Trial]:
 def pareto_svg(trials: Sequence[Trial], resource: str = "registers") -> str:
     """A standalone SVG: every predicted trial a dot with its settings as a tooltip, the front joined by a line."""
     width, height, left, bottom = 720.0, 420.0, 64.0, 48.0
-    points = _points(trials, resource)
+    points, unit = _points(trials, resource), _unit(trials)
     right = max((x for x, _, _ in points), default=1) * 1.05 or 1
     top = max((y for _, y, _ in points), default=1) * 1.08 or 1
 
     def at(x: float, y: float) -> tuple[float, float]:
         return left + (width - left - 20) * x / right, (height - bottom) - (height - bottom - 20) * y / top
 
-    canvas = Canvas(width, height, f"Predicted TFLOP/s against {LABELS[resource]}")
+    canvas = Canvas(width, height, f"Predicted {unit} against {LABELS[resource]}")
     for rate in _ticks(top, (1, 2, 5, 10)):
         _, y = at(0, rate)
         canvas.line(left, y, width - 20, y, "grid", stroke="currentColor", stroke_opacity=0.15)
@@ -43,16 +48,16 @@ def pareto_svg(trials: Sequence[Trial], resource: str = "registers") -> str:
     for amount in _ticks(right, (1, 2, 4, 8)):  # registers and bytes come in powers of two
         x, y = at(amount, 0)
         canvas.text(x, y + 16, f"{amount:g}", "label", text_anchor="middle", font_size=11)
-    canvas.text(left, 14, "predicted TFLOP/s", "label", font_size=12)
+    canvas.text(left, 14, f"predicted {unit}", "label", font_size=12)
     canvas.text(width - 20, height - 10, LABELS[resource], "label", text_anchor="end", font_size=12)
     front = pareto(trials, resource)
-    corners = [at(float(getattr(t, resource)), t.tflops or 0.0) for t in front]
+    corners = [at(float(getattr(t, resource)), t.rate or 0.0) for t in front]
     if len(corners) > 1:
         line = " L ".join(f"{x:.1f} {y:.1f}" for x, y in corners)
         canvas.path(f"M {line}", "front", fill="none", stroke="#d97706", stroke_width=2)
     for x, y, trial in sorted(points, key=lambda p: p[2] in front):
         cx, cy = at(x, y)
-        tip = f"{trial.candidate}: {y:.0f} TFLOP/s, {x:.0f} {LABELS[resource]}"
+        tip = f"{trial.candidate}: {y:.0f} {unit}, {x:.0f} {LABELS[resource]}"
         best = trial in front
         canvas.add("circle", None, tip, cx=cx, cy=cy, r=5 if best else 3.5, fill="#d97706" if best else "#3b82f6")
     return standalone(canvas.svg())
@@ -79,7 +84,7 @@ def pareto_text(trials: Sequence[Trial], resource: str = "registers", width: int
     for x, y, trial in sorted(points, key=lambda p: p[2] in front):
         column = round((x - low) / (high - low) * (width - 1)) if high > low else 0
         rows[height - 1 - round(y / top * (height - 1))][column] = "o" if trial in front else "."
-    lines = [f"{'TFLOP/s':>8}"]
+    lines = [f"{_unit(trials):>8}"]
     for i, row in enumerate(rows):
         label = f"{top * (height - 1 - i) / (height - 1):.0f}" if i % 3 == 0 or i == height - 1 else ""
         lines.append(f"{label:>8} |{''.join(row).rstrip()}")

@@ -60,7 +60,15 @@ def _table(trials: list[Trial]) -> Table:
     table = Table(title="the fastest candidates", caption=caption, box=SIMPLE_HEAD, pad_edge=False)
     several, measured = len({t.candidate.spec for t in trials}) > 1, any(t.gpu_seconds is not None for t in trials)
     table.add_column("spec" if several else "setting", overflow="fold")
-    for heading in ("us", "TFLOP/s", "limiter", "regs", "LDS", "waves", *(("measured",) if measured else ())):
+    for heading in (
+        "us",
+        trials[0].unit if trials else "",
+        "limiter",
+        "regs",
+        "LDS",
+        "waves",
+        *(("measured",) if measured else ()),
+    ):
         table.add_column(heading, justify="left" if heading == "limiter" else "right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for t in trials:
@@ -68,7 +76,7 @@ def _table(trials: list[Trial]) -> Table:
         table.add_row(
             f"{Path(t.candidate.spec).stem} {settings}" if several else settings or Path(t.candidate.spec).stem,
             f"{(t.seconds or 0) * 1e6:.1f}",
-            f"{t.tflops:.1f}",
+            f"{t.rate:.1f}",
             t.limiter,
             str(t.registers),
             str(t.lds_bytes),

@@ -22,6 +22,8 @@ class Status(StrEnum):
 class Trial:
     """One candidate and its result. Seconds are of one launch; `bound_seconds` is what no kernel of its shape beats.
 
+    Products have a rate in `tflops`, kernels of rows in `gbps`, which counts every byte of their tensors once.
+
     `code` is that of the diagnostic that rejected it, `message` its sentence or what failed. `verified` is None until
     the emulator ran it at a small size; `gpu_seconds` is measured.
     """
@@ -33,6 +35,7 @@ class Trial:
     bound_seconds: float = 0.0
     seconds: float | None = None
     tflops: float | None = None
+    gbps: float | None = None
     limiter: str = ""
     registers: int = 0
     lds_bytes: int = 0
@@ -44,6 +47,16 @@ class Trial:
     def values(self) -> Mapping[str, int]:
         """The tuned parameters."""
         return dict(self.candidate.values)
+
+    @property
+    def rate(self) -> float | None:
+        """The predicted rate, in the unit of its kind."""
+        return self.gbps if self.tflops is None else self.tflops
+
+    @property
+    def unit(self) -> str:
+        """The unit of `rate`."""
+        return "TFLOP/s" if self.gbps is None else "GB/s"
 
     @property
     def rank(self) -> float:

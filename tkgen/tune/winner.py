@@ -11,14 +11,17 @@ from tkgen.syntax import ast
 from tkgen.syntax.format import format_source
 
 if TYPE_CHECKING:
-    from tkgen.api import Spec
+    from tkgen.backends.cdna.spec import Spec
     from tkgen.build import Build
+    from tkgen.rows import RowBuild, RowSpec
     from tkgen.tune.trial import Trial
 
 _Edit = tuple[int, int, str]  # start, end, what stands there instead
 
 
-def winner_text(spec: Spec, winner: Trial, build: Build, sizes: Mapping[str, int], product: str) -> str:
+def winner_text(
+    spec: Spec | RowSpec, winner: Trial, build: Build | RowBuild, sizes: Mapping[str, int], product: str
+) -> str:
     """The formatted text of `spec` with the values of `winner`, which reads and builds like `build`.
 
     The figures of an `expect` line become those of the build. The spec stands alone: it includes nothing.
@@ -41,7 +44,7 @@ def _chosen(winner: Trial, sizes: Mapping[str, int], product: str) -> str:
     return f"# Chosen by tkgen tune for {shape} on {product} ({how} {winner.rank * 1e6:.1f} us): {settings}."
 
 
-def _expect(line: str, build: Build) -> str:
+def _expect(line: str, build: Build | RowBuild) -> str:
     """An `expect` line with the build's own figures."""
     from tkgen.execute.cases import figures
 
