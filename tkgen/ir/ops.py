@@ -137,17 +137,17 @@ class Move(Op):
     @property
     def lds(self) -> Access | None:
         """Its side in LDS."""
-        return next((a for a in (self.source, self.target) if a.space is Space.LDS), None)
+        return self.target if self.ways[1] is Space.LDS else None
 
     @property
     def tile(self) -> Access:
         """Its other side: what is brought to LDS, towards it or from it."""
-        return self.target if self.source.space is Space.LDS else self.source
+        return self.source
 
     @property
     def operand(self) -> str:
         """The name of its tile."""
-        return self.tile.name
+        return self.source.name
 
     @property
     def offset(self) -> int:
@@ -194,6 +194,16 @@ class Read(Move):
     """Asynchronous (lgkmcnt)."""
 
     word, ways = "read", (Space.LDS, Space.REGISTERS)
+
+    @property
+    def lds(self) -> Access | None:
+        """The source."""
+        return self.source
+
+    @property
+    def tile(self) -> Access:
+        """The target."""
+        return self.target
 
 
 class Take(Move):

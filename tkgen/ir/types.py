@@ -375,7 +375,11 @@ class Program:
 
     def operand(self, name: str) -> Operand:
         """The operand of that tensor name."""
-        return next(o for o in self.operands if o.name == name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Operand]:
+        return {o.name: o for o in self.operands}
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:

@@ -43,8 +43,9 @@ def _passes_waited_over(program: Program, wave: WaveProgram) -> int:
     waits = [p.op for p in (*wave.prologue, *wave.body, *wave.epilogue) if isinstance(p.op, Wait)]
     for counter in ("lds", "vm"):
         left = max((op.count for op in waits if op.counter == counter), default=0)
-        issued = sum(instructions(program, [p.op])[counter] for p in wave.body)
-        most = max(most, -(-left // issued) if issued else 0)
+        if left:
+            issued = sum(instructions(program, [p.op])[counter] for p in wave.body)
+            most = max(most, -(-left // issued) if issued else 0)
     return most
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tkgen.ir.ops import Fetch, Multiply, OfSums, Read, Store, Take, WaveProgram, Write, Zero
+from tkgen.ir.ops import Control, Fetch, Multiply, OfSums, Read, Store, Take, WaveProgram, Write, Zero
 from tkgen.ir.types import Program
 from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.traces import Event, parts_of, register_tiles
@@ -51,6 +51,8 @@ class _Walk:
     def follow(self, e: Event) -> None:
         """One more operation."""
         match e.op:
+            case Control():
+                pass
             case Fetch() as op:
                 self._fetch(e, op)
             case Write() as op:
