@@ -103,11 +103,13 @@ def _written(p: Program) -> str:
 
 def fits(p: Program, op: Op) -> bool:
     """Whether all that an operation names is there, and what is moved keeps its place."""
-    if isinstance(op, Move) and (op.source.offset, op.source.box) != (op.target.offset, op.target.box):
+    if not all(_there(p, access) for access in (*op.reads, *op.writes)):
         return False
-    if isinstance(op, Move) and (op.lds is None and not isinstance(op, Fetch)) is p.operand(op.operand).shared:
-        return False
-    return all(_there(p, access) for access in (*op.reads, *op.writes))
+    if not isinstance(op, Move):
+        return True
+    past_lds = op.lds is None and not isinstance(op, Fetch)
+    kept = (op.source.offset, op.source.box) == (op.target.offset, op.target.box)
+    return kept and past_lds is not p.operand(op.operand).shared
 
 
 def _there(p: Program, access: Access) -> bool:
