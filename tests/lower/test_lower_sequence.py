@@ -121,7 +121,34 @@ def test_a_kernel_of_rows_refuses_sizes_that_it_cannot_do(tmp_path: Path) -> Non
         row_launch_of(text, 1 << 29)
 
 
-def row_launch_of(text: str, size: int) -> RowLaunch:
+@needs_clang
+def test_a_tile_is_within_what_its_offsets_reach(tmp_path: Path) -> None:
+    text = "kernel turned\n  dims M = dynamic, N = 64\n  global X : f32[N, M]\n  global Y : f32[M, N]\n"
+    text += "  over m in M by 64, n in N by 64\n  waves 4\n  Y[m, n] = X[n, m]\n"
+    matrix = "{{nullptr, nullptr, nullptr, {}}}"
+    size = "size_t(std::atoll(sizes[1]))"
+    run = program(tmp_path, text, ", ".join(map(matrix.format, (f"nullptr, {size}", f"{size}, nullptr"))))
+    most = (0x7FFFFF00 // 4 - 64) // 63  # 63 rows of X, and 64 elements
+    assert said(run, most) == "1 launched" and row_launch_of(text, most)
+    assert said(run, most + 1) == "turned: a tile of X spans more than 2147483392 bytes; 0 launched"
+    with pytest.raises(SizeError, match="turned: a tile of X spans more than 2147483392 bytes"):
+        row_launch_of(text, most + 1)
+
+
+@needs_clang
+def test_places_that_share_one_of_another_dimension(tmp_path: Path) -> None:
+    text = "kernel shared\n  dims M = dynamic, G = dynamic, D = 64\n  global X : f32[M, D]\n  global W : f32[G, D]\n"
+    text += "  over m in M\n  waves 1\n  X[m] = X[m] * W[m / 4]\n"
+    matrix = "{{nullptr, nullptr, nullptr, size_t(std::atoll(sizes[{}])), nullptr}}"
+    run = program(tmp_path, text, ", ".join(map(matrix.format, (1, 2))))
+    assert said(run, 8, 2) == "1 launched"
+    for m, g in ((8, 3), (7, 2)):
+        assert said(run, m, g) == "shared: G must be M / 4; 0 launched"
+        with pytest.raises(SizeError, match="shared: G must be M / 4"):
+            row_launch_of(text, m, G=g)
+
+
+def row_launch_of(text: str, size: int, **others: int) -> RowLaunch:
     spec = load(text)
     assert isinstance(spec, RowSpec)
-    return row_launch(spec.program, spec.layout, {"M": size})
+    return row_launch(spec.program, spec.layout, {"M": size, **others})

@@ -11,8 +11,10 @@ from tkgen.execute.arguments import SizeError, sizes
 from tkgen.ir.divided import divided
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis
-from tkgen.ir.limits import LARGEST_ROWS_SIZE, LAUNCH_THREADS
+from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE, LAUNCH_THREADS
 from tkgen.ir.types import Tensor
+from tkgen.schedule.rows import accesses, reach_bytes
+from tkgen.schedule.unrolled import unrolled
 
 
 class Layout(Protocol):
@@ -90,4 +92,7 @@ def row_launch(program: EquationProgram, layout: Layout, given: Mapping[str, int
     launch, most = RowLaunch(program, layout, extents), LAUNCH_THREADS // layout.threads
     if launch.blocks > most:
         raise SizeError(f"{program.name}: there must be at most {most} blocks")
+    for access in accesses(unrolled(program.kernel)) if program.dynamic else ():
+        if reach_bytes(access, extents) > BUFFER_BYTES:
+            raise SizeError(f"{program.name}: a tile of {access.tensor.name} spans more than {BUFFER_BYTES} bytes")
     return launch

@@ -20,7 +20,7 @@ unit leaves memory idle whenever its waves meet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -42,6 +42,7 @@ from tkgen.ir.equations import (
     walk,
 )
 from tkgen.ir.limits import BUFFER_BYTES
+from tkgen.ir.tensors import Dim
 from tkgen.ir.types import ACCESS_BYTES, WAVE_LANES
 from tkgen.schedule.row_steps import Step, steps
 from tkgen.schedule.sweeps import Sweep, divisors, registers, sweeps
@@ -390,16 +391,20 @@ def _lines(m: RowMap, access: Access) -> float:
     return max(groups * max(span, min(stride, LINE)) / LINE, 4.0) + ISSUE
 
 
-def reach_bytes(access: Access) -> int:
+def far(access: Access) -> list[tuple[int, tuple[Dim, ...]]]:
+    """How far a tile goes along each dimension: places beyond its first, and the dimensions of which each has all."""
+    tiled = [(n, i.axis) for n, i in enumerate(access.indices) if i.axis is not None and not i.axis.is_index]
+    return [(extent(axis) - 1, access.tensor.dims[n + 1 :]) for n, axis in tiled]
+
+
+def reach_bytes(access: Access, extents: Mapping[str, int] | None = None) -> int:
     """Bytes from the first to the last element of a tile in its tensor; 0 where only run time knows."""
-    total, stride = 0, 1
-    for index, dim in reversed(list(zip(access.indices, access.tensor.dims, strict=True))):
-        if index.axis is not None and not index.axis.is_index:
-            total += (extent(index.axis) - 1) * stride
-        if dim.size is None and dim is not access.tensor.dims[0]:
+    total, known = 1, {d.name: d.size for d in access.tensor.dims if d.size is not None} | dict(extents or {})
+    for places, within in far(access):
+        if places and any(d.name not in known for d in within):
             return 0
-        stride *= dim.size or 1
-    return (total + 1) * access.tensor.dtype.bytes
+        total += places * prod(known.get(d.name, 1) for d in within)
+    return total * access.tensor.dtype.bytes
 
 
 def check_reach(kernel: Kernel) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origin, Origins
 from tkgen.ir.equations import Access, Axis, AxisKind, Kernel, Load, Store, walk
-from tkgen.ir.types import Tensor
+from tkgen.ir.types import Dim, Tensor
 from tkgen.source import Span
 
 EXTENTS = ("batch", "depth", "rows", "cols")  # accessors of gl
@@ -66,11 +67,12 @@ class BlockPlaces:
 
     def grid(self, of: str = "") -> str:
         """The number of blocks, over the argument struct's members, which `of` stands before."""
-        parts = []
-        for axis in self.parallel:
-            size = f"DIM_{axis.dim.name}" if axis.dim.size is not None else of + self.member(axis.dim.name)
-            parts.append(_blocks(axis, size))
+        parts = [_blocks(axis, self.extent(axis.dim, of)) for axis in self.parallel]
         return " * ".join(f"({p})" if "/" in p and len(parts) > 1 else p for p in parts) or "1"
+
+    def extent(self, dim: Dim, of: str = "") -> str:
+        """The extent of a dimension: a constant, or from a member of the argument struct, which `of` stands before."""
+        return f"DIM_{dim.name}" if dim.size is not None else of + self.member(dim.name)
 
     def member(self, dim: str) -> str:
         """The run-time extent of a dimension, as a member function of the first tensor that has it."""
@@ -81,11 +83,14 @@ class BlockPlaces:
         places = enumerate(tensor.dims, 4 - len(tensor.dims))
         return [f"{cpp_name(tensor.name)}.{EXTENTS[place]}()" for place, each in places if each.name == dim]
 
-    def head(self) -> Iterator[str]:
-        """Extents known at run time, the origin of the block's tile, a buffer for everything that is touched."""
+    def extents(self, used: str) -> Iterator[str]:
+        """The extents known at run time that `used` names."""
         for name, dim in self.dims.items():
-            if dim.size is None:
+            if dim.size is None and re.search(rf"\b{name}_size\b", used):
                 yield f"const int {name}_size = g.{self.member(name)};"
+
+    def head(self) -> Iterator[str]:
+        """The origin of the block's tile, a buffer for everything that is touched."""
         rest = "int(blockIdx.x)"
         for place in range(len(self.parallel) - 1, -1, -1):
             axis = self.parallel[place]

@@ -23,10 +23,10 @@ from tkgen.backends.cdna.lower.row_values import Values
 from tkgen.ir.divided import divided
 from tkgen.ir.equations import Access, Convert, Load, Map, Store, reads, walk, writes
 from tkgen.ir.functions import CDNA, helpers
-from tkgen.ir.limits import LARGEST_ROWS_SIZE, LAUNCH_THREADS
+from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE, LAUNCH_THREADS
 from tkgen.ir.types import Tensor
 from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Walk
-from tkgen.schedule.rows import RowMap, Way
+from tkgen.schedule.rows import RowMap, Way, accesses, far, reach_bytes
 from tkgen.schedule.sweeps import Sweep
 from tkgen.targets import Target
 
@@ -139,6 +139,13 @@ class _Lowering:
             most = LAUNCH_THREADS // self.m.threads
             blocks = f"uint64_t(1) * {self.places.grid('g.')}"
             yield Check(f"{blocks} > {most}", f"there must be at most {most} blocks", self._grid_origin)
+        for access in dict.fromkeys(accesses(self.kernel)):
+            if not reach_bytes(access):
+                terms = [" * ".join([f"uint64_t({places})", *(self.places.extent(d, "g.") for d in within)])
+                         for places, within in far(access) if places]  # fmt: skip
+                spanned = f"({' + '.join(terms)} + 1) * {access.tensor.dtype.bytes}"
+                message = f"a tile of {access.tensor.name} spans more than {BUFFER_BYTES} bytes"
+                yield Check(f"{spanned} > {BUFFER_BYTES}", message, origin(access.tensor.span))
 
     def _tensor(self, tensor: Tensor) -> GlobalTensor:
         extents = [f"DIM_{d.name}" if d.size is not None else "-1" for d in tensor.dims]
@@ -180,8 +187,9 @@ class _Lowering:
             yield "const int lane = int(threadIdx.x) % LANES;"
         if re.search(r"\bgroup\b", everything):
             yield "const int group = int(threadIdx.x) / LANES;"
-        yield from self.places.head()
-        yield from self._uniform()
+        head = [*self.places.head(), *self._uniform()]
+        yield from self.places.extents("\n".join([*head, everything]))
+        yield from head
         yield from shared
         if m.passes > 1:
             yield "#pragma unroll 1"
