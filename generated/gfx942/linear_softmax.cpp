@@ -241,37 +241,47 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     }
 
     settle();
-    float top_each9[1][8];  // spec:20,19
+    #pragma unroll
+    for (int j = 0; j < 2; ++j) {
+        combine(s_acc[0][j], tile_row * 2 + wave_row, tile_col * 8 + wave_col * 2 + j, [&](int, int col, int, int, float s_e) {  // spec:19
+            const float t7 = element(g.b, col);
+            const float x_e = s_e + t7;
+            return x_e;
+        }, s_acc[0][j]);
+    }
+    float top_each9[1][8];  // spec:20
     begin_with(top_each9, -__builtin_inff());
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        visit(s_acc[0][j], tile_row * 2 + wave_row, tile_col * 8 + wave_col * 2 + j, [&](int, int col, int r, int, float s_e) {  // spec:20,19
-            const float t7 = element(g.b, col);
-            const float x_e = s_e + t7;
+        visit(s_acc[0][j], tile_row * 2 + wave_row, tile_col * 8 + wave_col * 2 + j, [&](int, int, int r, int, float x_e) {  // spec:20
             top_each9[0][r] = base_ops::max::op<float>(top_each9[0][r], x_e);
         }, s_acc[0][j]);
     }
-    across_columns<base_ops::max, rt_fl<32, 32, ducks::rt_layout::col>>(top_each9);  // spec:20,19
-    share_rows<rt_fl<32, 32, ducks::rt_layout::col>>(&partial[0 + wave_col * BLOCK_ROWS + wave_row * 32], top_each9[0]);  // spec:20,19
+    across_columns<base_ops::max, rt_fl<32, 32, ducks::rt_layout::col>>(top_each9);  // spec:20
+    share_rows<rt_fl<32, 32, ducks::rt_layout::col>>(&partial[0 + wave_col * BLOCK_ROWS + wave_row * 32], top_each9[0]);  // spec:20
     lds_barrier();
-    gather_rows<base_ops::max, rt_fl<32, 32, ducks::rt_layout::col>, 4, BLOCK_ROWS>(top_each9[0], &partial[0 + wave_row * 32]);  // spec:20,19
+    gather_rows<base_ops::max, rt_fl<32, 32, ducks::rt_layout::col>, 4, BLOCK_ROWS>(top_each9[0], &partial[0 + wave_row * 32]);  // spec:20
     wait<0xc07f>();  // LDS operations: at most 0 outstanding
-    float sum__each12[1][8];  // spec:22,19,21
+    #pragma unroll
+    for (int j = 0; j < 2; ++j) {
+        combine(s_acc[0][j], tile_row * 2 + wave_row, tile_col * 8 + wave_col * 2 + j, [&](int, int, int r, int, float x_e) {  // spec:21
+            const float t10 = x_e - top_each9[0][r];
+            const float e_e = exponential(t10);
+            return e_e;
+        }, s_acc[0][j]);
+    }
+    float sum__each12[1][8];  // spec:22
     begin_with(sum__each12, 0.0f);
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        visit(s_acc[0][j], tile_row * 2 + wave_row, tile_col * 8 + wave_col * 2 + j, [&](int, int col, int r, int, float s_e) {  // spec:22,19,21
-            const float t7 = element(g.b, col);
-            const float x_e = s_e + t7;
-            const float t10 = x_e - top_each9[0][r];
-            const float e_e = exponential(t10);
+        visit(s_acc[0][j], tile_row * 2 + wave_row, tile_col * 8 + wave_col * 2 + j, [&](int, int, int r, int, float e_e) {  // spec:22
             sum__each12[0][r] = base_ops::sum::op<float>(sum__each12[0][r], e_e);
         }, s_acc[0][j]);
     }
-    across_columns<base_ops::sum, rt_fl<32, 32, ducks::rt_layout::col>>(sum__each12);  // spec:22,19,21
-    share_rows<rt_fl<32, 32, ducks::rt_layout::col>>(&partial[256 + wave_col * BLOCK_ROWS + wave_row * 32], sum__each12[0]);  // spec:22,19,21
+    across_columns<base_ops::sum, rt_fl<32, 32, ducks::rt_layout::col>>(sum__each12);  // spec:22
+    share_rows<rt_fl<32, 32, ducks::rt_layout::col>>(&partial[256 + wave_col * BLOCK_ROWS + wave_row * 32], sum__each12[0]);  // spec:22
     lds_barrier();
-    gather_rows<base_ops::sum, rt_fl<32, 32, ducks::rt_layout::col>, 4, BLOCK_ROWS>(sum__each12[0], &partial[256 + wave_row * 32]);  // spec:22,19,21
+    gather_rows<base_ops::sum, rt_fl<32, 32, ducks::rt_layout::col>, 4, BLOCK_ROWS>(sum__each12[0], &partial[256 + wave_row * 32]);  // spec:22
     wait<0xc07f>();  // LDS operations: at most 0 outstanding
     if (wave_col == 0) {  // spec:24
         store_rows<rt_fl<32, 32, ducks::rt_layout::col>>(g.LSE_.raw_ptr, 1, DIM_TOKENS, tile_row * 2 + wave_row, [&](int, int r) {
@@ -282,12 +292,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     }
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        {  // spec:23,19,21
-            combine(s_acc[0][j], tile_row * 2 + wave_row, tile_col * 8 + wave_col * 2 + j, [&](int, int col, int r, int, float s_e) {
-                const float t7 = element(g.b, col);
-                const float x_e = s_e + t7;
-                const float t10 = x_e - top_each9[0][r];
-                const float e_e = exponential(t10);
+        {  // spec:23
+            combine(s_acc[0][j], tile_row * 2 + wave_row, tile_col * 8 + wave_col * 2 + j, [&](int, int, int r, int, float e_e) {
                 const float t13 = e_e / sum__each12[0][r];
                 return t13;
             }, s_acc[0][j]);

@@ -230,31 +230,24 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     settle();
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        {  // spec:21,20
-            rt_fl<32, 32, ducks::rt_layout::col> H_tile;
-            combine(H_tile, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j, [&](int row, int col, float c_e) {
-                const float t7 = element(g.s, row);
-                const float t8 = t7 * c_e;
-                const float t9 = element(g.b, col);
-                const float t10 = t8 + t9;
-                const float t13 = t10 < -4.0f ? -4.0f : t10 > 4.0f ? 4.0f : t10;
-                const float h_e = hyperbolic_tangent(t13);
-                return h_e;
-            }, c_acc[0][j]);
-            store(g.H, H_tile, {0, 0, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j});
-        }
+        combine(c_acc[0][j], tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j, [&](int row, int col, float c_e) {  // spec:20
+            const float t7 = element(g.s, row);
+            const float t8 = t7 * c_e;
+            const float t9 = element(g.b, col);
+            const float t10 = t8 + t9;
+            const float t13 = t10 < -4.0f ? -4.0f : t10 > 4.0f ? 4.0f : t10;
+            const float h_e = hyperbolic_tangent(t13);
+            return h_e;
+        }, c_acc[0][j]);
     }
     #pragma unroll
+    for (int j = 0; j < 2; ++j)
+        store(g.H, c_acc[0][j], {0, 0, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j});  // spec:21
+    #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        {  // spec:22,20
+        {  // spec:22
             const auto t15_rows = rows_from(g.R, (tile_row * 4 + wave_row) * 32);
-            combine(c_acc[0][j], tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j, [&](int row, int col, float c_e) {
-                const float t7 = element(g.s, row);
-                const float t8 = t7 * c_e;
-                const float t9 = element(g.b, col);
-                const float t10 = t8 + t9;
-                const float t13 = t10 < -4.0f ? -4.0f : t10 > 4.0f ? 4.0f : t10;
-                const float h_e = hyperbolic_tangent(t13);
+            combine(c_acc[0][j], tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j, [&](int row, int col, float h_e) {
                 const float t15 = element_of(g.R, t15_rows, (tile_row * 4 + wave_row) * 32, row, col);
                 const float t16 = h_e + t15;
                 return t16;

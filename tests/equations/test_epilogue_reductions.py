@@ -258,3 +258,51 @@ def test_some_blocks_of_many_are_compared_where_they_store() -> None:
     made = spec("R : f32[M, COLS]; S : bf16[ROWS, COLS]", equations, sizes=(256, 192, 32), block=(64, 64))
     found = run_blocks(made.check().build(), [4, 11])
     assert found.ok, found.failure
+
+
+# ---------------------------------------------------------------- what several statements use
+
+
+NORM = "x = s + R[m, n]; mu = rowmean(x); d = x - mu; Y[m, n] = d * rsqrt(rowmean(d * d) + 1e-5) * bf16(g[n])"
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_what_rounds_share_is_loaded_and_computed_once(target: str) -> None:
+    made = spec("R : bf16[M, N]; g : f32[N]; Y : bf16[M, N]", NORM, target=target)
+    assert made.text.count("element_of(g.R") == 1
+    right(made, orders=2)
+    ragged = spec("R : bf16[M, N]; g : f32[N]; Y : bf16[M, N]", NORM, target=target, sizes=(100, 97, 50),
+                  clauses="tail masked")  # fmt: skip
+    right(ragged, orders=2)
+    softmax = spec("Y : bf16[M, N]; L : f32[M]", SOFTMAX, target=target)
+    assert softmax.text.count("exponential(") == 2  # its definition, and one call
+
+
+def test_stores_share_what_they_are_made_of() -> None:
+    made = spec("R : bf16[M, N]; H : bf16[M, N]; Y : f32[M, N]", "h = tanh(s); H[m, n] = h; Y[m, n] = h + R[m, n]")
+    assert made.text.count("hyperbolic_tangent(") == 2
+    right(made, orders=2)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "equations"),
+    [
+        ("Y : f32[M, N]; Z : f32[M, N]", "e = exp(0.1 * s); Y[m, n] = e / rowsum(e); Z[m, n] = s"),
+        ("Y : f32[M, N]; Z : f32[M, N]", "Z[m, n] = s; e = exp(0.1 * s); Y[m, n] = e / rowsum(e)"),
+        ("R : f32[M, N]; Y : f32[M, N]", "x = s + R[m, n]; R[m, n] = x; Y[m, n] = x * rowmax(abs(x))"),
+        ("Y : f32[M, N]; T : f32[M]", "c = bf16(s); t = rowsum(c); T[m] = t; Y[m, n] = where(m >= n, c - t, c + t)"),
+        ("Y : f32[M, N]; Z : f32[M, N]", "x = 2 * s; y = x + rowmax(x); Y[m, n] = y + rowmin(y); Z[m, n] = x - y"),
+    ],
+    ids=["a sum that is stored later", "and before", "in place", "rounded", "two of one sum"],
+)
+def test_what_is_still_needed_is_not_overwritten(tensors: str, equations: str) -> None:
+    right(spec(tensors, equations), orders=2)
+
+
+def test_each_of_two_sums_makes_room_for_what_needs_it_no_more() -> None:
+    text = text_of("U : bf16[N, K]; H : f32[M, N]; Y : f32[M, N]",
+                   "h = silu(s) * u; w = u + 1; H[m, n] = h * rowsum(h * w); Y[m, n] = w / rowmax(w)")  # fmt: skip
+    text = text.replace("shared A, B", "shared A, B, U").replace(
+        "@ B[n, k].T\n", "@ B[n, k].T\n    u = u + A[m, k] @ U[n, k].T\n"
+    )
+    right(load(text), orders=2)

@@ -10,6 +10,7 @@ R[m, n / 128] = rowmax(g)                 and of what is reduced of a block's ti
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from math import prod
 
@@ -221,12 +222,12 @@ def _of_the_tile(op: Op, rows: Axis, cols: Axis, after: bool) -> None:
         raise Unfit(f"`{stray[0]}` is no axis of the tile of sums, which has {rows.name} and {cols.name}", span)
 
 
-def needed(ops: tuple[Op, ...], *values: Value) -> list[Op]:
-    """The operations that `values` are made of, in order, but for those that reduced values are made of."""
-    wanted, kept = set(values), list[Op]()
+def needed(ops: tuple[Op, ...], *values: Value, known: Collection[Value] = ()) -> list[Op]:
+    """The operations that `values` are made of, in order, but for those that reduced and `known` values are made of."""
+    wanted, kept = set(values).difference(known), list[Op]()
     for op in reversed(ops):
         if not isinstance(op, Store | Loop | When | Reduce) and op.result in wanted:
-            wanted.update(reads(op))
+            wanted.update(v for v in reads(op) if v not in known)
             kept.append(op)
     return kept[::-1]
 

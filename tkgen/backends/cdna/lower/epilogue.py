@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from tkgen.backends.cdna.lower.elements import functions, literal, local, statements
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.statements import Combine, Fold, How, StoreOwned
-from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Map, Op, Reduce, Store, Value, reads
+from tkgen.backends.cdna.lower.statements import Combine, Fold, How, Keep, StoreOwned
+from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Map, Op, Store, Value, reads
 from tkgen.ir.products import Sums, needed
 from tkgen.ir.reductions import Reduction
 
@@ -30,12 +30,12 @@ class Place:
 class Epilogue:
     """The equations behind the sums, for the tile at `place`: statements, and the `helpers` that they call.
 
-    `sums` has the C++ of each sum's register tile, `matrix` gives that of what is accessed, `tile_type` is the tiles'.
-    `reductions` are all that the equations have. Each thing that is stored or reduced computes what it is made of anew.
+    `held` has the C++ of the register tiles of sums, or of what took their places, `matrix` gives that of what is
+    accessed, `tile_type` is the tiles'. `reductions` are all that the equations have.
     """
 
     equations: Sums
-    sums: Mapping[str, str]
+    held: Mapping[Value, str]
     place: Place
     matrix: Callable[[Access], str]
     tile_type: str
@@ -57,7 +57,7 @@ class Epilogue:
         return Fold(
             variable=self.variable(reduction) + index,
             function=op.function,
-            tile=next(iter(self.sums.values())),
+            tile=next(iter(self.held.values())),
             row=self.place.row,
             col=self.place.col,
             buffers=tuple(buffers),
@@ -73,17 +73,33 @@ class Epilogue:
             identity=IDENTITY[op.function],
         )
 
+    def keep(self, value: Value, tile: str) -> Keep:
+        """What computes a value into a tile that held something else."""
+        known, parameters, given, buffers, lines = self._element(value)
+        self.helpers |= {"combine"}
+        owned = [f"int {n}" if _names(n, [*lines, known[value]]) else "int" for n in "rc"] if self.reductions else []
+        return Keep(
+            tile=tile,
+            row=self.place.row,
+            col=self.place.col,
+            buffers=tuple(buffers),
+            parameters=(*_own([*lines, known[value]]), *owned, *parameters),
+            sums=tuple(given),
+            lines=tuple(lines),
+            value=known[value],
+        )
+
     def combine(self, store: Store, how: How, own: bool) -> Combine:
         """What computes a matrix that is stored: in the place of the first sum, or in a tile of its `own`."""
         known, parameters, given, buffers, lines = self._element(store.value)
-        identity = any(store.value == s.result for s in self.equations.sums)  # a sum is stored from where it is
+        identity = store.value in self.held  # it is stored from where it is
         self.helpers |= set() if identity else {"combine"}
         value = known.get(store.value) or literal(0)
         owned = [f"int {n}" if _names(n, [*lines, value]) else "int" for n in "rc"] if self.reductions else []
         return Combine(
             tensor=self.matrix(store.target),
             tile=given[0] if identity else f"{cpp_name(store.target.tensor.name)}_tile" if own
-            else next(iter(self.sums.values())),
+            else next(iter(self.held.values())),
             type=self.tile_type if own and not identity else "",
             row=self.place.row,
             col=self.place.col,
@@ -124,14 +140,14 @@ class Epilogue:
 
         C++ of all that is known, parameters and arguments for elements of sums, what is declared before, statements.
         """
-        ops = needed(self.equations.epilogue, value)
+        ops = needed(self.equations.epilogue, value, known=self.held)
         known: dict[Value, str] = {}
         parameters, given, buffers, lines = [], [], list[str](), list[str]()
-        for s in self.equations.sums:
-            if any(s.result in reads(op) for op in ops) or value == s.result:
-                known[s.result] = local(s.result, known)
-                parameters.append(f"float {known[s.result]}")
-                given.append(self.sums[s.name])
+        for held, tile in self.held.items():
+            if any(held in reads(op) for op in ops) or value == held:
+                known[held] = local(held, known)
+                parameters.append(f"float {known[held]}")
+                given.append(tile)
         for r in self.reductions:
             at = f"[{self.place.fragment[r.kept]}][{'rc'[r.kept]}]" if r.op.result.axes else "[0][0]"
             known[r.op.result] = self.variable(r) + at
@@ -184,6 +200,6 @@ def _names(name: str, lines: list[str]) -> bool:
     return any(re.search(rf"\b{name}\b", line) for line in lines)
 
 
-def spans_of(equations: Sums, op: Store | Reduce) -> list[Op]:
-    """The operations whose places a statement for `op` comes from."""
-    return needed(equations.epilogue, op.value if isinstance(op, Store) else op.argument)
+def spans_of(equations: Sums, value: Value, known: Collection[Value]) -> list[Op]:
+    """The operations whose places a statement for a value comes from."""
+    return needed(equations.epilogue, value, known=known)

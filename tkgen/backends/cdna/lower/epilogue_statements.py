@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.epilogue import IDENTITY, Epilogue, Place, spans_of, variable
 from tkgen.backends.cdna.lower.expressions import loops_over, wave_condition
+from tkgen.backends.cdna.lower.kept import statements
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.statements import Across, CatchUp, Code, Hand, Loop, Results, Statement
-from tkgen.ir.equations import Access, Store
-from tkgen.ir.equations import Op as Equation
+from tkgen.ir.equations import Access, Reduce, Store, Value
 from tkgen.ir.ops import OfRound, OfSums
 from tkgen.ir.ops import Store as StoreOp
 from tkgen.ir.products import Sums
 from tkgen.ir.reductions import Reduction, owned, rounds
 from tkgen.ir.types import Role
+from tkgen.source import Span
 
 
 class EpilogueStatements:
@@ -26,11 +28,13 @@ class EpilogueStatements:
         assert context.equations is not None
         self.equations: Sums = context.equations
         self.rounds = rounds(context.program)
+        self.kept = {statement.op: statement for statement in statements(self.equations)}
 
     def stored(self, op: StoreOp) -> list[Statement]:
         """A statement for each store; the last one's tile is computed in the place of the first sum."""
         result = []
         for store in self.equations.stores:
+            result += self._keeps(op, store)
             last = store is self.equations.stores[-1]
             result.append(self._matrix(op, store, last) if len(store.target.axes) == 2 else self._owned(op, store))
         self.c.helpers |= {"add": {"atomic_store"}, "masked": {"masked_store"}, "whole": set()}[self.c.how]
@@ -40,14 +44,15 @@ class EpilogueStatements:
         """The reductions of a round, over what a wave has; then to LDS where other waves have the rest."""
         result, acc = [], self.c.program.accumulator
         for r in self.rounds[op.round].reductions:
+            result += self._keeps(op, r.op)
             name, function = variable(r.op.result), r.op.function
             made = Results(name, acc.fragments[r.kept], owned(self.c.program, r.kept), IDENTITY[function])
-            result.append(self._statement(made, (), r.op))
-            loops, epilogue = self._tile(op)
+            result.append(self._of(made, (), r.op))
+            loops, epilogue = self._tile(op, self._held(r.op))
             limit = self._limit(r.across)
-            result.append(self._statement(epilogue.fold(r, limit), loops if r.kept == 0 else loops[::-1], r.op))
+            result.append(self._of(epilogue.fold(r, limit), loops if r.kept == 0 else loops[::-1], r.op))
             direction: Literal["columns", "rows"] = "columns" if r.across else "rows"
-            result.append(self._statement(Across(name, self.c.accumulator_type, function, direction), (), r.op))
+            result.append(self._of(Across(name, self.c.accumulator_type, function, direction), (), r.op))
             self.c.helpers |= epilogue.helpers | {f"across_{direction}"}
         return result + (self.handed(op, "share") if op.ring else [])
 
@@ -76,7 +81,7 @@ class EpilogueStatements:
             extent=("BLOCK_ROWS", "BLOCK_COLS")[r.kept],
             place=f"({inner}) * {tile}" if not inner.isidentifier() else f"{inner} * {tile}",
         )
-        return self._statement(code, loops, r.op)
+        return self._of(code, loops, r.op)
 
     def level(self, role: Role) -> Statement:
         """The barriers that waves of an earlier phase pass."""
@@ -89,14 +94,14 @@ class EpilogueStatements:
     # ------------------------------------------------------------ stores
 
     def _matrix(self, op: OfSums, store: Store, last: bool) -> Statement:
-        loops, epilogue = self._tile(op)
+        loops, epilogue = self._tile(op, self._held(store))
         code = epilogue.combine(store, self.c.how, not last)
         self.c.helpers |= epilogue.helpers
-        return self._statement(code, loops, store)
+        return self._of(code, loops, store)
 
     def _owned(self, op: OfSums, store: Store) -> Statement:
         """A store of a number for each row or column, or of one."""
-        loops, epilogue = self._tile(op)
+        loops, epilogue = self._tile(op, self._held(store))
         axes, shape = store.target.axes, self.c.program.compute.shape
         assert shape is not None
         along = (self.equations.rows, self.equations.cols).index(axes[0]) if axes else None
@@ -107,7 +112,7 @@ class EpilogueStatements:
         code = epilogue.owned(store, to, stride, extent, condition)
         self.c.helpers |= epilogue.helpers | {code.function}
         own = {0: loops[: len(op.rows) > 1], 1: loops[len(op.rows) > 1 :], None: ()}[along]
-        return self._statement(code, own, store)
+        return self._of(code, own, store)
 
     def _address(self, target: Access) -> tuple[str, str]:
         """Where in memory the first element lies that an axis reaches, and how far apart its elements are."""
@@ -128,15 +133,30 @@ class EpilogueStatements:
 
     # ------------------------------------------------------------ parts
 
-    def _tile(self, op: OfSums) -> tuple[tuple[Loop, ...], Epilogue]:
-        """The loops over fragments, and the epilogue of the one that they stand at."""
+    def _held(self, of: Reduce | Store) -> dict[str, Value]:
+        """What the tiles of each sum hold for a statement."""
+        return {**self.kept[of].held, **dict(self.kept[of].keeps)}
+
+    def _keeps(self, op: OfSums, of: Reduce | Store) -> list[Statement]:
+        """What a statement computes for later ones, too."""
+        found, held = [], dict(self.kept[of].held)
+        for name, value in self.kept[of].keeps:
+            loops, epilogue = self._tile(op, held)
+            made = epilogue.keep(value, epilogue.held[held[name]])
+            self.c.helpers |= epilogue.helpers
+            found.append(self._statement(made, loops, value, held.values()))
+            held[name] = value
+        return found
+
+    def _tile(self, op: OfSums, held: Mapping[str, Value]) -> tuple[tuple[Loop, ...], Epilogue]:
+        """The loops over fragments, and the epilogue of the one that they stand at; `held` is what sums' tiles hold."""
         p = self.c.program
         loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
         products = zip(self.equations.sums, p.products, strict=True)
-        sums = {s.name: f"{self.c.accumulator(x)}[{i}][{j}]" for s, x in products}
+        tiles = {held[s.name]: f"{self.c.accumulator(x)}[{i}][{j}]" for s, x in products}
         place = Place(*self.c.output_tile(i, j), p.accumulator.tile, (i, j))
         reductions = tuple(r for each in self.rounds for r in each.reductions)
-        return loops, Epilogue(self.equations, sums, place, self.c.matrix, self.c.accumulator_type, reductions)
+        return loops, Epilogue(self.equations, tiles, place, self.c.matrix, self.c.accumulator_type, reductions)
 
     def _limit(self, axis: int) -> str:
         """The end of an axis of the output, where a block may hang over it."""
@@ -146,8 +166,16 @@ class EpilogueStatements:
             return ""
         return self.c.extent_of(dim)
 
-    def _statement(self, code: Code, loops: tuple[Loop, ...], of: Store | Equation) -> Statement:
-        span = of.span if isinstance(of, Store) else of.result.span  # type: ignore[union-attr]
-        spans = [op.result.span for op in spans_of(self.equations, of)]  # type: ignore[union-attr, arg-type]
+    def _of(self, code: Code, loops: tuple[Loop, ...], of: Reduce | Store) -> Statement:
+        """A statement of what is reduced or stored."""
+        value = of.value if isinstance(of, Store) else of.argument
+        return self._statement(
+            code, loops, value, self._held(of).values(), of.span if isinstance(of, Store) else of.result.span
+        )
+
+    def _statement(
+        self, code: Code, loops: tuple[Loop, ...], value: Value, known: Collection[Value], span: Span | None = None
+    ) -> Statement:
+        spans = [op.result.span for op in spans_of(self.equations, value, known)]  # type: ignore[union-attr]
         steps = (step.span for step in self.c.program.epilogue)
-        return Statement(code, loops, self.c.origin(span, *spans, "tail", *steps))
+        return Statement(code, loops, self.c.origin(span or value.span, *spans, "tail", *steps))

@@ -173,6 +173,13 @@ class OfElements:
 
 
 @dataclass(frozen=True)
+class Keep(OfElements):
+    """A value to the tile, in the place of what it held."""
+
+    macro: ClassVar = "keep"
+
+
+@dataclass(frozen=True)
 class Combine(OfElements):
     """A value to a tile of `tensor`, computed into the tile, a new one where there is a `type`.
 
@@ -271,7 +278,7 @@ class CatchUp:
 
 
 Code = (
-    Call | Wait | Priority | Mix | Zero | Read | Take | Multiply | Prefill | Move | Store | Combine
+    Call | Wait | Priority | Mix | Zero | Read | Take | Multiply | Prefill | Move | Store | Keep | Combine
     | Results | Fold | Across | Hand | StoreOwned | CatchUp
 )  # fmt: skip
 
