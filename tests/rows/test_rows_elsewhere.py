@@ -114,6 +114,27 @@ def test_the_graph_of_a_kernel_of_rows() -> None:
     assert [each["kernel"] for each in several] == ["sums", "finish"]
 
 
+def test_two_kernels_of_rows_are_compared(tmp_path: Path) -> None:
+    """The second, with its last build: fewer waves, another layout, other instructions."""
+    spec, out, page = tmp_path / "softmax.tk", tmp_path / "out", tmp_path / "diff.html"
+    spec.write_text((SPECS / "softmax.tk").read_text().replace("D = 4096", "D = 512"))
+    built = CliRunner().invoke(app, ["build", str(spec), "-o", str(out), "--emit", "cpp,asm,report"])
+    assert built.exit_code == 0, built.output
+    command = ["diff", str(spec), "--previous", str(out), "--html", str(page)]
+    same = CliRunner().invoke(app, command)
+    assert same.exit_code == 0 and "nothing changed" in same.output, same.output
+    spec.write_text(spec.read_text().replace("waves 4", "waves 1"))
+    other = CliRunner().invoke(app, command)
+    assert other.exit_code == 0, other.output
+    assert "per K-step" not in other.output + page.read_text()
+    for shown in ("VGPRs per lane", "Instructions\n", "machine code: "):
+        assert shown in other.output, shown
+    both = CliRunner().invoke(app, ["diff", str(spec), str(SPECS / "softmax.tk"), "-D", "D=512", "--json"])
+    assert both.exit_code == 0, both.output
+    texts = {t["name"]: t for t in json.loads(both.stdout)["texts"]}
+    assert any("by 1 wave:" in line for mark, line in texts["schedule"]["lines"] if mark == "-")
+
+
 def test_what_there_is_not_for_products_of_products_is_said(tmp_path: Path) -> None:
     """Each says so in a diagnostic with its place, and writes nothing."""
     spec = str(SPECS.parent / "attention" / "attention.tk")

@@ -150,8 +150,8 @@ def compare(
     from tkgen.report import diff, render_diff, render_diff_html
     from tkgen.toolchain.files import write_atomic
 
-    def side(path: Path) -> Build | Path:
-        return path if path.suffix == ".json" else load_products_spec(path, define, target, roots).build(cxx=cxx)
+    def side(path: Path) -> Build | RowBuild | Path:
+        return path if path.suffix == ".json" else load_kernel(path, define, target, roots).build(cxx=cxx)
 
     with reported():
         first = side(before)

@@ -71,7 +71,7 @@ def matrix_program(
     found = program(kernel, defines, target)
     if isinstance(found, EquationProgram):
         label = Label(kernel.name.span, "no product in it")
-        fix = Fix("`tkgen.load` and the commands that take any spec take kernels of rows")
+        fix = Fix("`tkgen.load` takes kernels of rows")
         message = f"the equations of `{kernel.name.id}` sum no products, and this is for matrix products"
         raise SpecError(Diagnostic("E230", message, label, fix=fix))
     return found

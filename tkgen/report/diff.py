@@ -15,17 +15,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from markupsafe import Markup
 from rich.console import Console
 
 from tkgen.backends.cdna.spec import Spec
 from tkgen.build import Build
+from tkgen.build.model import Compiled
 from tkgen.checks.words import count_text
 from tkgen.report.canvas import Canvas
 from tkgen.report.figures import Figure, MixEntry, figures, mix
 from tkgen.report.terminal import bar, plain_table, shown
+from tkgen.rows.build import RowBuild
+from tkgen.rows.spec import RowSpec
 from tkgen.toolchain.isa import Function, parse_asm
 
 CONTEXT = 2  # unchanged lines shown around a change
@@ -48,7 +51,7 @@ class Change:
 
 @dataclass(frozen=True)
 class MixChange:
-    """Instructions of one sort in a pass of the main loop, per K-step, on both sides."""
+    """Instructions of one sort on both sides: in a pass of the main loop, per K-step, or in all of a kernel of rows."""
 
     label: str
     before: float
@@ -84,6 +87,12 @@ class Diff:
     texts: tuple[TextChange, ...]
 
     @property
+    def counted(self) -> str:
+        """What the instructions are counted in: all of a kernel where both sides are without products."""
+        rows = any(c.key == "instructions.total" for c in self.figures)
+        return "" if rows else " per K-step of the main loop"
+
+    @property
     def same(self) -> bool:
         """Whether nothing that both sides know differs."""
         changed = any(c.judgement != "same" for c in self.figures) or any(m.before != m.after for m in self.mix)
@@ -99,7 +108,10 @@ class _Side:
     texts: Mapping[str, str]
 
 
-def diff(a: Build | Spec | Mapping[str, Any] | Path, b: Build | Spec | Mapping[str, Any] | Path) -> Diff:
+Subject: TypeAlias = Build | RowBuild | Spec | RowSpec | Mapping[str, Any] | Path
+
+
+def diff(a: Subject, b: Subject) -> Diff:
     """What changed from `a` to `b`: builds, specs that were not compiled, reports as data, or paths of their files.
 
     Raises OSError for a file that cannot be read, ValueError for one that is no report.
@@ -119,17 +131,20 @@ def diff(a: Build | Spec | Mapping[str, Any] | Path, b: Build | Spec | Mapping[s
     )  # fmt: skip
 
 
-def _side(subject: Build | Spec | Mapping[str, Any] | Path) -> _Side:
+def _side(subject: Subject) -> _Side:
     if isinstance(subject, Path):
         return replace(_side(read_report(subject)), texts=_beside(subject))
     if isinstance(subject, Mapping):
         return _Side(str(subject["kernel"]), figures(subject), mix(subject), int(subject.get("steps_per_pass", 1)), {})
-    spec = subject.spec if isinstance(subject, Build) else subject
-    report = subject.report() if isinstance(subject, Build) else {}
-    texts = {"spec": spec.kernel.span.file.text, "schedule": spec.plan.to_text(), "C++": spec.source.text}
-    if isinstance(subject, Build):
-        texts["machine code"] = _code(subject.function)
-    return _Side(spec.name, figures(report), mix(report), spec.plan.shape.unroll, texts)
+    built = subject if isinstance(subject, Compiled) else None
+    spec: Spec | RowSpec = subject.spec if isinstance(subject, Build | RowBuild) else subject
+    report = {} if built is None else built.report()
+    schedule = spec.layout.describe() if isinstance(spec, RowSpec) else spec.plan.to_text()
+    texts = {"spec": spec.kernel.span.file.text, "schedule": schedule, "C++": spec.source.text}
+    if built is not None:
+        texts["machine code"] = _code(built.function)
+    steps = 1 if isinstance(spec, RowSpec) else spec.plan.shape.unroll
+    return _Side(spec.name, figures(report), mix(report), steps, texts)
 
 
 def _beside(report: Path) -> dict[str, str]:
@@ -249,7 +264,7 @@ def render_diff(change: Diff, console: Console) -> None:
             table.add_row(*(shown(x, style) for x in (c.label, c.before or "-", c.after or "-", c.difference, said)))
         console.print(table)
     if change.mix:
-        console.print(shown("Instructions per K-step of the main loop", "bold"))
+        console.print(shown(f"Instructions{change.counted}", "bold"))
         table = plain_table(plain, "sort", ">before", ">after", "")
         most = max(max(m.before, m.after) for m in change.mix)
         for m in change.mix:
@@ -279,9 +294,9 @@ def render_diff_html(change: Diff) -> str:
 
 
 def mix_picture(change: Diff) -> str:
-    """Both sides' instructions per K-step as pairs of bars."""
+    """Both sides' instructions as pairs of bars."""
     rows = change.mix
-    c = Canvas(640, 16 + max(len(rows), 1) * 34, f"Instructions per K-step, {change.before} and {change.after}")
+    c = Canvas(640, 16 + max(len(rows), 1) * 34, f"Instructions{change.counted}, {change.before} and {change.after}")
     most = max((max(m.before, m.after) for m in rows), default=1) or 1
     for i, m in enumerate(rows):
         y = 8 + i * 34
