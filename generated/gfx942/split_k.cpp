@@ -108,7 +108,7 @@ template <ducks::gl::all GL, ducks::rt::all RT> __device__ inline void store_add
     const auto buffer = rows_from(dst, tile_row * RT::rows);
     const auto add = [&](int offset, float value) { __builtin_amdgcn_raw_ptr_buffer_atomic_fadd_f32(value, buffer, offset, 0, 0); };
 #else  // clang before 22
-    float *const first = dst.raw_ptr + uint64_t(tile_row * RT::rows) * dst.cols();
+    float *first = dst.raw_ptr + uint64_t(tile_row * RT::rows) * dst.cols();
     const auto add = [&](int offset, float value) {
         if (offset != OUTSIDE) __builtin_amdgcn_global_atomic_fadd_f32((__attribute__((address_space(1))) float *)(first + offset / int(sizeof(float))), value);
     };

@@ -53,6 +53,7 @@ KERNEL(builtins, 64, float *p, uint32_t *q) {
     __builtin_amdgcn_raw_buffer_store_b64(__builtin_amdgcn_raw_buffer_load_b64(b, x, 0, 0), b, x + 64, 0, 0);
     __builtin_amdgcn_raw_buffer_store_b128(__builtin_amdgcn_raw_buffer_load_b128(b, x, 0, 0), b, x + 64, 0, 0);
     __builtin_amdgcn_raw_ptr_buffer_atomic_fadd_f32(p[21], b, x, 0, 0);
+    __builtin_amdgcn_global_atomic_fadd_f32((__attribute__((address_space(1))) float *)p, p[22]);
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
     __builtin_amdgcn_s_barrier();

@@ -185,6 +185,8 @@ _HIP = [
         threadIdx, blockIdx, blockDim, gridDim: thread and block coordinates and extents
         dim3: extents of a grid or block
         __syncthreads: all waves of the block meet, their LDS accesses complete
+        __has_builtin: whether the compiler has a builtin
+        __is_same: whether two types are one
         """,
     ),
     *_names(
