@@ -253,7 +253,7 @@ def _rotated(frame: Frame, items: list[Item]) -> list[Item]:
 
 def _moves(frame: Frame, items: list[Item]) -> list[Item] | None:
     result = list(items)
-    operands = list(frame.operands)
+    operands = [o for o in frame.operands if o.via != "past"]
     frame.rng.shuffle(operands)
     for operand, part in [(o, part) for o in operands for part in _parts(frame, o)]:
         places = list(_places(operand, result, part))

@@ -94,6 +94,11 @@ class Draft:
     def direct(self) -> bool:
         return "direct" in self.via
 
+    @property
+    def through_lds(self) -> str:
+        """The operands that pass through LDS; the others go `past` it."""
+        return "".join(name for name, via in zip("AB", self.via, strict=True) if via != "past")
+
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
 
@@ -126,6 +131,7 @@ def sample(seed: int) -> Sample:
     draft = started(seed)
     shapes(draft)
     storage(draft)
+    _past_lds(draft, random.Random(f"past {seed}"))
     head, extents, ragged, epilogue = _data(draft)
     return finished(seed, draft, [*head, *mapping(draft), *later(draft, work(draft, epilogue))], extents, ragged)
 
@@ -227,6 +233,16 @@ def storage(d: Draft) -> None:
         d.buffers = (d.rng.choice([1, 2, 3]), d.rng.choice([1, 2, 3]))
         if sum(b * p for b, p in zip(d.buffers, per, strict=True)) > left and d.chance(0.95):
             d.buffers = (same, same)
+
+
+def _past_lds(d: Draft, rng: random.Random) -> None:
+    """Now and then an operand that goes past LDS, or both, which leaves roles nothing to load."""
+    if rng.random() < 0.85:
+        return
+    names = rng.choice(["A", "B", "B", "AB"])
+    d.via = ("past" if "A" in names else d.via[0], "past" if "B" in names else d.via[1])
+    d.roles = d.roles and bool(d.through_lds)
+    d.features.add("past LDS: " + ("both" if names == "AB" else "one"))
 
 
 def _data(d: Draft) -> tuple[list[str], dict[str, tuple[int, ...]], int, list[str]]:
@@ -332,13 +348,16 @@ def work(d: Draft, epilogue: list[str]) -> list[str]:
     shared = [_shared(d, every, 0)] if d.buffers[0] == d.buffers[1] and d.via[0] == d.via[1] else []
     if not shared or d.chance(0.1):
         shared = [_shared(d, "A", 0), _shared(d, rights, 1)]
+    past = d.through_lds != "AB"
+    if past:
+        shared = [_shared(d, name, "AB".index(name)) for name in d.through_lds]
     registers = []
-    if d.slice or d.register_buffers > 1 or d.chance(0.05):
+    if d.slice or d.register_buffers > 1 or d.chance(0.05) or past:
         clauses = [f"slice {d.number(d.slice)}"] * bool(d.slice)
         clauses += [f"buffers {d.register_buffers}"] * (d.register_buffers > 1 or d.chance(0.1))
         if d.chance(0.2):
             clauses.reverse()
-        names = [every] if d.chance(0.95) or d.finer is not None else ["A", rights] if d.chance(0.7) else ["A"]
+        names = [every] if d.chance(0.95) or past or d.finer is not None else ["A", rights] if d.chance(0.7) else ["A"]
         registers = [" ".join(["registers", name, *clauses]) for name in names]
         if d.finer is not None:
             registers = [f"registers {every} slice {d.slice}"]
@@ -358,15 +377,15 @@ def work(d: Draft, epilogue: list[str]) -> list[str]:
     count = prod(d.waves)
     group = count
     load = []
-    if d.chance(0.1):
+    if d.through_lds and d.chance(0.1):
         group = count if d.chance(0.8) else rng.choice([1, 2])
-        load = [f"load {every} by {group} {'wave' if group == 1 else 'waves'}"]
+        load = [f"load {', '.join(_named(d, d.through_lds))} by {group} {'wave' if group == 1 else 'waves'}"]
     waves = f"waves {d.waves[0]} x {d.waves[1]}" if d.chance(0.95) else f"waves {count}"
     return [*(f"  {line}" for line in [waves, *shared, *load, *compute]), *_schedule(d, [group, group])]
 
 
 def later(d: Draft, lines: list[str]) -> list[str]:
-    """The lines, with what came to the language later: tensors that are used once, slices that differ."""
+    """The lines, with what came to the language later: tensors used once, slices that differ, rings of registers."""
     result = list(lines)
     written = any(line.strip().startswith(("cluster", "group")) for line in lines)
     every = ", ".join(d.operands)
@@ -378,6 +397,12 @@ def later(d: Draft, lines: list[str]) -> list[str]:
         one, other = (lines[plain[0]].replace(every, side) for side in sides)
         result[plain[0] : plain[0] + 1] = [one, other.replace(f"slice {d.slice}", f"slice {2 * d.slice}")]
         d.features.add("slices that differ")
+    elif not written and d.through_lds != "AB":
+        at = next(n for n, line in enumerate(lines) if " registers A, B" in line)
+        ring = re.sub(r" buffers \d+", "", lines[at]) + f" buffers {d.late.randint(1, 5)}"
+        past = [name for name in "AB" if name not in d.through_lds]
+        result[at : at + 1] = [ring.replace("A, B", ", ".join(past))]
+        result[at:at] = [lines[at].replace("A, B", d.through_lds)] * bool(d.through_lds)
     if plain and written and d.finer is not None:
         fine, other = (lines[plain[0]].replace(every, sides[side]) for side in (d.finer, 1 - d.finer))
         fine = fine.split(" slice ")[0] + f" slice {d.slice // 2} buffers 2"
@@ -408,8 +433,9 @@ def _roles(d: Draft, compute: list[str]) -> list[str]:
     for _ in range(20):
         producers = rng.choice([1, 2, 2, 3, 4, 4, 8])
         first = d.chance(0.7)
-        split = producers > 1 and producers % 2 == 0 and d.chance(0.4)
-        shares = [("AB", producers)] if not split else [("A", producers // 2), ("B", producers - producers // 2)]
+        split = d.through_lds == "AB" and producers > 1 and producers % 2 == 0 and d.chance(0.4)
+        half = producers // 2
+        shares = [("A", half), ("B", producers - half)] if split else [(d.through_lds, producers)]
         starts = [0 if first else consumers, shares[0][1] + (0 if first else consumers)]
         if all(_can_load(d, s, n, operands) for s, (operands, n) in zip(starts, shares, strict=False)):
             break
