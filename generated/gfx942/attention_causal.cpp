@@ -248,6 +248,7 @@ __device__ inline float operator/(float x, const divisor &d) { return x * d.scal
 __device__ inline float choose(bool c, float a, float b) { return c ? a : b; }
 
 __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
+    #pragma clang fp contract(on)  // within an expression, not across
     __shared__ alignment_dummy __shm[65536 / sizeof(alignment_dummy)];
     shared_allocator al((int *)&__shm[0]);
     st_bf<TILE_j, DIM_D> (&K_s)[2] = al.allocate<st_bf<TILE_j, DIM_D>, 2>();  // spec:8
@@ -264,16 +265,16 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const int first_column = first_of_wave + laneid() % SIDE;
     rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v6;  // spec:20
     load_factor(v6, Q_at, wave * COLS, DIM_HEADS * DIM_D);
-    columns l_3;
+    columns l;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        l_3[c][0] = 0.0f;
-    tile<DIM_D> o_3;
-    zero(o_3);  // spec:18
-    columns m_2;
+        l[c][0] = 0.0f;
+    tile<DIM_D> o;
+    zero(o);  // spec:18
+    columns m_;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        m_2[c][0] = (-__builtin_inff());
+        m_[c][0] = (-__builtin_inff());
     words_4 K_f[CHUNKS<THREADS, st_bf<TILE_j, DIM_D>>];
     words_2 V_f[SQUARES<THREADS, st_bf<DIM_D, TILE_j>>][4];
     fetch<THREADS>(K_s[0 % 2], K_f, rows_from(g.K, uint64_t(b_0) * DIM_LENGTH * DIM_KV_HEADS * DIM_D + uint64_t(h_0 / 4) * DIM_D + uint64_t(0 * TILE_j) * DIM_KV_HEADS * DIM_D, min(DIM_LENGTH - 0 * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D);
@@ -326,25 +327,20 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         columns n_2;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            n_2[c][0] = __builtin_fmaxf(m_2[c][0], v14[c][0]);  // spec:22
+            n_2[c][0] = __builtin_fmaxf(m_[c][0], v14[c][0]);  // spec:22
         tile<TILE_j> p;
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
             #pragma unroll
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
-                for (int e = 0; e < ELEMENTS; ++e) {
-                    const float v16_e = at(s, i, c, e) - n_2[c][0];  // spec:23
-                    put(p, i, c, e, __builtin_amdgcn_exp2f(v16_e));  // spec:23
-                }
+                for (int e = 0; e < ELEMENTS; ++e)
+                    put(p, i, c, e, __builtin_amdgcn_exp2f((at(s, i, c, e) - n_2[c][0])));  // spec:23
         columns r;
-        columns v20;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c) {
-            const float v18_e = m_2[c][0] - n_2[c][0];  // spec:24
-            const float r_e = __builtin_amdgcn_exp2f(v18_e);  // spec:24
+            const float r_e = __builtin_amdgcn_exp2f((m_[c][0] - n_2[c][0]));  // spec:24
             r[c][0] = r_e;
-            v20[c][0] = l_3[c][0] * r_e;  // spec:25
         }
         if (!(j_0 + TILE_j - 1 < 2000)) {  // spec:23
             #pragma unroll
@@ -357,39 +353,37 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         }
         columns v21;
         col_sum(v21, p);  // spec:25
-        columns l_2;
+        columns l_3;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            l_2[c][0] = v20[c][0] + v21[c][0];  // spec:25
-        tile<DIM_D> v23;
+            l_3[c][0] = (l[c][0] * r[c][0]) + v21[c][0];  // spec:25
         #pragma unroll
         for (int i = 0; i < DIM_D / SIDE; ++i)
             #pragma unroll
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS; ++e)
-                    put(v23, i, c, e, at(o_3, i, c, e) * r[c][0]);  // spec:26
+                    put(o, i, c, e, at(o, i, c, e) * r[c][0]);  // spec:26
         factor_bf<TILE_j> v24;
         copy(v24, p);  // spec:26
         #pragma unroll
         for (int n = 0; n < DIM_D / 32; ++n) {
             rt_bf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, TILE_j>(V_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(v23, n);
+            auto &part = subtile_inplace<32>(o, n);
             mma_AB(part, V_r, v24, part);  // spec:26
         }
         write<THREADS>(K_s[(step + 1) % 2], K_f);
         write_turned<THREADS>(V_s[(step + 1) % 2], V_f);
         lds_barrier();
-        l_3 = l_2;
-        o_3 = v23;
-        m_2 = n_2;
+        l = l_3;
+        m_ = n_2;
     }
     settle();
-    divisor l_3_d[COLS / SIDE];
+    divisor l_d[COLS / SIDE];
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        l_3_d[c] = divisor(l_3[c][0]);
+        l_d[c] = divisor(l[c][0]);
     tile<DIM_D> v31;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
@@ -397,20 +391,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
-                put(v31, i, c, e, at(o_3, i, c, e) / l_3_d[c]);  // spec:28
+                put(v31, i, c, e, at(o, i, c, e) / l_d[c]);  // spec:28
     store_rows<bf16>(O_at, v31, wave * COLS, DIM_LENGTH - q_0, DIM_HEADS * DIM_D);  // spec:28
-    columns v32;
-    #pragma unroll
-    for (int c = 0; c < COLS / SIDE; ++c)
-        v32[c][0] = __builtin_amdgcn_logf(l_3[c][0]);  // spec:29
-    columns v33;
-    #pragma unroll
-    for (int c = 0; c < COLS / SIDE; ++c)
-        v33[c][0] = m_2[c][0] + v32[c][0];  // spec:29
     columns v35;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        v35[c][0] = v33[c][0] * 0.69314718f;  // spec:29
+        v35[c][0] = (m_[c][0] + (__builtin_amdgcn_logf(l[c][0]))) * 0.69314718f;  // spec:29
     store_columns<float>(LSE__at, v35, wave * COLS, DIM_LENGTH - q_0, 1);  // spec:29
 }
 

@@ -61,22 +61,36 @@ class LoopValues:
                 self.users.setdefault(value, []).append(op)
         for carry in m.loop.carries:
             self.users.setdefault(carry.update, []).append(m.loop)
-        self.name = {value: names.new(value.name or f"v{value.number}", OF_VALUE) for value in self.made}
+        named = [*carried, *(v for v in self.made if v not in carried)]
+        self.name = {value: names.new(value.name or f"v{value.number}", OF_VALUE) for value in named}
         self.name |= {c.result: self.name[c.inside] for c in m.loop.carries}
-        for x in m.multiplications:
-            if x.onto is not None and self._ends(x):
-                self.name[x.result] = self.name[x.onto]
-        for op in ops:
-            if self._is_mask(op):
-                assert isinstance(op, Map)
-                self.name[op.result] = self.name[op.arguments[1]]
+        self.inlined = frozenset(value for value in self.made if self._is_part(value))
+        for op in ops:  # what ends a tile's use takes its place
+            if isinstance(op, Map) and (place := self._taken(op)) is not None:
+                self.name[op.result] = self.name[place]
         self.declared: set[str] = set()
 
-    def _ends(self, x: Multiplication) -> bool:
-        """Whether what a product is added to is used for nothing else, so that the sum can take its place."""
-        assert x.onto is not None
-        carry = next((c for c in self.m.loop.carries if c.inside == x.onto), None)
-        return len(self.users[x.onto]) == 1 and (carry is None or carry.update == x.result)
+    def _is_part(self, value: Value) -> bool:
+        """Whether a value has no name and is a part of one expression alone, over the same axes."""
+        users = self.users.get(value, [])
+        if value.name or len(users) != 1 or not isinstance(users[0], Map) or not isinstance(self.made[value], Map):
+            return False
+        user, at = users[0], users[0].arguments.index(value)
+        once = FUNCTIONS[user.function].cpp[CDNA].count(f"{{{at}}}") == 1 and not self._is_mask(user)
+        kept = value in self.by_product or value in self.by_result or user.result in self.by_result
+        return once and not kept and set(user.result.axes) == set(value.axes) and not self.divides(user)
+
+    def _taken(self, op: Map) -> Value | None:
+        """The tile in whose place an operation puts its result: the first one that nothing else uses."""
+        if self.rows(op.result) is None or self.is_inline(op.result) or op not in self.m.loop.body:
+            return None
+        x = self.by_result.get(op.result)
+        for value in op.arguments if x is None else () if x.onto is None else (x.onto,):
+            inline = self.is_inline(value) or value in self.inlined
+            kept = inline or value in self.by_product or isinstance(self.made[value], Load)
+            if not kept and set(value.axes) == set(op.result.axes) and len(self.users[value]) == 1:
+                return value
+        return None
 
     def _is_mask(self, op: Op) -> bool:
         """Whether an operation leaves most tiles as they are: it chooses by coordinates between a tile and a number."""
@@ -173,7 +187,7 @@ class LoopValues:
                 return self._coordinate(axis)
         if value in local:
             return f"{self.name[value]}_e"
-        if self.is_inline(value):
+        if self.is_inline(value) or value in self.inlined:
             assert isinstance(made, Elementwise)
             return f"({self.expression(made, local)})"
         rows = self.rows(value)
@@ -255,14 +269,14 @@ class LoopValues:
 
     def _group(self, group: Sequence[Elementwise]) -> Iterator[str]:
         """Element by element, over the same axes."""
-        divisors = list(dict.fromkeys(op.arguments[1] for op in group if isinstance(op, Map) and self.divides(op)))
-        for value in divisors:
+        written = [op for op in group if op.result not in self.inlined]
+        for value in dict.fromkeys(v for op in written for v in self._divisors(op)):
             name = self.name[value]
             yield f"divisor {name}_d[COLS / SIDE];"
             yield from _nest(["for (int c = 0; c < COLS / SIDE; ++c)"], [f"{name}_d[c] = divisor({name}[c][0]);"])
         local: set[Value] = set()
         body: list[str] = []
-        for op in group:
+        for op in written:
             value, end = op.result, self.places.remark(op.result.span)
             kept = any(user not in group for user in self.users.get(value, []))
             expression = self.expression(op, local)
@@ -273,7 +287,17 @@ class LoopValues:
             if kept:
                 yield from self.declare(value)
                 body.append(f"{self.put(value, expression)}{end}")
-        yield from self.nest(self.rows(group[0].result), body)
+        if body:
+            yield from self.nest(self.rows(group[0].result), body)
+
+    def _divisors(self, op: Elementwise) -> Iterator[Value]:
+        """What an operation, and those that stand within it, divides by."""
+        if isinstance(op, Map) and self.divides(op):
+            yield op.arguments[1]
+        for value in reads(op):
+            inner = self.made[value]
+            if value in self.inlined and isinstance(inner, Elementwise):
+                yield from self._divisors(inner)
 
     def put(self, value: Value, expression: str) -> str:
         """The element at hand of a value's place = an expression."""

@@ -131,6 +131,8 @@ class _Lowering:
     def _body(self) -> Iterator[str]:
         m, loop = self.m, self.m.loop
         at = self.kernel.body.index(loop)
+        # s - n is zero where n is the maximum of s; if s were a product rounded with the difference alone, it were not.
+        yield "#pragma clang fp contract(on)  // within an expression, not across"
         yield from self._rings()
         yield "const int wave = warpid();"
         yield from self.places.head()
@@ -243,7 +245,7 @@ class _Lowering:
     def _handed_on(self) -> Iterator[str]:
         """What a pass hands to the next one; first aside, what another carried value takes."""
         name = self.values.name
-        pairs = [(name[c.inside], name[c.update]) for c in self.m.loop.carries if c.inside != c.update]
+        pairs = [(name[c.inside], name[c.update]) for c in self.m.loop.carries if name[c.inside] != name[c.update]]
         inside = {c.inside for c in self.m.loop.carries}
         aside = {name[c.update]: f"{name[c.update]}_next" for c in self.m.loop.carries if c.update in inside}
         for was, kept in aside.items():

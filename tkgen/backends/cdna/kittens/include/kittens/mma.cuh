@@ -63,14 +63,15 @@ template <typename T> __device__ __forceinline__ vec<T, 8> joined(const vec<T, 4
     return __builtin_shufflevector(first, second, 0, 1, 2, 3, 4, 5, 6, 7);
 }
 
-/// The quads that A and B hold, two at a time.
+/// The quads that A and B hold, two at a time: of 32x32 base tiles those 16 apart, which are one chunk in LDS (shared.cuh).
 template <int depth, typename D, typename C, typename A, typename B>
 __device__ __forceinline__ void multiply_pairs(D &d, const C &c, A a_at, B b_at) {
     using shape = typename D::shape;
     #pragma unroll
     for (int n = 0; n < depth * shape::quads; n += 2) {
-        const int k = n / shape::quads, m = n % shape::quads;
-        const int next_k = (n + 1) / shape::quads, next_m = (n + 1) % shape::quads;
+        constexpr bool chunks = shape::side == 32;
+        const int k = n / shape::quads, m = chunks ? n % shape::quads / 2 : n % shape::quads;
+        const int next_k = (n + 1) / shape::quads, next_m = chunks ? m + 2 : (n + 1) % shape::quads;
         #pragma unroll
         for (int i = 0; i < D::height; i++)
             #pragma unroll

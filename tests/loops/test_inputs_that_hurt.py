@@ -1,0 +1,118 @@
+"""Attention of inputs that hurt, on the emulator: its error against f64 is within twice that of torch's own in bf16."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+import tkgen
+from tkgen.execute.launch import emulate
+from tkgen.loops import LoopBuild, LoopSpec
+from tkgen.rows.launch import row_launch
+
+ATTENTION = (Path(__file__).parents[2] / "specs/attention/attention.tk").read_text(encoding="utf-8")
+D = 64
+LENGTHS = [(128, 192), (1, 1), (63, 65), (127, 127)]
+CASES = ["std 1", "std 4", "std 30", "dominant", "first", "last", "equal", "zero", "huge", "tiny"]
+GUARDED = """    z = where(n > -inf, n, 0)
+    p = exp2(s - z)
+    r = exp2(m - z)
+"""
+
+
+def text_of(length: int, keys: int) -> str:
+    sizes = "BATCH = 2, HEADS = 16, LENGTH = 2048, D = 128"
+    text = ATTENTION.replace(sizes, f"BATCH = 1, HEADS = 2, LENGTH = {length}, KEYS = {keys}, D = {D}")
+    text = text.replace("each j in LENGTH", "each j in KEYS").replace(
+        "0.12751743", f"{math.log2(math.e) / math.sqrt(D)}"
+    )
+    for name in "KV":
+        text = text.replace(f"{name} : bf16[BATCH, HEADS, LENGTH", f"{name} : bf16[BATCH, HEADS, KEYS")
+    return text
+
+
+@cache
+def built(text: str, target: str) -> LoopBuild:
+    spec = tkgen.load(text, target=target)
+    assert isinstance(spec, LoopSpec)
+    return spec.build().check()
+
+
+def attended(build: LoopBuild, **tensors: torch.Tensor) -> torch.Tensor:
+    """What the machine code stores; nothing was found."""
+    program = build.spec.program
+    scalars = {s.name: s.default or 0.0 for s in program.scalars}
+    outputs, outcome = emulate(build, row_launch(program, build.spec.layout), tensors, scalars)
+    assert not outcome.findings
+    return outputs["O"].double()
+
+
+def inputs(case: str, length: int, keys: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(length + keys)
+    q, k, v = (torch.randn(1, 2, n, D, generator=generator) for n in (length, keys, keys))
+    match case.split():
+        case ["std", deviation]:
+            q *= float(deviation)
+        case ["dominant"]:
+            k[:, :, keys // 2] *= 50
+        case ["first"]:
+            k[:, :, 0] *= 20
+        case ["last"]:
+            k[:, :, -1] *= 20
+        case ["equal"]:
+            q[:], k[:] = 1, 1
+        case ["zero"]:
+            q[:] = 0
+        case ["huge"]:
+            q, k = q * 1e18, k * 1e18
+        case ["tiny"]:
+            q, v = q * 1e-38, v * 1e-37
+    return q.bfloat16(), k.bfloat16(), v.bfloat16()
+
+
+def exact(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    scores = q.double() @ k.double().transpose(-1, -2) / math.sqrt(D)
+    return scores.softmax(-1) @ v.double()
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize(("length", "keys"), LENGTHS)
+def test_errors_are_within_twice_those_of_torch(length: int, keys: int, target: str) -> None:
+    build = built(text_of(length, keys), target)
+    for case in CASES:
+        q, k, v = inputs(case, length, keys)
+        meant, theirs = exact(q, k, v), scaled_dot_product_attention(q, k, v).double()
+        found = attended(build, Q=q, K=k, V=v)
+        assert (found - meant).norm() <= 2 * (theirs - meant).norm(), case
+        assert (found - meant).abs().max() <= 2 * (theirs - meant).abs().max(), case
+
+
+def test_rows_that_are_masked_wholly_are_zero() -> None:
+    """Queries before the first key: the guard of the spec keeps -inf - -inf and 0 / 0 away."""
+    text = text_of(128, 128).replace("    n = max", "    s = where(q >= j + 40, s, -inf)\n    n = max")
+    old = "    p = exp2(s - n)\n    r = exp2(m - n)\n"
+    assert old in text
+    text = text.replace(old, GUARDED).replace("= o / l", "= where(l > 0, o / l, 0)")
+    q, k, v = inputs("std 4", 128, 128)
+    found = attended(built(text, "gfx942"), Q=q, K=k, V=v)
+    seen = torch.arange(128)[:, None] >= torch.arange(128) + 40
+    theirs = scaled_dot_product_attention(q, k, v, attn_mask=seen).double()
+    scores = (q.double() @ k.double().transpose(-1, -2) / math.sqrt(D)).where(seen, -torch.inf)
+    meant = scores.softmax(-1).nan_to_num() @ v.double()
+    assert not found[:, :, :40].any()
+    assert (found - meant)[:, :, 40:].norm() <= 2 * (theirs - meant)[:, :, 40:].norm()
+
+
+def test_nan_and_infinities_reach_the_rows_that_see_them_alone() -> None:
+    q, k, v = inputs("std 1", 128, 192)
+    q[0, 0, 7, 3] = torch.nan
+    k[0, 1, 9] = torch.inf
+    found = attended(built(text_of(128, 192), "gfx950"), Q=q, K=k, V=v)
+    bad = found.isnan().any(-1)
+    assert bad[0, 0].nonzero().flatten().tolist() == [7]
+    assert torch.equal(bad[0, 1], exact(q, k, v)[0, 1].isnan().any(-1))
