@@ -7,16 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import tkgen
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.execute.cases import unmet
-from tkgen.execute.launch import trials
+from tkgen.execute.launch import emulate, trials
+from tkgen.ir.meaning import evaluate
 from tkgen.loops import LoopBuild, LoopSpec
+from tkgen.rows.launch import row_launch
 from tkgen.rows.run import run_rows
-from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Meet, Write, steps, unlike, unproven
+from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Meet, Vote, Write, steps, unlike, unproven
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs/attention").glob("*.tk"))
@@ -154,6 +157,11 @@ def test_keys_of_lengths_that_no_tile_divides(keys: int) -> None:
     right(built(spec_of(text, "gfx950")))
 
 
+def test_as_many_heads_of_keys_as_of_queries() -> None:
+    """An index that is divided by 1 stands for one that is not."""
+    right(built(spec_of(sized(CAUSAL, BATCH=1, HEADS=2, KV_HEADS=2, LENGTH=65, D=32))), 2)
+
+
 def test_what_lies_beyond_the_end_reaches_nothing() -> None:
     """Keys and values behind the last are not read, whatever stands there: the tensors of a longer launch."""
     spec = spec_of(sized(CAUSAL, BATCH=1, HEADS=2, KV_HEADS=1, LENGTH=70, D=64))
@@ -167,6 +175,56 @@ def test_blocks_of_a_causal_launch_are_compared_with_what_they_visit() -> None:
     spec = tkgen.load(ROOT / "specs/attention/attention_causal.tk")
     assert isinstance(spec, LoopSpec)
     assert not run_rows(spec.build(), blocks=[0, 15, 200]).failure
+
+
+# ---------------------------------------------------------------- conditions
+
+LAZY = sized(
+    (ROOT / "specs/attention/attention_lazy.tk").read_text(encoding="utf-8"), BATCH=1, HEADS=1, LENGTH=256, D=64
+)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_waves_decide_together_whether_sums_are_rescaled(target: str) -> None:
+    """As the equations say, to the bit of a rounding: each block decides for all of its tile."""
+    build = built(spec_of(LAZY, target))
+    right(build, 5)
+
+
+def test_a_rescaling_that_one_row_asks_for_and_one_that_none_asks_for() -> None:
+    """Keys that grow: a block whose queries meet a larger one rescales, the other does not; both are right."""
+    build = built(spec_of(LAZY))
+    q, k, v = (torch.randn(1, 1, 256, 64, generator=torch.Generator().manual_seed(n)) for n in range(3))
+    q[0, 0, 128:] *= 0.01
+    k[0, 0, 200] *= 30
+    tensors = {"Q": q.bfloat16(), "K": k.bfloat16(), "V": v.bfloat16()}
+    program = build.spec.program
+    scalars = {"scale": program.scalars[0].default or 0.0}
+    launch = row_launch(program, build.spec.layout)
+    made = {}
+    for block in (0, 1):
+        outputs, outcome = emulate(build, launch, tensors, scalars, blocks=[block])
+        assert not outcome.findings
+        made[block] = outcome.instructions
+        meant = evaluate(program.kernel, tensors, scalars)["O"]
+        rows = slice(128 * block, 128 * block + 128)
+        found = outputs["O"].double()[0, 0, rows]
+        assert ((found - meant.value[0, 0, rows]).abs() <= meant.bound[0, 0, rows]).all()
+    assert made[0] > made[1]
+
+
+@pytest.mark.parametrize("change", ["n - m > 0", "n - m > 1000", "n > m", "s > 8"])
+def test_other_conditions(change: str) -> None:
+    right(built(spec_of(LAZY.replace("n - m > 8", change))))
+
+
+def test_votes_have_a_ring_of_their_own() -> None:
+    spec = spec_of(LAZY)
+    assert spec.steps.meetings == 2
+    votes = [s for s in spec.steps.body if isinstance(s, Vote)]
+    assert [vote.ring for vote in votes] == [2] and spec.layout.rings == (2, 2, 2)
+    without = replace(spec.steps, body=tuple(s for s in spec.steps.body if not isinstance(s, Vote)))
+    assert unlike(without) is not None
 
 
 # ---------------------------------------------------------------- the schedule
@@ -229,7 +287,12 @@ def test_steps_are_the_same_each_time() -> None:
         ("buffers 2", "buffers 5", "the tiles need 81920 bytes of LDS, a block on gfx942 has 65536", None),
         ("D = 64", "D = 40", "40 along `D` is no multiple of 16", None),
         ("registers Q", "registers K", "`K` goes through LDS, and to registers directly", None),
-        ("    m = n\n", "    when any(r < 0.5)\n      l = l * 1\n    m = n\n", "`when any` has no schedule yet", None),
+        ("    m = n\n", "    m = n\n    when any(r < 0.5)\n      l = rowsum(p)\n",
+         "products and reductions do not stand under a condition", None),
+        ("  O[b", "  when any(l > 5)\n    o = o * 2\n  O[b",
+         "`when any` has a schedule in the loop of products alone", None),
+        ("    m = n\n", "    m = n\n    when any(scale > 2)\n      l = l * 2\n",
+         "a condition without `q` is the same for all tiles", None),
         ("  registers Q\n", "  grid persistent(304)\n",
          "blocks of such loops take a tile each: there is no `grid persistent` for them", None),
     ],

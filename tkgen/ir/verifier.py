@@ -16,7 +16,7 @@ of a spec (that has a diagnostic). The rules:
     reduction    `sum`, `max` or `min`, along an axis that the argument has
     product      both factors have the axis that is summed, and no other in common
     rank         an access has an index for each dimension, none of them twice along one axis
-    bounds       an index along a whole axis is of the axis' own dimension; a number or quotient is within the tensor
+    bounds       an index along an axis with tiles is of that axis' dimension; a number or quotient is within the tensor
     place        a tile that is stored has a place along each of its axes, and one for each block; a quotient along an
                  axis with tiles is that of a store, by the tile
     memory       what is stored is read only at the place where it is stored
@@ -245,7 +245,8 @@ class _Verifier:
             self.own(index.axis, op)
             extent = index.axis.dim.size
             if index.divisor == 1:
-                self.insist(index.axis.dim == dim, "bounds", op)
+                divided = index.axis.is_index and extent is not None and dim.size is not None and extent <= dim.size
+                self.insist(index.axis.dim == dim or divided, "bounds", op)  # an index may be divided by 1
             else:
                 self.insist(index.divisor > 1, "bounds", op)
                 number = isinstance(op, Store) and index.divisor == index.axis.tile

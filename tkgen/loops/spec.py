@@ -72,6 +72,11 @@ class LoopSpec(RowSpec):
         """Nothing: every lane has elements."""
         yield from ()
 
+    @property
+    def decides(self) -> bool:
+        """Whether there is a condition on which the waves decide."""
+        return bool(self.layout.votes)
+
     def size_cases(self) -> Iterator[dict[str, int]]:
         """Sizes worth trying: one, two and three times what holds whole tiles of each axis."""
         units: dict[str, int] = {}

@@ -119,6 +119,11 @@ class RowSpec:
                 "W502", f"the {unused.what} `{unused.name}` is never used", Label(unused.span), fix=Fix("remove it")
             )
 
+    @property
+    def decides(self) -> bool:
+        """Whether what its waves do depends on data."""
+        return False
+
     def size_cases(self) -> Iterator[dict[str, int]]:
         """Sizes worth trying: a tile of each parallel dimension, one element, one more than a tile, less than three."""
         program, shared = self.program, divided(self.program.kernel)

@@ -5,6 +5,9 @@ all. A block's instructions depend on its number where its tile hangs over an en
 first tile, one of the middle and the last one are of different sorts, so one block of each combination is watched where
 the run shows that blocks differ at all, else one block, and the last for the bounds of the tensors. A dimension known
 only at run time is watched at one element, a tile, a tile and one, and three tiles less one.
+
+A kernel that decides by its data (`when any`) is watched on zeros. What it does under a condition touches no memory and
+meets nobody (`tkgen.schedule.loops`): other data give other numbers, and the same accesses.
 """
 
 from __future__ import annotations
@@ -65,14 +68,19 @@ def watch(spec: RowSpec, hsaco: bytes, kernel: str, store: Cache | None = None) 
 
 
 def _watched(spec: RowSpec, wanted: Sequence[RowLaunch], hsaco: bytes, kernel: str, start: float) -> Verdict:
+    import numpy as np
+
     from tkgen.emulate import Buffer, Hollow, launch
+
+    def contents(size: int) -> Hollow | np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        return np.zeros(size, np.uint8) if spec.decides else Hollow(size)
 
     outputs = spec.program.kernel.outputs
     findings: list[Finding] = []
     blocks = instructions = 0
     alike = True
     for of in wanted:
-        buffers = {t.name: Buffer(Hollow(of.bytes(t)), t.name, t in outputs) for t in spec.program.arguments}
+        buffers = {t.name: Buffer(contents(of.bytes(t)), t.name, t in outputs) for t in spec.program.arguments}
         chosen = sorts(of)
         first, rest = chosen[:1], chosen[1:]
         for part in (first, rest):

@@ -3,6 +3,7 @@
     prologue   Fetch and Write of the first tiles of each ring
     pass       Fetch of the tile `ahead` passes further on, into registers
                Compute of the equations, product by product; a product reads its ring's tile of this pass
+               Vote on a condition, each wave for its part of the tile; all read all votes where it is decided
                Write of what was fetched
     Meet       where two waves touch the same slot of a ring, and one writes
 
@@ -45,7 +46,7 @@ from tkgen.ir.equations import Loop as EquationLoop
 from tkgen.proof import program as proof
 from tkgen.proof.passes import loop_faults, unbalanced
 from tkgen.proof.terms import Term, Terms
-from tkgen.schedule.loops import LoopMap, Moving
+from tkgen.schedule.loops import VOTES, LoopMap, Moving
 from tkgen.targets.synchronisation import Attendance, Synchronisation
 
 WAVES = 2  # stand for all: a wave's accesses meet those of itself and of another
@@ -69,7 +70,10 @@ class Write:
 
 @dataclass(frozen=True)
 class Compute:
-    """Operations `first` to `last` - 1 of the loop's body; the last one may be a product, which reads `rings`."""
+    """Operations `first` to `last` - 1 of the loop's body.
+
+    The last one may be a product, the first one a condition: they read `rings`.
+    """
 
     first: int
     last: int
@@ -77,11 +81,19 @@ class Compute:
 
 
 @dataclass(frozen=True)
+class Vote:
+    """What this wave says to condition `number`, to ring `ring` of LDS, for the others."""
+
+    number: int
+    ring: int
+
+
+@dataclass(frozen=True)
 class Meet:
     """All waves meet, once this wave's accesses to LDS are complete."""
 
 
-Step = Fetch | Write | Compute | Meet
+Step = Fetch | Write | Compute | Vote | Meet
 
 
 @dataclass(frozen=True)
@@ -120,17 +132,22 @@ def steps(m: LoopMap, machine: Synchronisation) -> LoopSteps:
     return made
 
 
-def _computes(m: LoopMap) -> Iterator[Compute]:
-    """The equations, up to each product (or the sum to which it adds) and after the last."""
+def _computes(m: LoopMap) -> Iterator[Step]:
+    """The equations, up to each product (or the sum to which it adds) and after the last; votes before conditions."""
     products = {x.result: m.moving.index(x.moving) for x in m.multiplications}
-    first = 0
+    first, read = 0, list[int]()
     for place, op in enumerate(m.loop.body):
-        read = [products[v] for v in writes(op) if v in products]
-        if read:
-            yield Compute(first, place + 1, tuple(read))
-            first = place + 1
+        if isinstance(op, When):
+            number = m.votes.index(op)
+            if first < place:
+                yield Compute(first, place, tuple(read))
+            yield Vote(number, len(m.moving) + number)
+            first, read = place, [len(m.moving) + number]
+        elif product := [products[v] for v in writes(op) if v in products]:
+            yield Compute(first, place + 1, (*read, *product))
+            first, read = place + 1, []
     if first < len(m.loop.body):
-        yield Compute(first, len(m.loop.body))
+        yield Compute(first, len(m.loop.body), tuple(read))
 
 
 # ---------------------------------------------------------------- meetings
@@ -152,7 +169,7 @@ def _arcs(m: LoopMap, body: tuple[Step, ...]) -> Iterator[frozenset[int]]:
     """For each two accesses that another wave must not reorder, the places between them."""
     touched = [(p, ring, writing, ahead) for p, step in enumerate(body) for ring, writing, ahead in _touches(step)]
     for p, ring, writing, ahead in touched:
-        slots = m.moving[ring].buffers
+        slots = m.rings[ring]
         for q, other, other_writing, other_ahead in touched:
             for later in range(slots + 1):
                 follows = later > 0 or q > p
@@ -170,6 +187,8 @@ def _touches(step: Step) -> Iterator[tuple[int, bool, int]]:
     match step:
         case Write(ring=ring, ahead=ahead):
             yield ring, True, ahead
+        case Vote(ring=ring):
+            yield ring, True, 0
         case Compute(rings=rings):
             yield from ((ring, False, 0) for ring in rings)
 
@@ -195,7 +214,7 @@ def clocked(made: LoopSteps, machine: Synchronisation) -> proof.Loop:
     A wave writes a part of a tile, and reads all of it. Fetches touch nothing that waves share.
     """
     barrier = next(x.name for x in machine.meetings if x.attendance is Attendance.ALL)
-    rings = {f"{n} {ring.name}": ring.buffers for n, ring in enumerate(made.map.moving)}
+    rings = {f"ring {n}": slots for n, slots in enumerate(made.map.rings)}
     names = list(rings)
 
     def of(wave: int, step: Step) -> Iterator[proof.Step]:
@@ -281,6 +300,8 @@ class _Run:
             case Compute(first=first, last=last):
                 for op in self.made.map.loop.body[first:last]:
                     self._op(op, number)
+            case Vote(number=vote, ring=ring):
+                self.lds[ring, number % VOTES] = self.values[self.made.map.votes[vote].condition]
 
     def _brought(self, ring: Moving, number: int) -> Term:
         return self.terms.leaf(access_text(ring.access), number)
@@ -302,8 +323,17 @@ class _Run:
                 values[op.result] = terms.leaf(access_text(source), number if moves else 0)
             case Constant() | Coordinate():
                 values[op.result] = terms.leaf(_formula(op), number)
-            case When() | EquationLoop():
-                raise AssertionError("no condition and no other loop is scheduled")
+            case When(condition=condition):
+                taken = values[condition]
+                if self.scheduled:
+                    ring = len(self.made.map.moving) + self.made.map.votes.index(op)
+                    taken = self.lds.get((ring, number % VOTES), terms.unknown())
+                for inner in op.body:
+                    self._op(inner, number)
+                for c in op.chosen:
+                    values[c.result] = terms.of("when any", taken, values[c.update], values[c.otherwise])
+            case EquationLoop():
+                raise AssertionError("no loop in the loop is scheduled")
             case _:
                 values[op.result] = terms.of(_formula(op), *(values[v] for v in reads(op)))
 

@@ -51,9 +51,13 @@ from tkgen.ir.types import BASE_TILE, WAVE_LANES, DType, Via
 from tkgen.schedule.loop_masks import masked
 from tkgen.source import Span
 from tkgen.targets import Target
+from tkgen.targets.model import round_up
 
 SIDES = (2 * BASE_TILE, BASE_TILE)  # of the base tiles of MFMAs, the better one first: fewer reads of LDS
 FACTORS = (DType.BF16, DType.F16)
+VOTES = 2  # slots of a ring of votes: a wave that votes again has met all that read the vote before last
+VOTE_BYTES = 4  # of LDS for the vote of a wave
+ALIGNMENT = 16  # bytes; `shared_allocator` of the ThunderKittens surface
 
 
 class LoopError(ValueError):
@@ -126,6 +130,16 @@ class LoopMap:
         """The factors that go through LDS, in the order in which they are used."""
         return tuple(dict.fromkeys(m.moving for m in self.multiplications))
 
+    @cached_property
+    def votes(self) -> tuple[When, ...]:
+        """The conditions on which the waves of a block decide together."""
+        return tuple(op for op in self.loop.body if isinstance(op, When))
+
+    @cached_property
+    def rings(self) -> tuple[int, ...]:
+        """The slots of each ring in LDS: of the factors that move, then of the waves' votes."""
+        return (*(ring.buffers for ring in self.moving), *(VOTES for _ in self.votes))
+
     @property
     def held(self) -> tuple[Load, ...]:
         """The factors that are loaded to registers before the loop."""
@@ -148,7 +162,8 @@ class LoopMap:
     @property
     def lds_bytes(self) -> int:
         """LDS of a block."""
-        return sum(m.bytes for m in self.moving)
+        votes = round_up(VOTES * self.waves * VOTE_BYTES, ALIGNMENT)
+        return sum(m.bytes for m in self.moving) + votes * len(self.votes)
 
     @property
     def tiles(self) -> tuple[Value, ...]:
@@ -225,8 +240,9 @@ def _loop(kernel: Kernel) -> Loop:
     if len(loops) != 1:
         raise LoopError("a kernel of products has one loop", loops[1].span if loops else None)
     (loop,) = loops
-    if when := next((op for op in walk(kernel.body) if isinstance(op, When)), None):
-        raise LoopError("`when any` has no schedule yet", when.span)
+    for op in walk(kernel.body):
+        if isinstance(op, When):
+            _condition(op, op in loop.body)
     for op in walk(loop.body):
         if isinstance(op, Store):
             raise LoopError(f"`{op.target.tensor.name}` is stored in the loop", op.span, "store it behind the loop")
@@ -235,6 +251,15 @@ def _loop(kernel: Kernel) -> Loop:
     if loop.axis.part is not None:
         raise LoopError("parts of a loop of products of products have no schedule yet", loop.axis.span)
     return loop
+
+
+def _condition(when: When, in_loop: bool) -> None:
+    """Raises LoopError for a condition that the waves do not decide on together."""
+    if not in_loop:
+        raise LoopError("`when any` has a schedule in the loop of products alone", when.span)
+    for op in when.body:
+        if isinstance(op, Product | Reduce):
+            raise LoopError("products and reductions do not stand under a condition", op.result.span, "do them before")
 
 
 def _split(program: EquationProgram) -> Axis:
@@ -319,7 +344,11 @@ def _onto(product: Product, loop: Loop) -> tuple[Value | None, Value]:
 def _tiles(m: LoopMap) -> None:
     """Raises LoopError for values that no tile of registers holds."""
     for op in walk(m.kernel.body):
+        if isinstance(op, When) and m.split not in op.condition.axes:
+            raise LoopError(f"a condition without `{m.split.name}` is the same for all tiles", op.span, "use `where`")
         for value in () if isinstance(op, Load) else writes(op):
+            if isinstance(op, When) and m.split not in value.axes:
+                raise LoopError(f"`{value.name}` has no axis `{m.split.name}`, which the condition has", op.span)
             rows = [a for a in value.axes if a != m.split]
             if len(rows) > 1:
                 raise LoopError(f"a value extends along {' and '.join(a.name for a in rows)}", value.span)

@@ -16,6 +16,7 @@ from tkgen.backends.cdna.lower.places import BlockPlaces, Names
 from tkgen.ir.equations import (
     Argument,
     Axis,
+    Chosen,
     Constant,
     Convert,
     Coordinate,
@@ -28,12 +29,13 @@ from tkgen.ir.equations import (
     Reduce,
     Store,
     Value,
+    When,
     reads,
     walk,
     writes,
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
-from tkgen.schedule.loops import SIDES, LoopMap, Multiplication, extent
+from tkgen.schedule.loops import SIDES, VOTES, LoopMap, Multiplication, extent
 
 INDENT = "    "
 UNROLL = "#pragma unroll"
@@ -61,10 +63,17 @@ class LoopValues:
                 self.users.setdefault(value, []).append(op)
         for carry in m.loop.carries:
             self.users.setdefault(carry.update, []).append(m.loop)
+        for when in m.votes:
+            for c in when.chosen:
+                self.users.setdefault(c.update, []).append(when)
         named = [*carried, *(v for v in self.made if v not in carried)]
         self.name = {value: names.new(value.name or f"v{value.number}", OF_VALUE) for value in named}
         self.name |= {c.result: self.name[c.inside] for c in m.loop.carries}
         self.inlined = frozenset(value for value in self.made if self._is_part(value))
+        for when in m.votes:
+            for c in when.chosen:
+                if self._gives_way(c, when):
+                    self.name[c.result] = self.name[c.otherwise]
         for op in ops:  # what ends a tile's use takes its place
             if isinstance(op, Map) and (place := self._taken(op)) is not None:
                 self.name[op.result] = self.name[place]
@@ -79,6 +88,12 @@ class LoopValues:
         once = FUNCTIONS[user.function].cpp[CDNA].count(f"{{{at}}}") == 1 and not self._is_mask(user)
         kept = value in self.by_product or value in self.by_result or user.result in self.by_result
         return once and not kept and set(user.result.axes) == set(value.axes) and not self.divides(user)
+
+    def _gives_way(self, c: Chosen, when: When) -> bool:
+        """Whether a value is used by nothing behind a condition that may give another one."""
+        placed = not self.is_inline(c.otherwise) and c.otherwise not in self.inlined
+        handed = any(other.update == c.otherwise for other in when.chosen)
+        return placed and not handed and all(user is when or user in when.body for user in self.users[c.otherwise])
 
     def _taken(self, op: Map) -> Value | None:
         """The tile in whose place an operation puts its result: the first one that nothing else uses."""
@@ -244,6 +259,9 @@ class LoopValues:
             elif isinstance(op, Reduce):
                 close()
                 lines += self._reduced(op)
+            elif isinstance(op, When):
+                close()
+                lines += self._chosen(op)
             elif isinstance(op, Convert) and op.result in self.factors:
                 close()
                 end = self.places.remark(op.result.span)
@@ -319,6 +337,40 @@ class LoopValues:
         yield f"if (!({self.holds(op.arguments[0])})) {{{self.places.remark(op.result.span)}"
         yield from (INDENT + line for line in body)
         yield "}"
+
+    # ------------------------------------------------------------ conditions
+
+    def voted(self, when: When, number: int) -> Iterator[str]:
+        """Whether any element that this wave has asks for it, for the others to read."""
+        rows = self.rows(when.condition)
+        inside = [self.text(when.condition, set())]
+        for axis in when.condition.axes:
+            if axis.tile is not None and axis.dim.size is not None and axis.dim.size % axis.tile:
+                inside.append(f"{self._coordinate(axis)} < {axis.dim.size}")
+        yield f"bool asks_{number} = false;"
+        yield from self.nest(rows, [f"asks_{number} = asks_{number} || ({' && '.join(inside)});"])
+        yield f"vote(votes_{number}[step % {VOTES}], asks_{number});{self.places.remark(when.span)}"
+
+    def _chosen(self, when: When) -> Iterator[str]:
+        """New values where any wave asks for them."""
+        for c in when.chosen:
+            if self.name[c.result] != self.name[c.otherwise]:
+                yield from self.declare(c.result)
+                yield from self._set(c.result, c.otherwise)
+        number = self.m.votes.index(when)
+        inner = [*self.statements(when.body)]
+        for c in when.chosen:
+            inner += self._set(c.result, c.update)
+        yield f"if (any_vote(votes_{number}[step % {VOTES}])) {{{self.places.remark(when.span)}"
+        yield from (INDENT + line for line in inner)
+        yield "}"
+
+    def _set(self, to: Value, value: Value) -> Iterator[str]:
+        """A place = a value."""
+        if self.is_inline(value) or value in self.inlined or set(value.axes) != set(to.axes):
+            yield from self.nest(self.rows(to), [self.put(to, self.text(value, set()))])
+        elif self.name[to] != self.name[value]:
+            yield f"{self.name[to]} = {self.name[value]};"
 
     def _reduced(self, op: Reduce) -> Iterator[str]:
         yield from self.declare(op.result)

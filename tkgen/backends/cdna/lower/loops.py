@@ -20,8 +20,8 @@ from tkgen.ir.equations import Access, Axis, Map, Store, walk
 from tkgen.ir.equations import Constant as ConstantOp
 from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.types import Tensor
-from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Meet, Step, Write
-from tkgen.schedule.loops import Moving
+from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Meet, Step, Vote, Write
+from tkgen.schedule.loops import VOTES, Moving
 from tkgen.targets import Target
 
 # What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
@@ -44,6 +44,7 @@ class LoopModel(FileModel):
     divides: bool
     columns_stored: bool
     side: int
+    votes: bool
     functions: tuple[str, ...]
 
 
@@ -66,7 +67,8 @@ def lower_loops(
 class _Lowering:
     def __init__(self, steps: LoopSteps):
         self.steps, self.m, self.kernel = steps, steps.map, steps.map.kernel
-        names = Names(set(LOCALS))
+        votes = range(len(self.m.votes))
+        names = Names(set(LOCALS) | {f"{word}_{n}" for n in votes for word in ("votes", "asks")} | {"vote", "any_vote"})
         self.places = BlockPlaces(self.kernel, names)
         self.values = LoopValues(self.m, names, self.places)
 
@@ -103,6 +105,7 @@ class _Lowering:
             divides="divisor(" in body,
             columns_stored="store_columns<" in body,
             side=self.m.side,
+            votes=bool(self.m.votes),
             functions=helpers(used, CDNA),
         )
 
@@ -175,6 +178,9 @@ class _Lowering:
             else:
                 yield f"{kind} (&{name})[{ring.buffers}] = al.allocate<{kind}, {ring.buffers}>();{end}"
 
+        for n in range(len(self.m.votes)):
+            yield f"int (&votes_{n})[{VOTES}][{self.m.waves}] = al.allocate<int, {VOTES}, {self.m.waves}>();"
+
     def _ring_type(self, ring: Moving) -> str:
         rows, summed = self.values.extent(ring.rows), self.values.extent(ring.summed)
         return f"st_{ring.access.tensor.dtype.suffix}<{rows}, {summed}>"
@@ -219,6 +225,8 @@ class _Lowering:
                 yield f"write{'_turned' if ring.turned else ''}<THREADS>({to}, {self._staged(n)});"
             case Compute(first=first, last=last):
                 yield from self.values.statements(self.m.loop.body[first:last])
+            case Vote(number=n):
+                yield from self.values.voted(self.m.votes[n], n)
             case Meet():
                 yield "lds_barrier();"
 
