@@ -15,7 +15,7 @@ from tkgen.backends.cdna.backend import Cdna
 from tkgen.cli import app
 from tkgen.execute import kernels
 from tkgen.sequence import SequenceSpec
-from tkgen.sequence.prediction import predict_any
+from tkgen.sequence.prediction import SequencePrediction, predict_any
 from tkgen.syntax import ast
 from tkgen.syntax.parser import parse_spec
 
@@ -243,6 +243,13 @@ def test_a_sequence_is_compared_with_another_spec(tmp_path: Path) -> None:
     assert (found["a"]["sequence"], found["b"]["sequence"]) == ("split", "halves")
     assert found["speedup"] == pytest.approx(found["a"]["seconds"] / found["b"]["seconds"])
     assert "--edits" in tkgen_("predict", str(SPLIT), "--edits", code=2)
+
+
+def test_rates_are_those_of_the_products_over_the_time_of_all() -> None:
+    found = predict_any(tkgen.load(SPLIT).check().build())
+    assert isinstance(found, SequencePrediction)
+    assert found.tflops == pytest.approx(2 * 64 * 128 * 288 / found.seconds / 1e12, rel=0.02)
+    assert found.gbps == pytest.approx(sum(k.gbps * k.seconds for k in found.kernels) / found.seconds)
 
 
 # ---------------------------------------------------------------- around the work

@@ -112,11 +112,15 @@ def tune(
 def _offers(request: Request) -> dict[Path, Path]:
     """Specs of which nothing varies, each with a file that has its numbers as parameters to tune."""
     from tkgen.edits import tunable
+    from tkgen.syntax.ast import Sequence as Several
+    from tkgen.syntax.parser import parse_spec
     from tkgen.toolchain.files import write_atomic
 
     found: dict[Path, Path] = {}
     for spec in request.specs:
         with reported():
+            if isinstance(parse_spec(spec, request.include_roots), Several):
+                continue  # which numbers of several kernels belong together is the user's to say
             text = tunable(load_kernel(spec, None, request.target, list(request.include_roots)))
         if text and request.directory is not None:
             found[spec] = request.directory / f"{spec.stem}_tunable.tk"

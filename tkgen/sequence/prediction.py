@@ -39,6 +39,17 @@ class SequencePrediction:
         return tuple(p.seconds / self.seconds for p in self.kernels)
 
     @property
+    def tflops(self) -> float | None:
+        """The rate of the products over the time of all; None without one."""
+        found = [p.tflops * p.seconds for p in self.kernels if isinstance(p, Prediction)]
+        return sum(found) / self.seconds if found else None
+
+    @property
+    def gbps(self) -> float:
+        """The bytes of the tensors of each kernel, once, over the time of all, in GB/s."""
+        return sum(p.gbps * p.seconds for p in self.kernels) / self.seconds
+
+    @property
     def upper_bound(self) -> bool:
         """Whether the speed of a kernel is an upper bound, and so that of all."""
         return any(isinstance(p, Prediction) and p.upper_bound for p in self.kernels)

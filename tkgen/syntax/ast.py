@@ -524,6 +524,15 @@ class Sequence(Node):
     header: str
 
 
+def together(found: Kernel | Sequence) -> Kernel:
+    """All statements of a file as if they stood in one kernel: what kernels share once, then what is each one's own."""
+    if isinstance(found, Kernel):
+        return found
+    own = {s.span: s for kernel in found.kernels for s in kernel.body}
+    body = own | {s.span: s for s in found.shared}  # of which each kernel has what it needs
+    return Kernel(found.span, found.name, tuple(body.values()), found.header)
+
+
 def names(node: object) -> set[str]:
     """Every name that stands in a node, or in nodes within each other, those that it declares too."""
     if isinstance(node, Name):

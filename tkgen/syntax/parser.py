@@ -109,7 +109,7 @@ def _alone(found: ast.Kernel | ast.Sequence) -> ast.Kernel:
     if isinstance(found, ast.Kernel):
         return found
     label = Label(found.name.span, f"{len(found.kernels)} kernels")
-    fix = Fix("`check`, `build`, `run`, `test`, `regen` and `fmt` take sequences; else give each kernel a file")
+    fix = Fix("give the kernel that is wanted a file of its own")
     message = f"`{found.name.id}` is a sequence of kernels, where one is wanted"
     raise SpecError(Diagnostic("E231", message, label, fix=fix))
 

@@ -16,9 +16,10 @@ from tkgen.api import DEFAULT_TARGET, load
 from tkgen.diagnostics import SpecError
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.types import Dim, Program
+from tkgen.sequence.program import SequenceProgram
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
-from tkgen.syntax.parser import parse_path
+from tkgen.syntax.parser import parse_spec
 from tkgen.targets import load_target
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.toolchain.discover import find_compiler
@@ -167,7 +168,7 @@ def _setting(request: Request, space: Space) -> Setting:
     fixed: dict[str, dict[str, int | None]] = {}
     dynamic: dict[str, int] = {}
     for variant in space.variants:
-        kernel = parse_path(variant.path, request.include_roots)
+        kernel = ast.together(parse_spec(variant.path, request.include_roots))
         _check_target(kernel, request)
         _check_kind(variant, request)
         dims = _dynamic(kernel, request.defines)
@@ -216,7 +217,7 @@ def _identity(request: Request, space: Space) -> dict[str, object]:
     """What decides the trials: two searches with the same may share a journal."""
     texts = {}
     for variant in space.variants:
-        files = sorted({variant.path, *map(Path, ast.files(parse_path(variant.path, request.include_roots)))})
+        files = sorted({variant.path, *map(Path, ast.files(parse_spec(variant.path, request.include_roots)))})
         texts[str(variant.path)] = hashlib.sha256(b"\0".join(f.read_bytes() for f in files)).hexdigest()
     return {
         "version": __version__,
@@ -266,7 +267,7 @@ def _outcome(request: Request, space: Space, session: Session, searched: str) ->
     return replace(outcome, files=_write(outcome, request.directory)) if request.directory else outcome
 
 
-def _sized(program: Program | EquationProgram) -> Sequence[Dim]:
+def _sized(program: Program | EquationProgram | SequenceProgram) -> Sequence[Dim]:
     """The dimensions that make the size of a problem."""
     if isinstance(program, Program):
         return program.m, program.n, program.k

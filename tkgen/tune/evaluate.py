@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from tkgen.api import load, load_products
 from tkgen.backends import protocol
@@ -16,10 +17,14 @@ from tkgen.ir.types import Program
 from tkgen.loops.spec import LoopSpec
 from tkgen.rows.launch import row_launch
 from tkgen.rows.spec import RowSpec
+from tkgen.sequence.build import SequenceBuild
+from tkgen.sequence.spec import SequenceSpec
 from tkgen.targets.model import Product, Target
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.tune.space import Candidate
 from tkgen.tune.trial import Status, Trial
+
+AnySpec: TypeAlias = Spec | RowSpec | SequenceSpec
 
 
 @dataclass(frozen=True)
@@ -33,22 +38,23 @@ class Setting:
     include_roots: tuple[Path, ...]
     cxx: str | None
 
-    def load(self, candidate: Candidate, sizes: Mapping[str, int] | None = None) -> Spec | RowSpec:
+    def load(self, candidate: Candidate, sizes: Mapping[str, int] | None = None) -> AnySpec:
         """The candidate's spec, for other `sizes` where given. Raises as `api.load` and `taken` do."""
         defines: dict[str, int | None] = {**self.fixed[candidate.spec], **dict(candidate.values), **(sizes or {})}
         return taken(load(candidate.spec, defines, self.target, self.include_roots))
 
 
-def taken(spec: protocol.Spec) -> Spec | RowSpec:
+def taken(spec: protocol.Spec) -> AnySpec:
     """The spec, where it is of a kind that is tuned.
 
     Raises:
-        SpecError: it is of several kernels, or of products of products, of which no model says the time.
+        SpecError: it is of products of products, of which no model says the time.
         UnknownTargetError: nothing predicts it for its target.
     """
-    if isinstance(spec, LoopSpec):
-        raise SpecError(Diagnostic("E230", "no model tells the time of products of products yet", spec.here))
-    if isinstance(spec, Spec | RowSpec):
+    for kernel in spec.kernels if isinstance(spec, SequenceSpec) else (spec,):
+        if isinstance(kernel, LoopSpec):
+            raise SpecError(Diagnostic("E230", "no model tells the time of products of products yet", kernel.here))
+    if isinstance(spec, Spec | RowSpec | SequenceSpec):
         return spec
     return load_products(spec.path, spec.defines, spec.target.name)  # which says what it is not
 
@@ -60,10 +66,13 @@ def check(setting: Setting, candidate: Candidate) -> Trial:
     except SpecError as error:
         return _rejected(candidate, error)
     product = spec.target.product_named(setting.product) if setting.product else spec.target.product
-    if isinstance(spec, RowSpec):
-        bound = copy_bound(spec, product, setting.sizes)
-    else:
-        bound = lower_bound(spec.program, spec.target, product, setting.sizes)
+    kernels = spec.kernels if isinstance(spec, SequenceSpec) else (spec,)
+    bound = sum(
+        copy_bound(k, product, setting.sizes)
+        if isinstance(k, RowSpec)
+        else lower_bound(k.program, k.target, product, setting.sizes)
+        for k in kernels
+    )
     return Trial(candidate, Status.BOUNDED, bound_seconds=bound)
 
 
@@ -105,7 +114,6 @@ def copy_bound(spec: RowSpec, product: Product, sizes: Mapping[str, int]) -> flo
 def measure(setting: Setting, candidate: Candidate) -> Trial:
     """Check, compile and predict `candidate`."""
     from tkgen.predict import PredictError
-    from tkgen.predict.rows import RowPrediction
     from tkgen.sequence.prediction import predict_any
 
     found = check(setting, candidate)
@@ -113,6 +121,7 @@ def measure(setting: Setting, candidate: Candidate) -> Trial:
         return found
     try:
         build = setting.load(candidate).build(cxx=setting.cxx, machine_check=False).check()
+        kernels = build.kernels if isinstance(build, SequenceBuild) else (build,)
         prediction = predict_any(build, setting.sizes, setting.product, what_if=False)
     except SpecError as error:
         return _rejected(candidate, error)
@@ -122,12 +131,12 @@ def measure(setting: Setting, candidate: Candidate) -> Trial:
         found,
         status=Status.PREDICTED,
         seconds=prediction.seconds,
-        tflops=getattr(prediction, "tflops", None),
-        gbps=prediction.gbps if isinstance(prediction, RowPrediction) else None,
+        tflops=(tflops := getattr(prediction, "tflops", None)),
+        gbps=prediction.gbps if tflops is None else None,
         limiter=prediction.limiter,
-        registers=registers(build),
-        lds_bytes=build.lds_bytes,
-        waves_per_simd=build.occupancy.waves_per_simd,
+        registers=max(map(registers, kernels)),
+        lds_bytes=max(k.lds_bytes for k in kernels),
+        waves_per_simd=min(k.occupancy.waves_per_simd for k in kernels),
     )
 
 
@@ -149,7 +158,8 @@ def verify(setting: Setting, trial: Trial) -> Trial:
     try:
         whole = setting.load(trial.candidate)
         whole.build(cxx=setting.cxx)
-        small = size_cases(whole)[2]
+        sizes = size_cases(whole)
+        small = sizes[min(2, len(sizes) - 1)]
         static = {d.name: small[d.name] for d in whole.program.dims if d.size is not None and d.name in small}
         build = setting.load(trial.candidate, static).build(cxx=setting.cxx).check()
         for order, kind in trials(3):

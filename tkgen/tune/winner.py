@@ -6,29 +6,28 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from tkgen.sequence.spec import SequenceSpec
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
 from tkgen.syntax.format import format_source
 
 if TYPE_CHECKING:
-    from tkgen.backends.cdna.spec import Spec
-    from tkgen.build import Build
-    from tkgen.rows import RowBuild, RowSpec
+    from tkgen.execute.kernels import AnyBuild
+    from tkgen.tune.evaluate import AnySpec
     from tkgen.tune.trial import Trial
 
 _Edit = tuple[int, int, str]  # start, end, what stands there instead
 
 
-def winner_text(
-    spec: Spec | RowSpec, winner: Trial, build: Build | RowBuild, sizes: Mapping[str, int], product: str
-) -> str:
+def winner_text(spec: AnySpec, winner: Trial, build: AnyBuild, sizes: Mapping[str, int], product: str) -> str:
     """The formatted text of `spec` with the values of `winner`, which reads and builds like `build`.
 
     The figures of an `expect` line become those of the build. The spec stands alone: it includes nothing.
     """
-    file = spec.kernel.name.span.file
+    written = ast.together(spec.sequence if isinstance(spec, SequenceSpec) else spec.kernel)
+    file = written.name.span.file
     values = {n: v for n, v in spec.defines.items() if v is not None}
-    text = _substituted(file, spec.kernel.body, values)
+    text = _substituted(file, written.body, values)
     text = re.sub(r"(?m)^# expect .*$", lambda m: _expect(m[0], build), text)
     lines = text.split("\n")
     at = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
@@ -44,14 +43,12 @@ def _chosen(winner: Trial, sizes: Mapping[str, int], product: str) -> str:
     return f"# Chosen by tkgen tune for {shape} on {product} ({how} {winner.rank * 1e6:.1f} us): {settings}."
 
 
-def _expect(line: str, build: Build | RowBuild) -> str:
+def _expect(line: str, build: AnyBuild) -> str:
     """An `expect` line with the build's own figures."""
     from tkgen.execute.cases import figures
 
     found = figures(build)
-    return re.sub(
-        r"([a-z/]+) (<= )?\d+", lambda m: f"{m[1]} {m[2] or ''}{found[m[1]]}" if m[1] in found else m[0], line
-    )
+    return re.sub(r"([\w/]+) (<= )?\d+", lambda m: f"{m[1]} {m[2] or ''}{found[m[1]]}" if m[1] in found else m[0], line)
 
 
 def _substituted(file: SourceFile, body: Iterable[ast.Statement], values: Mapping[str, int]) -> str:
