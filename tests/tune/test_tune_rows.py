@@ -105,7 +105,7 @@ def test_dynamic_sizes_are_asked_for(tmp_path: Path) -> None:
     assert found.winner.verified and "ROWS=64 D=1024" in found.winner_spec
 
 
-@pytest.mark.parametrize("name", ["sequences/split_k_gelu", "attention/attention", "hopper/h100_lcf"])
+@pytest.mark.parametrize("name", ["attention/attention", "hopper/h100_lcf"])
 def test_what_is_not_tuned_is_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     said = CliRunner().invoke(app, ["tune", str(SPECS / f"{name}.tk"), "-o", str(out)])
