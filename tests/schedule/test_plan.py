@@ -199,9 +199,9 @@ MANY_WAITS = """kernel many_waits
 """
 
 
-def test_waits_that_are_for_nothing_cost_few_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the waits in front of barriers most are for nothing. Each once took a proof for each step of a bisection and
-    one more to be left out, 2185 in all; schedules of a dozen lines took a minute."""
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """An entry for each proof that planning takes."""
     module = importlib.import_module("tkgen.schedule.plan")
     tried: list[int] = []
     counted = module.conflicts
@@ -211,6 +211,38 @@ def test_waits_that_are_for_nothing_cost_few_proofs(monkeypatch: pytest.MonkeyPa
         return counted(*arguments)
 
     monkeypatch.setattr(module, "conflicts", conflicts)
+    return tried
+
+
+def test_waits_that_are_for_nothing_cost_few_proofs(tried: list[int]) -> None:
+    """Of the waits in front of barriers most are for nothing. Each once took a proof for each step of a bisection and
+    one more to be left out, 2185 in all; schedules of a dozen lines took a minute."""
     waits = [p.op for w in planning.planned(MANY_WAITS).waves for p in w.body if isinstance(p.op, Wait)]
     assert [w.count for w in waits if w.counter == "vm"] == [6]
     assert len(tried) < 1000
+
+
+DEEP = """kernel deep
+  dims M = 512, N = 512, K = 512
+  global A : bf16[M, K]
+  global B : bf16[N, K]
+  global C : f32[M, N]
+  block 128 x 64 step 16
+  waves 4 x 2
+  shared A, B buffers 8
+  accumulate C : f32 tile 32 x 32
+  store C
+  schedule
+    cluster load A[k+7] B[k+7]
+    cluster read A  wait lds 0
+    cluster read B  wait lds 0
+    cluster multiply
+"""
+
+
+def test_barriers_that_order_nothing_cost_few_proofs(tried: list[int]) -> None:
+    """Prologue and epilogue of a loop that runs far ahead have 336 of them; each once took a proof."""
+    made = planning.planned(DEEP + "    cluster priority low\n" * 20)
+    placed = (*made.waves[0].prologue, *made.waves[0].epilogue)
+    assert sum(isinstance(p.op, Barrier) for p in placed) < 20
+    assert len(tried) < 100 and not made.conflicts()

@@ -313,9 +313,8 @@ def _trimmed(plan: Plan) -> Plan:
     uniform = plan.automatic and len(plan.waves) == 1
     for segment in SEGMENTS:
         if segment != "body":  # the body's barriers are already a minimum
-            for ordinal in reversed(range(max(len(_automatic(w, segment, Barrier)) for w in plan.waves))):
-                candidate = _without_barrier(plan, segment, ordinal)
-                plan = plan if candidate.conflicts() else candidate
+            most = max(len(_automatic(w, segment, Barrier)) for w in plan.waves)
+            plan = _without_barriers(plan, segment, range(most - 1, -1, -1))
         for role in plan.role_names:
             ops = getattr(plan.waves_of(role)[0], segment)
             waits = _automatic(plan.waves_of(role)[0], segment, Wait)
@@ -342,6 +341,23 @@ def _trimmed_of(plan: Plan, role: str, segment: str, waits: Sequence[int]) -> Pl
             half = len(group) // 2
             pending += [group[:half], group[half:]]
     return plan
+
+
+def _without_barriers(plan: Plan, segment: str, ordinals: Sequence[int]) -> Plan:
+    """`plan` without those automatic barriers of `segment` that can go one after the other, the last first.
+
+    Halves are tried whole: without a barrier less is ordered, so of barriers that can go together each can go. (Where
+    phases shift what meets, more may go together than one by one.)
+    """
+    candidate = plan
+    for ordinal in ordinals:
+        candidate = _without_barrier(candidate, segment, ordinal)
+    if not candidate.conflicts():
+        return candidate
+    if len(ordinals) < 2:
+        return plan
+    half = len(ordinals) // 2
+    return _without_barriers(_without_barriers(plan, segment, ordinals[:half]), segment, ordinals[half:])
 
 
 def _automatic(wave: WaveProgram, segment: str, kind: type[Control]) -> list[int]:
