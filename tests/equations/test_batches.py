@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -78,6 +79,18 @@ def test_a_batch_with_ragged_matrices(grid: str) -> None:
     text = HEADS.replace(*RAGGED) + f"  tail masked\n  grid {grid}\n"
     build = right(load_products(text), orders=1, **SEVERAL, M=70, N=129)
     assert run(build, extents={"B": 1, "H": 2, "KV": 1, "M": 1, "N": 1}).ok
+
+
+@pytest.mark.parametrize("grid", ["split_k(2)", "stream_k(5)"])
+def test_parts_of_a_sum_that_are_rounded_each(grid: str) -> None:
+    text = APART.replace("0.5 * s", "s * v[b, n]").replace("  over b", "  global v : f32[B, N]\n  over b")
+    right(load_products(text.replace("K = 64", "K = 256") + f"  grid {grid}\n"), **SEVERAL)
+    clauses = "kernel scaled\n  dims M = 128, N = 128, K = 256\n  global A : bf16[M, K]\n  global B : bf16[N, K]\n"
+    clauses += "  global C : f32[M, N]\n  scalar alpha : f32 = 0.3\n  block 64 x 64 step 32\n  waves 2 x 2\n"
+    clauses += f"  grid {grid}\n  shared A, B\n  accumulate C : f32 tile 32 x 32\n  epilogue scale(alpha)\n  store C\n"
+    right(load_products(clauses))
+    wrong = load_products(clauses.replace("scale(alpha)", "scale(0.2999)")).build()
+    assert not run(replace(wrong, spec=load_products(clauses.replace("scale(alpha)", "scale(0.3)")))).ok
 
 
 def test_one_place_of_a_tensor_under_another_grid() -> None:

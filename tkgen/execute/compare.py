@@ -21,10 +21,11 @@ from enum import Enum
 import torch
 
 from tkgen.ir.desugar import desugared
+from tkgen.ir.equations import Map
 from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
-from tkgen.ir.meaning import evaluate
-from tkgen.ir.rounding import TORCH, exact_grid, ulp
+from tkgen.ir.meaning import evaluate, extents_of
+from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF, exact_grid, ulp
 from tkgen.ir.types import Program
 
 
@@ -107,8 +108,19 @@ def references(
 
     `extents` are those of dimensions of which the inputs have a part.
     """
-    found = evaluate(desugared(program), inputs, scalars, extents, back_end=back_end)
-    return {name: (result.value, result.bound) for name, result in found.items()}
+    kernel = desugared(program)
+    found = evaluate(kernel, inputs, scalars, extents, back_end=back_end)
+    made = [op for op in kernel.body if isinstance(op, Map)]
+    if not program.adds_to_output or not made:
+        return {name: (result.value, result.bound) for name, result in found.items()}
+    # Each block rounds what it makes of its part of a sum, by factors alone, and what it adds that to: all of them
+    # together by no more than these roundings of the magnitudes.
+    launch = Launch(program, extents_of(kernel, inputs, extents or {}))
+    parts = launch.parts if program.grid.name == "split_k" else -(-launch.steps // max(launch.run_length, 1)) + 1
+    magnitudes = evaluate(kernel, {n: t.abs() for n, t in inputs.items()}, {n: abs(x) for n, x in scalars.items()},
+                          extents, back_end=back_end)  # fmt: skip
+    each = (len(made) + parts - 1) * UNIT_ROUNDOFF
+    return {name: (r.value, r.bound + each * magnitudes[name].value.abs()) for name, r in found.items()}
 
 
 def reference(program: Program, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> Reference:
