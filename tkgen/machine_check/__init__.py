@@ -30,8 +30,13 @@ of each is watched (`launches`):
 - persistent blocks: each sequence of such tiles, three in a row, or two where a tile has more K-steps than the
   pipeline is deep. Every wait of a tile's loop is for accesses of that tile, and a tile as long as the pipeline is
   deep waits for all that came before it: what a tile finds depends on the one before it alone;
-- stream-K blocks: each pair of parts of tiles that follow each other in a block, by their K-steps; with dynamic rows
-  or columns, in launches that give a block less than a tile, about one, and more.
+- stream-K blocks: each pair of parts of tiles that follow each other in a block, by their K-steps; with dynamic rows,
+  columns or indices, in launches that give a block less than a tile, about one, and more.
+
+The matrices of a batch differ in where they begin alone: addresses, which the number of a matrix decides as it does
+those of a tile. The sorts of their tiles are those of one matrix, repeated, and a block passes from one matrix to the
+next as from tile to tile. Of a dynamic index two places are watched, or as many as give a persistent block a third
+tile; a batch of none launches nothing. Where a part of the contraction is each matrix's own, so is its class.
 
 **Few numbers of K-steps stand for all.** Static sizes need no argument: the object's own loop runs to its end. Where
 the block stands at a barrier as it stood some barriers before, the passes that follow are carried out by their
