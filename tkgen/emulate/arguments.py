@@ -112,9 +112,9 @@ Arg = Buffer | Scalar | Struct | Bytes
 
 @dataclass
 class Layout:
-    """Collects the buffers of an argument list and turns arguments into bytes."""
+    """Collects the buffers of an argument list, each with its address, and turns arguments into bytes."""
 
-    addresses: dict[int, int] = field(default_factory=dict)
+    placed: list[tuple[Buffer, int]] = field(default_factory=list)
 
     def alignment(self, arg: Arg) -> int:
         """In bytes, as C on amdgcn has it."""
@@ -132,7 +132,7 @@ class Layout:
         """The bytes of one argument."""
         match arg:
             case Buffer():
-                return struct.pack("<Q", self.addresses[id(arg)])
+                return struct.pack("<Q", next(at for buffer, at in self.placed if buffer is arg))
             case Scalar(kind, value):
                 return _encode_scalar(kind, value)
             case Bytes(data):
@@ -164,18 +164,19 @@ def _pad(data: bytes, alignment: int) -> bytes:
 
 def buffers(args: Sequence[Arg]) -> list[Buffer]:
     """All buffers in order of appearance, each once."""
-    found: dict[int, Buffer] = {}
+    found: list[Buffer] = []
 
     def walk(arg: Arg) -> None:
         if isinstance(arg, Buffer):
-            found.setdefault(id(arg), arg)
+            if not any(known is arg for known in found):
+                found.append(arg)
         elif isinstance(arg, Struct):
             for f in arg.fields:
                 walk(f)
 
     for arg in args:
         walk(arg)
-    return list(found.values())
+    return found
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class Guest:
         at = _BUFFER_BASE
         for buffer in buffers(args):
             data = buffer.bytes()
-            layout.addresses[id(buffer)] = at
+            layout.placed.append((buffer, at))
             if len(data):
                 self.regions.append(Region(at, data, buffer.writable, buffer))
             at += (len(data) + 2 * _GUARD - 1) // _GUARD * _GUARD
