@@ -94,7 +94,9 @@ def table(found: list[Trial], by: str) -> Table:
 
 def _every() -> list[Path]:
     """The specs of AMD's GPUs, those with fewer mutants first."""
-    return [path for folder in ("sequences", "rows", ".") for path in sorted((SPECS / folder).glob("*.tk"))]
+    return [
+        path for folder in ("sequences", "rows", "attention", ".") for path in sorted((SPECS / folder).glob("*.tk"))
+    ]
 
 
 def main() -> None:

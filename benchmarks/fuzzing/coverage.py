@@ -15,10 +15,16 @@ from fuzzing.families import FAMILIES
 from fuzzing.specs import Sample
 from fuzzing.verdict import loaded, write
 
-# Alternatives that no spec has by construction: a file without anything, and the single lines as which editors parse
-# what stands in a broken file, when `any_line` is the start symbol.
+# Alternatives that are mistakes by construction: a file without anything, something above `sequence` (E106), a product
+# of clauses for several sums, which equations alone have (E202). And the single lines as which editors parse what is in
+# a broken file, when `any_line` is the start symbol.
 NOT_SENSIBLE = {
     "file -> ",
+    "__file_star -> __file_star sequence_line",
+    "accumulate -> ACCUMULATE NAME __accumulate_star EQUAL product COLON NAME tile",
+    "accumulate -> ACCUMULATE NAME __accumulate_star EQUAL product COLON NAME tile mfma",
+    "accumulate -> ACCUMULATE NAME __accumulate_star EQUAL product COLON NAME tile arrangement",
+    "accumulate -> ACCUMULATE NAME __accumulate_star EQUAL product COLON NAME tile arrangement mfma",
     "any_line -> role_line",
     "any_line -> each_line",
     "any_line -> when_line",

@@ -36,6 +36,13 @@ def loops(seed: int) -> Sample:
         "m = n",
     ]
     second = rng.random() < 0.4
+    counted = rng.random() < 0.05  # a number that no tile needs
+    carried = ["  carry m : f32[q] = -inf, l : f32[q] = 0, o : f32[q, D] = 0"]
+    if rng.random() < 0.2:
+        carried = ["  carry m : f32[q] = -inf", "  carry l : f32[q] = 0, o : f32[q, D] = 0"]
+    if counted:
+        carried.append("  carry c : f32 = 0")
+        body.append("c = c + 1")
     shared = [f"  shared K, V{rng.choice(['', ' buffers 2'])}"] if rng.random() < 0.9 else []
     lines = [
         "kernel drawn", f"  dims H = 2, {'KV = 1, ' if group > 1 else ''}L = {length}, D = {head}",
@@ -43,7 +50,7 @@ def loops(seed: int) -> Sample:
         f"  global O : {stored}[H, L, D]", *(["  global E : f32[H, L]"] if second else []),
         f"  scalar scale : f32 = {head**-0.5}", f"  over h in H, q in L by {rows}",
         f"  waves {waves}{rng.choice(['', ' along q'])}", *shared,
-        "  carry m : f32[q] = -inf, l : f32[q] = 0, o : f32[q, D] = 0",
+        *carried,
         f"  each j in L by {step}{' to q' if causal else ''}", *(f"    {line}" for line in body),
         "  O[h, q] = o / l", *(["  E[h, q] = m + log(l)"] if second else []),
         "  reference scaled_dot_product_attention(Q, K, V)",

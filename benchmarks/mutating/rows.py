@@ -143,16 +143,31 @@ class RowReferee:
         self.strict = replace(self.compiler, command=(*self.compiler.command, "-ftrivial-auto-var-init=pattern"))
         self.verdicts: dict[str, str] = {}
 
+    @property
+    def original(self) -> RowMap:
+        """The layout of the spec."""
+        return self.spec.rows
+
+    def written(self, m: RowMap) -> str:
+        """The C++ of a layout."""
+        return lower_rows(m, self.spec.target, occupancy=self.spec.program.occupancy).text
+
+    def patched(self, m: RowMap) -> RowSpec:
+        """The spec with another layout."""
+        spec = replace(self.spec)
+        spec.__dict__.update(layout=m, rows=m)
+        return spec
+
     def source(self, m: RowMap) -> str:
-        """The C++ of a layout; empty where it cannot be written."""
+        """The same as `written`; empty where it cannot be written."""
         try:
-            return lower_rows(m, self.spec.target, occupancy=self.spec.program.occupancy).text
+            return self.written(m)
         except (KeyError, IndexError, ValueError, ZeroDivisionError):
             return ""
 
     def changes(self, m: RowMap) -> bool:
         """Whether the kernel is another one."""
-        return self.source(m) != self.source(self.spec.layout)
+        return self.source(m) != self.source(self.original)
 
     def rejected(self, m: RowMap) -> tuple[str, ...]:
         """The rules that do not hold, none where the layout is accepted."""
@@ -178,8 +193,7 @@ class RowReferee:
             return f"does not run: {error}"
 
     def _tried(self, m: RowMap, source: str, compiler: Compiler, orders: Iterable[Interleaving]) -> str:
-        spec = replace(self.spec)
-        spec.__dict__.update(layout=m, rows=m)
+        spec = self.patched(m)
         made = compile_device(source, spec.target, compiler, include_dirs=[include_dir()])
         assert made.asm is not None and made.hsaco is not None
         resources = next(iter(read_resources(made.hsaco).values()))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from mutating import rows, schedules
+from mutating import loops, rows, schedules
 from mutating.referee import Referee, rejected, small
 from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
@@ -21,6 +21,7 @@ from tkgen.diagnostics import Severity
 from tkgen.emulate import EmulateError, Interleaving
 from tkgen.execute.arguments import scalar_values
 from tkgen.execute.compare import compared
+from tkgen.loops.spec import LoopSpec
 from tkgen.rows.spec import RowSpec
 from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.launch import sequence_launch
@@ -57,6 +58,9 @@ def subjects(path: Path, orders: Sequence[Interleaving]) -> Iterator[Subject]:
             yield from (_rows(name, "rows", spec, orders) for name, spec in rows.small(path))
         case "sequences":
             yield from _sequence(path, orders)
+        case "attention":
+            if looped := loops.small(path):
+                yield _loops(path.stem, looped, orders)
         case _:
             spec = small(path)
             yield _plan(path.stem, "products" if spec.program.equations is None else "sums", spec, orders)
@@ -83,6 +87,17 @@ def _rows(name: str, family: str, spec: RowSpec, orders: Sequence[Interleaving])
                 yield Candidate(m.kind, m.what, partial(referee.rejected, m.layout), fault)
 
     return Subject(name, family, partial(referee.fault, spec.layout), candidates)
+
+
+def _loops(name: str, spec: LoopSpec, orders: Sequence[Interleaving]) -> Subject:
+    referee = loops.LoopReferee(spec, orders)
+
+    def candidates() -> Iterator[Candidate]:
+        for m in loops.mutants(spec.steps):
+            if referee.changes(m.steps):
+                yield Candidate(m.kind, m.what, partial(referee.rejected, m.steps), partial(referee.fault, m.steps))
+
+    return Subject(name, "loops", partial(referee.fault, spec.steps), candidates)
 
 
 def _sequence(path: Path, orders: Sequence[Interleaving]) -> Iterator[Subject]:

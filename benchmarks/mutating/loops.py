@@ -1,0 +1,95 @@
+"""Mutants of the steps of loops that multiply what they made of products, and the emulator as their referee.
+
+for mutant in mutants(steps):
+    mutant.kind, mutant.what, mutant.steps
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mutating.rows import RowReferee
+from tkgen.api import load
+from tkgen.backends.cdna.lower.loops import lower_loops
+from tkgen.loops.spec import LoopSpec
+from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Step, Write, unlike, unproven
+
+# Sizes of two tiles of queries and of three and four passes; one head.
+SIZES = {"attention": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64}}
+PARTS = ("prologue", "body")
+
+
+@dataclass(frozen=True)
+class LoopMutant:
+    """`kind` as the benchmark counts them, `what` in words; `steps` are the mutated ones."""
+
+    kind: str
+    what: str
+    steps: LoopSteps
+
+
+def small(path: Path) -> LoopSpec | None:
+    """The spec at sizes that run soon; None where no such are known."""
+    if path.stem not in SIZES:
+        return None
+    spec = load(path, SIZES[path.stem])
+    assert isinstance(spec, LoopSpec)
+    return spec.check()
+
+
+def mutants(made: LoopSteps) -> Iterator[LoopMutant]:
+    """All mutants of the steps, in a fixed order."""
+    for part in PARTS:
+        steps: tuple[Step, ...] = getattr(made, part)
+        for n, step in enumerate(steps):
+            where, word = f"{step} at {n} of the {part}", type(step).__name__.lower()
+            before, behind = steps[:n], steps[n + 1 :]
+            changed = [(f"drop {word}", (*before, *behind)), (f"duplicate {word}", (*before, step, step, *behind))]
+            if behind:
+                changed.append(("swap steps", (*before, behind[0], step, *behind[1:])))
+            changed += [(kind, (*before, other, *behind)) for kind, other in _other(made, step)]
+            for kind, edited in changed:
+                yield LoopMutant(kind, where, replace(made, **{part: edited}))
+
+
+def _other(made: LoopSteps, step: Step) -> Iterator[tuple[str, Step]]:
+    """Steps that do something else."""
+    match step:
+        case Fetch() | Write():
+            yield "shift step", replace(step, ahead=step.ahead + 1)
+            if step.ahead:
+                yield "shift step", replace(step, ahead=step.ahead - 1)
+            yield "other ring", replace(step, ring=(step.ring + 1) % len(made.map.moving))
+        case Compute() if step.last - step.first > 1:
+            yield "leave out operation", replace(step, last=step.last - 1)
+            yield "leave out operation", replace(step, first=step.first + 1)
+
+
+class LoopReferee(RowReferee):
+    """Says what is wrong with the steps of one spec."""
+
+    @property
+    def original(self) -> LoopSteps:
+        """Those of the spec."""
+        return self.spec.steps
+
+    def written(self, changed: LoopSteps) -> str:
+        """The C++."""
+        return lower_loops(changed, self.spec.target, occupancy=self.spec.program.occupancy).text
+
+    def rejected(self, changed: LoopSteps) -> tuple[str, ...]:
+        """Which of both proofs finds something; steps that take what nobody has computed cannot be done on terms."""
+        races = unproven(changed, self.spec.target.synchronisation)
+        try:
+            terms = unlike(changed)
+        except KeyError as missing:
+            terms = str(missing)
+        return ("races",) * bool(races) + ("terms",) * bool(terms)
+
+    def patched(self, changed: LoopSteps) -> LoopSpec:
+        """The spec with these steps."""
+        spec = replace(self.spec)
+        spec.__dict__.update(layout=changed.map, steps=changed)
+        return spec

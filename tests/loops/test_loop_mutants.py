@@ -1,0 +1,40 @@
+"""Changed steps of a loop, on a sample: what the proofs accept is right (`benchmarks/mutation.py` tries all)."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from mutating.loops import LoopReferee, mutants, small
+
+from tkgen.emulate import interleavings
+from tkgen.targets import load_target
+from tkgen.toolchain.discover import NoCompilerError, find_compiler
+
+ATTENTION = Path(__file__).parents[2] / "specs" / "attention" / "attention.tk"
+
+
+def test_no_wrong_mutant_of_a_loop_is_accepted() -> None:
+    try:
+        find_compiler(load_target("gfx942"))
+    except NoCompilerError:
+        pytest.skip("no compiler for AMD GPUs")
+    spec = small(ATTENTION)
+    assert spec is not None
+    referee = LoopReferee(spec, interleavings(2))
+    assert not referee.rejected(spec.steps) and not referee.fault(spec.steps)
+    verdicts = set()
+    for mutant in islice((m for m in mutants(spec.steps) if referee.changes(m.steps)), 0, None, 6):
+        found, fault = referee.rejected(mutant.steps), referee.fault(mutant.steps)
+        assert found or not fault, f"{mutant.kind}: {mutant.what}: accepted, but {fault}"
+        verdicts.add(bool(found))
+    assert verdicts == {True, False}
+
+
+def test_a_meeting_left_out_is_found() -> None:
+    spec = small(ATTENTION)
+    assert spec is not None
+    referee = LoopReferee(spec, interleavings(1))
+    found = [referee.rejected(m.steps) for m in mutants(spec.steps) if m.kind == "drop meet"]
+    assert len(found) == 2 and all("races" in rules for rules in found)
