@@ -255,20 +255,38 @@ def _moves(frame: Frame, items: list[Item]) -> list[Item] | None:
     result = list(items)
     operands = [o for o in frame.operands if o.via != "past"]
     frame.rng.shuffle(operands)
-    for operand, part in [(o, part) for o in operands for part in _parts(frame, o)]:
+    for operand, parts in [(o, _parts(frame, o)) for o in operands]:
+        if not _brought(frame, operand, parts, result):
+            return None
+    return result
+
+
+def _brought(frame: Frame, operand: Operand, parts: list[_Part], result: list[Item]) -> bool:
+    """Puts what brings an operand to LDS in its places; whether there are any. All parts may be fetched as one."""
+    together = operand.via == "registers" and len(parts) > 1 and frame.late.random() < 0.4
+    for part in parts:
         places = list(_places(operand, result, part))
         if not places:
-            return None
+            return False
         ahead = frame.rng.choice(sorted({w for w, _ in places}))
         at = frame.rng.choice([p for w, p in places if w == ahead])
         write = Item(LATE[operand.via], operand.role, operand.name, ahead, **part)
         result.insert(at, write)
-        if operand.via == "registers":
+        if operand.via == "registers" and not together:
             if (at and frame.chance(0.5)) or at + 1 == len(result):
                 result.insert(frame.rng.randint(0, at), replace(write, word="fetch"))
             else:
                 result.insert(frame.rng.randint(at + 1, len(result)), replace(write, word="fetch", offset=ahead + 1))
-    return result
+    if together:
+        writes = [(n, x) for n, x in enumerate(result) if x.word == "write" and x.operand == operand.name]
+        at, first = writes[0]
+        if len({x.offset for _, x in writes}) == 1:
+            result.insert(frame.late.randint(0, at), Item("fetch", operand.role, operand.name, first.offset))
+            frame.features.add("parts fetched as one")
+        else:
+            for n, write in reversed(writes):
+                result.insert(n, replace(write, word="fetch"))
+    return True
 
 
 def _parts(frame: Frame, operand: Operand) -> list[_Part]:
