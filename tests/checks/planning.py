@@ -24,9 +24,14 @@ def scheduled(program: Program) -> Plan:
     return plan(program, target_of(program))
 
 
+def program(text: str, defines: Mapping[str, int | None] | None = None) -> Program:
+    """The program of a text."""
+    return matrix_program(parse(SourceFile("test.tk", text)), defines)
+
+
 def planned(text: str, defines: Mapping[str, int | None] | None = None) -> Plan:
     """The plan of a text."""
-    return scheduled(matrix_program(parse(SourceFile("test.tk", text)), defines))
+    return scheduled(program(text, defines))
 
 
 def planned_file(path: Path, defines: Mapping[str, int | None] | None = None) -> Plan:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+import planning
+
 from tkgen.ir.ops import (
     Barrier,
     Copy,
@@ -23,10 +25,7 @@ from tkgen.ir.ops import (
     WaveProgram,
     Write,
 )
-from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Operand, Program, Role, Via
-from tkgen.source import SourceFile
-from tkgen.syntax.parser import parse
 
 PASSES = 2
 VIAS = tuple(via.value for via in Via)
@@ -90,7 +89,7 @@ def program(
   shared A buffers {buffers[0]} via {vias[0]}
   shared B buffers {buffers[1]} via {vias[1]}
 """
-    made = resolve(parse(SourceFile("small.tk", text)))
+    made = planning.program(text)
     return _apart(made) if form.apart else made
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import planning
+
 from tkgen.ir.ops import (
     Barrier,
     Copy,
@@ -21,13 +23,10 @@ from tkgen.ir.ops import (
     Write,
     Zero,
 )
-from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Program
 from tkgen.schedule.epochs import conflicts
 from tkgen.schedule.instructions import instructions
 from tkgen.schedule.traces import NEVER, Event, held, trace
-from tkgen.source import SourceFile
-from tkgen.syntax.parser import parse
 
 BARRIER, FENCE = Barrier(), Fence()
 LOAD, COPY, WRITE, FETCH = (kind.of("A") for kind in (Load, Copy, Write, Fetch))
@@ -51,7 +50,7 @@ def program(via: str = "collective", waves: int = 2) -> Program:
   accumulate C : f32 tile 16 x 16
   store C
 """
-    return resolve(parse(SourceFile("small.tk", text)))
+    return planning.program(text)
 
 
 def wave(*ops: Op, waves: tuple[int, ...] = (0, 1), phase: int = 0) -> WaveProgram:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import combinations
 
+import planning
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,13 +13,10 @@ from planning import scheduled
 
 from tkgen.ir import graph as dataflow
 from tkgen.ir.ops import Barrier, Body, Copy, Fetch, Load, Move, Multiply, Op, Read, Wait, Write
-from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Program
 from tkgen.schedule import Plan
 from tkgen.schedule.barriers import arcs, minimum_stabbing
 from tkgen.schedule.epochs import conflicts
-from tkgen.source import SourceFile
-from tkgen.syntax.parser import parse
 
 # ---------------------------------------------------------------- stabbing
 
@@ -66,7 +64,7 @@ def program(rng: random.Random) -> Program:
         f"  shared A buffers {rng.choice([1, 2, 3])} via {vias[0]}\n"
         f"  shared B buffers {rng.choice([1, 2])} via {vias[1]}\n"
     )
-    return resolve(parse(SourceFile("small.tk", text)))
+    return planning.program(text)
 
 
 def iteration(rng: random.Random, made: Program) -> list[tuple[str, Op]]:
