@@ -91,9 +91,14 @@ class LoopValues:
 
     def _gives_way(self, c: Chosen, when: When) -> bool:
         """Whether a value is used by nothing behind a condition that may give another one."""
-        placed = not self.is_inline(c.otherwise) and c.otherwise not in self.inlined
+        placed = not self.is_inline(c.otherwise) and c.otherwise not in self.inlined and self._of_the_pass(c.otherwise)
         handed = any(other.update == c.otherwise for other in when.chosen)
         return placed and not handed and all(user is when or user in when.body for user in self.users[c.otherwise])
+
+    def _of_the_pass(self, value: Value) -> bool:
+        """Whether each pass has a value of its own there, made in it or handed to it: not one from before the loop."""
+        carried = any(c.inside == value for c in self.m.loop.carries)
+        return carried or (self.made[value] in self.m.loop.body and not isinstance(self.made[value], Load))
 
     def _taken(self, op: Map) -> Value | None:
         """The tile in whose place an operation puts its result: the first one that nothing else uses."""
@@ -102,7 +107,7 @@ class LoopValues:
         x = self.by_result.get(op.result)
         for value in op.arguments if x is None else () if x.onto is None else (x.onto,):
             inline = self.is_inline(value) or value in self.inlined
-            kept = inline or value in self.by_product or isinstance(self.made[value], Load)
+            kept = inline or value in self.by_product or not self._of_the_pass(value)
             if not kept and set(value.axes) == set(op.result.axes) and len(self.users[value]) == 1:
                 return value
         return None
