@@ -105,6 +105,22 @@ def test_dynamic_sizes_are_asked_for(tmp_path: Path) -> None:
     assert found.winner.verified and "ROWS=64 D=1024" in found.winner_spec
 
 
+def test_edits_are_tried_and_applied(tmp_path: Path) -> None:
+    """Each number alone: the rows of a tile, the waves; the checks hold for what is written."""
+    spec = tmp_path / "plain.tk"
+    text = SMALL.replace("  param AT = 4, WAVES = 4\n", "").replace("by AT", "by 2").replace("waves WAVES", "waves 2")
+    spec.write_text("".join(line for line in text.splitlines(True) if not line.startswith("  tune")))
+    said = CliRunner().invoke(app, ["predict", str(spec), "--edits", "--json"])
+    assert said.exit_code == 0, said.output
+    tried = {t["name"]: t for t in json.loads(said.stdout)["edits"]}
+    assert tried and tried.keys() <= {"r by 1", "r by 4", "waves 1", "waves 4"}
+    found = predict_build(tkgen.load(spec).check().build())  # type: ignore[arg-type]
+    assert all(t["speedup"] == pytest.approx(found.seconds / t["seconds"]) for t in tried.values())
+    shown = CliRunner().invoke(app, ["predict", str(spec), "--apply", "waves 4"])
+    assert shown.exit_code == 0 and "  waves 4\n" in spec.read_text(), shown.output
+    assert CliRunner().invoke(app, ["predict", str(spec), "--trace", str(tmp_path / "t")]).exit_code == 2
+
+
 @pytest.mark.parametrize("name", ["attention/attention", "hopper/h100_lcf"])
 def test_what_is_not_tuned_is_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
     out = tmp_path / "out"

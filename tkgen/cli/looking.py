@@ -30,7 +30,6 @@ from tkgen.cli.common import (
     defines,
     fail,
     load_kernel,
-    load_products_spec,
     load_spec,
     need_emulator,
     reported,
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from tkgen.api import Spec
     from tkgen.build import Build
     from tkgen.report import Facts, Prediction, RowFacts
-    from tkgen.rows import RowBuild
+    from tkgen.rows import RowBuild, RowSpec
     from tkgen.sequence.prediction import AnyPrediction
     from tkgen.tune.edits import Tried
 
@@ -262,9 +261,12 @@ def predict(
     roots: Roots = None,
 ) -> None:
     """Predict how long a kernel takes on a GPU, what limits it, and what would change that."""
+    from tkgen.sequence import SequenceSpec
+    from tkgen.tune.evaluate import taken
+
     if apply is not None:
         with reported():
-            done = _applied(spec, load_products_spec(spec, define, target, roots), apply)
+            done = _applied(spec, taken(load_spec(spec, define, target, roots)), apply)
         say(json.dumps({"spec": str(spec), "applied": done}) if as_json else f"{spec}: {done}")
         return
     from rich.console import Console
@@ -294,11 +296,19 @@ def predict(
         against = (compare or spec, compare_define or define) if compare is not None or compare_define else None
         try:
             if others := _others([spec, *([against[0]] if against else [])], target, roots):
-                if edits or trace is not None:
-                    fail(f"{others[0]} is no kernel of matrix products: no --edits, no --trace", USAGE)
+                if trace is not None:
+                    fail(f"{others[0]} is no kernel of matrix products: no --trace", USAGE)
+                loaded = load_spec(spec, define, target, roots)
+                if edits and isinstance(loaded, SequenceSpec):
+                    fail(f"{spec} is a sequence of kernels: --edits is for one", USAGE)
+                if edits:
+                    taken(loaded)
                 found = [_predicted_others(spec, define, target, roots, product, cxx)]
                 found += [_predicted_others(*against, target, roots, product, cxx)] if against else []
-                _say_predictions(found, as_json)
+                tried = _tried(spec, define, target, roots, product, cxx, found[0].seconds) if edits else None
+                _say_predictions(found, as_json, tried)
+                if tried is not None and not as_json:
+                    render_edits(tried, spec, Console())
                 return
             first = one(spec, define, trace)
             second = None
@@ -347,8 +357,8 @@ def _others(paths: Sequence[Path], target: str | None, roots: list[Path] | None)
     return [path for path, spec in loaded if isinstance(spec, RowSpec | SequenceSpec)]
 
 
-def _say_predictions(found: Sequence[AnyPrediction], as_json: bool) -> None:
-    """Print predictions of kernels of rows and of sequences, or one beside another."""
+def _say_predictions(found: Sequence[AnyPrediction], as_json: bool, tried: Sequence[Tried] | None) -> None:
+    """Print predictions of kernels of rows and of sequences, or one beside another; `tried` is for JSON."""
     from tkgen.predict import to_json
     from tkgen.predict.model import Prediction
     from tkgen.sequence.prediction import text
@@ -357,7 +367,8 @@ def _say_predictions(found: Sequence[AnyPrediction], as_json: bool) -> None:
     speedup = found[0].seconds / found[-1].seconds
     if as_json:
         both = {"a": data[0], "b": data[-1], "speedup": speedup}
-        say(json.dumps(data[0] if len(found) == 1 else both, indent=2))
+        edits = {} if tried is None else {"edits": [asdict(t) for t in tried]}
+        say(json.dumps((data[0] if len(found) == 1 else both) | edits, indent=2))
         return
     for p in found:
         say(text(p))
@@ -372,20 +383,21 @@ def _tried(
     cxx: str | None, seconds: float,
 ) -> tuple[Tried, ...]:  # fmt: skip
     """What the edits of a spec would bring, tried by prediction, with progress on a terminal."""
-    from tkgen.execute.given import given
+    from tkgen.execute.kernels import valued
     from tkgen.tune.edits import try_edits
+    from tkgen.tune.evaluate import taken
 
     with reported():
-        chosen = given(path, defines(define), target, roots or ())
+        loaded, given = valued(path, defines(define), target, roots or ())
         with bar() as shown:
             task = shown.add_task("edits")
             return try_edits(
-                chosen.spec, seconds, product, chosen.extents, cxx=cxx, roots=tuple(roots or ()),
+                taken(loaded), seconds, product, given.extents, cxx=cxx, roots=tuple(roots or ()),
                 jobs=os.cpu_count() or 1, progress=lambda done, total: shown.update(task, completed=done, total=total),
             )  # fmt: skip
 
 
-def _applied(path: Path, loaded: Spec, name: str) -> str:
+def _applied(path: Path, loaded: Spec | RowSpec, name: str) -> str:
     """Write the edit called `name` to the spec; its name."""
     from tkgen.diagnostics.suggest import suggestion
     from tkgen.edits import changes, passes

@@ -15,10 +15,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tkgen.api import Spec, load_products
+from tkgen.api import load
+from tkgen.backends.cdna.spec import Spec
 from tkgen.diagnostics import SpecError
 from tkgen.edits import Change, changes, passes
+from tkgen.rows.spec import RowSpec
 from tkgen.toolchain.compiler import ToolchainError
+from tkgen.tune.evaluate import taken
 from tkgen.tune.executor import executor
 
 WORTH = 1.005  # less is no gain
@@ -63,7 +66,7 @@ class _Job:
 
 
 def try_edits(
-    spec: Spec,
+    spec: Spec | RowSpec,
     seconds: float,
     product: str | None = None,
     sizes: Mapping[str, int] | None = None,
@@ -92,18 +95,24 @@ def try_edits(
 
 
 def _job(
-    spec: Spec, change: Change, product: str | None, sizes: Mapping[str, int], cxx: str | None, roots: tuple[Path, ...]
+    spec: Spec | RowSpec,
+    change: Change,
+    product: str | None,
+    sizes: Mapping[str, int],
+    cxx: str | None,
+    roots: tuple[Path, ...],
 ) -> _Job:
     return _Job(spec.path, change.text, spec.defines, spec.target.name, product, sizes, cxx, roots)
 
 
 def _predicted(job: _Job) -> float | None:
     """Seconds of one text; None where there are none to be had."""
-    from tkgen.predict import PredictError, predict
+    from tkgen.predict import PredictError
+    from tkgen.sequence.prediction import predict_any
 
     try:
-        spec = load_products(job.path, job.defines, job.target, job.roots, text=job.text).check()
-        found = predict(spec.build(cxx=job.cxx).check(), job.sizes, job.product, what_if=False)
+        spec = taken(load(job.path, job.defines, job.target, job.roots, text=job.text)).check()
+        found = predict_any(spec.build(cxx=job.cxx).check(), job.sizes, job.product, what_if=False)
     except (SpecError, ToolchainError, PredictError, ValueError):
         return None
     return found.seconds
