@@ -41,6 +41,7 @@ from tkgen.cli.common import (
 
 if TYPE_CHECKING:
     from tkgen.api import Spec
+    from tkgen.backends.protocol import Spec as AnySpec
     from tkgen.build import Build
     from tkgen.report import Facts, Prediction, RowFacts
     from tkgen.rows import RowBuild, RowSpec
@@ -261,12 +262,9 @@ def predict(
     roots: Roots = None,
 ) -> None:
     """Predict how long a kernel takes on a GPU, what limits it, and what would change that."""
-    from tkgen.sequence import SequenceSpec
-    from tkgen.tune.evaluate import taken
-
     if apply is not None:
         with reported():
-            done = _applied(spec, taken(load_spec(spec, define, target, roots)), apply)
+            done = _applied(spec, _editable(load_spec(spec, define, target, roots)), apply)
         say(json.dumps({"spec": str(spec), "applied": done}) if as_json else f"{spec}: {done}")
         return
     from rich.console import Console
@@ -298,11 +296,8 @@ def predict(
             if others := _others([spec, *([against[0]] if against else [])], target, roots):
                 if trace is not None:
                     fail(f"{others[0]} is no kernel of matrix products: no --trace", USAGE)
-                loaded = load_spec(spec, define, target, roots)
-                if edits and isinstance(loaded, SequenceSpec):
-                    fail(f"{spec} is a sequence of kernels: --edits is for one", USAGE)
                 if edits:
-                    taken(loaded)
+                    _editable(load_spec(spec, define, target, roots))
                 found = [_predicted_others(spec, define, target, roots, product, cxx)]
                 found += [_predicted_others(*against, target, roots, product, cxx)] if against else []
                 tried = _tried(spec, define, target, roots, product, cxx, found[0].seconds) if edits else None
@@ -378,6 +373,17 @@ def _say_predictions(found: Sequence[AnyPrediction], as_json: bool, tried: Seque
         say(f"{b} is {speedup:.2f} times as fast as {a}")
 
 
+def _editable(spec: AnySpec) -> Spec | RowSpec:
+    """The spec, where it is of one kernel whose edits are predicted."""
+    from tkgen.sequence import SequenceSpec
+    from tkgen.tune.evaluate import taken
+
+    found = taken(spec)
+    if isinstance(found, SequenceSpec):
+        fail(f"{spec.path} is a sequence of kernels: --edits and --apply are for one", USAGE)
+    return found
+
+
 def _tried(
     path: Path, define: list[str] | None, target: str | None, roots: list[Path] | None, product: str | None,
     cxx: str | None, seconds: float,
@@ -385,14 +391,13 @@ def _tried(
     """What the edits of a spec would bring, tried by prediction, with progress on a terminal."""
     from tkgen.execute.kernels import valued
     from tkgen.tune.edits import try_edits
-    from tkgen.tune.evaluate import taken
 
     with reported():
         loaded, given = valued(path, defines(define), target, roots or ())
         with bar() as shown:
             task = shown.add_task("edits")
             return try_edits(
-                taken(loaded), seconds, product, given.extents, cxx=cxx, roots=tuple(roots or ()),
+                _editable(loaded), seconds, product, given.extents, cxx=cxx, roots=tuple(roots or ()),
                 jobs=os.cpu_count() or 1, progress=lambda done, total: shown.update(task, completed=done, total=total),
             )  # fmt: skip
 
