@@ -74,6 +74,21 @@ def test_a_batch_under_every_grid(grid: str) -> None:
     right(load_products(APART.replace(*STATIC) + line), orders=1)
 
 
+def test_rows_a_dynamic_distance_apart_go_straight_to_lds() -> None:
+    text = HEADS.replace("shared Q, K_", "shared Q, K_ buffers 2 via direct\n  registers Q, K_ slice 32")
+    right(load_products(text + "  grid persistent(5)\n", target="gfx950"), orders=1, **SEVERAL)
+
+
+def test_a_column_maximum_and_a_number_for_each_tile_of_a_batch() -> None:
+    text = "kernel cols\n  dims P = dynamic, M = 48, N = dynamic, T = dynamic, K = 64\n  global A : f32[P, M, K]\n"
+    text += "  global B : f32[N, K]\n  global C : f32[P, M, N]\n  global most : f32[P, N]\n  global low : f32[P, T]\n"
+    text += "  over p in P, m in M by 48, n in N by 32\n  tail masked\n  remap group(rows = 2)\n  waves 3 x 2\n"
+    text += "  shared A, B\n  each k in K by 16\n    c = c + A[p, m, k] @ B[n, k].T\n  x = where(m > n, c, -c)\n"
+    text += "  C[p, m, n] = x\n  most[p, n] = colmax(x)\n  low[p, n / 32] = rowmax(colmin(x))\n"
+    build = right(load_products(text), orders=1, P=2, N=33, T=2)
+    assert run(build, extents={"P": 1, "N": 5, "T": 1}).ok
+
+
 @pytest.mark.parametrize("grid", ["persistent(5)", "stream_k(5)"])
 def test_a_batch_with_ragged_matrices(grid: str) -> None:
     text = HEADS.replace(*RAGGED) + f"  tail masked\n  grid {grid}\n"
