@@ -151,7 +151,8 @@ def survives(text: str) -> str:
     except SpecError as error:
         assert error.diagnostics and render_text(error.diagnostics)
         for d in error.diagnostics:
-            assert re.fullmatch(r"E[126]\d\d", d.code), d.code
+            # Of registers (E403) resolution says only that no wave has so many.
+            assert re.fullmatch(r"E[126]\d\d|E403", d.code), d.code
             assert d.primary is None or 0 <= d.primary.span.start <= d.primary.span.end <= len(text)
         found = " ".join(d.code for d in error.diagnostics)
     assert time.process_time() - start < SECONDS
