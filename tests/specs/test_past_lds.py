@@ -19,6 +19,7 @@ from tkgen.execute.launch import run
 from tkgen.ir.graph import dependencies
 from tkgen.ir.ops import Placed, Take, Wait
 from tkgen.machine_check import RIGHT
+from tkgen.report import facts, write_report
 from tkgen.schedule.stored import wrong_stores
 
 TEXT = """\
@@ -161,6 +162,18 @@ def test_neither_lds_nor_barriers(tmp_path: Path) -> None:
     used = {i.mnemonic for i in build.function.instructions}
     assert build.lds_bytes == 0 and build.spec.plan.barriers_per_step == 0
     assert not [m for m in used if m.startswith(("ds_", "s_barrier"))] and "buffer_load_dwordx2" in used
+
+
+def test_the_report_of_a_kernel_without_lds(tmp_path: Path) -> None:
+    """Its pictures, instructions and links have nothing of LDS, and nothing is drawn of it."""
+    build = spec(tmp_path, ways=BOTH).check().build().check()
+    page = tmp_path / "report.html"
+    write_report([build], page)
+    text = page.read_text()
+    assert "No operand passes through LDS." in text and 'data-picture="swizzle"' not in text
+    found = facts(build)
+    reads = {k.covered for k in found.pipeline.links if k.kind == "RAW"}
+    assert not found.lds.buffers and not found.lds.accesses and reads == {"vmcnt, program order"}
 
 
 def test_products_by_equations(tmp_path: Path) -> None:
