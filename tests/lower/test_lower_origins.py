@@ -35,7 +35,7 @@ def test_every_operation_of_the_schedule_has_its_lines(name: str) -> None:
                 numbers = spec.source.operations[f"{wave.role}/{part}/{position}"]
                 text = "\n".join(lines[n - 1] for n in numbers)
                 word = {"multiply": "mma_", "read": "load(", "store": "store", "zero": "zero(", "copy": "::load("}
-                assert word.get(placed.op.action.value, "") in text
+                assert word.get(placed.op.word, "") in text
 
 
 def test_lines_of_included_files_name_them(tmp_path: Path) -> None:
