@@ -40,7 +40,6 @@ SIZES: dict[str, tuple[dict[str, int | None], ...]] = {
     "elementwise": ({},),
     "transpose": ({}, {"COLS": 65}),
 }
-COUNTS = {"ROWS": 3, "TOKENS": 5, "LENGTH": 3, "HEADS": 17, "COLS": 130}  # of what there are many: some tiles, ragged
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,8 @@ def mutants(m: RowMap) -> Iterator[RowMutant]:
         yield RowMutant(kind, what, replace(base, own_sweeps=sweeps))
     for name in NUMBERS:
         value = getattr(m, name)
-        for other in sorted({value * 2, value // 2, value + 1, value - 1} - {value, 0, -1}):
+        near = {value + 1, value - 1} if name != "lanes" else set()  # lanes are powers of two
+        for other in sorted(({value * 2, value // 2} | near) - {value, 0, -1}):
             yield RowMutant(f"change {name}", f"{value} to {other}", replace(m, **{name: other}))
 
 
@@ -124,11 +124,12 @@ def _sweeps(sweeps: tuple[Sweep, ...]) -> Iterator[tuple[str, str, tuple[Sweep, 
 
 
 def small(path: Path) -> Iterator[tuple[str, RowSpec]]:
-    """The spec at several row lengths, with a few tiles of which the last ones hang over the end."""
+    """The spec at several row lengths, with two tiles along each axis, the second of which hangs over the end."""
     for given in SIZES[path.stem]:
         whole = load(path)
-        counts = {d.name: COUNTS[d.name] for d in whole.program.dims if d.name in COUNTS and d.name not in given}
-        spec = load(path, counts | given)
+        assert isinstance(whole, RowSpec)
+        tiles = {a.dim.name: a.tile or 1 for a in whole.program.parallel if a.dim.name not in given}
+        spec = load(path, {name: tile + (tile + 1) // 2 for name, tile in tiles.items()} | given)
         assert isinstance(spec, RowSpec)
         yield f"{path.stem} {' '.join(f'{n}={v}' for n, v in given.items())}".strip(), spec.check()
 
