@@ -93,7 +93,10 @@ def test_what_cannot_be_built_is_refused_by_that_code(code: str, spec: str, old:
     ("code", "spec", "command"),
     [("E231", SEQUENCE, "diff"), ("E230", LOOPS, "tune"), ("E230", LOOPS, "graph")],
 )
-def test_what_commands_do_not_take_is_refused_by_that_code(code: str, spec: str, command: str, tmp_path: Path) -> None:
+def test_what_commands_do_not_take_is_refused_by_that_code(
+    code: str, spec: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "spec.tk"
     path.write_text(spec)
     result = CliRunner().invoke(app, [command, str(path)])
