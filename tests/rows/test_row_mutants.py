@@ -62,6 +62,11 @@ def test_every_rule_finds_what_breaks_it() -> None:
     assert rules(spec, "change chunk", "8 to 16") == [{"accesses"}]
 
 
+def test_no_access_is_of_three_or_five_elements() -> None:
+    assert rules(spec_of("softmax", "D=60"), "change chunk", "4 to 5") == [{"accesses"}]
+    assert rules(spec_of("rotary", "HALF=30"), "change chunk", "2 to 3") == [{"accesses"}]
+
+
 def test_one_exchange_a_pass_takes_the_other_half_in_the_next() -> None:
     """With an odd number of exchanges the halves alternate from pass to pass: with one half alone they would race."""
     spec = spec_of("rmsnorm", "D=8192")

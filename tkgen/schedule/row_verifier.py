@@ -64,6 +64,8 @@ def _layout(m: RowMap) -> Iterator[tuple[str, str]]:
         yield "elements", f"{m.chunks} chunks of {m.chunk} in {m.lanes} lanes are fewer than {needed} elements"
     if m.held % m.across or m.rows_covered < m.row_count:
         yield "rows", f"{m.passes} passes of {m.held} rows ({m.across} at once) do not cover {m.row_count}"
+    if m.chunk & (m.chunk - 1) or m.across & (m.across - 1):
+        yield "accesses", f"{m.chunk} elements, {m.across} rows: accesses are of 1, 2, 4, ... of them"
     for access in accesses(m.kernel):
         way, size = m.way(access), access.tensor.dtype.bytes
         if way is Way.ALONG and (
