@@ -152,7 +152,17 @@ COSTLY_CHOICE = """kernel found
   v2 = Z[t] * 0.5 + (where((v1 + v1) > 0, tanh((v1)), 0.5))
   Y[t] = v2 * 0.5 + w
 """
+# One group of lanes, and rows that are turned side by side: the constant of their number was left out.
+ONE_GROUP_ACROSS = """kernel found
+  dims R = 9, D = 56
+  global X : f16[R, D]
+  global Y : f32[D, R]
+  over t in R by 8, c in D by 32
+  waves 8 along t
+  Y[c, t] = X[t, c] * 0.5
+"""
 ACCEPTED = {
+    "rows side by side in one group of lanes": fuzz.Sample(1, ONE_GROUP_ACROSS, target="gfx950", family="rows"),
     "a matrix loaded for two reductions of a fragment": fuzz.Sample(1, TWO_REDUCTIONS_LOAD, step=16, ragged=3),
     "a row that is divided": fuzz.Sample(1, DIVISION, family="rows"),
     "a costly function chosen by element": fuzz.Sample(1, COSTLY_CHOICE, target="gfx950", family="rows"),

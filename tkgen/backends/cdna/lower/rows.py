@@ -159,7 +159,7 @@ class _Lowering:
                 yield Constant(f"DIM_{dim.name}", str(dim.size), origin=origin(dim.span))
         yield Constant("THREADS", f"{m.waves} * WARP_THREADS", f"{m.waves} waves")
         yield Constant("LANES", str(m.lanes), "that share a row")
-        if m.groups > 1:
+        if m.groups > 1 or m.across > 1:
             yield Constant("GROUPS", "THREADS / LANES", "of such lanes, each with rows of its own")
         yield Constant("CHUNK", str(m.chunk), "neighbours that a lane moves at once")
         yield Constant("CHUNKS", str(m.chunks), "of a row, for a lane")
