@@ -41,11 +41,6 @@ class LoopSpec(RowSpec):
         """What its waves do, proven."""
         return steps(self.layout, self.target.synchronisation)
 
-    @property
-    def here(self) -> Label:
-        """Where what is said of all of it has its place."""
-        return Label(self.program.spans["kernel"])
-
     @cached_property
     def graph(self) -> MultiDiGraph:
         """None yet. Raises SpecError."""
@@ -71,6 +66,11 @@ class LoopSpec(RowSpec):
     def _waste(self) -> Iterator[Diagnostic]:
         """Nothing: every lane has elements."""
         yield from ()
+
+    @property
+    def untimed(self) -> str:
+        """The model of rows knows no MFMA units."""
+        return "no model tells the time of products of products yet"
 
     @property
     def decides(self) -> bool:

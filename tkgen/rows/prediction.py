@@ -43,9 +43,11 @@ def predict_build(build: RowBuild, sizes: Mapping[str, int] | None = None, produ
     """The predicted time of `build` on a product of its target (the first without a name).
 
     Raises:
-        PredictError: the target has no timing data, or the kernel cannot do the sizes.
+        PredictError: the target has no timing data, no model tells the time of such a kernel, or it cannot do the sizes.
         UnknownTargetError: it has no such product.
     """
+    if build.spec.untimed:
+        raise PredictError(build.spec.untimed)
     target = build.spec.target
     try:
         launch = row_launch(build.spec.program, build.spec.layout, sizes)

@@ -120,6 +120,16 @@ class RowSpec:
             )
 
     @property
+    def here(self) -> Label:
+        """Where what is said of all of it has its place."""
+        return Label(self.program.spans["kernel"])
+
+    @property
+    def untimed(self) -> str:
+        """Why no model tells its time; empty where one does."""
+        return ""
+
+    @property
     def decides(self) -> bool:
         """Whether what its waves do depends on data."""
         return False

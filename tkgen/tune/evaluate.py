@@ -14,7 +14,6 @@ from tkgen.build.model import Compiled
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
-from tkgen.loops.spec import LoopSpec
 from tkgen.rows.launch import row_launch
 from tkgen.rows.spec import RowSpec
 from tkgen.sequence.build import SequenceBuild
@@ -52,8 +51,8 @@ def taken(spec: protocol.Spec) -> AnySpec:
         UnknownTargetError: nothing predicts it for its target.
     """
     for kernel in spec.kernels if isinstance(spec, SequenceSpec) else (spec,):
-        if isinstance(kernel, LoopSpec):
-            raise SpecError(Diagnostic("E230", "no model tells the time of products of products yet", kernel.here))
+        if isinstance(kernel, RowSpec) and kernel.untimed:
+            raise SpecError(Diagnostic("E230", kernel.untimed, kernel.here))
     if isinstance(spec, Spec | RowSpec | SequenceSpec):
         return spec
     return load_products(spec.path, spec.defines, spec.target.name)  # which says what it is not
