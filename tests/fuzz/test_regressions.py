@@ -152,6 +152,16 @@ COSTLY_CHOICE = """kernel found
   v2 = Z[t] * 0.5 + (where((v1 + v1) > 0, tanh((v1)), 0.5))
   Y[t] = v2 * 0.5 + w
 """
+# Two truths, the second one costly: of `||` clang made a branch on data.
+COSTLY_TRUTH = """kernel found
+  dims R = 27, D = 16
+  global X : f16[R, D]
+  global Y : bf16[D, R]
+  over t in R by 32, c in D by 16
+  waves 4 along t
+  v = X[t, c] / (abs(X[t, c]) + 1)
+  Y[c, t] = where(X[t, c] != 0 or log(abs(v) + 1) <= -1, -1, 1.5)
+"""
 # One group of lanes, and rows that are turned side by side: the constant of their number was left out.
 ONE_GROUP_ACROSS = """kernel found
   dims R = 9, D = 56
@@ -166,6 +176,7 @@ ACCEPTED = {
     "a matrix loaded for two reductions of a fragment": fuzz.Sample(1, TWO_REDUCTIONS_LOAD, step=16, ragged=3),
     "a row that is divided": fuzz.Sample(1, DIVISION, family="rows"),
     "a costly function chosen by element": fuzz.Sample(1, COSTLY_CHOICE, target="gfx950", family="rows"),
+    "two truths of which one is costly": fuzz.Sample(1, COSTLY_TRUTH, family="rows"),
     "writes complete before the barrier at the loop's head": fuzz.Sample(
         1, LATE_WRITE, extents={"M": (192,)}, dynamic_k=True, step=64
     ),

@@ -43,7 +43,7 @@ def predict_build(build: RowBuild, sizes: Mapping[str, int] | None = None, produ
     """The predicted time of `build` on a product of its target (the first without a name).
 
     Raises:
-        PredictError: the target has no timing data, no model tells the time of such a kernel, or it cannot do the sizes.
+        PredictError: the target has no timing data, no model tells the time of the kernel, or it cannot do the sizes.
         UnknownTargetError: it has no such product.
     """
     if build.spec.untimed:

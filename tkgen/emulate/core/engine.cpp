@@ -73,7 +73,7 @@ bool describe(const Op& op, const Info& info, Use& use) {
     if (op.src[0] < 256) return false;
     use.add(op.src[0], 1, Use::WRITES);
   }
-  if (info.flags & READS_DST) use.add(op.dst, info.dst, 0);
+  if (info.flags & READS_DST) use.add(op.dst, info.dst, info.flags & KEEPS_PART ? Use::KEPT : 0);
   if (info.dst) use.add(op.dst, info.dst, Use::WRITES);
   if (op.flags & F_SDST) use.add(op.sdst, 2, Use::WRITES);
   // Vector results go to vector registers, but for compares and lane reads, whose destination the decoder made scalar.

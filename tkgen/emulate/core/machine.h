@@ -21,7 +21,7 @@ class Repetition;
 struct Flow;
 using Handler = void (*)(Wave&, const Op&);
 
-enum InfoFlag : uint8_t {
+enum InfoFlag : uint16_t {
   READS_DST = 1,   // accumulates into its destination, or keeps a part of it
   MEMORY = 2,      // goes through a memory queue
   MATRIX = 4,      // reads and writes all lanes whatever EXEC says
@@ -29,6 +29,7 @@ enum InfoFlag : uint8_t {
   SWAPS = 32,      // also writes its first source, which must be a vector register
   SELECTS = 16,    // may ignore an undefined source: its result counts as defined
   PAIRS = 64,      // each half of its result is of one half of each source: op_sel, op_sel_hi; without them, of the same
+  KEEPS_PART = 256,  // with READS_DST: only to keep a part of it
   MOVES_PAIR = 128,  // half 0 of its result is one of source 0, half 1 one of source 1: op_sel
 };
 
@@ -36,7 +37,7 @@ struct Info {
   const char* name;
   Handler run;
   uint8_t dst, src[3];  // dwords per operand
-  uint8_t flags;
+  uint16_t flags;
 };
 
 struct Table {
@@ -46,14 +47,14 @@ struct Table {
 
 // The registers that one instruction touches, worked out once when the program is loaded.
 struct Use {
-  enum : uint8_t { WRITES = 1, ADDRESS = 2 };
+  enum : uint8_t { WRITES = 1, ADDRESS = 2, KEPT = 4 };  // KEPT: read to be written back, as a part of the register
   struct Span {
     uint16_t first;  // VGPR row, or ROWS + scalar register
     uint8_t count, flags;
   };
   Span spans[6];
   uint8_t count = 0;
-  uint8_t info_flags = 0;
+  uint16_t info_flags = 0;
   uint8_t sources = 0;
   void add(uint16_t code, unsigned registers, uint8_t flags);
 };

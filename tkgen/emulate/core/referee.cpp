@@ -56,7 +56,8 @@ void Referee::check_registers(Wave& w, const Op& op, const Use& use) {
             f->space = r < unsigned(ROWS) ? 3 : 4;
           }
       }
-      if (writes || r >= unsigned(ROWS)) continue;
+      // Which part of a register is defined is not followed: one that a part is written to counts as that part does.
+      if (writes || s.flags & Use::KEPT || r >= unsigned(ROWS)) continue;
       defined &= w.defined[r];
       // What a memory instruction stores is judged when it is known where it goes.
       if (use.info_flags & MEMORY && !(s.flags & Use::ADDRESS) && data < 4) data_defined_[data] = w.defined[r], data_row_[data] = r, ++data;

@@ -164,9 +164,9 @@ void scaled_from_small(Wave& w, const Op& op, int values) {
 }
 
 #define TO_PAIR(NAME, S, W, A, B, C) \
-  {#NAME, [](Wave& w, const Op& op) { scaled_to_small<Small::S, Wide::W, false>(w, op, 2); }, 1, {A, B, C}, READS_DST}
+  {#NAME, [](Wave& w, const Op& op) { scaled_to_small<Small::S, Wide::W, false>(w, op, 2); }, 1, {A, B, C}, READS_DST | KEEPS_PART}
 #define TO_RANDOM(NAME, S, W, VALUES, A) \
-  {#NAME, [](Wave& w, const Op& op) { scaled_to_small<Small::S, Wide::W, true>(w, op, VALUES); }, 1, {A, 1, 1}, READS_DST}
+  {#NAME, [](Wave& w, const Op& op) { scaled_to_small<Small::S, Wide::W, true>(w, op, VALUES); }, 1, {A, 1, 1}, READS_DST | KEEPS_PART}
 #define FROM_SMALL(NAME, S, W, VALUES, D, FLAGS) \
   {#NAME, [](Wave& w, const Op& op) { scaled_from_small<Small::S, Wide::W>(w, op, VALUES); }, D, {1, 1, 0}, FLAGS}
 
@@ -175,14 +175,14 @@ const Info TABLE[] = {
     SPECIAL(v_cvt_f32_bf8, float_from_small(w, op, [&](uint32_t x) { return from_bf8(w, x); }), 1, 1, 0, 0, 0),
     SPECIAL(v_cvt_pk_f32_fp8, pair_from_small(w, op, [&](uint32_t x) { return from_fp8(w, x); }), 2, 1, 0, 0, 0),
     SPECIAL(v_cvt_pk_f32_bf8, pair_from_small(w, op, [&](uint32_t x) { return from_bf8(w, x); }), 2, 1, 0, 0, 0),
-    SPECIAL(v_cvt_sr_fp8_f32, insert_lanes(w, op, 8, [&](float a, uint32_t b) { return to_fp8(w, cut(add_random(a, b, 3), 3)); }), 1, 1, 1, 0, READS_DST),
-    SPECIAL(v_cvt_sr_bf8_f32, insert_lanes(w, op, 8, [&](float a, uint32_t b) { return to_bf8(w, cut(add_random(a, b, 2), 2)); }), 1, 1, 1, 0, READS_DST),
-    SPECIAL(v_cvt_sr_f16_f32, insert_lanes(w, op, 16, [](float a, uint32_t b) { return float_to_half_toward_zero(add_random(a, b, 10)); }), 1, 1, 1, 0, READS_DST),
-    SPECIAL(v_cvt_sr_bf16_f32, insert_lanes(w, op, 16, [](float a, uint32_t b) { return bits<uint32_t>(add_random(a, b, 7)) >> 16; }), 1, 1, 1, 0, READS_DST),
+    SPECIAL(v_cvt_sr_fp8_f32, insert_lanes(w, op, 8, [&](float a, uint32_t b) { return to_fp8(w, cut(add_random(a, b, 3), 3)); }), 1, 1, 1, 0, READS_DST | KEEPS_PART),
+    SPECIAL(v_cvt_sr_bf8_f32, insert_lanes(w, op, 8, [&](float a, uint32_t b) { return to_bf8(w, cut(add_random(a, b, 2), 2)); }), 1, 1, 1, 0, READS_DST | KEEPS_PART),
+    SPECIAL(v_cvt_sr_f16_f32, insert_lanes(w, op, 16, [](float a, uint32_t b) { return float_to_half_toward_zero(add_random(a, b, 10)); }), 1, 1, 1, 0, READS_DST | KEEPS_PART),
+    SPECIAL(v_cvt_sr_bf16_f32, insert_lanes(w, op, 16, [](float a, uint32_t b) { return bits<uint32_t>(add_random(a, b, 7)) >> 16; }), 1, 1, 1, 0, READS_DST | KEEPS_PART),
     SPECIAL(v_cvt_pk_fp8_f32, Source<F32> s1(w, op, 1); Op lone = op; lone.src[1] = 128; int l = 0;
-            insert_lanes(w, lone, 16, [&](float a, uint32_t) { const uint32_t r = to_fp8(w, a) | to_fp8(w, s1[l]) << 8; ++l; return r; }), 1, 1, 1, 0, READS_DST),
+            insert_lanes(w, lone, 16, [&](float a, uint32_t) { const uint32_t r = to_fp8(w, a) | to_fp8(w, s1[l]) << 8; ++l; return r; }), 1, 1, 1, 0, READS_DST | KEEPS_PART),
     SPECIAL(v_cvt_pk_bf8_f32, Source<F32> s1(w, op, 1); Op lone = op; lone.src[1] = 128; int l = 0;
-            insert_lanes(w, lone, 16, [&](float a, uint32_t) { const uint32_t r = to_bf8(w, a) | to_bf8(w, s1[l]) << 8; ++l; return r; }), 1, 1, 1, 0, READS_DST),
+            insert_lanes(w, lone, 16, [&](float a, uint32_t) { const uint32_t r = to_bf8(w, a) | to_bf8(w, s1[l]) << 8; ++l; return r; }), 1, 1, 1, 0, READS_DST | KEEPS_PART),
 
     TO_PAIR(v_cvt_scalef32_pk_fp8_f32, FP8, F32, 1, 1, 1), TO_PAIR(v_cvt_scalef32_pk_bf8_f32, BF8, F32, 1, 1, 1),
     TO_PAIR(v_cvt_scalef32_pk_fp4_f32, FP4, F32, 1, 1, 1), TO_PAIR(v_cvt_scalef32_pk_fp8_f16, FP8, F16, 1, 1, 0),
@@ -195,7 +195,7 @@ const Info TABLE[] = {
     TO_RANDOM(v_cvt_scalef32_sr_pk_fp4_f32, FP4, F32, 2, 2), TO_RANDOM(v_cvt_scalef32_sr_pk_fp4_f16, FP4, F16, 2, 1),
     TO_RANDOM(v_cvt_scalef32_sr_pk_fp4_bf16, FP4, BF16, 2, 1),
     FROM_SMALL(v_cvt_scalef32_f32_fp8, FP8, F32, 1, 1, 0), FROM_SMALL(v_cvt_scalef32_f32_bf8, BF8, F32, 1, 1, 0),
-    FROM_SMALL(v_cvt_scalef32_f16_fp8, FP8, F16, 1, 1, READS_DST), FROM_SMALL(v_cvt_scalef32_f16_bf8, BF8, F16, 1, 1, READS_DST),
+    FROM_SMALL(v_cvt_scalef32_f16_fp8, FP8, F16, 1, 1, READS_DST | KEEPS_PART), FROM_SMALL(v_cvt_scalef32_f16_bf8, BF8, F16, 1, 1, READS_DST | KEEPS_PART),
     FROM_SMALL(v_cvt_scalef32_pk_f32_fp8, FP8, F32, 2, 2, 0), FROM_SMALL(v_cvt_scalef32_pk_f32_bf8, BF8, F32, 2, 2, 0),
     FROM_SMALL(v_cvt_scalef32_pk_f32_fp4, FP4, F32, 2, 2, 0), FROM_SMALL(v_cvt_scalef32_pk_f16_fp8, FP8, F16, 2, 1, 0),
     FROM_SMALL(v_cvt_scalef32_pk_f16_bf8, BF8, F16, 2, 1, 0), FROM_SMALL(v_cvt_scalef32_pk_f16_fp4, FP4, F16, 2, 1, 0),
