@@ -1,14 +1,18 @@
-"""A first spec from a handful of answers, for `tkgen new`."""
+"""A first spec, from a handful of answers or from another spec, for `tkgen new`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tkgen.backends.cdna.lower.names import IDENTIFIER
 from tkgen.ir.types import DTYPE_NAMES
+from tkgen.syntax.loader import read_source
+from tkgen.syntax.parser import parse_spec
 
 LAYOUTS = ("AB", "ABt", "AtB", "AtBt")
 
@@ -94,6 +98,38 @@ def collected(
             answer = default if ask is None else ask(field, question, default)
         values[field] = checked(field, str(answer))
     return Answers(name, **values)
+
+
+def path_of(directory: Path, name: str) -> Path:
+    """The file of a new kernel. Raises ValueError where nothing can be called so, or the file is there."""
+    if not IDENTIFIER.match(name):
+        raise ValueError(f"`{name}` cannot name a kernel: letters, digits and _ only")
+    path = directory / f"{name}.tk"
+    if path.exists():
+        raise ValueError(f"{path} is there already")
+    return path
+
+
+def bundled_specs() -> Path:
+    """The folder of the specs that come with tkgen: package data, or the checkout's."""
+    here = Path(__file__).parent
+    return here / "specs" if (here / "specs").is_dir() else here.parent / "specs"
+
+
+def renamed(source: str, name: str) -> str:
+    """The text of a spec - a file, or the name of one that comes with tkgen - with its kernel called `name`.
+
+    Raises:
+        ValueError: no spec of that name comes with tkgen.
+        SpecError: it cannot be read, or is no spec.
+    """
+    path = Path(source)
+    if path.suffix != ".tk":
+        path = next(bundled_specs().glob(f"**/{source}.tk"), bundled_specs() / f"{source}.tk")
+        if not path.exists():
+            raise ValueError(f"no spec `{source}` comes with tkgen: `tkgen specs` lists them")
+    span, text = parse_spec(path).name.span, read_source(path).text
+    return text[: span.start] + name + text[span.end :]
 
 
 def three(text: str, what: str) -> tuple[int, int, int]:

@@ -58,15 +58,10 @@ def doctor(cxx: Cxx = None, as_json: Json = False) -> None:
     raise typer.Exit(OK if report.ok else TOOLCHAIN)
 
 
-def bundled_specs() -> Path:
-    """The folder of the specs that come with tkgen: package data, or the checkout's."""
-    here = Path(__file__).parents[1]
-    return here / "specs" if (here / "specs").is_dir() else here.parent / "specs"
-
-
 @commands.command()
 def specs(as_json: Json = False) -> None:
     """List the specs that come with tkgen and what each shows."""
+    from tkgen.starting import bundled_specs
     from tkgen.syntax.loader import read_source
     from tkgen.syntax.parser import header_comment
 
@@ -98,53 +93,39 @@ def new(
 ) -> None:
     """Start a new spec: from an existing one, from options, or by answering questions on a terminal."""
     from tkgen import starting
-    from tkgen.backends.cdna.lower.names import IDENTIFIER
     from tkgen.diagnostics import Severity
     from tkgen.diagnostics.machine import to_json
-    from tkgen.syntax.loader import read_source
-    from tkgen.syntax.parser import parse_spec
     from tkgen.toolchain.files import write_atomic
 
     asking = name is None and sys.stdin.isatty()
     if name is None and not asking:
         raise typer.BadParameter("give the kernel a NAME")
 
-    def named(text: str) -> str:
-        if not IDENTIFIER.match(text):
-            raise typer.BadParameter(f"`{text}` cannot name a kernel: letters, digits and _ only")
-        if (out / f"{text}.tk").exists():
-            raise typer.BadParameter(f"{out / text}.tk is there already")
+    def right(field: str, text: str) -> str:
+        try:
+            if field != "name":
+                return str(starting.checked(field, text))
+            starting.path_of(out, text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
         return text
 
     def ask(field: str, question: str, default: str | None) -> str:
         """An answer of the right form; asked again until it is."""
+        answer = typer.prompt(question, default=default, value_proc=lambda text: right(field, text), err=as_json)
+        return str(answer)
 
-        def value(text: str) -> str:
-            try:
-                return named(text) if field == "name" else str(starting.checked(field, text))
-            except ValueError as error:
-                raise typer.BadParameter(str(error)) from None
-
-        return str(typer.prompt(question, default=default, value_proc=value, err=as_json))
-
-    name = named(name) if name is not None else ask("name", "kernel name", None)
+    name = right("name", name) if name is not None else ask("name", "kernel name", None)
     destination = out / f"{name}.tk"
-    if source is not None:
-        bundled = next(bundled_specs().glob(f"**/{source}.tk"), bundled_specs() / f"{source}.tk")
-        path = Path(source) if Path(source).suffix == ".tk" else bundled
-        if Path(source).suffix != ".tk" and not path.exists():
-            fail(f"no spec `{source}` comes with tkgen: `tkgen specs` lists them", USAGE)
-        with reported():
-            span = parse_spec(path).name.span
-            text = read_source(path).text
-        text = text[: span.start] + name + text[span.end :]
-    else:
-        given = {"layout": layout, "dtype": dtype, "size": size, "block": block, "waves": waves, "buffers": buffers}
+    given = {"layout": layout, "dtype": dtype, "size": size, "block": block, "waves": waves, "buffers": buffers}
+    with reported():
         try:
-            text = starting.spec_text(starting.collected(name, given, ask if asking else None))
+            if source is not None:
+                text = starting.renamed(source, name)
+            else:
+                text = starting.spec_text(starting.collected(name, given, ask if asking else None))
         except ValueError as error:
             fail(str(error), USAGE)
-    with reported():
         write_atomic(destination, text)
     found = findings(destination, None, None, None)
     if as_json:
