@@ -26,7 +26,16 @@ from tkgen.syntax import ast
 from tkgen.syntax.parser import parse_path, parse_spec
 from tkgen.targets import load_target
 
-__all__ = ["DEFAULT_TARGET", "Spec", "define_value", "load", "load_products", "sequence_spec", "target_of"]
+__all__ = [
+    "DEFAULT_TARGET",
+    "Spec",
+    "define_value",
+    "load",
+    "load_kernel",
+    "load_products",
+    "sequence_spec",
+    "target_of",
+]
 
 DEFAULT_TARGET = "gfx942"
 
@@ -70,6 +79,18 @@ def load_products(
     program = matrix_program(kernel, defines, target)
     chosen = load_target(target or _wanted(program.targets))
     return Spec(Path(kernel.name.span.file.name), kernel, program, plan(program, chosen), chosen, dict(defines or {}))
+
+
+def load_kernel(
+    path: str | os.PathLike[str],
+    defines: Mapping[str, int | None] | None = None,
+    target: str | None = None,
+    include_roots: Sequence[str | os.PathLike[str]] = (),
+    text: str | None = None,
+) -> Spec | RowSpec:
+    """As `load`, for one kernel of either kind on an AMD GPU. Raises SpecError for other specs, too."""
+    found = load(path, defines, target, include_roots, text)
+    return found if isinstance(found, RowSpec) else load_products(path, defines, target, include_roots, text)
 
 
 def _of_kernel(kernel: ast.Kernel, defines: Mapping[str, int | None] | None, target: str | None) -> protocol.Spec:

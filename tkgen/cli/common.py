@@ -271,10 +271,9 @@ def load_kernel(
     text: str | None = None,
 ) -> Spec | RowSpec:
     """As `load_spec`, for one kernel of either kind on an AMD GPU."""
-    from tkgen.rows import RowSpec
+    from tkgen.api import load_kernel as load
 
-    found = load_spec(path, define, target, roots, text)
-    return found if isinstance(found, RowSpec) else load_products_spec(path, define, target, roots, text)
+    return load(path, defines(define), target, roots or (), text)
 
 
 def findings(

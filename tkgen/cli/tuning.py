@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -26,15 +26,11 @@ from tkgen.cli.common import (
     bar,
     defines,
     fail,
-    load_kernel,
     need_emulator,
     reported,
     say,
     spec_files,
 )
-
-if TYPE_CHECKING:
-    from tkgen.tune import Request
 
 commands = typer.Typer()
 
@@ -99,7 +95,8 @@ def tune(
                 fail(str(error), USAGE)
             except KeyboardInterrupt:
                 fail(f"interrupted; the trials are in {out}: the same command with `--resume` goes on", INTERRUPTED)
-    offers = _offers(request) if outcome.space_size == len(request.specs) else {}
+    with reported():
+        offers = tuner.offered(request, outcome)
     if as_json:
         offered = {str(spec): str(path) for spec, path in offers.items()}
         say(json.dumps(outcome.to_json() | {"offers": offered}, indent=2))
@@ -107,25 +104,6 @@ def tune(
     tuner.render_terminal(outcome, Console())
     for spec, path in offers.items():
         say(f"{spec} has nothing to tune; with sensible parameters: tkgen tune {path}")
-
-
-def _offers(request: Request) -> dict[Path, Path]:
-    """Specs of which nothing varies, each with a file that has its numbers as parameters to tune."""
-    from tkgen.edits import tunable
-    from tkgen.syntax.ast import Sequence as Several
-    from tkgen.syntax.parser import parse_spec
-    from tkgen.toolchain.files import write_atomic
-
-    found: dict[Path, Path] = {}
-    for spec in request.specs:
-        with reported():
-            if isinstance(parse_spec(spec, request.include_roots), Several):
-                continue  # which numbers of several kernels belong together is the user's to say
-            text = tunable(load_kernel(spec, None, request.target, list(request.include_roots)))
-        if text and request.directory is not None:
-            found[spec] = request.directory / f"{spec.stem}_tunable.tk"
-            write_atomic(found[spec], text)
-    return found
 
 
 def _ranges(values: Sequence[str] | None) -> dict[str, list[int]]:

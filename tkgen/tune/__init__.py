@@ -6,11 +6,12 @@
 
 `space` reads the `tune` clauses, `evaluate` checks, predicts, verifies and times one candidate, `search` chooses which
 come next, `executor` where they run, `journal` keeps what is known across a kill, `engine` puts it together, `winner`
-writes the best one as a spec, `plot` and `render` show the rest.
+writes the best one as a spec, `offers` what to tune in specs that say nothing of it, `plot` and `render` show the rest.
 """
 
 from tkgen.tune.engine import Outcome, Progress, Request, tune
 from tkgen.tune.errors import MissingPackage, NothingFits, TuneError
+from tkgen.tune.offers import offered
 from tkgen.tune.plot import pareto, pareto_svg, pareto_text
 from tkgen.tune.render import render_terminal
 from tkgen.tune.space import Candidate, Space
@@ -28,6 +29,7 @@ __all__ = [
     "Status",
     "Trial",
     "TuneError",
+    "offered",
     "pareto",
     "pareto_svg",
     "pareto_text",
