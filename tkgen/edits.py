@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
 from tkgen.diagnostics import SpecError
+from tkgen.diagnostics.suggest import suggestion
 from tkgen.ir.types import Via
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule.presets import PRESETS
@@ -59,6 +60,16 @@ def changes(spec: Spec | RowSpec) -> tuple[Change, ...]:
     ]
     found += _words(spec, text)
     return tuple({change.name: change for change in found}.values())
+
+
+def named(spec: Spec | RowSpec, name: str) -> Change:
+    """The edit of that name. Raises ValueError where there is none."""
+    known = {" ".join(change.name.split()): change.text for change in changes(spec)}
+    wanted = " ".join(name.split())
+    if wanted not in known:
+        near = suggestion(wanted, list(known)) or f"; there are {', '.join(known)}"
+        raise ValueError(f"`{name}` is no edit of {spec.path}{near}")
+    return Change(wanted, known[wanted])
 
 
 def knobs(spec: Spec | RowSpec) -> tuple[Knob, ...]:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tkgen.api import Spec
     from tkgen.backends.protocol import Spec as AnySpec
     from tkgen.build import Build
+    from tkgen.execute.predicted import Asked
     from tkgen.report import Facts, Prediction, RowFacts
     from tkgen.rows import RowBuild, RowSpec
     from tkgen.sequence.prediction import AnyPrediction
@@ -267,153 +268,101 @@ def predict(
             done = _applied(spec, _editable(load_spec(spec, define, target, roots)), apply)
         say(json.dumps({"spec": str(spec), "applied": done}) if as_json else f"{spec}: {done}")
         return
-    from rich.console import Console
+    from tkgen.execute.predicted import Asked, others
+    from tkgen.predict import PredictError
 
-    from tkgen import predict as model
-    from tkgen.tune.edits import render_edits
-
-    def one(path: Path, values: Sequence[str] | None, into: Path | None = None) -> model.Prediction:
-        from tkgen.execute.given import given
-        from tkgen.report.timeline import trace as trace_of
-        from tkgen.toolchain.files import write_atomic
-
-        chosen = given(path, defines(values), target, roots or ())
-        loaded = chosen.spec
-        model.device_of(loaded.target, product)  # before anything is compiled
-        loaded.check()
-        need_emulator()
-        with working(f"predicting {loaded.name}"):
-            built = loaded.build(cxx=cxx).check()
-            if into is None:
-                return model.predict(built, chosen.extents, product)
-            profiled = model.profile(built, chosen.extents, product)
-            write_atomic(into, json.dumps(trace_of(built, profiled), separators=(",", ":")))
-            return profiled.prediction
-
+    places = [(spec, define)]
+    if compare is not None or compare_define:
+        places.append((compare or spec, compare_define or define))
+    asked = [Asked(path, defines(values), target, tuple(roots or ()), product) for path, values in places]
     with reported():
-        against = (compare or spec, compare_define or define) if compare is not None or compare_define else None
         try:
-            if others := _others([spec, *([against[0]] if against else [])], target, roots):
+            if found := others(asked):
                 if trace is not None:
-                    fail(f"{others[0]} is no kernel of matrix products: no --trace", USAGE)
+                    fail(f"{found[0]} is no kernel of matrix products: no --trace", USAGE)
                 if edits:
                     _editable(load_spec(spec, define, target, roots))
-                found = [_predicted_others(spec, define, target, roots, product, cxx)]
-                found += [_predicted_others(*against, target, roots, product, cxx)] if against else []
-                tried = _tried(spec, define, target, roots, product, cxx, found[0].seconds) if edits else None
-                _say_predictions(found, as_json, tried)
-                if tried is not None and not as_json:
-                    render_edits(tried, spec, Console())
-                return
-            first = one(spec, define, trace)
-            second = None
-            if against is not None:
-                second = one(*against)
-        except model.PredictError as error:
+            first, *rest = (_predicted(a, not found, trace if a is asked[0] else None, cxx) for a in asked)
+        except PredictError as error:
             fail(str(error), USAGE)
-    both = None if second is None else model.compare(first, second)
-    tried = _tried(spec, define, target, roots, product, cxx, first.seconds) if edits else ()
+    tried = _tried(asked[0], first.seconds, cxx) if edits else None
+    _say_predictions([first, *rest], tried, as_json)
     if as_json:
-        data = model.to_json(first if both is None else both)
-        say(json.dumps(data | {"edits": [asdict(t) for t in tried]} if edits else data, indent=2))
-    elif both is None:
-        model.render_terminal(first, Console())
-        if not edits:
-            say("--edits tries changes to the spec, one at a time")
-    else:
-        model.render_comparison(both, Console())
-    if edits and not as_json:
+        return
+    if tried is not None:
+        from rich.console import Console
+
+        from tkgen.tune.edits import render_edits
+
         render_edits(tried, spec, Console())
-    if trace is not None and not as_json:
+    if trace is not None:
         say(f"wrote {trace}")
 
 
-def _predicted_others(
-    path: Path, values: Sequence[str] | None, target: str | None, roots: list[Path] | None, product: str | None,
-    cxx: str | None,
-) -> AnyPrediction:  # fmt: skip
-    """The prediction of a spec of any kind, without what would change it."""
-    from tkgen.execute.kernels import valued
-    from tkgen.sequence.prediction import predict_any
-
-    loaded, given = valued(path, defines(values), target, roots or ())
-    loaded.check()
+def _predicted(asked: Asked, closely: bool, trace: Path | None, cxx: str | None) -> AnyPrediction:
+    """The prediction of a spec, with what is done shown on a terminal."""
+    subject = asked.checked(closely)
     need_emulator()
-    with working(f"predicting {loaded.name}"):
-        return predict_any(loaded.build(cxx=cxx).check(), given.extents, product, what_if=False)
+    with working(f"predicting {subject.spec.name}"):
+        return subject.predict(cxx, trace)
 
 
-def _others(paths: Sequence[Path], target: str | None, roots: list[Path] | None) -> list[Path]:
-    """Those of some specs that are not of one kernel of matrix products."""
-    from tkgen.rows import RowSpec
-    from tkgen.sequence import SequenceSpec
+def _say_predictions(found: Sequence[AnyPrediction], tried: Sequence[Tried] | None, as_json: bool) -> None:
+    """Print a prediction, or one beside another; `tried` is for JSON."""
+    from rich.console import Console
 
-    loaded = [(path, load_spec(path, None, target, roots)) for path in paths]
-    return [path for path, spec in loaded if isinstance(spec, RowSpec | SequenceSpec)]
+    from tkgen import predict as model
+    from tkgen.sequence.prediction import plain, texts
 
-
-def _say_predictions(found: Sequence[AnyPrediction], as_json: bool, tried: Sequence[Tried] | None) -> None:
-    """Print predictions of kernels of rows and of sequences, or one beside another; `tried` is for JSON."""
-    from tkgen.predict import to_json
-    from tkgen.predict.model import Prediction
-    from tkgen.sequence.prediction import text
-
-    data = [to_json(p) if isinstance(p, Prediction) else p.to_json() for p in found]
-    speedup = found[0].seconds / found[-1].seconds
+    products = [p for p in found if isinstance(p, model.Prediction)]
+    both = model.compare(*products) if len(products) == 2 else None
     if as_json:
-        both = {"a": data[0], "b": data[-1], "speedup": speedup}
-        edits = {} if tried is None else {"edits": [asdict(t) for t in tried]}
-        say(json.dumps((data[0] if len(found) == 1 else both) | edits, indent=2))
-        return
-    for p in found:
-        say(text(p))
-    if len(found) > 1:
-        names = (found[0].kernel, found[1].kernel)
-        a, b = names if names[0] != names[1] else ("the first", "the second")
-        say(f"{b} is {speedup:.2f} times as fast as {a}")
+        data = plain(found) if both is None else model.to_json(both)
+        say(json.dumps(data if tried is None else data | {"edits": [asdict(t) for t in tried]}, indent=2))
+    elif both is not None:
+        model.render_comparison(both, Console())
+    elif len(found) == len(products):
+        model.render_terminal(products[0], Console())
+        if tried is None:
+            say("--edits tries changes to the spec, one at a time")
+    else:
+        say(texts(found))
 
 
 def _editable(spec: AnySpec) -> Spec | RowSpec:
     """The spec, where it is of one kernel whose edits are predicted."""
-    from tkgen.sequence import SequenceSpec
-    from tkgen.tune.evaluate import taken
+    from tkgen.tune.edits import editable
 
-    found = taken(spec)
-    if isinstance(found, SequenceSpec):
-        fail(f"{spec.path} is a sequence of kernels: --edits and --apply are for one", USAGE)
-    return found
+    try:
+        return editable(spec)
+    except ValueError as error:
+        fail(str(error), USAGE)
 
 
-def _tried(
-    path: Path, define: list[str] | None, target: str | None, roots: list[Path] | None, product: str | None,
-    cxx: str | None, seconds: float,
-) -> tuple[Tried, ...]:  # fmt: skip
+def _tried(asked: Asked, seconds: float, cxx: str | None) -> tuple[Tried, ...]:
     """What the edits of a spec would bring, tried by prediction, with progress on a terminal."""
-    from tkgen.execute.kernels import valued
     from tkgen.tune.edits import try_edits
 
     with reported():
-        loaded, given = valued(path, defines(define), target, roots or ())
+        subject = asked.checked(closely=False)
         with bar() as shown:
             task = shown.add_task("edits")
             return try_edits(
-                _editable(loaded), seconds, product, given.extents, cxx=cxx, roots=tuple(roots or ()),
+                _editable(subject.spec), seconds, asked.product, subject.extents, cxx=cxx, roots=asked.roots,
                 jobs=os.cpu_count() or 1, progress=lambda done, total: shown.update(task, completed=done, total=total),
             )  # fmt: skip
 
 
 def _applied(path: Path, loaded: Spec | RowSpec, name: str) -> str:
     """Write the edit called `name` to the spec; its name."""
-    from tkgen.diagnostics.suggest import suggestion
-    from tkgen.edits import changes, passes
+    from tkgen.edits import named, passes
     from tkgen.toolchain.files import write_atomic
 
-    known = {" ".join(change.name.split()): change.text for change in changes(loaded)}
-    wanted = " ".join(name.split())
-    if wanted not in known:
-        near = suggestion(wanted, list(known)) or f"; there are {', '.join(known)}"
-        fail(f"`{name}` is no edit of {path}{near}", USAGE)
-    if not passes(loaded, known[wanted]):
-        fail(f"{path} with `{wanted}` does not pass the checks", WRONG)
-    write_atomic(path, known[wanted])
-    return wanted
+    try:
+        change = named(loaded, name)
+    except ValueError as error:
+        fail(str(error), USAGE)
+    if not passes(loaded, change.text):
+        fail(f"{path} with `{change.name}` does not pass the checks", WRONG)
+    write_atomic(path, change.text)
+    return change.name

@@ -6,7 +6,7 @@ left in a cache need not be fetched is a gain that the sum does not know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -118,6 +118,22 @@ def text(p: AnyPrediction) -> str:
         f"{p.kernel} {sizes} on {p.product}: {p.seconds * 1e6:.1f} us predicted, limited by {p.limiter}",
         *(f"  {k.kernel:<{width}}  {share:4.0%}  {_part(k)}" for k, share in parts),
     ])  # fmt: skip
+
+
+def plain(found: Sequence[AnyPrediction]) -> dict[str, object]:
+    """Plain data of a prediction, or of two, and how many times as fast the second one's kernel is."""
+    data = [to_json(p) if isinstance(p, Prediction) else p.to_json() for p in found]
+    return data[0] if len(data) == 1 else {"a": data[0], "b": data[1], "speedup": found[0].seconds / found[1].seconds}
+
+
+def texts(found: Sequence[AnyPrediction]) -> str:
+    """A prediction for people, or two, and how many times as fast the second one's kernel is."""
+    lines = [text(p) for p in found]
+    if len(found) > 1:
+        names = (found[0].kernel, found[1].kernel)
+        a, b = names if names[0] != names[1] else ("the first", "the second")
+        lines.append(f"{b} is {found[0].seconds / found[1].seconds:.2f} times as fast as {a}")
+    return "\n".join(lines)
 
 
 def _part(p: Prediction | RowPrediction) -> str:

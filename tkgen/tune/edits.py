@@ -16,10 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 from tkgen.api import load
+from tkgen.backends import protocol
 from tkgen.backends.cdna.spec import Spec
 from tkgen.diagnostics import SpecError
 from tkgen.edits import Change, changes, passes
 from tkgen.rows.spec import RowSpec
+from tkgen.sequence.spec import SequenceSpec
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.tune.evaluate import taken
 from tkgen.tune.executor import executor
@@ -35,6 +37,19 @@ class Tried:
     name: str
     seconds: float
     speedup: float
+
+
+def editable(spec: protocol.Spec) -> Spec | RowSpec:
+    """The spec, where it is of one kernel whose edits are predicted.
+
+    Raises:
+        ValueError: it is of several.
+        SpecError, UnknownTargetError: as `taken`.
+    """
+    found = taken(spec)
+    if isinstance(found, SequenceSpec):
+        raise ValueError(f"{spec.path} is a sequence of kernels: --edits and --apply are for one")
+    return found
 
 
 def render_edits(tried: Sequence[Tried], path: Path, console: Console) -> None:

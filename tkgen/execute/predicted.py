@@ -1,0 +1,77 @@
+"""What `tkgen predict` is about: a spec of any kind with its `-D` values, on a product of its target."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tkgen.api import Spec, load
+from tkgen.execute.given import given
+from tkgen.execute.kernels import AnySpec, valued
+from tkgen.predict import device_of, profile
+from tkgen.report.timeline import trace
+from tkgen.rows.spec import RowSpec
+from tkgen.sequence.prediction import AnyPrediction, predict_any
+from tkgen.sequence.spec import SequenceSpec
+from tkgen.toolchain.files import write_atomic
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The spec at `path` with `-D` values, to predict for a `product` of its target, the first without a name."""
+
+    path: Path
+    defines: Mapping[str, float | None]
+    target: str | None
+    roots: tuple[Path, ...]
+    product: str | None
+
+    def checked(self, closely: bool) -> Subject:
+        """The spec, checked; `closely`, one of matrix products whose target has a model.
+
+        Raises:
+            SpecError: the spec is wrong, or a value gives nothing that is there; `closely`, it is of another kind.
+            SizeError: a value that cannot be given; a kernel that nothing emulates.
+            PredictError, UnknownTargetError: `closely`, there is no timing data, or no such product.
+        """
+        spec: AnySpec
+        if closely:
+            chosen = given(self.path, self.defines, self.target, self.roots)
+            spec, extents = chosen.spec, chosen.extents
+            device_of(spec.target, self.product)  # before anything is compiled
+        else:
+            spec, values = valued(self.path, self.defines, self.target, self.roots)
+            extents = values.extents
+        return Subject(spec.check(), extents, self.product, closely)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A checked spec to predict, at `extents` of dynamic dimensions; `closely`, with what would change the time."""
+
+    spec: AnySpec
+    extents: Mapping[str, int]
+    product: str | None
+    closely: bool
+
+    def predict(self, cxx: str | None = None, into: Path | None = None) -> AnyPrediction:
+        """Build and predict it; a spec of products writes the work and waits of each wave as a trace to `into`.
+
+        Raises:
+            SpecError, ToolchainError: as `build` of a spec.
+            PredictError, UnknownTargetError: as `predict_any`.
+        """
+        if into is None or not isinstance(self.spec, Spec):
+            return predict_any(self.spec.build(cxx=cxx).check(), self.extents, self.product, what_if=self.closely)
+        build = self.spec.build(cxx=cxx).check()
+        profiled = profile(build, self.extents, self.product)
+        write_atomic(into, json.dumps(trace(build, profiled), separators=(",", ":")))
+        return profiled.prediction
+
+
+def others(asked: Iterable[Asked]) -> list[Path]:
+    """The specs that are not of one kernel of matrix products: where there is one, nothing is predicted `closely`."""
+    specs = [(a.path, load(a.path, None, a.target, a.roots)) for a in asked]
+    return [path for path, spec in specs if isinstance(spec, RowSpec | SequenceSpec)]
