@@ -53,11 +53,11 @@ __device__ inline void settle() {
     asm volatile("s_nop 15\n\ts_nop 7" : : : "memory");
 }
 
-/// A wait state before a loop goes back that may also be passed by, for which its end has two branches: LLVM's
-/// GCNHazardRecognizer counts both, and the way back has one. It does not count assembly. MFMAs stay before it.
-__device__ inline void turn_back() {
-    __builtin_amdgcn_sched_barrier(0x3f6);  // all but MFMAs may cross (LLVM, User Guide for AMDGPU Backend)
-    asm volatile("s_nop 0");
+/// The first wait state of a pass of a loop that may also be passed by, for which its end has two branches: LLVM's
+/// GCNHazardRecognizer counts both, and the way back has one. It does not count assembly. Nothing is moved before it.
+__device__ inline void begin_pass() {
+    asm volatile("s_nop 0" : : : "memory");
+    __builtin_amdgcn_sched_barrier(0);
 }
 
 /// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight. The fences
@@ -108,6 +108,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
 
     #pragma unroll 1
     for (int k = 0; k < steps - 1; ++k) {  // spec:10
+        begin_pass();
         group<8>::load(A_s[(k + 1) % 2], g.A, {0, 0, tile_row, k + 1});  // spec:13
         group<8>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k + 1});  // spec:13
         load(A_r[0][0], subtile_inplace<32, 64>(A_s[k % 2], {wave_row, 0}));  // spec:13
@@ -118,7 +119,6 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:14
         lds_barrier();
-        turn_back();
     }
 
     settle();

@@ -56,11 +56,11 @@ __device__ inline void settle() {
     asm volatile("s_nop 15\n\ts_nop 7" : : : "memory");
 }
 
-/// A wait state before a loop goes back that may also be passed by, for which its end has two branches: LLVM's
-/// GCNHazardRecognizer counts both, and the way back has one. It does not count assembly. MFMAs stay before it.
-__device__ inline void turn_back() {
-    __builtin_amdgcn_sched_barrier(0x3f6);  // all but MFMAs may cross (LLVM, User Guide for AMDGPU Backend)
-    asm volatile("s_nop 0");
+/// The first wait state of a pass of a loop that may also be passed by, for which its end has two branches: LLVM's
+/// GCNHazardRecognizer counts both, and the way back has one. It does not count assembly. Nothing is moved before it.
+__device__ inline void begin_pass() {
+    asm volatile("s_nop 0" : : : "memory");
+    __builtin_amdgcn_sched_barrier(0);
 }
 
 /// All waves of the block meet, once this wave's LDS operations are complete; global loads stay in flight. The fences
@@ -158,6 +158,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
 
         #pragma unroll 1
         for (int k = 0; k < steps - 1; ++k) {  // spec:10
+            begin_pass();
             group<4>::load(A_s[(k + 1) % 2], g.A, {0, 0, tile_row, k_first + k + 1});  // spec:13
             group<4>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k_first + k + 1});  // spec:13
             #pragma unroll
@@ -172,7 +173,6 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
                 for (int j = 0; j < 2; ++j)
                     mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:14
             lds_barrier();
-            turn_back();
         }
 
         settle();

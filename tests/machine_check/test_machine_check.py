@@ -111,11 +111,12 @@ def test_no_access_loops_over_the_offsets_of_its_lanes() -> None:
     assert asm is not None and "s_cbranch_execz" in asm and "s_cbranch_execnz" not in asm
 
 
-def test_the_way_back_of_a_loop_that_may_be_passed_by_has_its_wait_states() -> None:
-    spec = spec_called("two_ways_back")
-    assert "turn_back();" in spec.source.text
+@pytest.mark.parametrize("name", ["two_ways_back", "late_product", "late_product_in_a_stream"])
+def test_the_way_back_of_a_loop_that_may_be_passed_by_has_its_wait_states(name: str) -> None:
+    spec = spec_called(name)
+    assert "begin_pass();" in spec.source.text
     assert verdict(compiled(spec)).outcome == RIGHT
-    assert codes(compiled(spec, spec.source.text.replace("        turn_back();", ""))) == {"E322"}
+    assert codes(compiled(spec, spec.source.text.replace("        begin_pass();", ""))) == {"E322"}
 
 
 # ---------------------------------------------------------------- broken ones

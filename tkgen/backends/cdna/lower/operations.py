@@ -60,6 +60,8 @@ class Operations:
             names = tuple(f"{role.name}/{part}/{n}" for n in range(first, first + count))
             result.extend(replace(s, operations=names) for s in made)
 
+        if part == "body" and role.multiplies and self.c.steps == "steps":
+            add([self._synchronise(Call("begin_pass"), NOWHERE)], 0, 1)
         multiplied = role.multiplies and part != "prologue"  # products that may still be on their way
         i = 0
         while i < len(placed):
@@ -83,8 +85,6 @@ class Operations:
                     len(waits),
                 )
                 i += len(waits)
-        if part == "body" and role.multiplies and self.c.steps == "steps":
-            add([self._synchronise(Call("turn_back"), NOWHERE)], len(placed) - 1, 1)
         return tuple(result)
 
     def _synchronise(self, code: Call | Wait, origin: Origins) -> Statement:

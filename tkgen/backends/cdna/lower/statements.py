@@ -12,7 +12,7 @@ from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
 class Call:
     """A call of a helper without arguments, which no access to memory crosses."""
 
-    function: Literal["barrier", "lds_barrier", "fence", "settle", "turn_back"]
+    function: Literal["barrier", "lds_barrier", "fence", "settle", "begin_pass"]
     macro: ClassVar = "call"
 
 
