@@ -140,7 +140,7 @@ def _side(subject: Subject) -> _Side:
     spec: Spec | RowSpec = subject.spec if isinstance(subject, Build | RowBuild) else subject
     report = {} if built is None else built.report()
     schedule = spec.layout.describe() if isinstance(spec, RowSpec) else spec.plan.to_text()
-    texts = {"spec": spec.kernel.span.file.text, "schedule": schedule, "C++": spec.source.text}
+    texts = {"spec": spec.program.spans["kernel"].file.text, "schedule": schedule, "C++": spec.source.text}
     if built is not None:
         texts["machine code"] = _code(built.function)
     steps = 1 if isinstance(spec, RowSpec) else spec.plan.shape.unroll

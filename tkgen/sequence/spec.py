@@ -58,7 +58,7 @@ class SequenceSpec:
         for number, (kernel, p) in enumerate(zip(self.kernels, self.program.kernels, strict=True)):
             own = {t.name for t in p.outputs}
             for tensor in p.reads:
-                label = Label(kernel.kernel.name.span, f"reads `{tensor.name}`")
+                label = Label(p.spans["kernel"], f"reads `{tensor.name}`")
                 if (
                     tensor.name in stores
                     and tensor in self.program.between
@@ -68,10 +68,10 @@ class SequenceSpec:
                     message = f"`{tensor.name}` is read, but the kernels before write a part of it alone"
                     yield Diagnostic("E231", message, label, places, fix=Fix("let them write all of it"))
                 if last.get(tensor.name, -1) > number and tensor.name not in stores and tensor.name not in own:
-                    writer = self.kernels[last[tensor.name]].kernel.name
+                    writer = self.program.kernels[last[tensor.name]]
                     message = f"`{tensor.name}` is read before a kernel of the sequence writes it"
-                    fix = Fix(f"move `{writer.id}` up, or let it write another tensor")
-                    yield Diagnostic("E231", message, label, (Label(writer.span, "writes it"),), fix=fix)
+                    fix = Fix(f"move `{writer.name}` up, or let it write another tensor")
+                    yield Diagnostic("E231", message, label, (Label(writer.spans["kernel"], "writes it"),), fix=fix)
             for store in meaning_of(p).stores:
                 stores.setdefault(store.target.tensor.name, []).append(store)
 
