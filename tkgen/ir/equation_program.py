@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tkgen.ir.equations import Axis, AxisKind, Kernel
-from tkgen.ir.types import Dim, GridKind, RemapStage, ScalarArg, Tensor, Unused, Via
+from tkgen.ir.types import Dim, GridKind, Origins, RemapStage, ScalarArg, Tensor, Unused, Via
 from tkgen.source import Span
 
 
@@ -58,6 +58,7 @@ class EquationProgram:
     reference: Reference | None
     unused: tuple[Unused, ...]
     spans: dict[str, Span] = field(compare=False, repr=False)
+    origins: Origins = field(compare=False, repr=False)
 
     @property
     def parallel(self) -> tuple[Axis, ...]:

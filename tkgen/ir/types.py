@@ -18,7 +18,7 @@ from tkgen.ir.tensors import Dim as Dim
 from tkgen.ir.tensors import DType as DType
 from tkgen.ir.tensors import ScalarArg as ScalarArg
 from tkgen.ir.tensors import Tensor as Tensor
-from tkgen.source import Span
+from tkgen.source import SourceFile, Span
 from tkgen.targets import common
 
 WAVE_LANES = common(lambda target: target.wave_size)
@@ -312,6 +312,17 @@ class Unused:
 
 
 @dataclass(frozen=True)
+class Origins:
+    """Where a kernel was written: the spec and then what it includes, by name; where parameters are used.
+
+    `parameters` pairs statements with the declaration, or the `tune` clause, of each parameter in them.
+    """
+
+    files: tuple[SourceFile, ...]
+    parameters: tuple[tuple[Span, Span], ...]
+
+
+@dataclass(frozen=True)
 class Program:
     """A whole kernel, resolved: what moves where, before anything is scheduled."""
 
@@ -336,6 +347,7 @@ class Program:
     targets: tuple[str, ...]
     unused: tuple[Unused, ...]
     spans: dict[str, Span] = field(compare=False, repr=False)
+    origins: Origins = field(compare=False, repr=False)
     streamed: frozenset[str] = frozenset()  # tensors that should not displace others in the caches
     equations: Sums | None = None  # where the spec says the product by equations, epilogue included
 

@@ -113,7 +113,7 @@ def facts(
         return _of_spec(subject)
     spec, alone = subject.spec, alone or _of_spec(subject.spec)
     plan, target, r = spec.plan, spec.target, subject.resources
-    function, rows, report = subject.function, Rows(spec.kernel), subject.report()
+    function, rows, report = subject.function, Rows(spec.program.origins.files), subject.report()
     waves = prediction.waves if prediction else ()
     places = Places(function, plan, spec.source, f"{spec.name}.cpp")
     cycles = _cycles(spec.source, function, places.lines, waves) if waves else None
@@ -139,7 +139,7 @@ def facts(
 
 def _of_spec(spec: Spec) -> Facts:
     """What is known before anything is compiled."""
-    program, target, plan, rows = spec.program, spec.target, spec.plan, Rows(spec.kernel)
+    program, target, plan, rows = spec.program, spec.target, spec.plan, Rows(spec.program.origins.files)
     return Facts(
         tkgen=__version__,
         kernel=spec.name,
@@ -151,7 +151,7 @@ def _of_spec(spec: Spec) -> Facts:
         compiled=False,
         schedule=plan.chosen,
         problem=_problem(spec),
-        texts=texts(spec.kernel, rows, spec.source, plan, spec.name),
+        texts=texts(program.origins, rows, spec.source, plan, spec.name),
         ownership=ownership(program),
         pipeline=pipeline(plan, rows.of),
         flow=flow(plan, rows.of),

@@ -61,8 +61,8 @@ def row_facts(
     build: RowBuild, prediction: Prediction | None = None, previous: Mapping[str, Any] | None = None
 ) -> RowFacts:
     """The facts of a build, with a `prediction` where there is one; `previous` is the report.json of an earlier one."""
-    spec, report, rows = build.spec, build.report(), Rows(build.spec.kernel)
-    known = texts(spec.kernel, rows, spec.source, None, spec.name)
+    spec, report, rows = build.spec, build.report(), Rows(build.spec.program.origins.files)
+    known = texts(spec.program.origins, rows, spec.source, None, spec.name)
     lines = [(n,) if n else () for n in known_lines(build.function, spec.source, known.cpp_name)]
     loop = main_loop(build.function) if isinstance(build, LoopBuild) else None
     return RowFacts(

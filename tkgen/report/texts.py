@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from tkgen.backends.cdna.lower import Source
+from tkgen.ir.types import Origins
 from tkgen.report.places import named_schedules
 from tkgen.schedule import Plan
 from tkgen.source import SourceFile, Span
-from tkgen.syntax import ast
 from tkgen.toolchain.isa import Function, Loop, classify
 
 
@@ -67,14 +67,12 @@ class Texts:
 class Rows:
     """The spec's lines, numbered through: the spec's own, then those of every file it includes."""
 
-    def __init__(self, kernel: ast.Kernel):
-        main = kernel.span.file
-        files = {main.name: main} | {f.name: f for f in sorted(_files(kernel), key=lambda f: f.name)}
+    def __init__(self, files: Sequence[SourceFile]):
         self.lines: list[SpecLine] = []
         self._first: dict[str, int] = {}
-        for name, file in files.items():
-            self._first[name] = len(self.lines)
-            shown = "" if file is main else PurePath(name).name
+        for file in files:
+            self._first[file.name] = len(self.lines)
+            shown = "" if file is files[0] else PurePath(file.name).name
             self.lines += [SpecLine(text, shown, number) for number, text in enumerate(_lines(file.text), 1)]
 
     def row(self, file: SourceFile, line: int) -> int:
@@ -93,14 +91,14 @@ class Rows:
         return f"line {found.number}{f' of {found.file}' if found.file else ''}"
 
 
-def texts(kernel: ast.Kernel, rows: Rows, source: Source, plan: Plan | None, name: str) -> Texts:
+def texts(origins: Origins, rows: Rows, source: Source, plan: Plan | None, name: str) -> Texts:
     """Spec and C++ of the kernel called `name`; it has a plan where it is one of products."""
     scheduled = {line: rows.of(clause) for line, clause in named_schedules(plan, source)} if plan else {}
     return Texts(
-        spec_name=PurePath(kernel.span.file.name).name,
+        spec_name=PurePath(origins.files[0].name).name,
         spec=tuple(rows.lines),
         cpp_name=f"{name}.cpp",
-        cpp=tuple(_cpp(source, rows, scheduled, _parameters(kernel, rows))),
+        cpp=tuple(_cpp(source, rows, scheduled, _parameters(origins, rows))),
         isa=(),
     )
 
@@ -128,44 +126,12 @@ def _lines(text: str) -> Sequence[str]:
     return lines[:-1] if lines and not lines[-1] else lines
 
 
-def _files(node: object) -> Iterator[SourceFile]:
-    if isinstance(node, Span):
-        yield node.file
-    elif isinstance(node, tuple):
-        for item in node:
-            yield from _files(item)
-    elif is_dataclass(node):
-        for field in fields(node):
-            yield from _files(getattr(node, field.name))
-
-
-def _parameters(kernel: ast.Kernel, rows: Rows) -> dict[int, list[int]]:
+def _parameters(origins: Origins, rows: Rows) -> dict[int, list[int]]:
     """Rows at which parameters are declared or tuned, by the rows of the statements that use them."""
-    declared: dict[str, list[int]] = {}
-    statements = [s for s in _statements(kernel) if not isinstance(s, ast.Role)]
-    for statement in statements:
-        if isinstance(statement, ast.Param):
-            for binding in statement.bindings:
-                declared.setdefault(binding.name.id, []).append(rows.of(statement.span))
-        elif isinstance(statement, ast.Tune):
-            declared.setdefault(statement.name.id, []).append(rows.of(statement.span))
     used: dict[int, list[int]] = {}
-    for statement in statements:
-        if not isinstance(statement, ast.Param | ast.Tune):
-            for word in re.findall(r"[A-Za-z_]\w*", statement.span.text):
-                used.setdefault(rows.of(statement.span), []).extend(declared.get(word, ()))
+    for statement, declared in origins.parameters:
+        used.setdefault(rows.of(statement), []).append(rows.of(declared))
     return used
-
-
-def _statements(node: object) -> Iterator[ast.Statement]:
-    if isinstance(node, tuple):
-        for item in node:
-            yield from _statements(item)
-    elif is_dataclass(node):
-        if isinstance(node, ast.Statement):
-            yield node
-        for field in fields(node):
-            yield from _statements(getattr(node, field.name))
 
 
 def _cpp(

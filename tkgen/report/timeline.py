@@ -205,7 +205,7 @@ class _Names:
 
         code = load(build.hsaco)
         starts = decode(code.code, code.target).starts()
-        function, rows = build.function, Rows(build.spec.kernel)
+        function, rows = build.function, Rows(build.spec.program.origins.files)
         self.position = {start: i for i, start in enumerate(starts[: len(function.instructions)])}
         self.kinds = [classify(x)[0] for x in function.instructions]
         places = Places(function, build.spec.plan, build.spec.source, f"{build.spec.name}.cpp")

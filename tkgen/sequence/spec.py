@@ -55,7 +55,7 @@ class SequenceSpec:
         """E231 where a kernel reads what only a later one writes, or more than those before it write."""
         stores: dict[str, list[Store]] = {}
         last = {t.name: n for n, p in enumerate(self.program.kernels) for t in p.outputs}
-        for number, (kernel, p) in enumerate(zip(self.kernels, self.program.kernels, strict=True)):
+        for number, p in enumerate(self.program.kernels):
             own = {t.name for t in p.outputs}
             for tensor in p.reads:
                 label = Label(p.spans["kernel"], f"reads `{tensor.name}`")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tkgen.ir.products import Sums
 from tkgen.ir.resolve import clauses, waves
 from tkgen.ir.resolve.names import Scope
+from tkgen.ir.resolve.origins import origins_of
 from tkgen.ir.types import Accumulator, EpilogueStep, GridKind, Operand, Product, Program, Role, Unused
 from tkgen.source import Span
 from tkgen.syntax import ast
@@ -51,5 +52,6 @@ def assembled(
         targets=tuple(n.id for t in scope.all(ast.Targets) for n in t.names),
         unused=unused,
         spans=placed,
+        origins=origins_of(scope.kernel),
         equations=equations,
     )

@@ -10,6 +10,7 @@ from tkgen.ir.equations import Axis, AxisKind, Kernel
 from tkgen.ir.resolve import clauses
 from tkgen.ir.resolve.dataflow import MOST_BUFFERS, way
 from tkgen.ir.resolve.names import Scope, Stop
+from tkgen.ir.resolve.origins import origins_of
 from tkgen.ir.resolve.sizes import positive
 from tkgen.ir.resolve.waves import wave_limit
 from tkgen.ir.types import GridKind, Tensor
@@ -61,6 +62,7 @@ def equation_program(scope: Scope, typed: Typed) -> EquationProgram:
         reference=_reference(scope),
         unused=typed.unused,
         spans=spans,
+        origins=origins_of(scope.kernel),
     )
 
 
