@@ -65,12 +65,13 @@ def stage_text(
 def _of_kernel(stage: Stage, spec: Spec | RowSpec) -> str:
     """What a stage makes of one kernel."""
     from tkgen.ir import graph, program_text
+    from tkgen.ir.desugar import desugared
     from tkgen.ir.equations import to_text
-    from tkgen.ir.program import equations_of
     from tkgen.rows import RowSpec
 
     if stage is Stage.EQUATIONS:
-        return to_text(equations_of(spec.kernel, spec.defines)).rstrip("\n")
+        kernel = spec.program.kernel if isinstance(spec, RowSpec) else desugared(spec.program)
+        return to_text(kernel).rstrip("\n")
     if stage is Stage.RESOLVE:
         return program_text.to_text(spec.program).rstrip("\n")
     if stage is Stage.GRAPH:
