@@ -59,6 +59,7 @@ __device__ inline void settle() {
 /// The first wait state of a pass of a loop that may also be passed by, for which its end has two branches: LLVM's
 /// GCNHazardRecognizer counts both, and the way back has one. It does not count assembly. Nothing is moved before it.
 __device__ inline void begin_pass() {
+    pin();
     asm volatile("s_nop 0" : : : "memory");
     __builtin_amdgcn_sched_barrier(0);
 }

@@ -16,7 +16,9 @@ from tkgen.backends.cdna.lower.statements import Statement
 from tkgen.ir.functions import CDNA, helpers
 from tkgen.schedule import Plan
 
-SYNCHRONISING = frozenset({"barrier", "fence", "lds_barrier", "wait"})  # helpers that pin accesses to memory
+SYNCHRONISING = frozenset(
+    {"barrier", "begin_pass", "fence", "lds_barrier", "wait"}
+)  # helpers that pin accesses to memory
 
 
 @cache
