@@ -1,6 +1,7 @@
 // The state of a block on the emulated machine, and what instructions may do with it.
 #pragma once
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -191,6 +192,13 @@ struct Engine {
 };
 
 TkParty party(const Wave& w);
+
+// Whether the mnemonic begins with one of these.
+inline bool begins(const char* name, std::initializer_list<const char*> with) {
+  for (const char* s : with)
+    if (!std::strncmp(name, s, std::strlen(s))) return true;
+  return false;
+}
 
 // memory.cpp
 void wait(Wave& w, unsigned vector, unsigned lgkm);

@@ -13,10 +13,6 @@ constexpr uint64_t MOST_REST = 1024;
 constexpr uint64_t CHEAPER = 16;       // instructions of passes carried out again count as that part of one in the budget
 constexpr uint64_t ASK = 256;          // passes between two looks at whether the launch was given up
 
-bool begins(const char* name, std::initializer_list<const char*> with) {
-  return std::any_of(with.begin(), with.end(), [&](const char* s) { return !std::strncmp(name, s, std::strlen(s)); });
-}
-
 // Everything of an outstanding access that the referee may still look at, epochs counted from where its wave stands.
 bool same_access(const MemoryOp& a, uint32_t epoch_a, const MemoryOp& b, uint32_t epoch_b) {
   if (a.index != b.index || epoch_a - a.epoch != epoch_b - b.epoch || a.exec != b.exec || a.live != b.live) return false;

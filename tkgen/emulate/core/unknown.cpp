@@ -5,9 +5,6 @@
 
 namespace {
 
-bool begins(const char* name, std::initializer_list<const char*> with) {
-  return std::any_of(with.begin(), with.end(), [&](const char* s) { return !std::strncmp(name, s, std::strlen(s)); });
-}
 bool contains(const char* name, const char* part) { return std::strstr(name, part) != nullptr; }
 
 unsigned place(uint16_t code) { return code >= 256 ? code - 256u : ROWS + code; }
