@@ -1,0 +1,131 @@
+"""The compiled main loops of attention beside those of Triton and HipKittens, for the same block, in one run.
+
+    python benchmarks/attention.py
+
+Each row is one pass of the loop, for a wave, as it stands in the machine code: branches that are seldom taken count,
+too. All but registers and LDS bytes are per MFMA, counted in those of 32 x 32 x 8 on gfx942 and of 32 x 32 x 16 on
+gfx950: the same work of the matrix unit in every row of a target. `exp` is per element of the scores.
+
+HipKittens' kernel is a figure, not code: `kernels/attn/gqa/kernel.cpp` of its commit f09e9685 (November 2025), compiled
+by clang 22 with its own options (-O3 -ffast-math), of whose loop four passes are unrolled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import tkgen
+from tkgen.loops import LoopBuild, LoopSpec
+from tkgen.toolchain.isa import instruction_mix, main_loop, parse_asm
+
+ROOT = Path(__file__).parent.parent
+DEPTH = {"gfx942": 8, "gfx950": 16}  # of the MFMAs in which is counted
+LANES = 64
+KINDS = ("vector", "scalar", "LDS reads", "LDS writes", "global loads", "waits", "barriers")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One pass: VGPRs, AGPRs, spills; instructions of each kind, `exp` an element, LDS bytes of a wave, an MFMA."""
+
+    registers: tuple[int, int, int]
+    kinds: tuple[float, ...]
+    exp: float
+    lds_bytes: float
+    others: float
+
+    def row(self, name: str) -> list[str]:
+        """What the table prints."""
+        numbers = [*(f"{k:.2f}" for k in self.kinds), f"{self.others:.2f}", f"{self.exp:.2f}", f"{self.lds_bytes:.0f}"]
+        return [name, *map(str, self.registers), *numbers]
+
+
+HIPKITTENS = Figures((238, 0, 0), (5.414, 0.992, 1.5, 0.0, 0.125, 0.125, 0.125), 1.031, 1152, 8.281)
+
+
+def figures(asm: str, target: str, d: int, registers: tuple[int, int, int]) -> Figures:
+    """The figures of a kernel of head dimension `d`, of its assembly."""
+    loop = main_loop(next(iter(parse_asm(asm).values())))
+    assert loop is not None
+    mix = instruction_mix(loop.instructions)
+    products = sum(count * _product(shape) for shape, count in mix.mfma.items())
+    mfmas = products / (32 * 32 * DEPTH[target])
+    others = mix.total - mix.mfma_total
+    loads = [*mix.global_loads.values(), *mix.global_to_lds.values(), mix.global_other]
+    counts = (
+        mix.valu, mix.salu + mix.scalar_loads + mix.branches + mix.other, sum(mix.lds_reads.values()) + mix.lds_other,
+        sum(mix.lds_writes.values()), sum(loads), mix.waits, mix.barriers,
+    )  # fmt: skip
+    assert sum(counts) + mix.scratch + mix.flat + sum(mix.global_stores.values()) == others
+    moved = [mix.lds_reads, mix.lds_writes, mix.global_to_lds]
+    bits = sum(width * count for table in moved for width, count in table.items())
+    exps = sum(x.mnemonic.startswith("v_exp_f32") for x in loop.instructions)
+    elements = products / (2 * d) / LANES  # of the scores, for a lane: both products take `d` of each
+    return Figures(
+        registers, tuple(c / mfmas for c in counts), exps / elements, bits / 8 * LANES / mfmas, others / mfmas
+    )  # fmt: skip
+
+
+def _product(shape: str) -> int:
+    """Multiplications of an MFMA of a shape such as 32x32x8_bf16."""
+    rows, cols, depth = map(int, re.findall(r"\d+", shape)[:3])
+    return rows * cols * depth
+
+
+def ours(name: str, target: str, d: int) -> Figures:
+    """A bundled spec."""
+    build = tkgen.load(ROOT / "specs/attention" / f"{name}.tk", target=target).build()
+    assert isinstance(build, LoopBuild)
+    r = build.resources
+    return figures(build.asm, target, d, (r.vgpr, r.agpr, r.vgpr_spills))
+
+
+def triton(target: str, block: tuple[int, int, int], waves: int, stages: int) -> Figures:
+    """Triton's for a block of (rows, keys of a pass, D)."""
+    from triton_attention import compile_attention
+
+    asm = compile_attention(target, block, waves, stages).asm
+    count = {k: int(v) for k, v in re.findall(r"\.(vgpr_count|agpr_count|vgpr_spill_count):\s+(\d+)", asm)}
+    agpr = count.get("agpr_count", 0)
+    # The count of its metadata is of both kinds together, where there are both.
+    registers = (count["vgpr_count"] - (agpr if count["vgpr_count"] > 256 else 0), agpr, count["vgpr_spill_count"])
+    return figures(asm, target, block[2], registers)
+
+
+def specs(target: str) -> Sequence[tuple[str, int]]:
+    """The bundled specs of attention that a target takes, with their head dimensions."""
+    found = []
+    for path in sorted((ROOT / "specs/attention").glob("*.tk")):
+        spec = tkgen.load(path, target=target)
+        if isinstance(spec, LoopSpec):
+            size = next(d.size for t in spec.program.kernel.tensors for d in t.dims if d.name == "D")
+            assert size is not None
+            found.append((path.stem, size))
+    return found
+
+
+def main() -> None:
+    headings = ("kernel", "VGPR", "AGPR", "spills", *KINDS, "all others", "exp", "LDS bytes")
+    for target in DEPTH:
+        table = Table(title=f"attention, forward, {target}, bf16, one pass, per MFMA of 32x32x{DEPTH[target]}")
+        for heading in headings:
+            table.add_column(heading, justify="left" if heading == "kernel" else "right")
+        for name, d in specs(target):
+            table.add_row(*ours(name, target, d).row(f"tkgen {name}, D = {d}"))
+        for rows, waves in ((128, 4), (256, 8)):
+            for stages in (1, 2):
+                name = f"Triton {rows} x 64, D = 128, {waves} warps, {stages} stage{'s' * (stages > 1)}"
+                table.add_row(*triton(target, (rows, 64, 128), waves, stages).row(name))
+        if target == "gfx950":
+            table.add_row(*HIPKITTENS.row("HipKittens 256 x 64, D = 128, 8 waves"))
+        Console(width=200).print(table)
+
+
+if __name__ == "__main__":
+    main()
