@@ -106,6 +106,29 @@ MISTAKES = [
      "E202", "`COLS` is declared twice", "COLS"),
     ("swiglu", "silu(g) * u", "silu(g) * u / rowsum(X[m])",
      "E230", "`D` is no axis of the tile of sums, which has m and n", "X[m]"),
+    ("grouped", "i32[OFFSETS]", "i32[EXPERTS]",
+     "E232", "`FIRST` has 5 offsets for 5 groups: it is to have one more than these", "FIRST"),
+    ("grouped", "i32[OFFSETS]", "f32[OFFSETS]", "E232", "`FIRST` holds no offsets", "FIRST"),
+    ("grouped", "i32[OFFSETS]", "i32[OFFSETS, N]", "E232", "`FIRST` holds no offsets", "FIRST"),
+    ("grouped", "EXPERTS = 5, OFFSETS = EXPERTS + 1", "EXPERTS = dynamic, OFFSETS = 6",
+     "E232", "how many groups there are must be known at build time, and `EXPERTS` is dynamic", "FIRST"),
+    ("grouped", "FIRST[e]", "FRIST[e]", "E200", "`FRIST` is not a global tensor; did you mean `FIRST`?", "FRIST"),
+    ("grouped", "FIRST[e]", "FIRST[n]", "E223", "`within FIRST[n]` names no index of `over`", "n"),
+    ("grouped", "e in EXPERTS, m in TOKENS within FIRST[e] by 128", "m in TOKENS within FIRST[e] by 128, e in EXPERTS",
+     "E223", "`within FIRST[e]` names no index of `over`", "e"),
+    ("grouped", "FIRST[e] by 128", "FIRST[e]",
+     "E232", "`m` walks a group of its own length, and has no tile", "m in TOKENS within FIRST[e]"),
+    ("grouped", "n in N by 64", "a in EXPERTS, n in N within FIRST[a] by 64",
+     "E232", "groups of `a`, and of `e`", "within FIRST[a]"),
+    ("grouped", "k in K by 16", "k in K within FIRST[e] by 16 part e",
+     "E232", "`k` walks a group of its own length, which is not divided into parts", "e"),
+    ("grouped", "Y[m, n] = y", "Y[m / 128, n] = y", "E232", "`m / 128` is one place in every group", "m / 128"),
+    ("grouped", "Y[m, n] = y", "Y[m, n] = y - colmax(y)",
+     "E226", "`colmax` along `m` would end with the block's tile of 128", "colmax(y)"),
+    ("grouped", "Y[m, n] = y", "Y[m, n] = y * FIRST[0]",
+     "E204", "`FIRST` holds places, and no numbers that equations compute with", "FIRST[0]"),
+    ("grouped", "Y[m, n] = y", "FIRST[0] = y", "E204", "`FIRST` holds places, and equations store numbers", "FIRST"),
+    ("grouped", "Y[m, n] = y", "Y[m] = rowsum(y)", "E225", "`Y[m]` is [m, N], and the value stored lacks `N`", "Y[m]"),
 ]  # fmt: skip
 
 
@@ -159,4 +182,4 @@ def test_a_value_that_no_store_depends_on_is_told() -> None:
 
 def test_every_code_of_equations_is_among_the_mistakes() -> None:
     codes = {code for _, _, _, code, _, _ in MISTAKES}
-    assert {f"E{n}" for n in range(222, 231)} <= codes
+    assert {f"E{n}" for n in (*range(222, 231), 232)} <= codes

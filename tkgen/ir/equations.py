@@ -30,13 +30,25 @@ class AxisKind(Enum):
 
 
 @dataclass(frozen=True)
+class Within:
+    """What makes an axis ragged: at the place g of the index axis `of` it goes from `offsets`[g] to `offsets`[g + 1].
+
+    `tkgen.ir.segments` says what that is where offsets decrease or lie beyond the dimension.
+    """
+
+    offsets: Tensor
+    of: str
+
+
+@dataclass(frozen=True)
 class Axis:
     """A direction in which tiles extend. Its `name` is its identity: a kernel has one axis of a name.
 
     `tile` elements of it are in one tile; None where the axis is an index alone (`over b in BATCH`), or WHOLE. `until`
     names the PARALLEL axis beyond whose tile a SEQUENTIAL one is not walked (`each j in LENGTH to q`): tiles whose
     first element is beyond the other tile's last are not visited. `part` names the PARALLEL index among whose places a
-    SEQUENTIAL axis is divided (`each k in K by 64 part s`): at place s only part s of its tiles is visited.
+    SEQUENTIAL axis is divided (`each k in K by 64 part s`): at place s only part s of its tiles is visited. `within`
+    makes it ragged (`m in TOKENS within OFFSETS[g] by 128`): tiles are of, and places are counted in, a part of `dim`.
     """
 
     name: str
@@ -45,6 +57,7 @@ class Axis:
     tile: int | None = None
     until: str | None = None
     part: str | None = None
+    within: Within | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def part_length(self, size: int, parts: int) -> int:
@@ -66,6 +79,8 @@ class Axis:
         """Whether a tile holds all of it."""
         if self.kind is AxisKind.WHOLE:
             return True
+        if self.within is not None:
+            return False  # of an empty group there is none
         return self.tile is not None and self.dim.size is not None and self.dim.size <= self.tile
 
 
@@ -261,6 +276,11 @@ class Kernel:
     body: tuple[Op, ...]
 
     @property
+    def ragged(self) -> tuple[Axis, ...]:
+        """The axes whose extents a tensor holds; all of them are of one index."""
+        return tuple(a for a in self.axes if a.within is not None)
+
+    @property
     def stores(self) -> tuple[Store, ...]:
         """All stores, in order."""
         return tuple(op for op in walk(self.body) if isinstance(op, Store))
@@ -269,6 +289,7 @@ class Kernel:
     def inputs(self) -> tuple[Tensor, ...]:
         """Tensors that the kernel reads, in the order of their declaration."""
         read = {op.source.tensor.name for op in walk(self.body) if isinstance(op, Load)}
+        read |= {a.within.offsets.name for a in self.axes if a.within}
         return tuple(t for t in self.tensors if t.name in read)
 
     @property
@@ -337,7 +358,8 @@ def axis_text(axis: Axis) -> str:
     """`over q in LENGTH by 256`."""
     by = "" if axis.tile is None else f" by {axis.tile}"
     end = f" to {axis.until}" if axis.until else f" part {axis.part}" if axis.part else ""
-    return f"{axis.kind.value} {axis.name} in {axis.dim.name}{by}{end}"
+    part = f" within {axis.within.offsets.name}[{axis.within.of}]" if axis.within else ""
+    return f"{axis.kind.value} {axis.name} in {axis.dim.name}{part}{by}{end}"
 
 
 def _body_text(body: tuple[Op, ...], indent: str) -> Iterator[str]:

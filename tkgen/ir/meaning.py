@@ -13,6 +13,8 @@ axis. Where one tile matters to the result, tiles have a direction of their own,
 maximum of each tile's rows, or which tiles a loop with an `until` visits. A loop walks its tiles in order and hands on
 what it carries. A carry that is nothing but a sum of products along the loop is one sum: its order is not the kernel's.
 
+A kernel with ragged axes is carried out group by group, each on the places that its offsets mean (`tkgen.ir.segments`).
+
 What two tiles store in one place is not defined here (`tkgen.ir.verifier` refuses it), but for `adds`.
 """
 
@@ -47,6 +49,8 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.rounding import TORCH
+from tkgen.ir.segments import segments
+from tkgen.ir.summing import adds_to_carry, is_sums
 from tkgen.ir.tiles import Tile, along_dims, cut
 from tkgen.ir.types import DType
 
@@ -98,7 +102,7 @@ def evaluate_all(
         adds = {s.target.tensor.name for s in kernel.stores if s.adds}
         known = {name: t for name, t in memory.items() if name in inputs or name not in adds}
         run = _Evaluation(kernel, known, scalars or {}, extents or {}, back_end)
-        run.body(kernel.body)
+        run.whole()
         for t in kernel.outputs:
             found[t.name] = Result(run.results[t.name], run.bounds[t.name], run.tensors[t.name])
             memory[t.name] = run.tensors[t.name]
@@ -113,7 +117,7 @@ def compute(
 ) -> dict[str, Tensor]:
     """The same in the arithmetic that a kernel declares: f32, rounded where it says so, in an order of torch's."""
     run = _Computation(kernel, inputs, scalars or {}, extents or {})
-    run.body(kernel.body)
+    run.whole()
     return {t.name: run.tensors[t.name].value.to(TORCH[t.dtype]) for t in kernel.outputs}
 
 
@@ -155,6 +159,7 @@ class _Evaluation:
         self.values: dict[int, Tile] = {}
         self.made = {v.number: op for op in walk(kernel.body) for v in equations.writes(op)}
         self.places: dict[str, range] = {}  # where a loop is
+        self.group: dict[str, range] = {}  # the places of ragged axes and of their index, of the group at hand
         self.visited: list[Tile] = []  # by which tiles a loop is
         self.tensors: dict[str, Tile] = {}
         self.results: dict[str, Tensor] = {}
@@ -178,11 +183,20 @@ class _Evaluation:
     # ------------------------------------------------------------ directions
 
     def length(self, axis: Axis) -> int:
-        return self.extents[axis.dim.name]
+        return len(self.group[axis.name]) if axis.name in self.group else self.extents[axis.dim.name]
+
+    def first(self, axis: Axis) -> int:  # the place from which those of an axis are counted
+        return self.group[axis.name].start if axis.within else 0
 
     def place(self, axis: Axis) -> range:
-        """Where along an axis the values of the moment are: all of it, or the loop's tile."""
-        return self.places.get(axis.name, range(self.length(axis)))
+        """Where along an axis the values of the moment are: all of it, or the loop's tile; in the whole dimension."""
+        all_of_it = self.group.get(axis.name, range(self.length(axis)))
+        return self.places.get(axis.name, all_of_it)
+
+    def at(self, axis: Axis) -> int | None:
+        """The one place of an index that values have no direction along: a loop's, or that of the group at hand."""
+        one = axis.is_index and (axis.kind is AxisKind.SEQUENTIAL or axis.name in self.group)
+        return self.place(axis).start if one else None
 
     def tiles(self, axis: Axis) -> int:
         return -(-self.length(axis) // (axis.tile or 1))
@@ -230,6 +244,25 @@ class _Evaluation:
 
     # ------------------------------------------------------------ operations
 
+    def whole(self) -> None:
+        """The kernel: at once, or group by group."""
+        ragged = self.kernel.ragged
+        if not ragged:
+            self.body(self.kernel.body)
+            return
+        index = self.axes[next(a.within.of for a in ragged if a.within)]
+        parts = {a: self.segments(a) for a in ragged}
+        for g in range(self.extents[index.dim.name]):
+            self.group = {index.name: range(g, g + 1)} | {a.name: part[g] for a, part in parts.items()}
+            if all(self.group[a.name] for a in ragged if a.kind is AxisKind.PARALLEL):
+                self.body(self.kernel.body)
+
+    def segments(self, axis: Axis) -> list[range]:
+        """The places of each group along a ragged axis."""
+        assert axis.within is not None
+        offsets = [int(x) for x in self.tensors[axis.within.offsets.name].value.tolist()]
+        return segments(offsets, self.extents[axis.dim.name])
+
     def body(self, ops: Sequence[Op]) -> None:
         for op in ops:
             if isinstance(op, Store):
@@ -249,11 +282,11 @@ class _Evaluation:
             case equations.Load(source=source):
                 return self.load(source)
             case equations.Constant(result=result, value=value):
-                return self.whole(value) if result.kind is Kind.COORDINATE else self.number(_f32(value))
+                return self.integer(value) if result.kind is Kind.COORDINATE else self.number(rounding.f32(value))
             case equations.Argument(scalar=scalar):
                 if scalar.name not in self.scalars:
                     raise ValueError(f"{scalar.name} is missing: the kernel takes it")
-                return self.number(_f32(self.scalars[scalar.name]))
+                return self.number(rounding.f32(self.scalars[scalar.name]))
             case equations.Coordinate(axis=axis):
                 return self.coordinate(axis)
             case Map():
@@ -269,14 +302,15 @@ class _Evaluation:
     def number(self, value: float) -> Tile:
         return Tile((), torch.tensor(value, dtype=self.precision))
 
-    def whole(self, value: float) -> Tile:
+    def integer(self, value: float) -> Tile:
         return Tile((), torch.tensor(value, dtype=torch.float64))
 
     def coordinate(self, axis: Axis) -> Tile:
-        place = self.place(axis)
-        if axis.is_index and axis.kind is AxisKind.SEQUENTIAL:
-            return self.whole(place.start)
-        return Tile((axis.name,), torch.arange(place.start, place.stop).double())
+        place, one = self.place(axis), self.at(axis)
+        if one is not None:
+            return self.integer(one)
+        first = self.first(axis)
+        return Tile((axis.name,), torch.arange(place.start - first, place.stop - first).double())
 
     def map(self, op: Map) -> Tile:
         function = FUNCTIONS[op.function]
@@ -381,9 +415,9 @@ class _Evaluation:
             if axis is None:
                 tensor = tensor.select(at, index.at)
                 continue
-            place = self.place(axis)
-            if axis.is_index and axis.kind is AxisKind.SEQUENTIAL:
-                tensor = tensor.select(at, place.start // index.divisor)
+            place, one = self.place(axis), self.at(axis)
+            if one is not None:
+                tensor = tensor.select(at, one // index.divisor)
                 continue
             if index.divisor == 1:
                 tensor = tensor.narrow(at, place.start, len(place))
@@ -429,9 +463,9 @@ class _Evaluation:
         axis = index.axis
         if axis is None:
             return "", index.at
-        place = self.place(axis)
-        if axis.is_index and axis.kind is AxisKind.SEQUENTIAL:
-            return "", place.start // index.divisor
+        place, one = self.place(axis), self.at(axis)
+        if one is not None:
+            return "", one // index.divisor
         if index.divisor == 1:
             return axis.name, slice(place.start, place.stop)
         if index.divisor == axis.tile and axis.name not in tile.dims:  # one place for each tile
@@ -483,19 +517,19 @@ class _Evaluation:
     # ------------------------------------------------------------ loops
 
     def loop(self, op: Loop) -> None:
-        if _is_sums(op):  # one sum over the whole axis, whatever its order
-            self.body([o for o in op.body if not _adds_to_carry(o, op.carries)])
+        if is_sums(op):  # one sum over the whole axis, whatever its order
+            self.body([o for o in op.body if not adds_to_carry(o, op.carries)])
             for c in op.carries:
                 self.values[c.result.number] = self.total(c, op)
             return
         for c in op.carries:
             self.values[c.inside.number] = self.get(c.initial)
-        step = op.axis.tile or 1
-        for start in range(0, self.length(op.axis), step):
+        step, first, length = op.axis.tile or 1, self.first(op.axis), self.length(op.axis)
+        for start in range(0, length, step):
             visited = self.visits(op.axis, start)
             if visited is not None and not visited.value.any():
                 break
-            self.places[op.axis.name] = range(start, min(start + step, self.length(op.axis)))
+            self.places[op.axis.name] = range(first + start, first + min(start + step, length))
             self.visited += [visited] if visited else []
             self.body(op.body)
             new = [self.chosen(visited, self.get(c.update), self.get(c.inside)) for c in op.carries]
@@ -509,7 +543,7 @@ class _Evaluation:
 
     def total(self, carry: Carry, op: Loop) -> Tile:
         """What the sums of a loop add up to."""
-        term = next(v for o in op.body if _adds_to_carry(o, (carry,)) for v in reads(o) if v != carry.inside)
+        term = next(v for o in op.body if adds_to_carry(o, (carry,)) for v in reads(o) if v != carry.inside)
         initial, sums = self.get(carry.initial), self.get(term)
         if not initial.dims and initial.error is None and not initial.value.any():
             return sums
@@ -526,6 +560,8 @@ class _Evaluation:
             return None
         bound = self.axes[axis.until]
         size = bound.tile or 1
+        if (one := self.at(bound)) is not None:
+            return Tile((), torch.tensor(one >= start))
         last = (torch.arange(self.tiles(bound)) + 1) * size - 1
         return Tile((bound.name if bound.tile is None else f"{bound.name}#",), last >= start)
 
@@ -561,31 +597,3 @@ class _Computation(_Evaluation):
 
     def contract(self, a: Tile, b: Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
         return torch.einsum(equation, a.value, b.value), None
-
-
-def _f32(value: float) -> float:
-    return float(torch.tensor(value, dtype=torch.float32))
-
-
-def _adds_to_carry(op: Op, carries: Sequence[Carry]) -> bool:
-    """Whether an operation is the sum that updates one of these carries."""
-    return isinstance(op, Map) and op.function == "add" and any(op.result == c.update for c in carries)
-
-
-def _is_sums(loop: Loop) -> bool:
-    """Whether all that a loop does is to add sums along its own axis, each to a carry that nothing else reads."""
-    made = {v.number: op for op in loop.body for v in equations.writes(op)}
-    if loop.axis.until or loop.axis.is_index or any(isinstance(op, Store | Loop | When) for op in loop.body):
-        return False
-    for c in loop.carries:
-        update = made.get(c.update.number)
-        readers = [op for op in loop.body if c.inside in reads(op)]
-        if update is None or not _adds_to_carry(update, (c,)) or readers != [update]:
-            return False
-        terms = [v for v in reads(update) if v != c.inside]
-        term = made.get(terms[0].number) if len(terms) == 1 else None
-        if not isinstance(term, Product | Reduce) or term.axis != loop.axis:
-            return False
-        if isinstance(term, Reduce) and (term.function != "sum" or loop.axis.part):
-            return False
-    return bool(loop.carries)

@@ -180,6 +180,8 @@ def sums(kernel: Kernel) -> Sums:
     if len(loops) != 1:
         raise Unfit("the products of a kernel are summed in one loop, `each k in K by ...`", None)
     (loop,) = loops
+    if kernel.ragged:
+        raise Unfit("ragged axes have no schedule yet", kernel.ragged[0].span)
     if loop.axis.until is not None:
         raise Unfit("a loop that sums products goes over all of its axis", loop.axis.span)
     rows, cols = _output(kernel.stores, loop)

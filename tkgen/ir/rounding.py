@@ -36,7 +36,12 @@ from torch import Tensor
 from tkgen.ir.functions import CDNA, Function
 from tkgen.ir.types import DType
 
-TORCH = {DType.BF16: torch.bfloat16, DType.F16: torch.float16, DType.F32: torch.float32}
+TORCH = {
+    DType.BF16: torch.bfloat16,
+    DType.F16: torch.float16,
+    DType.F32: torch.float32,
+    DType.I32: torch.int32,
+}
 SIGNIFICANDS = {torch.bfloat16: 8, torch.float16: 11, torch.float32: 24}  # bits, the leading one counted
 UNIT_ROUNDOFF = 2.0**-24  # of f32
 LEAST = 2.0**-126  # the least normal number of f32
@@ -46,6 +51,11 @@ DEVIATIONS_SQUARED = 80.0  # t^2 above
 
 Bounded = tuple[Tensor, Tensor | None]
 """Values in f64 (or bool) and a bound on each one's error; None where all are exact."""
+
+
+def f32(value: float) -> float:
+    """The number of f32 that is nearest."""
+    return float(torch.tensor(value, dtype=torch.float32))
 
 
 def ulp(values: Tensor, dtype: torch.dtype) -> Tensor:

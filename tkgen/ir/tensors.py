@@ -14,6 +14,7 @@ class DType(Enum):
     BF16 = ("bf16", "bf16", 16, "bf")
     F16 = ("f16", "half", 16, "hf")
     F32 = ("f32", "float", 32, "fl")
+    I32 = ("i32", "int", 32, "")  # places in other tensors; no tiles are made of it
 
     @property
     def spelling(self) -> str:

@@ -4,7 +4,8 @@
 of a spec (that has a diagnostic). The rules:
 
     names        tensors, scalars and axes are the kernel's own, one of a name
-    axis         a tile is positive; WHOLE has none; `until` is of a SEQUENTIAL axis and names a PARALLEL one
+    axis         a tile is positive; WHOLE has none; `until` is of a SEQUENTIAL axis and names a PARALLEL one; a ragged
+                 one has a tile and no part, an index of PARALLEL places, and one offset more than these, in i32
     ssa          a value is defined once, before it is used, and not used outside of the loop that defines it
     loop         a loop walks along a SEQUENTIAL axis that no loop around it walks; values along it stay inside
     when         a condition's body has no store, no loop and no other condition; what it chooses are numbers
@@ -17,8 +18,8 @@ of a spec (that has a diagnostic). The rules:
     product      both factors have the axis that is summed, and no other in common
     rank         an access has an index for each dimension, none of them twice along one axis
     bounds       an index along an axis with tiles is of that axis' dimension; a number or quotient is within the tensor
-    place        a tile that is stored has a place along each of its axes, and one for each block; a quotient along an
-                 axis with tiles is that of a store, by the tile
+    place        a tile that is stored has a place along each of its axes, and one for each block, where a ragged axis
+                 stands for its index; a quotient along an axis with tiles is that of a store, by the tile, not ragged
     memory       what is stored is read only at the place where it is stored
 """
 
@@ -114,6 +115,13 @@ class _Verifier:
             of = self.axes.get(axis.part)
             self.insist(axis.kind is AxisKind.SEQUENTIAL and axis.until is None, "axis", axis)
             self.insist(of is not None and of.kind is AxisKind.PARALLEL and of.is_index, "axis", axis)
+
+        if axis.within is not None:
+            index, offsets = self.axes.get(axis.within.of), axis.within.offsets
+            self.insist(axis.tile is not None and axis.part is None, "axis", axis)
+            self.insist(index is not None and index.kind is AxisKind.PARALLEL and index.is_index, "axis", axis)
+            self.insist(offsets in self.kernel.tensors and offsets.dtype is DType.I32, "axis", axis)
+            self.insist({a.within.of for a in self.kernel.ragged if a.within} == {axis.within.of}, "axis", axis)
 
     def own(self, axis: Axis, where: Op) -> None:
         self.insist(self.axes.get(axis.name) == axis, "names", where)
@@ -249,7 +257,7 @@ class _Verifier:
                 self.insist(index.axis.dim == dim or divided, "bounds", op)  # an index may be divided by 1
             else:
                 self.insist(index.divisor > 1, "bounds", op)
-                number = isinstance(op, Store) and index.divisor == index.axis.tile
+                number = isinstance(op, Store) and index.divisor == index.axis.tile and index.axis.within is None
                 self.insist(index.axis.is_index or number, "place", op)
                 last = None if extent is None else (extent - 1) // index.divisor
                 self.insist(last is None or dim.size is None or last < dim.size, "bounds", op)
@@ -262,6 +270,7 @@ class _Verifier:
         self.insist(set(op.value.axes) <= whole, "place", op)
         if not op.adds:
             blocks = {a for a in self.kernel.axes if a.kind is AxisKind.PARALLEL and not a.is_one_tile}
+            placed |= {self.axes[a.within.of] for a in placed if a.within}  # groups have no place in common
             self.insist(blocks <= placed, "place", op)
 
 

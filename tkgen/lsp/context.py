@@ -13,6 +13,7 @@ _AFTER = {
     "SCHEDULE": "preset", "SHARED": "tensor", "REGISTERS": "tensor", "LOAD": "tensor", "STORE": "tensor",
     "STREAM": "tensor", "ACCUMULATE": "sum", "FETCH": "tensor", "WRITE": "tensor", "COPY": "tensor", "READ": "tensor",
     "TUNE": "size", "OVER": "new", "EACH": "new", "CARRY": "new", "TO": "axis", "PART": "axis", "ALONG": "axis",
+    "WITHIN": "tensor",
     "DIMS": "new", "PARAM": "new", "GLOBAL": "new", "SCALAR": "new", "KERNEL": "new", "SEQUENCE": "new", "ROLE": "new",
 }  # fmt: skip
 _LISTS = {"TARGET", "ALLOW", "STREAM", "SHARED", "REGISTERS", "LOAD"}
@@ -85,6 +86,8 @@ def _in_bracket(before: Sequence[Piece], at: int) -> str:
         return ""
     if first in ("NAME", "CARRY"):
         return "index" if before[at].type == "LSQB" else "value"
+    if first in ("OVER", "EACH") and before[at].type == "LSQB":
+        return "axis"  # of `within OFFSETS[g]`
     if first == "REFERENCE":
         return "argument"
     if before[at].type == "LSQB":

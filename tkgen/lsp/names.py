@@ -175,10 +175,10 @@ def _in_item(node: Item) -> Iterator[Occurrence]:
         case ast.Over(axes=axes):
             for axis in axes:
                 yield _declared(axis.name, "axis")
-                yield from _in_exprs(axis.extent, axis.tile)
-        case ast.Each(name=name, extent=extent, tile=length, until=until, part=part):
+                yield from _in_exprs(axis.extent, *_bounds(axis.within), axis.tile)
+        case ast.Each(name=name, extent=extent, within=within, tile=length, until=until, part=part):
             yield _declared(name, "axis")
-            yield from _in_exprs(extent, length, until or part)
+            yield from _in_exprs(extent, *_bounds(within), length, until or part)
         case ast.When(condition=condition):
             yield from _in_exprs(condition)
         case ast.Carry(values=values):
@@ -256,6 +256,10 @@ def _in_exprs(*expressions: ast.Expr | None) -> Iterator[Occurrence]:
                 yield from _in_exprs(operand)
             case ast.Access(name=tensor, indices=indices):
                 yield from _in_exprs(tensor, *indices)
+
+
+def _bounds(within: ast.Within | None) -> tuple[ast.Name, ...]:
+    return () if within is None else (within.offsets, within.of)
 
 
 def _declared(name: ast.Name, what: str) -> Occurrence:

@@ -240,6 +240,8 @@ def _loop(kernel: Kernel) -> Loop:
     if len(loops) != 1:
         raise LoopError("a kernel of products has one loop", loops[1].span if loops else None)
     (loop,) = loops
+    if kernel.ragged:
+        raise LoopError("ragged axes have no schedule yet in a loop of products of products", kernel.ragged[0].span)
     for op in walk(kernel.body):
         if isinstance(op, When):
             _condition(op, op in loop.body)

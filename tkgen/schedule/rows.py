@@ -228,6 +228,9 @@ def map_rows(kernel: Kernel, waves: int, target: Target, along: Axis | None = No
 
 def _refuse(kernel: Kernel) -> None:
     """Raises RowError for what these layouts cannot do."""
+    if kernel.ragged:
+        raise RowError("rows of a group have no schedule yet", kernel.ragged[0].span,
+                       "take all rows, and say by numbers which group each is of")  # fmt: skip
     for op in walk(kernel.body):
         if isinstance(op, When):
             raise RowError("`when any` has no schedule yet", op.span, "choose element by element, with `where`")

@@ -314,11 +314,20 @@ class Include(Node):
 
 
 @dataclass(frozen=True)
+class Within(Node):
+    """`within OFFSETS[g]`: the part of the axis' dimension from OFFSETS[g] to OFFSETS[g + 1]."""
+
+    offsets: Name
+    of: Name
+
+
+@dataclass(frozen=True)
 class AxisClause(Node):
     """`q in LENGTH by 256`: an axis of blocks; `tile` is None in `b in BATCH`, where a block has one place of it."""
 
     name: Name
     extent: Expr
+    within: Within | None
     tile: Expr | None
 
 
@@ -331,7 +340,7 @@ class Over(Node):
 
 @dataclass(frozen=True)
 class Each(Node):
-    """`each j in LENGTH by 64 to q` and its indented body: a loop over the tiles of an axis.
+    """`each j in LENGTH by 64 to q` and its indented body: a loop over the tiles of an axis, or of a part of it.
 
     `until` is the axis of `to q`: tiles that begin behind that axis' tile are not visited. `part` is the index of
     `part s`: at each of its places an equal part of the tiles is visited.
@@ -339,6 +348,7 @@ class Each(Node):
 
     name: Name
     extent: Expr
+    within: Within | None
     tile: Expr
     until: Name | None
     part: Name | None

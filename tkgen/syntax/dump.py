@@ -48,8 +48,11 @@ def _inline(value: object) -> str:
             return f"{_inline(operand)}.T"
         case ast.Access(name=name, indices=indices):
             return f"{name.id}[{', '.join(map(_inline, indices))}]"
-        case ast.AxisClause(name=name, extent=extent, tile=tile):
-            return f"{name.id} in {_inline(extent)}" + (f" by {_inline(tile)}" if tile else "")
+        case ast.AxisClause(name=name, extent=extent, within=within, tile=tile):
+            part = f" {_inline(within)}" if within else ""
+            return f"{name.id} in {_inline(extent)}{part}" + (f" by {_inline(tile)}" if tile else "")
+        case ast.Within(offsets=offsets, of=of):
+            return f"within {offsets.id}[{of.id}]"
         case ast.Carried(name=name, dtype=dtype, axes=axes, initial=initial):
             return f"{name.id}:{dtype.id}{_inline(axes)}={_inline(initial)}"
         case ast.Call(name=name, args=args, keywords=keywords):

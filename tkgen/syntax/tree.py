@@ -331,13 +331,23 @@ class TreeBuilder:
         return ast.Over(self.span(node), tuple(self._axis(_tree(t)) for t in node.children))
 
     def _axis(self, node: Branch) -> ast.AxisClause:
-        name, *sizes = node.children
-        extent, *tile = self.exprs(sizes)
-        return ast.AxisClause(self.span(node), self.name(name), extent, tile[0] if tile else None)
+        name, extent, *rest = node.children
+        within, tile = self._apart(rest)
+        return ast.AxisClause(self.span(node), self.name(name), self.expr(extent), within,
+                              self.expr(tile[0]) if tile else None)  # fmt: skip
+
+    def _apart(self, children: list[Branch | Token]) -> tuple[ast.Within | None, list[Branch | Token]]:
+        """What stands behind the extent of an axis: its `within`, and the rest."""
+        if children and isinstance(children[0], Tree) and children[0].data == "within":
+            offsets, of = children[0].children
+            within = ast.Within(self.span(children[0]), self.name(offsets), self.name(of))
+            return within, children[1:]
+        return None, children
 
     def _each(self, node: Branch) -> ast.Each:
         head, *body = (_tree(t) for t in node.children)
-        name, extent, tile, *end = head.children
+        name, extent, *rest = head.children
+        within, (tile, *end) = self._apart(rest)
         part = next((_tree(t).children[0] for t in end if isinstance(t, Tree)), None)
         statements: tuple[ast.Statement, ...] = ()
         self.loops += 1
@@ -350,6 +360,7 @@ class TreeBuilder:
             self.span(head),
             self.name(name),
             self.expr(extent),
+            within,
             self.expr(tile),
             self.name(end[0]) if end and part is None else None,
             None if part is None else self.name(part),

@@ -109,6 +109,9 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     if equations.contraction.part is not None:
         yield _refused("sm_90a sums each output whole, not in parts", equations.contraction.span or
                        statement(program, "kernel"), "leave `part` out")  # fmt: skip
+    for axis in equations.kernel.ragged:
+        yield _refused("sm_90a has no ragged axes yet", axis.span or statement(program, "kernel"),
+                       "leave `within` out: each block then has a tile of all of it")  # fmt: skip
     others = (d for t in program.arguments for d in t.dims if d not in (program.m, program.n, program.k))
     for dim in dict.fromkeys(d for d in others if d.size is None):
         yield _refused(f"sm_90a needs a size of {dim.name} that is known at build time", dim.span,

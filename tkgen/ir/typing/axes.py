@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tkgen.diagnostics import Edit, Fix, Label
-from tkgen.ir.equations import Access, Axis, AxisKind, Index
+from tkgen.ir.equations import Access, Axis, AxisKind, Index, Within
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import number, positive
-from tkgen.ir.types import Dim, Tensor
+from tkgen.ir.types import Dim, DType, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast
 
@@ -28,8 +28,15 @@ class Axes:
         """`q in LENGTH by 256`."""
         dim = self._extent(clause.extent)
         tile = None if clause.tile is None else positive(self.scope, clause.tile, f"the tile along `{clause.name.id}`")
+        within = None if clause.within is None else self._within(clause.within, dim)
+        if within is not None and tile is None:
+            raise self.scope.error(
+                "E232", f"`{clause.name.id}` walks a group of its own length, and has no tile", clause.span,
+                fix=f"give it one: `{clause.span.text} by 128`",
+            )  # fmt: skip
         self.scope.declare(clause.name)
-        self.found[clause.name.id] = Axis(clause.name.id, dim, AxisKind.PARALLEL, tile, span=clause.name.span)
+        name = clause.name
+        self.found[name.id] = Axis(name.id, dim, AxisKind.PARALLEL, tile, within=within, span=name.span)
 
     def each(self, loop: ast.Each) -> Axis:
         """The axis of a loop. Two loops may walk along one axis, where they say the same of it."""
@@ -46,7 +53,13 @@ class Axes:
                 )  # fmt: skip
             self.used.add(until)
         part = None if loop.part is None else self._part(loop.part)
-        axis = Axis(name, dim, AxisKind.SEQUENTIAL, tile, until, part, span=loop.name.span)
+        within = None if loop.within is None else self._within(loop.within, dim)
+        if within is not None and loop.part is not None:
+            raise self.scope.error(
+                "E232", f"`{name}` walks a group of its own length, which is not divided into parts", loop.part.span,
+                fix=f"leave `part {part}` out",
+            )  # fmt: skip
+        axis = Axis(name, dim, AxisKind.SEQUENTIAL, tile, until, part, within, span=loop.name.span)
         before = self.found.get(name)
         if before is None:
             self.scope.declare(loop.name)
@@ -71,6 +84,53 @@ class Axes:
             )  # fmt: skip
         self.used.add(name.id)
         return name.id
+
+    def _within(self, clause: ast.Within, dim: Dim) -> Within:
+        """`within OFFSETS[g]`: an i32 tensor with an offset for each place of an index of `over`, and a last one."""
+        name, of = clause.offsets, clause.of
+        if name.id not in self.scope.tensors:
+            raise self.scope.error(
+                "E200", f"`{name.id}` is not a global tensor", name.span,
+                fix=f"declare it: `global {name.id} : i32[...]`", known=self.scope.tensors,
+            )  # fmt: skip
+        offsets = self.scope.tensors[name.id]
+        declared = (Label(offsets.span, "declared here"),)
+        indices = {a.name: a for a in self.found.values() if a.kind is AxisKind.PARALLEL and a.is_index}
+        if of.id not in indices:
+            raise self.scope.error(
+                "E223", f"`{clause.span.text}` names no index of `over`", of.span,
+                f"`{of.id}` has tiles, and a group is one place" if of.id in self.found else "not declared before",
+                fix="declare one without a tile in front: `over g in GROUPS, ...`", known=indices,
+            )  # fmt: skip
+        index = indices[of.id]
+        if offsets.dtype is not DType.I32 or len(offsets.dims) != 1:
+            fix = Fix(f"declare it as `global {name.id} : i32[...]`, with a last offset, where the last group ends")
+            raise self.scope.error("E232", f"`{name.id}` holds no offsets", name.span, "not a row of i32",
+                                   secondary=declared, fix=fix)  # fmt: skip
+        self._as_many(offsets, index, name)
+        other = next((a for a in self.found.values() if a.within and a.within.of != of.id), None)
+        if other is not None and other.within is not None:
+            raise self.scope.error(
+                "E232", f"groups of `{of.id}`, and of `{other.within.of}`", clause.span,
+                secondary=(Label(other.span, f"within groups of `{other.within.of}`"),) if other.span else (),
+                fix="let all ragged axes of a kernel be of one index",
+            )  # fmt: skip
+        self.used.add(of.id)
+        return Within(offsets, of.id)
+
+    def _as_many(self, offsets: Tensor, index: Axis, at: ast.Name) -> None:
+        """E232 where offsets are not one more than groups; both numbers are known."""
+        (dim,), groups = offsets.dims, index.dim
+        if dim.size is not None and groups.size is not None and dim.size == groups.size + 1:
+            return
+        unknown = next((d for d in (groups, dim) if d.size is None), None)
+        message = f"`{offsets.name}` has {dim.size} offsets for {groups.size} groups: it is to have one more than these"
+        if unknown is not None:
+            message = f"how many groups there are must be known at build time, and `{unknown.name}` is dynamic"
+        raise self.scope.error(
+            "E232", message, at.span, secondary=(Label(dim.span), Label(groups.span)),
+            fix=f"give `{unknown.name}` a size" if unknown else f"declare `dims {dim.name} = {groups.name} + 1`",
+        )  # fmt: skip
 
     def _extent(self, expr: ast.Expr) -> Dim:
         if isinstance(expr, ast.Name) and expr.id in self.scope.dims:
@@ -192,6 +252,12 @@ class Axes:
             what = f"`{axis.name}` has tiles" if expr.op == "/" else f"`{axis.name}` is an axis"
             raise self.scope.error("E223", f"`{expr.span.text}` is no index", expr.span, what, fix=fix)
         divisor = positive(self.scope, expr.right, "the divisor of an index")
+        if axis.within is not None:
+            raise self.scope.error(
+                "E232", f"`{expr.span.text}` is one place in every group", expr.span, "each group counts its own tiles",
+                secondary=(Label(axis.span, "ragged"),) if axis.span else (),
+                fix="store a result for each row, or reduce along another axis",
+            )  # fmt: skip
         if by_tile and divisor != axis.tile:
             assert isinstance(expr.left, ast.Name)
             text = f"{expr.left.id} / {axis.tile}"

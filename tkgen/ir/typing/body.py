@@ -294,6 +294,9 @@ class Body:
                 "E200", f"`{name.id}` is not a global tensor, and only those are stored to", name.span, fix=fix,
                 known=at.scope.tensors,
             )  # fmt: skip
+        if at.scope.tensors[name.id].dtype is DType.I32:
+            raise at.scope.error("E204", f"`{name.id}` holds places, and equations store numbers", name.span, "i32",
+                                 fix="store to a tensor of f32, bf16 or f16")  # fmt: skip
         access: Access | None = None
         with suppress(Stop):
             access = at.axes.access(at.scope.tensors[name.id], target.indices, target.span, stored=True)
@@ -328,6 +331,7 @@ class Body:
                     secondary=(Label(stored, "first stored here"),), fix="remove one of the stores",
                 )  # fmt: skip
         full = [i.axis for i in access.indices if i.axis is not None and i.divisor in (1, i.axis.tile)]
+        full += [at.axes.found[a.within.of] for a in full if a.within]  # groups have no place in common
         parallel = [a for a in at.axes.found.values() if a.kind is AxisKind.PARALLEL and not a.is_one_tile]
         for axis in [*parallel, *at.axes.active]:
             if axis not in full:

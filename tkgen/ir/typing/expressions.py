@@ -212,7 +212,14 @@ class Expressions:
             what = "a value, which has no index" if name.id in self.names else "not a global tensor"
             fix = "drop the index" if name.id in self.names else f"declare it: `global {name.id} : bf16[...]`"
             raise self.scope.error("E200", f"`{name.id}` is {what}", name.span, fix=fix, known=self.scope.tensors)
-        source = self.axes.access(self.scope.tensors[name.id], indices, at)
+        tensor = self.scope.tensors[name.id]
+        if tensor.dtype is DType.I32:
+            raise self.scope.error(
+                "E204", f"`{name.id}` holds places, and no numbers that equations compute with", at, "i32",
+                secondary=(Label(tensor.span, "declared here"),),
+                fix=f"let an axis go by it, `over g in GROUPS, m in ROWS within {name.id}[g] by 128`, or make it f32",
+            )  # fmt: skip
+        source = self.axes.access(tensor, indices, at)
         for target, stored in self.stores:
             if target.tensor is source.tensor and not apart(target, source):
                 raise self.scope.error(
@@ -366,7 +373,10 @@ class Expressions:
             f"walk along `{axis.name}` with `each {axis.name} in {axis.dim.name} by {axis.tile}`, "
             "or take the dimension whole by leaving its index out"
         )
-        if reduced:
+        if axis.within:
+            walked = f"each {axis.name} in {axis.dim.name} within {axis.within.offsets.name}[{axis.within.of}] by ..."
+            fix = f"sum over all of a group in a loop: `{walked}`"
+        elif reduced:
             whole = f"`{axis.name} in {axis.dim.name} by {axis.dim.size or '...'}`"
             fix = (
                 f"let a block have all of `{axis.name}`, {whole} or without an index; or store one result for each "

@@ -1,0 +1,31 @@
+"""Loops that do nothing but add sums along their own axis: one sum over all of it, whatever its order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tkgen.ir.equations import Carry, Loop, Map, Op, Product, Reduce, Store, When, reads, writes
+
+
+def adds_to_carry(op: Op, carries: Sequence[Carry]) -> bool:
+    """Whether an operation is the sum that updates one of these carries."""
+    return isinstance(op, Map) and op.function == "add" and any(op.result == c.update for c in carries)
+
+
+def is_sums(loop: Loop) -> bool:
+    """Whether all that a loop does is to add sums along its own axis, each to a carry that nothing else reads."""
+    made = {v.number: op for op in loop.body for v in writes(op)}
+    if loop.axis.until or loop.axis.is_index or any(isinstance(op, Store | Loop | When) for op in loop.body):
+        return False
+    for c in loop.carries:
+        update = made.get(c.update.number)
+        readers = [op for op in loop.body if c.inside in reads(op)]
+        if update is None or not adds_to_carry(update, (c,)) or readers != [update]:
+            return False
+        terms = [v for v in reads(update) if v != c.inside]
+        term = made.get(terms[0].number) if len(terms) == 1 else None
+        if not isinstance(term, Product | Reduce) or term.axis != loop.axis:
+            return False
+        if isinstance(term, Reduce) and (term.function != "sum" or loop.axis.part):
+            return False
+    return bool(loop.carries)
