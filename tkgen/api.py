@@ -21,6 +21,7 @@ from tkgen.ir.program import matrix_program
 from tkgen.ir.program import program as any_program
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule import plan
+from tkgen.sequence.program import SequenceProgram
 from tkgen.sequence.spec import SequenceSpec
 from tkgen.syntax import ast
 from tkgen.syntax.parser import parse_path, parse_spec
@@ -78,7 +79,7 @@ def load_products(
     kernel = parse_path(path, include_roots, text)
     program = matrix_program(kernel, defines, target)
     chosen = load_target(target or _wanted(program.targets))
-    return Spec(Path(kernel.name.span.file.name), kernel, program, plan(program, chosen), chosen, dict(defines or {}))
+    return Spec(Path(kernel.name.span.file.name), program, chosen, dict(defines or {}), plan(program, chosen))
 
 
 def load_kernel(
@@ -97,7 +98,7 @@ def _of_kernel(kernel: ast.Kernel, defines: Mapping[str, int | None] | None, tar
     """The spec of one kernel."""
     program = any_program(kernel, defines, target)
     name = target or _wanted(program.targets)
-    return backend_of(name).spec(Path(kernel.name.span.file.name), kernel, program, name, dict(defines or {}))
+    return backend_of(name).spec(Path(kernel.name.span.file.name), program, name, dict(defines or {}))
 
 
 def sequence_spec(
@@ -121,7 +122,9 @@ def sequence_spec(
     if errors:
         raise SpecError(distinct(errors))
     path = Path(found.name.span.file.name)
-    return SequenceSpec(path, found, tuple(specs), specs[0].target, dict(defines or {}))
+    declared = tuple(s.name.id for s in found.shared if isinstance(s, ast.Global))
+    program = SequenceProgram(found.name.id, found.header, tuple(s.program for s in specs), declared)
+    return SequenceSpec(path, program, specs[0].target, dict(defines or {}), tuple(specs))
 
 
 def _own(found: ast.Sequence, number: int, defines: Mapping[str, int | None]) -> dict[str, int | None]:

@@ -3,13 +3,15 @@
     for change in changes(tkgen.load("specs/single_buffer.tk")):
         print(change.name)  # `buffers 2`, `step 32`, `group(rows = 16)`, `schedule ping_pong`, ...
 
-Nothing here says whether an edit is right or fast: the checks and `tkgen predict --edits` do.
+Nothing here says whether an edit is right or fast: the checks and `tkgen predict --edits` do. The text that a spec was
+read from is parsed once more; `roots` are the folders that its includes may reach beside its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
@@ -21,6 +23,7 @@ from tkgen.schedule.presets import PRESETS
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
+from tkgen.syntax.parser import parse_path
 
 MOST_BUFFERS = 4
 REMAP = "remap xcd(8, chunk = 32) | group(rows = 8)"  # what pays for large products: docs/remaps.md
@@ -50,21 +53,22 @@ class Change:
     text: str
 
 
-def changes(spec: Spec | RowSpec) -> tuple[Change, ...]:
+def changes(spec: Spec | RowSpec, roots: Sequence[Path] = ()) -> tuple[Change, ...]:
     """The edits worth trying; some of them the checks will refuse."""
-    text = spec.kernel.span.file.text
+    kernel = _parsed(spec, roots)
+    text = kernel.span.file.text
     found = [
         Change(knob.shown.format(value), _replaced(text, knob.span, str(value)))
-        for knob in knobs(spec)
+        for knob in _knobs(kernel)
         for value in knob.others
     ]
-    found += _words(spec, text)
+    found += _words(kernel, text)
     return tuple({change.name: change for change in found}.values())
 
 
-def named(spec: Spec | RowSpec, name: str) -> Change:
+def named(spec: Spec | RowSpec, name: str, roots: Sequence[Path] = ()) -> Change:
     """The edit of that name. Raises ValueError where there is none."""
-    known = {" ".join(change.name.split()): change.text for change in changes(spec)}
+    known = {" ".join(change.name.split()): change.text for change in changes(spec, roots)}
     wanted = " ".join(name.split())
     if wanted not in known:
         near = suggestion(wanted, list(known)) or f"; there are {', '.join(known)}"
@@ -72,11 +76,16 @@ def named(spec: Spec | RowSpec, name: str) -> Change:
     return Change(wanted, known[wanted])
 
 
-def knobs(spec: Spec | RowSpec) -> tuple[Knob, ...]:
+def _parsed(spec: Spec | RowSpec, roots: Sequence[Path]) -> ast.Kernel:
+    """What stands in the text that `spec` was read from."""
+    return parse_path(spec.path, roots, spec.program.spans["kernel"].file.text)
+
+
+def _knobs(kernel: ast.Kernel) -> tuple[Knob, ...]:
     """The numbers of a spec that are worth another value, where they are literals, or parameters with a literal."""
-    given = {b.name.id: b.value for s in _own(spec) if isinstance(s, ast.Param) for b in s.bindings}
+    given = {b.name.id: b.value for s in _own(kernel) if isinstance(s, ast.Param) for b in s.bindings}
     found: dict[tuple[int, int], Knob] = {}
-    for statement in _own(spec):
+    for statement in _own(kernel):
         for expression, shown, parameter, others in _numbers(statement):
             declared = isinstance(expression, ast.Name)
             literal = given.get(expression.id) if isinstance(expression, ast.Name) else expression
@@ -89,16 +98,17 @@ def knobs(spec: Spec | RowSpec) -> tuple[Knob, ...]:
     return tuple(found.values())
 
 
-def tunable(spec: Spec | RowSpec) -> str:
+def tunable(spec: Spec | RowSpec, roots: Sequence[Path] = ()) -> str:
     """The text of a spec with its numbers as parameters to tune, each over the values that pass the checks alone.
 
     Empty where no other value of any number passes.
     """
-    text, lines = spec.kernel.span.file.text, list[str]()
+    kernel = _parsed(spec, roots)
+    text, lines = kernel.span.file.text, list[str]()
     names = {d.name for d in spec.program.dims} | {t.name for t in spec.program.tensors}
     edits: list[tuple[Span, str]] = []
-    for knob in knobs(spec):
-        passing = [n for n in knob.others if passes(spec, _replaced(text, knob.span, str(n)))]
+    for knob in _knobs(kernel):
+        passing = [n for n in knob.others if passes(spec, _replaced(text, knob.span, str(n)), roots)]
         if not passing or knob.parameter in names:
             continue
         names.add(knob.parameter)
@@ -111,26 +121,26 @@ def tunable(spec: Spec | RowSpec) -> str:
         return ""
     for span, new in sorted(edits, key=lambda e: -e[0].start):
         text = _replaced(text, span, new)
-    head = text.index("\n", spec.kernel.name.span.end) + 1
+    head = text.index("\n", kernel.name.span.end) + 1
     return text[:head] + "\n".join(lines) + "\n\n" + text[head:]
 
 
-def passes(spec: Spec | RowSpec, text: str) -> bool:
+def passes(spec: Spec | RowSpec, text: str, roots: Sequence[Path] = ()) -> bool:
     """Whether `text` in the place of `spec` passes all checks."""
     try:
-        load(spec.path, spec.defines, spec.target.name, text=text).check()
+        load(spec.path, spec.defines, spec.target.name, roots, text).check()
     except SpecError:
         return False
     return True
 
 
-def _own(spec: Spec | RowSpec) -> Iterator[ast.Statement]:
+def _own(kernel: ast.Kernel) -> Iterator[ast.Statement]:
     """The statements of the spec's own file, those of roles included."""
-    for statement in flatten(spec.kernel.body):
-        if statement.span.file is spec.kernel.span.file:
+    for statement in flatten(kernel.body):
+        if statement.span.file is kernel.span.file:
             yield statement
             if isinstance(statement, ast.Role):
-                yield from (s for s in statement.body if s.span.file is spec.kernel.span.file)
+                yield from (s for s in statement.body if s.span.file is kernel.span.file)
 
 
 def _double(value: int) -> Sequence[int]:
@@ -170,9 +180,9 @@ def _numbers(statement: ast.Statement) -> Iterator[tuple[ast.Expr, str, str, Cal
             yield statement.count, "unroll {}", "UNROLL", _double
 
 
-def _words(spec: Spec | RowSpec, text: str) -> Iterator[Change]:
+def _words(kernel: ast.Kernel, text: str) -> Iterator[Change]:
     """What is no number: schedules, ways to LDS, a remap or register buffers where there are none."""
-    body = list(_own(spec))
+    body = list(_own(kernel))
     written = [s for s in body if isinstance(s, ast.Schedule)]
     presets = [s for s in written if s.preset is not None]
     for name in PRESETS:

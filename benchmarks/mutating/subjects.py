@@ -106,7 +106,8 @@ def _sequence(path: Path, orders: Sequence[Interleaving]) -> Iterator[Subject]:
     build = spec.build()
 
     def ordered(numbers: Sequence[int]) -> SequenceSpec:
-        return replace(spec, kernels=tuple(spec.kernels[n] for n in numbers))
+        kernels = tuple(spec.kernels[n] for n in numbers)
+        return replace(spec, kernels=kernels, program=replace(spec.program, kernels=tuple(k.program for k in kernels)))
 
     def fault(numbers: Sequence[int]) -> str:
         """What is wrong where the kernels run in another order, beside what the spec means."""

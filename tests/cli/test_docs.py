@@ -114,5 +114,5 @@ def test_every_fragment_of_the_language_reference_compiles_in_a_kernel(number: i
     scheduled = plan(program, target)
     errors = [d for d in checks.check(scheduled, target) if d.severity is Severity.ERROR]
     assert not errors, errors
-    built = Spec(tmp_path / "base.tk", kernel, program, scheduled, target, {}).build()
+    built = Spec(tmp_path / "base.tk", program, target, {}, scheduled).build()
     assert built.resources.vgpr_spills == 0

@@ -72,6 +72,15 @@ def test_no_modules_import_each_other() -> None:
     assert not [sorted(c) for c in nx.strongly_connected_components(graph) if len(c) > 1]
 
 
+def test_only_what_reads_text_knows_its_tree() -> None:
+    """Behind resolution no AST is held: what a spec says stands in its typed program, with places in the text."""
+    readers = ("syntax", "ir.resolve", "ir.typing", "ir.tuned", "ir.program", "api", "edits", "tune", "lsp", "cli")
+    known = re.compile(r"^\s*(from|import) tkgen\.syntax(\.ast)?\b(?!\.)", re.MULTILINE)
+    found = [name for name, path in MODULES.items() if known.search(path.read_text(encoding="utf-8"))]
+    assert "tkgen.ir.resolve" in found and "tkgen.edits" in found
+    assert not [m for m in found if not any(f"{m}.".startswith(f"tkgen.{reader}.") for reader in readers)]
+
+
 def test_no_file_changes_where_python_looks_for_modules() -> None:
     """A command finds what stands beside it, a test what pyproject.toml names."""
     scripts = [p for folder in ("benchmarks", "docs", "tests", "tkgen") for p in (ROOT / folder).rglob("*.py")]

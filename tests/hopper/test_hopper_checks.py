@@ -19,12 +19,12 @@ def loaded(text: str) -> HopperSpec:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_runs_on_the_gpu_is_accepted_and_generated(case: dict[str, object]) -> None:
     spec = loaded(gemm(**case)).check()  # type: ignore[arg-type]
-    assert "__global__" in spec.source
+    assert "__global__" in spec.text
 
 
 @pytest.mark.parametrize("case", FUSED)
 def test_what_is_fused_behind_products_is_generated(case: str) -> None:
-    source = loaded(FUSED[case]).check().source
+    source = loaded(FUSED[case]).check().text
     assert "__global__" in source and "__builtin" not in source
 
 

@@ -79,6 +79,6 @@ def test_no_dead_spec() -> None:
     for path in paths:
         spec = load(path)
         assert isinstance(spec, HopperSpec) and not spec.diagnostics
-        assert (ROOT / "generated" / "sm_90a" / f"{path.stem}.cu").read_text(encoding="utf-8") == spec.source.replace(
+        assert (ROOT / "generated" / "sm_90a" / f"{path.stem}.cu").read_text(encoding="utf-8") == spec.text.replace(
             str(path), path.name
         )

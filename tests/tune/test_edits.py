@@ -54,7 +54,7 @@ def test_what_is_tried_is_the_prediction_of_the_edited_spec(monkeypatch: pytest.
     spec = tkgen.load(SPECS / "single_buffer.tk")
     every = edits.changes(spec)
     few = tuple(c for c in every if c.name in ("block 128 x 128 step 32", "schedule ping_pong", "buffers 2"))
-    monkeypatch.setattr(tried, "changes", lambda _: few)
+    monkeypatch.setattr(tried, "changes", lambda *_: few)
     base = predict(spec.build(), what_if=False).seconds
     seen: list[tuple[int, int]] = []
     found = tried.try_edits(spec, base, progress=lambda done, total: seen.append((done, total)))
@@ -73,6 +73,20 @@ def test_one_command_applies_an_edit(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["predict", str(path), "--apply", "buffers  2"])
     assert done.exit_code == 0 and done.stdout.strip().endswith("buffers 2")
     assert path.read_text() == wanted and tkgen.load(path).check().program.a.buffers == 2
+
+
+def test_an_edit_of_a_spec_whose_include_stands_in_another_folder_is_applied(tmp_path: Path) -> None:
+    shared, path = tmp_path / "shared" / "waves.tk", tmp_path / "specs" / "gemm.tk"
+    shared.parent.mkdir()
+    path.parent.mkdir()
+    shared.write_text("waves 2 x 2\n")
+    text = (SPECS / "single_buffer.tk").read_text()
+    assert text.count("  waves 2 x 2\n") == 1
+    path.write_text(text.replace("  waves 2 x 2\n", '  include "../shared/waves.tk"\n'))
+    arguments = ["predict", str(path), "-I", str(tmp_path), "--apply", "buffers 2"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert tkgen.load(path, include_roots=[tmp_path]).check().program.a.buffers == 2
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
+from tkgen.backends.spec import Named, TypedSpec
 from tkgen.diagnostics import Diagnostic
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.types import Program
-from tkgen.syntax import ast
 
 if TYPE_CHECKING:
     import torch
@@ -21,51 +21,8 @@ if TYPE_CHECKING:
     from tkgen.execute.kernels import AnyLaunch
 
 
-class Machine(Protocol):
-    """A target: what is known of it is each back end's own."""
-
-    @property
-    def name(self) -> str:
-        """As specs and options say it."""
-
-
-class Spec(Protocol):
-    """A spec read from `path` with its `-D` values, for a target."""
-
-    @property
-    def name(self) -> str:
-        """The kernel's name."""
-
-    @property
-    def path(self) -> Path:
-        """The file it was read from."""
-
-    @property
-    def target(self) -> Machine:
-        """What it is for."""
-
-    @property
-    def defines(self) -> Mapping[str, int | None]:
-        """The `-D` values."""
-
-    @property
-    def diagnostics(self) -> Sequence[Diagnostic]:
-        """Everything there is to say before it is compiled: errors, then warnings."""
-
-    @property
-    def text(self) -> str:
-        """The generated source."""
-
-    def check(self) -> Self:
-        """This spec. Raises SpecError with every diagnostic where one is an error."""
-
-    def build(self, *, cxx: str | None = None) -> Build:
-        """Compile it, with the compiler `cxx` where it is given. Its machine code is watched where it is emulated.
-
-        Raises:
-            SpecError: as `check`, or the machine code is wrong.
-            ToolchainError: there is no compiler, or it fails.
-        """
+Spec: TypeAlias = TypedSpec[Named, Named]
+"""Any spec, of which only what all have in common is known."""
 
 
 class Build(Protocol):
@@ -119,9 +76,8 @@ class Backend(Protocol):
         """A sentence or two about one of them."""
 
     def spec(
-        self, path: Path, kernel: ast.Kernel, program: Program | EquationProgram, target: str,
-        defines: Mapping[str, int | None],
-    ) -> Spec:  # fmt: skip
+        self, path: Path, program: Program | EquationProgram, target: str, defines: Mapping[str, int | None]
+    ) -> Spec:
         """A typed kernel for one of its targets.
 
         Raises:

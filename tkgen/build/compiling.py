@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tkgen.backends.cdna import kittens as headers
-from tkgen.build.model import Build, Compilable, Compiled
+from tkgen.build.model import Compiled
 from tkgen.diagnostics import SpecError
 from tkgen.toolchain.cache import default_cache
 from tkgen.toolchain.compile import compile_device
@@ -16,19 +16,22 @@ from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.hip import find_hip
 from tkgen.toolchain.metadata import read_resources
 
+if TYPE_CHECKING:
+    from tkgen.backends.cdna.kernel_spec import KernelSpec
+
 B = TypeVar("B", bound=Compiled)
 
 
 def build(
-    spec: Compilable, of: type[B], *, cxx: str | None, kittens: Path | None, log: Path | None, machine_check: bool
+    spec: KernelSpec[Any, B], *, cxx: str | None, kittens: Path | None, log: Path | None, machine_check: bool
 ) -> B:
-    """A build `of` its kind, watched unless `machine_check` says not to.
+    """A build of `spec`, watched unless `machine_check` says not to.
 
     Raises:
         SpecError: as `spec.check`; or the compiled code races, does not wait, or leaves its memory.
         ToolchainError: the compiler fails.
     """
-    made = compiled(spec.check(), find_compiler(spec.target, cxx), of=of, kittens=kittens, log=log)
+    made = compiled(spec.check(), find_compiler(spec.target, cxx), kittens=kittens, log=log)
     if not machine_check:
         return made
     made = watched(made)
@@ -38,12 +41,7 @@ def build(
 
 
 def compiled(
-    spec: Compilable,
-    compiler: Compiler,
-    *,
-    of: type[B] = Build,  # type: ignore[assignment]
-    kittens: Path | None = None,
-    log: Path | None = None,
+    spec: KernelSpec[Any, B], compiler: Compiler, *, kittens: Path | None = None, log: Path | None = None
 ) -> B:
     """Compile `spec`, which is proven, or take it from the cache where nothing changed. Its code is not watched."""
     try:
@@ -64,10 +62,10 @@ def compiled(
     kernels = list(read_resources(result.hsaco).values())
     if len(kernels) != 1:
         raise ToolchainError(f"the code object has {len(kernels)} kernels, not one")
-    return of(spec, compiler, result.asm, result.hsaco, kernels[0], kittens, result.seconds, result.cached)
+    return spec.kind(spec, compiler, result.asm, result.hsaco, kernels[0], kittens, result.seconds, result.cached)
 
 
-def _at_spec_line(spec: Compilable, error: ToolchainError) -> ToolchainError:
+def _at_spec_line(spec: KernelSpec[Any, Compiled], error: ToolchainError) -> ToolchainError:
     """The same error, its first place in generated code named as a line of the spec."""
     origin = error.origin
     place = spec.source.origin(origin.line) if origin else None

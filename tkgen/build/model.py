@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tkgen import __version__, checks, machine_check
 from tkgen.checks.words import count_text
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
 from tkgen.machine_check import NOT_ASKED, UNCHECKED, Verdict
-from tkgen.targets import Target
 from tkgen.targets.model import Occupancy
 from tkgen.targets.resources import Resources
 from tkgen.toolchain.cache import Cache
@@ -21,54 +20,15 @@ from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_loop, parse_asm
 
 if TYPE_CHECKING:
-    from tkgen.backends.cdna.lower import Source
+    from tkgen.backends.cdna.kernel_spec import KernelSpec
     from tkgen.backends.cdna.spec import Spec
-
-
-class Sourced(Protocol):
-    """What generated source comes from, of one kernel or of several."""
-
-    @property
-    def name(self) -> str:
-        """The name of the source and of its Python module."""
-
-    @property
-    def target(self) -> Target:
-        """What it is for."""
-
-    @property
-    def source(self) -> Source:
-        """The generated C++."""
-
-
-class Compilable(Sourced, Protocol):
-    """What a build needs of its spec, whatever its kernel computes."""
-
-    @property
-    def path(self) -> Path:
-        """The file it was read from."""
-
-    @property
-    def defines(self) -> Mapping[str, int | None]:
-        """The `-D` values."""
-
-    @property
-    def program(self) -> Any:
-        """The typed kernel: its `dims`, and its `waves`."""
-
-    @property
-    def diagnostics(self) -> Sequence[Diagnostic]:
-        """Everything there is to say before it is compiled."""
-
-    def check(self) -> Self:
-        """This spec. Raises SpecError with every diagnostic where one is an error."""
 
 
 @dataclass(frozen=True)
 class Compiled:
     """A compiled spec: the machine code, the figures read from it, and what watching it showed."""
 
-    spec: Compilable
+    spec: KernelSpec[Any, Compiled]
     compiler: Compiler
     asm: str = field(repr=False)
     hsaco: bytes = field(repr=False)

@@ -7,17 +7,20 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tkgen import machine_check
 from tkgen.backends.cdna import kittens as headers
+from tkgen.backends.cdna.kernel_spec import KernelSpec
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.spec import Spec
+from tkgen.backends.spec import TypedSpec
 from tkgen.build.compiling import compiled, watched
-from tkgen.build.model import Build, Compilable, Compiled, Sourced
+from tkgen.build.model import Build, Compiled
 from tkgen.diagnostics import Diagnostic, Fix, SpecError
 from tkgen.loops.spec import LoopSpec
 from tkgen.rows.build import RowBuild
+from tkgen.targets import Target
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
 
@@ -41,7 +44,7 @@ def write(
     """
     name, spec = build.spec.name, build.spec
     files: dict[str, tuple[str, bytes | str]] = {
-        "cpp": (f"{name}.cpp", spec.source.text),
+        "cpp": (f"{name}.cpp", spec.text),
         "asm": (f"{name}.s", build.asm),
         "hsaco": (f"{name}.hsaco", build.hsaco),
         "report": (f"{name}.json", json.dumps(build.report(), indent=2) + "\n"),
@@ -73,7 +76,7 @@ def write(
     return written
 
 
-def write_module(spec: Sourced, compiler: Compiler, directory: Path, kittens: Path | None) -> Path:
+def write_module(spec: TypedSpec[Any, Target], compiler: Compiler, directory: Path, kittens: Path | None) -> Path:
     """Build the Python module of a spec's generated source, of one kernel or of several; its path.
 
     Raises:
@@ -82,7 +85,7 @@ def write_module(spec: Sourced, compiler: Compiler, directory: Path, kittens: Pa
     from tkgen.toolchain.module import build_module
 
     return build_module(
-        spec.source.text,
+        spec.text,
         spec.name,
         spec.target,
         compiler,
@@ -100,16 +103,15 @@ def no_harness(spec: LoopSpec) -> SpecError:
 
 
 def produce(
-    spec: Compilable,
+    spec: KernelSpec[Any, B],
     directory: Path,
     emit: Collection[str] = DEFAULT_EMITS,
     *,
-    of: type[B] = Build,  # type: ignore[assignment]
     cxx: str | None = None,
     kittens: Path | None = None,
     watch: bool = True,
 ) -> tuple[B, dict[str, Path]]:
-    """Build `spec` as a build `of` its kind, hold its figures against what was promised and write the outputs.
+    """Build `spec`, hold its figures against what was promised and write the outputs.
 
     Returns the build, and the paths of the outputs.
     What the HTML report shows of the spec alone is drawn while the compiler runs. The machine code is watched unless
@@ -130,7 +132,7 @@ def produce(
         if watch:
             pool.submit(machine_check.warm)
         drawn = pool.submit(draw)
-        built = compiled(spec, compiler, of=of, kittens=kittens, log=directory / f"{spec.name}.log")
+        built = compiled(spec, compiler, kittens=kittens, log=directory / f"{spec.name}.log")
         if watch:
             built = watched_at(built, directory / spec.name)
         return built, write(built.check(), directory, emit, drawn.result())
@@ -145,7 +147,7 @@ def watched_at(built: B, stem: Path) -> B:
         for path in kept:
             path.unlink(missing_ok=True)
         return built
-    for path, text in zip(kept, (built.spec.source.text, built.asm), strict=True):
+    for path, text in zip(kept, (built.spec.text, built.asm), strict=True):
         write_atomic(path, text)
     note = f"what was compiled is kept as {kept[0]} and {kept[1].name}"
     last = replace(found[-1], notes=(*found[-1].notes, note))

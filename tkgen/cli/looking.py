@@ -265,7 +265,7 @@ def predict(
     """Predict how long a kernel takes on a GPU, what limits it, and what would change that."""
     if apply is not None:
         with reported():
-            done = _applied(spec, _editable(load_spec(spec, define, target, roots)), apply)
+            done = _applied(spec, _editable(load_spec(spec, define, target, roots)), apply, tuple(roots or ()))
         say(json.dumps({"spec": str(spec), "applied": done}) if as_json else f"{spec}: {done}")
         return
     from tkgen.execute.predicted import Asked, others
@@ -353,16 +353,16 @@ def _tried(asked: Asked, seconds: float, cxx: str | None) -> tuple[Tried, ...]:
             )  # fmt: skip
 
 
-def _applied(path: Path, loaded: Spec | RowSpec, name: str) -> str:
+def _applied(path: Path, loaded: Spec | RowSpec, name: str, roots: Sequence[Path]) -> str:
     """Write the edit called `name` to the spec; its name."""
     from tkgen.edits import named, passes
     from tkgen.toolchain.files import write_atomic
 
     try:
-        change = named(loaded, name)
+        change = named(loaded, name, roots)
     except ValueError as error:
         fail(str(error), USAGE)
-    if not passes(loaded, change.text):
+    if not passes(loaded, change.text, roots):
         fail(f"{path} with `{change.name}` does not pass the checks", WRONG)
     write_atomic(path, change.text)
     return change.name

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tkgen.backends import protocol
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import Requirement, requirements
 from tkgen.ir.types import Program, ScalarArg
@@ -29,7 +28,7 @@ class Scaled(Protocol):
         """Its scalar arguments."""
 
 
-class Sized(protocol.Spec, Protocol):
+class Sized(Protocol):
     """A spec of matrix products, for whichever target."""
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from tkgen.api import load, target_of
-from tkgen.backends.protocol import Backend
+from tkgen.backends.protocol import Backend, Spec
 from tkgen.backends.registry import backend_of
 from tkgen.emulate import EmulateError
 from tkgen.execute import kernels
@@ -203,9 +203,10 @@ def _on_gpu(
     """One launch on a GPU, timed."""
     from tkgen.execute import gpu
 
-    values = Values.of(_runnable(path, None, target, roots).program, defines)
-    spec = _runnable(path, values.static, target, roots).check()
-    launch, scalars = kernels.launch_of(spec, values.extents), scalar_values(spec.program, values.scalars)
+    values = Values.of(_sized(load(path, None, target, roots)).program, defines)
+    spec = load(path, values.static, target, roots).check()
+    launch = kernels.launch_of(_sized(spec), values.extents)
+    scalars = scalar_values(launch.program, values.scalars)
     comparison, again = gpu.compared_launch(backend, spec, launch, scalars, seed, cxx)
     milliseconds = gpu.median_milliseconds(again)
     flops = sum(map(_flops, kernels.launches(launch)))
@@ -235,8 +236,6 @@ def _flops(launch: Launch | RowLaunch) -> int:
     return 2 * m * n * k * launch.factors * len(program.products)
 
 
-def _runnable(
-    path: Path, defines: Mapping[str, int | None] | None, target: str, roots: Sequence[Path]
-) -> AnySpec | Sized:
-    """A spec for any target: what Hopper runs are matrix products."""
-    return cast("AnySpec | Sized", load(path, defines, target, roots))
+def _sized(spec: Spec) -> AnySpec | Sized:
+    """The spec: of AMD's GPUs, or of matrix products."""
+    return cast("AnySpec | Sized", spec)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen.backends.cdna.lower.loops import lower_loops
@@ -85,31 +84,13 @@ class LoopSpec(RowSpec):
         for times in (1, 2, 3):
             yield {name: unit * (1 if unit == 1 else times) for name, unit in units.items()}
 
-    @cached_property
-    def source(self) -> Source:
-        """The generated C++."""
-        header = self.program.header.splitlines()
-        return lower_loops(self.steps, self.target, header, self.path.name, self.program.occupancy)
+    def generated(self, alone: bool) -> Source:
+        """The C++ of the kernel; without the file around it where it is not `alone` there."""
+        program = self.program
+        header = program.header.splitlines()
+        return lower_loops(self.steps, self.target, header, self.path.name, program.occupancy, alone=alone)
 
-    @cached_property
-    def namespace(self) -> Source:
-        """The same without the file around it, as it stands among other kernels."""
-        return lower_loops(self.steps, self.target, occupancy=self.program.occupancy, alone=False)
-
-    def build(
-        self,
-        *,
-        cxx: str | None = None,
-        kittens: Path | None = None,
-        log: Path | None = None,
-        machine_check: bool = True,
-    ) -> LoopBuild:
-        """Compile to a code object and watch it, unless `machine_check` says not to.
-
-        Raises:
-            SpecError: as `check`; or the compiled code races, does not wait, or leaves its memory.
-            ToolchainError: the compiler fails.
-        """
-        from tkgen.build.compiling import build
-
-        return build(self, LoopBuild, cxx=cxx, kittens=kittens, log=log, machine_check=machine_check)
+    @property
+    def kind(self) -> type[LoopBuild]:
+        """A build of loops."""
+        return LoopBuild

@@ -62,7 +62,7 @@ def analyze(request: Request) -> Analysis:
         return found
     name = request.target or (program.targets[0] if program.targets else DEFAULT_TARGET)
     try:
-        spec = backend_of(name).spec(Path(request.file.name), kernel, program, name, {})
+        spec = backend_of(name).spec(Path(request.file.name), program, name, {})
     except UnknownTargetError as error:
         place = program.spans.get("targets", kernel.name.span)
         return replace(found, diagnostics=(Diagnostic("E200", str(error), Label(place)),))
@@ -94,18 +94,18 @@ def resolved(file: SourceFile, texts: Mapping[Path, str], include_roots: tuple[s
         found = any_program(kernel)
         if isinstance(found, Program):
             return Analysis(file, (), kernel, found, equations)
-        return Analysis(file, _of_rows(file, kernel, found), kernel, equations=equations)
+        return Analysis(file, _of_rows(file, found), kernel, equations=equations)
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics), kernel, _unscheduled(kernel), equations)
 
 
-def _of_rows(file: SourceFile, kernel: ast.Kernel, found: EquationProgram) -> tuple[Diagnostic, ...]:
+def _of_rows(file: SourceFile, found: EquationProgram) -> tuple[Diagnostic, ...]:
     """What there is to say of a kernel of rows."""
     name = found.targets[0] if found.targets else DEFAULT_TARGET
     try:
-        return tuple(backend_of(name).spec(Path(file.name), kernel, found, name, {}).diagnostics)
+        return tuple(backend_of(name).spec(Path(file.name), found, name, {}).diagnostics)
     except UnknownTargetError as error:
-        return (Diagnostic("E200", str(error), Label(found.spans.get("targets", kernel.name.span))),)
+        return (Diagnostic("E200", str(error), Label(found.spans.get("targets", found.spans["kernel"]))),)
 
 
 def _unscheduled(kernel: ast.Kernel) -> Program | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from tkgen.backends.cdna.kernel_spec import KernelSpec
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.lower.rows import lower_rows
-from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError, errors_first, refuse
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.divided import completed, divided, unit
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.limits import LARGEST_INT, LAUNCH_THREADS
@@ -18,8 +18,6 @@ from tkgen.rows.launch import Layout
 from tkgen.schedule.row_graph import row_graph
 from tkgen.schedule.row_verifier import verify
 from tkgen.schedule.rows import RowError, RowMap, map_rows
-from tkgen.syntax import ast
-from tkgen.targets import Target
 from tkgen.targets.model import round_up
 
 if TYPE_CHECKING:
@@ -29,19 +27,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RowSpec:
+class RowSpec(KernelSpec[EquationProgram, "RowBuild"]):
     """A spec read from `path` with its `-D` values, typed, for `target`."""
-
-    path: Path
-    kernel: ast.Kernel = field(repr=False)
-    program: EquationProgram = field(repr=False)
-    target: Target = field(repr=False)
-    defines: Mapping[str, int | None]
-
-    @property
-    def name(self) -> str:
-        """The kernel's name."""
-        return self.program.name
 
     @cached_property
     def layout(self) -> Layout:
@@ -60,15 +47,17 @@ class RowSpec:
         verify(found, self.target)
         return found
 
-    @cached_property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Everything there is to say before it is compiled: errors, then warnings."""
+    def found(self) -> Iterator[Diagnostic]:
+        """What there is to say of its layout; without one, why."""
         try:
             self.layout  # noqa: B018
         except SpecError as error:
-            return tuple(error.diagnostics)
-        found = [*self._foreign(), *self._sizes(), *self._waste(), *self._unused()]
-        return errors_first(found)
+            yield from error.diagnostics
+            return
+        yield from self._foreign()
+        yield from self._sizes()
+        yield from self._waste()
+        yield from self._unused()
 
     def _foreign(self) -> Iterator[Diagnostic]:
         """Clauses that rows have no use for."""
@@ -150,42 +139,15 @@ class RowSpec:
         """The dataflow graph of its equations. Raises SpecError as `layout`."""
         return row_graph(self.rows)
 
-    def check(self) -> Self:
-        """This spec, with a layout. Raises SpecError with every diagnostic where one is an error."""
-        refuse(self.diagnostics)
-        return self
-
-    @cached_property
-    def source(self) -> Source:
-        """The generated C++."""
-        header = self.program.header.splitlines()
-        return lower_rows(self.rows, self.target, header, self.path.name, self.program.occupancy)
+    def generated(self, alone: bool) -> Source:
+        """The C++ of the kernel; without the file around it where it is not `alone` there."""
+        program = self.program
+        header = program.header.splitlines()
+        return lower_rows(self.rows, self.target, header, self.path.name, program.occupancy, alone=alone)
 
     @property
-    def text(self) -> str:
-        """The text of it."""
-        return self.source.text
-
-    @cached_property
-    def namespace(self) -> Source:
-        """The same without the file around it, as it stands among other kernels."""
-        return lower_rows(self.rows, self.target, occupancy=self.program.occupancy, alone=False)
-
-    def build(
-        self,
-        *,
-        cxx: str | None = None,
-        kittens: Path | None = None,
-        log: Path | None = None,
-        machine_check: bool = True,
-    ) -> RowBuild:
-        """Compile to a code object and watch it, unless `machine_check` says not to.
-
-        Raises:
-            SpecError: as `check`; or the compiled code races, does not wait, or leaves its memory.
-            ToolchainError: the compiler fails.
-        """
-        from tkgen.build.compiling import build
+    def kind(self) -> type[RowBuild]:
+        """A build of rows."""
         from tkgen.rows.build import RowBuild
 
-        return build(self, RowBuild, cxx=cxx, kittens=kittens, log=log, machine_check=machine_check)
+        return RowBuild

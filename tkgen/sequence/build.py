@@ -18,7 +18,6 @@ from tkgen.build.model import Build
 from tkgen.build.outputs import DEFAULT_EMITS, no_harness, watched_at, write_module
 from tkgen.diagnostics import Diagnostic, Fix, Label, Severity, SpecError, distinct
 from tkgen.diagnostics.machine import to_json
-from tkgen.loops.build import LoopBuild
 from tkgen.loops.spec import LoopSpec
 from tkgen.rows.build import RowBuild
 from tkgen.rows.spec import RowSpec
@@ -94,7 +93,7 @@ def write(build: SequenceBuild, directory: Path, emit: Collection[str] = DEFAULT
     spec = build.spec
     files: dict[str, tuple[str, bytes | str]] = {}
     if "cpp" in emit:
-        files["cpp"] = (f"{spec.name}.cpp", spec.source.text)
+        files["cpp"] = (f"{spec.name}.cpp", spec.text)
     for kernel in build.kernels:
         for kind, content in (("asm", kernel.asm), ("hsaco", kernel.hsaco)):
             if kind in emit:
@@ -134,13 +133,11 @@ def check_harness(spec: SequenceSpec) -> None:
     for first, later in combinations(range(len(stores)), 2):
         for one, other in product(stores[first], stores[later]):
             if overlap(one.target, other.target):
-                name, names = one.target.tensor.name, [k.kernel.name for k in spec.kernels]
+                name, names = one.target.tensor.name, [k.program.spans["kernel"] for k in spec.kernels]
                 message = f"`{name}` is written again: a check that comes after all kernels cannot see it as it was"
-                places = (Label(names[first].span, f"writes `{name}`"),)
+                places = (Label(names[first], f"writes `{name}`"),)
                 fix = Fix("let it write another tensor, or leave the harness: `tkgen run` compares it too")
-                raise SpecError(
-                    Diagnostic("E231", message, Label(names[later].span, "writes it again"), places, fix=fix)
-                )
+                raise SpecError(Diagnostic("E231", message, Label(names[later], "writes it again"), places, fix=fix))
 
 
 def produce(
@@ -162,14 +159,10 @@ def produce(
         check_harness(spec)
     compiler = find_compiler(spec.target, cxx)
     log = directory / f"{spec.name}.log"
-    built = []
+    built: list[Build | RowBuild] = []
     for kernel in spec.kernels:
-        made: Build | RowBuild
-        if isinstance(kernel, RowSpec):
-            of = LoopBuild if isinstance(kernel, LoopSpec) else RowBuild
-            made = compiled(kernel, compiler, of=of, kittens=kittens, log=log)
-        else:
-            made = compiled(kernel, compiler, kittens=kittens, log=log)
+        made = compiled(kernel, compiler, kittens=kittens, log=log)
+        assert isinstance(made, Build | RowBuild)
         built.append(watched_at(made, directory / f"{spec.name}.{kernel.name}") if watch else made)
     whole = SequenceBuild(spec, tuple(built)).check()
     return whole, write(whole, directory, emit)

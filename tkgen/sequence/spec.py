@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from tkgen.backends.cdna.lower.origins import Source, joined
 from tkgen.backends.cdna.lower.sequence import sequence_parts
-from tkgen.diagnostics import Diagnostic, Fix, Label, distinct, errors_first, refuse
+from tkgen.backends.spec import TypedSpec
+from tkgen.diagnostics import Diagnostic, Fix, Label, distinct
 from tkgen.ir.equations import Store
 from tkgen.rows.spec import RowSpec
 from tkgen.sequence.program import SequenceProgram, covered, meaning_of
-from tkgen.syntax import ast
 from tkgen.targets import Target
 
 if TYPE_CHECKING:
@@ -23,33 +23,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SequenceSpec:
-    """A spec read from `path` with its `-D` values: its kernels in order, typed and scheduled for `target`."""
+class SequenceSpec(TypedSpec[SequenceProgram, Target]):
+    """A spec read from `path` with its `-D` values: its `kernels` in order, typed and scheduled for `target`."""
 
-    path: Path
-    sequence: ast.Sequence = field(repr=False)
     kernels: tuple[Spec | RowSpec, ...] = field(repr=False)
-    target: Target = field(repr=False)
-    defines: Mapping[str, int | None]
-
-    @property
-    def name(self) -> str:
-        """The sequence's name."""
-        return self.sequence.name.id
-
-    @cached_property
-    def program(self) -> SequenceProgram:
-        """The typed kernels, as one."""
-        declared = tuple(s.name.id for s in self.sequence.shared if isinstance(s, ast.Global))
-        return SequenceProgram(self.name, self.sequence.header, tuple(k.program for k in self.kernels), declared)
 
     # ------------------------------------------------------------ what there is to say
 
-    @cached_property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What the checks have to say of each kernel, and of the tensors between them: errors, then warnings."""
-        found = [*self._unwritten(), *(d for kernel in self.kernels for d in kernel.diagnostics)]
-        return errors_first(distinct(found))
+    def found(self) -> Iterable[Diagnostic]:
+        """What the checks say of each kernel, and of the tensors between them."""
+        return distinct([*self._unwritten(), *(d for kernel in self.kernels for d in kernel.diagnostics)])
 
     def _unwritten(self) -> Iterator[Diagnostic]:
         """E231 where a kernel reads what only a later one writes, or more than those before it write."""
@@ -75,11 +58,6 @@ class SequenceSpec:
             for store in meaning_of(p).stores:
                 stores.setdefault(store.target.tensor.name, []).append(store)
 
-    def check(self) -> SequenceSpec:
-        """This spec, proven. Raises SpecError with every diagnostic where one is an error."""
-        refuse(self.diagnostics)
-        return self
-
     # ------------------------------------------------------------ code
 
     @cached_property
@@ -87,7 +65,7 @@ class SequenceSpec:
         """The generated C++: every kernel in a namespace of its own, and one `dispatch` that launches them in order."""
         head, tail = sequence_parts(
             self.name,
-            self.sequence.header.splitlines(),
+            self.program.header.splitlines(),
             self.path.name,
             self.target.name,
             [(k.program, k.namespace) for k in self.kernels],

@@ -96,7 +96,7 @@ def try_edits(
     `sizes` gives its dynamic dimensions. Edits that the checks refuse, that do not compile, spill, or cannot be
     predicted, or change nothing, are left out.
     """
-    wanted = [c for c in changes(spec) if passes(spec, c.text)]
+    wanted = [c for c in changes(spec, roots) if passes(spec, c.text, roots)]
     found: list[Tried] = []
     progress(0, len(wanted))
     with executor("process", min(jobs, max(len(wanted), 1))) as pool:

@@ -261,7 +261,7 @@ def _outcome(request: Request, space: Space, session: Session, searched: str) ->
     spec = session.setting.load(winner.candidate)
     sizes = {d.name: d.size or session.setting.sizes[d.name] for d in _sized(spec.program)}
     product = spec.target.product_named(request.product) if request.product else spec.target.product
-    text = winner_text(spec, winner, spec.build(cxx=request.cxx), sizes, product.name)
+    text = winner_text(spec, winner, spec.build(cxx=request.cxx), sizes, product.name, request.include_roots)
     rejected = Counter(t.code for t in ranked if t.status is Status.REJECTED)
     outcome = Outcome(tuple(ranked), winner, text, space.size, searched, dict(rejected.most_common()), {})
     return replace(outcome, files=_write(outcome, request.directory)) if request.directory else outcome

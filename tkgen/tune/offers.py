@@ -24,7 +24,8 @@ def offered(request: Request, outcome: Outcome) -> dict[Path, Path]:
     for spec in request.specs:
         if isinstance(parse_spec(spec, request.include_roots), ast.Sequence):
             continue  # which numbers of several kernels belong together is the user's to say
-        text = tunable(load_kernel(spec, None, request.target, request.include_roots))
+        kernel = load_kernel(spec, None, request.target, request.include_roots)
+        text = tunable(kernel, request.include_roots)
         if text:
             found[spec] = request.directory / f"{spec.stem}_tunable.tk"
             write_atomic(found[spec], text)

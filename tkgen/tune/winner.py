@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tkgen.sequence.spec import SequenceSpec
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
 from tkgen.syntax.format import format_source
+from tkgen.syntax.parser import parse_spec
 
 if TYPE_CHECKING:
     from tkgen.execute.kernels import AnyBuild
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
 _Edit = tuple[int, int, str]  # start, end, what stands there instead
 
 
-def winner_text(spec: AnySpec, winner: Trial, build: AnyBuild, sizes: Mapping[str, int], product: str) -> str:
+def winner_text(
+    spec: AnySpec, winner: Trial, build: AnyBuild, sizes: Mapping[str, int], product: str, roots: Sequence[Path] = ()
+) -> str:
     """The formatted text of `spec` with the values of `winner`, which reads and builds like `build`.
 
-    The figures of an `expect` line become those of the build. The spec stands alone: it includes nothing.
+    Its includes may reach `roots`; what comes of it stands alone and includes nothing. The figures of an `expect` line
+    become those of the build.
     """
-    written = ast.together(spec.sequence if isinstance(spec, SequenceSpec) else spec.kernel)
+    written = ast.together(parse_spec(spec.path, roots))
     file = written.name.span.file
     values = {n: v for n, v in spec.defines.items() if v is not None}
     text = _substituted(file, written.body, values)

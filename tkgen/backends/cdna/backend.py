@@ -16,7 +16,6 @@ from tkgen.loops.spec import LoopSpec
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule import plan
 from tkgen.sequence.spec import SequenceSpec
-from tkgen.syntax import ast
 from tkgen.targets import load_target, target_names
 
 if TYPE_CHECKING:
@@ -45,16 +44,15 @@ class Cdna:
         return f"{found.architecture}: {products}. {found.lds_bytes_per_block:,} B of LDS per block."
 
     def spec(
-        self, path: Path, kernel: ast.Kernel, program: Program | EquationProgram, target: str,
-        defines: Mapping[str, int | None],
-    ) -> Spec | RowSpec:  # fmt: skip
+        self, path: Path, program: Program | EquationProgram, target: str, defines: Mapping[str, int | None]
+    ) -> Spec | RowSpec:
         """A typed kernel for one of its targets: a plan for products, a layout over lanes for rows."""
         chosen = load_target(target)
         if isinstance(program, EquationProgram):
             if has_products(program.kernel):
-                return LoopSpec(path, kernel, program, chosen, defines)
-            return RowSpec(path, kernel, program, chosen, defines)
-        return Spec(path, kernel, program, plan(program, chosen), chosen, defines)
+                return LoopSpec(path, program, chosen, defines)
+            return RowSpec(path, program, chosen, defines)
+        return Spec(path, program, chosen, defines, plan(program, chosen))
 
     def produce(
         self, spec: protocol.Spec, directory: Path, emit: Collection[str], *, cxx: str | None, kittens: Path | None,
@@ -62,18 +60,12 @@ class Cdna:
     ) -> tuple[protocol.Build, dict[str, Path]]:  # fmt: skip
         """Build one of its specs and write what is asked for."""
         from tkgen.build.outputs import produce
-        from tkgen.loops.build import LoopBuild
-        from tkgen.rows.build import RowBuild
 
-        if isinstance(spec, LoopSpec):
-            return produce(spec, directory, emit, of=LoopBuild, cxx=cxx, kittens=kittens, watch=watch)
-        if isinstance(spec, RowSpec):
-            return produce(spec, directory, emit, of=RowBuild, cxx=cxx, kittens=kittens, watch=watch)
         if isinstance(spec, SequenceSpec):
             from tkgen.sequence.build import produce as produce_all
 
             return produce_all(spec, directory, emit, cxx=cxx, kittens=kittens, watch=watch)
-        assert isinstance(spec, Spec)
+        assert isinstance(spec, Spec | RowSpec)
         return produce(spec, directory, emit, cxx=cxx, kittens=kittens, watch=watch)
 
     def need_gpu(self) -> None:

@@ -13,7 +13,6 @@ from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.functions import HOPPER
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
-from tkgen.syntax import ast
 from tkgen.targets import UnknownTargetError, hopper_names
 
 if TYPE_CHECKING:
@@ -45,13 +44,12 @@ class HopperBackend:
         return f"{found.architecture}: {products}. {found.shared_bytes_per_block:,} B of shared memory per block."
 
     def spec(
-        self, path: Path, kernel: ast.Kernel, program: Program | EquationProgram, target: str,
-        defines: Mapping[str, int | None],
-    ) -> HopperSpec:  # fmt: skip
+        self, path: Path, program: Program | EquationProgram, target: str, defines: Mapping[str, int | None]
+    ) -> HopperSpec:
         """A typed kernel of products; UnknownTargetError for another."""
         if isinstance(program, EquationProgram):
             raise UnknownTargetError(f"{target}: kernels of rows are built for AMD GPUs alone so far")
-        return HopperSpec(path, kernel, program, load_hopper(target), defines)
+        return HopperSpec(path, program, load_hopper(target), defines)
 
     def produce(
         self, spec: protocol.Spec, directory: Path, emit: Collection[str], *, cxx: str | None, kittens: Path | None,

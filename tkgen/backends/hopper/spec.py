@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +15,11 @@ from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.lowering import lower
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.toolchain import Figures, Nvcc, compile_cubin, find_nvcc
-from tkgen.diagnostics import Diagnostic, errors_first, refuse
+from tkgen.backends.spec import TypedSpec
+from tkgen.diagnostics import Diagnostic, refuse
 from tkgen.diagnostics.machine import to_json
 from tkgen.ir.limits import Requirement, requirements
 from tkgen.ir.types import Program
-from tkgen.syntax import ast
 from tkgen.toolchain.cache import default_cache
 from tkgen.toolchain.files import write_atomic
 
@@ -27,45 +27,22 @@ EMITS = ("cu", "cubin", "sass", "report")
 
 
 @dataclass(frozen=True)
-class HopperSpec:
+class HopperSpec(TypedSpec[Program, Hopper]):
     """A spec read from `path` with its `-D` values, resolved for a Hopper GPU."""
-
-    path: Path
-    kernel: ast.Kernel = field(repr=False)
-    program: Program = field(repr=False)
-    target: Hopper = field(repr=False)
-    defines: Mapping[str, int | None]
-
-    @property
-    def name(self) -> str:
-        """The kernel's name."""
-        return self.program.name
 
     @cached_property
     def layout(self) -> Layout:
         """How its tiles lie in a block."""
         return Layout(self.program, self.target)
 
-    @cached_property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Everything the checks have to say: errors, then warnings."""
-        found = check(self.program, self.target)
-        return errors_first(found)
-
-    def check(self) -> HopperSpec:
-        """This spec, checked. Raises SpecError with every diagnostic where one is an error."""
-        refuse(self.diagnostics)
-        return self
+    def found(self) -> Iterable[Diagnostic]:
+        """What the checks say."""
+        return check(self.program, self.target)
 
     @cached_property
-    def source(self) -> str:
+    def text(self) -> str:
         """The generated CUDA C++."""
         return lower(self.program, self.target, str(self.path))
-
-    @property
-    def text(self) -> str:
-        """The generated source, as of any back end."""
-        return self.source
 
     @property
     def requirements(self) -> list[Requirement]:
@@ -81,7 +58,7 @@ class HopperSpec:
         """
         self.check()
         found = find_nvcc(cxx)
-        made = compile_cubin(self.source, self.name, self.target.name, found, include_dir(), default_cache())
+        made = compile_cubin(self.text, self.name, self.target.name, found, include_dir(), default_cache())
         return HopperBuild(self, found, made.cubin, made.figures, made.remarks, made.sass).check()
 
 
@@ -152,7 +129,7 @@ class HopperBuild:
     def write(self, directory: Path, emit: Collection[str] = EMITS) -> dict[str, Path]:
         """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths."""
         files: dict[str, bytes | str] = {
-            "cu": self.spec.source,
+            "cu": self.spec.text,
             "cubin": self.cubin,
             "sass": self.sass,
             "report": json.dumps(self.report(), indent=2) + "\n",
