@@ -135,6 +135,7 @@ def steps(m: LoopMap, machine: Synchronisation) -> LoopSteps:
 def _computes(m: LoopMap) -> Iterator[Step]:
     """The equations, up to each product (or the sum to which it adds) and after the last; votes before conditions."""
     products = {x.result: m.moving.index(x.moving) for x in m.multiplications}
+    vectors = {ring.access: m.moving.index(ring) for ring in m.vectors}
     first, read = 0, list[int]()
     for place, op in enumerate(m.loop.body):
         if isinstance(op, When):
@@ -146,6 +147,8 @@ def _computes(m: LoopMap) -> Iterator[Step]:
         elif product := [products[v] for v in writes(op) if v in products]:
             yield Compute(first, place + 1, (*read, *product))
             first, read = place + 1, []
+        elif isinstance(op, Load) and op.source in vectors:
+            read.append(vectors[op.source])
     if first < len(m.loop.body):
         yield Compute(first, len(m.loop.body), tuple(read))
 
@@ -317,10 +320,13 @@ class _Run:
                 factors = (self.lds.get(slot, terms.unknown()) if v not in values else values[v] for v in reads(op))
                 values[op.result] = terms.of(_formula(op), *factors)
             case Load(source=source) if source in self.rings and self.scheduled:
+                moves = self.made.map.moving[self.rings[source]]
                 values.pop(op.result, None)
+                if moves.cols is None:  # a vector is read where it is loaded
+                    slot = self.rings[source], number % moves.buffers
+                    values[op.result] = self.lds.get(slot, terms.unknown())
             case Load(source=source):
-                moves = source in self.rings
-                values[op.result] = terms.leaf(access_text(source), number if moves else 0)
+                values[op.result] = terms.leaf(access_text(source), number if source in self.rings else 0)
             case Constant() | Coordinate():
                 values[op.result] = terms.leaf(_formula(op), number)
             case When(condition=condition):

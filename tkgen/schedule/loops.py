@@ -19,12 +19,24 @@ own elements and of the two (side 32) or four lanes (side 16) with the same colu
 The moving factor is the left operand: rows of the result by what is summed. A tile lies like that in LDS, so that lanes
 read neighbours. Where memory has it the other way round (V: rows of keys, summed over keys) it is `turned` on the way
 from registers to LDS, four rows by four columns in each lane at a time.
+
+Where products take one tile both ways (K of a backward pass: s = Q K^T, dq += ds K), LDS has it once, with the loop's
+axis along its rows, and what sums over that axis reads it `across`: four neighbours of four rows in each lane, turned
+in registers by two permutes for each MFMA. A lane has one row of an operand's base tile, so these neighbours are rows
+of four base tiles, and the rows of the result lie `interleaved`: row r of base tile i is place 4 r + i of the axis.
+That axis is whole in each wave and its places are all alike: nothing moves until the result is stored, four neighbours
+at once. All products whose results have that axis along their rows are read like that.
+
+A vector along the loop's axis (a number for each row of results, such as the logarithms of sums) goes through a ring of
+its own; one along the split axis is loaded before the loop.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import gcd
 
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import (
@@ -71,17 +83,17 @@ class LoopError(ValueError):
 
 @dataclass(frozen=True)
 class Moving:
-    """A factor that changes from pass to pass: `rows` by `summed`, in a ring of `buffers` tiles in LDS."""
+    """What changes from pass to pass: `rows` by `cols`, or a vector of `rows`, in a ring of `buffers` tiles in LDS."""
 
     access: Access
     rows: Axis
-    summed: Axis
+    cols: Axis | None
     buffers: int
 
     @property
     def turned(self) -> bool:
-        """Whether memory has `rows` innermost, not what is summed."""
-        return self.access.indices[-1].axis == self.rows
+        """Whether memory has `rows` innermost, not `cols`."""
+        return self.cols is not None and self.access.indices[-1].axis == self.rows
 
     @property
     def name(self) -> str:
@@ -91,7 +103,8 @@ class Moving:
     @property
     def bytes(self) -> int:
         """LDS of all of its tiles."""
-        return self.buffers * extent(self.rows) * extent(self.summed) * self.access.tensor.dtype.bytes
+        elements = extent(self.rows) * (1 if self.cols is None else extent(self.cols))
+        return self.buffers * round_up(elements * self.access.tensor.dtype.bytes, ALIGNMENT)
 
 
 @dataclass(frozen=True)
@@ -104,6 +117,21 @@ class Multiplication:
     onto: Value | None
     result: Value
 
+    @property
+    def summed(self) -> Axis:
+        """The axis that both factors have."""
+        return self.product.axis
+
+    @property
+    def rows(self) -> Axis:
+        """The other axis of the moving factor."""
+        return next(a for a in self.moving.access.axes if a != self.summed)
+
+    @property
+    def across(self) -> bool:
+        """Whether LDS has the moving factor the other way round."""
+        return self.rows != self.moving.rows
+
 
 @dataclass(frozen=True)
 class LoopMap:
@@ -114,6 +142,7 @@ class LoopMap:
     split: Axis
     waves: int
     multiplications: tuple[Multiplication, ...]
+    vectors: tuple[Moving, ...] = ()
 
     @property
     def threads(self) -> int:
@@ -127,8 +156,8 @@ class LoopMap:
 
     @property
     def moving(self) -> tuple[Moving, ...]:
-        """The factors that go through LDS, in the order in which they are used."""
-        return tuple(dict.fromkeys(m.moving for m in self.multiplications))
+        """What goes through LDS: the factors in the order in which they are used, then vectors."""
+        return (*dict.fromkeys(m.moving for m in self.multiplications), *self.vectors)
 
     @cached_property
     def votes(self) -> tuple[When, ...]:
@@ -145,6 +174,21 @@ class LoopMap:
         """The factors that are loaded to registers before the loop."""
         return tuple(op for op in walk(self.kernel.body) if isinstance(op, Load) and op.result in self._factors)
 
+    @property
+    def columns_loaded(self) -> tuple[Load, ...]:
+        """The vectors along the split axis, which are loaded before the loop."""
+        loads = (op for op in walk(self.kernel.body) if isinstance(op, Load))
+        return tuple(op for op in loads if op.result.axes == (self.split,))
+
+    @cached_property
+    def interleaved(self) -> frozenset[Axis]:
+        """The axes whose places lie interleaved in the rows of results: see the module."""
+        return frozenset(m.rows for m in self.multiplications if m.across)
+
+    def neighbours(self, axis: Axis) -> int:
+        """How many base tiles of an interleaved axis a lane has neighbours in: as many as LDS reads at once."""
+        return gcd(extent(axis) // self.side, 4)
+
     @cached_property
     def _factors(self) -> frozenset[Value]:
         return frozenset(m.held for m in self.multiplications)
@@ -152,7 +196,7 @@ class LoopMap:
     @cached_property
     def side(self) -> int:
         """The side of the base tiles."""
-        extents = [self.columns, *(extent(a) for m in self.multiplications for a in (m.moving.rows, m.moving.summed))]
+        extents = [self.columns, *(extent(a) for m in self.multiplications for a in (m.rows, m.summed))]
         return next(side for side in SIDES if all(e % side == 0 for e in extents))
 
     def rows(self, value: Value) -> Axis | None:
@@ -180,6 +224,8 @@ class LoopMap:
         rows = self.rows(value)
         if rows is None:
             return self.columns // self.side
+        if self.split not in value.axes:
+            return extent(rows) * self.side // WAVE_LANES
         return self.columns * extent(rows) * value.dtype.bytes // 4 // WAVE_LANES
 
     def waves_per_simd(self, target: Target) -> int:
@@ -188,11 +234,15 @@ class LoopMap:
 
     def describe(self) -> str:
         """One line for people."""
-        rings = ", ".join(f"{m.name} {m.buffers} x {extent(m.rows)} x {extent(m.summed)}" for m in self.moving)
+        rings = ", ".join(f"{m.name} {m.buffers} x {_shape(m)}" for m in self.moving)
         return (
             f"{self.split.name}: {self.waves} wave{'s' if self.waves > 1 else ''} of {self.columns}, "
             f"MFMAs of {self.side} x {self.side}; LDS: {rings}"
         )
+
+
+def _shape(ring: Moving) -> str:
+    return " x ".join(str(extent(a)) for a in (ring.rows, ring.cols) if a is not None)
 
 
 def extent(axis: Axis) -> int:
@@ -217,8 +267,11 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     loop, split = _loop(kernel), _split(program)
     if loop.axis.until not in (None, split.name):
         raise LoopError(f"`to {loop.axis.until}` names another axis than the one that the waves divide", loop.axis.span)
-    found = LoopMap(kernel, loop, split, program.waves, _multiplications(program, kernel, loop, split))
+    multiplications = _multiplications(program, kernel, loop, split)
+    found = LoopMap(kernel, loop, split, program.waves, multiplications, _vectors(program, loop))
+    _staged(program, found)
     _tiles(found)
+    _interleaved(found)
     _accesses(found)
     loaded = {load.result for load in found.held}
     small = next((x for x in found.multiplications if x.held.dtype is DType.F16 and x.held not in loaded), None)
@@ -280,45 +333,80 @@ def _split(program: EquationProgram) -> Axis:
     return split
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """The factors of a product: what stays in registers, and from where the other one comes."""
+
+    product: Product
+    held: Value
+    source: Access
+
+    @property
+    def rows(self) -> Axis:
+        """The other axis of what moves than the one that is summed."""
+        return next(a for a in self.source.axes if a != self.product.axis)
+
+
 def _multiplications(program: EquationProgram, kernel: Kernel, loop: Loop, split: Axis) -> tuple[Multiplication, ...]:
     made = {value: op for op in walk(kernel.body) for value in writes(op)}
-    staged = {s.tensor.name: s for s in program.shared}
-    used: set[str] = set()
+    pairs = [_pair(op, made, loop, split) for op in loop.body if isinstance(op, Product)]
+    straight = {p.source for p in pairs if p.rows == loop.axis}
+    interleaved = {p.rows for p in pairs if p.source in straight} - {loop.axis}
     found = []
-    for op in loop.body:
-        if isinstance(op, Product):
-            held, other = (op.left, op.right) if split in op.left.axes else (op.right, op.left)
-            if split not in held.axes or split in other.axes:
-                raise LoopError(f"one factor of a product has the axis `{split.name}`", op.result.span)
-            if held.dtype not in FACTORS:
-                raise LoopError(
-                    f"a product of {held.dtype.spelling}", op.result.span, "convert its factors: `bf16(...)`"
-                )
-            _held(held, made[held], op, loop)
-            source = made[other]
-            if not isinstance(source, Load) or loop.axis not in other.axes:
-                raise LoopError("the other factor is a tile of a tensor along the loop's axis", op.result.span)
-            staging = staged.get(source.source.tensor.name)
-            if staging is None:
-                name = source.source.tensor.name
-                raise LoopError(f"all waves multiply by `{name}`, which must go through LDS", op.result.span,
-                                f"add `shared {name} buffers 2`")  # fmt: skip
-            if staging.via is Via.DIRECT:
-                raise LoopError(f"`{staging.tensor.name}` cannot go to LDS directly in such a loop yet", staging.span,
-                                "leave `via direct` out")  # fmt: skip
-            used.add(staging.tensor.name)
-            rows = next(a for a in other.axes if a != op.axis)
-            if source.source.indices[-1].axis == loop.axis and (loop.axis.dim.size or 1) % extent(loop.axis):
-                raise LoopError(
-                    f"`{source.source.tensor.name}` has `{loop.axis.name}` innermost, and {loop.axis.dim.name} is no "
-                    "multiple of its tiles", op.result.span,
-                )  # fmt: skip
-            moving = Moving(source.source, rows, op.axis, staging.buffers)
-            onto, result = _onto(op, loop)
-            found.append(Multiplication(op, moving, held, onto, result))
-    if stray := next((s for s in program.shared if s.tensor.name not in used), None):
-        raise LoopError(f"`{stray.tensor.name}` is no factor that changes in the loop", stray.span, "leave it out")
+    for pair in pairs:
+        rows, cols = pair.rows, pair.product.axis
+        if rows in interleaved:
+            rows, cols = cols, rows
+        ring = Moving(pair.source, rows, cols, _buffers(program, pair.source, "multiply by", pair.product.result.span))
+        found.append(Multiplication(pair.product, ring, pair.held, *_onto(pair.product, loop)))
     return tuple(found)
+
+
+def _pair(op: Product, made: Mapping[Value, Op], loop: Loop, split: Axis) -> _Pair:
+    """Raises LoopError where a product's factors are not what stays and what moves."""
+    held, other = (op.left, op.right) if split in op.left.axes else (op.right, op.left)
+    if split not in held.axes or split in other.axes:
+        raise LoopError(f"one factor of a product has the axis `{split.name}`", op.result.span)
+    if held.dtype not in FACTORS:
+        raise LoopError(f"a product of {held.dtype.spelling}", op.result.span, "convert its factors: `bf16(...)`")
+    _held(held, made[held], op, loop)
+    source = made[other]
+    if not isinstance(source, Load) or loop.axis not in other.axes:
+        raise LoopError("the other factor is a tile of a tensor along the loop's axis", op.result.span)
+    name = source.source.tensor.name
+    if source.source.indices[-1].axis == loop.axis and (loop.axis.dim.size or 1) % extent(loop.axis):
+        raise LoopError(
+            f"`{name}` has `{loop.axis.name}` innermost, and {loop.axis.dim.name} is no multiple of its tiles",
+            op.result.span,
+        )
+    return _Pair(op, held, source.source)
+
+
+def _buffers(program: EquationProgram, source: Access, use: str, span: Span | None) -> int:
+    """The tiles of the ring of what all waves `use`. Raises LoopError where the spec has none for it."""
+    name = source.tensor.name
+    staging = next((s for s in program.shared if s.tensor.name == name), None)
+    if staging is None:
+        raise LoopError(f"all waves {use} `{name}`, which must go through LDS", span,
+                        f"add `shared {name} buffers 2`")  # fmt: skip
+    if staging.via is Via.DIRECT:
+        raise LoopError(f"`{name}` cannot go to LDS directly in such a loop yet", staging.span,
+                        "leave `via direct` out")  # fmt: skip
+    return staging.buffers
+
+
+def _vectors(program: EquationProgram, loop: Loop) -> tuple[Moving, ...]:
+    """The vectors along the loop's axis, a ring for each."""
+    loads = [op for op in loop.body if isinstance(op, Load) and op.result.axes == (loop.axis,)]
+    rings = [Moving(op.source, loop.axis, None, _buffers(program, op.source, "take", op.result.span)) for op in loads]
+    return tuple(dict.fromkeys(rings))
+
+
+def _staged(program: EquationProgram, m: LoopMap) -> None:
+    """Raises LoopError for a tensor that is `shared` and does not change in the loop."""
+    used = {ring.name for ring in m.moving}
+    if stray := next((s for s in program.shared if s.tensor.name not in used), None):
+        raise LoopError(f"`{stray.tensor.name}` does not change in the loop", stray.span, "leave it out")
 
 
 def _held(held: Value, made: Op, product: Product, loop: Loop) -> None:
@@ -357,17 +445,37 @@ def _tiles(m: LoopMap) -> None:
         if isinstance(op, Reduce) and (op.axis == m.split or m.split not in op.argument.axes):
             raise LoopError(f"only rows along `{m.split.name}` can be reduced", op.result.span)
     for multiplication in m.multiplications:
-        for axis in (multiplication.moving.rows, multiplication.moving.summed):
+        for axis in (multiplication.rows, multiplication.summed):
             if extent(axis) % BASE_TILE:
                 raise LoopError(f"{extent(axis)} along `{axis.name}` is no multiple of {BASE_TILE}", axis.span)
 
 
+def _interleaved(m: LoopMap) -> None:
+    """Raises LoopError where what lies interleaved is to be multiplied in order."""
+    loaded = {load.result for load in m.held}
+    for x in m.multiplications:
+        if x.summed in m.interleaved and x.held not in loaded:
+            raise LoopError(
+                f"what is multiplied has its places along `{x.summed.name}` interleaved, for a tile of "
+                f"`{next(y for y in m.multiplications if y.across).moving.name}` is taken both ways",
+                x.product.result.span,
+            )
+
+
 def _accesses(m: LoopMap) -> None:
     """Raises LoopError for what is loaded or stored in another form."""
-    factors = {m.product.left for m in m.multiplications} | {m.product.right for m in m.multiplications}
+    factors = {v for x in m.multiplications for v in (x.product.left, x.product.right)}
+    factors = {op.result for op in walk(m.kernel.body) if isinstance(op, Load) and op.result in factors}
     for op in walk(m.kernel.body):
-        if isinstance(op, Load) and op.result not in factors:
-            raise LoopError(f"`{op.source.tensor.name}` is no factor of a product", op.result.span)
+        if isinstance(op, Load) and op.result not in factors and op.result.axes not in ((m.split,), (m.loop.axis,)):
+            raise LoopError(f"`{op.source.tensor.name}` is no factor of a product, and no vector along "
+                            f"`{m.split.name}` or `{m.loop.axis.name}`", op.result.span)  # fmt: skip
+        if not isinstance(op, Product) and (other := next((v for v in reads(op) if v in factors), None)) is not None:
+            raise LoopError("a tile that is multiplied is a factor of products alone, which hold it in another layout",
+                            other.span)  # fmt: skip
+        if isinstance(op, Reduce) and op.argument in {x.held for x in m.multiplications}:
+            raise LoopError("what is rounded to be multiplied is a factor of products alone", op.result.span,
+                            "reduce it before it is rounded")  # fmt: skip
         if isinstance(op, Store):
             _stored(m, op)
     for access in (op.source for op in walk(m.kernel.body) if isinstance(op, Load)):

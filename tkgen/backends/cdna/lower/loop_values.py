@@ -35,7 +35,7 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
-from tkgen.schedule.loops import SIDES, VOTES, LoopMap, Multiplication, extent
+from tkgen.schedule.loops import SIDES, VOTES, LoopMap, Moving, Multiplication, extent
 
 INDENT = "    "
 UNROLL = "#pragma unroll"
@@ -55,6 +55,7 @@ class LoopValues:
         self.by_product = {x.product.result: x for x in m.multiplications}
         self.by_result = {x.result: x for x in m.multiplications}
         self.factors = frozenset(x.held for x in m.multiplications)
+        self.vectors = {ring.access: ring for ring in m.vectors}
         carried = {c.inside: c for c in m.loop.carries}
         self.made |= dict.fromkeys(carried, m.loop)
         self.users: dict[Value, list[Op]] = {}
@@ -210,6 +211,8 @@ class LoopValues:
         if self.is_inline(value) or value in self.inlined:
             assert isinstance(made, Elementwise)
             return f"({self.expression(made, local)})"
+        if self.m.split not in value.axes:
+            return f"at({self.name[value]}, i, e)"
         rows = self.rows(value)
         return f"{self.name[value]}[c][0]" if rows is None else f"at({self.name[value]}, i, c, e)"
 
@@ -267,6 +270,9 @@ class LoopValues:
             elif isinstance(op, When):
                 close()
                 lines += self._chosen(op)
+            elif isinstance(op, Load) and (ring := self.vectors.get(op.source)) is not None:
+                close()
+                lines += self._read(op, ring)
             elif isinstance(op, Convert) and op.result in self.factors:
                 close()
                 end = self.places.remark(op.result.span)
@@ -385,25 +391,45 @@ class LoopValues:
     def _multiplied(self, x: Multiplication) -> Iterator[str]:
         """A product, some rows of the result at a time: as many as keep what is read of LDS small."""
         moving, result = x.moving, self.name[x.result]
-        rows, summed = self.extent(moving.rows), self.extent(moving.summed)
+        rows, summed = self.extent(x.rows), self.extent(x.summed)
         yield from self.declare(x.result)
         if x.onto is not None and self.name[x.onto] != result:
             yield f"{result} = {self.name[x.onto]};"
         by_rows = isinstance(self.made[x.held], Load)
         held, end = self.name[x.held], self.places.remark(x.result.span)
-        part = next(s for s in SIDES if extent(moving.rows) % s == 0)
         read = f"{self.places.base[moving.access]}_r"
-        shape = ", ducks::rt_layout::row, SHAPE"
+        kind, shape = f"rt_{moving.access.tensor.dtype.suffix}", ", ducks::rt_layout::row, SHAPE"
+        if x.across:
+            assert not by_rows, "what is summed along the loop's axis was computed"
+            if x.onto is None:
+                yield f"zero({result});"
+            yield from _nest(
+                [f"for (int k = 0; k < {summed} / SIDE; ++k)"],
+                [
+                    f"{kind}<{rows}, SIDE{shape}> {read};",
+                    f"load_across<{self.m.neighbours(x.rows)}>({read}, {self.slot(x)}, k * SIDE);",
+                    f"mma_AB({result}, {read}, subtile_inplace<SIDE>({held}, k), {result});{end}",
+                ],
+            )
+            return
+        part = next(s for s in SIDES if extent(x.rows) % s == 0)
         yield from _nest(
             [f"for (int n = 0; n < {rows} / {part}; ++n)"],
             [
-                f"rt_{moving.access.tensor.dtype.suffix}<{part}, {summed}{shape}> {read};",
+                f"{kind}<{part}, {summed}{shape}> {read};",
                 f"load({read}, subtile_inplace<{part}, {summed}>({self.slot(x)}, {{n, 0}}));",
                 f"auto &part = subtile_inplace<{part}>({result}, n);",
                 *(["zero(part);"] if x.onto is None else []),
                 f"mma_{'ABt' if by_rows else 'AB'}(part, {read}, {held}, part);{end}",
             ],
         )
+
+    def _read(self, op: Load, ring: Moving) -> Iterator[str]:
+        """A number for each row of results: this pass' part of a vector."""
+        name = self.name[op.result]
+        slot = self.ring(ring.access, ring.buffers, "step")
+        yield f"typename tile<{self.extent(ring.rows)}>::col_vec {name};"
+        yield f"load({name}, {slot});{self.places.remark(op.result.span)}"
 
     def slot(self, x: Multiplication, ahead: int = 0) -> str:
         """The tile of a ring that belongs to this pass."""

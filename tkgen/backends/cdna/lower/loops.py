@@ -29,7 +29,8 @@ LOCALS = frozenset({
     "i", "c", "e", "n", "g", "step", "al", "part", "wave", "first_of_wave", "first_column", "tile", "columns",
     "factor_bf", "factor_hf", "row_at", "at", "put", "load_factor", "store_rows", "store_columns", "buffer_from",
     "rows_from", "divisor", "pin", "lds_barrier", "settle", "fetch", "write", "fetch_turned", "write_turned",
-    "chunk_at", "square_at", "words_2", "words_4", "base", "from", "to",
+    "chunk_at", "square_at", "words_2", "words_4", "base", "from", "to", "load_across", "store_interleaved",
+    "load_columns", "fetch_vector", "write_vector", "LINES",
 })  # fmt: skip
 STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
 
@@ -41,6 +42,9 @@ class LoopModel(FileModel):
     checks: tuple[Check, ...]
     straight: bool
     turned: bool
+    vectors: bool
+    across: bool
+    columns_loaded: bool
     divides: bool
     columns_stored: bool
     side: int
@@ -100,8 +104,11 @@ class _Lowering:
             grid_origin=origin(next((a.span for a in self.kernel.axes if a.span), None)),
             waves_per_simd=waves,
             checks=(),
-            straight=any(not ring.turned for ring in self.m.moving),
+            straight=any(_way(ring) == "" for ring in self.m.moving),
             turned=any(ring.turned for ring in self.m.moving),
+            vectors=bool(self.m.vectors),
+            across=bool(self.m.interleaved),
+            columns_loaded=bool(self.m.columns_loaded),
             divides="divisor(" in body,
             columns_stored="store_columns<" in body,
             side=self.m.side,
@@ -145,9 +152,11 @@ class _Lowering:
         yield from self.values.statements(self.kernel.body[:at])
         yield from self._carried()
         for n, ring in enumerate(m.moving):
-            kind = "words_2" if ring.turned else "words_4"
-            size = "SQUARES" if ring.turned else "CHUNKS"
-            square = "[4]" if ring.turned else ""
+            kind, size, square = "words_4", "CHUNKS", ""
+            if ring.turned:
+                kind, size, square = "words_2", "SQUARES", "[4]"
+            elif ring.cols is None:
+                kind, size = ring.access.tensor.dtype.cpp, "LINES"
             yield f"{kind} {self._staged(n)}[{size}<THREADS, {self._ring_type(ring)}>]{square};"
         for step in self.steps.prologue:
             yield from self._step(step, "")
@@ -182,8 +191,10 @@ class _Lowering:
             yield f"int (&votes_{n})[{VOTES}][{self.m.waves}] = al.allocate<int, {VOTES}, {self.m.waves}>();"
 
     def _ring_type(self, ring: Moving) -> str:
-        rows, summed = self.values.extent(ring.rows), self.values.extent(ring.summed)
-        return f"st_{ring.access.tensor.dtype.suffix}<{rows}, {summed}>"
+        rows = self.values.extent(ring.rows)
+        if ring.cols is None:
+            return f"sv_{ring.access.tensor.dtype.suffix}<{rows}>"
+        return f"st_{ring.access.tensor.dtype.suffix}<{rows}, {self.values.extent(ring.cols)}>"
 
     def _held(self) -> Iterator[str]:
         """Factors that stay in registers."""
@@ -193,6 +204,11 @@ class _Lowering:
             yield f"{kind} {name};{self.places.remark(load.result.span)}"
             pitch = self._pitch(load.source)
             yield f"load_factor({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
+        for load in self.m.columns_loaded:
+            name, pitch = self.values.name[load.result], self._pitch(load.source)
+            kind, end = load.source.tensor.dtype.cpp, self.places.remark(load.result.span)
+            yield f"columns {name};{end}"
+            yield f"load_columns<{kind}>({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
 
     def _carried(self) -> Iterator[str]:
         values = self.values
@@ -222,7 +238,7 @@ class _Lowering:
             case Write(ring=n, ahead=ahead):
                 ring = self.m.moving[n]
                 to = self.values.ring(ring.access, ring.buffers, _item(now, ahead))
-                yield f"write{'_turned' if ring.turned else ''}<THREADS>({to}, {self._staged(n)});"
+                yield f"write{_way(ring)}<THREADS>({to}, {self._staged(n)});"
             case Compute(first=first, last=last):
                 yield from self.values.statements(self.m.loop.body[first:last])
             case Vote(number=n):
@@ -233,19 +249,17 @@ class _Lowering:
     def _fetch(self, n: int, item: str) -> Iterator[str]:
         """A ring's tile of a pass: the rows of memory that are there, none behind the last."""
         ring, loop = self.m.moving[n], self.m.loop.axis
-        outer, inner = self._tile_axes(ring.access)
+        outer, inner = ring.access.axes[0], ring.access.axes[-1]
         tile, pitch = self.values.extent(loop), self._pitch(ring.access)
         start = f"({item}) * {tile}" if " " in item else f"{item} * {tile}"
         there = f"DIM_{loop.dim.name} - {start}"
         rows = f"min({there}, {tile})" if outer == loop else f"{there} > 0 ? {self.values.extent(outer)} : 0"
         apart = pitch if outer == loop else "1"
         begin = f"{self.places.origin(ring.access)} + uint64_t({start}) * {apart}"
-        buffer = (
-            f"rows_from(g.{cpp_name(ring.access.tensor.name)}, {begin}, {rows}, {pitch}, {self.values.extent(inner)})"
-        )
+        across = "1" if ring.cols is None else self.values.extent(inner)
+        buffer = f"rows_from(g.{cpp_name(ring.access.tensor.name)}, {begin}, {rows}, {pitch}, {across})"
         to = self.values.ring(ring.access, ring.buffers, "0")
-        turned = "_turned" if ring.turned else ""
-        yield f"fetch{turned}<THREADS>({to}, {self._staged(n)}, {buffer}, {pitch});"
+        yield f"fetch{_way(ring)}<THREADS>({to}, {self._staged(n)}, {buffer}, {pitch});"
 
     def _staged(self, n: int) -> str:
         return f"{self.places.base[self.m.moving[n].access]}{STAGED}"
@@ -275,13 +289,21 @@ class _Lowering:
 
     def _stored(self, store: Store) -> Iterator[str]:
         cpp, end = store.target.tensor.dtype.cpp, self.places.remark(store.span)
-        what = "store_rows" if self.values.rows(store.value) else "store_columns"
+        along = self.values.rows(store.value)
+        what = "store_rows" if along else "store_columns"
+        if along is not None and along in self.m.interleaved:
+            what, cpp = "store_interleaved", f"{cpp}, {self.m.neighbours(along)}"
         buffer, pitch = self.places.buffer(store.target), self._pitch(store.target)
         split = self.m.split
         rows = f"DIM_{split.dim.name} - {self.places.axis[split]}_0"
         if split.dim.size is not None and split.dim.size % (split.tile or 1) == 0:
             rows = str(split.tile)
         yield f"{what}<{cpp}>({buffer}, {self.values.name[store.value]}, wave * COLS, {rows}, {pitch});{end}"
+
+
+def _way(ring: Moving) -> str:
+    """How a ring is brought: what the names of the functions that do it end in."""
+    return "_vector" if ring.cols is None else "_turned" if ring.turned else ""
 
 
 def _item(now: str, ahead: int) -> str:

@@ -1,0 +1,163 @@
+"""Loops with many products a pass, of tiles that are taken both ways, and vectors: the parts of a backward pass."""
+
+from __future__ import annotations
+
+import pytest
+
+import tkgen
+from tkgen.diagnostics import SpecError
+from tkgen.execute.launch import trials
+from tkgen.loops import LoopSpec
+from tkgen.rows.run import run_rows
+from tkgen.schedule.loop_steps import Compute
+
+DIMS = "HEADS = 1, LENGTH = 128, KEYS = 192, D = 64"
+QUERIES = f"""kernel queries
+  dims {DIMS}
+  global Q : bf16[HEADS, LENGTH, D]
+  global K : bf16[HEADS, KEYS, D]
+  global V : bf16[HEADS, KEYS, D]
+  global G : bf16[HEADS, LENGTH, D]
+  global LSE : f32[HEADS, LENGTH]
+  global DELTA : f32[HEADS, LENGTH]
+  global DQ : bf16[HEADS, LENGTH, D]
+  over h in HEADS, q in LENGTH by 128
+  waves 4 along q
+  shared K, V buffers 2
+  carry dq : f32[q, D] = 0
+  each j in KEYS by 64
+    s = 0.125 * Q[h, q] @ K[h, j].T
+    p = exp(s - LSE[h, q])
+    dp = G[h, q] @ V[h, j].T
+    ds = p * (dp - DELTA[h, q])
+    dq = dq + bf16(ds) @ K[h, j]
+  DQ[h, q] = 0.125 * dq
+"""
+KEYS = f"""kernel keys
+  dims {DIMS}
+  global Q : bf16[HEADS, KEYS, D]
+  global K : bf16[HEADS, LENGTH, D]
+  global V : bf16[HEADS, LENGTH, D]
+  global G : bf16[HEADS, KEYS, D]
+  global LSE : f32[HEADS, KEYS]
+  global DELTA : f32[HEADS, KEYS]
+  global DK : bf16[HEADS, LENGTH, D]
+  global DV : f32[HEADS, LENGTH, D]
+  over h in HEADS, j in LENGTH by 128
+  waves 4 along j
+  shared Q, G, LSE, DELTA buffers 2
+  each q in KEYS by 64
+    s = 0.125 * K[h, j] @ Q[h, q].T
+    p = exp(s - LSE[h, q])
+    dv = dv + bf16(p) @ G[h, q]
+    dp = V[h, j] @ G[h, q].T
+    ds = p * (dp - DELTA[h, q])
+    dk = dk + bf16(ds) @ Q[h, q]
+  DK[h, j] = 0.125 * dk
+  DV[h, j] = dv
+"""
+KERNELS = {"queries": QUERIES, "keys": KEYS}
+TARGETS = ("gfx942", "gfx950")
+
+
+def spec_of(text: str, target: str = "gfx942") -> LoopSpec:
+    spec = tkgen.load(text, target=target)
+    assert isinstance(spec, LoopSpec)
+    return spec
+
+
+def right(text: str, target: str) -> LoopSpec:
+    """Built, watched, without spills, and as the equations say."""
+    build = spec_of(text, target).build().check()
+    assert build.machine_check.outcome == "right" and build.resources.clean
+    for order, kind in trials(3):
+        assert not run_rows(build, kind=kind, order=order).failure
+    return build.spec
+
+
+SHAPES = [
+    {},
+    {"by 64": "by 32"},
+    {"by 128": "by 64", "KEYS = 192": "KEYS = 70"},  # MFMAs of 16 x 16; keys that no tile divides
+    {"buffers 2": "buffers 1", "LENGTH = 128": "LENGTH = 100"},
+    {"buffers 2": "buffers 3", "by 64": "by 32", "KEYS = 192": "KEYS = 160"},
+    {"D = 64": "D = 128", "by 64": "by 32", "KEYS = 192": "KEYS = 32"},  # one pass
+    {"D = 64": "D = 96", "by 64": "by 32"},  # three base tiles: neighbours are one at a time
+    {"D = 64": "D = 32", "by 64": "by 16", "KEYS = 192": "KEYS = 48"},
+    {"bf16": "f16", "0.125 *": "0.05 *"},
+]
+
+
+@pytest.mark.parametrize("number", range(len(SHAPES)))
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
+def test_shapes(kernel: str, number: int) -> None:
+    """On one of the targets each."""
+    text = KERNELS[kernel]
+    for old, new in SHAPES[number].items():
+        assert old in text
+        text = text.replace(old, new)
+    right(text, TARGETS[(number + (kernel == "keys")) % 2])
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_vectors_of_other_types(dtype: str) -> None:
+    for text in KERNELS.values():
+        text = text.replace("LSE : f32", f"LSE : {dtype}").replace("DELTA : f32", f"DELTA : {dtype}")
+        right(text.replace("KEYS = 192", "KEYS = 64"), "gfx942")
+
+
+def test_vectors_that_lie_apart_in_memory() -> None:
+    for text in KERNELS.values():
+        for name in ("LSE", "DELTA"):
+            text = text.replace(f"{name} : f32[HEADS, LENGTH]", f"{name} : f32[LENGTH, HEADS]")
+            text = text.replace(f"{name} : f32[HEADS, KEYS]", f"{name} : f32[KEYS, HEADS]")
+            text = text.replace(f"{name}[h, q]", f"{name}[q, h]")
+        right(text.replace("HEADS = 1", "HEADS = 2").replace("KEYS = 192", "KEYS = 64"), "gfx950")
+
+
+def test_a_tile_that_products_take_both_ways_is_in_lds_once() -> None:
+    layout = right(QUERIES.replace("KEYS = 192", "KEYS = 64"), "gfx942").layout
+    assert [ring.name for ring in layout.moving] == ["K", "V"] and not any(ring.turned for ring in layout.moving)
+    assert [x.across for x in layout.multiplications] == [False, False, True]
+    assert {a.name for a in layout.interleaved} == {"D"}
+
+
+def test_vectors_have_rings_of_their_own() -> None:
+    spec = spec_of(KEYS)
+    assert [ring.name for ring in spec.layout.moving] == ["Q", "G", "LSE", "DELTA"]
+    read = [step.rings for step in spec.steps.body if isinstance(step, Compute)]
+    assert [sorted(rings) for rings in read] == [[0], [1, 2], [1], [0, 3]]
+    assert spec.layout.lds_bytes == 2 * (2 * 64 * 64 * 2 + 2 * 64 * 4)
+
+
+def test_all_results_along_an_interleaved_axis_are() -> None:
+    """V is taken one way alone, but what it gives is added to what K gave."""
+    text = QUERIES.replace("dq = dq + bf16(ds) @ K[h, j]", "dq = dq + bf16(ds) @ K[h, j] + bf16(p) @ V[h, j]")
+    text = text.replace("dp = G[h, q] @ V[h, j].T", "dp = s")
+    layout = right(text.replace("KEYS = 192", "KEYS = 64"), "gfx942").layout
+    assert [x.across for x in layout.multiplications] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "old", "new", "message"),
+    [
+        ("keys", "LSE, DELTA buffers", "LSE buffers", "all waves take `DELTA`, which must go through LDS"),
+        ("keys", "LSE, DELTA buffers", "LSE, DELTA, K buffers", "`K` does not change in the loop"),
+        ("queries", "shared K, V", "shared K, V, LSE", "`LSE` does not change in the loop"),
+        ("keys", "dk = dk + bf16(ds) @ Q[h, q]", "dk = dk + bf16(ds) @ Q[h, q] + K[h, j]",
+         "a tile that is multiplied is a factor of products alone, which hold it in another layout"),
+        ("keys", "dv = dv + bf16(p) @ G[h, q]", "z = bf16(p)\n    dv = dv + z @ G[h, q] + rowsum(z)",
+         "what is rounded to be multiplied is a factor of products alone"),
+        ("queries", "DQ[h, q] = 0.125 * dq", "DQ[h, q] = 0.125 * dq * LSE[h, 3]",
+         "`LSE` is no factor of a product, and no vector along `q` or `j`"),
+        ("queries", "bf16(ds) @ K[h, j]", "bf16(ds) @ K[h, j] + bf16(bf16(dq) @ K[h, j].T) @ V[h, j]",
+         "what is multiplied has its places along `D` interleaved, for a tile of `K` is taken both ways"),
+    ],
+)  # fmt: skip
+def test_what_has_no_schedule_is_refused(kernel: str, old: str, new: str, message: str) -> None:
+    text = KERNELS[kernel].replace(old, new)
+    assert text != KERNELS[kernel]
+    with pytest.raises(SpecError) as caught:
+        spec_of(text).check()
+    first = caught.value.diagnostics[0]
+    assert (first.code, first.message) == ("E230", message)
