@@ -25,7 +25,7 @@ from tkgen.sequence.program import SequenceProgram
 from tkgen.sequence.spec import SequenceSpec
 from tkgen.syntax import ast
 from tkgen.syntax.parser import parse_path, parse_spec
-from tkgen.targets import load_target
+from tkgen.targets import DEFAULT_TARGET, load_target
 
 __all__ = [
     "DEFAULT_TARGET",
@@ -37,8 +37,6 @@ __all__ = [
     "sequence_spec",
     "target_of",
 ]
-
-DEFAULT_TARGET = "gfx942"
 
 
 def load(

@@ -108,7 +108,7 @@ def test_what_is_said_of_hardware_names_its_source() -> None:
     sources = {s for name in target_names() for s in load_target(name).sources.values()}
     said = [d for spec in corpus.SPECS for d in corpus.diagnosed(spec)]
     of_hardware = [d for d in said if OF_HARDWARE.search(" ".join((d.message, *d.notes)))]
-    assert {d.code for d in of_hardware} == {"E218", "E403", "E404", "E501", "W202", "W601"}
+    assert {d.code for d in of_hardware} == {"E204", "E218", "E403", "E404", "E501", "W202", "W601"}
     for d in of_hardware:
         assert any(note.startswith("source of ") and note.split(": ", 1)[1] in sources for note in d.notes), d
     assert not [d for d in said if "the hardware" in d.message]

@@ -29,6 +29,8 @@ OTHERS = {
     'ir/tensors.py: BF16 = ("bf16", "bf16", 16, "bf")': "bits of an element",
     'ir/tensors.py: F16 = ("f16", "half", 16, "hf")': "bits of an element",
     'ir/tensors.py: F32 = ("f32", "float", 32, "fl")': "bits of an element",
+    'ir/tensors.py: I32 = ("i32", "int", 32, "i32")': "bits of an element",
+    "ir/rounding.py: return rounded(32 * values, dtype)": "numbers worth trying",
     "ir/types.py: BASE_TILE = 16": "how the headers lay tiles out",
     "lower/harness.py: DYNAMIC_SIZE, DYNAMIC_PLACES = 4096, 4": "a size to run with",
     "lower/harness.py: SAMPLES, REDUCED_SAMPLES = 2000, 16": "elements to look at",

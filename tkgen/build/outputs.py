@@ -17,9 +17,10 @@ from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.spec import TypedSpec
 from tkgen.build.compiling import compiled, watched
 from tkgen.build.model import Build, Compiled
-from tkgen.diagnostics import Diagnostic, Fix, SpecError
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.loops.spec import LoopSpec
 from tkgen.rows.build import RowBuild
+from tkgen.rows.spec import RowSpec
 from tkgen.targets import Target
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
@@ -96,10 +97,15 @@ def write_module(spec: TypedSpec[Any, Target], compiler: Compiler, directory: Pa
     )
 
 
-def no_harness(spec: LoopSpec) -> SpecError:
-    """What is said of a kernel that has no harness."""
+def check_harness(spec: Spec | RowSpec) -> None:
+    """Raises SpecError for a kernel that has no harness."""
     fix = Fix("`tkgen run` and `tkgen sanitize` compare the machine code with its equations")
-    return SpecError(Diagnostic("E230", "no harness is written for products of products", spec.here, fix=fix))
+    if isinstance(spec, LoopSpec):
+        raise SpecError(Diagnostic("E230", "no harness is written for products of products", spec.here, fix=fix))
+    for tensor in spec.program.arguments:
+        if tensor.dtype.bits == 8 or tensor.dtype.whole:
+            message = f"no harness is written for {tensor.dtype.spelling}"
+            raise SpecError(Diagnostic("E230", message, Label(tensor.span, f"`{tensor.name}`"), fix=fix))
 
 
 def produce(
@@ -125,8 +131,8 @@ def produce(
         return outline(spec) if "html" in emit and isinstance(spec, Spec) else None
 
     spec.check()
-    if "harness" in emit and isinstance(spec, LoopSpec):
-        raise no_harness(spec)
+    if "harness" in emit and isinstance(spec, Spec | RowSpec):
+        check_harness(spec)
     compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
     with ThreadPoolExecutor(1) as pool:
         if watch:

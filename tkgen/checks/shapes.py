@@ -35,6 +35,7 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
     program = plan.program
     return [
         *_targets(program, target),
+        *_factors(program, target),
         *_direct(program, target),
         *_direct_tiles(program, target),
         *_operations(plan),
@@ -66,6 +67,22 @@ def _targets(program: Program, target: Target) -> Iterator[Diagnostic]:
             (),
             (),
             Fix(f"build with `--target {program.targets[0]}`, or add `{target.name}` to the line"),
+        )
+
+
+def _factors(program: Program, target: Target) -> Iterator[Diagnostic]:
+    """The target multiplies elements of that type."""
+    first = program.operands[0]
+    dtype = first.tensor.dtype
+    if not target.mfma_shapes(dtype.spelling):
+        known = dict.fromkeys(i.dtype for i in target.mfmas)
+        yield Diagnostic(
+            "E204",
+            f"no matrix instruction of {target.name} that tkgen uses takes {dtype.spelling}",
+            Label(first.tensor.span, dtype.spelling),
+            (),
+            (),
+            Fix(f"factors are {', '.join(known)}; `bf16(...)` cannot stand in a sum of products"),
         )
 
 

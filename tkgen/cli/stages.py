@@ -51,9 +51,9 @@ def stage_text(
     if stage is Stage.PARSE:
         return dump(parsed).rstrip("\n")
     if stage is Stage.EQUATIONS and not isinstance(parsed, Several):
-        return to_text(equations_of(parsed, defines(define))).rstrip("\n")
+        return to_text(equations_of(parsed, defines(define), target)).rstrip("\n")
     if stage is Stage.RESOLVE and not isinstance(parsed, Several):
-        return program_text.to_text(program(parsed, defines(define))).rstrip("\n")
+        return program_text.to_text(program(parsed, defines(define), target)).rstrip("\n")
     found = load_spec(path, define, target, roots)
     if stage is Stage.LOWER:
         return found.text.rstrip("\n")

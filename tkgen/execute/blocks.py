@@ -22,7 +22,7 @@ from tkgen.execute.compare import Comparison, Inputs, Reference, compare, random
 from tkgen.execute.launch import Run, check_blocks, emulate
 from tkgen.ir.equations import Coordinate
 from tkgen.ir.launch import Launch, Piece
-from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF
+from tkgen.ir.rounding import UNIT_ROUNDOFF, is_unwritten, unwritten
 from tkgen.ir.types import Tensor
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def run_blocks(
 
 def _compared(launch: Launch, out: Tensor, output: torch.Tensor, expected: Mapping[_Tile, Reference]) -> Comparison:
     """An output compared in the tiles that are expected; what is written elsewhere is wrong."""
-    untouched = output == 0 if launch.program.adds_to_output else output.isnan()
+    untouched = output == 0 if launch.program.adds_to_output else is_unwritten(output)
     outside = int((~untouched).sum())
     nothing = torch.empty(0, dtype=torch.float64)
     found, wanted, bounds = [output.new_empty(0)], [nothing], [nothing]
@@ -151,7 +151,7 @@ def _at(launch: Launch, tensor: Tensor, parts: Mapping[str, slice]) -> tuple[sli
 def _inputs(launch: Launch, mine: Sequence[Piece], seed: int, kind: Inputs) -> dict[str, torch.Tensor]:
     """Tensors of full size with random numbers where `mine` reads, NaN elsewhere."""
     program = launch.program
-    tensors = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in program.reads}
+    tensors = {t.name: unwritten(launch.shape(t), t.dtype) for t in program.reads}
     for number, piece in enumerate(mine):
         parts = _parts(launch, piece)
         # The panels of a tile over all of K, so that their sums are exact over all of K.

@@ -25,7 +25,7 @@ from tkgen.ir.equations import Map
 from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
 from tkgen.ir.meaning import evaluate, extents_of
-from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF, exact_grid, ulp
+from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF, exact_grid, normal, rounded, ulp
 from tkgen.ir.types import Program
 
 
@@ -67,10 +67,6 @@ def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) ->
     program = launch.program
     generator = torch.Generator().manual_seed(seed)
 
-    def normal(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
-        values = torch.randn(shape, generator=generator).to(dtype)
-        return torch.where(values.abs() < torch.finfo(dtype).tiny, 0, values)
-
     tensors = {}
     factors = {o.name for o in program.operands}
     for tensor in program.reads:
@@ -80,7 +76,7 @@ def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) ->
             whole = torch.randint(-limit, limit + 1, shape, generator=generator, dtype=torch.int32)
             tensors[tensor.name] = (whole.float() * unit).to(dtype)
         else:
-            tensors[tensor.name] = normal(shape, dtype)
+            tensors[tensor.name] = normal(shape, tensor.dtype, generator)
     return tensors
 
 
@@ -131,8 +127,9 @@ def reference(program: Program, inputs: Mapping[str, torch.Tensor], scalars: Map
 
 def compare(result: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor) -> Comparison:
     """`result` against `expected`, element by element within `bound`."""
-    actual, rounded = result.double(), expected.to(result.dtype).double()
-    same = (actual == rounded) | (actual.isnan() & expected.isnan())
+    kind = next(d for d, torch_type in TORCH.items() if torch_type is result.dtype)
+    actual, nearest = result.double(), rounded(expected, kind).double()
+    same = (actual == nearest) | (actual.isnan() & expected.isnan())
     error = torch.where(same & ~actual.isfinite(), 0.0, (actual - expected).abs())  # infinities and NaNs as expected
     nan = actual.isnan() & ~expected.isnan()
     finite = torch.where(error.isfinite(), error, -1.0).flatten()

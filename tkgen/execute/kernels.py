@@ -23,7 +23,7 @@ from tkgen.execute.launch import Run, emulate
 from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
 from tkgen.ir.meaning import evaluate
-from tkgen.ir.rounding import TORCH
+from tkgen.ir.rounding import TORCH, unwritten
 from tkgen.ir.types import Tensor
 from tkgen.rows import run as rows
 from tkgen.rows.build import RowBuild
@@ -153,7 +153,9 @@ def memory(launch: AnyLaunch, inputs: Mapping[str, torch.Tensor], poison: bool =
             continue
         found[tensor.name] = torch.empty(launch.shape(tensor), dtype=TORCH[tensor.dtype], device=device)
         if poison:
-            found[tensor.name].fill_(0.0 if launch.program.adds_to_output else torch.nan)
+            adds = launch.program.adds_to_output
+            start = torch.zeros((), dtype=TORCH[tensor.dtype]) if adds else unwritten((), tensor.dtype)
+            found[tensor.name].copy_(start)
     return found
 
 

@@ -16,7 +16,7 @@ from tkgen.emulate import launch as emulate_launch
 from tkgen.execute.arguments import SizeError, launched, packed, scalar_values
 from tkgen.execute.compare import Comparison, Inputs, compared, random_inputs, references, worst
 from tkgen.ir.launch import Launch
-from tkgen.ir.rounding import TORCH
+from tkgen.ir.rounding import TORCH, unwritten
 
 if TYPE_CHECKING:
     from tkgen.build import Build
@@ -104,11 +104,12 @@ def _free_memory() -> int | None:
 
 def outputs(launch: Launch | RowLaunch, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """What outputs hold before the launch: their input, where the kernel reads it, else what a store overwrites."""
-    start = 0.0 if launch.program.adds_to_output else float("nan")
     return {
         out.name: inputs[out.name].clone(memory_format=torch.contiguous_format)
         if out.name in inputs
-        else torch.full(launch.shape(out), start, dtype=TORCH[out.dtype])
+        else torch.zeros(launch.shape(out), dtype=TORCH[out.dtype])
+        if launch.program.adds_to_output
+        else unwritten(launch.shape(out), out.dtype)
         for out in launch.program.outputs
     }
 

@@ -48,7 +48,7 @@ from tkgen.ir.equations import (
     walk,
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
-from tkgen.ir.rounding import TORCH
+from tkgen.ir.rounding import rounded
 from tkgen.ir.segments import segments
 from tkgen.ir.summing import adds_to_carry, is_sums
 from tkgen.ir.tiles import Tile, along_dims, cut
@@ -118,7 +118,7 @@ def compute(
     """The same in the arithmetic that a kernel declares: f32, rounded where it says so, in an order of torch's."""
     run = _Computation(kernel, inputs, scalars or {}, extents or {})
     run.whole()
-    return {t.name: run.tensors[t.name].value.to(TORCH[t.dtype]) for t in kernel.outputs}
+    return {t.name: rounded(run.tensors[t.name].value, t.dtype) for t in kernel.outputs}
 
 
 def extents_of(kernel: Kernel, inputs: Mapping[str, Tensor], given: Mapping[str, int]) -> dict[str, int]:
@@ -477,13 +477,13 @@ class _Evaluation:
     ) -> None:
         """Writes what is stored to memory as it is rounded, and to the results as it was before."""
         old = self.tensors[name]
-        rounded, off = rounding.converted(value, error, dtype)
+        stored, off = rounding.converted(value, error, dtype)
         if off is not None or old.error is not None:
             errors = torch.zeros_like(old.value) if old.error is None else old.error
             new = torch.zeros_like(value) if off is None else off
             errors[at] = torch.where(mask, new, errors[at])
             self.tensors[name] = Tile(old.dims, old.value, errors)
-        old.value[at] = torch.where(mask, rounded, old.value[at])
+        old.value[at] = torch.where(mask, stored, old.value[at])
         result, bound = self.results[name], self.bounds[name]
         bound[at] = torch.where(mask, rounding.stored(value, error, dtype), bound[at])
         result[at] = torch.where(mask, value, result[at])
@@ -588,7 +588,7 @@ class _Computation(_Evaluation):
         return value.to(self.precision) if FUNCTIONS[function].takes == "place" else value, None
 
     def convert(self, tile: Tile, dtype: DType) -> Tile:
-        return Tile(tile.dims, tile.value.to(TORCH[dtype]).to(self.precision))
+        return Tile(tile.dims, rounded(tile.value, dtype).to(self.precision))
 
     def gather(self, function: str, tile: Tile, at: int) -> rounding.Bounded:
         if function == "sum":

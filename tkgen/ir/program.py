@@ -51,13 +51,17 @@ def program(
     return found
 
 
-def equations_of(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None) -> Kernel:
+def equations_of(
+    kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None, target: str | None = None
+) -> Kernel:
     """What `kernel` computes: its equations, or those that its clauses stand for.
 
     Raises:
         SpecError: with every independent problem found.
     """
-    return typed(kernel, defines).kernel if has_equations(kernel) else desugared(matrix_program(kernel, defines))
+    if has_equations(kernel):
+        return typed(kernel, defines, target).kernel
+    return desugared(matrix_program(kernel, defines, target))
 
 
 def matrix_program(

@@ -9,7 +9,9 @@ takes the arguments' values and bounds to the result's.
   exact, an operation that rounds to nearest is off by exactly that rounding; where one is infinite, the result is one
   that the machine gives exactly. An infinite result stays so unless another corner says otherwise. The bound thus
   holds to first order between the corners, and beyond all orders at them.
-- **A conversion** is monotonous: numbers within the argument's bound round to within the rounded ends of it.
+- **A conversion** is monotonous: numbers within the argument's bound round to within the rounded ends of it. To an
+  8-bit float what is finite becomes at most the largest finite number, infinity a NaN where the encoding has none; to a
+  whole number at most the largest one, NaN the least.
 - **A sum of n terms** in any order has n - 1 roundings of partial sums, each by at most u = 2^-24 of one, independent
   of each other and of mean zero, so that their sum is beyond t u sqrt(n) times the largest partial sum with a
   probability of at most 2 exp(-t^2 / 2) (Higham and Mary, "A new approach to probabilistic rounding error analysis",
@@ -37,12 +39,15 @@ from tkgen.ir.functions import CDNA, Function
 from tkgen.ir.types import DType
 
 TORCH = {
-    DType.BF16: torch.bfloat16,
-    DType.F16: torch.float16,
-    DType.F32: torch.float32,
-    DType.I32: torch.int32,
-}
-SIGNIFICANDS = {torch.bfloat16: 8, torch.float16: 11, torch.float32: 24}  # bits, the leading one counted
+    DType.BF16: torch.bfloat16, DType.F16: torch.float16, DType.F32: torch.float32,
+    DType.E4M3FN: torch.float8_e4m3fn, DType.E4M3FNUZ: torch.float8_e4m3fnuz,
+    DType.E5M2: torch.float8_e5m2, DType.E5M2FNUZ: torch.float8_e5m2fnuz,
+    DType.I8: torch.int8, DType.I32: torch.int32,
+}  # fmt: skip
+SIGNIFICANDS = {
+    torch.bfloat16: 8, torch.float16: 11, torch.float32: 24, torch.float8_e4m3fn: 4, torch.float8_e4m3fnuz: 4,
+    torch.float8_e5m2: 3, torch.float8_e5m2fnuz: 3, torch.int8: 7, torch.int32: 31,
+}  # bits, the leading one counted  # fmt: skip
 UNIT_ROUNDOFF = 2.0**-24  # of f32
 LEAST = 2.0**-126  # the least normal number of f32
 LARGEST = (2 - 2.0**-24) * 2.0**127  # from here on f32 rounds to infinity
@@ -60,6 +65,8 @@ def f32(value: float) -> float:
 
 def ulp(values: Tensor, dtype: torch.dtype) -> Tensor:
     """The unit in the last place that numbers of `dtype` have where `values` lie."""
+    if not dtype.is_floating_point:
+        return torch.ones_like(values, dtype=torch.float64)
     least = torch.finfo(dtype).tiny
     exponent = torch.frexp(values.abs().double().clamp(min=least)).exponent
     return torch.ldexp(torch.ones_like(exponent, dtype=torch.float64), exponent - SIGNIFICANDS[dtype])
@@ -177,13 +184,51 @@ def _stays(f: Function, arguments: Sequence[Bounded], value: Tensor) -> Tensor:
 # ---------------------------------------------------------------- conversions
 
 
+def rounded(value: Tensor, dtype: DType) -> Tensor:
+    """Numbers as `dtype` holds them, rounded from f32 to nearest even."""
+    to = TORCH[dtype]
+    if dtype.whole:
+        info = torch.iinfo(to)
+        return value.float().double().nan_to_num(info.min).round().clamp(info.min, info.max).to(to)
+    if not dtype.encoded:
+        return value.to(to)
+    most = torch.finfo(to).max
+    result = value.float().clamp(-most, most).to(to)
+    if dtype is DType.E5M2:
+        return torch.where(value.float().isinf(), value.float(), result.float()).to(to)
+    return torch.where(value.float().isfinite(), result.float(), torch.nan).to(to)
+
+
+def normal(shape: Sequence[int], dtype: DType, generator: torch.Generator) -> Tensor:
+    """Normally distributed numbers without subnormals; whole ones with a deviation of 32."""
+    values = torch.randn(tuple(shape), generator=generator)
+    if dtype.whole:
+        return rounded(32 * values, dtype)
+    tiny = torch.finfo(TORCH[dtype]).tiny
+    values = rounded(values, dtype).float()
+    return torch.where(values.abs() < tiny, 0, values).to(TORCH[dtype])
+
+
+def unwritten(shape: Sequence[int], dtype: DType) -> Tensor:
+    """A tensor of which `is_unwritten` is true everywhere: NaN, of whole numbers the least one."""
+    if dtype.whole:
+        return torch.full(tuple(shape), torch.iinfo(TORCH[dtype]).min, dtype=TORCH[dtype])
+    return torch.full(tuple(shape), torch.nan, dtype=TORCH[dtype])
+
+
+def is_unwritten(tensor: Tensor) -> Tensor:
+    """Where nothing was stored to what was `unwritten`."""
+    if tensor.is_floating_point():
+        return tensor.float().isnan()
+    return tensor == torch.iinfo(tensor.dtype).min
+
+
 def converted(value: Tensor, error: Tensor | None, dtype: DType) -> Bounded:
     """Rounded to `dtype` from f32, to nearest even."""
-    to = TORCH[dtype]
-    nearest = value.to(to).double()
+    nearest = rounded(value, dtype).double()
     if error is None:
         return nearest, None
-    low, high = ((value + sign * error).to(to).double() for sign in (-1, 1))
+    low, high = (rounded(value + sign * error, dtype).double() for sign in (-1, 1))
     off = torch.maximum(high - nearest, nearest - low)
     off = torch.where((low == nearest) & (high == nearest), 0.0, off)
     return nearest, torch.where(off.isnan(), torch.inf, off)
@@ -242,8 +287,9 @@ def extreme(value: Tensor, error: Tensor | None, dim: int, least: bool) -> Bound
 
 def exact_grid(dtype: torch.dtype, n: int) -> tuple[int, float]:
     """The largest multiple and the unit of exact factors: no sum of `n` of their products rounds in f32."""
-    limit = max(1, min(2 ** SIGNIFICANDS[dtype], isqrt(EXACT_SUM // max(n, 1))))
-    return limit, 2.0 ** (1 - limit.bit_length())
+    whole = not dtype.is_floating_point
+    limit = max(1, min(2 ** SIGNIFICANDS[dtype] - whole, isqrt(EXACT_SUM // max(n, 1))))
+    return limit, 1.0 if whole else 2.0 ** (1 - limit.bit_length())
 
 
 def on_grid(values: Tensor, dtype: torch.dtype, n: int) -> bool:
@@ -260,6 +306,10 @@ def contracted(left: Bounded, right: Bounded, dtypes: tuple[DType, DType], equat
     """The sum of `n` products: `equation` is einsum's, over the two factors."""
     (a, a_error), (b, b_error) = left, right
     exact = a_error is None and b_error is None
+    if exact and all(d.whole for d in dtypes):  # summed exactly, in i32; then a number
+        total = torch.einsum(equation, a, b)
+        rounding = total - total.float().double()
+        return total, rounding.abs() if bool(rounding.any()) else None
     if exact and all(on_grid(v, TORCH[d], n) for v, d in zip((a, b), dtypes, strict=True)):
         return torch.einsum(equation, a.float(), b.float()).double(), None
     value = overflowed(torch.einsum(equation, a, b))

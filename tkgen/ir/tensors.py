@@ -9,12 +9,22 @@ from tkgen.source import Span
 
 
 class DType(Enum):
-    """Element types: (spec name, C++ name in ThunderKittens, bits, suffix of the tile aliases)."""
+    """Element types: (spec name, C++ name in ThunderKittens, bits, suffix of the tile aliases).
+
+    The 8-bit floats are named as torch does: those that end in `fn` or in nothing are OCP's (OFP8, revision 1.0), the
+    `fnuz` ones have no infinity, no negative zero, and one NaN, 0x80. C++ has one type for both encodings, which is the
+    target's own.
+    """
 
     BF16 = ("bf16", "bf16", 16, "bf")
     F16 = ("f16", "half", 16, "hf")
     F32 = ("f32", "float", 32, "fl")
-    I32 = ("i32", "int", 32, "")  # places in other tensors; no tiles are made of it
+    E4M3FN = ("e4m3fn", "fp8e4m3", 8, "fp8e4m3")
+    E4M3FNUZ = ("e4m3fnuz", "fp8e4m3", 8, "fp8e4m3")
+    E5M2 = ("e5m2", "fp8e5m2", 8, "fp8e5m2")
+    E5M2FNUZ = ("e5m2fnuz", "fp8e5m2", 8, "fp8e5m2")
+    I8 = ("i8", "int8_t", 8, "i8")
+    I32 = ("i32", "int", 32, "i32")
 
     @property
     def spelling(self) -> str:
@@ -42,8 +52,24 @@ class DType(Enum):
         """`bf` of `rt_bf`, `st_bf`."""
         return str(self.value[3])
 
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are whole ones."""
+        return self in (DType.I8, DType.I32)
+
+    @property
+    def encoded(self) -> bool:
+        """Whether it is a float of 8 bits: one whose encoding is not the same on all targets."""
+        return self.bits == 8 and not self.whole
+
+    @property
+    def sums(self) -> DType:
+        """What matrix instructions add products of such numbers up in."""
+        return DType.I32 if self.whole else DType.F32
+
 
 DTYPE_NAMES = {d.spelling: d for d in DType} | {"fp16": DType.F16, "fp32": DType.F32}
+OWN_ENCODING = ("fp8", "bf8")  # names of the target's own e4m3 and e5m2, as its instructions have them
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tkgen.ir.equations import Axis, Load
 from tkgen.ir.ops import Access, Multiply, Schedule
 from tkgen.ir.products import Sums
 from tkgen.ir.tensors import DTYPE_NAMES as DTYPE_NAMES
+from tkgen.ir.tensors import OWN_ENCODING as OWN_ENCODING
 from tkgen.ir.tensors import Dim as Dim
 from tkgen.ir.tensors import DType as DType
 from tkgen.ir.tensors import ScalarArg as ScalarArg

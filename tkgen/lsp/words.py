@@ -12,7 +12,7 @@ from typing import Any
 from tkgen.backends.registry import backend_of
 from tkgen.ir.resolve.clauses import ALLOWANCES, EPILOGUES, GRIDS, TAILS
 from tkgen.ir.resolve.written import COUNTERS, LEVELS
-from tkgen.ir.types import DType, Via
+from tkgen.ir.types import OWN_ENCODING, DType, Via
 from tkgen.ir.typing.expressions import CALLS, CONSTANTS, PLACE, REDUCTIONS
 from tkgen.remap import REMAPS
 from tkgen.schedule.presets import PRESETS
@@ -29,7 +29,7 @@ class Word:
 
 # The words that a NAME can be, by what it stands for.
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "dtype": tuple(d.spelling for d in DType),
+    "dtype": (*(d.spelling for d in DType), *OWN_ENCODING),
     "tail": TAILS,
     "allow": ALLOWANCES,
     "grid": GRIDS,

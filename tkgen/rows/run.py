@@ -14,9 +14,9 @@ from tkgen.execute.compare import Comparison, Inputs, compare
 from tkgen.execute.launch import Run, check_blocks, check_memory, emulate
 from tkgen.ir.equations import Axis, AxisKind, Constant, Coordinate, Kernel, Loop, Map, Op, Value, When, walk, writes
 from tkgen.ir.meaning import evaluate
-from tkgen.ir.rounding import TORCH
+from tkgen.ir.rounding import is_unwritten, normal, rounded, unwritten
 from tkgen.ir.substitution import Named, substituted
-from tkgen.ir.types import Tensor
+from tkgen.ir.types import DType, Tensor
 from tkgen.rows.build import RowBuild
 from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.rows.watch import sorts
@@ -34,26 +34,26 @@ def random_inputs(launch: RowLaunch, seed: int = 0, kind: Inputs = Inputs.EXACT)
     """A tensor for everything that the kernel reads: eighths from -4 to 4, or normally distributed; no subnormals."""
     generator = torch.Generator().manual_seed(seed)
     inputs = launch.program.kernel.inputs
-    return {t.name: _random(launch.shape(t), TORCH[t.dtype], kind, generator) for t in inputs}
+    return {t.name: _random(launch.shape(t), t.dtype, kind, generator) for t in inputs}
 
 
 def _inputs_of(launch: RowLaunch, blocks: Sequence[int], seed: int, kind: Inputs) -> dict[str, torch.Tensor]:
     """Tensors of full size with random numbers where these blocks read, NaN elsewhere."""
     inputs = launch.program.kernel.inputs
-    found = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in inputs}
+    found = {t.name: unwritten(launch.shape(t), t.dtype) for t in inputs}
     generator = torch.Generator().manual_seed(seed)
     for tensor in inputs:
         for block in blocks:
             box = _box(launch, tensor, block)
-            found[tensor.name][box] = _random(list(found[tensor.name][box].shape), TORCH[tensor.dtype], kind, generator)
+            found[tensor.name][box] = _random(list(found[tensor.name][box].shape), tensor.dtype, kind, generator)
     return found
 
 
-def _random(shape: list[int], dtype: torch.dtype, kind: Inputs, generator: torch.Generator) -> torch.Tensor:
+def _random(shape: list[int], dtype: DType, kind: Inputs, generator: torch.Generator) -> torch.Tensor:
     if kind is Inputs.EXACT:
-        return (torch.randint(-32, 33, shape, generator=generator).float() / 8).to(dtype)
-    values = torch.randn(shape, generator=generator).to(dtype)
-    return torch.where(values.abs() < torch.finfo(dtype).tiny, 0, values)
+        eighths = torch.randint(-32, 33, shape, generator=generator).float()
+        return rounded(eighths if dtype.whole else eighths / 8, dtype)
+    return normal(shape, dtype, generator)
 
 
 def sample(launch: RowLaunch) -> tuple[int, ...]:
@@ -124,8 +124,10 @@ def _parts(
         judged[name] = compare(*(torch.cat(list(column)) for column in zip(*flat, strict=True)))
         rest = outputs[name].clone()
         for box in parts:
-            rest[box[name]] = torch.nan if name not in inputs else inputs[name][box[name]]
-        touched = ~(rest.isnan() if name not in inputs else (rest == inputs[name]) | rest.isnan())
+            own = rest[box[name]]
+            rest[box[name]] = unwritten(own.shape, tensor.dtype) if name not in inputs else inputs[name][box[name]]
+        same = is_unwritten(rest)
+        touched = ~(same if name not in inputs else (rest.double() == inputs[name].double()) | same)
         judged[name] = replace(judged[name], wrong=judged[name].wrong + int(touched.sum()))
     return judged
 

@@ -161,7 +161,7 @@ def from_spec(
     """
     from tkgen.execute import kernels
     from tkgen.execute.launch import check_memory
-    from tkgen.ir.rounding import TORCH
+    from tkgen.ir.rounding import rounded
     from tkgen.sequence.build import SequenceBuild
 
     found = kernels.chosen(path, defines or {}, target, include_roots)
@@ -176,7 +176,7 @@ def from_spec(
         meant = kernels.references(kernels.first(found.launch, number), inputs, found.scalars)
         expected = {t.name: meant[t.name] for t in launch.program.outputs}
         subjects.append(_launched(path, one, launch, memory, found.scalars, expected))
-        memory |= {t.name: meant[t.name][0].to(TORCH[t.dtype]) for t in launch.program.outputs}
+        memory |= {t.name: rounded(meant[t.name][0], t.dtype) for t in launch.program.outputs}
     return tuple(subjects)
 
 

@@ -262,6 +262,8 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     kernel = program.kernel
     if dynamic := next((d for t in kernel.tensors for d in t.dims if d.size is None), None):
         raise LoopError(f"{dynamic.name} is dynamic, which such loops cannot be yet", dynamic.span, "give it a size")
+    if narrow := next((t for t in kernel.tensors if t.dtype.bits == 8 or t.dtype.whole), None):
+        raise LoopError(f"`{narrow.name}` is {narrow.dtype.spelling}, which such loops cannot hold yet", narrow.span)
     _loop(kernel)
     kernel = masked(kernel, _loop(kernel))
     loop, split = _loop(kernel), _split(program)

@@ -15,10 +15,9 @@ from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.harness import Kernels
 from tkgen.build.compiling import compiled
 from tkgen.build.model import Build
-from tkgen.build.outputs import DEFAULT_EMITS, no_harness, watched_at, write_module
+from tkgen.build.outputs import DEFAULT_EMITS, check_harness, watched_at, write_module
 from tkgen.diagnostics import Diagnostic, Fix, Label, Severity, SpecError, distinct
 from tkgen.diagnostics.machine import to_json
-from tkgen.loops.spec import LoopSpec
 from tkgen.rows.build import RowBuild
 from tkgen.rows.spec import RowSpec
 from tkgen.sequence.program import meaning_of, overlap
@@ -121,14 +120,13 @@ def write(build: SequenceBuild, directory: Path, emit: Collection[str] = DEFAULT
     return written
 
 
-def check_harness(spec: SequenceSpec) -> None:
+def check_harnesses(spec: SequenceSpec) -> None:
     """Raises SpecError where no harness can be written.
 
     One kernel has none (E230), or a check that comes after all kernels cannot see what one of them wrote (E231).
     """
     for kernel in spec.kernels:
-        if isinstance(kernel, LoopSpec):
-            raise no_harness(kernel)
+        check_harness(kernel)
     stores = [meaning_of(p).stores for p in spec.program.kernels]
     for first, later in combinations(range(len(stores)), 2):
         for one, other in product(stores[first], stores[later]):
@@ -156,7 +154,7 @@ def produce(
     """
     spec.check()
     if "harness" in emit:
-        check_harness(spec)
+        check_harnesses(spec)
     compiler = find_compiler(spec.target, cxx)
     log = directory / f"{spec.name}.log"
     built: list[Build | RowBuild] = []

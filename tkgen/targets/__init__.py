@@ -8,6 +8,7 @@ Every hardware number lives in those files with its unit and its source; a new G
 """
 
 from tkgen.targets.model import (
+    DEFAULT_TARGET,
     Mfma,
     Occupancy,
     Product,
@@ -15,17 +16,20 @@ from tkgen.targets.model import (
     UnknownTargetError,
     common,
     counted,
+    fp8_cited,
     hopper_names,
     known_names,
     largest,
     load_target,
     most_lds_bytes,
     most_threads,
+    own_fp8,
     product_sides,
     target_names,
 )
 
 __all__ = [
+    "DEFAULT_TARGET",
     "Mfma",
     "Occupancy",
     "Product",
@@ -33,12 +37,14 @@ __all__ = [
     "UnknownTargetError",
     "common",
     "counted",
+    "fp8_cited",
     "hopper_names",
     "known_names",
     "largest",
     "load_target",
     "most_lds_bytes",
     "most_threads",
+    "own_fp8",
     "product_sides",
     "target_names",
 ]

@@ -14,6 +14,8 @@ from typing import Any
 
 from tkgen.targets.synchronisation import Synchronisation, synchronisation
 
+DEFAULT_TARGET = "gfx942"  # of a spec that names none
+
 
 class UnknownTargetError(ValueError):
     """No target of that name; the message lists what there is and suggests the nearest."""
@@ -130,6 +132,7 @@ class Target:
     max_threads_per_block: int
     access_bytes: int
     flushes_f16: bool
+    own_fp8: tuple[str, ...]
     registers_per_lane: int
     register_granule: int
     max_vgprs: int
@@ -291,6 +294,16 @@ def most_threads(name: str) -> tuple[int, int]:
     return int(compute["max_threads_per_block"]["value"]), int(lanes["value"])
 
 
+def own_fp8(name: str) -> tuple[str, ...]:
+    """The 8-bit floats that a target of any kind of machine knows: its e4m3, then its e5m2; none where it has none."""
+    return tuple(_data(name)["compute"]["own_fp8"]["value"])
+
+
+def fp8_cited(name: str) -> str:
+    """Where that is from, as a note."""
+    return f"source of compute.own_fp8 in targets/{name}.toml: {_data(name)['compute']['own_fp8']['source']}"
+
+
 @cache
 def product_sides() -> tuple[tuple[int, int], ...]:
     """The (rows, columns) that matrix instructions of some AMD target make, smallest first."""
@@ -334,6 +347,7 @@ def _target(data: dict[str, Any]) -> Target:
         max_threads_per_block=number("compute", "max_threads_per_block"),
         access_bytes=number("compute", "access_bytes"),
         flushes_f16=number("compute", "flushes_f16"),
+        own_fp8=number("compute", "own_fp8"),
         registers_per_lane=number("registers", "vector_per_lane"),
         register_granule=number("registers", "granule"),
         max_vgprs=number("registers", "max_vgprs"),

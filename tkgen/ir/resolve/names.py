@@ -18,7 +18,7 @@ from tkgen.ir.types import Dim, ScalarArg, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
-from tkgen.targets import known_names, most_threads, target_names
+from tkgen.targets import DEFAULT_TARGET, known_names, most_threads, target_names
 
 S = TypeVar("S")
 
@@ -55,6 +55,13 @@ class Scope:
         """All statements: the kernel's, then those of its roles."""
         own = [s for s in flatten(self.kernel.body) if not isinstance(s, ast.Role)]
         return own + [s for role in self.roles for s in flatten(role.body)]
+
+    @cached_property
+    def chosen(self) -> str:
+        """The target that it is for: said, else the first one that the spec names, else the default."""
+        named = [n.id for t in self.all(ast.Targets) for n in t.names]
+        wanted = self.target or (named[0] if named else DEFAULT_TARGET)
+        return wanted if wanted in known_names() else DEFAULT_TARGET
 
     @cached_property
     def largest_block(self) -> tuple[int, int]:

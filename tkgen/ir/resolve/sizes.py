@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tkgen.diagnostics import Label
+from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.limits import LARGEST_INT
 from tkgen.ir.resolve.names import Scope, Stop
-from tkgen.ir.types import DTYPE_NAMES, DType
+from tkgen.ir.types import DTYPE_NAMES, OWN_ENCODING, DType
 from tkgen.syntax import ast
+from tkgen.targets import fp8_cited, known_names, own_fp8
 
+ELEMENTS = (*DTYPE_NAMES, *OWN_ENCODING)  # the names of element types in a spec
 LARGEST_F32 = (2 - 2**-23) * 2.0**127
 
 
@@ -115,14 +117,45 @@ def real(scope: Scope, at: ast.Expr, value: float) -> float:
 
 
 def element(scope: Scope, name: ast.Name) -> DType:
-    """The element type of that name, else E204."""
-    if name.id not in DTYPE_NAMES:
-        known = ", ".join(d.spelling for d in DType)
+    """The element type of that name on the target that the kernel is for, else E204."""
+    if name.id not in ELEMENTS:
+        known = ", ".join(dict.fromkeys([*(d.spelling for d in DType), *OWN_ENCODING]))
         raise scope.error(
             "E204",
             f"unknown data type `{name.id}`",
             name.span,
             fix=f"the types are {known}",
-            known=DTYPE_NAMES,
+            known=ELEMENTS,
         )
-    return DTYPE_NAMES[name.id]
+    own = own_fp8(scope.chosen)
+    if name.id in OWN_ENCODING and own:
+        return DTYPE_NAMES[own[OWN_ENCODING.index(name.id)]]
+    found = DTYPE_NAMES.get(name.id)
+    if found is None or (found.encoded and found.spelling not in own):
+        raise _foreign(scope, name, own)
+    return found
+
+
+def _foreign(scope: Scope, name: ast.Name, own: tuple[str, ...]) -> Stop:
+    """E204 for an 8-bit float that the target does not know."""
+    having = [t for t in known_names() if (own_fp8(t) if name.id in OWN_ENCODING else name.id in own_fp8(t))]
+    elsewhere = f"`target {', '.join(having)}`"
+    if not own:
+        return scope.error(
+            "E204", f"{scope.chosen} has no 8-bit floats", name.span,
+            notes=("none of its instructions converts or multiplies them", fp8_cited(scope.chosen)),
+            fix=f"use bf16, f16 or i8, or build for a target that has them: {elsewhere}",
+        )  # fmt: skip
+    kind = OWN_ENCODING[0] if "e4m3" in name.id else OWN_ENCODING[1]
+    mine = own[OWN_ENCODING.index(kind)]
+    return scope.error(
+        "E204", f"{scope.chosen} has no {name.id}: its {kind} is {mine}", name.span,
+        notes=(
+            "a code of the fnuz encoding means half of what the same code means in OCP's; 0x80 is -0 in one, NaN in "
+            "the other",
+            f"write `{kind}` for the encoding of whichever target; `tkgen.fp8.convert` brings tensors from one to the "
+            "other",
+            fp8_cited(scope.chosen),
+        ),
+        fix=Fix(f"write `{kind}`, or build for {elsewhere}", (Edit(name.span, kind),), certain=False),
+    )  # fmt: skip

@@ -33,13 +33,13 @@ class Typed:
     unused: tuple[Unused, ...]
 
 
-def typed(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None) -> Typed:
-    """The equations of a kernel, with `-D` values from `defines` (None stands for `dynamic`).
+def typed(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None, target: str | None = None) -> Typed:
+    """The equations of a kernel, with `-D` values from `defines` (None stands for `dynamic`), for `target`.
 
     Raises:
         SpecError: with every independent problem found.
     """
-    scope = Scope(kernel, dict(defines or {}))
+    scope = Scope(kernel, dict(defines or {}), target)
     try:
         return equations(scope)
     except Stop:

@@ -85,6 +85,10 @@ class Axes:
         self.used.add(name.id)
         return name.id
 
+    def holds_places(self, tensor: Tensor) -> bool:
+        """Whether an axis goes by what a tensor holds."""
+        return any(a.within is not None and a.within.offsets == tensor for a in self.found.values())
+
     def _within(self, clause: ast.Within, dim: Dim) -> Within:
         """`within OFFSETS[g]`: an i32 tensor with an offset for each place of an index of `over`, and a last one."""
         name, of = clause.offsets, clause.of

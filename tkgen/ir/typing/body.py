@@ -294,7 +294,7 @@ class Body:
                 "E200", f"`{name.id}` is not a global tensor, and only those are stored to", name.span, fix=fix,
                 known=at.scope.tensors,
             )  # fmt: skip
-        if at.scope.tensors[name.id].dtype is DType.I32:
+        if at.axes.holds_places(at.scope.tensors[name.id]):
             raise at.scope.error("E204", f"`{name.id}` holds places, and equations store numbers", name.span, "i32",
                                  fix="store to a tensor of f32, bf16 or f16")  # fmt: skip
         access: Access | None = None

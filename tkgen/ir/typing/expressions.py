@@ -29,8 +29,8 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import FUNCTIONS, Function
 from tkgen.ir.resolve.names import Scope, Stop
-from tkgen.ir.resolve.sizes import real
-from tkgen.ir.types import DTYPE_NAMES, DType
+from tkgen.ir.resolve.sizes import ELEMENTS, element, real
+from tkgen.ir.types import DType
 from tkgen.ir.typing.axes import Axes
 from tkgen.source import Span
 from tkgen.syntax import ast
@@ -213,7 +213,7 @@ class Expressions:
             fix = "drop the index" if name.id in self.names else f"declare it: `global {name.id} : bf16[...]`"
             raise self.scope.error("E200", f"`{name.id}` is {what}", name.span, fix=fix, known=self.scope.tensors)
         tensor = self.scope.tensors[name.id]
-        if tensor.dtype is DType.I32:
+        if self.axes.holds_places(tensor):
             raise self.scope.error(
                 "E204", f"`{name.id}` holds places, and no numbers that equations compute with", at, "i32",
                 secondary=(Label(tensor.span, "declared here"),),
@@ -289,10 +289,10 @@ class Expressions:
             if not least <= len(node.args) <= function.arity:
                 self._arguments(node, f"{least} to {function.arity}" if function.optional else str(least))
             return self._map(function, node.args, node.span, name)
-        if word not in (*REDUCTIONS, *DTYPE_NAMES, PLACE):
+        if word not in (*REDUCTIONS, *ELEMENTS, PLACE):
             raise self.scope.error(
                 "E200", f"`{word}` is no function of equations", node.name.span, "not known",
-                fix=f"one of {', '.join([*CALLS, *REDUCTIONS])}", known=[*CALLS, *REDUCTIONS, *DTYPE_NAMES, PLACE],
+                fix=f"one of {', '.join([*CALLS, *REDUCTIONS])}", known=[*CALLS, *REDUCTIONS, *ELEMENTS, PLACE],
             )  # fmt: skip
         if len(node.args) != 1:
             self._arguments(node, "1")
@@ -301,7 +301,7 @@ class Expressions:
         if word == PLACE:
             return self._place(node, name)
         tile = self.number(node.args[0], f"`{word}`")
-        result = self.value(tile.value.axes, node.span, name, dtype=DTYPE_NAMES[word])
+        result = self.value(tile.value.axes, node.span, name, dtype=element(self.scope, node.name))
         self.ops.append(Convert(result, tile.value))
         return Tile(result, tile.axes)
 

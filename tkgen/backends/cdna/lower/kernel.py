@@ -103,6 +103,7 @@ class _Lowering:
             tail=p.tail,
             wide=any(self.may_be_wide(o.tensor) for o in p.operands),
             shape=self.c.shape,
+            bytes=any(t.dtype.bits == 8 or t.dtype.whole for t in p.arguments),
             scopes=scopes,
             checks=tuple(self.checks()),
         )

@@ -86,6 +86,7 @@ def _helpers(model: KernelModel) -> str:
         wide=model.wide,
         policy="GL::cache_policy" if any(t.policy for t in model.tensors) else "0",
         shape=model.shape,
+        bytes=model.bytes,
     )
 
 

@@ -40,6 +40,7 @@ IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"
 class RowModel(FileModel):
     """What the template prints beside the kernel's body: which of its functions that needs."""
 
+    bytes: bool
     loads: bool
     forgets: bool
     divides: bool
@@ -104,6 +105,7 @@ class _Lowering:
             grid_origin=self._grid_origin,
             waves_per_simd=waves,
             checks=tuple(self._checks()),
+            bytes=any(t.dtype.bits == 8 for t in self.places.tensors),
             loads="load_elements<" in body,
             forgets="forget(" in body,
             divides="divisor(" in body,

@@ -12,22 +12,77 @@ using half = _Float16;
 using bf16_2 = __bf16 __attribute__((ext_vector_type(2)));
 using half_2 = _Float16 __attribute__((ext_vector_type(2)));
 
+/// Floats of 8 bits in the target's own encoding: on gfx942 e4m3fnuz and e5m2fnuz (CDNA3 ISA), on gfx950 OCP's e4m3fn
+/// and e5m2 (CDNA4 ISA). Nothing is computed in them: they are loaded, converted, multiplied by matrix instructions.
+struct fp8e4m3 {
+    uint8_t bits;
+};
+struct fp8e5m2 {
+    uint8_t bits;
+};
+
 namespace detail {
 template <typename T, int n> using vec = T __attribute__((ext_vector_type(n)));
 using u32x2 = vec<uint32_t, 2>;
 using u32x4 = vec<uint32_t, 4>;
+
+template <typename T> constexpr bool is_fp8 = __is_same(T, fp8e4m3) || __is_same(T, fp8e5m2);
+
+/// The largest finite number.
+#ifdef KITTENS_CDNA4
+template <typename T> constexpr float largest = __is_same(T, fp8e4m3) ? 448.0f : 57344.0f;
+#else
+template <typename T> constexpr float largest = __is_same(T, fp8e4m3) ? 240.0f : 57344.0f;
+#endif
+
+/// To the nearest of 8 bits: finite numbers beyond the largest become that. The instruction makes NaNs of them, and of
+/// infinities where the encoding has none.
+template <typename T> __device__ __forceinline__ T to_fp8(float value) {
+    const float within = __builtin_amdgcn_fmed3f(value, -largest<T>, largest<T>);
+    const float x = __builtin_isfinite(value) ? within : value;
+    if constexpr (__is_same(T, fp8e4m3)) return T{uint8_t(__builtin_amdgcn_cvt_pk_fp8_f32(x, x, 0, false))};
+    else return T{uint8_t(__builtin_amdgcn_cvt_pk_bf8_f32(x, x, 0, false))};
+}
+template <typename T> __device__ __forceinline__ float from_fp8(T value) {
+    if constexpr (__is_same(T, fp8e4m3)) return __builtin_amdgcn_cvt_f32_fp8(value.bits, 0);
+    else return __builtin_amdgcn_cvt_f32_bf8(value.bits, 0);
+}
+
+/// To the nearest whole number that T holds; NaN becomes the least one.
+template <typename T> __device__ __forceinline__ T to_whole(float value) {
+    const float nearest = __builtin_rintf(value);
+    if constexpr (sizeof(T) == 1) return T(int(__builtin_fminf(__builtin_fmaxf(nearest, -128.0f), 127.0f)));
+    else return nearest >= 2147483648.0f ? 0x7fffffff : nearest >= -2147483648.0f ? int(nearest) : -0x7fffffff - 1;
+}
 
 /// Element type conversion; narrowing rounds to nearest even (gfx942 and gfx90a have no bf16 conversion; the compiler's
 /// expansion keeps a NaN a NaN). Between the two 2-byte types it goes through float, which is exact one way and has no
 /// instruction of its own either way.
 template <typename To, typename From> __host__ __device__ __forceinline__ To convert(const From &value) {
     if constexpr (__is_same(To, From)) return value;
+    else if constexpr (is_fp8<From>) return convert<To>(from_fp8(value));
+    else if constexpr (is_fp8<To>) return to_fp8<To>(float(value));
+    else if constexpr (__is_same(To, int8_t) || __is_same(To, int)) return to_whole<To>(float(value));
     else return To(float(value));
 }
+/// Elements of one byte, of which the language has no vectors.
+template <typename T, int n> struct bytes {
+    T at[n];
+    __device__ __forceinline__ T operator[](int i) const { return at[i]; }
+};
 template <typename To, typename From, int n>
-__device__ __forceinline__ vec<To, n> convert_vector(const vec<From, n> &value) {
-    if constexpr (__is_same(To, From)) return value;
-    else return __builtin_convertvector(__builtin_convertvector(value, vec<float, n>), vec<To, n>);
+__device__ __forceinline__ auto convert_vector(const vec<From, n> &value) {
+    if constexpr (__is_same(To, From)) {
+        return value;
+    } else if constexpr (sizeof(To) == 1 || __is_same(To, int)) {
+        conditional_t<sizeof(To) == 1, bytes<To, n>, vec<int, n>> result;
+#pragma unroll
+        for (int i = 0; i < n; i++) {
+            if constexpr (sizeof(To) == 1) result.at[i] = convert<To>(value[i]);
+            else result[i] = convert<To>(value[i]);
+        }
+        return result;
+    } else return __builtin_convertvector(__builtin_convertvector(value, vec<float, n>), vec<To, n>);
 }
 } // namespace detail
 
@@ -54,6 +109,19 @@ template <> struct packing<half_2> {
     using unpacked_type = half;
     using packed_type = half_2;
     static constexpr int num() { return 2; }
+};
+template <> struct packing<int> {
+    using unpacked_type = int;
+    using packed_type = int2;
+    static constexpr int num() { return 1; }
+};
+/// Elements of one byte are not computed with: no pairs.
+template <typename T>
+    requires(sizeof(T) == 1)
+struct packing<T> {
+    using unpacked_type = T;
+    using packed_type = void;
+    static constexpr int num() { return 1; }
 };
 template <> struct packing<float> {
     using unpacked_type = float;

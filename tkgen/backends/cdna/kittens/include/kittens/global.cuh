@@ -132,7 +132,9 @@ using buffer = __amdgpu_buffer_rsrc_t;
 
 template <typename T, int policy = 0>
 __device__ __forceinline__ T buffer_read(buffer resource, uint32_t voffset, uint32_t soffset = 0) {
-    if constexpr (sizeof(T) == 2) return bits<T>(__builtin_amdgcn_raw_buffer_load_b16(resource, voffset, soffset, policy));
+    if constexpr (sizeof(T) == 1) return bits<T>(__builtin_amdgcn_raw_buffer_load_b8(resource, voffset, soffset, policy));
+    else if constexpr (sizeof(T) == 2)
+        return bits<T>(__builtin_amdgcn_raw_buffer_load_b16(resource, voffset, soffset, policy));
     else if constexpr (sizeof(T) == 4)
         return bits<T>(__builtin_amdgcn_raw_buffer_load_b32(resource, voffset, soffset, policy));
     else if constexpr (sizeof(T) == 8)
@@ -144,7 +146,9 @@ __device__ __forceinline__ T buffer_read(buffer resource, uint32_t voffset, uint
 /// the data registers are overwritten, which clang adds only from 23 on (llvm-project pull request 197267).
 template <typename T, int policy = 0>
 __device__ __forceinline__ void buffer_write(buffer resource, T value, uint32_t voffset, uint32_t soffset = 0) {
-    if constexpr (sizeof(T) == 2) {
+    if constexpr (sizeof(T) == 1) {
+        __builtin_amdgcn_raw_buffer_store_b8(bits<uint8_t>(value), resource, voffset, soffset, policy);
+    } else if constexpr (sizeof(T) == 2) {
         __builtin_amdgcn_raw_buffer_store_b16(bits<uint16_t>(value), resource, voffset, soffset, policy);
     } else if constexpr (sizeof(T) == 4) {
         __builtin_amdgcn_raw_buffer_store_b32(bits<uint32_t>(value), resource, voffset, soffset, policy);

@@ -211,7 +211,7 @@ __device__ __forceinline__ void store(const GL &dst, const RT &src, const COORD 
     detail::for_each_quad<RT>([&](int i, int j, int m) {
         const auto value = detail::convert_vector<U>(src.tiles[i][j].get(m));
         if constexpr (RT::is_row) {
-            detail::buffer_write<detail::vec<U, 4>, GL::cache_policy>(window.resource, value, at.voffset(j, m), at.soffset(i, m, 0));
+            detail::buffer_write<decltype(value), GL::cache_policy>(window.resource, value, at.voffset(j, m), at.soffset(i, m, 0));
         } else {
 #pragma unroll
             for (int e = 0; e < 4; e++)
