@@ -24,15 +24,16 @@ def has_gpu() -> bool:
 pytestmark = pytest.mark.skipif(not has_gpu(), reason="needs a Hopper GPU")
 
 
-def test_the_numbers_are_right_and_the_same_at_every_launch() -> None:
+@pytest.mark.parametrize("script, least", [("on_gpu.py", 80), ("rows_on_gpu.py", 250)])
+def test_the_numbers_are_right_and_the_same_at_every_launch(script: str, least: int) -> None:
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("on_gpu.py"))],
+        [sys.executable, str(Path(__file__).with_name(script))],
         cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert not [line for line in lines if line.startswith("WRONG")], done.stdout
-    assert lines[-1].endswith("launches compared") and int(lines[-1].split()[0]) > 80
+    assert lines[-1].endswith("launches compared") and int(lines[-1].split()[0]) > least
 
 
 @pytest.mark.parametrize("spec", ["h100_lcf", "h100_lcf_abt", "h100_double_buffer"])
@@ -45,3 +46,14 @@ def test_run_compares_with_torch(spec: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = json.loads(done.stdout)
     assert row["ok"] and row["tflops"] > 0
+
+
+@pytest.mark.parametrize("spec, sizes", [("h100_softmax", "ROWS=37 D=1000"), ("h100_rotary", "LENGTH=9 HEADS=5")])
+def test_run_compares_rows_with_their_equations(spec: str, sizes: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tkgen", "run", f"specs/hopper/{spec}.tk", "--device", "gpu", "-D", sizes, "--json"],
+        cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = json.loads(done.stdout)
+    assert row["ok"] and row["gbps"] > 0

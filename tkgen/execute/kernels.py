@@ -11,6 +11,7 @@ import torch
 
 from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
+from tkgen.backends.spec import Named
 from tkgen.emulate import Interleaving
 from tkgen.execute import compare
 from tkgen.execute import launch as products
@@ -28,7 +29,7 @@ from tkgen.ir.types import Tensor
 from tkgen.rows import run as rows
 from tkgen.rows.build import RowBuild
 from tkgen.rows.launch import RowLaunch, row_launch
-from tkgen.rows.spec import RowSpec
+from tkgen.rows.spec import LaidRows, RowSpec
 from tkgen.sequence import run as sequences
 from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.launch import SequenceLaunch, sequence_launch
@@ -91,11 +92,11 @@ def emulated(spec: object) -> AnySpec:
     return spec
 
 
-def launch_of(spec: AnySpec | Sized, given: Mapping[str, int] | None = None) -> AnyLaunch:
+def launch_of(spec: AnySpec | LaidRows[Named] | Sized, given: Mapping[str, int] | None = None) -> AnyLaunch:
     """The launch of `spec` at its own sizes, `given` ones for dynamic dimensions. Raises SizeError as `launched`."""
     if isinstance(spec, SequenceSpec):
         return sequence_launch(spec, given)
-    return row_launch(spec.program, spec.layout, given) if isinstance(spec, RowSpec) else launched(spec, given)
+    return row_launch(spec.program, spec.layout, given) if isinstance(spec, LaidRows) else launched(spec, given)
 
 
 def random_inputs(launch: AnyLaunch, seed: int = 0, kind: Inputs = Inputs.EXACT) -> dict[str, torch.Tensor]:
@@ -117,7 +118,7 @@ def references(
     if isinstance(launch, SequenceLaunch):
         return sequences.references(launch, inputs, scalars)
     if isinstance(launch, RowLaunch):
-        found = evaluate(launch.program.kernel, inputs, scalars, launch.extents)
+        found = evaluate(launch.program.kernel, inputs, scalars, launch.extents, functions)
         return {name: (result.value, result.bound) for name, result in found.items()}
     return compare.references(launch.program, inputs, scalars, functions)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 from tkgen.backends.cdna.kernel_spec import KernelSpec
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.lower.rows import lower_rows
+from tkgen.backends.spec import T, TypedSpec
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.divided import completed, divided, unit
 from tkgen.ir.equation_program import EquationProgram
@@ -17,7 +19,8 @@ from tkgen.ir.limits import LARGEST_INT, LAUNCH_THREADS
 from tkgen.rows.launch import Layout
 from tkgen.schedule.row_graph import row_graph
 from tkgen.schedule.row_verifier import verify
-from tkgen.schedule.rows import RowError, RowMap, map_rows
+from tkgen.schedule.rows import LaneTarget, RowError, RowMap, map_rows
+from tkgen.targets import Target
 from tkgen.targets.model import round_up
 
 if TYPE_CHECKING:
@@ -27,8 +30,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RowSpec(KernelSpec[EquationProgram, "RowBuild"]):
-    """A spec read from `path` with its `-D` values, typed, for `target`."""
+class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
+    """A spec read from `path` with its `-D` values, typed, laid over the lanes of some machine."""
+
+    @property
+    @abstractmethod
+    def lanes(self) -> LaneTarget:
+        """The machine, as far as layouts need to know."""
 
     @cached_property
     def layout(self) -> Layout:
@@ -40,11 +48,11 @@ class RowSpec(KernelSpec[EquationProgram, "RowBuild"]):
         """The layout, as one of rows. Raises SpecError as `layout`."""
         program = self.program
         try:
-            found = map_rows(program.kernel, program.waves, self.target, program.waves_along)
+            found = map_rows(program.kernel, program.waves, self.lanes, program.waves_along)
         except RowError as error:
             span = error.span or program.spans["kernel"]
             raise SpecError(Diagnostic("E406", str(error), Label(span), fix=Fix(error.fix))) from error
-        verify(found, self.target)
+        verify(found, self.lanes)
         return found
 
     def found(self) -> Iterator[Diagnostic]:
@@ -138,6 +146,16 @@ class RowSpec(KernelSpec[EquationProgram, "RowBuild"]):
     def graph(self) -> MultiDiGraph:
         """The dataflow graph of its equations. Raises SpecError as `layout`."""
         return row_graph(self.rows)
+
+
+@dataclass(frozen=True)
+class RowSpec(LaidRows[Target], KernelSpec[EquationProgram, "RowBuild"]):
+    """The same for an AMD GPU."""
+
+    @property
+    def lanes(self) -> LaneTarget:
+        """The target."""
+        return self.target
 
     def generated(self, alone: bool) -> Source:
         """The C++ of the kernel; without the file around it where it is not `alone` there."""

@@ -27,9 +27,8 @@ from tkgen.proof.program import Access, Agent, Do, Drain, Meeting, Program
 from tkgen.proof.program import Meet as AtMeeting
 from tkgen.proof.program import Step as Proven
 from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Walk
-from tkgen.schedule.rows import RowMap, Way, accesses
+from tkgen.schedule.rows import LaneTarget, RowMap, Way, accesses
 from tkgen.schedule.sweeps import held, on
-from tkgen.targets import Target
 from tkgen.targets.synchronisation import Attendance
 
 RING = "exchange"
@@ -38,13 +37,13 @@ WAVES = 2  # that stand for all that share a row: they do the same, each with a 
 BEFORE = (Load, Constant, Argument, Coordinate)  # what is there before the first sweep
 
 
-def verify(m: RowMap, target: Target) -> None:
+def verify(m: RowMap, target: LaneTarget) -> None:
     """Raises Broken for the first rule that does not hold of a layout."""
     for rule, what in wrong(m, target):
         raise Broken(m.kernel.name, "rows", rule, what)
 
 
-def wrong(m: RowMap, target: Target) -> Iterator[tuple[str, str]]:
+def wrong(m: RowMap, target: LaneTarget) -> Iterator[tuple[str, str]]:
     """The rules that do not hold of a layout, with what is wrong."""
     yield from _layout(m)
     yield from _sweeps(m)
@@ -130,10 +129,11 @@ def _steps(m: RowMap) -> Iterator[tuple[str, str]]:
             yield "steps", f"what sweep {number} reduces is not put down, or never got"
 
 
-def _program(m: RowMap, target: Target) -> Program:
+def _program(m: RowMap, target: LaneTarget) -> Program:
     """The exchanges of a few passes, in the form of the general proof: a ring of two halves, a part for each wave."""
     machine = target.synchronisation
     barrier = next(k.name for k in machine.meetings if k.attendance is Attendance.ALL)
+    stream = next((s.name for s in machine.streams if s.name == "lds"), "")  # where such accesses are asynchronous
     numbers = {sweep: n for n, sweep in enumerate(n for n, s in enumerate(m.sweeps) if s.reduces)}
 
     def steps_of(wave: int) -> Iterator[Proven]:
@@ -145,9 +145,10 @@ def _program(m: RowMap, target: Target) -> Program:
                         instance, slot = earlier + numbers[step.sweep], (earlier + step.half) % HALVES
                         mine = (wave, wave + 1) if isinstance(step, Put) else (0, WAVES)
                         access = (Access(RING, instance, slot, (mine,)),)
-                        yield Do(writes=access, stream="lds") if isinstance(step, Put) else Do(access, stream="lds")
+                        yield Do(writes=access, stream=stream) if isinstance(step, Put) else Do(access, stream=stream)
                     case Meet():
-                        yield Drain("lds")
+                        if stream:
+                            yield Drain(stream)
                         yield AtMeeting(barrier)
 
     agents = tuple(Agent(f"wave {wave}", tuple(steps_of(wave))) for wave in range(WAVES))

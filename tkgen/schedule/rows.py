@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from math import gcd, prod
+from typing import Protocol
 
 from tkgen.ir.equations import (
     Access,
@@ -43,12 +44,12 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.limits import BUFFER_BYTES
 from tkgen.ir.tensors import Dim
-from tkgen.ir.types import ACCESS_BYTES, WAVE_LANES
+from tkgen.ir.types import ACCESS_BYTES
 from tkgen.schedule.row_steps import Step, steps
 from tkgen.schedule.sweeps import Sweep, divisors, registers, sweeps
 from tkgen.schedule.unrolled import unrolled
 from tkgen.source import Span
-from tkgen.targets import Target
+from tkgen.targets.synchronisation import Synchronisation
 
 RESIDENT = 2  # blocks that are to share a compute unit
 WAVES_PER_SIMD = 4  # at least, that hide the latency of memory
@@ -57,6 +58,37 @@ CHUNK_REGISTERS = 0.75  # of a lane for each of its chunks, however short: what 
 WORKING_REGISTERS = {"random": 48}  # of functions that take many while they compute
 ISSUE = 2  # cycles of a CU, for the address of an access and to issue it
 LINE = 64  # bytes of global memory that are moved together
+
+
+class LaneTarget(Protocol):
+    """What a layout needs to know of a machine: a compute unit is its SM, a wave its warp, a SIMD a sub-partition."""
+
+    @property
+    def name(self) -> str:
+        """As specs and options say it."""
+
+    @property
+    def wave_size(self) -> int:
+        """Lanes of a wave."""
+
+    @property
+    def simds_per_cu(self) -> int:
+        """SIMDs of a compute unit."""
+
+    @property
+    def max_waves_per_simd(self) -> int:
+        """Waves that share a SIMD at most."""
+
+    @property
+    def max_vgprs(self) -> int:
+        """Registers of a lane at most."""
+
+    @property
+    def synchronisation(self) -> Synchronisation:
+        """How waves wait for each other."""
+
+    def max_registers(self, waves_per_simd: int) -> int:
+        """Most registers of a lane at which so many waves share a SIMD."""
 
 
 class RowError(ValueError):
@@ -91,11 +123,12 @@ class RowMap:
     held: int
     passes: int
     budget: int  # registers of a lane at which `RESIDENT` blocks share a compute unit
+    wave_lanes: int
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return self.waves * WAVE_LANES
+        return self.waves * self.wave_lanes
 
     @property
     def groups(self) -> int:
@@ -115,7 +148,7 @@ class RowMap:
     @property
     def waves_of_row(self) -> int:
         """Waves that share a row."""
-        return max(self.lanes // WAVE_LANES, 1)
+        return max(self.lanes // self.wave_lanes, 1)
 
     @cached_property
     def sweeps(self) -> tuple[Sweep, ...]:
@@ -143,7 +176,7 @@ class RowMap:
     def _elements(self) -> int:
         return registers(self.kernel, self.fast, self.held, self.chunks, self.chunk)
 
-    def waves_per_simd(self, target: Target) -> int:
+    def waves_per_simd(self, target: LaneTarget) -> int:
         """Waves of a SIMD that the compiler is held to: those of `RESIDENT` blocks where they fit, else of one."""
         blocks = RESIDENT if self.registers <= self.budget else 1
         return min(blocks * -(-self.waves // target.simds_per_cu), target.max_waves_per_simd)
@@ -159,10 +192,10 @@ class RowMap:
 
     def describe(self) -> str:
         """One line for people."""
-        if self.lanes > WAVE_LANES:
-            sharing = "the whole block" if self.lanes == self.threads else f"{self.lanes // WAVE_LANES} waves"
+        if self.lanes > self.wave_lanes:
+            sharing = "the whole block" if self.lanes == self.threads else f"{self.lanes // self.wave_lanes} waves"
         else:
-            sharing = "a wave" if self.lanes == WAVE_LANES else f"{self.lanes} lane{'s' if self.lanes > 1 else ''}"
+            sharing = "a wave" if self.lanes == self.wave_lanes else f"{self.lanes} lane{'s' if self.lanes > 1 else ''}"
         again = f", in {self.passes} passes" if self.passes > 1 else ""
         held = f", {self.held} rows of a lane" if self.held > 1 else ""
         chunks = f"{self.chunks} chunk{'s' if self.chunks > 1 else ''} of {self.chunk}"
@@ -192,7 +225,7 @@ def accesses(kernel: Kernel) -> tuple[Access, ...]:
     return tuple(op.source if isinstance(op, Load) else op.target for op in ops if isinstance(op, Load | Store))
 
 
-def map_rows(kernel: Kernel, waves: int, target: Target, along: Axis | None = None) -> RowMap:
+def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None = None) -> RowMap:
     """The layout of `kernel` for blocks of `waves` waves on `target`; with `along`, these divide that axis among them.
 
     Raises:
@@ -210,11 +243,12 @@ def map_rows(kernel: Kernel, waves: int, target: Target, along: Axis | None = No
     budget = target.max_registers(sharing)
     found = [
         candidate
-        for lanes in _powers(waves * WAVE_LANES)
-        if (candidate := _candidate(kernel, waves, fast, rows, lanes, chunk, across, budget, along)) is not None
+        for lanes in _powers(waves * target.wave_size)
+        if (candidate := _candidate(kernel, waves, fast, rows, lanes, chunk, across, budget, along, target.wave_size))
+        is not None
     ]
     if not found:
-        raise RowError(f"{waves} waves of {WAVE_LANES} lanes cannot share such a tile", kernel.axes[0].span)
+        raise RowError(f"{waves} waves of {target.wave_size} lanes cannot share such a tile", kernel.axes[0].span)
     most = min(target.max_registers(of_block), target.max_vgprs)
     best = min(found, key=lambda m: (m.registers > most, _cost(m)))
     if best.registers > most:
@@ -334,16 +368,18 @@ def _candidate(
     across: int,
     budget: int,
     along: Axis | None,
+    wave_lanes: int,
 ) -> RowMap | None:
     """The layout with `lanes` lanes to a row, with as many rows at a time as registers allow; None where none is."""
-    if along is not None and (lanes > WAVE_LANES if along != fast else lanes < waves * WAVE_LANES):
+    if along is not None and (lanes > wave_lanes if along != fast else lanes < waves * wave_lanes):
         return None
-    groups = waves * WAVE_LANES // lanes
+    groups = waves * wave_lanes // lanes
     chunks = -(-extent(fast) // (lanes * chunk))
     slots = -(-prod(map(extent, rows)) // groups)
     across = gcd(across, slots)
     for held in sorted((h for h in range(across, slots + 1, across) if slots % h == 0), reverse=True):
-        made = RowMap(kernel, waves, fast, rows, lanes, chunk, chunks, across, held, slots // held, budget)
+        made = RowMap(kernel, waves, fast, rows, lanes, chunk, chunks, across, held, slots // held, budget,
+                      wave_lanes)  # fmt: skip
         if made.registers <= budget or held == across:
             return made
     return None
@@ -356,13 +392,13 @@ def _cost(m: RowMap) -> float:
     """
     touched = accesses(m.kernel)
     row_work = sum(ROW_COST.get(_what(op), 2) for s in m.sweeps for op in (*s.rows, *s.reduces))
-    steps = min(m.lanes, WAVE_LANES).bit_length() - 1
+    steps = min(m.lanes, m.wave_lanes).bit_length() - 1
     row_work += sum(2 * steps + 8 * (m.waves_of_row > 1) for s in m.sweeps for _ in s.reduces)
     row_work += DIVISOR_COST * len(divisors(m.kernel, m.fast))
     element_work = sum(ELEMENT_COST.get(_what(op), 1) for s in m.sweeps for op in (*s.elements, *s.reduces))
     lines = sum(_lines(m, access) for access in touched if m.way(access) is not Way.ROW)
-    slots = m.passes * m.held * m.threads / WAVE_LANES
-    needed = m.row_count * m.length / WAVE_LANES
+    slots = m.passes * m.held * m.threads / m.wave_lanes
+    needed = m.row_count * m.length / m.wave_lanes
     alone = ALONE_COST * m.registers / m.budget if m.registers > m.budget else 1.0
     barriers = 1.1 if m.exchanges else 1.0
     return slots * (row_work + m.chunks * (m.chunk * element_work + lines)) / needed * alone * barriers
@@ -382,8 +418,8 @@ def _what(op: Op) -> str:
 def _lines(m: RowMap, access: Access) -> float:
     """Lines that one wave touches for a chunk of each lane, and what issuing the accesses costs beside them."""
     size = access.tensor.dtype.bytes
-    lanes = min(m.lanes, WAVE_LANES)
-    groups = WAVE_LANES // lanes
+    lanes = min(m.lanes, m.wave_lanes)
+    groups = m.wave_lanes // lanes
     if m.way(access) is Way.ACROSS:  # groups follow one another along the tensor's rows
         accesses_made = m.chunk / m.across
         return accesses_made * (lanes * max(groups * m.across * size / LINE, 1.0) + ISSUE)

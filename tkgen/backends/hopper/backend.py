@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen.backends import protocol
+from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.machine import load_hopper
+from tkgen.backends.hopper.row_spec import HopperRowSpec
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.functions import HOPPER
 from tkgen.ir.launch import Launch
+from tkgen.ir.products import has_products
 from tkgen.ir.types import Program
+from tkgen.rows.launch import RowLaunch
 from tkgen.targets import UnknownTargetError, hopper_names
 
 if TYPE_CHECKING:
@@ -45,10 +49,12 @@ class HopperBackend:
 
     def spec(
         self, path: Path, program: Program | EquationProgram, target: str, defines: Mapping[str, int | None]
-    ) -> HopperSpec:
-        """A typed kernel of products; UnknownTargetError for another."""
+    ) -> HopperSpec | HopperRowSpec:
+        """A typed kernel of products or of rows; UnknownTargetError for another."""
         if isinstance(program, EquationProgram):
-            raise UnknownTargetError(f"{target}: kernels of rows are built for AMD GPUs alone so far")
+            if has_products(program.kernel):
+                raise UnknownTargetError(f"{target}: products of products are built for AMD GPUs alone so far")
+            return HopperRowSpec(path, program, load_hopper(target), defines)
         return HopperSpec(path, program, load_hopper(target), defines)
 
     def produce(
@@ -56,8 +62,8 @@ class HopperBackend:
         watch: bool,
     ) -> tuple[protocol.Build, dict[str, Path]]:  # fmt: skip
         """Build one of its specs and write what is asked for; nothing watches its machine code."""
-        assert isinstance(spec, HopperSpec)
-        built = spec.build(cxx=cxx)
+        assert isinstance(spec, HopperSpec | HopperRowSpec)
+        built: CudaBuild = spec.build(cxx=cxx)
         return built, built.write(directory, [OUTPUTS[kind] for kind in emit if kind in OUTPUTS])
 
     def need_gpu(self) -> None:
@@ -71,7 +77,10 @@ class HopperBackend:
         cxx: str | None,
     ) -> Callable[[], None]:  # fmt: skip
         """What launches the kernel through the CUDA driver."""
-        from tkgen.backends.hopper.launch import launcher
+        from tkgen.backends.hopper.launch import launcher, row_launcher
 
+        if isinstance(spec, HopperRowSpec):
+            assert isinstance(launch, RowLaunch)
+            return row_launcher(spec.build(cxx=cxx), launch, tensors, scalars)
         assert isinstance(spec, HopperSpec) and isinstance(launch, Launch)
         return launcher(spec.build(cxx=cxx), launch, tensors, scalars)

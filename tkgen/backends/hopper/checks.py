@@ -9,7 +9,7 @@ again - is the back end's own. `schedule` states it for the general proof, which
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tkgen.backends.hopper.launch import problems
 from tkgen.backends.hopper.layout import Layout
@@ -42,11 +42,10 @@ def check(program: Program, machine: Hopper) -> list[Diagnostic]:
     return found or list(_proof(program, machine))
 
 
-def check_figures(program: Program, figures: Figures, remarks: str) -> list[Diagnostic]:
+def check_figures(at: Span, allow: Collection[str], figures: Figures, remarks: str) -> list[Diagnostic]:
     """What the compiled kernel breaks: spills, and promises that ptxas says it could not keep."""
     found = []
-    at = statement(program, "accumulate")
-    if (figures.spill_bytes or figures.stack_bytes) and "spills" not in program.allow:
+    if (figures.spill_bytes or figures.stack_bytes) and "spills" not in allow:
         found.append(
             Diagnostic(
                 "E405",

@@ -9,15 +9,19 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.hopper.layout import Layout
+from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.launch import Launch
 from tkgen.ir.tensors import DType, Tensor
+from tkgen.ir.types import ACCESS_BYTES, Program
 from tkgen.packages import install_line
 from tkgen.toolchain.compiler import ToolchainError
 
 if TYPE_CHECKING:
     import torch
 
+    from tkgen.backends.hopper.build import CudaBuild
     from tkgen.backends.hopper.spec import HopperBuild
+    from tkgen.rows.launch import RowLaunch
 
 MAP_BYTES = 128  # CUtensorMap (cuda.h)
 PAIR_BYTES = 8  # of two neighbouring f32, which epilogues read together
@@ -112,21 +116,30 @@ def tensor_map(layout: Layout, tensor: Tensor, data: torch.Tensor) -> bytes:
 
 
 def packed(layout: Layout, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> bytes:
-    """The kernel's one argument, laid out as the generated `globals` is."""
+    """The argument of a kernel of products."""
+    maps = {t.name: tensor_map(layout, t, tensors[t.name]) for t in layout.program.arguments if t.name in layout.moved}
+    return argument(layout.program, maps, tensors, scalars, layout.machine.map_alignment)
+
+
+def argument(
+    program: Program | EquationProgram, maps: Mapping[str, bytes], tensors: Mapping[str, torch.Tensor],
+    scalars: Mapping[str, float], alignment: int,
+) -> bytes:  # fmt: skip
+    """A kernel's one argument, laid out as the generated `globals` is; a tensor without a map has zeros there."""
     parts = []
-    for tensor in layout.program.arguments:
+    for tensor in program.arguments:
         data = tensors[tensor.name]
         batch, depth, rows, cols = [1, 1, 1, *data.shape][-4:]
-        map_ = tensor_map(layout, tensor, data) if tensor.name in layout.moved else bytes(MAP_BYTES)
-        part = map_ + struct.pack("<Qiiii", data.data_ptr(), rows, cols, depth, batch)
+        part = maps.get(tensor.name, bytes(MAP_BYTES)) + struct.pack(
+            "<Qiiii", data.data_ptr(), rows, cols, depth, batch
+        )
         parts.append(part.ljust(GLOBAL_BYTES, b"\0"))
-    parts += [struct.pack("<f", scalars[s.name]) for s in layout.program.scalars]
+    parts += [struct.pack("<f", scalars[s.name]) for s in program.scalars]
     whole = b"".join(parts)
-    alignment = layout.machine.map_alignment
     return whole.ljust(-(-len(whole) // alignment) * alignment, b"\0")
 
 
-def _checked(launch: Launch, tensors: Mapping[str, torch.Tensor]) -> None:
+def _checked(launch: Launch | RowLaunch, tensors: Mapping[str, torch.Tensor], alignment: int) -> None:
     """Raises ValueError for tensors that the kernel, built for these sizes, would read or write past."""
     from tkgen.ir.rounding import TORCH
 
@@ -137,35 +150,50 @@ def _checked(launch: Launch, tensors: Mapping[str, torch.Tensor]) -> None:
                              f"not {launch.shape(tensor)} of {TORCH[tensor.dtype]}")  # fmt: skip
         if not data.is_contiguous() or not data.is_cuda:
             raise ValueError(f"`{tensor.name}` is not a contiguous tensor on the GPU")
-        if data.data_ptr() % PAIR_BYTES:
-            raise ValueError(f"`{tensor.name}` does not begin at a multiple of {PAIR_BYTES} bytes")
+        if data.data_ptr() % alignment:
+            raise ValueError(f"`{tensor.name}` does not begin at a multiple of {alignment} bytes")
 
 
 def launcher(
     build: HopperBuild, launch: Launch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
 ) -> Callable[[], None]:
-    """What launches the kernel on these tensors, its output among them, on torch's current stream.
+    """What launches a kernel of products on these tensors, its output among them, on torch's current stream.
 
     Raises:
         ValueError: tensors of other sizes, types or devices; MapError where the copy engine cannot move one.
         ToolchainError: the driver refuses the kernel or the launch.
     """
+    driver()
+    _checked(launch, tensors, PAIR_BYTES)
+    return started(build, launch.blocks, packed(build.spec.layout, tensors, scalars), tensors)
+
+
+def row_launcher(
+    build: CudaBuild, launch: RowLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+) -> Callable[[], None]:
+    """The same of a kernel of rows."""
+    driver()
+    _checked(launch, tensors, ACCESS_BYTES)
+    whole = argument(launch.program, {}, tensors, scalars, build.spec.target.map_alignment)
+    return started(build, launch.blocks, whole, tensors)
+
+
+def started(build: CudaBuild, blocks: int, whole: bytes, tensors: Mapping[str, torch.Tensor]) -> Callable[[], None]:
+    """What launches a kernel with this argument. Raises ToolchainError as `launcher`."""
     import torch
 
     cuda = driver()
-    _checked(launch, tensors)
-    layout = build.spec.layout
-    argument = ctypes.create_string_buffer(packed(layout, tensors, scalars))
-    pointers = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
+    held = ctypes.create_string_buffer(whole)
+    pointers = (ctypes.c_void_p * 1)(ctypes.addressof(held))
     function = _function(cuda, build)
-    kept = (argument, pointers, dict(tensors))  # addresses of all three are held by what has none of them
-    device = tensors[build.spec.program.arguments[0].name].device
+    kept = (held, pointers, dict(tensors))  # addresses of all three are held by what has none of them
+    device = next(iter(tensors.values())).device
 
     def start() -> None:
         stream = torch.cuda.current_stream(device).cuda_stream
         _done(
             cuda.cuLaunchKernel(
-                function, launch.blocks, 1, 1, layout.threads, 1, 1, layout.dynamic_bytes, stream,
+                function, blocks, 1, 1, build.threads, 1, 1, build.dynamic_bytes, stream,
                 ctypes.addressof(kept[1]), 0,
             ),
             f"launching {build.spec.name}",
@@ -174,13 +202,13 @@ def launcher(
     return start
 
 
-def _function(cuda: Any, build: HopperBuild) -> Any:
+def _function(cuda: Any, build: CudaBuild) -> Any:
     """The kernel, loaded into torch's context once for the same machine code."""
     if build.cubin not in _loaded:
         module = _done(cuda.cuModuleLoadData(build.cubin), f"loading {build.spec.name}")
         function = _done(cuda.cuModuleGetFunction(module, build.figures.kernel.encode()), "finding the kernel")
         attribute = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        _done(cuda.cuFuncSetAttribute(function, attribute, build.spec.layout.dynamic_bytes), "shared memory")
+        _done(cuda.cuFuncSetAttribute(function, attribute, build.dynamic_bytes), "shared memory")
         _loaded[build.cubin] = module, function
     return _loaded[build.cubin][1]
 

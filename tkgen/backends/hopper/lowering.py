@@ -82,7 +82,7 @@ class Member:
 
 def lower(program: Program, machine: Hopper, spec: str = "") -> str:
     """The CUDA C++ of `program`, in which `checks.check` finds nothing wrong; `spec` is the path comments name."""
-    text = _environment().get_template("kernel.cu.jinja").render(m=_Lowering(program, machine, spec).model())
+    text = environment().get_template("kernel.cu.jinja").render(m=_Lowering(program, machine, spec).model())
     return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
 
 
@@ -93,7 +93,8 @@ def _remark(origin: str, comment: str = "") -> str:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
+    """The templates: undefined names are errors, blocks leave no blank lines."""
     env = jinja2.Environment(
         loader=jinja2.PackageLoader("tkgen.backends.hopper", "templates"),
         undefined=jinja2.StrictUndefined,

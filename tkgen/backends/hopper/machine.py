@@ -32,6 +32,8 @@ class Hopper:
     warp_size: int
     warpgroup_warps: int
     max_threads_per_block: int
+    sub_partitions: int
+    max_warps_per_sub_partition: int
     named_barriers: int
     registers_per_sm: int
     max_registers: int
@@ -61,15 +63,64 @@ class Hopper:
         """Threads that issue one wgmma together."""
         return self.warpgroup_warps * self.warp_size
 
+    @property
+    def lanes(self) -> SmLanes:
+        """What a layout of rows over lanes needs to know of it."""
+        return SmLanes(self)
+
     def cited(self, key: str) -> str:
         """Where a number of the file is from, as a note: `cited("shared.bytes_per_block")`."""
         return f"source of {key} in targets/{self.name}.toml: {self.sources[key]}"
+
+
+@dataclass(frozen=True)
+class SmLanes:
+    """An SM in the words of `tkgen.schedule.rows.LaneTarget`: its sub-partitions are SIMDs, its warps waves."""
+
+    machine: Hopper
+
+    @property
+    def name(self) -> str:
+        """As specs and options say it."""
+        return self.machine.name
+
+    @property
+    def wave_size(self) -> int:
+        """Lanes of a warp."""
+        return self.machine.warp_size
+
+    @property
+    def simds_per_cu(self) -> int:
+        """Sub-partitions of an SM."""
+        return self.machine.sub_partitions
+
+    @property
+    def max_waves_per_simd(self) -> int:
+        """Warps that share a sub-partition at most."""
+        return self.machine.max_warps_per_sub_partition
+
+    @property
+    def max_vgprs(self) -> int:
+        """Registers of a lane at most."""
+        return self.machine.max_registers
+
+    @property
+    def synchronisation(self) -> Synchronisation:
+        """How warps wait for each other."""
+        return self.machine.synchronisation
+
+    def max_registers(self, waves_per_simd: int) -> int:
+        """Most registers of a lane at which so many warps share a sub-partition."""
+        share = self.machine.registers_per_sm // (self.simds_per_cu * self.wave_size * waves_per_simd)
+        return min(share - share % self.machine.register_granule, self.max_vgprs)
 
 
 FIELDS = {
     "warp_size": "compute.warp_size",
     "warpgroup_warps": "compute.warpgroup_warps",
     "max_threads_per_block": "compute.max_threads_per_block",
+    "sub_partitions": "compute.sub_partitions",
+    "max_warps_per_sub_partition": "compute.max_warps_per_sub_partition",
     "named_barriers": "compute.named_barriers",
     "registers_per_sm": "registers.per_sm",
     "max_registers": "registers.max_per_thread",

@@ -36,8 +36,8 @@ from tkgen.schedule.sweeps import Sweep, divisors, held
 class Values:
     """The C++ of values for one layout."""
 
-    def __init__(self, m: RowMap, names: Names, places: Places):
-        self.m, self.places = m, places
+    def __init__(self, m: RowMap, names: Names, places: Places, back_end: str = CDNA):
+        self.m, self.places, self.back_end = m, places, back_end
         self.held = held(m.kernel, m.fast)
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
         self.name = {value: names.new(_wish(value, op), OF_VALUE) for value, op in self.made.items()}
@@ -65,7 +65,7 @@ class Values:
                 for op in group:
                     together |= here.intersection(reads(op))
                     for place, value in enumerate(reads(op)):
-                        text = FUNCTIONS[op.function].cpp[CDNA] if isinstance(op, Map) else ""
+                        text = FUNCTIONS[op.function].cpp[self.back_end] if isinstance(op, Map) else ""
                         uses[value] += max(text.count(f"{{{place}}}"), 1)
         kept = {*self.held, *self.divisors}
         return {
@@ -142,7 +142,7 @@ class Values:
         if op.function == "div" and op.arguments[1] in self.divisors and self.m.fast in op.result.axes:
             texts[1] = f"{self.name[op.arguments[1]]}_d[i]"
         texts += ["0"] * (function.arity - len(texts))
-        return function.cpp[CDNA].format(*texts)
+        return function.cpp[self.back_end].format(*texts)
 
 
 def _wish(value: Value, op: Op) -> str:

@@ -33,6 +33,7 @@ from tkgen.targets import Target
 INDENT = "    "
 UNROLL = "#pragma unroll"
 OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}
+APART = {CDNA: ["__builtin_amdgcn_sched_barrier(0);  // a chunk's ciphers at a time: each takes many registers"]}
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
 
 
@@ -63,15 +64,17 @@ def lower_rows(
     `occupancy` is how many waves are to share a SIMD, where the spec says so. Not `alone`, it is a namespace of a file.
     """
     waves = occupancy or m.waves_per_simd(target)
-    return _Lowering(m).source(target.name, waves, tuple(map(comment_text, header)), comment_text(spec), alone)
+    return RowLowering(m).source(target.name, waves, tuple(map(comment_text, header)), comment_text(spec), alone)
 
 
-class _Lowering:
-    def __init__(self, m: RowMap):
-        self.m, self.kernel = m, m.kernel
+class RowLowering:
+    """The C++ of a layout. What differs between back ends is in their templates, and in the C++ of functions."""
+
+    def __init__(self, m: RowMap, back_end: str = CDNA):
+        self.m, self.kernel, self.back_end = m, m.kernel, back_end
         names = Names(set(LOCALS))
         self.places = Places(m, names)
-        self.values = Values(m, names, self.places)
+        self.values = Values(m, names, self.places, back_end)
         self.loads: dict[Access, Load] = {}
         for op in m.kernel.body:
             if isinstance(op, Load):
@@ -81,8 +84,8 @@ class _Lowering:
 
     def source(self, target: str, waves: int, header: tuple[str, ...], spec: str, alone: bool) -> Source:
         """All of it, or the namespace alone."""
-        body = "\n".join(self._body())
-        model = self._model(body, target, waves, header, spec)
+        body = self.body()
+        model = self.model(body, target, waves, header, spec)
         template = environment().get_template("rows.cpp.jinja")
         text = template.render(m=model, alone=alone, body=body, remark=self.places.marks.remark)
         if alone:
@@ -90,7 +93,12 @@ class _Lowering:
             text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members)
         return self.places.marks.source(tidy(text).rstrip("\n") + "\n")
 
-    def _model(self, body: str, target: str, waves: int, header: tuple[str, ...], spec: str) -> RowModel:
+    def body(self) -> str:
+        """The statements of the kernel."""
+        return "\n".join(self._body())
+
+    def model(self, body: str, target: str, waves: int, header: tuple[str, ...], spec: str) -> RowModel:
+        """What the template prints around `body`."""
         used = {op.function for op in walk(self.kernel.body) if isinstance(op, Map)}
         return RowModel(
             name=cpp_name(self.kernel.name),
@@ -112,7 +120,7 @@ class _Lowering:
             folds="fold<" in body,
             shuffles="across<" in body,
             exchanges="lds_barrier()" in body,
-            functions=helpers(used, CDNA),
+            functions=helpers(used, self.back_end),
         )
 
     @property
@@ -318,9 +326,7 @@ class _Lowering:
         parts, sums, folds = self._partials(sweep)
         chunk = [*before, *self._elements([*self._read_held(sweep), *element, *sums]), *after]
         if any(isinstance(op, Map) and op.function == "random" for op in sweep.elements):
-            chunk.append(
-                "__builtin_amdgcn_sched_barrier(0);  // a chunk's ciphers at a time: each takes many registers"
-            )
+            chunk += APART.get(self.back_end, [])
         return [*parts, *self._chunks(chunk), *folds]
 
     def _forgotten(self, number: int, sweep: Sweep) -> list[str]:

@@ -6,3 +6,4 @@
 #include "kittens/tma.cuh"
 #include "kittens/wgmma.cuh"
 #include "kittens/store.cuh"
+#include "kittens/maths.cuh"

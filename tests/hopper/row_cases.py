@@ -1,0 +1,59 @@
+"""Kernels of rows for tests on Hopper: specs with other tiles, warps, types and sizes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tkgen.api import load
+from tkgen.backends.hopper.row_spec import HopperRowSpec
+
+SPECS = Path(__file__).parents[2] / "specs"
+LENGTHS = (1, 2, 3, 7, 17, 64, 100, 129, 255, 1000, 1001, 2048, 4095, 4096, 5120, 8191, 8192, 10000, 16384)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A spec by its name; those of specs/rows with tiles of `by` rows, `waves` warps, another type than bf16."""
+
+    name: str
+    by: int
+    waves: int
+    sizes: tuple[tuple[str, int], ...]
+    dtype: str = "bf16"
+
+    def __str__(self) -> str:
+        sizes = " ".join(f"{name}={size}" for name, size in self.sizes)
+        return f"{self.name} by {self.by}, {self.waves} warps, {self.dtype}, {sizes}"
+
+    def spec(self) -> HopperRowSpec:
+        """The spec."""
+        folder = "hopper" if self.name.startswith("h100") else "rows"
+        text = (SPECS / folder / f"{self.name}.tk").read_text()
+        text = re.sub(r"^  over (\w+) in (\w+) by \d+", rf"  over \1 in \2 by {self.by}", text, flags=re.M)
+        text = re.sub(r"^  waves \d+", f"  waves {self.waves}", text, flags=re.M)
+        found = load(text.replace(": bf16[", f": {self.dtype}["), dict(self.sizes), "sm_90a")
+        assert isinstance(found, HopperRowSpec)
+        return found
+
+
+def of_length(name: str, length: int, dtype: str = "bf16") -> Case:
+    """A kernel of whole rows of a length, with the last tile over the end."""
+    rows = "ROWS" if name == "softmax" else "TOKENS"
+    waves = 4 if length <= 2048 else 8 if length <= 8192 else 16
+    return Case(name, 4 if length <= 4096 else 2, waves, ((rows, 7), ("D", length)), dtype)
+
+
+CASES = [of_length(name, length) for name in ("softmax", "layernorm") for length in LENGTHS]
+CASES += [of_length("rmsnorm", length) for length in LENGTHS[:-1]]  # its dropout takes too many registers beyond
+CASES += [Case("h100_rmsnorm", tile, 8, (("TOKENS", 7), ("D", length), ("TILE", tile), ("WARPS", 8)))
+          for tile, length in ((1, 16384), (4, 1000))]  # fmt: skip
+CASES += [of_length(name, length, dtype) for name in ("softmax", "layernorm") for dtype in ("f32", "f16")
+          for length in (3, 1000, 4096)]  # fmt: skip
+CASES += [Case("rotary", 2, waves, (("LENGTH", 5), ("HEADS", 19), ("HALF", half))) for waves in (1, 4)
+          for half in (1, 3, 32, 64, 100)]  # fmt: skip
+CASES += [Case("elementwise", by, 4, (("ROWS", 17), ("COLS", cols))) for by in (1, 8)
+          for cols in (1, 7, 512, 513, 1000)]  # fmt: skip
+CASES += [Case("transpose", 128, 4, (("ROWS", rows), ("COLS", cols))) for rows, cols in
+          ((1, 1), (3, 129), (128, 256), (136, 200), (1000, 8))]  # fmt: skip

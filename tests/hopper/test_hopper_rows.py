@@ -1,0 +1,88 @@
+"""Kernels of rows for Hopper without a GPU: their layouts, the proof and its mutants, the code and its figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from mutating.rows import mutants
+from row_cases import CASES, Case, of_length
+from test_hopper_build import ROWS, compiles
+from typer.testing import CliRunner
+
+from tkgen.api import load
+from tkgen.backends.hopper.machine import load_hopper
+from tkgen.backends.hopper.row_spec import HopperRowSpec
+from tkgen.cli import app
+from tkgen.schedule.row_verifier import wrong
+
+SPECS = Path(__file__).parents[2] / "specs"
+LANES = load_hopper().lanes
+
+
+def test_every_case_has_a_layout_that_is_proven() -> None:
+    for case in CASES:
+        spec = case.spec().check()
+        assert not [*wrong(spec.rows, LANES)], case
+        assert spec.rows.wave_lanes == 32 and spec.rows.threads == 32 * case.waves
+
+
+def test_warps_share_long_rows_and_lanes_of_a_warp_short_ones() -> None:
+    lanes = {length: of_length("softmax", length).spec().rows.lanes for length in (3, 100, 16384)}
+    assert lanes[3] < lanes[100] <= 32 < lanes[16384]
+    assert "__syncthreads" not in of_length("softmax", 100).spec().text
+    assert "__shfl_xor_sync" in of_length("softmax", 100).spec().text
+
+
+def test_registers_of_a_lane_are_those_that_an_sm_has_for_so_many_warps() -> None:
+    assert [LANES.max_registers(n) for n in (1, 2, 4, 8, 16)] == [255, 255, 128, 64, 32]
+
+
+@pytest.mark.parametrize("case", [of_length("softmax", 16384), of_length("rmsnorm", 8192)], ids=str)
+def test_the_proof_finds_what_breaks_an_exchange(case: Case) -> None:
+    """Dropped meetings, puts, gets and walks, each kind at every place; one more meeting breaks nothing."""
+    layout, found = case.spec().rows, dict[str, list[set[str]]]()
+    assert layout.exchanges
+    for mutant in mutants(layout):
+        found.setdefault(mutant.kind, []).append({rule for rule, _ in wrong(mutant.layout, LANES)})
+    assert found["drop meet"] == [{"races"}] * layout.exchanges
+    assert all(found["drop put"] + found["drop get"] + found["drop walk"] + found["drop operation"])
+    assert not any(found["duplicate meet"])
+
+
+@compiles
+@pytest.mark.parametrize("name", ROWS)
+def test_specs_compile_without_a_spill(name: str, tmp_path: Path) -> None:
+    path = SPECS / "hopper" / f"h100_{name}.tk"
+    result = CliRunner().invoke(app, ["build", str(path), "-o", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    (report,) = json.loads(result.stdout)
+    figures, layout = report["figures"], report["layout"]
+    assert figures["spill_bytes"] == figures["stack_bytes"] == 0 and not report["diagnostics"]
+    assert figures["registers"] <= 160 and report["threads"] % 32 == 0 and layout["chunk"] * 2 <= 16
+    assert (tmp_path / f"h100_{name}.cubin").read_bytes()[:4] == b"\x7fELF"
+
+
+@compiles
+@pytest.mark.parametrize("case", [of_length("rmsnorm", 17), of_length("layernorm", 10000), CASES[-1]], ids=str)
+def test_lengths_that_divide_nothing_compile(case: Case) -> None:
+    assert case.spec().build().figures.spill_bytes == 0
+
+
+@compiles
+def test_names_of_a_spec_collide_with_nothing() -> None:
+    text = (SPECS / "hopper" / "h100_rmsnorm.tk").read_text()
+    for old, new in (("X", "buffer"), ("R", "exchange"), ("W", "globals"), ("Y", "memory"), ("t", "lane")):
+        text = text.replace(f" {old}[", f" {new}[").replace(f"global {old} ", f"global {new} ")
+        text = text.replace(f"[{old}]", f"[{new}]").replace(f"over {old} ", f"over {new} ").replace("* W", "* globals")
+    spec = load(text.replace("eps", "OUTSIDE"))
+    assert isinstance(spec, HopperRowSpec)
+    assert spec.build().figures.registers > 0
+
+
+def test_what_rows_have_no_use_for_is_refused() -> None:
+    text = (SPECS / "hopper" / "h100_softmax.tk").read_text().replace("  waves", "  shared X\n  waves")
+    assert [d.code for d in load(text).diagnostics] == ["E406"]
+    result = CliRunner().invoke(app, ["run", str(SPECS / "hopper" / "h100_softmax.tk")])
+    assert result.exit_code == 2 and "--device gpu" in result.output

@@ -1,0 +1,35 @@
+"""Rows over the lanes of warps -> CUDA C++: the layout of `tkgen.schedule.rows`, through `templates/rows.cu.jinja`.
+
+A lane moves 16 bytes at a time; what the lanes of a warp share of a row they shuffle, several warps exchange through
+shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tkgen.backends.cdna.lower.names import comment_text
+from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.cdna.lower.render import tidy
+from tkgen.backends.cdna.lower.rows import RowLowering
+from tkgen.backends.hopper.lowering import environment
+from tkgen.backends.hopper.machine import SmLanes
+from tkgen.ir.functions import HOPPER
+from tkgen.schedule.rows import RowMap
+
+
+def lower_rows(
+    m: RowMap, lanes: SmLanes, header: Sequence[str] = (), spec: str = "", occupancy: int | None = None
+) -> Source:
+    """The generated file: `header` are lines of comment, `spec` is the path that its comments name.
+
+    `occupancy` is how many warps are to share a sub-partition, where the spec says so; else ptxas has all registers
+    that one block leaves it: held to fewer it spills, and as few as it needs it takes on its own.
+    """
+    made = RowLowering(m, HOPPER)
+    body = made.body()
+    blocks = max((occupancy or 0) * lanes.simds_per_cu // m.waves, 1)
+    model = made.model(body, lanes.name, blocks, tuple(map(comment_text, header)), comment_text(spec))
+    marks = made.places.marks
+    text = environment().get_template("rows.cu.jinja").render(m=model, body=body, remark=marks.remark)
+    return marks.source(tidy(text).rstrip("\n") + "\n")
