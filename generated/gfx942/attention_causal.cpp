@@ -114,16 +114,26 @@ template <int N, ducks::st::all ST> __device__ inline void fetch(const ST &, wor
     }
 }
 
+/// Whether all chunks of a thread are as far apart in LDS as those of thread 0 are: it then adds constants to its first one's.
+template <int N, ducks::st::all ST> constexpr bool EVEN_CHUNKS = [] {
+    constexpr int blocks = N / 32, per_row = ST::cols * int(sizeof(typename ST::dtype)) / 16, across = per_row / 4;
+    return per_row % 4 == 0 && (blocks % across == 0 || across % blocks == 0);
+}();
+
 /// Registers -> LDS: what `fetch` brought. The same half of two chunks in turn, which the compiler joins to one write.
 template <int N, ducks::st::all ST> __device__ inline void write(ST &to, const words_4 (&stage)[CHUNKS<N, ST>]) {
     constexpr int elements = 16 / sizeof(typename ST::dtype), chunks = CHUNKS<N, ST>;
     const auto base = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) const char *)&to.data[0];
+    const int2 first = chunk_at<ST>(int(threadIdx.x));
 #pragma unroll
     for (int n = 0; n < 2 * chunks; ++n) {
         const int pair = n / 4 * 2, c = pair + 1 < chunks ? pair + n % 2 : pair, part = pair + 1 < chunks ? n / 2 % 2 : n % 2;
         const int2 at = chunk_at<ST>(c * N + int(threadIdx.x));
         if (chunks * N * elements > ST::num_elements && at.x >= ST::rows) continue;
-        auto *here = (__attribute__((address_space(3))) words_2 *)(uintptr_t)to.idx(base, {at.x, at.y + part * elements / 2});
+        uint32_t place = to.idx(base, {at.x, at.y + part * elements / 2});
+        if constexpr (EVEN_CHUNKS<N, ST>)
+            place = to.idx(base, {first.x, first.y + part * elements / 2}) + ST::idx(0u, chunk_at<ST>(c * N));
+        auto *here = (__attribute__((address_space(3))) words_2 *)(uintptr_t)place;
         *here = part ? stage[c].zw : stage[c].xy;
     }
 }
@@ -151,10 +161,17 @@ template <int N, ducks::st::all ST> __device__ inline void fetch_turned(const ST
     }
 }
 
+/// Whether all squares of a thread are as far apart in LDS as those of thread 0 are.
+template <int N, ducks::st::all ST> constexpr bool EVEN_SQUARES = [] {
+    constexpr int lines = N / 8, down = ST::rows / 4;
+    return ST::cols % 32 == 0 && (lines % down == 0 || down % lines == 0);
+}();
+
 /// Registers -> LDS: what `fetch_turned` brought, each square turned.
 template <int N, ducks::st::all ST> __device__ inline void write_turned(ST &to, const words_2 (&stage)[SQUARES<N, ST>][4]) {
     constexpr uint32_t LOW = 0x05040100, HIGH = 0x07060302;  // these halves of two words, the second argument's below
     const auto base = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) const char *)&to.data[0];
+    const int2 first = square_at<ST>(int(threadIdx.x));
 #pragma unroll
     for (int n = 0; n < SQUARES<N, ST>; ++n) {
         const int2 at = square_at<ST>(n * N + int(threadIdx.x));
@@ -162,7 +179,9 @@ template <int N, ducks::st::all ST> __device__ inline void write_turned(ST &to, 
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
             const uint32_t half = e % 2 ? HIGH : LOW;
-            auto *here = (__attribute__((address_space(3))) words_2 *)(uintptr_t)to.idx(base, {at.x + e, at.y});
+            uint32_t place = to.idx(base, {at.x + e, at.y});
+            if constexpr (EVEN_SQUARES<N, ST>) place = to.idx(base, {first.x + e, first.y}) + ST::idx(0u, square_at<ST>(n * N));
+            auto *here = (__attribute__((address_space(3))) words_2 *)(uintptr_t)place;
             *here = words_2{__builtin_amdgcn_perm(stage[n][1][e / 2], stage[n][0][e / 2], half),
                             __builtin_amdgcn_perm(stage[n][3][e / 2], stage[n][2][e / 2], half)};
         }
@@ -182,6 +201,37 @@ template <ducks::rt::all RT> __device__ inline void put(RT &tile, int i, int c, 
     if (e % 2) pair.y = value;
     else pair.x = value;
 }
+
+/// Two neighbours of a lane's elements, number 2 e and 2 e + 1, for instructions that take pairs.
+using pair = float __attribute__((ext_vector_type(2)));
+template <ducks::rt::all RT> __device__ inline pair pair_at(const RT &tile, int i, int c, int e) {
+    return __builtin_bit_cast(pair, tile.tiles[i][c].data[e]);
+}
+template <ducks::rt::all RT> __device__ inline void put_pair(RT &tile, int i, int c, int e, pair value) {
+    tile.tiles[i][c].data[e] = __builtin_bit_cast(float2, value);
+}
+template <typename F> __device__ inline pair each(F function, pair x) { return pair{function(x.x), function(x.y)}; }
+
+/// A tile to bf16, to nearest even. Where no instruction does it, in integers: half of the last place, less the smallest
+/// part of it where that place is even, carries into it. NaN stays NaN, whose lower half must be zero: see `quiet`.
+template <ducks::rt::all TO, ducks::rt::all FROM> __device__ inline void round_factor(TO &to, const FROM &from) {
+#ifdef KITTENS_CDNA4
+    copy(to, from);
+#else
+#pragma unroll
+    for (int i = 0; i < FROM::height; ++i)
+#pragma unroll
+        for (int c = 0; c < FROM::width; ++c)
+#pragma unroll
+            for (int e = 0; e < ELEMENTS / 2; ++e) {
+                const auto x = __builtin_bit_cast(words_2, from.tiles[i][c].data[e]);
+                const words_2 up = x + 0x7fff + (x >> 16 & 1);
+                to.tiles[i][c].data[e] = __builtin_bit_cast(bf16_2, __builtin_amdgcn_perm(up.y, up.x, 0x07060302));
+            }
+#endif
+}
+/// The same number; of NaN one whose lower half is zero.
+__device__ inline float quiet(float x) { return x == x ? x : __builtin_nanf(""); }
 
 /// A factor's rows from memory to registers, lane by lane: row n from `from` on, `pitch` elements after the one before.
 template <ducks::rt::row_layout RT> __device__ inline void load_factor(RT &tile, __amdgpu_buffer_rsrc_t from, int first, int pitch) {
@@ -254,6 +304,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     st_bf<TILE_j, DIM_D> (&K_s)[2] = al.allocate<st_bf<TILE_j, DIM_D>, 2>();  // spec:8
     st_bf<DIM_D, TILE_j> (&V_s)[2] = al.allocate<st_bf<DIM_D, TILE_j>, 2>();  // spec:9
     const int wave = warpid();
+    const float scale = quiet(g.scale);
     const int q_0 = int(blockIdx.x) % ((DIM_LENGTH + 128 - 1) / 128) * 128;  // first of this block, spec:14
     const int rest_2 = int(blockIdx.x) / ((DIM_LENGTH + 128 - 1) / 128);
     const int h_0 = rest_2 % DIM_HEADS;  // first of this block, spec:14
@@ -302,8 +353,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             #pragma unroll
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
-                for (int e = 0; e < ELEMENTS; ++e)
-                    put(s, i, c, e, g.scale * at(v8, i, c, e));  // spec:20
+                for (int e = 0; e < ELEMENTS / 2; ++e)
+                    put_pair(s, i, c, e, scale * pair_at(v8, i, c, e));  // spec:20
         if (!(first_of_wave >= j_0 + TILE_j - 1)) {  // spec:21
             #pragma unroll
             for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -334,8 +385,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             #pragma unroll
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
-                for (int e = 0; e < ELEMENTS; ++e)
-                    put(p, i, c, e, __builtin_amdgcn_exp2f((at(s, i, c, e) - n_2[c][0])));  // spec:23
+                for (int e = 0; e < ELEMENTS / 2; ++e)
+                    put_pair(p, i, c, e, each([](float x) { return __builtin_amdgcn_exp2f(x); }, (pair_at(s, i, c, e) - n_2[c][0])));  // spec:23
         columns r;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c) {
@@ -362,10 +413,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             #pragma unroll
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
-                for (int e = 0; e < ELEMENTS; ++e)
-                    put(o, i, c, e, at(o, i, c, e) * r[c][0]);  // spec:26
+                for (int e = 0; e < ELEMENTS / 2; ++e)
+                    put_pair(o, i, c, e, pair_at(o, i, c, e) * r[c][0]);  // spec:26
         factor_bf<TILE_j> v24;
-        copy(v24, p);  // spec:26
+        round_factor(v24, p);  // spec:26
         #pragma unroll
         for (int n = 0; n < DIM_D / 32; ++n) {
             rt_bf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;

@@ -35,12 +35,14 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
+from tkgen.ir.types import DType
 from tkgen.schedule.loops import SIDES, VOTES, LoopMap, Moving, Multiplication, extent
 
 INDENT = "    "
 UNROLL = "#pragma unroll"
 REDUCTIONS = {"sum": "col_sum", "max": "col_max", "min": "col_min"}
 OF_VALUE = ("_e", "_d", "_r")
+PACKED = frozenset({"add", "sub", "mul"})  # instructions take two elements of a lane at a time
 
 Elementwise = Map | Convert
 
@@ -79,6 +81,22 @@ class LoopValues:
             if isinstance(op, Map) and (place := self._taken(op)) is not None:
                 self.name[op.result] = self.name[place]
         self.declared: set[str] = set()
+        self.rounds = self._rounds(ops)
+        scalars = dict.fromkeys(op.scalar for op in ops if isinstance(op, Argument))
+        self.scalars = {s: names.new(s.name, ()) if self.rounds else f"g.{cpp_name(s.name)}" for s in scalars}
+
+    def _rounds(self, ops: Sequence[Op]) -> bool:
+        """Whether factors are rounded to bf16 by `round_factor`, which takes NaN with a lower half of zeros alone.
+
+        Instructions make such ones, or keep those that they get: of elements of bf16, and of scalars made `quiet`.
+        """
+        loaded = {op.result.dtype for op in ops if isinstance(op, Load)}
+        return loaded == {DType.BF16} and any(isinstance(op, Convert) and op.result in self.factors for op in ops)
+
+    def quieted(self) -> Iterator[str]:
+        """The scalars as they are used."""
+        for scalar, name in self.scalars.items() if self.rounds else ():
+            yield f"const float {name} = quiet(g.{cpp_name(scalar.name)});"
 
     def _is_part(self, value: Value) -> bool:
         """Whether a value has no name and is a part of one expression alone, over the same axes."""
@@ -203,7 +221,7 @@ class LoopValues:
                 text = literal(number)
                 return f"({text})" if text.startswith("-") else text
             case Argument(scalar=scalar):
-                return f"g.{cpp_name(scalar.name)}"
+                return self.scalars[scalar]
             case Coordinate(axis=axis):
                 return self._coordinate(axis)
         if value in local:
@@ -275,8 +293,9 @@ class LoopValues:
                 lines += self._read(op, ring)
             elif isinstance(op, Convert) and op.result in self.factors:
                 close()
+                how = "round_factor" if self.rounds and op.result.dtype is DType.BF16 else "copy"
                 end = self.places.remark(op.result.span)
-                lines += [*self.declare(op.result), f"copy({self.name[op.result]}, {self.name[op.argument]});{end}"]
+                lines += [*self.declare(op.result), f"{how}({self.name[op.result]}, {self.name[op.argument]});{end}"]
             elif self._is_mask(op):
                 close()
                 lines += self._masked(op)
@@ -299,6 +318,8 @@ class LoopValues:
     def _group(self, group: Sequence[Elementwise]) -> Iterator[str]:
         """Element by element, over the same axes."""
         written = [op for op in group if op.result not in self.inlined]
+        paired = all(map(self._in_pairs, written))
+        kinds = {**TYPES, Kind.NUMBER: "pair"} if paired else TYPES
         for value in dict.fromkeys(v for op in written for v in self._divisors(op)):
             name = self.name[value]
             yield f"divisor {name}_d[COLS / SIDE];"
@@ -308,16 +329,49 @@ class LoopValues:
         for op in written:
             value, end = op.result, self.places.remark(op.result.span)
             kept = any(user not in group for user in self.users.get(value, []))
-            expression = self.expression(op, local)
+            expression = self._pair(op, local) if paired else self.expression(op, local)
             if any(user in group for user in self.users.get(value, [])):
-                body.append(f"const {TYPES[value.kind]} {self.name[value]}_e = {expression};{end}")
+                body.append(f"const {kinds[value.kind]} {self.name[value]}_e = {expression};{end}")
                 expression, end = f"{self.name[value]}_e", ""
                 local.add(value)
             if kept:
                 yield from self.declare(value)
-                body.append(f"{self.put(value, expression)}{end}")
+                put = f"put_pair({self.name[value]}, i, c, e, {expression});" if paired else self.put(value, expression)
+                body.append(f"{put}{end}")
         if body:
-            yield from self.nest(self.rows(group[0].result), body)
+            yield from self.nest(self.rows(group[0].result), body, "ELEMENTS / 2" if paired else "ELEMENTS")
+
+    def _in_pairs(self, op: Elementwise) -> bool:
+        """Whether an operation on tiles is done for two elements at a time: numbers, a function of pairs or of one."""
+        if not isinstance(op, Map) or self.rows(op.result) is None or self.divides(op):
+            return False
+        if op.function not in PACKED and len(op.arguments) != 1:
+            return False
+        for value in op.arguments:
+            if value.kind is not Kind.NUMBER or (self.is_inline(value) and value.axes):
+                return False
+            made = self.made[value]
+            if value in self.inlined and not (isinstance(made, Map) and self._in_pairs(made)):
+                return False
+        return FUNCTIONS[op.function].takes != "place"
+
+    def _pair(self, op: Elementwise, local: set[Value]) -> str:
+        """The right side of an operation for two elements at a time."""
+        assert isinstance(op, Map)
+        texts = [self._pair_text(v, local) for v in op.arguments]
+        if op.function in PACKED:
+            return FUNCTIONS[op.function].cpp[CDNA].format(*texts)
+        function = FUNCTIONS[op.function].cpp[CDNA].format("x", *["0"] * (FUNCTIONS[op.function].arity - 1))
+        return f"each([](float x) {{ return {function}; }}, {texts[0]})"
+
+    def _pair_text(self, value: Value, local: set[Value]) -> str:
+        made = self.made[value]
+        if value in self.inlined and value not in local:
+            assert isinstance(made, Map)
+            return f"({self._pair(made, local)})" if made.function in PACKED else self._pair(made, local)
+        if value in local or self.is_inline(value) or self.rows(value) is None:
+            return self.text(value, local)
+        return f"pair_at({self.name[value]}, i, c, e)"
 
     def _divisors(self, op: Elementwise) -> Iterator[Value]:
         """What an operation, and those that stand within it, divides by."""
@@ -333,12 +387,12 @@ class LoopValues:
         name = self.name[value]
         return f"{name}[c][0] = {expression};" if self.rows(value) is None else f"put({name}, i, c, e, {expression});"
 
-    def nest(self, rows: Axis | None, body: Sequence[str]) -> list[str]:
+    def nest(self, rows: Axis | None, body: Sequence[str], elements: str = "ELEMENTS") -> list[str]:
         """The loops over a lane's elements of a tile, or of a vector."""
         heads = ["for (int c = 0; c < COLS / SIDE; ++c)"]
         if rows is not None:
             first = f"for (int i = 0; i < {self.extent(rows)} / SIDE; ++i)"
-            heads = [first, *heads, "for (int e = 0; e < ELEMENTS; ++e)"]
+            heads = [first, *heads, f"for (int e = 0; e < {elements}; ++e)"]
         return _nest(heads, body)
 
     def _masked(self, op: Op) -> Iterator[str]:

@@ -30,7 +30,8 @@ LOCALS = frozenset({
     "factor_bf", "factor_hf", "row_at", "at", "put", "load_factor", "store_rows", "store_columns", "buffer_from",
     "rows_from", "divisor", "pin", "lds_barrier", "settle", "fetch", "write", "fetch_turned", "write_turned",
     "chunk_at", "square_at", "words_2", "words_4", "base", "from", "to", "load_across", "store_interleaved",
-    "load_columns", "fetch_vector", "write_vector", "LINES",
+    "load_columns", "fetch_vector", "write_vector", "LINES", "pair", "pair_at", "put_pair", "each", "round_factor",
+    "quiet",
 })  # fmt: skip
 STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
 
@@ -46,6 +47,8 @@ class LoopModel(FileModel):
     across: bool
     columns_loaded: bool
     divides: bool
+    paired: bool
+    rounds: bool
     columns_stored: bool
     side: int
     votes: bool
@@ -110,6 +113,8 @@ class _Lowering:
             across=bool(self.m.interleaved),
             columns_loaded=bool(self.m.columns_loaded),
             divides="divisor(" in body,
+            paired="put_pair(" in body,
+            rounds=self.values.rounds,
             columns_stored="store_columns<" in body,
             side=self.m.side,
             votes=bool(self.m.votes),
@@ -145,6 +150,7 @@ class _Lowering:
         yield "#pragma clang fp contract(on)  // within an expression, not across"
         yield from self._rings()
         yield "const int wave = warpid();"
+        yield from self.values.quieted()
         yield from self.places.head()
         yield f"const int first_of_wave = {self.places.axis[m.split]}_0 + wave * COLS;"
         yield "const int first_column = first_of_wave + laneid() % SIDE;"

@@ -228,11 +228,25 @@ template <int step> __device__ __forceinline__ float rotate16(float value) {
     return bits<float>(__builtin_amdgcn_update_dpp(0, bits<int>(value), 0x120 + step, 0xf, 0xf, false));
 }
 
+/// op of a lane's value and that of the lane `apart`, 16 or 32, from it (exclusive-or).
+template <typename op, int apart> __device__ __forceinline__ float with_lane(float value) {
+#ifdef KITTENS_CDNA4
+    // One half of the lanes (one of two rows of 16) of the first exchanged for the other one of the second (CDNA4 ISA,
+    // V_PERMLANE32_SWAP_B32, V_PERMLANE16_SWAP_B32): both then hold what is to be combined.
+    const uint32_t x = bits<uint32_t>(value);
+    const u32x2 both = apart == 32 ? bits<u32x2>(__builtin_amdgcn_permlane32_swap(x, x, false, false))
+                                   : bits<u32x2>(__builtin_amdgcn_permlane16_swap(x, x, false, false));
+    return op::template op<float>(bits<float>(both.x), bits<float>(both.y));
+#else
+    return op::template op<float>(value, from_lane(value, laneid() ^ apart));
+#endif
+}
+
 /// Combines the values of the lanes that own parts of the same line (row layout: row) of base tiles; all of them get
 /// the result.
 template <typename op, typename SHAPE> __device__ __forceinline__ float along_line(float value) {
-    if constexpr (SHAPE::side == 16) value = op::template op<float>(value, from_lane(value, laneid() ^ 16));
-    return op::template op<float>(value, from_lane(value, laneid() ^ 32));
+    if constexpr (SHAPE::side == 16) value = with_lane<op, 16>(value);
+    return with_lane<op, 32>(value);
 }
 /// Combines the values of the lanes that own the same places of different lines; all of them get the result.
 template <typename op, typename SHAPE> __device__ __forceinline__ float across_lines(float value) {
@@ -242,6 +256,32 @@ template <typename op, typename SHAPE> __device__ __forceinline__ float across_l
     value = op::template op<float>(value, rotate16<1>(value));
     if constexpr (SHAPE::side == 32) value = op::template op<float>(value, from_lane(value, laneid() ^ 16));
     return value;
+}
+
+/// All of a lane's elements of `count` base tiles, tile(0), tile(1), ..., combined. Sums and products two at a time, which is
+/// one instruction; of maxima two elements and the result so far are one.
+template <typename op, int count, typename F> __device__ __forceinline__ float in_lane(F tile) {
+    constexpr bool packed = __is_same(op, base_ops::sum) || __is_same(op, base_ops::mul);
+    constexpr int pairs = sizeof(tile(0)) / sizeof(tile(0)[0]) / 2;
+    vec<float, 2> both = {};
+    float total = 0.0f;
+#pragma unroll
+    for (int f = 0; f < count; f++) {
+        const auto values = tile(f);
+#pragma unroll
+        for (int k = 0; k < pairs; k++) {
+            const vec<float, 2> next = {float(values[2 * k]), float(values[2 * k + 1])};
+            const bool first = f == 0 && k == 0;
+            if constexpr (packed) {
+                both = first ? next : bits<vec<float, 2>>(op::template op<float2>(bits<float2>(both), bits<float2>(next)));
+            } else {
+                const float pair = op::template op<float>(next.x, next.y);
+                total = first ? pair : op::template op<float>(total, pair);
+                asm("" : "+v"(total)); // in this order: the optimiser would rather make a tree of single maxima
+            }
+        }
+    }
+    return packed ? op::template op<float>(both.x, both.y) : total;
 }
 
 /// One value per row (by_row) or per column of `src`, combined with `start` if given. Computes in float.
@@ -254,28 +294,21 @@ __device__ __forceinline__ void reduce_tile(V &result, const T &src, const V *st
     const auto combine = [](float a, float b) { return op::template op<float>(a, b); };
 #pragma unroll
     for (int o = 0; o < kept; o++) {
-        float sums[4 * shape::quads]; // element by element over the base tiles
-#pragma unroll
-        for (int f = 0; f < folded; f++) {
-            const auto values = src.tiles[by_row ? o : f][by_row ? f : o].get_all();
-#pragma unroll
-            for (int e = 0; e < 4 * shape::quads; e++)
-                sums[e] = f == 0 ? float(values[e]) : combine(sums[e], float(values[e]));
-        }
+        const auto elements = [&](int f) { return src.tiles[by_row ? o : f][by_row ? f : o].get_all(); };
         if constexpr (V::is_align) { // a lane's elements belong to different results
             vec<element, 4 * shape::quads> totals, first;
             if (start) __builtin_memcpy(&first, start->data[o], sizeof(first));
 #pragma unroll
             for (int e = 0; e < 4 * shape::quads; e++) {
-                const float total = across_lines<op, shape>(sums[e]);
+                float total = float(elements(0)[e]);
+#pragma unroll
+                for (int f = 1; f < folded; f++) total = combine(total, float(elements(f)[e]));
+                total = across_lines<op, shape>(total);
                 totals[e] = element(start ? combine(float(first[e]), total) : total);
             }
             __builtin_memcpy(result.data[o], &totals, sizeof(totals));
         } else { // to the same one
-            float total = sums[0];
-#pragma unroll
-            for (int e = 1; e < 4 * shape::quads; e++) total = combine(total, sums[e]);
-            total = along_line<op, shape>(total);
+            const float total = along_line<op, shape>(in_lane<op, folded>(elements));
             result.data[o][0] = element(start ? combine(float(start->data[o][0]), total) : total);
         }
     }
