@@ -348,7 +348,8 @@ class LoopValues:
         if op.function not in PACKED and len(op.arguments) != 1:
             return False
         for value in op.arguments:
-            if value.kind is not Kind.NUMBER or (self.is_inline(value) and value.axes):
+            tile, column = set(value.axes) == set(op.result.axes), set(value.axes) <= {self.m.split}
+            if value.kind is not Kind.NUMBER or not (tile or column) or (self.is_inline(value) and value.axes):
                 return False
             made = self.made[value]
             if value in self.inlined and not (isinstance(made, Map) and self._in_pairs(made)):
