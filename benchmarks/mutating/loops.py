@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mutating.rows import RowReferee
 from tkgen.api import load
-from tkgen.backends.cdna.lower.loops import lower_loops
+from tkgen.backends.cdna.lower.loops import LoopLowering
 from tkgen.loops.spec import LoopSpec
 from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Step, Write, unlike, unproven
 
@@ -77,7 +77,7 @@ class LoopReferee(RowReferee):
 
     def written(self, changed: LoopSteps) -> str:
         """The C++."""
-        return lower_loops(changed, self.spec.target, occupancy=self.spec.program.occupancy).text
+        return LoopLowering(changed).source(self.spec.target, occupancy=self.spec.program.occupancy).text
 
     def rejected(self, changed: LoopSteps) -> tuple[str, ...]:
         """Which of both proofs finds something; steps that take what nobody has computed cannot be done on terms."""

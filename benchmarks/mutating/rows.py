@@ -15,7 +15,7 @@ from typing import Any
 
 from tkgen.api import load
 from tkgen.backends.cdna.kittens import include_dir
-from tkgen.backends.cdna.lower.rows import lower_rows
+from tkgen.backends.cdna.lower.rows import RowLowering
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import EmulateError, Interleaving
 from tkgen.rows.build import RowBuild
@@ -151,7 +151,7 @@ class RowReferee:
 
     def written(self, m: RowMap) -> str:
         """The C++ of a layout."""
-        return lower_rows(m, self.spec.target, occupancy=self.spec.program.occupancy).text
+        return RowLowering(m).source(self.spec.target, occupancy=self.spec.program.occupancy).text
 
     def patched(self, m: RowMap) -> RowSpec:
         """The spec with another layout."""

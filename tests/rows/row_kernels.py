@@ -9,7 +9,7 @@ from math import prod
 import torch
 
 from tkgen.backends.cdna import kittens
-from tkgen.backends.cdna.lower.rows import lower_rows
+from tkgen.backends.cdna.lower.rows import RowLowering
 from tkgen.emulate import Buffer, Outcome, Scalar, Struct, launch
 from tkgen.ir.equations import (
     Access,
@@ -222,7 +222,7 @@ def made(kernel: Kernel, waves: int, target: str) -> tuple[RowMap, str, bytes, R
     """The layout of a kernel, its source and its machine code."""
     machine = load_target(target)
     layout = map_rows(kernel, waves, machine)
-    text = lower_rows(layout, machine).text
+    text = RowLowering(layout).source(machine).text
     result = compile_device(
         text, machine, find_compiler(machine), include_dirs=[kittens.include_dir()], cache=default_cache()
     )

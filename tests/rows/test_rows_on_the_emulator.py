@@ -17,7 +17,7 @@ from row_kernels import (
     transpose,
 )
 
-from tkgen.backends.cdna.lower.rows import lower_rows
+from tkgen.backends.cdna.lower.rows import RowLowering
 from tkgen.execute.compare import compare
 from tkgen.ir.tensors import DType
 from tkgen.schedule.rows import map_rows
@@ -213,8 +213,8 @@ def test_quotients_of_extreme_divisors() -> None:
 def test_two_exchanges_between_barriers_do_not_share_their_half() -> None:
     """The halves of the exchange alternate through all passes, also where a pass has an odd number of them."""
     target = load_target("gfx942")
-    text = lower_rows(map_rows(rmsnorm(64, 16384, 8), 4, target), target).text
+    text = RowLowering(map_rows(rmsnorm(64, 16384, 8), 4, target)).source(target).text
     assert "exchange[(0 + pass) % 2]" in text
-    text = lower_rows(map_rows(softmax(64, 16384, 8), 4, target), target).text
+    text = RowLowering(map_rows(softmax(64, 16384, 8), 4, target)).source(target).text
     assert "exchange[0]" in text
     assert "exchange[1]" in text

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import lcm
 from typing import TYPE_CHECKING
 
-from tkgen.backends.cdna.lower.loops import lower_loops
+from tkgen.backends.cdna.lower.loops import LoopLowering
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.loops.build import LoopBuild
@@ -88,7 +88,7 @@ class LoopSpec(RowSpec):
         """The C++ of the kernel; without the file around it where it is not `alone` there."""
         program = self.program
         header = program.header.splitlines()
-        return lower_loops(self.steps, self.target, header, self.path.name, program.occupancy, alone=alone)
+        return LoopLowering(self.steps).source(self.target, header, self.path.name, program.occupancy, alone)
 
     @property
     def kind(self) -> type[LoopBuild]:

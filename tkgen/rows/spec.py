@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic
 
 from tkgen.backends.cdna.kernel_spec import KernelSpec
 from tkgen.backends.cdna.lower.origins import Source
-from tkgen.backends.cdna.lower.rows import lower_rows
+from tkgen.backends.cdna.lower.rows import RowLowering
 from tkgen.backends.spec import T, TypedSpec
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.divided import completed, divided, unit
@@ -161,7 +161,7 @@ class RowSpec(LaidRows[Target], KernelSpec[EquationProgram, "RowBuild"]):
         """The C++ of the kernel; without the file around it where it is not `alone` there."""
         program = self.program
         header = program.header.splitlines()
-        return lower_rows(self.rows, self.target, header, self.path.name, program.occupancy, alone=alone)
+        return RowLowering(self.rows).source(self.target, header, self.path.name, program.occupancy, alone)
 
     @property
     def kind(self) -> type[RowBuild]:

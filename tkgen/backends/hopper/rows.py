@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkgen.backends.cdna.lower.names import comment_text
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.lower.render import tidy
 from tkgen.backends.cdna.lower.rows import RowLowering
@@ -26,10 +25,9 @@ def lower_rows(
     `occupancy` is how many warps are to share a sub-partition, where the spec says so; else ptxas has all registers
     that one block leaves it: held to fewer it spills, and as few as it needs it takes on its own.
     """
-    made = RowLowering(m, HOPPER)
-    body = made.body()
+    lowering = RowLowering(m, HOPPER)
     blocks = max((occupancy or 0) * lanes.simds_per_cu // m.waves, 1)
-    model = made.model(body, lanes.name, blocks, tuple(map(comment_text, header)), comment_text(spec))
-    marks = made.places.marks
+    model, body = lowering.made(lanes.name, blocks, header, spec)
+    marks = lowering.places.marks
     text = environment().get_template("rows.cu.jinja").render(m=model, body=body, remark=marks.remark)
     return marks.source(tidy(text).rstrip("\n") + "\n")

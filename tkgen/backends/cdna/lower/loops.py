@@ -6,23 +6,19 @@ beside the meetings: the compiler knows every access to memory that is not assem
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.elements import literal
+from tkgen.backends.cdna.lower.equation_file import EquationModel, Lowering
 from tkgen.backends.cdna.lower.loop_values import INDENT, LoopValues
-from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, ScalarMember
-from tkgen.backends.cdna.lower.names import comment_text, cpp_name
-from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.cdna.lower.model import Constant
+from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, origin
-from tkgen.backends.cdna.lower.render import environment, file_text, tidy
-from tkgen.ir.equations import Access, Axis, Map, Store, walk
+from tkgen.ir.equations import Access, Axis, Store
 from tkgen.ir.equations import Constant as ConstantOp
-from tkgen.ir.functions import CDNA, helpers
-from tkgen.ir.types import Tensor
 from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Meet, Step, Vote, Write
 from tkgen.schedule.loops import VOTES, Moving
-from tkgen.targets import Target
 
 # What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
 LOCALS = frozenset({
@@ -37,10 +33,9 @@ STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
 
 
 @dataclass(frozen=True)
-class LoopModel(FileModel):
+class LoopModel(EquationModel):
     """What the template prints beside the kernel's body: which of its functions that needs."""
 
-    checks: tuple[Check, ...]
     straight: bool
     turned: bool
     vectors: bool
@@ -52,61 +47,26 @@ class LoopModel(FileModel):
     columns_stored: bool
     side: int
     votes: bool
-    functions: tuple[str, ...]
 
 
-def lower_loops(
-    steps: LoopSteps,
-    target: Target,
-    header: Sequence[str] = (),
-    spec: str = "",
-    occupancy: int | None = None,
-    alone: bool = True,
-) -> Source:
-    """The generated file: `header` are lines of comment, `spec` is the path that its comments name.
+class LoopLowering(Lowering):
+    """The C++ of a loop of equations over waves."""
 
-    `occupancy` is how many waves are to share a SIMD, where the spec says so. Not `alone`, it is a namespace of a file.
-    """
-    waves = occupancy or steps.map.waves_per_simd(target)
-    return _Lowering(steps).source(target.name, waves, tuple(map(comment_text, header)), comment_text(spec), alone)
+    template = "loops.cpp.jinja"
 
-
-class _Lowering:
     def __init__(self, steps: LoopSteps):
-        self.steps, self.m, self.kernel = steps, steps.map, steps.map.kernel
+        self.steps, self.m = steps, steps.map
         votes = range(len(self.m.votes))
         names = Names(set(LOCALS) | {f"{word}_{n}" for n in votes for word in ("votes", "asks")} | {"vote", "any_vote"})
-        self.places = BlockPlaces(self.kernel, names)
+        super().__init__(self.m, BlockPlaces(self.m.kernel, names))
         self.values = LoopValues(self.m, names, self.places)
 
     # ------------------------------------------------------------ the file
 
-    def source(self, target: str, waves: int, header: tuple[str, ...], spec: str, alone: bool) -> Source:
-        """All of it, or the namespace alone."""
-        body = "\n".join(self._body())
-        model = self._model(body, target, waves, header, spec)
-        remark = self.places.marks.remark
-        text = environment().get_template("loops.cpp.jinja").render(m=model, alone=alone, body=body, remark=remark)
-        if alone:
-            members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
-            text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members)
-        return self.places.marks.source(tidy(text).rstrip("\n") + "\n")
-
-    def _model(self, body: str, target: str, waves: int, header: tuple[str, ...], spec: str) -> LoopModel:
-        used = {op.function for op in walk(self.kernel.body) if isinstance(op, Map)}
+    def model(self, body: str, file: EquationModel) -> LoopModel:
+        """`file`, and which functions of the template its `body` needs."""
         return LoopModel(
-            name=cpp_name(self.kernel.name),
-            module=self.kernel.name,
-            header=(*header, self.m.describe()),
-            spec=spec,
-            target=target,
-            constants=tuple(self._constants()),
-            tensors=tuple(map(self._tensor, self.places.tensors)),
-            scalars=tuple(ScalarMember(cpp_name(s.name), s.dtype.cpp, origin(s.span)) for s in self.kernel.scalars),
-            grid=self.places.grid(),
-            grid_origin=origin(next((a.span for a in self.kernel.axes if a.span), None)),
-            waves_per_simd=waves,
-            checks=(),
+            **vars(file),
             straight=any(_way(ring) == "" for ring in self.m.moving),
             turned=any(ring.turned for ring in self.m.moving),
             vectors=bool(self.m.vectors),
@@ -118,20 +78,12 @@ class _Lowering:
             columns_stored="store_columns<" in body,
             side=self.m.side,
             votes=bool(self.m.votes),
-            functions=helpers(used, CDNA),
         )
 
-    def _tensor(self, tensor: Tensor) -> GlobalTensor:
-        extents = [f"DIM_{d.name}" if d.size is not None else "-1" for d in tensor.dims]
-        batch, depth, rows, cols = *["1"] * (4 - len(extents)), *extents
-        return GlobalTensor(cpp_name(tensor.name), tensor.dtype.cpp, (batch, depth, rows, cols), origin(tensor.span))
-
-    def _constants(self) -> Iterator[Constant]:
+    def constants(self) -> Iterator[Constant]:
+        """The numbers that its statements name."""
         m = self.m
-        for dim in self.places.dims.values():
-            if dim.size is not None:
-                yield Constant(f"DIM_{dim.name}", str(dim.size), origin=origin(dim.span))
-        yield Constant("THREADS", f"{m.waves} * WARP_THREADS", f"{m.waves} waves")
+        yield from super().constants()
         yield Constant("COLS", str(m.columns), f"of a tile of {m.split.name}, for a wave")
         yield Constant("SIDE", str(m.side), "of the base tiles of products")
         yield Constant("ELEMENTS", "SIDE * SIDE / WARP_THREADS", "of a base tile, for a lane")
@@ -143,7 +95,8 @@ class _Lowering:
 
     # ------------------------------------------------------------ the kernel's body
 
-    def _body(self) -> Iterator[str]:
+    def body(self) -> Iterator[str]:
+        """The statements of the kernel."""
         m, loop = self.m, self.m.loop
         at = self.kernel.body.index(loop)
         # s - n is zero where n is the maximum of s; if s were a product rounded with the difference alone, it were not.

@@ -13,22 +13,18 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, ScalarMember
-from tkgen.backends.cdna.lower.names import comment_text, cpp_name
-from tkgen.backends.cdna.lower.origins import Origins, Source
+from tkgen.backends.cdna.lower.equation_file import EquationModel, Lowering
+from tkgen.backends.cdna.lower.model import Check, Constant
 from tkgen.backends.cdna.lower.places import Names, origin
-from tkgen.backends.cdna.lower.render import environment, file_text, tidy
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
 from tkgen.ir.divided import divided
-from tkgen.ir.equations import Access, Convert, Load, Map, Store, reads, walk, writes
-from tkgen.ir.functions import CDNA, helpers
+from tkgen.ir.equations import Access, Convert, Load, Map, Store, reads, writes
+from tkgen.ir.functions import CDNA
 from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE, LAUNCH_THREADS
-from tkgen.ir.types import Tensor
 from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Walk
 from tkgen.schedule.rows import RowMap, Way, accesses, far, reach_bytes
 from tkgen.schedule.sweeps import Sweep
-from tkgen.targets import Target
 
 INDENT = "    "
 UNROLL = "#pragma unroll"
@@ -38,7 +34,7 @@ IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"
 
 
 @dataclass(frozen=True)
-class RowModel(FileModel):
+class RowModel(EquationModel):
     """What the template prints beside the kernel's body: which of its functions that needs."""
 
     bytes: bool
@@ -48,32 +44,18 @@ class RowModel(FileModel):
     folds: bool
     shuffles: bool
     exchanges: bool
-    functions: tuple[str, ...]
 
 
-def lower_rows(
-    m: RowMap,
-    target: Target,
-    header: Sequence[str] = (),
-    spec: str = "",
-    occupancy: int | None = None,
-    alone: bool = True,
-) -> Source:
-    """The generated file: `header` are lines of comment, `spec` is the path that its comments name.
-
-    `occupancy` is how many waves are to share a SIMD, where the spec says so. Not `alone`, it is a namespace of a file.
-    """
-    waves = occupancy or m.waves_per_simd(target)
-    return RowLowering(m).source(target.name, waves, tuple(map(comment_text, header)), comment_text(spec), alone)
-
-
-class RowLowering:
+class RowLowering(Lowering):
     """The C++ of a layout. What differs between back ends is in their templates, and in the C++ of functions."""
 
+    template = "rows.cpp.jinja"
+
     def __init__(self, m: RowMap, back_end: str = CDNA):
-        self.m, self.kernel, self.back_end = m, m.kernel, back_end
+        self.m = m
         names = Names(set(LOCALS))
-        self.places = Places(m, names)
+        self.places: Places = Places(m, names)
+        super().__init__(m, self.places, back_end)
         self.values = Values(m, names, self.places, back_end)
         self.loads: dict[Access, Load] = {}
         for op in m.kernel.body:
@@ -82,37 +64,10 @@ class RowLowering:
 
     # ------------------------------------------------------------ the file
 
-    def source(self, target: str, waves: int, header: tuple[str, ...], spec: str, alone: bool) -> Source:
-        """All of it, or the namespace alone."""
-        body = self.body()
-        model = self.model(body, target, waves, header, spec)
-        template = environment().get_template("rows.cpp.jinja")
-        text = template.render(m=model, alone=alone, body=body, remark=self.places.marks.remark)
-        if alone:
-            members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
-            text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members)
-        return self.places.marks.source(tidy(text).rstrip("\n") + "\n")
-
-    def body(self) -> str:
-        """The statements of the kernel."""
-        return "\n".join(self._body())
-
-    def model(self, body: str, target: str, waves: int, header: tuple[str, ...], spec: str) -> RowModel:
-        """What the template prints around `body`."""
-        used = {op.function for op in walk(self.kernel.body) if isinstance(op, Map)}
+    def model(self, body: str, file: EquationModel) -> RowModel:
+        """`file`, and which functions of the template its `body` needs."""
         return RowModel(
-            name=cpp_name(self.kernel.name),
-            module=self.kernel.name,
-            header=(*header, self.m.describe()),
-            spec=spec,
-            target=target,
-            constants=tuple(self._constants()),
-            tensors=tuple(map(self._tensor, self.places.tensors)),
-            scalars=tuple(ScalarMember(cpp_name(s.name), s.dtype.cpp, origin(s.span)) for s in self.kernel.scalars),
-            grid=self.places.grid(),
-            grid_origin=self._grid_origin,
-            waves_per_simd=waves,
-            checks=tuple(self._checks()),
+            **vars(file),
             bytes=any(t.dtype.bits == 8 for t in self.places.tensors),
             loads="load_elements<" in body,
             forgets="forget(" in body,
@@ -120,14 +75,9 @@ class RowLowering:
             folds="fold<" in body,
             shuffles="across<" in body,
             exchanges="lds_barrier()" in body,
-            functions=helpers(used, self.back_end),
         )
 
-    @property
-    def _grid_origin(self) -> Origins:
-        return origin(next((a.span for a in self.kernel.axes if a.span), None))
-
-    def _checks(self) -> Iterator[Check]:
+    def checks(self) -> Iterator[Check]:
         """Sizes known at run time are as `tkgen.rows.launch.row_launch` wants them, and the same in all tensors."""
         dynamic = {name: dim for name, dim in self.places.dims.items() if dim.size is None}
         for name, dim in dynamic.items():
@@ -148,7 +98,7 @@ class RowLowering:
         if dynamic:
             most = LAUNCH_THREADS // self.m.threads
             blocks = f"uint64_t(1) * {self.places.grid('g.')}"
-            yield Check(f"{blocks} > {most}", f"there must be at most {most} blocks", self._grid_origin)
+            yield Check(f"{blocks} > {most}", f"there must be at most {most} blocks", self.grid_origin)
         for access in dict.fromkeys(accesses(self.kernel)):
             if not reach_bytes(access):
                 terms = [" * ".join([f"uint64_t({places})", *(self.places.extent(d, "g.") for d in within)])
@@ -157,17 +107,10 @@ class RowLowering:
                 message = f"a tile of {access.tensor.name} spans more than {BUFFER_BYTES} bytes"
                 yield Check(f"{spanned} > {BUFFER_BYTES}", message, origin(access.tensor.span))
 
-    def _tensor(self, tensor: Tensor) -> GlobalTensor:
-        extents = [f"DIM_{d.name}" if d.size is not None else "-1" for d in tensor.dims]
-        batch, depth, rows, cols = *["1"] * (4 - len(extents)), *extents
-        return GlobalTensor(cpp_name(tensor.name), tensor.dtype.cpp, (batch, depth, rows, cols), origin(tensor.span))
-
-    def _constants(self) -> Iterator[Constant]:
+    def constants(self) -> Iterator[Constant]:
+        """The numbers that its statements name."""
         m = self.m
-        for dim in self.places.dims.values():
-            if dim.size is not None:
-                yield Constant(f"DIM_{dim.name}", str(dim.size), origin=origin(dim.span))
-        yield Constant("THREADS", f"{m.waves} * WARP_THREADS", f"{m.waves} waves")
+        yield from super().constants()
         yield Constant("LANES", str(m.lanes), "that share a row")
         if m.groups > 1 or m.across > 1:
             yield Constant("GROUPS", "THREADS / LANES", "of such lanes, each with rows of its own")
@@ -181,7 +124,8 @@ class RowLowering:
 
     # ------------------------------------------------------------ the kernel's body
 
-    def _body(self) -> Iterator[str]:
+    def body(self) -> Iterator[str]:
+        """The statements of the kernel."""
         m = self.m
         shared = self._loaded(
             [op for op in self.loads.values() if op.result.axes and not self.places.of_rows(op.source)]

@@ -1,0 +1,119 @@
+"""The file of a kernel of equations: its arguments, constants and launch, whatever the body does (`rows`, `loops`)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, ScalarMember
+from tkgen.backends.cdna.lower.names import comment_text, cpp_name
+from tkgen.backends.cdna.lower.origins import Origins, Source
+from tkgen.backends.cdna.lower.places import BlockPlaces, origin
+from tkgen.backends.cdna.lower.render import environment, file_text, tidy
+from tkgen.ir.equations import Kernel, Map, walk
+from tkgen.ir.functions import CDNA, helpers
+from tkgen.ir.types import Tensor
+from tkgen.targets import Target
+
+
+class Layout(Protocol):
+    """How a kernel's tiles lie over waves."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The equations."""
+
+    @property
+    def waves(self) -> int:
+        """Waves of a block."""
+
+    def waves_per_simd(self, target: Target) -> int:
+        """How many waves share a SIMD as far as the registers say."""
+
+    def describe(self) -> str:
+        """It in one line."""
+
+
+@dataclass(frozen=True)
+class EquationModel(FileModel):
+    """What the template prints beside the kernel's body: the C++ of the functions that the equations call."""
+
+    functions: tuple[str, ...]
+
+
+class Lowering(ABC):
+    """The C++ of a kernel of equations."""
+
+    template: ClassVar[str]
+
+    def __init__(self, layout: Layout, places: BlockPlaces, back_end: str = CDNA):
+        self.layout, self.kernel, self.places, self.back_end = layout, layout.kernel, places, back_end
+
+    @abstractmethod
+    def body(self) -> Iterator[str]:
+        """The statements of the kernel."""
+
+    @abstractmethod
+    def model(self, body: str, file: EquationModel) -> EquationModel:
+        """`file`, and which functions of the template its `body` needs."""
+
+    def constants(self) -> Iterator[Constant]:
+        """The numbers that its statements name."""
+        for dim in self.places.dims.values():
+            if dim.size is not None:
+                yield Constant(f"DIM_{dim.name}", str(dim.size), origin=origin(dim.span))
+        yield Constant("THREADS", f"{self.layout.waves} * WARP_THREADS", f"{self.layout.waves} waves")
+
+    def checks(self) -> Iterator[Check]:
+        """What a launch asks of sizes that are known at run time."""
+        yield from ()
+
+    @property
+    def grid_origin(self) -> Origins:
+        """Where the spec says how many blocks there are."""
+        return origin(next((a.span for a in self.kernel.axes if a.span), None))
+
+    def source(
+        self, target: Target, header: Sequence[str] = (), spec: str = "", occupancy: int | None = None,
+        alone: bool = True,
+    ) -> Source:  # fmt: skip
+        """The generated file: `header` are lines of comment, `spec` is the path that its comments name.
+
+        `occupancy` is how many waves are to share a SIMD, where the spec says so. Not `alone`, it is a namespace of a
+        file.
+        """
+        model, body = self.made(target.name, occupancy or self.layout.waves_per_simd(target), header, spec)
+        remark = self.places.marks.remark
+        text = environment().get_template(self.template).render(m=model, alone=alone, body=body, remark=remark)
+        if alone:
+            members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
+            text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members)
+        return self.places.marks.source(tidy(text).rstrip("\n") + "\n")
+
+    def made(self, target: str, waves: int, header: Sequence[str], spec: str) -> tuple[EquationModel, str]:
+        """What a template prints for a target whose compiler is asked for so many waves, and the kernel's body."""
+        body, kernel = "\n".join(self.body()), self.kernel
+        file = EquationModel(
+            name=cpp_name(kernel.name),
+            module=kernel.name,
+            header=(*map(comment_text, header), self.layout.describe()),
+            spec=comment_text(spec),
+            target=target,
+            constants=tuple(self.constants()),
+            tensors=tuple(map(_tensor, self.places.tensors)),
+            scalars=tuple(ScalarMember(cpp_name(s.name), s.dtype.cpp, origin(s.span)) for s in kernel.scalars),
+            grid=self.places.grid(),
+            grid_origin=self.grid_origin,
+            waves_per_simd=waves,
+            checks=tuple(self.checks()),
+            functions=helpers({op.function for op in walk(kernel.body) if isinstance(op, Map)}, self.back_end),
+        )
+        return self.model(body, file), body
+
+
+def _tensor(tensor: Tensor) -> GlobalTensor:
+    extents = [f"DIM_{d.name}" if d.size is not None else "-1" for d in tensor.dims]
+    batch, depth, rows, cols = *["1"] * (4 - len(extents)), *extents
+    return GlobalTensor(cpp_name(tensor.name), tensor.dtype.cpp, (batch, depth, rows, cols), origin(tensor.span))
