@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from math import inf, isinf, isnan
 
 from tkgen.backends.cdna.lower.names import cpp_name
@@ -13,6 +13,8 @@ ROUNDED = {  # an f32 expression, to the type t and back
     CDNA: "base_types::convertor<float, {t}>::convert(base_types::convertor<{t}, float>::convert({0}))",
     HOPPER: "float({t}({0}))",
 }
+INDENT = "    "
+UNROLL = "#pragma unroll"
 TYPES = {Kind.NUMBER: "float", Kind.COORDINATE: "int", Kind.PREDICATE: "bool"}
 
 
@@ -39,6 +41,30 @@ def statements(ops: Iterable[Op], known: MutableMapping[Value, str], back_end: s
 def functions(ops: Iterable[Op]) -> frozenset[str]:
     """The functions that `ops` call."""
     return frozenset(op.function for op in ops if isinstance(op, Map))
+
+
+def applied(op: Map, text: Callable[[Value], str], divisor: str = "", back_end: str = CDNA) -> str:
+    """The C++ of a function of one element: `text` says its arguments, `divisor` the second, where that is another."""
+    function = FUNCTIONS[op.function]
+    whole = all(v.kind is Kind.COORDINATE for v in op.arguments) or function.takes == "place"
+    texts = [f"float({text(v)})" if v.kind is Kind.COORDINATE and not whole else text(v) for v in op.arguments]
+    if divisor:
+        texts[1] = divisor
+    texts += ["0"] * (function.arity - len(texts))
+    return function.cpp[back_end].format(*texts)
+
+
+def nest(heads: Sequence[str], body: Sequence[str]) -> list[str]:
+    """Unrolled loops, one inside of the other."""
+    lines: list[str] = []
+    for depth, head in enumerate(heads):
+        brace = " {" if depth == len(heads) - 1 and len(body) > 1 else ""
+        lines += [f"{INDENT * depth}{UNROLL}", f"{INDENT * depth}{head}{brace}"]
+    inner = INDENT * len(heads)
+    lines += [inner + line for line in body]
+    if len(body) > 1:
+        lines.append(f"{INDENT * (len(heads) - 1)}}}")
+    return lines
 
 
 def literal(value: float) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tkgen.backends.cdna.lower.elements import ROUNDED, TYPES, literal
+from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, TYPES, applied, literal, nest
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names
 from tkgen.ir.equations import (
@@ -38,8 +38,6 @@ from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.types import DType
 from tkgen.schedule.loops import SIDES, VOTES, LoopMap, Moving, Multiplication, extent
 
-INDENT = "    "
-UNROLL = "#pragma unroll"
 REDUCTIONS = {"sum": "col_sum", "max": "col_max", "min": "col_min"}
 OF_VALUE = ("_e", "_d", "_r")
 PACKED = frozenset({"add", "sub", "mul"})  # instructions take two elements of a lane at a time
@@ -247,16 +245,8 @@ class LoopValues:
         if isinstance(op, Convert):
             text = self.text(op.argument, local)
             return ROUNDED[CDNA].format(text, t=op.result.dtype.cpp)
-        function = FUNCTIONS[op.function]
-        whole = all(v.kind is Kind.COORDINATE for v in op.arguments) or function.takes == "place"
-        texts = [
-            f"float({self.text(v, local)})" if v.kind is Kind.COORDINATE and not whole else self.text(v, local)
-            for v in op.arguments
-        ]
-        if self.divides(op):
-            texts[1] = f"{self.name[op.arguments[1]]}_d[c]"
-        texts += ["0"] * (function.arity - len(texts))
-        return function.cpp[CDNA].format(*texts)
+        divisor = f"{self.name[op.arguments[1]]}_d[c]" if self.divides(op) else ""
+        return applied(op, lambda v: self.text(v, local), divisor)
 
     def divides(self, op: Op) -> bool:
         """Whether an operation divides the elements of a tile by something of their column."""
@@ -323,7 +313,7 @@ class LoopValues:
         for value in dict.fromkeys(v for op in written for v in self._divisors(op)):
             name = self.name[value]
             yield f"divisor {name}_d[COLS / SIDE];"
-            yield from _nest(["for (int c = 0; c < COLS / SIDE; ++c)"], [f"{name}_d[c] = divisor({name}[c][0]);"])
+            yield from nest(["for (int c = 0; c < COLS / SIDE; ++c)"], [f"{name}_d[c] = divisor({name}[c][0]);"])
         local: set[Value] = set()
         body: list[str] = []
         for op in written:
@@ -394,7 +384,7 @@ class LoopValues:
         if rows is not None:
             first = f"for (int i = 0; i < {self.extent(rows)} / SIDE; ++i)"
             heads = [first, *heads, f"for (int e = 0; e < {elements}; ++e)"]
-        return _nest(heads, body)
+        return nest(heads, body)
 
     def _masked(self, op: Op) -> Iterator[str]:
         """A choice by coordinates, where any element of the tile is not as it was."""
@@ -458,7 +448,7 @@ class LoopValues:
             assert not by_rows, "what is summed along the loop's axis was computed"
             if x.onto is None:
                 yield f"zero({result});"
-            yield from _nest(
+            yield from nest(
                 [f"for (int k = 0; k < {summed} / SIDE; ++k)"],
                 [
                     f"{kind}<{rows}, SIDE{shape}> {read};",
@@ -468,7 +458,7 @@ class LoopValues:
             )
             return
         part = next(s for s in SIDES if extent(x.rows) % s == 0)
-        yield from _nest(
+        yield from nest(
             [f"for (int n = 0; n < {rows} / {part}; ++n)"],
             [
                 f"{kind}<{part}, {summed}{shape}> {read};",
@@ -496,16 +486,3 @@ class LoopValues:
         if buffers == 1:
             return name
         return f"{name}[{f'({item})' if ' ' in item else item} % {buffers}]"
-
-
-def _nest(heads: Sequence[str], body: Sequence[str]) -> list[str]:
-    """Unrolled loops, one inside of the other."""
-    lines: list[str] = []
-    for depth, head in enumerate(heads):
-        brace = " {" if depth == len(heads) - 1 and len(body) > 1 else ""
-        lines += [f"{INDENT * depth}{UNROLL}", f"{INDENT * depth}{head}{brace}"]
-    inner = INDENT * len(heads)
-    lines += [inner + line for line in body]
-    if len(body) > 1:
-        lines.append(f"{INDENT * (len(heads) - 1)}}}")
-    return lines

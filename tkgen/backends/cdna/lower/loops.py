@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tkgen.backends.cdna.lower.elements import literal
+from tkgen.backends.cdna.lower.elements import INDENT, literal
 from tkgen.backends.cdna.lower.equation_file import EquationModel, Lowering
-from tkgen.backends.cdna.lower.loop_values import INDENT, LoopValues
+from tkgen.backends.cdna.lower.loop_values import LoopValues
 from tkgen.backends.cdna.lower.model import Constant
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, origin

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tkgen.backends.cdna.lower.elements import TYPES, literal
+from tkgen.backends.cdna.lower.elements import TYPES, applied, literal
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import Names
 from tkgen.backends.cdna.lower.row_places import OF_VALUE, Places
@@ -18,7 +18,6 @@ from tkgen.ir.equations import (
     Constant,
     Convert,
     Coordinate,
-    Kind,
     Load,
     Map,
     Op,
@@ -134,15 +133,9 @@ class Values:
             text = self.whole(op.argument)
             return text if dtype is DType.F32 else f"widen(narrow<{dtype.cpp}>({text}))"
         assert isinstance(op, Map), f"{op} has no expression"
-        function = FUNCTIONS[op.function]
-        whole = all(v.kind is Kind.COORDINATE for v in op.arguments) or function.takes == "place"
-        texts = [
-            f"float({self.text(v)})" if v.kind is Kind.COORDINATE and not whole else self.text(v) for v in op.arguments
-        ]
-        if op.function == "div" and op.arguments[1] in self.divisors and self.m.fast in op.result.axes:
-            texts[1] = f"{self.name[op.arguments[1]]}_d[i]"
-        texts += ["0"] * (function.arity - len(texts))
-        return function.cpp[self.back_end].format(*texts)
+        divided = op.function == "div" and op.arguments[1] in self.divisors and self.m.fast in op.result.axes
+        divisor = f"{self.name[op.arguments[1]]}_d[i]" if divided else ""
+        return applied(op, self.text, divisor, self.back_end)
 
 
 def _wish(value: Value, op: Op) -> str:

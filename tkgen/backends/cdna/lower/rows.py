@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tkgen.backends.cdna.lower.elements import INDENT, nest
 from tkgen.backends.cdna.lower.equation_file import EquationModel, Lowering
 from tkgen.backends.cdna.lower.model import Check, Constant
 from tkgen.backends.cdna.lower.places import Names, origin
@@ -26,8 +27,6 @@ from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Walk
 from tkgen.schedule.rows import RowMap, Way, accesses, far, reach_bytes
 from tkgen.schedule.sweeps import Sweep
 
-INDENT = "    "
-UNROLL = "#pragma unroll"
 OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}
 APART = {CDNA: ["__builtin_amdgcn_sched_barrier(0);  // a chunk's ciphers at a time: each takes many registers"]}
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
@@ -204,13 +203,13 @@ class RowLowering(Lowering):
 
     def _rows(self, body: Sequence[str], step: str = "") -> list[str]:
         advance = f"i += {step}" if step else "++i"
-        return _nest(f"for (int i = 0; i < ROWS; {advance})", [*self.places.row_lines(body), *body])
+        return nest([f"for (int i = 0; i < ROWS; {advance})"], [*self.places.row_lines(body), *body])
 
     def _chunks(self, body: Sequence[str]) -> list[str]:
-        return _nest("for (int c = 0; c < CHUNKS; ++c)", [*self.places.chunk_lines(body), *body])
+        return nest(["for (int c = 0; c < CHUNKS; ++c)"], [*self.places.chunk_lines(body), *body])
 
     def _elements(self, body: Sequence[str]) -> list[str]:
-        return _nest("for (int e = 0; e < CHUNK; ++e)", body)
+        return nest(["for (int e = 0; e < CHUNK; ++e)"], body)
 
     # ------------------------------------------------------------ sweeps
 
@@ -362,10 +361,3 @@ class RowLowering(Lowering):
         call = self._store(op, where, f"{self.values.out(op.target)}{place}")
         step = "ACROSS" if self.places.across(op.target) > 1 else ""
         return self._rows(self._chunks(self._elements([call])), step)
-
-
-def _nest(head: str, body: Sequence[str]) -> list[str]:
-    """An unrolled loop."""
-    if len(body) == 1:
-        return [UNROLL, head, INDENT + body[0]]
-    return [UNROLL, head + " {", *(INDENT + line for line in body), "}"]
