@@ -124,7 +124,7 @@ def _remap(program: Program) -> Iterator[Diagnostic]:
 
 def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
     launch, most = Launch.known(program), most_tiles(program)
-    if launch and launch.tiles > most:
+    if launch and (launch.most_tiles if program.ragged else launch.tiles) > most:
         rows, cols = launch.tile_grid
         yield Diagnostic(
             "E607",
@@ -234,6 +234,17 @@ def _sizes(program: Program) -> Iterator[Diagnostic]:
     the output, whose repetitions are not stored, but would add products along K.
     """
     if program.tail == "masked":
+        return
+    if program.ragged is not None:
+        at = program.ragged.span or statement(program, "kernel")
+        after = statement(program, "over")
+        edit = Edit(Span(after.file, after.end, after.end), f"\n{_indent(after)}tail masked")
+        yield Diagnostic(
+            "E604",
+            f"groups of {program.m.name} end anywhere, and their last tiles hang over into the next group",
+            Label(at, f"tiles of {program.block[0]}"),
+            fix=Fix("add a tail clause", (edit,)),
+        )
         return
     sides = ((program.m, "block's rows"), (program.n, "block's columns"), (program.k, "K-step"))
     for axis, (dim, what) in enumerate(sides):

@@ -126,6 +126,10 @@ def _parts(launch: Launch, piece: Piece) -> dict[str, slice]:
         (program.k, program.block[2], piece.first, piece.last),
     ):
         parts[dim.name] = slice(first * size, min(end * size, launch.extents[dim.name]))
+    if program.ragged:
+        rows, height = launch.groups[piece.matrix], program.block[0]
+        begin = rows.start + piece.row * height
+        parts[program.m.name] = slice(begin, min(begin + height, rows.stop))
     indices = launch.indices(piece.matrix)
     for view in program.equations.views if program.equations else ():
         for dim, index in zip(view.tensor.dims, view.access.indices, strict=True):
@@ -151,14 +155,17 @@ def _at(launch: Launch, tensor: Tensor, parts: Mapping[str, slice]) -> tuple[sli
 def _inputs(launch: Launch, mine: Sequence[Piece], seed: int, kind: Inputs) -> dict[str, torch.Tensor]:
     """Tensors of full size with random numbers where `mine` reads, NaN elsewhere."""
     program = launch.program
-    tensors = {t.name: unwritten(launch.shape(t), t.dtype) for t in program.reads}
+    read = [t for t in program.reads if t != program.offsets]
+    tensors = {t.name: unwritten(launch.shape(t), t.dtype) for t in read}
+    if program.offsets:
+        tensors[program.offsets.name] = torch.tensor(launch.offset_values, dtype=torch.int32)
     for number, piece in enumerate(mine):
         parts = _parts(launch, piece)
         # The panels of a tile over all of K, so that their sums are exact over all of K.
         sizes = {name: part.stop - part.start for name, part in parts.items() if name != program.k.name}
         whole = dict(launch.extents) | sizes
         panels = random_inputs(Launch(program, whole), seed + number, kind)
-        for t in program.reads:
+        for t in read:
             own = tuple(parts[d.name] if d == program.k else slice(None) for d in t.dims)
             tensors[t.name][_at(launch, t, parts)] = panels[t.name][own]
     return tensors
@@ -174,6 +181,8 @@ def _expected(
         read = {t.name: inputs[t.name][_at(launch, t, parts)] for t in launch.program.reads}
         tile = piece.row, piece.col, piece.matrix
         extents = {name: max(part.stop - part.start, 0) for name, part in parts.items()}
+        if offsets := launch.program.offsets:  # the tile is a group of its own
+            read[offsets.name] = torch.tensor([0, extents[launch.program.m.name]], dtype=torch.int32)
         for name, (value, bound) in references(launch.program, read, scalars, extents=extents).items():
             if name in found.setdefault(tile, {}):
                 before, allowed = found[tile][name]

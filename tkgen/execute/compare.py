@@ -68,8 +68,10 @@ def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) ->
     generator = torch.Generator().manual_seed(seed)
 
     tensors = {}
+    if (offsets := program.offsets) is not None:
+        tensors[offsets.name] = random_offsets(launch.shape(offsets)[0], launch.extents[program.m.name], generator)
     factors = {o.name for o in program.operands}
-    for tensor in program.reads:
+    for tensor in (t for t in program.reads if t.name not in tensors):
         shape, dtype = launch.shape(tensor), TORCH[tensor.dtype]
         if kind is Inputs.EXACT and tensor.name in factors:
             limit, unit = exact_grid(dtype, launch.extents[program.k.name])
@@ -78,6 +80,16 @@ def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) ->
         else:
             tensors[tensor.name] = normal(shape, tensor.dtype, generator)
     return tensors
+
+
+def random_offsets(count: int, size: int, generator: torch.Generator) -> torch.Tensor:
+    """Where groups of a dimension of `size` begin and end: of any length, some empty, and rows beside all of them."""
+    ends = torch.randint(0, size + 1, (count,), generator=generator, dtype=torch.int32)
+    twice = torch.randint(0, count, (count,), generator=generator) < count // 4  # the same again: an empty group
+    ends = torch.where(twice, ends.roll(1), ends).sort().values
+    if torch.rand(1, generator=generator) < 0.5:
+        ends[0], ends[-1] = 0, size  # all rows are in groups
+    return ends
 
 
 def worst(comparisons: Iterable[Comparison]) -> Comparison:

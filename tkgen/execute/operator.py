@@ -10,7 +10,7 @@ launched, in order; what is between them is memory that each call allocates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from tkgen.ir.divided import divided
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.limits import places_of
 from tkgen.ir.rounding import TORCH
+from tkgen.ir.segments import problem
 from tkgen.ir.types import Program
 from tkgen.rows.build import RowBuild
 from tkgen.sequence.build import SequenceBuild
@@ -105,11 +106,26 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
         raise ValueError(f"{program.name}: all tensors are on the CPU or on one AMD GPU, not on {places}")
     named = {t.name: tensor.detach() for t, tensor in zip(program.reads, tensors, strict=True)}
     if devices == {torch.device("cpu")}:
+        _check_offsets(launch, named)
+    if devices == {torch.device("cpu")}:
         found = computed(build, launch, named, values)
     else:
         found = memory(launch, named)
         gpu.launcher(build, found, values)()
     return _alone(tuple(found[out.name] for out in program.outputs))
+
+
+def _check_offsets(launch: AnyLaunch, named: Mapping[str, torch.Tensor]) -> None:
+    """Raises ValueError for offsets of ragged rows that decrease or leave the rows.
+
+    On a GPU nobody waits for them to look: the kernel itself stays within bounds, whatever they hold.
+    """
+    for of in kernels.launches(launch):
+        program = of.program
+        if not isinstance(program, Program) or program.offsets is None or program.offsets.name not in named:
+            continue
+        if lie := problem(named[program.offsets.name].tolist(), of.extents[program.m.name]):
+            raise ValueError(f"{program.name}: {program.offsets.name}{lie}")
 
 
 def _alone(results: tuple[torch.Tensor, ...]) -> torch.Tensor | tuple[torch.Tensor, ...]:

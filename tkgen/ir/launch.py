@@ -1,4 +1,9 @@
-"""A launch: a kernel at sizes, its output tiles, its blocks and what each of them does."""
+"""A launch: a kernel at sizes, its output tiles, its blocks and what each of them does.
+
+Where rows are ragged, each group has tiles of its own: as many as its rows need, in the order of the groups. How many
+that are only the device knows, so a `linear` grid has as many blocks as there can be tiles; those beyond do nothing.
+What asks for one grid of tiles is told that of a group of average length.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
+from tkgen.ir.segments import segments
 from tkgen.ir.types import Program, Tensor
 from tkgen.remap import Remap, RemapCall, compose
 
@@ -36,6 +42,7 @@ class Launch:
 
     program: Program = field(repr=False)
     extents: Mapping[str, int] = field(compare=False)
+    offsets: tuple[int, ...] = ()  # of ragged rows; without any, groups are alike
 
     @classmethod
     def known(cls, program: Program) -> Launch | None:
@@ -53,7 +60,25 @@ class Launch:
         """Rows and columns of output tiles, those that hang over the end counted."""
         m, n = self.program.m, self.program.n
         rows, cols, _ = self.program.block
-        return -(-self.extents[m.name] // rows), -(-self.extents[n.name] // cols)
+        of_group = -(-self.extents[m.name] // (self.matrices if self.program.ragged else 1))
+        return -(-of_group // rows), -(-self.extents[n.name] // cols)
+
+    @cached_property
+    def groups(self) -> list[range]:
+        """The rows of each group, where they are ragged."""
+        size, count = self.extents[self.program.m.name], self.matrices
+        return segments(self.offsets or [size * g // count for g in range(count + 1)], size)
+
+    @property
+    def offset_values(self) -> tuple[int, ...]:
+        """What the tensor of offsets holds."""
+        return self.offsets or (self.groups[0].start, *(g.stop for g in self.groups))
+
+    @property
+    def most_tiles(self) -> int:
+        """How many tiles groups can need together: each one more than its rows fill, whatever the offsets are."""
+        rows, size = self.program.block[0], self.extents[self.program.m.name]
+        return (size + self.matrices * (rows - 1)) // rows * self.tile_grid[1]
 
     @property
     def tiles(self) -> int:
@@ -120,6 +145,8 @@ class Launch:
         grid = self.program.grid
         if grid.name in ("persistent", "stream_k"):
             return grid.count if self.matrices else 0
+        if self.program.ragged:
+            return self.most_tiles
         return self.all_tiles * self.parts
 
     @property
@@ -151,6 +178,8 @@ class Launch:
     def work(self) -> list[list[Piece]]:
         """For each block the pieces that it computes, in its order."""
         count, steps = self.program.grid.count, self.steps
+        if self.program.ragged:
+            return self._work_of_groups()
         every = [(row, col, matrix) for matrix in range(self.matrices) for row, col in self.order]
         match self.program.grid.name:
             case "persistent":
@@ -165,6 +194,15 @@ class Launch:
                 return [_run_of(every, steps, at, last) for at, last in ends]
         firsts = [self.first_step(matrix) for matrix in range(self.matrices)]
         return [[Piece(r, c, firsts[of], firsts[of] + self.block_steps, of)] for r, c, of in every]
+
+    def _work_of_groups(self) -> list[list[Piece]]:
+        height, cols = self.program.block[0], self.tile_grid[1]
+        pieces = [
+            Piece(row, col, 0, self.steps, matrix)
+            for matrix, rows in enumerate(self.groups)
+            for row, col in (self.remap.order(-(-len(rows) // height), cols) if rows else ())
+        ]
+        return [pieces[block :: self.blocks] for block in range(self.blocks)]
 
 
 def _run_of(tiles: Sequence[tuple[int, int, int]], steps: int, at: int, end: int) -> list[Piece]:

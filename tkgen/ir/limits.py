@@ -70,7 +70,11 @@ class Requirement:
             case Kind.LEAST_STEPS:
                 return steps >= self.value
             case Kind.TILES:
-                counts = [Launch(program, extents).tiles, *(extents[d.name] for d in dynamic_batch(program))]
+                launch = Launch(program, extents)
+                counts = [
+                    launch.most_tiles if program.ragged else launch.tiles,
+                    *(extents[d.name] for d in dynamic_batch(program)),
+                ]
                 return _within(counts, self.value)
             case Kind.SHARED:
                 return -(-size // self.value) == extents[self.others[0].name]
@@ -97,6 +101,8 @@ def reach(program: Program, dim: Dim) -> Reach:
     tiled = zip(program.block, (program.m, program.n, program.k), strict=True)
     unit = max((size for size, each in tiled if each == dim), default=1)  # the pitch of a view is not tiled
     found = [Reach(LARGEST_INT // unit * unit)]
+    if program.ragged and dim == program.m:  # the tiles of all groups are counted, each with one that is not full
+        found = [Reach(LARGEST_INT - unit * (prod(a.dim.size or 1 for a in program.batch) + 1))]
     tile_rows = program.accumulator.tile[0]
     tiles = [(o.tensor, o.lds_shape[0]) for o in program.operands]
     tiles += [(t, tile_rows) for t in program.stored_matrices]
@@ -118,6 +124,7 @@ def most_tiles(program: Program) -> int:
     They are those of one matrix, or where the batch is dynamic of as many as only run time knows.
     """
     grid, matrices = program.grid, prod(a.dim.size or 1 for a in program.batch)
+    matrices = 1 if program.ragged else matrices  # the tiles of all groups are counted together
     if grid.name in ("persistent", "stream_k"):
         return (LARGEST_INT - grid.count) // matrices  # a persistent block looks this far ahead
     return most_blocks(program) // (matrices * (grid.count if grid.name == "split_k" else 1))

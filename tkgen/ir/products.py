@@ -63,7 +63,12 @@ class View:
     @property
     def is_whole(self) -> bool:
         """Whether it is the tensor itself."""
-        return self.matrix.dims == self.tensor.dims
+        return self.matrix.dims == self.tensor.dims and not self.ragged
+
+    @property
+    def ragged(self) -> bool:
+        """Whether its first dimension is the part of the tensor's that a group has."""
+        return any(i.axis is not None and i.axis.within is not None for i in self.access.indices)
 
     @property
     def tiled(self) -> tuple[int, ...]:
@@ -180,8 +185,6 @@ def sums(kernel: Kernel) -> Sums:
     if len(loops) != 1:
         raise Unfit("the products of a kernel are summed in one loop, `each k in K by ...`", None)
     (loop,) = loops
-    if kernel.ragged:
-        raise Unfit("ragged axes have no schedule yet", kernel.ragged[0].span)
     if loop.axis.until is not None:
         raise Unfit("a loop that sums products goes over all of its axis", loop.axis.span)
     rows, cols = _output(kernel.stores, loop)
@@ -190,8 +193,19 @@ def sums(kernel: Kernel) -> Sums:
     for op in (*before, *after):
         _of_the_tile(op, rows, cols, op in after)
     batch = tuple(a for a in kernel.axes if a.kind is AxisKind.PARALLEL and a.is_index)
+    _groups(kernel, rows, batch)
     found = _sums(loop, before, rows, cols)
     return Sums(batch, rows, cols, loop.axis, found, _in_order(pruned((*before, *after))), kernel)
+
+
+def _groups(kernel: Kernel, rows: Axis, batch: tuple[Axis, ...]) -> None:
+    """Raises Unfit for ragged axes that no schedule walks: other ones than the rows, beside other batches."""
+    for axis in kernel.ragged:
+        if axis != rows:
+            raise Unfit(f"`{axis.name}` is ragged, and of products the rows alone may be, yet", axis.span)
+        if len(batch) > 1:
+            other = next(a for a in batch if axis.within and a.name != axis.within.of)
+            raise Unfit(f"`{other.name}` is another index beside that of the groups", other.span)
 
 
 def _output(stores: tuple[Store, ...], loop: Loop) -> tuple[Axis, Axis]:

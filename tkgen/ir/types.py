@@ -416,6 +416,17 @@ class Program:
         return self.equations.batch if self.equations else ()
 
     @property
+    def ragged(self) -> Axis | None:
+        """The rows, where a tensor of offsets says which of them are of which matrix of the batch."""
+        rows = self.equations.rows if self.equations else None
+        return rows if rows is not None and rows.within else None
+
+    @property
+    def offsets(self) -> Tensor | None:
+        """The tensor that says so."""
+        return self.ragged.within.offsets if self.ragged and self.ragged.within else None
+
+    @property
     def epilogue_tensors(self) -> tuple[Tensor, ...]:
         """What the kernel reads beside its operands."""
         if self.equations is None:
@@ -426,6 +437,7 @@ class Program:
     def reads(self) -> tuple[Tensor, ...]:
         """The tensors whose elements the kernel reads, in the order of the spec."""
         wanted = {o.name for o in self.operands} | {t.name for t in self.epilogue_tensors}
+        wanted |= {self.offsets.name} if self.offsets else set()
         return tuple(t for t in self.tensors if t.name in wanted)
 
     @property

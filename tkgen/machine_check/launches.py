@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import ceil, gcd, lcm, sqrt
 
 from tkgen.ir.divided import divided
-from tkgen.ir.launch import Launch
+from tkgen.ir.launch import Launch, Piece
 from tkgen.ir.limits import dynamic_batch, requirements, with_all
 from tkgen.ir.types import ACCESS_BYTES, Program
 from tkgen.schedule import Plan
@@ -153,6 +153,8 @@ def _ones(program: Program) -> dict[str, float]:
 
 def _one(launch: Launch, repeat: _Repeat) -> Watched:
     """A launch of any grid but stream_k."""
+    if launch.program.ragged:
+        return _of_groups(replace(launch, offsets=_some_offsets(launch)))
     program, tiles, sort, parts = launch.program, launch.all_tiles, _sort(launch), launch.parts
     steps = launch.block_steps
     if program.grid.name == "persistent":
@@ -178,6 +180,34 @@ def _one(launch: Launch, repeat: _Repeat) -> Watched:
     others = sorted({*classes.values(), blocks // 2} - {0, blocks - 1})
     edges = (blocks - 1,) if blocks > 1 else ()
     return Watched(launch, blocks, 0, edges, tuple(others), steps, steps, _ones(program))
+
+
+def _some_offsets(launch: Launch) -> tuple[int, ...]:
+    """Offsets of groups of many kinds: an empty one first, then some of a length that no tile divides, and rows beside.
+
+    Which of them a block finds depends on data; what it does for a group depends on how many rows its tile has.
+    """
+    size, groups = launch.extents[launch.program.m.name], launch.matrices
+    ends = [min(size, size * g // max(groups - 1, 1) + g % 3) for g in range(groups)]
+    return (0, *ends) if groups > 1 else (0, size)
+
+
+def _of_groups(launch: Launch) -> Watched:
+    """Blocks of ragged rows: for each sort of tile, and sequence of sorts, one; and one that finds nothing to do."""
+    program, work, groups = launch.program, launch.work, launch.groups
+    height, width, cols = program.block[0], program.block[1], launch.extents[program.n.name]
+
+    def sort(piece: Piece) -> Hashable:
+        rows = len(groups[piece.matrix])
+        return (piece.row + 1) * height > rows, (piece.col + 1) * width > cols
+
+    busy = [block for block, mine in enumerate(work) if mine]
+    sorts = {block: tuple(map(sort, work[block])) for block in busy}
+    chosen = _cover(sorts.values(), [(b, sorts[b]) for b in busy], TILES_WATCHED) if busy else [0]
+    idle = [block for block, mine in enumerate(work) if not mine][:1]
+    most = max(len(mine) for mine in work)
+    return Watched(launch, launch.blocks, chosen[0], (*chosen[1:], *idle), (), launch.steps, most * launch.steps,
+                   _ones(program))  # fmt: skip
 
 
 def _parts(launch: Launch) -> Iterator[int]:

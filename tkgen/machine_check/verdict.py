@@ -124,6 +124,8 @@ def decided(
 
 
 def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], start: float) -> Verdict:
+    import numpy as np
+
     from tkgen.emulate import Buffer, Hollow, Kind, launch, load
     from tkgen.execute.arguments import packed
     from tkgen.machine_check import words
@@ -135,7 +137,10 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         buffers = {}
         for tensor in program.arguments:
             size = tensor.dtype.bytes * prod(of.launch.shape(tensor))
-            buffers[tensor.name] = Buffer(Hollow(size), tensor.name, tensor in program.outputs)
+            data: object = Hollow(size)
+            if tensor == program.offsets:  # where blocks go depends on it
+                data = np.array(of.launch.offset_values, dtype=np.int32)
+            buffers[tensor.name] = Buffer(data, tensor.name, tensor in program.outputs)
         return launch(
             code,
             kernel=kernel,

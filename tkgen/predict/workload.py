@@ -95,6 +95,8 @@ class Workload:
         except ValueError as error:
             raise PredictError(str(error)) from None
         m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))
+        if program.ragged:
+            m = -(-m // launch.matrices)  # of a group: they are taken to be alike
         if not launch.matrices:
             raise PredictError("a batch of no matrices takes no time")
         if launch.all_tiles * launch.parts > MOST_PIECES:
@@ -110,6 +112,8 @@ class Workload:
                     t.name: torch.from_numpy(np.zeros(launch.shape(t), np.float32 if t.dtype.bytes == 4 else np.uint16))
                     for t in program.arguments
                 }
+                if program.offsets:  # groups that are alike
+                    tensors[program.offsets.name] = torch.tensor(launch.offset_values, dtype=torch.int32)
             except MemoryError as error:
                 raise PredictError(f"tensors of these sizes cannot be had here: {error}") from None
             buffers = {name: Buffer(tensor, name=name) for name, tensor in tensors.items()}

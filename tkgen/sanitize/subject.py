@@ -199,6 +199,8 @@ def _launched(
     inputs = {t.name: memory[t.name] for t in (*program.reads, *kept) if t.name in memory}
     stores = meaning_of(program).stores
     whole = {t.name for t in program.outputs if covered(t, [s for s in stores if s.target.tensor == t])}
+    if meaning_of(program).ragged:
+        whole = set()  # rows that are in no group are left as they are
 
     def make() -> Sequence[Arg]:
         buffers = {name: Buffer(tensor, name=name) for name, tensor in inputs.items()}

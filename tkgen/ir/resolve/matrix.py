@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tkgen.diagnostics import Label
+from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.equations import Access, Axis, Kernel
 from tkgen.ir.products import Sums, Unfit, sums
 from tkgen.ir.resolve import clauses, dataflow, waves
@@ -64,6 +64,8 @@ def _tile(axis: Axis) -> int:
 def _supported(scope: Scope, found: Sums, at: Span) -> None:
     if found.contraction.part is not None:
         _supported_parts(scope, found, at)
+    if found.rows.within is not None:
+        _supported_groups(scope, found, at)
     if clauses.tail(scope):
         for v in found.views:
             inner, along = v.tensor.dims[-1], v.access.indices[-1].axis
@@ -72,6 +74,26 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
                     "E230", f"`{v.name}` has others between its rows: a tail along {inner.name} would reach them",
                     v.tensor.span, fix=f"make {inner.name} a multiple of {_tile(along)}",
                 )  # fmt: skip
+
+
+def _supported_groups(scope: Scope, found: Sums, at: Span) -> None:
+    """Blocks take whole tiles of groups, which end anywhere; a row of a matrix is within a group."""
+    kind, tail = clauses.grid(scope), next(iter(scope.all(ast.Tail)), None)
+    if kind.name not in ("linear", "persistent"):
+        raise scope.error(
+            "E230", f"`grid {kind.name}` divides a known number of tiles, and groups have as many as they need",
+            kind.span or at, fix="deal out whole tiles: `grid persistent(304)`, or none for a block each",
+        )  # fmt: skip
+    if tail is not None and clauses.tail(scope) != "masked":
+        fix = Fix("write `tail masked`", (Edit(tail.span, "tail masked"),), certain=False)
+        raise scope.error("E230", "a tile that moved into its group would write rows of the one before", tail.span,
+                          fix=fix)  # fmt: skip
+    for v in found.views:
+        last = v.access.indices[-1].axis
+        if last == found.rows and len(v.tiled) > 1:
+            raise scope.error("E230", f"rows of `{v.tensor.name}` go across groups", v.tensor.span,
+                              f"`{last.name}` is its last dimension",
+                              fix="store it with its dimensions swapped")  # fmt: skip
 
 
 def _supported_parts(scope: Scope, found: Sums, at: Span) -> None:

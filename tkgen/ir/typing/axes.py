@@ -133,7 +133,8 @@ class Axes:
             message = f"how many groups there are must be known at build time, and `{unknown.name}` is dynamic"
         raise self.scope.error(
             "E232", message, at.span, secondary=(Label(dim.span), Label(groups.span)),
-            fix=f"give `{unknown.name}` a size" if unknown else f"declare `dims {dim.name} = {groups.name} + 1`",
+            fix=f"give `{unknown.name}` a size" if unknown
+            else f"declare `dims {dim.name if dim != groups else 'OFFSETS'} = {groups.name} + 1` for its dimension",
         )  # fmt: skip
 
     def _extent(self, expr: ast.Expr) -> Dim:

@@ -83,7 +83,7 @@ class Context:
     def extent(self, constant: str, axis: int) -> str | NamedInt:
         """Rows (axis 0) or columns of tiles: a constant with its value, or a local."""
         size = (self.program.m, self.program.n)[axis].size
-        if size is None:
+        if size is None or (axis == 0 and self.program.ragged):
             return constant.lower()
         return NamedInt(constant, -(-size // self.program.block[axis]))
 
@@ -139,6 +139,16 @@ class Context:
     def index(axis: Axis) -> str:
         """The index of a block along an axis of the batch."""
         return f"{cpp_name(axis.name)}_i"
+
+    @staticmethod
+    def first_of(axis: Axis) -> str:
+        """The first place of a group along a ragged axis."""
+        return cpp_name(f"{axis.name}_first")
+
+    @staticmethod
+    def length_of(axis: Axis) -> str:
+        """How many places a group has along a ragged axis."""
+        return cpp_name(f"{axis.name}_count")
 
     def extent_of(self, dim: Dim) -> str:
         """A dimension's size in the kernel."""

@@ -109,6 +109,8 @@ class EpilogueStatements:
         condition = " && ".join(f"{('wave_row', 'wave_col')[n]} == 0" for n in wanted)
         to, stride = self._address(store.target)
         extent = self.c.extent_of(axes[0].dim) if axes else ""
+        if axes and axes[0].within:
+            extent = self.c.length_of(axes[0])
         code = epilogue.owned(store, to, stride, extent, condition)
         self.c.helpers |= epilogue.helpers | {code.function}
         own = {0: loops[: len(op.rows) > 1], 1: loops[len(op.rows) > 1 :], None: ()}[along]
@@ -119,12 +121,15 @@ class EpilogueStatements:
         terms, distance = [f"g.{cpp_name(target.tensor.name)}.raw_ptr"], "1"
         for n, index in enumerate(target.indices):
             stride = " * ".join(self.c.extent_of(d) for d in target.tensor.dims[n + 1 :])
-            if index.extends:
+            if index.extends and index.axis is not None:
                 distance = stride or "1"
-                continue
+                if not index.axis.within:
+                    continue
             place = str(index.at)
             if index.axis is not None and index.axis.is_index:
                 place = self.c.index(index.axis) + (f" / {index.divisor}" if index.divisor != 1 else "")
+            elif index.axis is not None and index.axis.within:
+                place = self.c.first_of(index.axis)
             elif index.axis is not None:
                 place = "tile_row" if index.axis == self.equations.rows else "tile_col"
             if place != "0":
@@ -162,6 +167,8 @@ class EpilogueStatements:
         """The end of an axis of the output, where a block may hang over it."""
         p = self.c.program
         dim = (p.m, p.n)[axis]
+        if axis == 0 and p.ragged:
+            return self.c.length_of(p.ragged)
         if p.tail is None or (dim.size is not None and dim.size % p.block[axis] == 0):
             return ""
         return self.c.extent_of(dim)

@@ -13,6 +13,7 @@ from tkgen.backends.cdna.lower.model import (
     Check,
     Constant,
     GlobalTensor,
+    Groups,
     KernelModel,
     MatrixView,
     Phase,
@@ -67,6 +68,8 @@ class _Lowering:
         partial = exchanged(p)
         shared_bytes = lds_bytes(p)
         grid_rows, grid_cols = (e.name if isinstance(e, NamedInt) else e for e in (rows, cols))
+        if p.ragged:
+            self.c.helpers.add("groups")
         return KernelModel(
             name=cpp_name(p.name),
             module=p.name,
@@ -92,7 +95,8 @@ class _Lowering:
             launch_origin=self.c.origin("occupancy", *(r.span for r in p.roles)),
             matrices=" * ".join(self.c.extent_of(a.dim) for a in p.batch),
             empty=self.empty(),
-            batch=tuple(self.batch()),
+            batch=() if p.ragged else tuple(self.batch()),
+            groups=self.groups(),
             part=self.c.index(p.part) if p.part is not None else "",
             views=tuple(map(self.matrix_view, self.c.views.values())),
             remap=tuple(placed.statements),
@@ -113,9 +117,22 @@ class _Lowering:
         grid = self.c.program.grid
         if grid.name in ("persistent", "stream_k"):
             return str(grid.count)
+        if self.c.program.ragged:
+            return f"{self.most_rows('')} * {cols}"
         extents = [self.c.extent_of(a.dim).removeprefix("g.") for a in self.c.program.batch]
         counts = [rows, cols, *(e if e.isupper() else f"int({e})" for e in extents)]
         return " * ".join([*counts, "K_PARTS"] if grid.name == "split_k" else counts)
+
+    def groups(self) -> Groups | None:
+        """The walk over the groups of ragged rows."""
+        axis, offsets = self.c.program.ragged, self.c.program.offsets
+        if axis is None or offsets is None:
+            return None
+        (index,) = self.c.program.batch
+        return Groups(
+            f"g.{cpp_name(offsets.name)}.raw_ptr", self.c.extent_of(index.dim), self.c.extent_of(axis.dim),
+            self.c.index(index), self.c.first_of(axis), self.c.length_of(axis), self.c.origin(axis.span),
+        )  # fmt: skip
 
     def empty(self) -> str:
         """Whether there is nothing to do; empty where there always is something."""
@@ -134,7 +151,7 @@ class _Lowering:
             ("grid_cols", p.n, "BLOCK_COLS"),
             ("steps", p.k, "K_STEP"),
         ):
-            if dim.size is None:
+            if dim.size is None and (name != "grid_rows" or not p.ragged):
                 size = f"int({self.c.size_of(dim.name).removeprefix('g.')})"
                 count = f"({size} + {block} - 1) / {block}" if p.tail else f"{size} / {block}"
                 result.append(Size(name, count, self.c.origin(dim.span, "block", "tail")))
@@ -184,9 +201,12 @@ class _Lowering:
     def matrix_view(self, view: View) -> MatrixView:
         tensor, tiled = view.tensor, view.tiled
         terms = []
+        ragged = next((i.axis for i in view.access.indices if i.axis is not None and i.axis.within), None)
         for n, index in enumerate(view.access.indices):
             place = str(index.at) if index.axis is None else self.c.index(index.axis)
-            if n in tiled or place == "0":
+            if index.axis is not None and index.axis == ragged:
+                place = self.c.first_of(ragged)
+            elif n in tiled or place == "0":
                 continue
             if index.divisor != 1:
                 place += f" / {index.divisor}"
@@ -203,6 +223,9 @@ class _Lowering:
             distance = " * ".join(self.c.extent_of(d) for d in spacing)
             known.append("-1" if dynamic else distance)
             given.append(distance if dynamic else "nullptr")
+        if ragged is not None:  # rows of a matrix, or the elements of a row
+            at = 0 if rows is not None else 1
+            known[at], given[at] = "-1", self.c.length_of(ragged)
         return MatrixView(
             f"{cpp_name(view.name)}_m", tensor.dtype.cpp, (known[0], known[1]), self.policy(tensor),
             " + ".join([f"g.{cpp_name(tensor.name)}.raw_ptr", *terms]), (given[0], given[1]),
@@ -236,7 +259,7 @@ class _Lowering:
             ("GRID_COLS", p.n, "BLOCK_COLS"),
             ("K_STEPS", p.k, "K_STEP"),
         ):
-            if dim.size is not None:
+            if dim.size is not None and not (name == "GRID_ROWS" and p.ragged):
                 size, divided = ceil(self.c.dim(dim.name), block), False
                 if name == "K_STEPS" and p.grid.name == "split_k":
                     size, divided = f"({size}) / K_PARTS", True
@@ -248,6 +271,13 @@ class _Lowering:
         waves = self.c.origin(*(r.span for r in p.roles))
         result.append(Constant("THREADS", f"{p.waves} * WARP_THREADS", f"{p.waves} waves", waves))
         return result
+
+    def most_rows(self, of: str = "g.") -> str:
+        """Rows of tiles that groups can need together, whatever the offsets are; `of` leads to run-time sizes."""
+        p = self.c.program
+        (index,) = p.batch
+        size = self.c.extent_of(p.m) if p.m.size is not None else f"int({of}{self.c.size_of(p.m.name)[2:]})"
+        return f"({size} + {self.c.extent_of(index.dim)} * (BLOCK_ROWS - 1)) / BLOCK_ROWS"
 
     def checks(self) -> list[Check]:
         """Requirements on dynamic sizes, checked on the host where they raise a ValueError."""
@@ -279,6 +309,7 @@ class _Lowering:
             case Kind.TILES:
                 rows, cols = self.c.extent("GRID_ROWS", 0), self.c.extent("GRID_COLS", 1)
                 sides = [e.name if isinstance(e, NamedInt) else f"g.{self.host(e)}" for e in (rows, cols)]
+                sides[0] = self.most_rows() if self.c.program.ragged else sides[0]
                 return _beyond([*sides, *map(self.c.extent_of, dynamic_batch(self.c.program))], r.value)
             case Kind.SHARED:
                 rounded = size if r.value == 1 else f"({size} + {r.value} - 1) / {r.value}"

@@ -58,6 +58,22 @@ class BatchIndex:
 
 
 @dataclass(frozen=True)
+class Groups:
+    """Ragged rows: the local that walks over groups, and what its constructor takes, as C++.
+
+    `index` is the local of the group's number, `first` and `rows` those of its first row and how many it has.
+    """
+
+    offsets: str
+    count: str
+    size: str
+    index: str
+    first: str
+    rows: str
+    origin: Origins
+
+
+@dataclass(frozen=True)
 class Zeroed:
     """An output that is cleared before the launch: its name, and the number of its elements as C++."""
 
@@ -180,6 +196,7 @@ class KernelModel(FileModel):
     matrices: str  # of the batch, as C++; empty where there is none
     empty: str  # the condition that the batch has none, where only run time knows
     batch: tuple[BatchIndex, ...]
+    groups: Groups | None
     part: str  # the index among whose places the contraction is divided
     views: tuple[MatrixView, ...]
     remap: tuple[str, ...]

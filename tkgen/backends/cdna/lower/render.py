@@ -56,16 +56,19 @@ def render(model: KernelModel, alone: bool = True) -> Source:
     )
     if alone:
         members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
-        text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members)
+        functions = ("dispatch", "check_offsets") if model.groups else ("dispatch",)
+        text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members, functions)
     return marks.source(tidy(text))
 
 
 def file_text(
-    body: str, header: Sequence[str], spec: str, target: str, module: str, name: str, members: Sequence[str]
-) -> str:
-    """The file around the namespace `name`, with the Python module of it, whose `dispatch` takes `members`."""
+    body: str, header: Sequence[str], spec: str, target: str, module: str, name: str, members: Sequence[str],
+    functions: Sequence[str] = ("dispatch",),
+) -> str:  # fmt: skip
+    """The file around the namespace `name`, with the Python module of it, whose `functions` take `members`."""
     return environment().get_template("file.cpp.jinja").render(
-        header=header, spec=spec, target=target, body=body, module=module, name=name, members=members
+        header=header, spec=spec, target=target, body=body, module=module, name=name, members=members,
+        functions=functions,
     )  # fmt: skip
 
 

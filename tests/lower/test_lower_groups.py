@@ -1,0 +1,66 @@
+"""The host side of ragged rows, on a fake runtime: blocks for as many tiles as may be, a look at the offsets."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from on_host import LINK_FLAGS, host_compile, needs_clang
+
+from tkgen.api import load_products
+from tkgen.execute.arguments import launched
+
+GROUPED = """kernel grouped
+  dims TOKENS = 200, GROUPS = 5, OFFSETS = GROUPS + 1, N = 96, K = 64
+  global FIRST : i32[OFFSETS]
+  global X : bf16[TOKENS, K]
+  global W : bf16[GROUPS, N, K]
+  global Y : f32[TOKENS, N]
+  over g in GROUPS, m in TOKENS within FIRST[g] by 64, n in N by 64
+  tail masked
+  waves 2 x 2
+  shared X, W
+  each k in K by 32
+    y = y + X[m, k] @ W[g, n, k].T
+  Y[m, n] = y
+"""
+HOST = """
+#define TKGEN_STANDALONE
+#include "grouped.cpp"
+#include <cstdio>
+#include <cstring>
+extern "C" char __hip_fatbin[1] = {};
+extern "C" hipError_t hipLaunchKernel(const void *, dim3 grid, dim3, void **, size_t, hipStream_t) {
+    std::printf("%u blocks", grid.x);
+    return hipSuccess;
+}
+int main(int, char **words) {
+    int offsets[6];
+    for (int i = 0; i < 6; ++i) offsets[i] = std::atoi(words[i + 1]);
+    grouped::globals g{{offsets, nullptr, nullptr, nullptr, nullptr}, {nullptr, nullptr, nullptr, nullptr, nullptr},
+                       {nullptr, nullptr, nullptr, nullptr, nullptr}, {nullptr, nullptr, nullptr, nullptr, nullptr}, 0};
+    try {
+        grouped::check_offsets(g);
+        grouped::dispatch(g);
+    } catch (const std::invalid_argument &error) {
+        std::printf("%s", error.what());
+    }
+}
+"""
+
+
+@needs_clang
+def test_the_host_looks_at_the_offsets(tmp_path: Path) -> None:
+    (tmp_path / "grouped.cpp").write_text(load_products(GROUPED).check().text)
+    (tmp_path / "main.cpp").write_text(HOST)
+    host_compile(tmp_path, "main.cpp", *LINK_FLAGS, str(tmp_path / "run"))
+
+    def said(offsets: list[int]) -> str:
+        given = [tmp_path / "run", *map(str, offsets)]
+        return subprocess.run(given, capture_output=True, text=True, check=True).stdout
+
+    for offsets in ([0, 64, 64, 70, 199, 200], [0] * 6, [3, 5, 9, 9, 10, 199], [200] * 6):
+        assert said(offsets) == f"{launched(load_products(GROUPED)).blocks} blocks"
+    assert said([0, 150, 60, 90, 199, 200]) == "grouped: offset 2 is 60, which decreases or is outside"
+    assert said([-7, 30, 50, 60, 70, 200]) == "grouped: offset 0 is -7, which decreases or is outside"
+    assert said([0, 1, 2, 3, 4, 201]) == "grouped: offset 5 is 201, which decreases or is outside"
