@@ -133,11 +133,6 @@ template <> struct packing<float2> {
     using packed_type = float2;
     static constexpr int num() { return 2; }
 };
-template <> struct packing<int> {  // places in other tensors
-    using unpacked_type = int;
-    using packed_type = int2;
-    static constexpr int num() { return 1; }
-};
 
 /// convertor<T, U>::convert: U to T, elements or pairs.
 template <typename T, typename U> struct convertor {
