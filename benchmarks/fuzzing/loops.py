@@ -13,23 +13,27 @@ from fuzzing.specs import Sample
 
 
 def loops(seed: int) -> Sample:
-    """Softmax attention: causal or not, of heads that share keys, with or without rescaling at every pass."""
+    """Softmax attention: causal, in a window or neither, of heads that share keys, rescaled at every pass or not."""
     rng = random.Random(f"loops {seed}")
     waves = rng.choice([1, 2, 4, 8])
     rows, step, head = 16 * waves * rng.choice([1, 2]), rng.choice([16, 32, 64]), rng.choice([32, 64, 128])
     length = lcm(rows, step) * rng.choice([1, 1, 2]) if rng.random() < 0.85 else rng.choice([64, 100, 192])
     group, causal, lazy = rng.choice([1, 1, 2]), rng.random() < 0.3, rng.random() < 0.2
+    moved, window = rng.choice([0, 0, 5, 64]), rng.choice([0, 0, 1, 40, 100])
     dtype, stored = rng.choice(["bf16", "f16"]), rng.choice(["bf16", "f16", "f32"])
     keys = "h" if group == 1 else f"h / {group}"
     score = "s = scale * Q[h, q] @ K[{0}, j].T" if rng.random() < 0.5 else "s = scale * (Q[h, q] @ K[{0}, j].T)"
     exponential = rng.choice(["exp({})", "exp2(({}) * 1.4426950408889634)"])
+    seen = f"q + {moved} >= j" + (f" and q - j < {window}" if window else "")
+    begin, guard = (f" from q - {window}", "z") if window else ("", "n")
     rescaled = ["o = o * r", "l = l * r"]
     body = [
         score.format(keys),
-        *(["s = where(q >= j, s, -inf)"] if causal else []),
+        *([f"s = where({seen}, s, -inf)"] if causal else []),
         "n = max(m, rowmax(s))",
-        f"p = {exponential.format('s - n')}",
-        f"r = {exponential.format('m - n')}",
+        *(["z = where(n > -inf, n, 0)"] if guard == "z" else []),
+        f"p = {exponential.format(f's - {guard}')}",
+        f"r = {exponential.format(f'm - {guard}')}",
         *(["when any(r < 0.99609375)", *(f"  {line}" for line in rescaled)] if lazy else rescaled),
         "l = l + rowsum(p)",
         f"o = o + {dtype}(p) @ V[{keys}, j]",
@@ -51,9 +55,10 @@ def loops(seed: int) -> Sample:
         f"  scalar scale : f32 = {head**-0.5}", f"  over h in H, q in L by {rows}",
         f"  waves {waves}{rng.choice(['', ' along q'])}", *shared,
         *carried,
-        f"  each j in L by {step}{' to q' if causal else ''}", *(f"    {line}" for line in body),
+        f"  each j in L by {step}{f'{begin} to q + {moved}' if causal else ''}", *(f"    {line}" for line in body),
         "  O[h, q] = o / l", *(["  E[h, q] = m + log(l)"] if second else []),
         "  reference scaled_dot_product_attention(Q, K, V)",
     ]  # fmt: skip
-    features = {"causal" if causal else "all keys", *(["when any"] if lazy else []), f"group {group}"}
+    form = ("window" if window else "causal") if causal else "all keys"
+    features = {form, *(["when any"] if lazy else []), f"group {group}"}
     return Sample(seed, "\n".join(lines) + "\n", rng.choice(TARGETS), features=frozenset(features), family="loops")

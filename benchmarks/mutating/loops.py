@@ -17,7 +17,10 @@ from tkgen.loops.spec import LoopSpec
 from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Step, Write, unlike, unproven
 
 # Sizes of two tiles of queries and of three and four passes; one head.
-SIZES = {"attention": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64}}
+SIZES = {
+    "attention": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64},
+    "attention_window": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64, "WINDOW": 100},
+}
 PARTS = ("prologue", "body")
 
 

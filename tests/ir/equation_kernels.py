@@ -10,6 +10,7 @@ from tkgen.ir.equations import (
     Argument,
     Axis,
     AxisKind,
+    Bound,
     Carry,
     Constant,
     Convert,
@@ -64,7 +65,8 @@ class Writer:
         return self.axis(Axis(name, self.dim(dim), AxisKind.PARALLEL, tile))
 
     def each(self, name: str, dim: str, tile: int | None = None, until: str | None = None) -> Axis:
-        return self.axis(Axis(name, self.dim(dim), AxisKind.SEQUENTIAL, tile, until))
+        end = None if until is None else Bound(until)
+        return self.axis(Axis(name, self.dim(dim), AxisKind.SEQUENTIAL, tile, until=end))
 
     def axis(self, axis: Axis) -> Axis:
         return self.axes.setdefault(axis.name, axis)

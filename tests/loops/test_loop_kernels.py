@@ -177,6 +177,58 @@ def test_blocks_of_a_causal_launch_are_compared_with_what_they_visit() -> None:
     assert not run_rows(spec.build(), blocks=[0, 15, 200]).failure
 
 
+# ---------------------------------------------------------------- windows
+
+WINDOW = (ROOT / "specs/attention/attention_window.tk").read_text(encoding="utf-8")
+
+
+def windowed(length: int, window: int, **sizes: int) -> str:
+    return sized(WINDOW, **{"BATCH": 1, "HEADS": 1, "LENGTH": length, "D": 32, "WINDOW": window} | sizes)
+
+
+@pytest.mark.parametrize(
+    ("length", "window"), [(1, 1), (63, 5), (65, 64), (127, 128), (300, 1), (300, 65), (257, 1000)]
+)
+def test_windows_of_lengths_that_no_tile_divides(length: int, window: int) -> None:
+    right(built(spec_of(windowed(length, window), "gfx950")))
+
+
+def test_blocks_of_keys_before_the_window_are_not_visited() -> None:
+    """Whatever stands in them: what a block does not visit holds NaN."""
+    spec = tkgen.load(ROOT / "specs/attention/attention_window.tk")
+    assert isinstance(spec, LoopSpec)
+    lines = [line.split("  //")[0].strip() for line in spec.text.splitlines()]
+    assert "const int first_step = max(q_0 - 511, 0) / TILE_j;" in lines
+    conditions = [line for line in lines if line.startswith("if (!(") and "2000" not in line]
+    assert conditions == [  # one for each side of the window: no tile at hand hangs over both
+        "if (!(first_of_wave >= j_0 + TILE_j - 1)) {", "if (!(first_of_wave + COLS - 1 - (j_0) < 512)) {",
+    ]  # fmt: skip
+    assert not run_rows(spec.build(), blocks=[0, 15, 200]).failure
+
+
+@pytest.mark.parametrize(
+    "ends", ["from q", "from q + 40", "to q - 20", "to q - 200", "from q - 100 to q - 30", "from q + 1 to q + 60"]
+)
+def test_bounds_are_moved_either_way(ends: str) -> None:
+    """What the equations say of keys that are not visited holds without a mask, too; a block may visit none."""
+    text = sized(SMALL, LENGTH=300, D=32).replace("each j in LENGTH by 64", f"each j in LENGTH by 64 {ends}")
+    text = text.replace("o / l", "where(l > 0, o / l, 0)")
+    build = built(spec_of(text))
+    right(build)
+    assert not run_rows(build, blocks=[0, 2]).failure
+
+
+@pytest.mark.parametrize("keys", [100, 200, 333])
+def test_causal_attention_whose_last_query_sees_all_keys(keys: int) -> None:
+    text = sized(SMALL, D=32).replace("LENGTH = 256", f"LENGTH = 100, KEYS = {keys}")
+    text = text.replace("each j in LENGTH by 64", "each j in KEYS by 64 to q + KEYS - LENGTH")
+    text = text.replace("    n = max", "    s = where(q + (KEYS - LENGTH) >= j, s, -inf)\n    n = max")
+    for name in "KV":
+        text = text.replace(f"{name} : bf16[BATCH, HEADS, LENGTH", f"{name} : bf16[BATCH, HEADS, KEYS")
+    spec = spec_of(text)
+    right(built(spec))
+
+
 # ---------------------------------------------------------------- conditions
 
 LAZY = sized(
@@ -279,6 +331,8 @@ def test_steps_are_the_same_each_time() -> None:
     [
         ("each j in LENGTH by 64", "each j in LENGTH by 64 to b",
          "`to b` names another axis than the one that the waves divide", "j"),
+        ("each j in LENGTH by 64", "each j in LENGTH by 64 from b - 2 to q",
+         "`from b - 2` names another axis than the one that the waves divide", "j"),
         ("LENGTH = 256", "LENGTH = dynamic", "LENGTH is dynamic, which such loops cannot be yet", None),
         ("shared K, V", "shared K", "all waves multiply by `V`, which must go through LDS", None),
         ("V : bf16[BATCH, HEADS, LENGTH, D]\n", "V : f32[BATCH, HEADS, LENGTH, D]\n", "a product of f32", None),

@@ -13,7 +13,7 @@ they name. `tkgen.ir.verifier` states what must hold, `tkgen.ir.meaning` what it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -41,21 +41,38 @@ class Within:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """Where a loop begins or ends: at the block's tile of the PARALLEL axis of that name, moved by so many places.
+
+    A first bound is at the tile's first element, a last one at its last.
+    """
+
+    axis: str
+    moved: int = 0
+
+    def __str__(self) -> str:
+        sign = "-" if self.moved < 0 else "+"
+        return f"{self.axis} {sign} {abs(self.moved)}" if self.moved else self.axis
+
+
+@dataclass(frozen=True)
 class Axis:
     """A direction in which tiles extend. Its `name` is its identity: a kernel has one axis of a name.
 
-    `tile` elements of it are in one tile; None where the axis is an index alone (`over b in BATCH`), or WHOLE. `until`
-    names the PARALLEL axis beyond whose tile a SEQUENTIAL one is not walked (`each j in LENGTH to q`): tiles whose
-    first element is beyond the other tile's last are not visited. `part` names the PARALLEL index among whose places a
-    SEQUENTIAL axis is divided (`each k in K by 64 part s`): at place s only part s of its tiles is visited. `within`
-    makes it ragged (`m in TOKENS within OFFSETS[g] by 128`): tiles are of, and places are counted in, a part of `dim`.
+    `tile` elements of it are in one tile; None where the axis is an index alone (`over b in BATCH`), or WHOLE. `since`
+    and `until` bound the walk along a SEQUENTIAL one (`each j in LENGTH by 64 from q - 512 to q`): tiles whose last
+    element is before the first bound, or whose first is behind the second, are not visited. `part` names the PARALLEL
+    index among whose places a SEQUENTIAL axis is divided (`each k in K by 64 part s`): at place s only part s of its
+    tiles is visited. `within` makes it ragged (`m in TOKENS within OFFSETS[g] by 128`): tiles are of, and places are
+    counted in, a part of `dim`.
     """
 
     name: str
     dim: Dim
     kind: AxisKind
     tile: int | None = None
-    until: str | None = None
+    since: Bound | None = None
+    until: Bound | None = None
     part: str | None = None
     within: Within | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -68,6 +85,18 @@ class Axis:
         tile = self.tile or 1
         tiles = -(-size // tile)
         return -(-tiles // parts) * tile
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Between what it is walked."""
+        return tuple(b for b in (self.since, self.until) if b is not None)
+
+    def visits(self, start: int, tiles: Mapping[str, range]) -> bool:
+        """Whether a block with these tiles visits the tile from place `start` on, as far as bounds name their axes."""
+        since, until, last = self.since, self.until, start + (self.tile or 1) - 1
+        begun = since is None or since.axis not in tiles or last >= tiles[since.axis].start + since.moved
+        ended = until is not None and until.axis in tiles and start > tiles[until.axis].stop - 1 + until.moved
+        return begun and not ended
 
     @property
     def is_index(self) -> bool:
@@ -357,7 +386,8 @@ def to_text(kernel: Kernel) -> str:
 def axis_text(axis: Axis) -> str:
     """`over q in LENGTH by 256`."""
     by = "" if axis.tile is None else f" by {axis.tile}"
-    end = f" to {axis.until}" if axis.until else f" part {axis.part}" if axis.part else ""
+    ends = {"from": axis.since, "to": axis.until, "part": axis.part}
+    end = "".join(f" {word} {what}" for word, what in ends.items() if what is not None)
     part = f" within {axis.within.offsets.name}[{axis.within.of}]" if axis.within else ""
     return f"{axis.kind.value} {axis.name} in {axis.dim.name}{part}{by}{end}"
 

@@ -10,7 +10,7 @@ that a result can be judged element by element. Infinities and NaNs are exact: a
 
 All tiles of the parallel axes are one tensor, for no tile sees another: a value has a direction of the name of each
 axis. Where one tile matters to the result, tiles have a direction of their own, called as the axis with a `#`: the
-maximum of each tile's rows, or which tiles a loop with an `until` visits. A loop walks its tiles in order and hands on
+maximum of each tile's rows, or which tiles a loop with bounds visits. A loop walks its tiles in order and hands on
 what it carries. A carry that is nothing but a sum of products along the loop is one sum: its order is not the kernel's.
 
 A kernel with ragged axes is carried out group by group, each on the places that its offsets mean (`tkgen.ir.segments`).
@@ -528,7 +528,7 @@ class _Evaluation:
         for start in range(0, length, step):
             visited = self.visits(op.axis, start)
             if visited is not None and not visited.value.any():
-                break
+                continue
             self.places[op.axis.name] = range(first + start, first + min(start + step, length))
             self.visited += [visited] if visited else []
             self.body(op.body)
@@ -551,19 +551,28 @@ class _Evaluation:
         return Tile(dims, *self.apply("add", [(a.value, a.error), (b.value, b.error)]))
 
     def visits(self, axis: Axis, start: int) -> Tile | None:
-        """Which tiles of the axis that bounds or divides a loop are there for its tile at `start`; None for all."""
+        """Which tiles of the axes that bound or divide a loop are there for its tile at `start`; None for all."""
         if axis.part is not None:
             index = self.axes[axis.part]
             run = axis.part_length(self.length(axis), self.length(index))
             return Tile((index.name,), torch.arange(self.length(index)) == start // run)
-        if axis.until is None:
-            return None
-        bound = self.axes[axis.until]
-        size = bound.tile or 1
-        if (one := self.at(bound)) is not None:
-            return Tile((), torch.tensor(one >= start))
-        last = (torch.arange(self.tiles(bound)) + 1) * size - 1
-        return Tile((bound.name if bound.tile is None else f"{bound.name}#",), last >= start)
+        found: Tile | None = None
+        for name in dict.fromkeys(bound.axis for bound in axis.bounds):
+            here = self.within_bounds(axis, start, self.axes[name])
+            if found is None:
+                found = here
+            else:
+                dims, (a, b) = self.aligned([found, here])
+                found = Tile(dims, a.value & b.value)
+        return found
+
+    def within_bounds(self, axis: Axis, start: int, of: Axis) -> Tile:
+        """At which places of `of`, or tiles of it, a loop is that it bounds."""
+        if (one := self.at(of)) is not None:
+            return Tile((), torch.tensor(axis.visits(start, {of.name: range(one, one + 1)})))
+        size = of.tile or 1
+        own = [axis.visits(start, {of.name: range(n * size, (n + 1) * size)}) for n in range(self.tiles(of))]
+        return Tile((of.name if of.tile is None else f"{of.name}#",), torch.tensor(own))
 
     def chosen(self, visited: Tile | None, new: Tile, old: Tile) -> Tile:
         """The new one where the loop is, the old one elsewhere."""

@@ -185,7 +185,7 @@ def sums(kernel: Kernel) -> Sums:
     if len(loops) != 1:
         raise Unfit("the products of a kernel are summed in one loop, `each k in K by ...`", None)
     (loop,) = loops
-    if loop.axis.until is not None:
+    if loop.axis.bounds:
         raise Unfit("a loop that sums products goes over all of its axis", loop.axis.span)
     rows, cols = _output(kernel.stores, loop)
     at = kernel.body.index(loop)

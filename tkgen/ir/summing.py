@@ -15,7 +15,7 @@ def adds_to_carry(op: Op, carries: Sequence[Carry]) -> bool:
 def is_sums(loop: Loop) -> bool:
     """Whether all that a loop does is to add sums along its own axis, each to a carry that nothing else reads."""
     made = {v.number: op for op in loop.body for v in writes(op)}
-    if loop.axis.until or loop.axis.is_index or any(isinstance(op, Store | Loop | When) for op in loop.body):
+    if loop.axis.bounds or loop.axis.is_index or any(isinstance(op, Store | Loop | When) for op in loop.body):
         return False
     for c in loop.carries:
         update = made.get(c.update.number)

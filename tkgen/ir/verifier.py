@@ -4,7 +4,7 @@
 of a spec (that has a diagnostic). The rules:
 
     names        tensors, scalars and axes are the kernel's own, one of a name
-    axis         a tile is positive; WHOLE has none; `until` is of a SEQUENTIAL axis and names a PARALLEL one; a ragged
+    axis         a tile is positive; WHOLE has none; bounds are of a SEQUENTIAL axis and name PARALLEL ones; a ragged
                  one has a tile and no part, an index of PARALLEL places, and one offset more than these, in i32
     ssa          a value is defined once, before it is used, and not used outside of the loop that defines it
     loop         a loop walks along a SEQUENTIAL axis that no loop around it walks; values along it stay inside
@@ -107,13 +107,13 @@ class _Verifier:
     def axis(self, axis: Axis) -> None:
         self.insist(axis.tile is None or axis.tile > 0, "axis", axis)
         self.insist(axis.kind is not AxisKind.WHOLE or axis.tile is None, "axis", axis)
-        if axis.until is not None:
-            bound = self.axes.get(axis.until)
+        for bound in axis.bounds:
+            of = self.axes.get(bound.axis)
             self.insist(axis.kind is AxisKind.SEQUENTIAL, "axis", axis)
-            self.insist(bound is not None and bound.kind is AxisKind.PARALLEL, "axis", axis)
+            self.insist(of is not None and of.kind is AxisKind.PARALLEL, "axis", axis)
         if axis.part is not None:
             of = self.axes.get(axis.part)
-            self.insist(axis.kind is AxisKind.SEQUENTIAL and axis.until is None, "axis", axis)
+            self.insist(axis.kind is AxisKind.SEQUENTIAL and not axis.bounds, "axis", axis)
             self.insist(of is not None and of.kind is AxisKind.PARALLEL and of.is_index, "axis", axis)
 
         if axis.within is not None:

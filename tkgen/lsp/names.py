@@ -176,9 +176,9 @@ def _in_item(node: Item) -> Iterator[Occurrence]:
             for axis in axes:
                 yield _declared(axis.name, "axis")
                 yield from _in_exprs(axis.extent, *_bounds(axis.within), axis.tile)
-        case ast.Each(name=name, extent=extent, within=within, tile=length, until=until, part=part):
+        case ast.Each(name=name, extent=extent, within=within, tile=length, since=since, until=until, part=part):
             yield _declared(name, "axis")
-            yield from _in_exprs(extent, *_bounds(within), length, until or part)
+            yield from _in_exprs(extent, *_bounds(within), length, since, until, part)
         case ast.When(condition=condition):
             yield from _in_exprs(condition)
         case ast.Carry(values=values):

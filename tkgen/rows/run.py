@@ -112,7 +112,7 @@ def _parts(
     expected = []
     for block, box in zip(blocks, parts, strict=True):
         mine = {name: tensor[box[name]] for name, tensor in inputs.items()}
-        found = evaluate(_moved(alone, launch.place(block)), mine, scalars, _extents(alone, launch, mine))
+        found = evaluate(_moved(alone, launch, block), mine, scalars, _extents(alone, launch, mine))
         expected.append({name: (r.value, r.bound) for name, r in found.items()})
     judged = {}
     for tensor in kernel.outputs:
@@ -147,12 +147,16 @@ def _apart(kernel: Kernel) -> Kernel:
     return substituted(kernel, found) if shared else kernel
 
 
-def _moved(kernel: Kernel, place: Mapping[Axis, int]) -> Kernel:
-    """`kernel` on a tile alone: coordinates count from the tile's place in the whole.
+def _moved(kernel: Kernel, launch: RowLaunch, block: int) -> Kernel:
+    """`kernel` on the tile of a block alone: coordinates count from the tile's place in the whole.
 
-    A loop that ends with a tile goes over what there is (`_box`).
+    A loop that begins or ends with a tile goes over what there is (`_box`).
     """
-    places = {axis.name: number for axis, number in place.items()}
+    own = launch.place(block)
+    places = {axis.name: number for axis, number in own.items()}
+    for axis in launch.program.kernel.axes:
+        if axis.bounds:
+            places[axis.name] = _visited(axis, own, launch.extents[axis.dim.name]).start // (axis.tile or 1)
     numbers = count(max((v.number for op in walk(kernel.body) for v in writes(op)), default=0) + 1)
 
     def moved(ops: Sequence[Op]) -> Iterator[Op]:
@@ -166,7 +170,7 @@ def _moved(kernel: Kernel, place: Mapping[Axis, int]) -> Kernel:
                 yield replace(op, body=tuple(moved(op.body))) if isinstance(op, Loop | When) else op
 
     found = replace(kernel, body=tuple(moved(kernel.body)))
-    return substituted(found, {a: replace(a, until=None) for a in kernel.axes if a.until is not None})
+    return substituted(found, {a: replace(a, since=None, until=None) for a in kernel.axes if a.bounds})
 
 
 def _extents(kernel: Kernel, launch: RowLaunch, tensors: Tensors) -> dict[str, int]:
@@ -178,10 +182,12 @@ def _extents(kernel: Kernel, launch: RowLaunch, tensors: Tensors) -> dict[str, i
     return found
 
 
-def _visited(axis: Axis, own: Mapping[Axis, int]) -> int:
-    """How far along its axis a loop goes that ends with a block's tile."""
-    last = next((number + 1) * (bound.tile or 1) - 1 for bound, number in own.items() if bound.name == axis.until)
-    return (last // (axis.tile or 1) + 1) * (axis.tile or 1)
+def _visited(axis: Axis, own: Mapping[Axis, int], size: int) -> slice:
+    """From where to where along its axis a loop goes that begins or ends with a block's tile."""
+    tiles = {a.name: range(number * (a.tile or 1), (number + 1) * (a.tile or 1)) for a, number in own.items()}
+    step = axis.tile or 1
+    starts = [s for s in range(0, size, step) if axis.visits(s, tiles)]
+    return slice(starts[0], starts[-1] + step) if starts else slice(0, 0)
 
 
 def _box(launch: RowLaunch, tensor: Tensor, block: int) -> tuple[slice, ...]:
@@ -193,8 +199,8 @@ def _box(launch: RowLaunch, tensor: Tensor, block: int) -> tuple[slice, ...]:
             if access.tensor != tensor or index.axis is None:
                 continue
             if index.axis not in own:
-                if index.axis.until is not None:
-                    ranges[place] = slice(0, _visited(index.axis, own))
+                if index.axis.bounds:
+                    ranges[place] = _visited(index.axis, own, launch.extents[tensor.dims[place].name])
                 continue
             tile, number = index.axis.tile or 1, own[index.axis]
             if index.divisor != 1:  # what an index is divided for has a part for several

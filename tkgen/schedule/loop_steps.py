@@ -7,6 +7,7 @@
                Write of what was fetched
     Meet       where two waves touch the same slot of a ring, and one writes
 
+A block may begin with any pass (`from q - 512`): what `K_s[step % 2]` says is then another slot for all waves alike.
 A ring of one tile is written between two meetings, when all have read it; one of more tiles is filled as far ahead as
 it has slots, and its one meeting orders both ways.
 

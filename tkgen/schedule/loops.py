@@ -267,8 +267,10 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     _loop(kernel)
     kernel = masked(kernel, _loop(kernel))
     loop, split = _loop(kernel), _split(program)
-    if loop.axis.until not in (None, split.name):
-        raise LoopError(f"`to {loop.axis.until}` names another axis than the one that the waves divide", loop.axis.span)
+    for word, bound in (("from", loop.axis.since), ("to", loop.axis.until)):
+        if bound is not None and bound.axis != split.name:
+            message = f"`{word} {bound}` names another axis than the one that the waves divide"
+            raise LoopError(message, loop.axis.span)
     multiplications = _multiplications(program, kernel, loop, split)
     found = LoopMap(kernel, loop, split, program.waves, multiplications, _vectors(program, loop))
     _staged(program, found)

@@ -340,17 +340,18 @@ class Over(Node):
 
 @dataclass(frozen=True)
 class Each(Node):
-    """`each j in LENGTH by 64 to q` and its indented body: a loop over the tiles of an axis, or of a part of it.
+    """`each j in LENGTH by 64 from q - 512 to q` and its body: a loop over the tiles of an axis, or of a part of it.
 
-    `until` is the axis of `to q`: tiles that begin behind that axis' tile are not visited. `part` is the index of
-    `part s`: at each of its places an equal part of the tiles is visited.
+    `since` and `until` are what stands behind `from` and `to`: tiles that end before the one, or begin behind the
+    other, are not visited. `part` is the index of `part s`: each of its places visits an equal part of the tiles.
     """
 
     name: Name
     extent: Expr
     within: Within | None
     tile: Expr
-    until: Name | None
+    since: Expr | None
+    until: Expr | None
     part: Name | None
     body: tuple[Statement, ...]
 

@@ -347,8 +347,8 @@ class TreeBuilder:
     def _each(self, node: Branch) -> ast.Each:
         head, *body = (_tree(t) for t in node.children)
         name, extent, *rest = head.children
-        within, (tile, *end) = self._apart(rest)
-        part = next((_tree(t).children[0] for t in end if isinstance(t, Tree)), None)
+        within, (tile, *ends) = self._apart(rest)
+        end = {_tree(t).data: _tree(t).children[0] for t in ends}
         statements: tuple[ast.Statement, ...] = ()
         self.loops += 1
         if self.loops > MAX_LOOPS:
@@ -362,8 +362,9 @@ class TreeBuilder:
             self.expr(extent),
             within,
             self.expr(tile),
-            self.name(end[0]) if end and part is None else None,
-            None if part is None else self.name(part),
+            self.expr(end["since"]) if "since" in end else None,
+            self.expr(end["until"]) if "until" in end else None,
+            self.name(end["part"]) if "part" in end else None,
             statements,
         )
 

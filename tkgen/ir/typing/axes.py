@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tkgen.diagnostics import Edit, Fix, Label
-from tkgen.ir.equations import Access, Axis, AxisKind, Index, Within
+from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Index, Within
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import number, positive
 from tkgen.ir.types import Dim, DType, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast
+
+MOST_MOVED = 1 << 30  # places: with a place along an axis still a number of 32 bits
 
 
 @dataclass
@@ -40,18 +42,11 @@ class Axes:
 
     def each(self, loop: ast.Each) -> Axis:
         """The axis of a loop. Two loops may walk along one axis, where they say the same of it."""
-        name, until = loop.name.id, None
+        name = loop.name.id
         dim = self._extent(loop.extent)
         tile = positive(self.scope, loop.tile, f"the tile along `{name}`")
-        if loop.until is not None:
-            parallel = [a.name for a in self.found.values() if a.kind is AxisKind.PARALLEL]
-            until = loop.until.id
-            if until not in parallel:
-                raise self.scope.error(
-                    "E223", f"`to {until}` names no axis of `over`", loop.until.span,
-                    fix="name the axis whose tile is the last to be visited", known=parallel,
-                )  # fmt: skip
-            self.used.add(until)
+        since = None if loop.since is None else self._bound("from", loop.since)
+        until = None if loop.until is None else self._bound("to", loop.until)
         part = None if loop.part is None else self._part(loop.part)
         within = None if loop.within is None else self._within(loop.within, dim)
         if within is not None and loop.part is not None:
@@ -59,7 +54,7 @@ class Axes:
                 "E232", f"`{name}` walks a group of its own length, which is not divided into parts", loop.part.span,
                 fix=f"leave `part {part}` out",
             )  # fmt: skip
-        axis = Axis(name, dim, AxisKind.SEQUENTIAL, tile, until, part, within, span=loop.name.span)
+        axis = Axis(name, dim, AxisKind.SEQUENTIAL, tile, since, until, part, within, span=loop.name.span)
         before = self.found.get(name)
         if before is None:
             self.scope.declare(loop.name)
@@ -71,6 +66,26 @@ class Axes:
             )  # fmt: skip
         self.found[name] = axis
         return axis
+
+    def _bound(self, word: str, expr: ast.Expr) -> Bound:
+        """Behind `from` or `to`: an axis of `over`, and how far from its tile."""
+        at, moves = expr, []
+        while isinstance(at, ast.Binary) and at.op in ("+", "-"):
+            moves.append(at)
+            at = at.left
+        parallel = [a.name for a in self.found.values() if a.kind is AxisKind.PARALLEL]
+        if not isinstance(at, ast.Name) or at.id not in parallel:
+            raise self.scope.error(
+                "E223", f"`{word} {expr.span.text}` names no axis of `over`", at.span,
+                fix=f"name the axis whose tile is the {'first' if word == 'from' else 'last'} to be visited, and then "
+                "how many places before or behind it: `q - 512`", known=parallel,
+            )  # fmt: skip
+        moved = sum(number(self.scope, m.right) * (1 if m.op == "+" else -1) for m in moves)
+        if abs(moved) > MOST_MOVED:
+            raise self.scope.error("E203", f"a loop is bounded within {MOST_MOVED} places of a tile, not {moved}",
+                                   expr.span, fix="leave it out: no axis is longer")  # fmt: skip
+        self.used.add(at.id)
+        return Bound(at.id, moved)
 
     def _part(self, name: ast.Name) -> str:
         """The index among whose places a loop is divided: `each k in K by 64 part s`."""

@@ -9,6 +9,7 @@ loops; what only they use has no tile of its own. Predicates and coordinates are
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, TYPES, applied, literal, nest
 from tkgen.backends.cdna.lower.names import cpp_name
@@ -387,12 +388,27 @@ class LoopValues:
         return nest(heads, body)
 
     def _masked(self, op: Op) -> Iterator[str]:
-        """A choice by coordinates, where any element of the tile is not as it was."""
+        """A choice by coordinates, where any element of the tile is not as it was: by each condition of several alone.
+
+        Few tiles need more than one of them, and where all are worked out together they take many scalar registers.
+        """
         assert isinstance(op, Map)
-        body = self.nest(self.rows(op.result), [self.put(op.result, self.expression(op, set()))])
-        yield f"if (!({self.holds(op.arguments[0])})) {{{self.places.remark(op.result.span)}"
-        yield from (INDENT + line for line in body)
-        yield "}"
+        chosen, tile, other = op.arguments
+        for condition in self._conjuncts(chosen):
+            alone = replace(op, arguments=(condition, tile, other))
+            body = self.nest(self.rows(op.result), [self.put(op.result, self.expression(alone, set()))])
+            yield f"if (!({self.holds(condition)})) {{{self.places.remark(op.result.span)}"
+            yield from (INDENT + line for line in body)
+            yield "}"
+
+    def _conjuncts(self, predicate: Value) -> Iterator[Value]:
+        """The predicates that all hold where this one does."""
+        made = self.made[predicate]
+        if isinstance(made, Map) and made.function == "and":
+            for part in made.arguments:
+                yield from self._conjuncts(part)
+        else:
+            yield predicate
 
     # ------------------------------------------------------------ conditions
 

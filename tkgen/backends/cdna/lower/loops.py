@@ -27,7 +27,7 @@ LOCALS = frozenset({
     "rows_from", "divisor", "pin", "lds_barrier", "settle", "fetch", "write", "fetch_turned", "write_turned",
     "chunk_at", "square_at", "words_2", "words_4", "base", "from", "to", "load_across", "store_interleaved",
     "load_columns", "fetch_vector", "write_vector", "LINES", "pair", "pair_at", "put_pair", "each", "round_factor",
-    "quiet",
+    "quiet", "first_step",
 })  # fmt: skip
 STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
 
@@ -117,10 +117,14 @@ class LoopLowering(Lowering):
             elif ring.cols is None:
                 kind, size = ring.access.tensor.dtype.cpp, "LINES"
             yield f"{kind} {self._staged(n)}[{size}<THREADS, {self._ring_type(ring)}>]{square};"
+        first = "0"
+        if loop.axis.since is not None:
+            first = "first_step"
+            yield f"const int first_step = {self._first()};{self.places.remark(loop.axis.span)}"
         for step in self.steps.prologue:
-            yield from self._step(step, "")
+            yield from self._step(step, first)
         yield "#pragma unroll 1"
-        yield f"for (int step = 0; step < {self._passes()}; ++step) {{{self.places.remark(loop.axis.span)}"
+        yield f"for (int step = {first}; step < {self._passes()}; ++step) {{{self.places.remark(loop.axis.span)}"
         yield from (INDENT + line for line in self._pass())
         yield "}"
         yield "settle();"
@@ -128,12 +132,22 @@ class LoopLowering(Lowering):
             yield from self._stored(op) if isinstance(op, Store) else self.values.statements([op])
 
     def _passes(self) -> str:
-        """How many passes a block makes: where the loop ends with its tile, up to what has its last element."""
+        """Before which pass a block ends: where the loop does with its tile, behind what has its last element."""
         axis, split = self.m.loop.axis, self.m.split
         if axis.until is None:
             return "STEPS"
-        last = f"{self.places.axis[split]}_0 + {(split.tile or 1) - 1}"
-        return f"min(STEPS, ({last}) / {self.values.extent(axis)} + 1)"
+        tile, behind = self.values.extent(axis), (split.tile or 1) - 1 + axis.until.moved
+        if behind >= 0:
+            return f"min(STEPS, ({self.places.axis[split]}_0 + {behind}) / {tile} + 1)"
+        return f"min(STEPS, max({self.places.axis[split]}_0 - {-behind} + {tile}, 0) / {tile})"
+
+    def _first(self) -> str:
+        """The first pass of a block: what has the last element that is not before its tile."""
+        axis, split = self.m.loop.axis, self.m.split
+        assert axis.since is not None
+        moved = axis.since.moved
+        place = f"{self.places.axis[split]}_0" + (f" {'-' if moved < 0 else '+'} {abs(moved)}" if moved else "")
+        return f"{f'max({place}, 0)' if moved < 0 else f'({place})'} / {self.values.extent(axis)}"
 
     def _rings(self) -> Iterator[str]:
         yield f"__shared__ alignment_dummy __shm[{self.m.lds_bytes} / sizeof(alignment_dummy)];"
@@ -266,4 +280,4 @@ def _way(ring: Moving) -> str:
 
 
 def _item(now: str, ahead: int) -> str:
-    return str(ahead) if not now else f"{now} + {ahead}" if ahead else now
+    return str(ahead) if now == "0" else f"{now} + {ahead}" if ahead else now
