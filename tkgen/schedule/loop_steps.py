@@ -24,6 +24,7 @@ twice around the rings.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -245,7 +246,13 @@ def clocked(made: LoopSteps, machine: Synchronisation) -> proof.Loop:
 
 
 def unlike(made: LoopSteps) -> str | None:
-    """A store whose term is not the one that the equations give, and after how many passes."""
+    """What is done twice in a pass; or a store whose term is not the one that the equations give, and after how many.
+
+    On terms an operation could be repeated; in registers a sum is changed where it stands.
+    """
+    done = Counter(n for step in made.body if isinstance(step, Compute) for n in range(step.first, step.last))
+    if (twice := next((n for n, times in done.items() if times > 1), None)) is not None:
+        return f"`{op_text(made.map.loop.body[twice])}` is done {done[twice]} times in a pass"
     for passes in range(1, 2 * max(ring.buffers for ring in made.map.moving) + 2):
         terms = Terms()
         meant = _Run(made, terms, scheduled=False).stores(passes)
