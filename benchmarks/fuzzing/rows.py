@@ -1,4 +1,5 @@
-"""Random kernels without products: element-wise formulas and reductions of rows, halves of rows, transposing copies."""
+"""Random kernels without products: element-wise formulas and reductions of rows, loops over long rows, halves of rows,
+transposing copies."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ MOST = 40000  # elements of a tensor: the emulator takes about a second for so m
 
 
 def rows(seed: int) -> Sample:
-    """A kernel without products, of rows of 1 to 16384 elements."""
+    """A kernel without products, of rows of 1 to 16384 elements, or of longer ones in loops."""
     rng = random.Random(f"rows {seed}")
-    draw = rng.choices([_whole_rows, _crossing, _halves], [7, 2, 1])[0]
+    draw = rng.choices([_whole_rows, _looped, _crossing, _halves], [7, 3, 2, 1])[0]
     return draw(seed, rng)
 
 
@@ -63,6 +64,51 @@ def _whole_rows(seed: int, rng: random.Random) -> Sample:
     sizes = sorted({min(n, most) for n in (1, tile, tile + 1, count, 3 * tile - 1)})
     along = rng.choice(["", "", " along t"])
     return _sample(seed, rng, dims, tensors, over, along, made, stores, {"R": tuple(sizes)} if dynamic else {})
+
+
+def _looped(seed: int, rng: random.Random) -> Sample:
+    """Rows that loops walk over, tile by tile: one that carries sums and maxima, maybe one that stores."""
+    length = rng.choice((*LENGTHS, 20000, 32100))
+    tile = rng.choice([64, 100, 256, 512, 2048])
+    count, by = rng.choice([1, 2, 3, 5]), rng.choice([1, 1, 2, 4])
+    dynamic, causal = rng.random() < 0.25, rng.random() < 0.15
+    tensors = [f"X : {rng.choice(DTYPES)}[R, D]", f"w : {rng.choice(DTYPES)}[D]", f"v : {rng.choice(DTYPES)}[R]"]
+    over = f"t in R by {by}"
+    to = " to t" if causal and not dynamic else ""
+
+    def leaves(j: str, rows: list[str]) -> dict[str, list[str]]:
+        wide = [f"X[t, {j}]", f"where(t >= {j}, 1, 2)"][: 1 + (rng.random() < 0.2)]
+        return {BOTH: wide, ROW: ["v[t]", *rows], COL: [f"w[{j}]"], ONE: ["0.75", "s", "t"]}
+
+    made = Formulas(rng, leaves("j", []), {})
+    made.draw(rng.randint(0, 2))
+    names = ["a", "m"][: rng.choice([1, 2, 2])]
+    updates = [f"a = a * 0.5 + rowsum(({made.formula_of_both()}) * 0.01)" if rng.random() < 0.3 else
+               f"a = a + rowsum({made.formula_of_both()})", f"m = max(m, rowmax({made.formula_of_both()}))"]  # fmt: skip
+    if len(names) == 2 and rng.random() < 0.3:  # what a sum is of depends on what was carried so far
+        updates = ["n = max(m, rowmax(X[t, j]))", "a = a * exp2(m - n) + rowsum(exp2(X[t, j] - n))", "m = n"]
+    else:
+        updates = updates[: len(names)]
+        rng.shuffle(updates)
+    carries = ["a : f32[t] = 0", "m : f32[t] = -inf" if rng.random() < 0.7 else "m : f32[t] = v[t]"]
+    made.lines = [
+        f"carry {', '.join(carries[: len(names)])}", f"each j in D by {tile}{to}", *(f"  {x}" for x in made.lines),
+        *(f"  {x}" for x in updates),
+    ]  # fmt: skip
+    last = Formulas(rng, leaves("i", ["clamp(" + name + ", -4, 4)" for name in names]), {}, features=made.features)
+    stores = []
+    if rng.random() < 0.6:
+        tensors.append(f"Y : {rng.choice(DTYPES)}[R, D]")
+        stores += [f"each i in D by {tile}{to}", f"  Y[t, i] = {last.formula_of_both()}"]
+        made.features.add("two loops")
+    if not stores or rng.random() < 0.5:
+        tensors.append("S : f32[R]")
+        stores.append(f"S[t] = {' + '.join(names)}")
+    made.features |= {"loops of rows", *(["loop to t"] if to else []), *(["dynamic D"] if dynamic else [])}
+    dims = [f"R = {count}", f"D = {'dynamic' if dynamic else length}"]
+    sizes = tuple(sorted({1, tile, tile + 1, length}))
+    along = rng.choice(["", "", " along t"])
+    return _sample(seed, rng, dims, tensors, over, along, made, stores, {"D": sizes} if dynamic else {})
 
 
 def _crossing(seed: int, rng: random.Random) -> Sample:

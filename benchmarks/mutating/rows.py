@@ -21,7 +21,7 @@ from tkgen.emulate import EmulateError, Interleaving
 from tkgen.rows.build import RowBuild
 from tkgen.rows.run import run_rows
 from tkgen.rows.spec import RowSpec
-from tkgen.schedule.row_steps import Get, Put, Step
+from tkgen.schedule.row_steps import Get, Put, Repeat, Step
 from tkgen.schedule.row_verifier import wrong
 from tkgen.schedule.rows import RowMap
 from tkgen.schedule.sweeps import Sweep
@@ -39,6 +39,8 @@ SIZES: dict[str, tuple[dict[str, int | None], ...]] = {
     "rotary": ({}, {"HALF": 30}),
     "elementwise": ({},),
     "transpose": ({}, {"COLS": 65}),
+    "long_softmax": ({"D": 5000},),
+    "norm_gradient": ({"TOKENS": 600},),
 }
 
 
@@ -87,6 +89,10 @@ def mutants(m: RowMap) -> Iterator[RowMutant]:
 def _steps(steps: tuple[Step, ...]) -> Iterator[tuple[str, str, tuple[Step, ...]]]:
     for n, step in enumerate(steps):
         where, word = f"{step} at {n}", type(step).__name__.lower()
+        if isinstance(step, Repeat):
+            where = f"loop at {n}"
+            for kind, what, inner in _steps(step.steps):
+                yield kind, f"{what} of the {where}", (*steps[:n], Repeat(inner), *steps[n + 1 :])
         yield f"drop {word}", where, (*steps[:n], *steps[n + 1 :])
         yield f"duplicate {word}", where, (*steps[:n], step, *steps[n:])
         if n + 1 < len(steps):

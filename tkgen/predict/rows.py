@@ -4,7 +4,7 @@ One compute unit runs the machine code of its blocks as `timing` does, but as a 
 begins, so that loads of one block pass beside the arithmetic and the stores of others. Loads and stores share the CU's
 part of the memory's rate (`hbm_efficiency` of the peak); each needed byte counts there once, as lines that several
 accesses touch are found in a cache, while every line that an access touches takes its time on the way to L2. What all
-blocks read (a row of weights) counts once for the whole launch.
+blocks read (a row of weights) counts once for the whole launch, what another loop reads again counts again.
 
 >>> p = predict_rows(workload, load_target("gfx942"))
 >>> p.gbps, p.share_of_copy
@@ -29,7 +29,10 @@ MOST_INSTRUCTIONS: Final = 400_000  # of a block's waves together: a trace beyon
 
 @dataclass(frozen=True)
 class RowWorkload:
-    """A compiled kernel, its launch, and the bytes that it must move: each element of its tensors once."""
+    """A compiled kernel, its launch, and the bytes that it must move: each element of its tensors once.
+
+    `read_again_bytes` are those that later loops over the same rows read anew: rows that need a loop fit no cache.
+    """
 
     name: str
     hsaco: bytes = field(repr=False)
@@ -41,6 +44,7 @@ class RowWorkload:
     written_bytes: int
     sizes: tuple[tuple[str, int], ...]
     arguments: Callable[[], Sequence[Arg]] = field(repr=False)
+    read_again_bytes: int = 0
 
     @property
     def bytes(self) -> int:
@@ -96,7 +100,7 @@ def predict_rows(workload: RowWorkload, target: Target, product: Product) -> Row
     each = -(-workload.blocks // cus)
     memory = Memory(timing.hbm_latency_ns * 1e-9 * hertz, share, share, "HBM")
     machine = Machine.of(target, memory)
-    needed = workload.bytes / workload.blocks
+    needed = (workload.bytes + workload.read_again_bytes) / workload.blocks
     cycles, busy = _steady(streams, workload.blocks_per_cu, each, machine, needed, float(timing.l1_bytes_per_clock))
     seconds = timing.launch_us * 1e-6 + cycles / hertz
     limiter = max(busy, key=lambda unit: busy[unit])

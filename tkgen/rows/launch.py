@@ -13,8 +13,7 @@ from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis
 from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE, LAUNCH_THREADS
 from tkgen.ir.types import Tensor
-from tkgen.schedule.rows import accesses, reach_bytes
-from tkgen.schedule.unrolled import unrolled
+from tkgen.schedule.rows import accesses, in_form, reach_bytes
 
 
 class Layout(Protocol):
@@ -92,7 +91,7 @@ def row_launch(program: EquationProgram, layout: Layout, given: Mapping[str, int
     launch, most = RowLaunch(program, layout, extents), LAUNCH_THREADS // layout.threads
     if launch.blocks > most:
         raise SizeError(f"{program.name}: there must be at most {most} blocks")
-    for access in accesses(unrolled(program.kernel)) if program.dynamic else ():
+    for access in accesses(in_form(program.kernel)) if program.dynamic else ():
         if reach_bytes(access, extents) > BUFFER_BYTES:
             raise SizeError(f"{program.name}: a tile of {access.tensor.name} spans more than {BUFFER_BYTES} bytes")
     return launch

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Generic
 
 from tkgen.backends.cdna.kernel_spec import KernelSpec
@@ -15,6 +16,7 @@ from tkgen.backends.spec import T, TypedSpec
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.divided import completed, divided, unit
 from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.equations import AxisKind
 from tkgen.ir.limits import LARGEST_INT, LAUNCH_THREADS
 from tkgen.rows.launch import Layout
 from tkgen.schedule.row_graph import row_graph
@@ -82,14 +84,11 @@ class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
             yield Diagnostic("E406", message, label, fix=Fix("leave `grid` out"))
 
     def _sizes(self) -> Iterator[Diagnostic]:
-        program, blocks = self.program, 1
-        for axis, count in zip(program.parallel, program.blocks, strict=True):
-            blocks *= count or 1
-            size = axis.dim.size
-            if size is not None and size + (axis.tile or 1) > LARGEST_INT:
-                yield Diagnostic(
-                    "E607", f"{axis.dim.name} = {size} is more than the kernel can count", Label(axis.dim.span)
-                )
+        program = self.program
+        blocks = prod(count or 1 for count in program.blocks)
+        for dim, tile in {a.dim: a.tile or 1 for a in program.kernel.axes if a.kind is not AxisKind.WHOLE}.items():
+            if dim.size is not None and dim.size + tile > LARGEST_INT:
+                yield Diagnostic("E607", f"{dim.name} = {dim.size} is more than the kernel can count", Label(dim.span))
         most = LAUNCH_THREADS // self.layout.threads
         if blocks > most:
             span = program.spans["kernel"]
@@ -132,11 +131,12 @@ class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
         return False
 
     def size_cases(self) -> Iterator[dict[str, int]]:
-        """Sizes worth trying: a tile of each parallel dimension, one element, one more than a tile, less than three."""
+        """Sizes worth trying: a tile of each dimension that has them, one element, a tile and one, less than three."""
         program, shared = self.program, divided(self.program.kernel)
         fixed = {dim for d in shared for dim in (d.large, d.small) if not d.dynamic and not d.by_tile}
         follow = {d.small for d in shared if d.dynamic}
-        tiles = {a.dim: a.tile or 1 for a in program.parallel if a.dim not in fixed | follow}
+        walked = (a for a in program.kernel.axes if a.kind is not AxisKind.WHOLE)
+        tiles = {a.dim: a.tile or 1 for a in walked if a.dim not in fixed | follow}
         for size in (lambda t: t, lambda t: 1, lambda t: t + 1, lambda t: max(3 * t - 1, 2)):
             sizes = {dim.name: round_up(size(tile), unit(dim, shared)) for dim, tile in tiles.items()}
             whole = completed(program.dims, shared, sizes)

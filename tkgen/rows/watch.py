@@ -4,7 +4,7 @@ The argument is that of `tkgen.machine_check`: without data, one order of the wa
 all. A block's instructions depend on its number where its tile hangs over an end alone: along each parallel axis the
 first tile, one of the middle and the last one are of different sorts, so one block of each combination is watched where
 the run shows that blocks differ at all, else one block, and the last for the bounds of the tensors. A dimension known
-only at run time is watched at one element, a tile, a tile and one, and three tiles less one.
+only at run time, of blocks or of a loop, is watched at one element, a tile, a tile and one, and three tiles less one.
 
 A kernel that decides by its data (`when any`) is watched on zeros. What it does under a condition touches no memory and
 meets nobody (`tkgen.schedule.loops`): other data give other numbers, and the same accesses.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def launches(spec: RowSpec) -> Iterator[RowLaunch]:
     """The launches that decide whether the machine code is right."""
     program = spec.program
-    tiles = {a.dim.name: a.tile or 1 for a in program.parallel}
+    tiles = {a.dim.name: a.tile for a in program.kernel.axes if a.tile is not None}
     shared, choices = divided(program.kernel), dict[str, list[int]]()
     for dim in program.dims:
         if dim.size is None and dim not in [d.small for d in shared]:

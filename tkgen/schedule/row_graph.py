@@ -2,7 +2,8 @@
 
 A value is in registers of the lanes that made it, so a register dependency needs no meeting. A reduction of a row that
 several waves share passes through LDS: each wave puts its part there, and the barrier of that walk (counted from 0
-within a pass) covers what is made of it. Where an element is stored that is also read, the read comes first.
+within a pass) covers what is made of it. Where an element is stored that is also read, the read comes first. A loop is
+a node before what it does: it takes what is carried, at its start and from each pass (distance 1), and hands it on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from tkgen.ir.equations import Load, Op, Reduce, Store, Value, op_text, reads, writes
+from tkgen.ir.equations import Kernel, Load, Loop, Op, Reduce, Store, Value, op_text, reads, walk, writes
 from tkgen.ir.graph import Dependency
 from tkgen.ir.types import ALL_WAVES
 from tkgen.schedule.rows import RowMap
@@ -32,11 +33,12 @@ def row_graph(layout: RowMap) -> nx.MultiDiGraph:
     """The graph of one pass; edges have `dependency` and `barrier`, as those of `tkgen.ir.graph.build`."""
     graph = nx.MultiDiGraph(name=layout.kernel.name)
     waves = tuple(range(layout.waves))
-    for position, op in enumerate(layout.kernel.body):
+    ops = list(walk(layout.kernel.body))
+    for position, op in enumerate(ops):
         graph.add_node(position, node=Node(position, ALL_WAVES, op_text(op), waves))
     met = _barriers(layout)
     for dependency in _dependencies(layout):
-        op = layout.kernel.body[dependency.source]
+        op = ops[dependency.source]
         barrier = met[op.result] if dependency.crosses_waves and isinstance(op, Reduce) else None
         graph.add_edge(dependency.source, dependency.target, dependency=dependency, barrier=barrier)
     return graph
@@ -51,12 +53,15 @@ def _barriers(layout: RowMap) -> dict[Value, int]:
 def _dependencies(layout: RowMap) -> Iterator[Dependency]:
     made: dict[Value, tuple[int, Op]] = {}
     loads: list[tuple[int, Load]] = []
-    for position, op in enumerate(layout.kernel.body):
-        for value in dict.fromkeys(reads(op)):
-            source, maker = made[value]
-            crosses = isinstance(maker, Reduce) and layout.waves_of_row > 1
-            medium = "lds" if crosses else "register"
-            yield Dependency(source, position, "RAW", medium, value.name or str(value), 0, crosses)
+
+    def taken(position: int, value: Value, distance: int = 0) -> Dependency:
+        source, maker = made[value]
+        crosses = isinstance(maker, Reduce) and layout.waves_of_row > 1
+        medium = "lds" if crosses else "register"
+        return Dependency(source, position, "RAW", medium, value.name or str(value), distance, crosses)
+
+    for position, op in enumerate(walk(layout.kernel.body)):
+        yield from (taken(position, value) for value in dict.fromkeys(reads(op)))
         if isinstance(op, Store):
             for source, load in loads:
                 if load.source.tensor == op.target.tensor:
@@ -64,3 +69,11 @@ def _dependencies(layout: RowMap) -> Iterator[Dependency]:
         if isinstance(op, Load):
             loads.append((position, op))
         made |= dict.fromkeys(writes(op), (position, op))
+        if isinstance(op, Loop):
+            made |= dict.fromkeys((c.inside for c in op.carries), (position, op))
+    for position, loop in _loops(layout.kernel):
+        yield from (taken(position, c.update, 1) for c in loop.carries)
+
+
+def _loops(kernel: Kernel) -> Iterator[tuple[int, Loop]]:
+    return ((position, op) for position, op in enumerate(walk(kernel.body)) if isinstance(op, Loop))

@@ -4,16 +4,19 @@
     Put(n, half)  each wave writes its part of what sweep n reduces to a half of the LDS
     Meet()        all waves have come here, and what each has read and written in LDS is complete
     Get(n, half)  each wave reads the parts of all that share its rows
+    Repeat(steps) the steps of a loop, for each tile of its axis
 
-One meeting is enough for an exchange: its half of the LDS is `half` plus the exchanges of earlier passes, mod 2. A wave
-that writes the same half again does so two exchanges later, behind the meeting between; it came there, as every wave
-did, only after its reads were complete. `tkgen.schedule.row_verifier` proves it for each layout.
+One meeting is enough for an exchange: its half of the LDS is `half` plus the exchanges before this pass - of the rows,
+or of the loop -, mod 2. A wave that writes the same half again does so two exchanges later, behind the meeting between;
+it came there, as every wave did, only after its reads were complete. `tkgen.schedule.row_verifier` proves it for each
+layout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from tkgen.schedule.sweeps import Sweep
 
@@ -48,16 +51,35 @@ class Get:
     half: int
 
 
-Step = Walk | Put | Meet | Get
+@dataclass(frozen=True)
+class Repeat:
+    """A loop: its steps in each pass."""
+
+    steps: tuple[Step, ...]
+
+
+Step = Walk | Put | Meet | Get | Repeat
 
 
 def steps(sweeps: Sequence[Sweep], crossing: bool) -> tuple[Step, ...]:
     """One pass; `crossing` says that several waves share a row."""
     made: list[Step] = []
-    exchanges = 0
-    for number, sweep in enumerate(sweeps):
-        made.append(Walk(number))
-        if crossing and sweep.reduces:
-            made += [Put(number, exchanges), Meet(), Get(number, exchanges)]
-            exchanges += 1
+    for loop, group in groupby(enumerate(sweeps), key=lambda numbered: numbered[1].loop):
+        here: list[Step] = []
+        exchanges = 0
+        for number, sweep in group:
+            here.append(Walk(number))
+            if crossing and sweep.reduces:
+                here += [Put(number, exchanges), Meet(), Get(number, exchanges)]
+                exchanges += 1
+        made += [Repeat(tuple(here))] if loop else here
     return tuple(made)
+
+
+def every(steps: Sequence[Step]) -> Iterator[Step]:
+    """All steps, in order, those of a loop in its place."""
+    for step in steps:
+        if isinstance(step, Repeat):
+            yield from every(step.steps)
+        else:
+            yield step

@@ -6,29 +6,31 @@ mistake of tkgen. The rules:
     elements   the lanes that share a row have each of its elements, once
     rows       the groups of lanes have each row of the tile, once
     accesses   a chunk is wholly inside its row or outside, and no wider than one access
-    sweeps     each operation stands in one sweep, behind what it needs; what later sweeps read is held
+    sweeps     each operation stands in one sweep of its loop, behind what it needs; what later sweeps read is held
     steps      each sweep is walked once, in order; what it reduces across waves is put down and got before the next
     races      in every interleaving of the waves a part is read as it was put there (`tkgen.proof`)
 
-Why a few passes prove all of them: an exchange meets those that use its half of the LDS, two exchanges apart, and a
-pass has one or more; the meetings are the same in each.
+Why a few passes prove all of them, of the rows and of each loop: an exchange meets those that use its half of the LDS,
+two exchanges apart, and a pass has one or more; the meetings are the same in each. What comes behind a loop depends on
+its number of passes by their parity alone: both are tried.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
-from tkgen.ir.equations import Argument, Constant, Coordinate, Load, Op, Reduce, Value, reads, writes
+from tkgen.ir.equations import Argument, Constant, Coordinate, Load, Loop, Op, Reduce, Value, reads, writes
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.ir.verifier import Broken
 from tkgen.proof import faults as proof
 from tkgen.proof.program import Access, Agent, Do, Drain, Meeting, Program
 from tkgen.proof.program import Meet as AtMeeting
 from tkgen.proof.program import Step as Proven
-from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Walk
+from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Repeat, Step, Walk, every
 from tkgen.schedule.rows import LaneTarget, RowMap, Way, accesses
-from tkgen.schedule.sweeps import held, on
+from tkgen.schedule.sweeps import held, on, regions
 from tkgen.targets.synchronisation import Attendance
 
 RING = "exchange"
@@ -50,8 +52,10 @@ def wrong(m: RowMap, target: LaneTarget) -> Iterator[tuple[str, str]]:
     found = [*_steps(m)]
     yield from found
     if not found and m.waves_of_row > 1:
-        for fault in proof.faults(_program(m, target)):
-            yield "races", f"{fault.kind.value}: {fault.second.step if fault.second else ''}"
+        looped = any(isinstance(step, Repeat) for step in m.steps)
+        for trips in (PASSES, PASSES + 1) if looped else (1,):
+            for fault in proof.faults(_program(m, target, trips)):
+                yield "races", f"{fault.kind.value}: {fault.second.step if fault.second else ''}"
 
 
 def _layout(m: RowMap) -> Iterator[tuple[str, str]]:
@@ -80,12 +84,20 @@ def _layout(m: RowMap) -> Iterator[tuple[str, str]]:
 
 def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:
     stand = Counter(op for sweep in m.sweeps for op in sweep.ops)
-    for op in m.kernel.body:
-        if stand[op] != (not isinstance(op, BEFORE)):
-            yield "sweeps", f"{_named(op)} stands in {stand[op]} sweeps"
+    known: dict[Value, int] = {}
+    for loop, body in regions(m.kernel):
+        here = {op for sweep in m.sweeps if sweep.loop == loop for op in sweep.ops}
+        known |= {v: -1 for op in body if isinstance(op, BEFORE) for v in writes(op)}
+        for op in body:
+            if stand[op] != (not isinstance(op, BEFORE)) or (stand[op] and op not in here):
+                yield "sweeps", f"{_named(op)} stands in {stand[op]} sweeps, or in those of another loop"
     kept = held(m.kernel, m.fast)
-    known: dict[Value, int] = {v: -1 for op in m.kernel.body if isinstance(op, BEFORE) for v in writes(op)}
+    inside: Loop | None = None
     for number, sweep in enumerate(m.sweeps):
+        if sweep.loop != inside:
+            known |= {c.result: number for c in inside.carries} if inside else {}
+            known |= {c.inside: number for c in sweep.loop.carries} if sweep.loop else {}
+            inside = sweep.loop
         for op in sweep.ops:
             of = sweep.reduces if isinstance(op, Reduce) else sweep.elements if on(op, m.fast) else sweep.rows
             if op not in of:
@@ -105,14 +117,24 @@ def _named(op: Op) -> str:
 
 
 def _steps(m: RowMap) -> Iterator[tuple[str, str]]:
-    walked = [step.sweep for step in m.steps if isinstance(step, Walk)]
+    walked = [step.sweep for step in every(m.steps) if isinstance(step, Walk)]
     if walked != list(range(len(m.sweeps))):
         yield "steps", f"walks of the sweeps {walked}"
+        return
+    repeated: list[Loop | None] = []
+    for step in m.steps:
+        if isinstance(step, Repeat):
+            own = {m.sweeps[s.sweep].loop for s in step.steps if isinstance(s, Walk)}
+            repeated += own if len(own) == 1 else [None]
+        elif isinstance(step, Walk) and m.sweeps[step.sweep].loop:
+            repeated.append(None)
+    if repeated != [loop for loop, _ in regions(m.kernel) if loop]:
+        yield "steps", "a loop is not repeated, or not all of it"
         return
     crossing = [n for n, sweep in enumerate(m.sweeps) if sweep.reduces and m.waves_of_row > 1]
     at = -1
     put, got = list[int](), list[int]()
-    for step in m.steps:
+    for step in every(m.steps):
         match step:
             case Walk():
                 at = step.sweep
@@ -129,22 +151,24 @@ def _steps(m: RowMap) -> Iterator[tuple[str, str]]:
             yield "steps", f"what sweep {number} reduces is not put down, or never got"
 
 
-def _program(m: RowMap, target: LaneTarget) -> Program:
-    """The exchanges of a few passes, in the form of the general proof: a ring of two halves, a part for each wave."""
+def _program(m: RowMap, target: LaneTarget, trips: int) -> Program:
+    """The exchanges of a few passes, with `trips` passes of each loop, in the form of the general proof.
+
+    They are a ring of two halves, with a part for each wave.
+    """
     machine = target.synchronisation
     barrier = next(k.name for k in machine.meetings if k.attendance is Attendance.ALL)
     stream = next((s.name for s in machine.streams if s.name == "lds"), "")  # where such accesses are asynchronous
-    numbers = {sweep: n for n, sweep in enumerate(n for n, s in enumerate(m.sweeps) if s.reduces)}
+    numbers = {n: place for _, group in _exchanging(m) for place, n in enumerate(group)}
 
     def steps_of(wave: int) -> Iterator[Proven]:
-        for k in range(min(m.passes, PASSES)):
-            for step in m.steps:
+        for steps, earlier in _passes(m, trips):
+            for step in steps:
                 match step:
                     case Put() | Get():
-                        earlier = k * m.exchanges
-                        instance, slot = earlier + numbers[step.sweep], (earlier + step.half) % HALVES
                         mine = (wave, wave + 1) if isinstance(step, Put) else (0, WAVES)
-                        access = (Access(RING, instance, slot, (mine,)),)
+                        slot = (earlier + step.half) % HALVES
+                        access = (Access(RING, earlier + numbers[step.sweep], slot, (mine,)),)
                         yield Do(writes=access, stream=stream) if isinstance(step, Put) else Do(access, stream=stream)
                     case Meet():
                         if stream:
@@ -153,3 +177,27 @@ def _program(m: RowMap, target: LaneTarget) -> Program:
 
     agents = tuple(Agent(f"wave {wave}", tuple(steps_of(wave))) for wave in range(WAVES))
     return Program(agents, (Meeting(barrier, WAVES),), machine)
+
+
+def _exchanging(m: RowMap) -> Iterator[tuple[Loop | None, list[int]]]:
+    """Each loop, and None for what is between loops, with its sweeps whose reductions cross waves."""
+    for loop in dict.fromkeys(sweep.loop for sweep in m.sweeps):
+        yield loop, [n for n, sweep in enumerate(m.sweeps) if sweep.loop == loop and sweep.reduces]
+
+
+def _passes(m: RowMap, trips: int) -> Iterator[tuple[Sequence[Step], int]]:
+    """What is done in each pass over rows and within it in each of a loop, and how many exchanges there were before."""
+    counts = {loop: len(group) for loop, group in _exchanging(m)}
+    earlier = 0
+    for _ in range(min(m.passes, PASSES)):
+        for repeated, group in groupby(m.steps, key=lambda step: isinstance(step, Repeat)):
+            if not repeated:
+                yield tuple(group), earlier
+                earlier += counts.get(None, 0)
+                continue
+            for step in group:
+                assert isinstance(step, Repeat)
+                sweep = next(s.sweep for s in step.steps if isinstance(s, Walk))
+                for _ in range(trips):
+                    yield step.steps, earlier
+                    earlier += counts[m.sweeps[sweep].loop]

@@ -16,6 +16,9 @@ Of the ways to choose `lanes`, the cheapest is taken: lanes without work, access
 bytes, and meetings of waves cost. `held` rows are in registers at a time, as many as leave room for `RESIDENT` blocks
 on a compute unit: the loads of one pass beside the arithmetic and the stores of the other. A block alone on its compute
 unit leaves memory idle whenever its waves meet.
+
+Rows that no lane could hold are walked by loops (`each j in VOCAB by 512`): the loop's axis is the fast one, a pass
+does with its tile what is done with a whole row else, and what is carried belongs to rows; see `row_loops`.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ from tkgen.ir.equations import (
 from tkgen.ir.limits import BUFFER_BYTES
 from tkgen.ir.tensors import Dim
 from tkgen.ir.types import ACCESS_BYTES
+from tkgen.schedule.row_loops import gathered, loops
 from tkgen.schedule.row_steps import Step, steps
 from tkgen.schedule.sweeps import Sweep, divisors, registers, sweeps
 from tkgen.schedule.unrolled import unrolled
@@ -219,6 +223,11 @@ def way(access: Access, fast: Axis) -> Way:
     return Way.ALONG if last.axis == fast else Way.ACROSS
 
 
+def in_form(kernel: Kernel) -> Kernel:
+    """The kernel as it is laid out: see `tkgen.schedule.unrolled` and `tkgen.schedule.row_loops`."""
+    return gathered(unrolled(kernel))
+
+
 def accesses(kernel: Kernel) -> tuple[Access, ...]:
     """What the kernel touches, in order."""
     ops = list(walk(kernel.body))
@@ -232,7 +241,7 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
         RowError: the kernel is not of this family, or no layout of its tile fits.
     """
     _refuse(kernel)
-    kernel = unrolled(kernel)
+    kernel = in_form(kernel)
     fast = _fast(kernel)
     rows = _rows(kernel, fast)
     chunk = _width(kernel, fast, (a for a in accesses(kernel) if way(a, fast) is Way.ALONG))
@@ -268,8 +277,8 @@ def _refuse(kernel: Kernel) -> None:
     for op in walk(kernel.body):
         if isinstance(op, When):
             raise RowError("`when any` has no schedule yet", op.span, "choose element by element, with `where`")
-        if isinstance(op, Product | Loop):
-            raise RowError(f"{kernel.name} multiplies or loops: its tiles are not rows")
+        if isinstance(op, Product):
+            raise RowError(f"{kernel.name} multiplies: its tiles are not rows", op.result.span)
         if isinstance(op, Store) and op.adds:
             raise RowError("blocks that add to a tensor are for matrix products", op.span)
     for access in accesses(kernel):
@@ -278,7 +287,40 @@ def _refuse(kernel: Kernel) -> None:
         for index in access.indices:
             if index.divisor != 1 and index.axis is not None and not index.axis.is_index:
                 raise RowError(f"{index.axis.name} is divided, but a tile extends along it", index.axis.span)
-    ops = list(kernel.body)
+    for loop in loops(kernel):
+        _refuse_loop(kernel, loop)
+    _refuse_stores(kernel)
+
+
+def _refuse_loop(kernel: Kernel, loop: Loop) -> None:
+    """Raises RowError for loops that do not walk over tiles of a row, each pass on its own but for numbers of rows."""
+    axis, first = loop.axis, loops(kernel)[0].axis
+    span = loop.span or axis.span
+    if loop not in kernel.body:
+        raise RowError(
+            f"a loop along `{axis.name}` stands within another", span, "loops of rows stand one after another"
+        )
+    if axis.part is not None:
+        raise RowError("parts of a loop are for matrix products", axis.span, "let `over` divide the axis")
+    if (axis.dim, axis.tile, axis.until) != (first.dim, first.tile, first.until):
+        raise RowError(
+            f"`{axis.name}` goes over other tiles than `{first.name}`: lanes can walk along one axis", axis.span,
+            f"let it go over the same tiles: `in {first.dim.name} by {first.tile}`",
+        )  # fmt: skip
+    for carry in loop.carries:
+        if not carry.inside.axes:
+            raise RowError(f"`{carry.inside.name}` belongs to no row", carry.inside.span or span)
+    whole = next((a for a in kernel.axes if a.kind is AxisKind.WHOLE and a.dim == axis.dim), None)
+    if whole is not None:
+        raise RowError(
+            f"a row of {axis.dim.name} elements is held whole beside the loop along `{axis.name}`", span,
+            "walk over it in a loop, too",
+        )  # fmt: skip
+
+
+def _refuse_stores(kernel: Kernel) -> None:
+    """Raises RowError where lanes or blocks would race for what they store."""
+    ops = [op for op in walk(kernel.body) if not isinstance(op, Loop)]
     for place, op in enumerate(ops):
         if isinstance(op, Store):
             _refuse_store(kernel, op, ops[:place], ops[place + 1 :])
@@ -314,11 +356,13 @@ def _meet(one: Access, other: Access) -> bool:
 
 
 def _fast(kernel: Kernel) -> Axis:
-    """The axis that lanes walk along: that of the reductions, else the innermost of most bytes."""
-    reduced = {op.axis: op.result.span for op in walk(kernel.body) if isinstance(op, Reduce)}
+    """The axis that lanes walk along: that of loops or reductions, else the innermost of most bytes."""
+    reduced = {loop.axis: loop.span for loop in loops(kernel)}
+    reduced |= {op.axis: op.result.span for op in walk(kernel.body) if isinstance(op, Reduce)}
     if len(reduced) > 1:
         names = " and ".join(a.name for a in reduced)
-        raise RowError(f"reductions along {names}: lanes can share one axis", [*reduced.values()][-1])
+        what = "loops and reductions" if loops(kernel) else "reductions"
+        raise RowError(f"{what} along {names}: lanes can share one axis", [*reduced.values()][-1])
     if reduced:
         return next(iter(reduced))
     weight: dict[Axis, int] = {}

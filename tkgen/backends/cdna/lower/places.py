@@ -37,6 +37,8 @@ class Names:
 class BlockPlaces:
     """The C++ of a block's places."""
 
+    placed: tuple[AxisKind, ...] = (AxisKind.PARALLEL,)  # axes along which the tile at hand has a place, `AXIS_0`
+
     def __init__(self, kernel: Kernel, names: Names):
         self.kernel, self.marks = kernel, Marks()
         self.tensors: tuple[Tensor, ...] = tuple(t for t in kernel.tensors if t in kernel.inputs or t in kernel.outputs)
@@ -104,9 +106,12 @@ class BlockPlaces:
                 rest = f"rest_{place}"
             elif place:
                 rest = f"{rest} / {count}"
-        for access in self.base:
-            if any(a.kind is AxisKind.SEQUENTIAL for a in access.axes):
-                continue  # another tile in each pass
+        # What goes along a loop has another tile in each pass.
+        yield from self.buffers([a for a in self.base if all(x.kind is not AxisKind.SEQUENTIAL for x in a.axes)])
+
+    def buffers(self, accesses: Sequence[Access]) -> Iterator[str]:
+        """Buffers that begin where the tiles of these accesses do."""
+        for access in accesses:
             tensor = cpp_name(access.tensor.name)
             yield f"const auto {self.buffer(access)} = buffer_from(g.{tensor}, {self.origin(access)});"
 
@@ -116,12 +121,12 @@ class BlockPlaces:
         return " * ".join(self.size(d.name) for d in inner if d.size != 1)
 
     def origin(self, access: Access) -> str:
-        """The first element of the block's tile in its tensor; a loop has tiles from there on."""
+        """The first element of the tile at hand in its tensor."""
         terms = []
         for place, index in enumerate(access.indices):
             if index.axis is None:
                 number = str(index.at) if index.at else ""
-            elif index.axis.kind is not AxisKind.PARALLEL:
+            elif index.axis.kind not in self.placed:
                 number = ""
             else:
                 number = f"{self.axis[index.axis]}_0" + (f" / {index.divisor}" if index.divisor != 1 else "")

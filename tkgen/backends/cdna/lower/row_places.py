@@ -19,14 +19,16 @@ from tkgen.schedule.rows import RowMap, extent
 LOCALS = frozenset({
     "lane", "group", "row", "i", "c", "e", "g", "pass", "inside", "exchange", "at", "with", "tile", "elements",
     "load_elements", "store_elements", "buffer_from", "widen", "narrow", "divisor", "fold", "across", "lane_at",
-    "forget", "forget_as", "buffer", "pin", "lds_barrier", "words_2", "words_4",
+    "forget", "forget_as", "buffer", "pin", "lds_barrier", "words_2", "words_4", "turn",
 })  # fmt: skip
 # Locals made from the name of a value.
-OF_VALUE = ("_h", "_d", "_e")
+OF_VALUE = ("_h", "_d", "_e", "_n")
 
 
 class Places(BlockPlaces):
     """The C++ of places for one layout."""
+
+    placed = (AxisKind.PARALLEL, AxisKind.SEQUENTIAL)
 
     def __init__(self, m: RowMap, names: Names):
         super().__init__(m.kernel, names)
@@ -39,6 +41,15 @@ class Places(BlockPlaces):
     def across(self, access: Access) -> int:
         """Rows that an access across the fast axis moves at once."""
         return self.m.across if self.m.rows and access.indices[-1].axis == self.m.rows[-1] else 1
+
+    def passes(self, axis: Axis) -> str:
+        """The head of a loop over the tiles of an axis."""
+        start = f"{self.axis[axis]}_0"
+        until = ""
+        if axis.until is not None:
+            bound = next(a for a in self.kernel.axes if a.name == axis.until)
+            until = f" && {start} < {self.axis[bound]}_0 + {bound.tile or 1}"
+        return f"for (int {start} = 0; {start} < {self.size(axis.dim.name)}{until}; {start} += {axis.tile})"
 
     # ------------------------------------------------------------ a lane's rows and chunks
 

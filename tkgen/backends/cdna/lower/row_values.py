@@ -28,6 +28,7 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.types import DType
+from tkgen.schedule.row_loops import loops
 from tkgen.schedule.rows import RowMap, Way
 from tkgen.schedule.sweeps import Sweep, divisors, held
 
@@ -40,6 +41,9 @@ class Values:
         self.held = held(m.kernel, m.fast)
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
         self.name = {value: names.new(_wish(value, op), OF_VALUE) for value, op in self.made.items()}
+        for carry in (c for loop in loops(m.kernel) for c in loop.carries):
+            self.made[carry.inside] = self.made[carry.result]
+            self.name[carry.inside] = self.name[carry.result]
         self.divisors = divisors(m.kernel, m.fast)
         self.inlined = self._inlined()
 
@@ -49,11 +53,12 @@ class Values:
 
     def divisors_made(self, number: int) -> list[Value]:
         """Divisors that are known from sweep `number` on, and not before."""
-        level = dict.fromkeys(self.divisors, 0)
+        carried = {c.result for loop in loops(self.m.kernel) for c in loop.carries}  # these are made behind the loop
+        level = dict.fromkeys((v for v in self.divisors if v not in carried), 0)
         for at, sweep in enumerate(self.m.sweeps):
             level |= {v: at for op in sweep.rows for v in writes(op) if v in level}
             level |= {r.result: at + 1 for r in sweep.reduces if r.result in level}
-        return [value for value in self.divisors if level[value] == number]
+        return [value for value, at in level.items() if at == number]
 
     def _inlined(self) -> set[Value]:
         uses: Counter[Value] = Counter()

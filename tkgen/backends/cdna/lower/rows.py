@@ -1,7 +1,8 @@
 """A layout of rows over lanes -> C++: loads, sweeps, the exchange between waves, stores.
 
 The kernel loads each element once, before it computes; then a loop nest for each sweep: rows of a lane `i`, its chunks
-`c`, the elements `e` of a chunk. All of these loops are unrolled, so that arrays are registers.
+`c`, the elements `e` of a chunk. All of these loops are unrolled, so that arrays are registers. A loop of the spec
+loads its tile in each pass, and does its sweeps; what is carried is an array over the rows of a lane.
 
 Reductions that cross waves go through LDS as the layout's steps say (`tkgen.schedule.row_steps`); `lds_barrier` waits
 for what a wave has read and written there before it meets the others.
@@ -20,10 +21,11 @@ from tkgen.backends.cdna.lower.places import Names, origin
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
 from tkgen.ir.divided import divided
-from tkgen.ir.equations import Access, Convert, Load, Map, Store, reads, writes
+from tkgen.ir.equations import Access, Carry, Convert, Load, Map, Op, Store, reads, writes
 from tkgen.ir.functions import CDNA
 from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE, LAUNCH_THREADS
-from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Walk
+from tkgen.schedule.row_loops import loops
+from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Repeat, Step, Walk
 from tkgen.schedule.rows import RowMap, Way, accesses, far, reach_bytes
 from tkgen.schedule.sweeps import Sweep
 
@@ -56,10 +58,10 @@ class RowLowering(Lowering):
         self.places: Places = Places(m, names)
         super().__init__(m, self.places, back_end)
         self.values = Values(m, names, self.places, back_end)
-        self.loads: dict[Access, Load] = {}
-        for op in m.kernel.body:
-            if isinstance(op, Load):
-                self.loads.setdefault(op.source, op)
+        self.loads = _loads(m.kernel.body)
+        looped = [sum(bool(s.reduces) for s in m.sweeps if s.loop == loop) for loop in loops(m.kernel)]
+        # Where a loop hands on an odd number of times, only run time knows which half of the LDS is next: `turn`.
+        self.turns = m.waves_of_row > 1 and any(count % HALVES for count in looped)
 
     # ------------------------------------------------------------ the file
 
@@ -126,16 +128,14 @@ class RowLowering(Lowering):
     def body(self) -> Iterator[str]:
         """The statements of the kernel."""
         m = self.m
-        shared = self._loaded(
-            [op for op in self.loads.values() if op.result.axes and not self.places.of_rows(op.source)]
-        )
-        rows = self._loaded([op for op in self.loads.values() if self.places.of_rows(op.source)])
-        for step in m.steps:
-            rows += ["", *self._sweep(step.sweep)] if isinstance(step, Walk) else self._exchange(step)
+        shared, rows = self._loads(self.loads)
+        rows += self._steps(m.steps)
         everything = "\n".join([*shared, *rows])
         if m.exchanges:
             most = max(len(s.reduces) for s in m.sweeps)
             yield f"__shared__ float exchange[2][{most}][ROWS][THREADS / WARP_THREADS];"
+        if self.turns:
+            yield "int turn = 0;  // the half of the LDS that is next"
         if re.search(r"\blane\b", everything):
             yield "const int lane = int(threadIdx.x) % LANES;"
         if re.search(r"\bgroup\b", everything):
@@ -163,6 +163,12 @@ class RowLowering(Lowering):
             if isinstance(row, Map | Convert) and not row.result.axes and row.result not in values.inlined:
                 made = f"const {values.type(row.result)} {values.name[row.result]} = {values.expression(row)};"
                 yield made + self.places.remark(row.result.span)
+
+    def _loads(self, loads: dict[Access, Load]) -> tuple[list[str], list[str]]:
+        """Loads to registers: what is the same for all rows, and what each row has of its own."""
+        rows = [op for access, op in loads.items() if self.places.of_rows(access)]
+        shared = [op for access, op in loads.items() if op.result.axes and not self.places.of_rows(access)]
+        return self._loaded(shared), self._loaded(rows)
 
     def _loaded(self, loads: Sequence[Load]) -> list[str]:
         """Loads to registers, those that are touched in the same way in one nest of loops."""
@@ -210,6 +216,51 @@ class RowLowering(Lowering):
 
     def _elements(self, body: Sequence[str]) -> list[str]:
         return nest(["for (int e = 0; e < CHUNK; ++e)"], body)
+
+    def _steps(self, steps: Sequence[Step]) -> list[str]:
+        lines = list[str]()
+        for step in steps:
+            match step:
+                case Walk():
+                    lines += ["", *self._sweep(step.sweep)]
+                case Repeat():
+                    lines += ["", *self._repeat(step)]
+                case _:
+                    lines += self._exchange(step)
+        return lines
+
+    def _repeat(self, step: Repeat) -> list[str]:
+        """A loop of the spec: what it carries, and the passes over the tiles of its axis."""
+        values = self.values
+        sweeps = [s.sweep for s in step.steps if isinstance(s, Walk)]
+        loop = self.m.sweeps[sweeps[0]].loop
+        assert loop is not None
+        end = self.places.remark(loop.span or loop.axis.span)
+        before = [f"float {values.name[c.inside]}[ROWS];" for c in loop.carries]
+        before += self._rows([f"{values.name[c.inside]}[i] = {values.text(c.initial)};" for c in loop.carries])
+        shared, rows = self._loads(_loads(loop.body))
+        buffers = self.places.buffers(_accesses(loop.body))
+        handed = sum(bool(self.m.sweeps[n].reduces) for n in sweeps)
+        turn = ["turn ^= 1;"] if self.turns and handed % HALVES else []
+        inside = [*buffers, *shared, *rows, *self._steps(step.steps), *turn, *self._handed_on(loop.carries)]
+        lines = [*before, "#pragma unroll 1", f"{self.places.passes(loop.axis)} {{{end}"]
+        lines += [INDENT + line if line else line for line in inside]
+        known = [c.result for c in loop.carries if c.result in values.divisors]
+        after = [f"{values.name[v]}_d[i] = divisor({values.text(v)});" for v in known]
+        declared = [f"divisor {values.name[v]}_d[ROWS];" for v in known]
+        return [*lines, "}", *declared, *(self._rows(after) if after else [])]
+
+    def _handed_on(self, carries: Sequence[Carry]) -> list[str]:
+        """What the next pass finds, all of it at once: an update may be what another carried value was."""
+        values = self.values
+        inside = {c.inside for c in carries}
+        moved = [c for c in carries if c.update != c.inside]
+        kept = [c for c in moved if c.update in inside]
+        lines = [f"const float {values.name[c.inside]}_n = {values.text(c.update)};" for c in kept]
+        for c in moved:
+            update = f"{values.name[c.inside]}_n" if c in kept else values.text(c.update)
+            lines.append(f"{values.name[c.inside]}[i] = {update};{self.places.remark(c.update.span)}")
+        return self._rows(lines) if lines else []
 
     # ------------------------------------------------------------ sweeps
 
@@ -279,7 +330,8 @@ class RowLowering(Lowering):
         """
         if self.m.chunk == 1:
             return []
-        earlier = {op.source for s in self.m.sweeps[:number] for op in self.values.loads_used(s)}
+        before = [s for s in self.m.sweeps[:number] if s.loop == sweep.loop]
+        earlier = {op.source for s in before for op in self.values.loads_used(s)}
         again = self.m.held * self.m.passes > 1
         return [
             f"forget({self.values.registers(access)});"
@@ -324,6 +376,8 @@ class RowLowering(Lowering):
             return ["lds_barrier();"]
         m, sweep = self.m, self.m.sweeps[step.sweep]
         half = f"({step.half} + pass) % 2" if m.passes > 1 and m.exchanges % HALVES else str(step.half % HALVES)
+        if sweep.loop:
+            half = f"turn ^ {step.half % HALVES}" if self.turns else str(step.half % HALVES)
         of_row = "" if m.waves_of_row == m.waves else f"warpid() / {m.waves_of_row} * {m.waves_of_row} + "
         wave = f"{of_row}laneid() % {m.waves_of_row}"
         lines = list[str]()
@@ -361,3 +415,18 @@ class RowLowering(Lowering):
         call = self._store(op, where, f"{self.values.out(op.target)}{place}")
         step = "ACROSS" if self.places.across(op.target) > 1 else ""
         return self._rows(self._chunks(self._elements([call])), step)
+
+
+def _loads(body: Sequence[Op]) -> dict[Access, Load]:
+    """What a part of the kernel loads, each access once."""
+    found: dict[Access, Load] = {}
+    for op in body:
+        if isinstance(op, Load):
+            found.setdefault(op.source, op)
+    return found
+
+
+def _accesses(body: Sequence[Op]) -> list[Access]:
+    """What a part of the kernel touches, each once."""
+    touched = [op.source if isinstance(op, Load) else op.target for op in body if isinstance(op, Load | Store)]
+    return list(dict.fromkeys(touched))

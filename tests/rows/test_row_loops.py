@@ -1,0 +1,259 @@
+"""Rows that loops walk over: numbers, what they hand on across waves, what is refused, graph and prediction."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from mutating.rows import RowReferee, mutants, small
+
+from tkgen.api import load
+from tkgen.diagnostics import SpecError
+from tkgen.emulate import interleavings
+from tkgen.execute.compare import Inputs
+from tkgen.rows import RowSpec
+from tkgen.rows.launch import row_launch
+from tkgen.rows.prediction import workload
+from tkgen.rows.run import run_rows
+from tkgen.rows.watch import launches
+from tkgen.schedule.row_steps import Meet, Repeat, every
+from tkgen.schedule.row_verifier import wrong
+
+SPECS = Path(__file__).parents[2] / "specs/rows"
+SOFTMAX = """kernel walks
+  dims ROWS = 5, D = {length}
+  global X : bf16[ROWS, D]
+  global Y : bf16[ROWS, D]
+  global LSE : f32[ROWS]
+  over r in ROWS by {rows}
+  waves {waves}
+  carry m : f32[r] = -inf, l : f32[r] = 0
+  each j in D by {tile}
+    n = max(m, rowmax(X[r, j]))
+    l = l * exp(m - n) + rowsum(exp(X[r, j] - n))
+    m = n
+  each i in D by {tile}
+    Y[r, i] = exp(X[r, i] - m) / l
+  LSE[r] = m + log(l)
+"""
+SUMS = """kernel sums
+  dims ROWS = {rows}, D = {length}
+  global X : f32[ROWS, D]
+  global W : bf16[D]
+  global Y : f32[ROWS, D]
+  scalar eps : f32 = 0.5
+  over r in ROWS by 1
+  waves 4
+  each j in D by {tile}
+    s = s + rowsum(X[r, j] * X[r, j])
+  q = rsqrt(s + eps * 2)
+  each i in D by {tile}
+    t = t + rowsum(X[r, i] * q)
+  each k in D by {tile}
+    Y[r, k] = X[r, k] * q / (t * t + 1) * W[k]
+"""
+COLUMNS = """kernel columns
+  dims ROWS = 70, D = 100
+  global X : bf16[ROWS, D]
+  global S : f32[D]
+  over d in D by 32
+  waves 2
+  each r in ROWS by 16
+    s = s + colsum(X[r, d])
+  S[d] = s
+"""
+CAUSAL = """kernel causal
+  dims N = 150
+  global X : f32[N, N]
+  global S : f32[N]
+  over t in N by 8
+  waves 2 along t
+  each j in N by 32 to t
+    s = s + rowsum(where(t >= j, X[t, j], 0))
+  S[t] = s
+"""
+EXCHANGED = """kernel exchanged
+  dims ROWS = 3, D = 96
+  global X : f32[ROWS, D]
+  global S : f32[ROWS]
+  over r in ROWS by 1
+  waves 1
+  carry a : f32[r] = 1, b : f32[r] = 100
+  each j in D by 32
+    was = a
+    a = b + rowmax(X[r, j])
+    b = was
+  S[r] = a - 2 * b
+"""
+IN_PLACE = """kernel doubled
+  dims ROWS = 3, D = 700
+  global X : bf16[ROWS, D]
+  over r in ROWS by 2
+  waves 2
+  each j in D by 256
+    X[r, j] = 2 * X[r, j]
+"""
+
+
+def spec_of(text: str, **sizes: int | None) -> RowSpec:
+    spec = load(text, sizes)
+    assert isinstance(spec, RowSpec)
+    return spec
+
+
+def small_softmax() -> RowSpec:
+    """A row that the whole block shares, so that each walk of the first loop meets."""
+    return spec_of(SOFTMAX.format(length=1300, rows=1, waves=2, tile=512))
+
+
+@pytest.mark.parametrize("text", [
+    SOFTMAX.format(length=1300, rows=1, waves=2, tile=512),   # waves share a row
+    SOFTMAX.format(length=1300, rows=2, waves=4, tile=128),
+    SOFTMAX.format(length=64, rows=4, waves=1, tile=64),      # one pass
+    SOFTMAX.format(length=1, rows=4, waves=2, tile=256),
+    SUMS.format(rows=2, length=3000, tile=1000),              # one exchange a pass, three passes: halves change places
+    SUMS.format(rows=2, length=4000, tile=1000),
+    SUMS.format(rows=3, length=4097, tile=2048),
+    COLUMNS, CAUSAL, EXCHANGED, IN_PLACE,
+])  # fmt: skip
+def test_numbers_are_right_in_many_orders(text: str) -> None:
+    build = spec_of(text).build().check()
+    assert build.machine_check.outcome == "right"
+    assert build.resources.clean
+    for kind in Inputs:
+        assert run_rows(build, kind=kind).ok
+    for order in interleavings(6):
+        tried = run_rows(build, order=order)
+        assert tried.ok, f"{order}: {tried.failure}"
+
+
+def test_lengths_that_only_run_time_knows() -> None:
+    spec = spec_of(SUMS.format(rows=2, length="dynamic", tile=1000))
+    assert [launch.extents["D"] for launch in launches(spec)] == [2999, 1001, 1000, 1]
+    assert [sizes["D"] for sizes in spec.size_cases()] == [1000, 1, 1001, 2999]
+    build = spec.build().check()
+    for length in (1, 999, 2001, 5000):
+        tried = run_rows(build, extents={"D": length})
+        assert tried.ok, tried.failure
+
+
+def test_what_no_pass_changes_is_loaded_once() -> None:
+    text = SUMS.format(rows=2, length=3000, tile=1000)
+    weighted = text.replace("  dims ", "  global V : f32[ROWS]\n  dims ").replace("(X[r, j] * X", "(V[r] * X[r, j] * X")
+    source = spec_of(weighted).text
+    assert source.index("V_r[i] = load") < source.index("for (int j_0")
+
+
+def test_loops_repeat_their_sweeps_alone() -> None:
+    first, second = (step for step in small_softmax().rows.steps if isinstance(step, Repeat))
+    assert sum(isinstance(step, Meet) for step in first.steps) == 2
+    assert not any(isinstance(step, Meet) for step in second.steps)
+    assert len([*every(small_softmax().rows.steps)]) == 11
+
+
+def test_no_wrong_mutant_of_a_loop_is_accepted() -> None:
+    verdicts = set()
+    for text in (SOFTMAX.format(length=1300, rows=1, waves=2, tile=512), SUMS.format(rows=1, length=3000, tile=1000)):
+        spec = spec_of(text)
+        referee = RowReferee(spec, interleavings(2))
+        assert not referee.fault(spec.rows)
+        changed = (m for m in mutants(spec.rows) if referee.changes(m.layout))
+        for mutant in islice(changed, 0, None, 8):
+            rules, fault = referee.rejected(mutant.layout), referee.fault(mutant.layout)
+            assert rules or not fault, f"{mutant.kind}: {mutant.what}: accepted, but {fault}"
+            verdicts.add(bool(rules))
+    assert verdicts == {True, False}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["long_softmax", "norm_gradient"])
+def test_no_wrong_mutant_of_the_specs_with_loops_is_accepted(name: str) -> None:
+    for _, spec in small(SPECS / f"{name}.tk"):
+        referee = RowReferee(spec, interleavings(2))
+        for mutant in (m for m in mutants(spec.rows) if referee.changes(m.layout)):
+            fault = referee.fault(mutant.layout)
+            assert not fault or referee.rejected(mutant.layout), f"{mutant.kind}: {mutant.what}: {fault}"
+
+
+def rules(spec: RowSpec, kind: str, what: str) -> list[set[str]]:
+    """The rules that mutants of a kind break, of each."""
+    found = [m for m in mutants(spec.rows) if m.kind == kind and what in m.what]
+    return [{rule for rule, _ in wrong(m.layout, spec.target)} for m in found]
+
+
+def test_every_rule_finds_what_breaks_it() -> None:
+    spec = small_softmax()
+    assert not [*wrong(spec.rows, spec.target)]
+    assert rules(spec, "drop meet", "loop at 0") == [{"races"}] * 2
+    assert rules(spec, "drop put", "loop at 0") == rules(spec, "drop get", "loop at 0") == [{"steps"}] * 2
+    assert rules(spec, "other half", "and what gets it of the loop") == [{"races"}] * 2
+    assert rules(spec, "drop repeat", "loop at 0") == rules(spec, "drop repeat", "loop at 1") == [{"steps"}]
+    odd = spec_of(SUMS.format(rows=1, length=3000, tile=1000))
+    assert rules(odd, "drop meet", "loop at 1") == [{"races"}]
+    assert rules(odd, "other half", "and what gets it of the loop at 1") == [{"races"}]
+
+
+def test_the_half_of_an_odd_loop_is_known_at_run_time_alone() -> None:
+    assert "turn ^= 1;" in spec_of(SUMS.format(rows=1, length=3000, tile=1000)).text
+    assert "turn ^=" not in small_softmax().text
+
+
+def test_the_graph_has_loops_and_what_they_hand_on() -> None:
+    graph = small_softmax().graph
+    names = [data["node"].op for _, data in graph.nodes(data=True)]
+    assert names.count("each j") == 2  # both walk along the same tiles
+    handed = {d["dependency"].operand for _, _, d in graph.edges(data=True) if d["dependency"].distance == 1}
+    assert {name.partition(".")[2] or name for name in handed} == {"l", "n"}
+
+
+def test_a_tensor_that_two_loops_read_moves_twice() -> None:
+    build = small_softmax().build()
+    launch = row_launch(build.spec.program, build.spec.layout)
+    assert workload(build, launch).read_again_bytes == 5 * 1300 * 2
+
+
+NESTED = """kernel nested
+  dims ROWS = 5, D = 100, E = 20
+  global X : f32[ROWS, D, E]
+  global S : f32[ROWS]
+  over r in ROWS by 1
+  waves 1
+  carry s : f32[r] = 0
+  each j in D by 32
+    each k in E by 4
+      s = s + rowsum(rowsum(X[r, j, k]))
+  S[r] = s
+"""
+COUNT = """kernel count
+  dims ROWS = 5, D = 100
+  global X : f32[ROWS, D]
+  global S : f32[ROWS]
+  over r in ROWS by 1
+  waves 1
+  carry c : f32 = 0
+  each j in D by 32
+    s = s + rowsum(X[r, j])
+    c = c + 1
+  S[r] = s / c
+"""
+
+
+def changed(old: str, new: str) -> str:
+    text = SOFTMAX.format(length=1300, rows=1, waves=2, tile=512)
+    assert old in text
+    return text.replace(old, new)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    (changed("each i in D by 512", "each i in D by 256"), "`i` goes over other tiles than `j`"),
+    (changed("LSE[r] = m +", "LSE[r] = m + rowsum(X[r]) +"), "a row of D elements is held whole beside the loop"),
+    (NESTED, "a loop along `k` stands within another"),
+    (COUNT, "`c` belongs to no row"),
+])  # fmt: skip
+def test_what_is_refused(text: str, message: str) -> None:
+    with pytest.raises(SpecError) as error:
+        spec_of(text).check()
+    (found, *_) = error.value.diagnostics
+    assert found.code == "E406"
+    assert message in found.message
