@@ -83,8 +83,9 @@ def _looped(seed: int, rng: random.Random) -> Sample:
     made = Formulas(rng, leaves("j", []), {})
     made.draw(rng.randint(0, 2))
     names = ["a", "m"][: rng.choice([1, 2, 2])]
-    updates = [f"a = a * 0.5 + rowsum(({made.formula_of_both()}) * 0.01)" if rng.random() < 0.3 else
-               f"a = a + rowsum({made.formula_of_both()})", f"m = max(m, rowmax({made.formula_of_both()}))"]  # fmt: skip
+    faded = rng.random() < 0.3
+    total = "a = a * 0.5 + rowsum(({}) * 0.01)" if faded else "a = a + rowsum({})"
+    updates = [total.format(made.formula_of_both()), f"m = max(m, rowmax({made.formula_of_both()}))"]
     if len(names) == 2 and rng.random() < 0.3:  # what a sum is of depends on what was carried so far
         updates = ["n = max(m, rowmax(X[t, j]))", "a = a * exp2(m - n) + rowsum(exp2(X[t, j] - n))", "m = n"]
     else:
