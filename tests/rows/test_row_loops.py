@@ -257,3 +257,10 @@ def test_what_is_refused(text: str, message: str) -> None:
     (found, *_) = error.value.diagnostics
     assert found.code == "E406"
     assert message in found.message
+
+
+def test_a_launch_that_the_referee_cannot_watch_says_so() -> None:
+    build = load(SPECS / "norm_gradient.tk", {"TOKENS": 24000, "D": 99}).build(machine_check=False)
+    tried = run_rows(build)
+    assert not tried.ok
+    assert "touches more memory than the referee can watch" in tried.failure

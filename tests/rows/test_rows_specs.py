@@ -12,6 +12,7 @@ from tkgen.api import load
 from tkgen.cli import app
 from tkgen.execute.cases import unmet
 from tkgen.execute.compare import Inputs
+from tkgen.ir.equations import AxisKind
 from tkgen.ir.verifier import verify
 from tkgen.rows import RowSpec
 from tkgen.rows.run import run_rows
@@ -67,9 +68,10 @@ def test_numbers_at_sizes_that_do_not_divide(path: Path) -> None:
     spec = spec_of(path)
     tiles = {a.dim.name: a.tile or 1 for a in spec.program.parallel}
     odd = {"D": 999, "HALF": 20}
+    walked = {a.dim.name: 2 * (a.tile or 1) + 1 for a in spec.program.kernel.axes if a.kind is AxisKind.SEQUENTIAL}
     sizes = {name: tile + 1 for name, tile in tiles.items()} | {
         d.name: odd[d.name] for d in spec.program.dims if d.name in odd
-    }
+    } | walked  # fmt: skip
     build = spec_of(path, **sizes).build()
     for kind in Inputs:
         tried = run_rows(build, kind=kind)

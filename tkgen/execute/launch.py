@@ -60,10 +60,9 @@ class Run:
 
     @property
     def failure(self) -> str:
-        """What is not right: the numbers, else what was found; empty where all is."""
-        if not self.comparison.right:
-            return str(self.comparison)
-        return "\n".join(self.findings)
+        """What is not right: the numbers, and what was found; empty where all is."""
+        numbers = [] if self.comparison.right else [str(self.comparison)]
+        return "\n".join([*numbers, *self.findings])
 
 
 def trials(count: int) -> Iterator[tuple[Interleaving, Inputs]]:
