@@ -223,8 +223,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     }
 
     #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-    }
+    for (int i = 0; i < ROWS; ++i)
     #pragma unroll 1
     for (int j_0 = 0; j_0 < DIM_D; j_0 += 2048) {  // spec:19
         const auto X_at = buffer_from(g.X, uint64_t(r_0) * DIM_D + uint64_t(j_0));
