@@ -222,8 +222,6 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         store_elements(LSE__at, lane == 0 ? r_in * 4 : OUTSIDE, elements<float, 1>{narrow<float>(m_[i] + (__builtin_amdgcn_logf(l[i]) * 0.69314718055994531f))});  // spec:18
     }
 
-    #pragma unroll
-    for (int i = 0; i < ROWS; ++i)
     #pragma unroll 1
     for (int j_0 = 0; j_0 < DIM_D; j_0 += 2048) {  // spec:19
         const auto X_at = buffer_from(g.X, uint64_t(r_0) * DIM_D + uint64_t(j_0));

@@ -237,7 +237,8 @@ class RowLowering(Lowering):
         assert loop is not None
         end = self.places.remark(loop.span or loop.axis.span)
         before = [f"float {values.name[c.inside]}[ROWS];" for c in loop.carries]
-        before += self._rows([f"{values.name[c.inside]}[i] = {values.text(c.initial)};" for c in loop.carries])
+        if loop.carries:
+            before += self._rows([f"{values.name[c.inside]}[i] = {values.text(c.initial)};" for c in loop.carries])
         shared, rows = self._loads(_loads(loop.body))
         buffers = self.places.buffers(_accesses(loop.body))
         handed = sum(bool(self.m.sweeps[n].reduces) for n in sweeps)
