@@ -73,6 +73,16 @@ CAUSAL = """kernel causal
     s = s + rowsum(where(t >= j, X[t, j], 0))
   S[t] = s
 """
+WINDOW = """kernel window
+  dims N = 210
+  global X : f32[N, N]
+  global S : f32[N]
+  over t in N by 8
+  waves 2 along t
+  each j in N by 32 from t - 40 to t + 3
+    s = s + rowsum(where(t - 40 <= j and t + 3 >= j, X[t, j], 0))
+  S[t] = s
+"""
 EXCHANGED = """kernel exchanged
   dims ROWS = 3, D = 96
   global X : f32[ROWS, D]
@@ -115,7 +125,7 @@ def small_softmax() -> RowSpec:
     SUMS.format(rows=2, length=3000, tile=1000),              # one exchange a pass, three passes: halves change places
     SUMS.format(rows=2, length=4000, tile=1000),
     SUMS.format(rows=3, length=4097, tile=2048),
-    COLUMNS, CAUSAL, EXCHANGED, IN_PLACE,
+    COLUMNS, CAUSAL, WINDOW, EXCHANGED, IN_PLACE,
     IN_PLACE.replace("by 2\n", "by 3\n").replace("waves 2", "waves 1").replace("by 256", "by 64"),  # rows of a lane
 ])  # fmt: skip
 def test_numbers_are_right_in_many_orders(text: str) -> None:

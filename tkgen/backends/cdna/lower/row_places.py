@@ -44,12 +44,15 @@ class Places(BlockPlaces):
 
     def passes(self, axis: Axis) -> str:
         """The head of a loop over the tiles of an axis."""
-        start = f"{self.axis[axis]}_0"
-        until = ""
+        start, first, last = f"{self.axis[axis]}_0", "0", ""
+        of = {a.name: a for a in self.kernel.axes}
+        if axis.since is not None:
+            place = _moved(f"{self.axis[of[axis.since.axis]]}_0", axis.since.moved)
+            first = f"max(({place}) / {axis.tile} * {axis.tile}, 0)"
         if axis.until is not None:
-            bound = next(a for a in self.kernel.axes if a.name == axis.until)
-            until = f" && {start} < {self.axis[bound]}_0 + {bound.tile or 1}"
-        return f"for (int {start} = 0; {start} < {self.size(axis.dim.name)}{until}; {start} += {axis.tile})"
+            bound = of[axis.until.axis]
+            last = f" && {start} < {_moved(f'{self.axis[bound]}_0', (bound.tile or 1) + axis.until.moved)}"
+        return f"for (int {start} = {first}; {start} < {self.size(axis.dim.name)}{last}; {start} += {axis.tile})"
 
     # ------------------------------------------------------------ a lane's rows and chunks
 
@@ -162,6 +165,10 @@ class Places(BlockPlaces):
     def first_only(self, target: Access) -> list[str]:
         """Conditions that leave one of all rows that would store the same."""
         return [f"{self.local(axis)} == 0" for axis in self.m.rows if axis not in target.axes]
+
+
+def _moved(place: str, by: int) -> str:
+    return f"{place} {'-' if by < 0 else '+'} {abs(by)}" if by else place
 
 
 def _where(conditions: Sequence[str], offset: str) -> str:
