@@ -53,6 +53,13 @@ class DType(Enum):
         return str(self.value[3])
 
     @property
+    def largest(self) -> float:
+        """The largest finite number (bf16 and 8-bit floats: OFP8, revision 1.0, and the CDNA3 ISA guide for fnuz)."""
+        floats = {"bf16": (2 - 2**-7) * 2.0**127, "f16": 65504.0, "f32": (2 - 2**-23) * 2.0**127, "e4m3fn": 448.0,
+                  "e4m3fnuz": 240.0, "e5m2": 57344.0, "e5m2fnuz": 57344.0}  # fmt: skip
+        return float(2 ** (self.bits - 1) - 1) if self.whole else floats[self.spelling]
+
+    @property
     def whole(self) -> bool:
         """Whether its numbers are whole ones."""
         return self in (DType.I8, DType.I32)

@@ -13,7 +13,7 @@ from tkgen.backends.registry import backend_of
 from tkgen.ir.resolve.clauses import ALLOWANCES, EPILOGUES, GRIDS, TAILS
 from tkgen.ir.resolve.written import COUNTERS, LEVELS
 from tkgen.ir.types import OWN_ENCODING, DType, Via
-from tkgen.ir.typing.expressions import CALLS, CONSTANTS, PLACE, REDUCTIONS
+from tkgen.ir.typing.expressions import CALLS, CONSTANTS, LARGEST, PLACE, REDUCTIONS
 from tkgen.remap import REMAPS
 from tkgen.schedule.presets import PRESETS
 from tkgen.targets import known_names
@@ -42,7 +42,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "level": tuple(LEVELS),
     "dynamic": ("dynamic",),
     "function": ("min", "max", "ceil_div"),
-    "formula": (*CALLS, *REDUCTIONS, PLACE, *CONSTANTS),
+    "formula": (*CALLS, *REDUCTIONS, PLACE, LARGEST, *CONSTANTS),
     "remap": tuple(REMAPS),
     "target": known_names(),
     "step": ("k",),

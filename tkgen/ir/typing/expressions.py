@@ -37,6 +37,7 @@ from tkgen.syntax import ast
 
 CONSTANTS = {"inf": math.inf, "LOG2E": math.log2(math.e)}
 REDUCTIONS = tuple(f"{along}{what}" for along in ("row", "col") for what in ("sum", "max", "min", "mean"))
+LARGEST = "largest"  # `largest(fp8)`: the largest number of a type, on the target that the kernel is for
 PLACE = "coordinate"  # `coordinate(D)`: the place along a dimension that is taken whole
 BINARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 2}
 UNARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 1}
@@ -289,10 +290,13 @@ class Expressions:
             if not least <= len(node.args) <= function.arity:
                 self._arguments(node, f"{least} to {function.arity}" if function.optional else str(least))
             return self._map(function, node.args, node.span, name)
+        if word == LARGEST:
+            return self._largest(node, name)
         if word not in (*REDUCTIONS, *ELEMENTS, PLACE):
             raise self.scope.error(
                 "E200", f"`{word}` is no function of equations", node.name.span, "not known",
-                fix=f"one of {', '.join([*CALLS, *REDUCTIONS])}", known=[*CALLS, *REDUCTIONS, *ELEMENTS, PLACE],
+                fix=f"one of {', '.join([*CALLS, *REDUCTIONS])}",
+                known=[*CALLS, *REDUCTIONS, *ELEMENTS, PLACE, LARGEST],
             )  # fmt: skip
         if len(node.args) != 1:
             self._arguments(node, "1")
@@ -312,6 +316,16 @@ class Expressions:
             "E200", f"`{node.name.id}` takes {wanted} argument{plural}, not {len(node.args)}", node.span,
             fix=f"`{node.name.id}`: {about}",
         )  # fmt: skip
+
+    def _largest(self, node: ast.Call, name: str) -> Tile:
+        """`largest(fp8)`: a number."""
+        if len(node.args) != 1:
+            self._arguments(node, "1")
+        (argument,) = node.args
+        if not isinstance(argument, ast.Name):
+            raise self.scope.error("E204", f"`{argument.span.text}` is no data type", argument.span,
+                                   fix="name one: `largest(fp8)`", known=ELEMENTS)  # fmt: skip
+        return self.constant(element(self.scope, argument).largest, node.span, name)
 
     def _place(self, node: ast.Call, name: str) -> Tile:
         """`coordinate(D)`: the place along an axis, or along a dimension that is taken whole."""
