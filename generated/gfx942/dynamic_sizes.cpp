@@ -143,17 +143,17 @@ inline void check(hipError_t status, const char *what) {
 
 /// Launches the kernel on `g.stream`. Throws std::invalid_argument (a Python ValueError) for sizes it cannot do.
 inline void dispatch(globals g) {
-    if (g.A.rows() < 1 || g.A.rows() > 2147483520) throw std::invalid_argument("dynamic_sizes: M must be from 1 to 2147483520");  // spec:5,10
-    if (g.B.rows() < 1 || g.B.rows() > 16777214) throw std::invalid_argument("dynamic_sizes: N must be from 1 to 16777214");  // spec:5,10
-    if (g.A.cols() < 1 || g.A.cols() > 8388607) throw std::invalid_argument("dynamic_sizes: K must be from 1 to 8388607");  // spec:5,10
+    if (g.A.rows_internal.v < 1 || g.A.rows_internal.v > 2147483520) throw std::invalid_argument("dynamic_sizes: M must be from 1 to 2147483520");  // spec:5,10
+    if (g.B.rows_internal.v < 1 || g.B.rows_internal.v > 16777214) throw std::invalid_argument("dynamic_sizes: N must be from 1 to 16777214");  // spec:5,10
+    if (g.A.cols_internal.v < 1 || g.A.cols_internal.v > 8388607) throw std::invalid_argument("dynamic_sizes: K must be from 1 to 8388607");  // spec:5,10
     if (g.A.rows() % 128 != 0) throw std::invalid_argument("dynamic_sizes: M must be a multiple of 128");  // spec:5,10
     if (g.B.rows() % 128 != 0) throw std::invalid_argument("dynamic_sizes: N must be a multiple of 128");  // spec:5,10
     if (size_t(g.grid_rows()) * g.grid_cols() > 8388607) throw std::invalid_argument("dynamic_sizes: M and N must make at most 8388607 output tiles");  // spec:5,10
     if (g.A.cols() % 64 != 0) throw std::invalid_argument("dynamic_sizes: K must be a multiple of 64");  // spec:5,10
     if (g.steps() < 1) throw std::invalid_argument("dynamic_sizes: K must make at least 1 steps of 64");  // spec:5,10
-    if (g.B.cols() != g.A.cols()) throw std::invalid_argument("dynamic_sizes: B and its partners differ in K");  // spec:5,7
-    if (g.C.rows() != g.A.rows()) throw std::invalid_argument("dynamic_sizes: C and its partners differ in M");  // spec:5,8
-    if (g.C.cols() != g.B.rows()) throw std::invalid_argument("dynamic_sizes: C and its partners differ in N");  // spec:5,8
+    if (g.B.cols_internal.v != g.A.cols_internal.v) throw std::invalid_argument("dynamic_sizes: B and its partners differ in K");  // spec:5,7
+    if (g.C.rows_internal.v != g.A.rows_internal.v) throw std::invalid_argument("dynamic_sizes: C and its partners differ in M");  // spec:5,8
+    if (g.C.cols_internal.v != g.B.rows_internal.v) throw std::invalid_argument("dynamic_sizes: C and its partners differ in N");  // spec:5,8
     kernel<<<g.grid(), g.block(), g.dynamic_shared_memory(), reinterpret_cast<hipStream_t>(g.stream)>>>(g);
     check(hipGetLastError(), "launch");
 }

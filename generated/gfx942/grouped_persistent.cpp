@@ -354,10 +354,10 @@ inline void check_offsets(globals g) {
 
 /// Launches the kernel on `g.stream`. Throws std::invalid_argument (a Python ValueError) for sizes it cannot do.
 inline void dispatch(globals g) {
-    if (g.X.rows() < 1 || g.X.rows() > 536870848) throw std::invalid_argument("grouped_persistent: TOKENS must be from 1 to 536870848");  // spec:5,13
+    if (g.X.rows_internal.v < 1 || g.X.rows_internal.v > 536870848) throw std::invalid_argument("grouped_persistent: TOKENS must be from 1 to 536870848");  // spec:5,13
     if (size_t((int(g.X.rows()) + DIM_EXPERTS * (BLOCK_ROWS - 1)) / BLOCK_ROWS) * GRID_COLS > 2147483343) throw std::invalid_argument("grouped_persistent: TOKENS and OUT must make at most 2147483343 output tiles");  // spec:5,13,14
-    if (g.weight.cols() != g.X.rows()) throw std::invalid_argument("grouped_persistent: weight and its partners differ in TOKENS");  // spec:5,10
-    if (g.Y.rows() != g.X.rows()) throw std::invalid_argument("grouped_persistent: Y and its partners differ in TOKENS");  // spec:5,11
+    if (g.weight.cols_internal.v != g.X.rows_internal.v) throw std::invalid_argument("grouped_persistent: weight and its partners differ in TOKENS");  // spec:5,10
+    if (g.Y.rows_internal.v != g.X.rows_internal.v) throw std::invalid_argument("grouped_persistent: Y and its partners differ in TOKENS");  // spec:5,11
     kernel<<<g.grid(), g.block(), g.dynamic_shared_memory(), reinterpret_cast<hipStream_t>(g.stream)>>>(g);
     check(hipGetLastError(), "launch");
 }

@@ -54,6 +54,9 @@ int main(int, char **words) {
 """
 
 
+PAST = 1 << 32  # an `int` made of this and 3 is 3
+
+
 def program(folder: Path, text: str) -> Path:
     (folder / "heads.cpp").write_text(load_products(text).check().text)
     (folder / "main.cpp").write_text(PROGRAM)
@@ -89,6 +92,8 @@ def test_the_host_takes_the_sizes_that_the_library_takes(tmp_path: Path) -> None
         ((3, 4, 2, 2, 3, 4), "heads: P and its partners differ in B"),
         ((3, 4, 3, 2, 3, 2), "heads: S and its partners differ in H"),
         ((-1, 4, -1, 2, -1, 4), "heads: B must be from 0 to 2147483647"),
+        ((PAST + 3, 4, PAST + 3, 2, PAST + 3, 4), "heads: B must be from 0 to 2147483647"),
+        ((3, 4, PAST + 3, 2, 3, 4), "heads: P and its partners differ in B"),
     ],
 )
 def test_tensors_of_different_batches(tmp_path: Path, sizes: tuple[int, ...], expected: str) -> None:

@@ -148,16 +148,16 @@ def test_dynamic_sizes_are_checked_on_the_host() -> None:
     text = lowered(gemm(shape="M = dynamic, N = dynamic, K = dynamic"))
     checks = dict(re.findall(r'if \((.*)\) throw std::invalid_argument\("gemm: (.*)"\);', text))
     assert checks == {
-        "g.A.rows() < 1 || g.A.rows() > 2147483520": "M must be from 1 to 2147483520",
-        "g.B.rows() < 1 || g.B.rows() > 16777214": "N must be from 1 to 16777214",  # 32 rows of C
-        "g.A.cols() < 1 || g.A.cols() > 8388607": "K must be from 1 to 8388607",  # 128 rows of A or B
+        "g.A.rows_internal.v < 1 || g.A.rows_internal.v > 2147483520": "M must be from 1 to 2147483520",
+        "g.B.rows_internal.v < 1 || g.B.rows_internal.v > 16777214": "N must be from 1 to 16777214",  # 32 rows of C
+        "g.A.cols_internal.v < 1 || g.A.cols_internal.v > 8388607": "K must be from 1 to 8388607",  # 128 rows of A or B
         "size_t(g.grid_rows()) * g.grid_cols() > 16777215": "M and N must make at most 16777215 output tiles",
         "g.A.rows() % 128 != 0": "M must be a multiple of 128",
         "g.B.rows() % 128 != 0": "N must be a multiple of 128",
         "g.A.cols() % 32 != 0": "K must be a multiple of 32",
-        "g.B.cols() != g.A.cols()": "B and its partners differ in K",
-        "g.C.rows() != g.A.rows()": "C and its partners differ in M",
-        "g.C.cols() != g.B.rows()": "C and its partners differ in N",
+        "g.B.cols_internal.v != g.A.cols_internal.v": "B and its partners differ in K",
+        "g.C.rows_internal.v != g.A.rows_internal.v": "C and its partners differ in M",
+        "g.C.cols_internal.v != g.B.rows_internal.v": "C and its partners differ in N",
     }
     assert "gl<bf16, 1, 1, -1, -1> A;" in text
     assert "invalid_argument" not in lowered(gemm())

@@ -102,7 +102,8 @@ def test_all_sizes_are_checked_before_the_first_launch(tmp_path: Path) -> None:
 def test_kernels_that_share_no_tensor_have_the_same_sizes(tmp_path: Path) -> None:
     run = program(tmp_path, APART, ", ".join(map(vector, (1, 2, 3, 4))))
     assert said(run, 65, 65, 65, 65) == "2 launched"
-    assert said(run, 65, 65, 66, 66) == "apart: Z and X differ in M; 0 launched"
+    for size in (66, (1 << 32) + 65):
+        assert said(run, 65, 65, size, size) == "apart: Z and X differ in M; 0 launched"
 
 
 @needs_clang
@@ -112,10 +113,11 @@ def test_a_kernel_of_rows_refuses_sizes_that_it_cannot_do(tmp_path: Path) -> Non
     run = program(tmp_path, text, ", ".join(map(vector, (1, 2))))
     assert said(run, 65, 65) == "1 launched"
     assert said(run, 65, 64) == "doubled: Y and its partners differ in M; 0 launched"
-    for size in (0, 1 << 30):
+    for size in (0, 1 << 30, (1 << 32) + 65):
         assert said(run, size, size) == "doubled: M must be from 1 to 1073741822; 0 launched"
         with pytest.raises(SizeError, match="M must be from 1 to 1073741822"):
             row_launch_of(text, size)
+    assert said(run, 65, (1 << 32) + 65) == "doubled: Y and its partners differ in M; 0 launched"
     assert said(run, 1 << 29, 1 << 29) == "doubled: there must be at most 67108863 blocks; 0 launched"
     with pytest.raises(SizeError, match="there must be at most 67108863 blocks"):
         row_launch_of(text, 1 << 29)

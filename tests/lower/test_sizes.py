@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import mmap
+from pathlib import Path
 
 import numpy as np
 import pytest
 from lowering import compiled, gemm, lowered
+from on_host import host_compile, needs_clang
 from planning import planned
 
 from tkgen.checks import check
@@ -142,6 +144,29 @@ def test_dynamic_sizes_beyond_it_are_refused_at_run_time(text: str, extents: tup
     with pytest.raises(SizeError, match=said.replace("`", ".")):
         check_sizes(plan, dict(zip("MNK", extents, strict=True)))
     assert f'throw std::invalid_argument("gemm: {said}");' in lowered(text)
+
+
+@needs_clang
+@pytest.mark.parametrize("sizes", [("dynamic", 64, 64), (64, "dynamic", 64), (64, 64, "dynamic")])
+def test_no_size_is_asked_for_that_the_kernel_does_not_name(sizes: tuple[int | str, ...], tmp_path: Path) -> None:
+    """Compilers warn of it."""
+    m, n, k = sizes
+    for grid in ("linear", "persistent(4)", *(("stream_k(4)", "split_k(2)") if k != "dynamic" else ())):
+        text = f"""kernel t
+  dims M = {m}, N = {n}, K = {k}
+  global A : bf16[M, K]
+  global B : bf16[N, K]
+  global C : f32[M, N]
+  over m in M by 32, n in N by 32
+  grid {grid}
+  waves 1
+  shared A, B
+  each k in K by 32
+    s = s + A[m, k] @ B[n, k].T
+  C[m, n] = s
+"""
+        (tmp_path / "t.cpp").write_text(lowered(text))
+        host_compile(tmp_path, "t.cpp", "-DTKGEN_STANDALONE", "-fsyntax-only")
 
 
 def test_an_addend_is_read_element_by_element_so_its_rows_may_be_ragged() -> None:

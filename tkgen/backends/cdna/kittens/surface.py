@@ -137,6 +137,8 @@ _KITTENS = [
         "member",
         """
         raw_ptr: a gl's address
+        batch_internal, depth_internal, rows_internal, cols_internal: an extent of a gl as it was given
+        v: the number of such an extent, in 64 bits, where it is known at run time
         batch, depth: extents of a gl
         shape, stride: an extent of a gl by axis, and the elements between neighbours
         data: a tile's storage: LDS elements, or a lane's packed pairs

@@ -7,7 +7,7 @@ from functools import cached_property
 from urllib.parse import quote
 
 from tkgen.backends.cdna.lower.dialects import dialect
-from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.names import EXTENTS, cpp_name
 from tkgen.backends.cdna.lower.origins import Origin, Origins
 from tkgen.backends.cdna.lower.statements import How
 from tkgen.ir.desugar import desugared
@@ -161,8 +161,7 @@ class Context:
 
     def axis_of(self, tensor: Tensor, axis: int) -> str:
         """The extent of a tensor along an axis."""
-        method = ("batch", "depth", "rows", "cols")[4 - len(tensor.dims) + axis]
-        return f"g.{cpp_name(tensor.name)}.{method}()"
+        return f"g.{cpp_name(tensor.name)}.{EXTENTS[4 - len(tensor.dims) + axis]}()"
 
 
 def _name(file: SourceFile, main: SourceFile) -> str:

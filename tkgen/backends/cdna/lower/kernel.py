@@ -24,7 +24,7 @@ from tkgen.backends.cdna.lower.model import (
     Size,
     Zeroed,
 )
-from tkgen.backends.cdna.lower.names import comment_text, cpp_name
+from tkgen.backends.cdna.lower.names import as_given, comment_text, cpp_name, outside
 from tkgen.backends.cdna.lower.operations import Operations
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, dynamic_batch, requirements
@@ -292,14 +292,15 @@ class _Lowering:
                 here = self.c.axis_of(tensor, axis)
                 if dim.size is None and here != where[dim.name]:
                     message = f"{tensor.name} and its partners differ in {dim.name}"
-                    result.append(Check(f"{here} != {where[dim.name]}", message, self.c.origin(dim.span, tensor.span)))
+                    differ = f"{as_given(here)} != {as_given(where[dim.name])}"
+                    result.append(Check(differ, message, self.c.origin(dim.span, tensor.span)))
         return result
 
     def unmet(self, r: Requirement, size: str) -> str:
         """The C++ condition under which sizes do not meet `r`; `size` is its dimension's."""
         match r.kind:
             case Kind.RANGE:
-                return f"{size} < {r.least} || {size} > {r.value}"
+                return outside(size, r.least, r.value)
             case Kind.MULTIPLE:
                 return f"{size} % {r.value} != 0"
             case Kind.STEPS_MULTIPLE:

@@ -114,3 +114,17 @@ def comment_text(text: str) -> str:
     """`text` safe inside a `//` comment: printable, on one line, no trigraph, no backslash that continues it."""
     clean = "".join(c if c.isprintable() else "?" for c in text)
     return re.sub(r"\?(?=\?)", "? ", clean).rstrip("\\ ")
+
+
+EXTENTS = ("batch", "depth", "rows", "cols")  # accessors of gl
+
+
+def as_given(extent: str) -> str:
+    """An extent of a tensor as the launch gets it, in 64 bits: `g.X.rows()` is an `int`, 64 for 2^32 + 64 rows."""
+    return f"{extent.removesuffix('()')}_internal.v"
+
+
+def outside(extent: str, least: int, most: int) -> str:
+    """The condition that an extent, which is never negative, is not from `least` to `most`."""
+    given = as_given(extent)
+    return f"{given} < {least} || {given} > {most}" if least else f"{given} > {most}"

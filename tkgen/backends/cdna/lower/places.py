@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.names import EXTENTS, cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origin, Origins
 from tkgen.ir.equations import Access, Axis, AxisKind, Kernel, Load, Store, walk
 from tkgen.ir.types import Dim, Tensor
 from tkgen.source import Span
 
-EXTENTS = ("batch", "depth", "rows", "cols")  # accessors of gl
 # Locals made from the name of an axis, of an access.
 OF_AXIS = ("_0", "_in")
 OF_ACCESS = ("_at", "_row", "_r", "_w")

@@ -51,7 +51,8 @@ def render(model: KernelModel, alone: bool = True) -> Source:
         alone=alone,
         block=block,
         helpers=f"\n{helpers.strip()}\n" if helpers else "",
-        needs_wave=bool(re.search(r"\bwave\b", block)),
+        needs_wave=named("wave", block),
+        named=named,
         remark=marks.remark,
     )
     if alone:
@@ -59,6 +60,11 @@ def render(model: KernelModel, alone: bool = True) -> Source:
         functions = ("dispatch", "check_offsets") if model.groups else ("dispatch",)
         text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members, functions)
     return marks.source(tidy(text))
+
+
+def named(name: str, text: str) -> bool:
+    """Whether C++ text names something."""
+    return re.search(rf"\b{name}\b", text) is not None
 
 
 def file_text(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from tkgen.backends.cdna.lower.elements import INDENT, nest
 from tkgen.backends.cdna.lower.equation_file import EquationModel, Lowering
 from tkgen.backends.cdna.lower.model import Check, Constant
+from tkgen.backends.cdna.lower.names import as_given, outside
 from tkgen.backends.cdna.lower.places import Names, origin
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
@@ -84,12 +85,12 @@ class RowLowering(Lowering):
         for name, dim in dynamic.items():
             size = f"g.{self.places.member(name)}"
             message = f"{name} must be from 1 to {LARGEST_ROWS_SIZE}"
-            yield Check(f"{size} < 1 || {size} > {LARGEST_ROWS_SIZE}", message, origin(dim.span))
+            yield Check(outside(size, 1, LARGEST_ROWS_SIZE), message, origin(dim.span))
             for tensor in self.places.tensors:
                 for here in self.places.members(tensor, name):
                     if f"g.{here}" != size:
                         message = f"{tensor.name} and its partners differ in {name}"
-                        yield Check(f"g.{here} != {size}", message, origin(dim.span))
+                        yield Check(f"{as_given(f'g.{here}')} != {as_given(size)}", message, origin(dim.span))
         for d in (d for d in divided(self.kernel) if d.dynamic):
             large, small = (f"g.{self.places.member(dim.name)}" for dim in (d.large, d.small))
             wrong = f"{small} != ({large} + {d.count} - 1) / {d.count}"

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.model import Check, ScalarMember
-from tkgen.backends.cdna.lower.names import comment_text, cpp_name
+from tkgen.backends.cdna.lower.names import EXTENTS, as_given, comment_text, cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Source
-from tkgen.backends.cdna.lower.places import EXTENTS
 from tkgen.backends.cdna.lower.render import environment, file_text, tidy
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.types import Dim, Program, Tensor
@@ -89,7 +88,7 @@ def _checks(programs: Sequence[Program | EquationProgram], tensors: Sequence[Ten
         first, *others = dict.fromkeys(t for t in having if t is not None)
         for other in (t for t in others if not any({first, t} <= set(p.arguments) for p in programs)):
             message = f"{other.name} and {first.name} differ in {dim.name}"
-            yield Check(f"{_extent(other, dim)} != {_extent(first, dim)}", message, NOWHERE)
+            yield Check(f"{as_given(_extent(other, dim))} != {as_given(_extent(first, dim))}", message, NOWHERE)
 
 
 def _extent(tensor: Tensor, dim: Dim) -> str:
