@@ -211,6 +211,13 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return counted(*arguments)
 
     monkeypatch.setattr(module, "conflicts", conflicts)
+    traced = module._traced
+
+    def proof(*arguments: Any) -> object:
+        tried.append(len(tried))
+        return traced(*arguments)
+
+    monkeypatch.setattr(module, "_traced", proof)
     return tried
 
 

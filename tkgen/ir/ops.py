@@ -482,7 +482,7 @@ class Step:
 
     def at(self, k: int, steps: int) -> int:
         """The number of the step in iteration `k` of a tile of `steps` K-steps."""
-        return self.offset + {"zero": 0, "k": k, "end": steps}[self.base]
+        return self.offset + (k if self.base == "k" else steps if self.base == "end" else 0)
 
     def __str__(self) -> str:
         if self.base == "zero":

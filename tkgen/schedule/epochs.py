@@ -19,22 +19,24 @@ outstanding looks back over the steps that issue n; after all of these steps the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from tkgen.ir.ops import SHARED_READS, Barrier, Copy, Load, Op, Space, Wait, WaveProgram
+from tkgen.ir.ops import SHARED_READS, Barrier, CatchUp, Copy, Load, Op, Placed, Space, Wait, WaveProgram
 from tkgen.ir.reductions import BUFFERS, RING, exchanges
 from tkgen.ir.types import Program
 from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.instructions import instructions
 from tkgen.schedule.registers import within_wave
-from tkgen.schedule.traces import NEVER, Event, parts_of, trace
+from tkgen.schedule.traces import NEVER, Event, Passed, data_trace, parts_of, trace
 
 
 def passes_to_prove(program: Program, waves: Sequence[WaveProgram], depth: int, unroll: int) -> int:
     """Passes of the steady loop after which the pattern of conflicts repeats."""
     buffers = max(o.buffers for o in program.operands)
-    return -(-(depth + buffers + 1) // unroll) + 1 + max(_passes_waited_over(program, w) for w in waves)
+    waited = max(_passes_waited_over(program, waves[n]) for n in distinct(waves))
+    return -(-(depth + buffers + 1) // unroll) + 1 + waited
 
 
 def _passes_waited_over(program: Program, wave: WaveProgram) -> int:
@@ -56,14 +58,55 @@ def conflicts(
 
     `steps` is the number of K-steps that `passes` passes of the loop make with prologue and epilogue.
     """
-    last_phase = max(w.phase for w in waves)
-    traces = [trace(program, w, passes, unroll, steps, tiles, last_phase) for w in waves]
-    found = _barrier_counts(waves, traces)
-    for wave, events in zip(waves, traces, strict=True):
-        found += within_wave(program, wave, events, steps)
+    traces = executed(program, waves, passes, unroll, steps, tiles)
+    found = barrier_counts(waves, passes, tiles)
+    found += registers_of(program, waves, traces, steps)
     for ring in rings(program).items():
         found += _lds(program, *ring, waves, traces)
     return _first_of_each(found)
+
+
+def executed(
+    program: Program,
+    waves: Sequence[WaveProgram],
+    passes: int,
+    unroll: int,
+    steps: int,
+    tiles: int,
+    passed: Mapping[int, Passed] = MappingProxyType({}),
+) -> list[list[Event]]:
+    """What each of the programs does to data; of one that differs from an earlier one in its phase alone, its moves.
+
+    Such waves pass the meetings of their phase before their first tile, and so many less behind their last. Between two
+    tiles all pass equally many. So they do what the others do, later; unless they catch up within a tile. `passed` are
+    waits that complete nothing, by the number of the program.
+    """
+    last_phase = max(w.phase for w in waves)
+    found: list[list[Event]] = []
+    for number, wave in enumerate(waves):
+        like = next((n for n, w in enumerate(waves[:number]) if same_code(w, wave)), number)
+        if like == number or passed or any(isinstance(p.op, CatchUp) for p in wave.epilogue):
+            found.append(data_trace(program, wave, passes, unroll, steps, tiles, last_phase, passed.get(number)))
+        else:
+            found.append([e.later(wave.phase - waves[like].phase) for e in found[like] if e.op.operand])
+    return found
+
+
+def same_code(a: WaveProgram, b: WaveProgram) -> bool:
+    """Whether two programs differ at most in their waves and phases."""
+    return (a.role, a.prologue, a.body, a.epilogue) == (b.role, b.prologue, b.body, b.epilogue)
+
+
+def distinct(waves: Sequence[WaveProgram]) -> list[int]:
+    """The numbers of the programs that are like no earlier one but for waves and phase."""
+    return [n for n, wave in enumerate(waves) if not any(same_code(earlier, wave) for earlier in waves[:n])]
+
+
+def registers_of(
+    program: Program, waves: Sequence[WaveProgram], traces: Sequence[Sequence[Event]], steps: int
+) -> list[Conflict]:
+    """What is wrong with the registers of each wave; of programs that differ in phase alone, of the first one."""
+    return [c for n in distinct(waves) for c in within_wave(program, waves[n], traces[n], steps)]
 
 
 def rings(program: Program) -> dict[str, int]:
@@ -79,15 +122,23 @@ def _first_of_each(found: list[Conflict]) -> list[Conflict]:
     return list(unique.values())
 
 
-def _barrier_counts(waves: Sequence[WaveProgram], traces: list[list[Event]]) -> list[Conflict]:
+def barrier_counts(waves: Sequence[WaveProgram], passes: int, tiles: int) -> list[Conflict]:
     """Waves that pass other numbers of barriers than the first, over the tile or in one pass of the loop."""
-    counts = [sum(isinstance(e.op, Barrier) for e in events) for events in traces]
-    looped = [sum(isinstance(p.op, Barrier) for p in w.body) for w in waves]
+    # Each passes those of the phases in all, before or after.
+    looped, around = ([_barriers(*segments) for segments in each] for each in (
+        ((w.body,) for w in waves), ((w.prologue, w.epilogue) for w in waves)
+    ))  # fmt: skip
+    last_phase = max(w.phase for w in waves)
+    counts = [tiles * (last_phase + n + passes * m) for n, m in zip(around, looped, strict=True)]
     return [
         Conflict("barriers", "", None, None, (waves[0].waves[0], w.waves[0]), where=(counts[0], n))
         for w, n, m in zip(waves[1:], counts[1:], looped[1:], strict=True)
         if n != counts[0] or m != looped[0]
     ]
+
+
+def _barriers(*segments: tuple[Placed, ...]) -> int:
+    return sum(isinstance(p.op, Barrier) for segment in segments for p in segment)
 
 
 # ---------------------------------------------------------------- LDS, across waves
@@ -98,55 +149,61 @@ def _lds(
 ) -> list[Conflict]:
     """RAW, WAR and WAW of what lies in LDS by that name, and its reads of tiles that nobody writes."""
     found: list[Conflict] = []
-    # What goes past the queue of LDS operations, on the other counter.
-    direct = (Copy, Load) if program.direct else (Copy,)
-    for part, slot in _slots(program, name, buffers, traces):
+    direct = past_the_queue(program)
+    for part, slot in slots(program, name, buffers, traces):
         for _, reads in (accesses for accesses in slot.values() if not accesses[0]):
             wave = waves[reads[0].wave].waves[0]
             found.append(Conflict("unwritten", name, None, reads[0].event, (wave, wave), part=part))
-        for kind, first, second in _required(slot, waves):
+        for kind, first, second in required(slot, waves):
             found += (replace(c, part=part) for c in _unordered(kind, name, first, second, waves, direct))
     return found
 
 
+def past_the_queue(program: Program) -> tuple[type[Op], ...]:
+    """What goes past the queue of LDS operations, on the other counter."""
+    return (Copy, Load) if program.direct else (Copy,)
+
+
 @dataclass(frozen=True, slots=True)
-class _At:
+class At:
+    """An event of the wave programs with that number."""
+
     wave: int
     event: Event
 
 
-def _key(at: _At) -> tuple[int, int]:
+def _key(at: At) -> tuple[int, int]:
     return at.wave, at.event.order
 
 
-def _same_part(x: _At, y: _At, waves: Sequence[WaveProgram]) -> bool:
+def _same_part(x: At, y: At, waves: Sequence[WaveProgram]) -> bool:
     """Whether x and y write a tile divided over the same threads: then only a thread meets its own bytes again."""
     return type(x.event.op) is type(y.event.op) and waves[x.wave].role == waves[y.wave].role
 
 
-_Slot = dict[tuple[int, int], tuple[list[_At], list[_At]]]  # (tile, step) -> its writes, its reads
+_Slot = dict[tuple[int, int], tuple[list[At], list[At]]]  # (tile, step) -> its writes, its reads
 
 
-def _slots(program: Program, name: str, buffers: int, traces: list[list[Event]]) -> list[tuple[int, _Slot]]:
+def slots(program: Program, name: str, buffers: int, traces: list[list[Event]]) -> list[tuple[int, _Slot]]:
     """The accesses to each part of each buffer of a ring, as (part, accesses), steps in order."""
-    slots: dict[tuple[int, int], _Slot] = {}
+    found: dict[tuple[int, int], _Slot] = {}
     for index, events in enumerate(traces):
         for e in events:
             if e.op.operand != name:
                 continue
-            at = _At(index, e)
+            at = At(index, e)
             for access, number in ((a, n) for n, made in enumerate((e.op.writes, e.op.reads)) for a in made):
                 if access.space is Space.LDS:
                     step = e.step_of(access)
                     for part in parts_of(program, access):
-                        slot = slots.setdefault((step % buffers, part), {})
+                        slot = found.setdefault((step % buffers, part), {})
                         slot.setdefault((e.tile, step), ([], []))[number].append(at)
-    return [(part, dict(sorted(slot.items(), key=lambda item: item[0]))) for (_, part), slot in slots.items()]
+    return [(part, dict(sorted(slot.items(), key=lambda item: item[0]))) for (_, part), slot in found.items()]
 
 
-def _required(slot: _Slot, waves: Sequence[WaveProgram]) -> Iterator[tuple[str, _At, _At]]:
+def required(slot: _Slot, waves: Sequence[WaveProgram]) -> Iterator[tuple[str, At, At]]:
     """(kind, first, second) of all pairs that must be ordered: writes of a step, its reads, the next step's writes."""
-    before: list[_At] = []  # accesses of the previous step that used this buffer
+    before: list[At] = []  # accesses of the previous step that used this buffer
     for writes, reads in slot.values():
         for w in writes:
             for x in before:
@@ -161,18 +218,18 @@ def _required(slot: _Slot, waves: Sequence[WaveProgram]) -> Iterator[tuple[str, 
         before = reads + writes
 
 
-def _across(first: _At, second: _At, waves: Sequence[WaveProgram]) -> bool:
+def across(first: At, second: At, waves: Sequence[WaveProgram]) -> bool:
     """Whether the two may run on different waves."""
     mine = waves[first.wave].waves
     return mine != waves[second.wave].waves or len(mine) > 1
 
 
 def _unordered(
-    kind: str, operand: str, first: _At, second: _At, waves: Sequence[WaveProgram], direct: tuple[type[Op], ...]
+    kind: str, operand: str, first: At, second: At, waves: Sequence[WaveProgram], direct: tuple[type[Op], ...]
 ) -> Iterator[Conflict]:
     x, y = first.event, second.event
     u, theirs = waves[first.wave].waves[0], waves[second.wave].waves
-    if not _across(first, second, waves):
+    if not across(first, second, waves):
         if not _ordered_within_wave(x, y, direct):
             yield Conflict(kind, operand, x, y, (u, u))
     elif not x.done < y.begin:
@@ -224,10 +281,10 @@ def _covers(program: Program, waves: Sequence[WaveProgram], traces: list[list[Ev
     barriers = [[e.op for e in events if isinstance(e.op, Barrier)] for events in traces]
     found = {op.number: Cover() for ops in barriers for op in ops}
     for ring in rings(program).items():
-        for _, slot in _slots(program, *ring, traces):
-            for _, first, second in _required(slot, waves):
+        for _, slot in slots(program, *ring, traces):
+            for _, first, second in required(slot, waves):
                 x, y = first.event, second.event
-                if not _across(first, second, waves) or not x.done < y.begin:
+                if not across(first, second, waves) or not x.done < y.begin:
                     continue
                 met = barriers[first.wave][int(x.done) : y.begin]
                 if all(op.number == met[0].number for op in met):

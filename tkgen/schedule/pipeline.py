@@ -35,7 +35,6 @@ from tkgen.ir.ops import (
     Store,
     Take,
     Wait,
-    WaveProgram,
     Zero,
 )
 from tkgen.ir.reductions import RING, exchanges, rounds
@@ -79,8 +78,11 @@ def shape(program: Program, bodies: Sequence[Body]) -> Shape:
     return Shape(depth, unroll, (program.steps - depth) // unroll, depth + left)
 
 
-def clip(program: Program, body: Body, waves: tuple[int, ...], phase: int, shape: Shape) -> WaveProgram:
-    """The program of `waves`, which all execute `body`."""
+Segment = tuple[Placed, ...]
+
+
+def clip(program: Program, body: Body, shape: Shape) -> tuple[Segment, Segment, Segment]:
+    """Prologue, loop and epilogue of the waves that execute `body`."""
     role = next(r for r in program.roles if r.name == body.role)
     steps = program.steps
     rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
@@ -109,9 +111,7 @@ def clip(program: Program, body: Body, waves: tuple[int, ...], phase: int, shape
     if role.stores:
         inputs, outputs = (tuple(t.name for t in each) for each in (program.epilogue_tensors, program.outputs))
         epilogue.append(Placed(Store(rows, cols, inputs, outputs, span=span), Step("end", 0)))
-    return WaveProgram(
-        body.role, waves, phase, tuple(prologue), tuple(passes) if shape.passes != 0 else (), tuple(epilogue)
-    )
+    return tuple(prologue), tuple(passes) if shape.passes != 0 else (), tuple(epilogue)
 
 
 def _reduced(program: Program, role: Role) -> list[Placed]:

@@ -33,10 +33,11 @@ from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
 from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.epochs import Purposes, conflicts, passes_to_prove, purposes
+from tkgen.schedule.orders import Orders, Unrolled, most_in_flight, orders
 from tkgen.schedule.pipeline import Shape, clip, shape
 from tkgen.schedule.presets import preset
 from tkgen.schedule.templates import iteration as template
-from tkgen.schedule.traces import held
+from tkgen.schedule.traces import Passed, Place, held
 from tkgen.schedule.verifier import verify
 from tkgen.targets import Target
 
@@ -175,7 +176,7 @@ def plan(program: Program, target: Target) -> Plan:
     form = shape(program, bodies)
     waves = _clipped(program, bodies, form)
     unplaced = Plan(program, target, graph, bodies, form, waves, written is None, chosen)
-    result = _tidy(_trimmed(_counted(_held(unplaced))))
+    result = _tidy(_least(_held(unplaced)))
     _cover(result)
     verify(program, target, result.waves, written is None)
     return result
@@ -224,8 +225,9 @@ def _ends(program: Program) -> None:
 
 
 def _clipped(program: Program, bodies: tuple[Body, ...], form: Shape) -> tuple[WaveProgram, ...]:
+    made = [(body.role, clip(program, body, form)) for body in bodies]
     return tuple(
-        clip(program, body, group, phase, form) for body in bodies for phase, group in _phases(program, body.role)
+        WaveProgram(role, group, phase, *segments) for role, segments in made for phase, group in _phases(program, role)
     )
 
 
@@ -259,8 +261,8 @@ def _with_barriers(program: Program, sequence: list[tuple[str, Op]]) -> tuple[Bo
 
 
 def _with_waits(program: Program, ops: tuple[Op, ...]) -> Iterator[Op]:
-    """A full wait before every barrier, for each counter the role uses; `_trimmed` removes what orders nothing, and
-    `_counted` lets what it can stay in flight."""
+    """A full wait before every barrier, for each counter the role uses; `_least` removes what orders nothing, and lets
+    what it can stay in flight."""
     counters = []
     if any(isinstance(op, Copy) for op in ops):
         counters.append("vm")
@@ -303,26 +305,65 @@ def _before(wait: Wait | None, barrier: Placed) -> tuple[Placed, ...]:
     return () if wait is None else (Placed(replace(wait, span=barrier.op.span), barrier.step),)
 
 
-def _trimmed(plan: Plan) -> Plan:
+def _least(plan: Plan) -> Plan:
+    """With the fewest and weakest of the barriers and waits that tkgen placed; `plan` where that is not right itself.
+
+    Nothing but barriers and waits is changed, so what they must order is found once.
+    """
+    if plan.conflicts():
+        return plan  # the checks will say what is wrong; nothing to minimise
+    for few in (3, None):
+        search = _Search(few)
+        found = _trimmed(_counted(plan, search), search)
+        if not found.conflicts():
+            return found
+    return plan
+
+
+@dataclass
+class _Search:
+    """Verdicts on plans that differ from a right one in barriers and waits alone.
+
+    `known`: what must be ordered, by the passes that the loop makes. Where K is dynamic only the first `few` numbers of
+    passes are tried.
+    """
+
+    few: int | None
+    known: dict[int, Orders] = field(default_factory=dict)
+
+    def each(self, plan: Plan) -> Iterator[tuple[Unrolled, Orders]]:
+        """`plan` unrolled, and what it must order."""
+        shape = plan.shape
+        for passes in plan.passes_to_prove[: self.few]:
+            unrolled = Unrolled(plan.program, passes, shape.unroll, shape.steps(passes), plan.tiles_to_prove)
+            if passes not in self.known:
+                self.known[passes] = orders(unrolled, plan.waves)
+            yield unrolled, self.known[passes]
+
+    def right(self, plan: Plan) -> bool:
+        """Whether nothing is wrong with `plan`."""
+        return all(must.kept(unrolled, plan.waves) for unrolled, must in self.each(plan))
+
+
+def _trimmed(plan: Plan, search: _Search) -> Plan:
     """Without the barriers of prologue and epilogue, and the waits, that order nothing.
 
     Where all waves run the same code every barrier keeps its LDS wait: the pair is one `lds_barrier()`.
     """
-    if plan.conflicts():
-        return plan  # the checks will say what is wrong; nothing to minimise
     uniform = plan.automatic and len(plan.waves) == 1
     for segment in SEGMENTS:
         if segment != "body":  # the body's barriers are already a minimum
             most = max(len(_automatic(w, segment, Barrier)) for w in plan.waves)
-            plan = _without_barriers(plan, segment, range(most - 1, -1, -1))
+            plan = _without_barriers(plan, segment, range(most - 1, -1, -1), search)
         for role in plan.role_names:
             ops = getattr(plan.waves_of(role)[0], segment)
             waits = _automatic(plan.waves_of(role)[0], segment, Wait)
-            plan = _trimmed_of(plan, role, segment, [w for w in waits if not (uniform and ops[w].op.counter == "lds")])
+            rest = [w for w in waits if not (uniform and ops[w].op.counter == "lds")]
+            plan = _trimmed_of(plan, role, segment, rest, search)
     return plan
 
 
-def _trimmed_of(plan: Plan, role: str, segment: str, waits: Sequence[int]) -> Plan:
+def _trimmed_of(plan: Plan, role: str, segment: str, waits: Sequence[int], search: _Search) -> Plan:
     """Without those of the waits at these places that can go one after the other, the last one first.
 
     Without a wait nothing is complete earlier, so of waits that can go together each can go: halves are tried whole.
@@ -334,7 +375,7 @@ def _trimmed_of(plan: Plan, role: str, segment: str, waits: Sequence[int]) -> Pl
         group = pending.pop()
         left = tuple(p for at, p in enumerate(ops) if at not in gone and at not in group)
         candidate = plan.with_segment(role, segment, left)
-        if not candidate.conflicts():
+        if search.right(candidate):
             gone |= {*group}
             plan = candidate
         elif len(group) > 1:
@@ -343,21 +384,20 @@ def _trimmed_of(plan: Plan, role: str, segment: str, waits: Sequence[int]) -> Pl
     return plan
 
 
-def _without_barriers(plan: Plan, segment: str, ordinals: Sequence[int]) -> Plan:
+def _without_barriers(plan: Plan, segment: str, ordinals: Sequence[int], search: _Search) -> Plan:
     """`plan` without those automatic barriers of `segment` that can go one after the other, the last first.
 
     Halves are tried whole: without a barrier less is ordered, so of barriers that can go together each can go. (Where
     phases shift what meets, more may go together than one by one.)
     """
-    candidate = plan
-    for ordinal in ordinals:
-        candidate = _without_barrier(candidate, segment, ordinal)
-    if not candidate.conflicts():
+    candidate = _without(plan, segment, frozenset(ordinals))
+    if search.right(candidate):
         return candidate
     if len(ordinals) < 2:
         return plan
     half = len(ordinals) // 2
-    return _without_barriers(_without_barriers(plan, segment, ordinals[:half]), segment, ordinals[half:])
+    fewer = _without_barriers(plan, segment, ordinals[:half], search)
+    return _without_barriers(fewer, segment, ordinals[half:], search)
 
 
 def _automatic(wave: WaveProgram, segment: str, kind: type[Control]) -> list[int]:
@@ -366,33 +406,36 @@ def _automatic(wave: WaveProgram, segment: str, kind: type[Control]) -> list[int
     return [at for at, p in enumerate(ops) if isinstance(p.op, kind) and p.op.automatic]
 
 
-def _counted(plan: Plan) -> Plan:
-    """With every automatic wait for direct loads raised to the most that may still be in flight.
+def _counted(plan: Plan, search: _Search) -> Plan:
+    """Without the automatic waits for direct loads that order nothing, and every other one for the most that may still
+    be in flight.
 
-    A wait for n is weaker the larger n is, so the largest n that leaves no conflict is found by bisection; the largest
-    of all is tried first, because most waits are for nothing. In program order: of two waits that would do, the later
-    one stays. (Before trimming: a wait of the epilogue that the loop's full wait makes needless is what the loop's
-    counted one relies on.)
+    In program order: of two waits that would do, the later one stays. (Before trimming: a wait of the epilogue that the
+    loop's full wait makes needless is what the loop's counted one relies on.)
     """
-    if plan.conflicts():
-        return plan
-    for role in plan.role_names:
-        for segment in SEGMENTS:
-            wave = plan.waves_of(role)[0]
-            for at in _automatic(wave, segment, Wait):
-                ops = getattr(plan.waves_of(role)[0], segment)
-                if ops[at].op.counter != "vm":
-                    continue
-                right, tried = 0, plan.target.synchronisation.counters["vm"] - 1
-                wrong = tried + 1
-                while wrong - right > 1:
-                    if plan.with_segment(role, segment, _waiting_for(ops, at, tried)).conflicts():
-                        wrong = tried
-                    else:
-                        right = tried
-                    tried = (right + wrong) // 2
-                plan = plan.with_segment(role, segment, _waiting_for(ops, at, right))
+    for role, segment in ((r, s) for r in plan.role_names for s in SEGMENTS):
+        gone = 0
+        for place in _automatic(plan.waves_of(role)[0], segment, Wait):
+            ops, at = getattr(plan.waves_of(role)[0], segment), place - gone
+            if ops[at].op.counter != "vm":
+                continue
+            without = plan.with_segment(role, segment, ops[:at] + ops[at + 1 :])
+            if search.right(without):
+                plan, gone = without, gone + 1
+            else:
+                count = _in_flight(plan, role, (segment, at), search)
+                plan = plan.with_segment(role, segment, _waiting_for(ops, at, count))
     return plan
+
+
+def _in_flight(plan: Plan, role: str, place: Place, search: _Search) -> int:
+    """The most operations that the wait of `role` at `place` may leave in flight."""
+    most = plan.target.synchronisation.counters["vm"] - 1
+    for unrolled, must in search.each(plan):
+        passed = {n: Passed(place) for n, w in enumerate(plan.waves) if w.role == role}
+        found = most_in_flight(must.late(unrolled.executed(plan.waves, passed)), passed)
+        most = most if found is None else min(most, found)
+    return most
 
 
 def _waiting_for(ops: tuple[Placed, ...], at: int, count: int) -> tuple[Placed, ...]:
@@ -402,19 +445,18 @@ def _waiting_for(ops: tuple[Placed, ...], at: int, count: int) -> tuple[Placed, 
     return (*ops[:at], replace(ops[at], op=replace(wait, count=count)), *ops[at + 1 :])
 
 
-def _without_barrier(plan: Plan, segment: str, ordinal: int) -> Plan:
-    """`plan` without the n-th automatic barrier of `segment`, and its own waits, in every wave's program."""
+def _without(plan: Plan, segment: str, ordinals: frozenset[int]) -> Plan:
+    """`plan` without those automatic barriers of `segment`, by number, and their own waits, in every wave's program."""
     waves = []
     for wave in plan.waves:
         ops: tuple[Placed, ...] = getattr(wave, segment)
-        found = _automatic(wave, segment, Barrier)
-        if ordinal < len(found):
-            first = last = found[ordinal]
-            waits = _automatic(wave, segment, Wait)
-            while first - 1 in waits:
-                first -= 1
-            ops = ops[:first] + ops[last + 1 :]
-        changed: dict[str, Any] = {segment: ops}
+        waits = set(_automatic(wave, segment, Wait))
+        gone: set[int] = set()
+        for ordinal, at in enumerate(_automatic(wave, segment, Barrier)):
+            while ordinal in ordinals and at not in gone:
+                gone.add(at)
+                at -= at - 1 in waits
+        changed: dict[str, Any] = {segment: tuple(p for at, p in enumerate(ops) if at not in gone)}
         waves.append(replace(wave, **changed))
     return replace(plan, waves=tuple(waves))
 

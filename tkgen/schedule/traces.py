@@ -27,6 +27,7 @@ from tkgen.ir.ops import (
     Access,
     Barrier,
     CatchUp,
+    Control,
     Copy,
     Fence,
     Fetch,
@@ -55,23 +56,31 @@ Place = tuple[str, int]  # segment of a wave's program, and the position in it
 class Event:
     """One executed operation: `step` is its K-step in output tile `tile`; `order` its position in the trace.
 
-    `begin` and `done` are epochs; `completed` is the position in the trace at which it is complete. `section` counts
-    the cuts before it; `place` is where the operation stands, None for the barriers of a phase.
+    `place` is where the operation stands, None for the barriers of a phase. `begin` and `done` are epochs; `completed`
+    is the position in the trace at which it is complete. `section` counts the cuts before it.
     """
 
     op: Op
     tile: int
-    step: int
-    order: int
-    begin: int
-    section: int = 0
+    step: int = 0
     place: Place | None = None
+    order: int = 0
+    begin: int = 0
+    section: int = 0
     done: float = NEVER
     completed: float = NEVER
 
     def step_of(self, access: Access) -> int:
         """The K-step of one of its accesses: what lives in a ring of n buffers is in the one of step mod n."""
         return self.op.step_of(access, self.step)
+
+    def later(self, meetings: int) -> Event:
+        """The same on a wave that has passed so many meetings more."""
+        return Event(
+            *(self.op, self.tile, self.step, self.place),
+            *(self.order + meetings, self.begin + meetings, self.section + meetings),
+            *(self.done + meetings, self.completed + meetings),
+        )
 
     def complete(self, epoch: int, order: int) -> None:
         """It is known to be complete from position `order` on."""
@@ -114,7 +123,12 @@ class _Counter:
 
     def wait_before(self, section: int, epoch: int, order: int) -> None:
         """Complete the sections before that number."""
-        self._complete(sum(s.number < section for s in self.sections), epoch, order)
+        count = 0
+        for s in self.sections:
+            if s.number >= section:
+                break
+            count += 1
+        self._complete(count, epoch, order)
 
     def issued_after(self, section: int) -> int:
         """Instructions surely issued after a section's."""
@@ -128,13 +142,47 @@ class _Counter:
         del self.sections[:count]
 
 
-def trace(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int, last_phase: int
-          ) -> list[Event]:  # fmt: skip
+@dataclass(frozen=True)
+class Passed:
+    """A wait for operations on `vm`, at a place of a program, that is to complete nothing.
+
+    `times` are filled by the walk: each time that it is passed, its position and epoch, and the instructions that are
+    surely issued behind each section which is then in flight.
+    """
+
+    place: Place
+    times: list[tuple[int, int, Mapping[int, int]]] = field(default_factory=list)
+
+
+def trace(
+    program: Program,
+    wave: WaveProgram,
+    passes: int,
+    unroll: int,
+    steps: int,
+    tiles: int,
+    last_phase: int,
+) -> list[Event]:
     """Every operation that `wave` executes over `tiles` output tiles of `steps` K-steps, with epochs.
 
     `last_phase` is the largest phase of the block: waves that run ahead pass the difference at the end of a tile.
     """
     return _Trace(program, _sequence(wave, passes, unroll, steps, tiles, last_phase)).events
+
+
+def data_trace(
+    program: Program,
+    wave: WaveProgram,
+    passes: int,
+    unroll: int,
+    steps: int,
+    tiles: int,
+    last_phase: int,
+    passed: Passed | None = None,
+) -> list[Event]:
+    """As `trace`, but the operations on data alone. The wait at the place of `passed` completes nothing."""
+    sequence = _sequence(wave, passes, unroll, steps, tiles, last_phase, controls=False)
+    return [e for e in _Trace(program, sequence, passed).events if not isinstance(e.op, Control)]
 
 
 def held(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int) -> dict[Place, int]:
@@ -145,21 +193,30 @@ def held(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: i
     return _Trace(program, _sequence(wave, passes, unroll, steps, tiles, wave.phase)).held
 
 
-_Step = tuple[Op, int, int, Place | None]  # operation, tile, K-step, place
+def _sequence(
+    wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int, last_phase: int, controls: bool = True
+) -> list[Event]:
+    """What `wave` executes, in order. When, the walk says.
 
-
-def _sequence(wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int, last_phase: int) -> list[_Step]:
-    """What `wave` executes, in order."""
+    Without `controls` each operation without data has one event for all times that it is executed.
+    """
     meeting = Barrier(automatic=True)
-    sequence: list[_Step] = []
+    sequence: list[Event] = []
     for tile in range(tiles):
-        sequence += [(meeting, tile, 0, None)] * wave.phase
+        sequence += [Event(meeting, tile) for _ in range(wave.phase)]
         for segment, times in (("prologue", 1), ("body", passes), ("epilogue", 1)):
             placed: tuple[Placed, ...] = getattr(wave, segment)
+            places = [
+                (p.op, p.step, (segment, n), None if controls or not isinstance(p.op, Control) else
+                 Event(p.op, tile, 0, (segment, n)))
+                for n, p in enumerate(placed)
+            ]  # fmt: skip
             for i in range(times):
-                sequence += [(p.op, tile, p.step.at(i * unroll, steps), (segment, n)) for n, p in enumerate(placed)]
-        level = [(meeting, tile, 0, None)] * (last_phase - wave.phase)
-        at = next((n for n, (op, *_) in enumerate(sequence) if isinstance(op, CatchUp)), len(sequence))
+                sequence += [
+                    again or Event(op, tile, step.at(i * unroll, steps), place) for op, step, place, again in places
+                ]
+        level = [Event(meeting, tile) for _ in range(last_phase - wave.phase)]
+        at = next((n for n, event in enumerate(sequence) if isinstance(event.op, CatchUp)), len(sequence))
         sequence[at : at + 1] = level
     return sequence
 
@@ -167,24 +224,24 @@ def _sequence(wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: in
 class _Trace:
     """One walk along what a wave executes."""
 
-    def __init__(self, program: Program, sequence: Sequence[_Step]):
-        self.program = program
-        self.events: list[Event] = []
+    def __init__(self, program: Program, events: list[Event], passed: Passed | None = None):
+        self.program, self.passed = program, passed
+        self.events = events
         self.held: dict[Place, int] = {}
         self.lds, self.vm = _Counter(), _Counter()
         self.fetched: dict[tuple[str, int, int], Event] = {}  # (operand, step, part) -> its fetch, not written yet
         self.reads: dict[tuple[str, int, int, int], Event] = {}  # (operand, fragment, step, slice) -> its read
         self.owed: list[Event] = []  # reads that a multiply has consumed since the last barrier
         self.waited_fetch = 0  # the latest section whose fetch a write of this section has waited for
-        used = _used(program, sequence)
         epoch = section = 0
-        for (op, tile, step, place), tiles in zip(sequence, used, strict=True):
-            event = Event(op, tile, step, len(self.events), epoch, section, place)
-            self.events.append(event)
-            if isinstance(op, CUTS):
+        for order, (event, tiles) in enumerate(zip(events, _used(program, events), strict=True)):
+            event.order, event.begin, event.section = order, epoch, section
+            if isinstance(event.op, CUTS):
                 self._cut(event)
                 section += 1
-                epoch += isinstance(op, Barrier)
+                epoch += isinstance(event.op, Barrier)
+            elif isinstance(event.op, Control):
+                event.complete(epoch, order)
             else:
                 self._access(event, tiles)
 
@@ -210,8 +267,8 @@ class _Trace:
                 pass
             case _:
                 event.complete(event.begin, event.order)
-                consumed = _consumed(op, event.step) if isinstance(op, Multiply) else ()
-                self.owed += [self.reads.pop(key) for key in consumed if key in self.reads]
+                if isinstance(op, Multiply) and self.reads:
+                    self.owed += [self.reads.pop(key) for key in _consumed(op, event.step) if key in self.reads]
 
     def _staged(self, write: Event, op: Write) -> None:
         """A write has waited for its fetch: by data, so only on waves that have something to write."""
@@ -225,8 +282,13 @@ class _Trace:
     def _cut(self, event: Event) -> None:
         op, epoch, now = event.op, event.begin, event.order
         event.complete(epoch, now)
-        self.vm.wait_before(self.waited_fetch, epoch, now)
-        if isinstance(op, Wait):
+        if self.waited_fetch:
+            self.vm.wait_before(self.waited_fetch, epoch, now)
+            self.waited_fetch = 0  # no later section has a smaller number
+        if self.passed and event.place == self.passed.place:
+            issued = {s.number: self.vm.issued_after(s.number) for s in self.vm.sections}
+            self.passed.times.append((now, epoch, issued))
+        elif isinstance(op, Wait):
             (self.lds if op.counter == "lds" else self.vm).wait(op.count, epoch, now)
         elif isinstance(op, Barrier):
             late = [e for e in self.owed if e.done is NEVER]
@@ -236,7 +298,7 @@ class _Trace:
             self.owed = []
 
 
-def _used(program: Program, sequence: Sequence[_Step]) -> list[frozenset[tuple[int, int]] | None]:
+def _used(program: Program, events: Sequence[Event]) -> list[frozenset[tuple[int, int]] | None]:
     """Which tiles of each READ a multiply uses before they are read again; None for other operations.
 
     What nobody uses the compiler leaves out: reads by the register tile, fetches by the part, as (part, 0).
@@ -244,9 +306,12 @@ def _used(program: Program, sequence: Sequence[_Step]) -> list[frozenset[tuple[i
     wanted: set[tuple[str, int, int]] = set()  # (operand, fragment, register buffer)
     staged: set[tuple[str, int]] = set()  # (operand, part)
     result: list[frozenset[tuple[int, int]] | None] = []
-    for op, _, step, _ in reversed(sequence):
+    for event in reversed(events):
+        op, step = event.op, event.step
         found: frozenset[tuple[int, int]] | None = None
         match op:
+            case Control():
+                pass
             case Multiply():
                 for name, fragment, s, t in _consumed(op, step):
                     wanted.add((name, fragment, program.operand(name).register_buffer(s, t)))

@@ -1,0 +1,127 @@
+"""What must be ordered of what waves do, found once for all programs that differ in barriers, waits and fences alone.
+
+Which accesses to LDS the sequential meaning orders, and what registers hold, follows from the operations on data and
+their order (`tkgen.schedule.epochs`, `registers`). Leaving out a barrier or a wait, or letting a wait leave more in
+flight, changes only when operations begin and are complete. So plans that are tried one after the other are compared
+with one list of pairs, of each access with the first access of every program that must come behind it: epochs do not
+fall along a program, so that one decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tkgen.ir.ops import WaveProgram
+from tkgen.ir.types import Program
+from tkgen.schedule.epochs import across, barrier_counts, executed, past_the_queue, registers_of, required, rings, slots
+from tkgen.schedule.traces import NEVER, Event, Passed
+
+_Move = tuple[int, int]  # a program, and which of its moves
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """How far the loop of a program is unrolled: arguments of `epochs.conflicts`."""
+
+    program: Program
+    passes: int
+    unroll: int
+    steps: int
+    tiles: int
+
+    def executed(
+        self, waves: Sequence[WaveProgram], passed: Mapping[int, Passed] = MappingProxyType({})
+    ) -> list[list[Event]]:
+        """What each of the programs executes; `passed` are waits that complete nothing, by program."""
+        return executed(self.program, waves, self.passes, self.unroll, self.steps, self.tiles, passed)
+
+
+@dataclass(frozen=True)
+class Late:
+    """A move of the program with that number that is complete too late: by position `order` of its trace it must be,
+    and in an epoch before `epoch`."""
+
+    program: int
+    move: Event
+    epoch: float
+    order: float
+
+
+@dataclass(frozen=True)
+class Orders:
+    """The pairs that barriers and waits must order.
+
+    `meeting`: a move -> the first one of each other program, or of another wave of its own, that comes behind it.
+    `waiting`: a move -> the first one of the same wave, where LDS does not keep the two in order. `hopeless`: something
+    is wrong that neither barriers nor waits mend.
+    """
+
+    meeting: Mapping[tuple[_Move, int], int]
+    waiting: Mapping[_Move, int]
+    hopeless: bool
+
+    def late(self, traces: Sequence[Sequence[Event]]) -> Iterator[Late]:
+        """What is not ordered."""
+        moves = [_moves(events) for events in traces]
+        for ((program, first), other), second in self.meeting.items():
+            x, epoch = moves[program][first], moves[other][second].begin
+            if not x.done < epoch:
+                yield Late(program, x, epoch, NEVER)
+        for (program, first), second in self.waiting.items():
+            x, order = moves[program][first], moves[program][second].order
+            if not x.completed <= order:
+                yield Late(program, x, NEVER, order)
+
+    def kept(self, unrolled: Unrolled, waves: Sequence[WaveProgram]) -> bool:
+        """Whether nothing is wrong with these programs."""
+        if self.hopeless or barrier_counts(waves, unrolled.passes, unrolled.tiles):
+            return False
+        return next(self.late(unrolled.executed(waves)), None) is None
+
+
+def orders(unrolled: Unrolled, waves: Sequence[WaveProgram]) -> Orders:
+    """What must be ordered of what the programs execute."""
+    program, traces = unrolled.program, unrolled.executed(waves)
+    numbers = [{e.order: n for n, e in enumerate(_moves(events))} for events in traces]
+    direct = past_the_queue(program)
+    meeting: dict[tuple[_Move, int], int] = {}
+    waiting: dict[_Move, int] = {}
+    hopeless = bool(registers_of(program, waves, traces, unrolled.steps))
+    for ring in rings(program).items():
+        for _, slot in slots(program, *ring, traces):
+            hopeless |= not all(writes for writes, _ in slot.values())
+            for _, x, y in required(slot, waves):
+                first = x.wave, numbers[x.wave][x.event.order]
+                second = numbers[y.wave][y.event.order]
+                if across(x, y, waves):
+                    meeting[first, y.wave] = min(second, meeting.get((first, y.wave), second))
+                elif x.event.order >= y.event.order:
+                    hopeless = True
+                elif isinstance(x.event.op, direct) or isinstance(y.event.op, direct):
+                    waiting[first] = min(second, waiting.get(first, second))
+    return Orders(meeting, waiting, hopeless)
+
+
+def _moves(events: Sequence[Event]) -> list[Event]:
+    return [e for e in events if e.op.operand]
+
+
+def most_in_flight(late: Iterable[Late], passed: Mapping[int, Passed]) -> int | None:
+    """How many operations a wait may leave in flight so that it orders these pairs; None where there are none.
+
+    `late` are the pairs that are not ordered where it completes nothing, `passed` the wait, by the program's number. Of
+    the times that a wave passes it between the two, one must complete the first: it leaves no more than what is issued
+    behind the first one's section.
+    """
+    found: int | None = None
+    for pair in late:
+        between = (
+            issued.get(pair.move.section, 0)
+            for order, epoch, issued in (passed[pair.program].times if pair.program in passed else ())
+            if pair.move.order < order <= pair.order and epoch < pair.epoch
+        )
+        left = max(between, default=0)
+        found = left if found is None else min(found, left)
+    return found
