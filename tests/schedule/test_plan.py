@@ -211,13 +211,13 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return counted(*arguments)
 
     monkeypatch.setattr(module, "conflicts", conflicts)
-    traced = module._traced
+    judged = module._Search.right
 
-    def proof(*arguments: Any) -> object:
+    def right(*arguments: Any) -> object:
         tried.append(len(tried))
-        return traced(*arguments)
+        return judged(*arguments)
 
-    monkeypatch.setattr(module, "_traced", proof)
+    monkeypatch.setattr(module._Search, "right", right)
     return tried
 
 
