@@ -202,6 +202,17 @@ template <ducks::rt::all RT> __device__ inline void put(RT &tile, int i, int c, 
     else pair.x = value;
 }
 
+/// The tile is computed here: what gives it does not sink into the branch that follows. LLVM's GCNHazardRecognizer misses
+/// wait states between an MFMA and what reads its result behind a branch, as said at `settle`.
+template <ducks::rt::all RT> __device__ inline void keep(RT &tile) {
+#pragma unroll
+    for (int i = 0; i < RT::height; ++i)
+#pragma unroll
+        for (int c = 0; c < RT::width; ++c)
+#pragma unroll
+            for (auto &pair : tile.tiles[i][c].data) asm("" : "+v"(pair.x), "+v"(pair.y));
+}
+
 /// Two neighbours of a lane's elements, number 2 e and 2 e + 1, for instructions that take pairs.
 using pair = float __attribute__((ext_vector_type(2)));
 template <ducks::rt::all RT> __device__ inline pair pair_at(const RT &tile, int i, int c, int e) {
@@ -355,6 +366,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
                     put_pair(s, i, c, e, scale * pair_at(v8, i, c, e));  // spec:20
+        keep(s);
         if (!(first_of_wave >= j_0 + TILE_j - 1)) {  // spec:21
             #pragma unroll
             for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -364,6 +376,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         put(s, i, c, e, choose(((first_column + c * SIDE) >= (j_0 + row_at(i, e))), at(s, i, c, e), (-__builtin_inff())));
         }
+        keep(s);
         if (!(j_0 + TILE_j - 1 < 2000)) {  // spec:21
             #pragma unroll
             for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -393,6 +406,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             const float r_e = __builtin_amdgcn_exp2f((m_[c][0] - n_2[c][0]));  // spec:24
             r[c][0] = r_e;
         }
+        keep(p);
         if (!(j_0 + TILE_j - 1 < 2000)) {  // spec:23
             #pragma unroll
             for (int i = 0; i < TILE_j / SIDE; ++i)

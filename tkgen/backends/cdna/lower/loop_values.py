@@ -394,6 +394,7 @@ class LoopValues:
         """
         assert isinstance(op, Map)
         chosen, tile, other = op.arguments
+        yield f"keep({self.name[op.result]});"
         for condition in self._conjuncts(chosen):
             alone = replace(op, arguments=(condition, tile, other))
             body = self.nest(self.rows(op.result), [self.put(op.result, self.expression(alone, set()))])

@@ -26,8 +26,8 @@ LOCALS = frozenset({
     "factor_bf", "factor_hf", "row_at", "at", "put", "load_factor", "store_rows", "store_columns", "buffer_from",
     "rows_from", "divisor", "pin", "lds_barrier", "settle", "fetch", "write", "fetch_turned", "write_turned",
     "chunk_at", "square_at", "words_2", "words_4", "base", "from", "to", "load_across", "store_interleaved",
-    "load_columns", "fetch_vector", "write_vector", "LINES", "pair", "pair_at", "put_pair", "each", "round_factor",
-    "quiet", "first_step",
+    "keep", "load_columns", "fetch_vector", "write_vector", "LINES", "pair", "pair_at", "put_pair", "each",
+    "round_factor", "quiet", "first_step",
 })  # fmt: skip
 STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
 
@@ -41,6 +41,7 @@ class LoopModel(EquationModel):
     vectors: bool
     across: bool
     columns_loaded: bool
+    masks: bool
     divides: bool
     paired: bool
     rounds: bool
@@ -72,6 +73,7 @@ class LoopLowering(Lowering):
             vectors=bool(self.m.vectors),
             across=bool(self.m.interleaved),
             columns_loaded=bool(self.m.columns_loaded),
+            masks="keep(" in body,
             divides="divisor(" in body,
             paired="put_pair(" in body,
             rounds=self.values.rounds,
