@@ -48,6 +48,27 @@ def test_group_writes_are_free_of_conflicts_and_complete(size: int, cols: int) -
         assert sorted(written) == list(range(0, tile_bytes(size, rows, cols), step))
 
 
+@pytest.mark.parametrize("cols", [64, 128, 192])
+def test_tiles_of_bytes_are_free_of_conflicts_and_complete(cols: int) -> None:
+    """Reads of base tiles of 16 x 64 and of 32 x 32, and writes of whole chunks."""
+    for base_col in range(cols // 16):
+        for base_row in range(3):
+            row = fragment_addresses(1, 48, cols, "row", base_row, base_col)
+            assert conflict_ways("ds_read_b128", row) == 1
+    for first in range(0, cols, 32):
+        lanes = [element_offset(1, 32, cols, lane % 32, first + 16 * (lane // 32)) for lane in range(64)]
+        assert conflict_ways("ds_read_b128", lanes) == 1
+    for threads in (64, 256):
+        written: list[int] = []
+        for turn in range(turns(32, cols, threads)):
+            for wave in range(0, threads, 64):
+                pieces = [piece(32, cols, threads, wave + lane, turn) for lane in range(64)]
+                places = [p and element_offset(1, 32, cols, *p) for p in pieces]
+                assert conflict_ways("ds_write_b128", places) == 1
+                written += [a for a in places if a is not None]
+        assert sorted(written) == list(range(0, tile_bytes(1, 32, cols), 16))
+
+
 def test_rows_eight_apart_lie_512_bytes_apart() -> None:
     """What the headers build constant offsets on."""
     for row, col in ((0, 0), (3, 21), (7, 63)):

@@ -38,7 +38,17 @@ def test_kernels_of_equations_are_typed() -> None:
     files = [parse_any(SourceFile("language.md", text)) for kind, text in EXAMPLES if not kind]
     kernels = [kernel for found in files for kernel in kernels_of(found)]
     names = [typed(kernel).kernel.name for kernel in kernels if has_equations(kernel)]
-    assert names == ["quarters", "finish", "rmsnorm", "attention", "gated", "linear_softmax", "block_scaled", "attend"]
+    assert names == [
+        "quarters",
+        "finish",
+        "quantise",
+        "rmsnorm",
+        "attention",
+        "gated",
+        "linear_softmax",
+        "block_scaled",
+        "attend",
+    ]
 
 
 def test_every_function_and_reduction_is_named() -> None:

@@ -71,6 +71,9 @@ def _parts(plan: Plan) -> Iterator[Diagnostic]:
         yield error(f"`{grid.name}` needs a size of {k.name} that is known at build time", Label(k.span, "dynamic"),
                     f"give {k.name} a size")  # fmt: skip
         return
+    if program.accumulator.dtype.whole:
+        yield error(f"`{grid.name}` would add parts of whole sums as floats", Label(program.accumulator.span, "i32"),
+                    "leave the grid out: a sequence can add parts up")  # fmt: skip
     for rounded in (t for t in program.outputs if t.dtype is not DType.F32):
         dtype = rounded.dtype.spelling
         yield error(f"`{grid.name}` would round `{rounded.name}` to {dtype} each time that a part of a sum is added",

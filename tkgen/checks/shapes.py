@@ -27,7 +27,7 @@ OPERATIONS = {
     Via.REGISTERS: (Fetch, Write),
     Via.DIRECT: (Copy,),
 }
-BOX = (16, 32)  # rows and columns that one direct load of a wave brings
+BOX = (16, 64)  # rows, and bytes of each, that one direct load of a wave brings
 
 
 def check(plan: Plan, target: Target) -> list[Diagnostic]:
@@ -105,26 +105,27 @@ def _direct(program: Program, target: Target) -> Iterator[Diagnostic]:
 
 
 def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
-    """Direct loads bring boxes of 16 rows x 32 columns of 2-byte elements; the waves of a group share them evenly."""
+    """Direct loads bring boxes of 16 rows x 64 bytes; the waves of a group share them evenly."""
     if not program.direct or max(target.direct_load_bytes, default=0) < ACCESS_BYTES:
         return
     line = next(o for o in program.operands if o.via is Via.DIRECT).span
     for operand in program.shared:
         rows, cols = operand.part_shape
+        across = BOX[1] // operand.tensor.dtype.bytes
         tile = "tile" if operand.part_count == 1 else f"parts of {rows} x {cols}"
         problem, way = "", ""
-        if operand.tensor.dtype.bytes != 2:
+        if operand.tensor.dtype.bytes > 2:
             problem = f"its elements are {operand.tensor.dtype.spelling}, and its tiles hold elements of 2 bytes"
             way = "use bf16 or f16 operands, or another way to LDS"
-        elif cols % BOX[1] or rows % BOX[0]:
-            problem = f"its tile of {rows} x {cols} is not cut evenly into boxes of {BOX[0]} x {BOX[1]}"
-            way = f"use a tile of whole boxes: {-(-rows // BOX[0]) * BOX[0]} x {-(-cols // BOX[1]) * BOX[1]}"
-        elif operand.slice % BOX[1]:
-            problem = f"its slices of {operand.slice} are not whole boxes, which hold {BOX[1]}"
-            way = f"use `slice {BOX[1]}`"
+        elif cols % across or rows % BOX[0]:
+            problem = f"its tile of {rows} x {cols} is not cut evenly into boxes of {BOX[0]} x {across}"
+            way = f"use a tile of whole boxes: {-(-rows // BOX[0]) * BOX[0]} x {-(-cols // across) * across}"
+        elif operand.slice % across:
+            problem = f"its slices of {operand.slice} are not whole boxes, which hold {across}"
+            way = f"use `slice {across}`"
         else:
             group = next(r for r in program.roles if operand.name in r.loads).group
-            boxes = rows * cols // (BOX[0] * BOX[1])
+            boxes = rows * cols // (BOX[0] * across)
             if boxes % group:
                 problem = f"{group} waves cannot share the {boxes} boxes of its {tile} evenly"
                 way = "load with a number of waves that divides it (`load ... by N waves`)"
@@ -196,8 +197,32 @@ def _transposed(operand: Operand) -> str:
     return f"store `{operand.name}` transposed, `global {operand.name} : {dtype}[{dims[1].name}, {dims[0].name}]`"
 
 
+def _short_slices(program: Program, target: Target) -> Iterator[Diagnostic]:
+    operand, side = program.a, program.accumulator.mfma[0]
+    rates = {
+        i.k: (i.flops_per_cycle, i) for i in target.mfma_shapes(operand.tensor.dtype.spelling) if i.m == i.n == side
+    }
+    possible = max((rate for k, (rate, _) in rates.items() if operand.slice % k == 0), default=0)
+    depth, (best, fastest) = max(rates.items(), key=lambda item: item[1][0])
+    if 0 < possible < best:
+        yield Diagnostic(
+            "W202",
+            f"slices of {operand.slice} multiply at 1/{best / possible:.0f} of the rate of {depth} on {target.name}",
+            Label(operand.registers_span or program.spans["block"], f"register tiles of {operand.slice}"),
+            (),
+            (
+                f"{fastest.instruction} sums {depth} products at a time, and is the fastest for "
+                f"{operand.tensor.dtype.spelling}",
+                target.cited(f"mfma.{fastest.instruction}.cycles"),
+            ),
+            Fix(f"use slices that are a multiple of {depth}"),
+        )
+
+
 def _slow_products(program: Program, target: Target) -> Iterator[Diagnostic]:
-    """f32 operands: the matrix units are several times slower for them."""
+    """f32 operands, and slices too short for the fastest instructions: the matrix units are several times slower."""
+    if program.a.tensor.dtype.encoded:
+        yield from _short_slices(program, target)
     if program.a.tensor.dtype is not DType.F32 or not target.mfma_shapes("f32"):
         return
     times = target.peak_tflops("bf16") / target.peak_tflops("f32")

@@ -170,13 +170,14 @@ def write_ways(program: Program, operand: Operand) -> tuple[str, int]:
     """The instruction that writes an operand's tiles to LDS and its bank conflicts (1: none).
 
     Collective loads write in the headers' own order. What is staged through registers, or masked by a tail clause, is
-    dealt to threads 16 bytes each, as `chunk_at` of the generated code says, and written in two halves.
+    dealt to threads 16 bytes each, as `chunk_at` of the generated code says, and written in two halves; of one-byte
+    elements whole.
     """
     size, (rows, cols) = operand.tensor.dtype.bytes, operand.part_shape
     role = next(r for r in program.roles if operand.name in r.loads)
     threads = layout.WAVE * role.group
     by_rows = operand.via is Via.REGISTERS or program.tail is not None
-    instruction: layout.Instruction = "ds_write_b64" if by_rows or size == 2 else "ds_write_b128"
+    instruction: layout.Instruction = "ds_write_b64" if size > 1 and (by_rows or size == 2) else "ds_write_b128"
     parts = ACCESS_BYTES // layout.access_bytes(instruction)
     turns = -(-rows * cols * size // (ACCESS_BYTES * threads)) if by_rows else layout.turns(rows, cols * size, threads)
     worst = 1

@@ -237,7 +237,9 @@ def converted(value: Tensor, error: Tensor | None, dtype: DType) -> Bounded:
 def stored(value: Tensor, error: Tensor | None, dtype: DType) -> Tensor:
     """How far what is stored of a number as `dtype` may be from the number itself."""
     bound = torch.zeros_like(value) if error is None else error
-    if dtype is not DType.F32:
+    if dtype.whole:
+        bound = bound + torch.where(bound == 0, (value - value.round()).abs(), 0.5)
+    elif dtype is not DType.F32:
         bound = bound + ulp(value.abs() + bound, TORCH[dtype]) / 2
     return torch.where(value.isfinite() | (bound == torch.inf), bound, 0.0)
 

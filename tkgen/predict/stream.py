@@ -328,7 +328,8 @@ class _Decoder:
         m, n, k = int(match[1]), int(match[2]), int(match[3])
         flops = 2 * m * n * k
         dtype = match[4] or "bf16"
-        known = self.target.mfma(dtype, m, n, k)
+        named = next((x for x in self.target.mfmas if x.instruction == name), None)
+        known = named or self.target.mfma(dtype, m, n, k)
         rates = [x.flops_per_cycle for x in self.target.mfma_shapes(dtype) or self.target.mfma_shapes("bf16")]
         writes = tuple(self._destination(i))
         accumulator = int(op["src"][2])

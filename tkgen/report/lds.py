@@ -96,7 +96,7 @@ def _swizzle(operand: Operand, target: Target) -> Swizzle:
     units = min(cols // UNIT_ELEMENTS, SHOWN_UNITS)
     offsets = tuple(
         tuple(
-            layout.box_offset(rows, row, unit * UNIT_ELEMENTS)
+            layout.box_offset(rows, row, unit * UNIT_ELEMENTS, size)
             if operand.via is Via.DIRECT
             else layout.element_offset(size, rows, cols, row, unit * UNIT_ELEMENTS)
             for unit in range(units)

@@ -100,11 +100,12 @@ def global_instructions(program: Program, op: Move) -> int:
     """Global loads one wave issues to bring what `op` does: 16 bytes a lane, over the waves of one group.
 
     Register tiles that go past LDS are read as the headers' load does it: a lane's four neighbours of a row (eight of
-    the tiles beside direct loads) at once, of a column one by one.
+    the tiles beside direct loads, sixteen of one byte) at once, of a column one by one.
     """
     if isinstance(op, Take):
         operand = program.operand(op.operand)
         together = 1 if operand.contraction_first else 8 if program.direct else 4
+        together = ACCESS_BYTES if operand.tensor.dtype.bytes == 1 else together
         each = operand.fragment_extent * operand.slice // (WAVE_LANES * together)
         return len(op.tile.fragments) * len(op.tile.slices) * each
     return len(program.operand(op.operand).parts_of(op.tile)) * _part_loads(program, op)

@@ -11,7 +11,21 @@ from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.sizes import element, number, positive
 from tkgen.ir.room import too_many_registers, too_much_lds
-from tkgen.ir.types import BASE_TILE, Accumulator, Dim, DType, EpilogueStep, Operand, Role, Side, Tensor, Unused, Via
+from tkgen.ir.types import (
+    ACCESS_BYTES,
+    BASE_TILE,
+    WAVE_LANES,
+    Accumulator,
+    Dim,
+    DType,
+    EpilogueStep,
+    Operand,
+    Role,
+    Side,
+    Tensor,
+    Unused,
+    Via,
+)
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.targets import largest, most_lds_bytes, product_sides
@@ -20,6 +34,8 @@ Clause = TypeVar("Clause", ast.Shared, ast.Registers)
 
 MOST_LDS = most_lds_bytes()
 MOST_REGISTERS = largest(lambda target: target.registers_per_lane)  # VGPRs and AGPRs of one wave
+BYTE = 8  # bits
+LDS_ROW = 64  # bytes of a row that the headers keep together in LDS
 MOST_BUFFERS = 16  # of an operand in LDS, or of one in registers alone
 
 
@@ -29,7 +45,7 @@ def accumulator(
     """The output fragments of the waves that multiply."""
     assert compute.shape is not None
     dtype = element(scope, at.dtype)
-    if dtype is not DType.F32:
+    if dtype not in (DType.F32, DType.I32):
         raise scope.error(
             "E204", f"MFMA accumulates in f32, not {dtype.spelling}", at.dtype.span,
             fix=Fix("accumulate in f32; the store converts to the tensor's type", (Edit(at.dtype.span, "f32"),)),
@@ -106,6 +122,15 @@ def operands(
 ) -> tuple[Operand, ...]:
     """The factors of all products, each with its tile in LDS and its register tiles."""
     found = tuple(_operand(scope, side, tensor, contraction, block, step_at, accumulator) for side, tensor in tensors)
+    wanted = found[0].tensor.dtype.sums
+    if accumulator.dtype is not wanted:
+        of = found[0].tensor
+        raise scope.error(
+            "E204",
+            f"products of {of.dtype.spelling} are summed in {wanted.spelling}, not {accumulator.dtype.spelling}",
+            accumulator.span, secondary=(Label(of.span, of.dtype.spelling),),
+            fix=f"write `: {wanted.spelling} tile`; the store converts to the tensor's type",
+        )  # fmt: skip
     common = min(found, key=lambda o: o.slice)
     for other in found:
         if other.slice % common.slice:
@@ -143,6 +168,16 @@ def _operand(
             fix=f"add a line such as `shared {tensor.name} buffers 1`",
         )  # fmt: skip
     axis = 0 if side is Side.A else 1
+    base = accumulator.mfma[0]
+    if tensor.dtype.bits == BYTE:
+        if tensor.dims[0] == contraction:
+            raise scope.error(
+                "E204", f"`{tensor.name}` of {tensor.dtype.spelling} is stored with `{contraction.name}` first",
+                tensor.span, f"its neighbours in memory lie along `{tensor.dims[1].name}`",
+                notes=(f"matrix instructions take bytes that are neighbours along `{contraction.name}`",),
+                fix=f"store it transposed, `[{tensor.dims[1].name}, {contraction.name}]`",
+            )  # fmt: skip
+        base = max(ACCESS_BYTES * WAVE_LANES // base, LDS_ROW) if shared else ACCESS_BYTES * WAVE_LANES // base
     return Operand(
         side=side,
         tensor=tensor,
@@ -152,7 +187,7 @@ def _operand(
         buffers=_buffers(scope, shared, tensor, (block[axis], block[2])) if shared else 0,
         via=way(scope, shared) if shared else None,
         register_buffers=_register_buffers(scope, registers, shared is not None),
-        slice=_slice(scope, registers, block[2], step_at, accumulator.mfma[0]),
+        slice=_slice(scope, registers, block[2], step_at, base),
         fragments=accumulator.fragments[axis],
         fragment_extent=accumulator.tile[axis],
         span=clause.span,
@@ -207,7 +242,7 @@ def _register_buffers(scope: Scope, registers: ast.Registers | None, shared: boo
 
 
 def _slice(scope: Scope, registers: ast.Registers | None, step: int, step_at: Span, base: int) -> int:
-    """Contraction elements of a register tile: whole base tiles of the matrix instruction's side, `base`."""
+    """Contraction elements of a register tile: whole base tiles of the matrix instruction, `base` elements long."""
     at = registers.slice if registers else None
     size = positive(scope, at, "the slice") if at else step
     if step % size or size % base:

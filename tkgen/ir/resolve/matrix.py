@@ -146,10 +146,11 @@ def _default(scope: Scope, found: Sums, names: list[str], block: tuple[int, int,
     """`accumulate` as it would be written: in base tiles, or two by two of them where a wave has so many."""
     at = found.contraction.span or scope.kernel.name.span
     first, *others = (ast.Name(at, n) for n in names)
+    dtype = found.sums[0].left.tensor.dtype.sums
 
     def clause(rows: int, cols: int) -> ast.Accumulate:
         tile = (ast.Number(at, rows), ast.Number(at, cols))
-        return ast.Accumulate(at, first, tuple(others), None, ast.Name(at, "f32"), tile, None, None)
+        return ast.Accumulate(at, first, tuple(others), None, ast.Name(at, dtype.spelling), tile, None, None)
 
     least = clause(BASE_TILE, BASE_TILE)
     (role,) = waves.roles(scope, block, least, (found.rows.name, found.cols.name))

@@ -37,10 +37,13 @@ def tile_bytes(size: int, rows: int, cols: int) -> int:
 def element_offset(size: int, rows: int, cols: int, row: int, col: int) -> int:
     """The byte, counted from the beginning of a shared tile, of its element (row, col).
 
-    `size` is the element's size in bytes, 2 or 4; `rows` and `cols` are multiples of 16.
+    `size` is the element's size in bytes, 1, 2 or 4; `rows` and `cols` are multiples of 16, of one byte `cols` of 64.
     """
     panel_cols = 64 // size
     panel, in_panel = divmod(col, panel_cols)
+    if size == 1:
+        line, chunk = row // 2, (row % 2 * 4 + in_panel // 16) ^ (0, 1, 6, 7)[row // 2 % 4]
+        return panel * rows * 64 + line * 128 + chunk * 16 + col % 16
     quad, element = (col // 4) % 4, (col % 4) * size
     start = panel * rows * 64
     if (panel + 1) * panel_cols > cols:  # the half panel: four rows of 32 bytes to a line
@@ -52,13 +55,15 @@ def element_offset(size: int, rows: int, cols: int, row: int, col: int) -> int:
     return start + line * 128 + chunk * 16 + (in_panel // 16) * 8 + element
 
 
-def box_offset(rows: int, row: int, col: int) -> int:
+def box_offset(rows: int, row: int, col: int, size: int = 2) -> int:
     """The byte of element (row, col) of a shared tile of shape st_16x32, `rows` high; the twin of `hk.cuh`.
 
-    Boxes of 16 rows x 32 columns of 2-byte elements, 1024 bytes each, those of the same columns one after the other.
+    Boxes of 16 rows x 64 bytes, 1024 bytes each, those of the same columns one after the other. `size` is an element's,
+    in bytes.
     """
-    chunk = (col // 8 % 4) ^ (0, 2, 3, 1)[row // 4 % 4]
-    return col // 32 * rows * 64 + row * 64 + chunk * 16 + col % 8 * 2
+    byte = col * size
+    chunk = (byte // 16 % 4) ^ (0, 2, 3, 1)[row // 4 % 4]
+    return byte // 64 * rows * 64 + row * 64 + chunk * 16 + byte % 16
 
 
 def _in_half_panel(size: int, cols: int, col: int) -> bool:
@@ -78,6 +83,8 @@ def fragment_addresses(
 ) -> list[int]:
     """The byte each lane addresses when `load(rt, st)` reads base tile (`base_row`, `base_col`) of a shared tile.
 
+    Base tiles of one-byte elements are 64 columns wide; `base_col` counts 16 columns of those, too.
+
     In row layout one instruction reads a lane's four elements (and, where a 16-byte chunk serves two base tiles, its
     four of the other one); in col layout each needs its own instruction: `element` 0..3 selects it.
     """
@@ -86,7 +93,9 @@ def fragment_addresses(
         low, high = lane % 16, lane // 16
         if layout == "row":
             row, col = base_row * 16 + low, base_col * 16 + 4 * high
-            if size == 2 and not _in_half_panel(size, cols, col):
+            if size == 1:
+                col = base_col // 4 * 64 + 16 * high
+            elif size == 2 and not _in_half_panel(size, cols, col):
                 col -= base_col % 2 * 16  # the chunk begins with the even base tile's part
         else:
             row, col = base_row * 16 + 4 * high + element, base_col * 16 + low

@@ -153,6 +153,9 @@ _KITTENS = [
         "type",
         """
         rt_shape, rt_16x16, rt_32x32: base tile shapes; rt_32x32 multiplies with the 32x32x8 instructions
+        rt_16x64, rt_32x32_bytes: base tile shapes of one-byte elements
+        rt_fp8e4m3, rt_fp8e5m2, rt_i8, rt_i32: rt of 8-bit floats, of whole numbers
+        st_fp8e4m3, st_fp8e5m2, st_i8: st of them
         """,
         addition=True,
     ),

@@ -13,7 +13,7 @@ from tkgen.backends.cdna.lower.statements import How
 from tkgen.ir.desugar import desugared
 from tkgen.ir.equations import Access, Axis
 from tkgen.ir.products import Sums, View, sums
-from tkgen.ir.types import BASE_TILE, Dim, Operand, Product, Tensor
+from tkgen.ir.types import BASE_TILE, Dim, DType, Operand, Product, Tensor
 from tkgen.remap import NamedInt
 from tkgen.schedule import Plan
 from tkgen.source import SourceFile, Span
@@ -60,8 +60,12 @@ class Context:
 
     @staticmethod
     def accumulator(product: Product) -> str:
-        """The register tiles of sums."""
+        """The register tiles of sums, and of what is made of them: floats."""
         return f"{cpp_name(product.name)}_acc"
+
+    def sums(self, product: Product) -> str:
+        """The register tiles that products are added to."""
+        return self.accumulator(product) if self.sums_type == self.accumulator_type else f"{cpp_name(product.name)}_sum"
 
     @property
     def shape(self) -> str:
@@ -71,9 +75,17 @@ class Context:
 
     @property
     def accumulator_type(self) -> str:
-        """The type of one of them."""
-        acc = self.program.accumulator
-        return f"rt_{acc.dtype.suffix}<{acc.tile[0]}, {acc.tile[1]}, ducks::rt_layout::col{self.shape}>"
+        """The type of a tile of floats."""
+        return self._tile_type(DType.F32)
+
+    @property
+    def sums_type(self) -> str:
+        """The type of a tile that products are added to."""
+        return self._tile_type(self.program.accumulator.dtype)
+
+    def _tile_type(self, dtype: DType) -> str:
+        rows, cols = self.program.accumulator.tile
+        return f"rt_{dtype.suffix}<{rows}, {cols}, ducks::rt_layout::col{self.shape}>"
 
     @property
     def steps(self) -> str:

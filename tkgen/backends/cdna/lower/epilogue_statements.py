@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from tkgen.backends.cdna.lower.context import Context
@@ -96,6 +97,11 @@ class EpilogueStatements:
     def _matrix(self, op: OfSums, store: Store, last: bool) -> Statement:
         loops, epilogue = self._tile(op, self._held(store))
         code = epilogue.combine(store, self.c.how, not last)
+        whole = store.target.tensor.dtype is self.c.program.accumulator.dtype  # sums of i8 as they are
+        if whole and (summed := next((s for s in self.equations.sums if s.result == store.value), None)):
+            product = self.c.program.product_of(summed.name)
+            at = code.tile.removeprefix(self.c.accumulator(product))
+            code = replace(code, tile=f"{self.c.sums(product)}{at}") if code.identity else code
         self.c.helpers |= epilogue.helpers
         return self._of(code, loops, store)
 

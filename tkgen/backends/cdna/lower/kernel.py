@@ -339,9 +339,10 @@ class _Lowering:
                 constants.append(Constant("wave_col", at, origin=self.c.origin(role.span)))
             registers += [self.register_tile(o) for o in p.operands]
             acc = p.accumulator
+            tiles = {name: kind for x in p.products for name, kind in (
+                (self.c.sums(x), self.c.sums_type), (self.c.accumulator(x), self.c.accumulator_type))}  # fmt: skip
             registers += [
-                RegisterTile(self.c.accumulator(x), self.c.accumulator_type, acc.fragments, self.c.origin(acc.span))
-                for x in p.products
+                RegisterTile(name, kind, acc.fragments, self.c.origin(acc.span)) for name, kind in tiles.items()
             ]
         for operand in p.operands:
             if operand.name in role.loads and operand.via is Via.REGISTERS:

@@ -13,6 +13,7 @@ from tkgen.backends.cdna.lower.expressions import float_literal, loops_over
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
 from tkgen.backends.cdna.lower.statements import (
+    AsNumbers,
     Call,
     EpilogueCode,
     Loop,
@@ -63,6 +64,7 @@ class Operations:
         if part == "body" and role.multiplies and self.c.steps == "steps":
             add([self._synchronise(Call("begin_pass"), NOWHERE)], 0, 1)
         multiplied = role.multiplies and part != "prologue"  # products that may still be on their way
+        whole = role.multiplies and part == "epilogue" and self.c.program.accumulator.dtype.whole
         i = 0
         while i < len(placed):
             left = (part, i) == ("epilogue", 0)  # the loop
@@ -70,6 +72,9 @@ class Operations:
                 add([self._settle()], i, 1)
                 multiplied = False
             multiplied |= isinstance(placed[i].op, ops.Multiply)
+            if whole and isinstance(op := placed[i].op, ops.Store | ops.Reduce):
+                add(self._numbers(op), i, 1)
+                whole = False
             waits = _waits(placed[i:])
             then = placed[i + len(waits)].op if i + len(waits) < len(placed) else None
             if not waits:
@@ -92,6 +97,17 @@ class Operations:
         self.c.helpers.add(code.function if isinstance(code, Call) else "wait")
         return Statement(code, origin=origin)
 
+    def _numbers(self, op: ops.OfSums) -> list[Statement]:
+        """Sums of whole numbers as floats, in which the rest is computed."""
+        loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
+        origin = self.c.origin("accumulate")
+        return [
+            Statement(
+                AsNumbers(*(f"{name}[{i}][{j}]" for name in (self.c.accumulator(x), self.c.sums(x)))), loops, origin
+            )
+            for x in self.c.program.products
+        ]
+
     def _settle(self) -> Statement:
         self.c.helpers.add("fence")
         return self._synchronise(Call("settle"), NOWHERE)
@@ -110,10 +126,7 @@ class Operations:
                 return [Statement(code, (Loop("n", op.times),), origin)]
             case ops.Zero():
                 loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
-                return [
-                    Statement(Zero(f"{self.c.accumulator(x)}[{i}][{j}]"), loops, origin)
-                    for x in self.c.program.products
-                ]
+                return [Statement(Zero(f"{self.c.sums(x)}[{i}][{j}]"), loops, origin) for x in self.c.program.products]
             case ops.Store():
                 return [self._store(op)] if self.c.equations is None else EpilogueStatements(self.c).stored(op)
             case ops.Reduce():
@@ -235,7 +248,7 @@ class Operations:
             left, right = (self._register_slot(o, step, t) for o in product.factors)
             code = Multiply(
                 f"mma_{product.layouts}",
-                f"{self.c.accumulator(product)}[{i}][{j}]",
+                f"{self.c.sums(product)}[{i}][{j}]",
                 f"{self.c.registers(product.left)}[{left}][{i}]",
                 f"{self.c.registers(product.right)}[{right}][{j}]",
             )
@@ -254,7 +267,7 @@ class Operations:
         row, col = self.c.output_tile(i, j)
         code = Store(
             tensor=f"g.{cpp_name(p.accumulator.tensor.name)}",
-            tile=f"{self.c.accumulator(p.products[0])}[{i}][{j}]",
+            tile=f"{(self.c.sums if self._as_summed() else self.c.accumulator)(p.products[0])}[{i}][{j}]",
             type=self.c.accumulator_type,
             row=row,
             col=col,
@@ -262,6 +275,11 @@ class Operations:
             how=self.c.how,
         )
         return Statement(code, loops, self.c.origin("store", "tail", *(s.span for s in p.epilogue)))
+
+    def _as_summed(self) -> bool:
+        """Whether sums are stored as they are, without rounding to floats."""
+        p = self.c.program
+        return not p.epilogue and p.accumulator.tensor.dtype is p.accumulator.dtype
 
     def _epilogue_step(self, number: int, step: EpilogueStep) -> EpilogueCode:
         along_rows = step.tensor is not None and step.tensor.dims == (self.c.program.m,)

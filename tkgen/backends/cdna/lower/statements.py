@@ -50,6 +50,15 @@ class Zero:
 
 
 @dataclass(frozen=True)
+class AsNumbers:
+    """A register tile of floats = one of sums that are whole numbers."""
+
+    tile: str
+    sums: str
+    macro: ClassVar = "as_numbers"
+
+
+@dataclass(frozen=True)
 class Read:
     """Part (row, col), of `rows` x `cols` elements, of a tile in LDS to a register tile."""
 
@@ -278,7 +287,7 @@ class CatchUp:
 
 
 Code = (
-    Call | Wait | Priority | Mix | Zero | Read | Take | Multiply | Prefill | Move | Store | Keep | Combine
+    Call | Wait | Priority | Mix | Zero | AsNumbers | Read | Take | Multiply | Prefill | Move | Store | Keep | Combine
     | Results | Fold | Across | Hand | StoreOwned | CatchUp
 )  # fmt: skip
 

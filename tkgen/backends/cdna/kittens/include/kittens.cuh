@@ -11,6 +11,7 @@
  *   move.cuh        load and store between the three
  *   maps.cuh        zero, copy, element-wise, row and column maps, reductions
  *   mma.cuh         mma_AB, mma_ABt, mma_AtB, mma_AtBt
+ *   bytes.cuh       operands of 8-bit floats and whole numbers
  *   hk.cuh          gfx950 (KITTENS_CDNA4): tiles of HipKittens, direct loads to LDS, wide matrix instructions
  *   group.cuh       group<N>: loads and stores by N waves together
  *
@@ -27,6 +28,7 @@
 #include "kittens/move.cuh"
 #include "kittens/maps.cuh"
 #include "kittens/mma.cuh"
+#include "kittens/bytes.cuh"
 #ifdef KITTENS_CDNA4
 #include "kittens/hk.cuh"
 #endif

@@ -64,7 +64,7 @@ template <typename ST, int threads> struct panel_pieces {
         return panel * 64 + piece * 16 + panel_step(pass) * 64;
     }
 
-    /// Where part 0 or 1 of a piece goes: 4 elements, or (floats) all of it.
+    /// Where part 0 or 1 of a piece goes: 4 elements of 2 bytes, or all of it.
     __device__ __forceinline__ lds_byte *position(const ST &tile, int pass, int part) const {
         const uint32_t column = (panel * 64 + piece * 16) / sizeof(T) + part * 4;
         return lds_pointer(tile.data, positions::in_panel(row, column)) +
@@ -115,8 +115,8 @@ template <typename PIECES, typename ST> struct piece_mover {
         return buffer_read<u32x4, WINDOW::policy>(window.resource, at.active(pass) ? voffset(at, window, pass) : OUTSIDE,
                                   soffset(at, window, pass));
     }
-    /// Writes part 0 or 1 of a piece: 2-byte elements go to two chunks, 8 bytes each; floats in one part of 16 bytes.
-    static constexpr int parts = sizeof(typename ST::dtype) == 4 ? 1 : 2;
+    /// Writes part 0 or 1 of a piece: 2-byte elements go to two chunks, 8 bytes each; others in one part of 16 bytes.
+    static constexpr int parts = sizeof(typename ST::dtype) == 2 ? 2 : 1;
     template <int part>
     __device__ static __forceinline__ void place(const PIECES &at, const ST &tile, int pass, const u32x4 &value) {
         if (!at.active(pass) || part >= parts) return;

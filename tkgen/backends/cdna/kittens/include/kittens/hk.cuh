@@ -2,8 +2,8 @@
  * The tiles of HipKittens (November 2025) for gfx950: shared tiles of shape st_16x32, filled straight from global
  * memory, and operand tiles of shapes rt_16x32 and rt_32x16 for the matrix instructions 16x16x32 and 32x32x16.
  *
- * How a tile of shape st_16x32 lies in LDS. It is cut into boxes of 16 rows x 32 columns of 2-byte elements, 1024
- * bytes: what one wave moves with one load of 16 bytes a lane, whose lane i always writes the box's i-th 16 bytes.
+ * How a tile of shape st_16x32 lies in LDS. It is cut into boxes of 16 rows x 32 columns of 2-byte elements (64 of bytes),
+ * 1024 bytes: what one wave moves with one load of 16 bytes a lane, whose lane i always writes the box's i-th 16 bytes.
  * Boxes of the same columns lie one after the other. Row r of a box is 64 bytes, four chunks of 16; chunk c stands at
  * c ^ spread(r / 4), spread = {0, 2, 3, 1}. The lanes fetch accordingly: lane i takes row i / 4, chunk
  * (i % 4) ^ spread(i / 16).
@@ -47,20 +47,22 @@ concept wide = requires { typename T::identifier; } && __is_same(typename T::ide
 
 namespace detail {
 
-/// Byte positions inside a tile of `rows` x `cols` 2-byte elements, as described at the top of this file.
+/// Byte positions inside a tile of `rows` x `cols` elements of 2 bytes, or of one, as described at the top of this file.
 template <typename T, int rows_, int cols_> struct boxes {
-    static_assert(sizeof(T) == 2, "tiles of shape st_16x32 hold elements of 2 bytes");
-    static_assert(rows_ % 16 == 0 && cols_ % 32 == 0,
-                  "a tile of shape st_16x32 is cut into boxes of 16 rows x 32 columns");
+    static_assert(sizeof(T) <= 2, "tiles of shape st_16x32 hold elements of 2 bytes, or of one");
+    static constexpr int box_cols = 64 / sizeof(T), chunk_cols = 16 / sizeof(T);
+    static_assert(rows_ % 16 == 0 && cols_ % box_cols == 0,
+                  "a tile of shape st_16x32 is cut into boxes of 16 rows x 64 bytes");
     static constexpr bool direct = true;
     static constexpr int box_bytes = 1024, row_bytes = 64;
-    static constexpr int boxes_down = rows_ / 16, boxes_across = cols_ / 32, count = boxes_down * boxes_across;
+    static constexpr int boxes_down = rows_ / 16, boxes_across = cols_ / box_cols, count = boxes_down * boxes_across;
     static constexpr int column_bytes = boxes_down * box_bytes; // of the boxes of the same columns
 
     /// {0, 2, 3, 1}[q]
     __host__ __device__ static constexpr uint32_t spread(uint32_t q) { return (q << 1 & 3) ^ (q >> 1) * 3; }
     __host__ __device__ static constexpr uint32_t offset(uint32_t r, uint32_t c) {
-        return c / 32 * column_bytes + r * row_bytes + (c / 8 % 4 ^ spread(r / 4 % 4)) * 16 + c % 8 * 2;
+        return c / box_cols * column_bytes + r * row_bytes + (c / chunk_cols % 4 ^ spread(r / 4 % 4)) * 16 +
+               c % chunk_cols * sizeof(T);
     }
 };
 

@@ -21,7 +21,7 @@
  *
  * A chunk of 2-byte elements holds columns 4q..4q+3 *and* 16+4q..16+4q+3 of its panel: what one lane owns of two
  * neighbouring base tiles. So one ds_read_b128 feeds two base tiles while their register layout stays the documented
- * one.
+ * one. A chunk of one-byte elements holds 16 columns, what a lane owns of one base tile (bytes.cuh).
  *
  * If the width in bytes is an odd multiple of 32 (2-byte elements, an odd number of base tiles), the last 16 columns
  * form a half panel: 32 bytes per row, four rows to a line of sixteen 8-byte units; row r's unit q stands at unit (4 (r
@@ -50,11 +50,12 @@ namespace detail {
 template <typename T, int rows, int cols> struct swizzle {
     static constexpr bool direct = false; // a 16-byte chunk is not 16 bytes of a tensor
     static constexpr int size = sizeof(T);
-    static_assert(size == 2 || size == 4);
+    static_assert(size == 1 || size == 2 || size == 4);
     static constexpr int panel_cols = 64 / size;
     static constexpr int panels = cols / panel_cols;
-    static constexpr int panel_bytes = rows * 64;
+    static constexpr int panel_bytes = rows * 64, column_bytes = panel_bytes; // of the same 64 bytes of all rows
     static constexpr bool half_panel = cols % panel_cols != 0;
+    static_assert(size > 1 || !half_panel, "a tile of one-byte elements is a multiple of 64 columns wide");
     static constexpr int half_panel_start = panels * panel_bytes;
     static constexpr int row_bytes = 64, half_row_bytes = 32; // of one row in a panel, in the half panel
 
@@ -66,6 +67,7 @@ template <typename T, int rows, int cols> struct swizzle {
     }
     /// Byte of element (r, c) of a tile whose column c lies in a whole panel.
     __host__ __device__ static constexpr uint32_t in_panel(uint32_t r, uint32_t c) {
+        if constexpr (size == 1) return c / panel_cols * panel_bytes + chunk(r, (c >> 4) & 3) + (c & 15);
         return c / panel_cols * panel_bytes + chunk(r, (c >> 2) & 3) + (c % panel_cols >> 4) * 8 + (c & 3) * size;
     }
     /// Byte of element (r, c) of a tile whose column c lies in the half panel: row `r`, 8-byte unit c / 4 % 4.

@@ -1,0 +1,220 @@
+/**
+ * Operands of matrix instructions in elements of one byte: 8-bit floats and whole numbers.
+ *
+ * A lane owns 16 bytes of each base tile: of 16 x 64 elements row l % 16, columns 16 (l / 16)..+15, of 32 x 32 row
+ * l % 32, columns 16 (l / 32)..+15: one chunk of a panel in LDS, or of a box (hk.cuh), so that tiles come to LDS and to
+ * registers 16 bytes a lane at a time. The instructions' own layouts have 4, 8, 16 or 32 bytes of a lane in other
+ * columns; but a product is the same over k in any order that both factors have, and they are laid out alike. There is
+ * no col layout: both factors are stored with k innermost.
+ *
+ * Instructions (bytes of a lane): gfx90a v_mfma_i32_16x16x16_i8 (4); gfx942 16x16x32, 32x32x16 of fp8, bf8 and i8 (8);
+ * gfx950 those of fp8, 16x16x64 and 32x32x32 of i8 (16), 16x16x128 and 32x32x64_f8f6f4 (32), at twice the rate of the
+ * shorter ones (CDNA2, CDNA3 and CDNA4 ISA).
+ */
+#pragma once
+
+#include "global.cuh"
+#include "registers.cuh"
+#include "shared.cuh"
+
+namespace kittens {
+
+namespace ducks::rt_shape {
+/// Base tiles of side_ x (1024 / side_) elements of one byte.
+template <int side_> struct bytes {
+    static constexpr bool is_wide = true;
+    static constexpr int side = side_, rows = side_, cols = 16 * WARP_THREADS / side_;
+};
+using rt_16x64 = bytes<16>;
+using rt_32x32_bytes = bytes<32>;
+} // namespace ducks::rt_shape
+
+namespace ducks::rt {
+struct bytes_identifier {};
+template <typename T>
+concept bytes = requires { typename T::identifier; } && __is_same(typename T::identifier, bytes_identifier);
+} // namespace ducks::rt
+
+/// An operand of one-byte elements, held by one wave.
+template <typename T_, int rows_, int cols_, ducks::rt_layout::all layout_, int side_>
+struct rt<T_, rows_, cols_, layout_, ducks::rt_shape::bytes<side_>> {
+    using identifier = ducks::rt::bytes_identifier;
+    using layout = layout_;
+    using shape = ducks::rt_shape::bytes<side_>;
+    using T = T_;
+    using dtype = T;
+    static constexpr int rows = rows_, cols = cols_, side = side_;
+    static_assert(sizeof(T) == 1, "tiles of this shape hold elements of one byte");
+    static_assert(__is_same(layout, ducks::rt_layout::row), "matrix instructions take bytes that are neighbours along k");
+    static_assert(rows % shape::rows == 0 && cols % shape::cols == 0, "a register tile consists of whole base tiles");
+    static constexpr int height = rows / shape::rows, width = cols / shape::cols;
+    static constexpr int tile_size_row = shape::rows, tile_size_col = shape::cols;
+
+    detail::u32x4 tiles[height][width];
+};
+
+template <int rows, int cols, ducks::rt_layout::all layout = ducks::rt_layout::row,
+          ducks::rt_shape::all shape = ducks::rt_shape::rt_16x64>
+using rt_fp8e4m3 = rt<fp8e4m3, rows, cols, layout, shape>;
+template <int rows, int cols, ducks::rt_layout::all layout = ducks::rt_layout::row,
+          ducks::rt_shape::all shape = ducks::rt_shape::rt_16x64>
+using rt_fp8e5m2 = rt<fp8e5m2, rows, cols, layout, shape>;
+template <int rows, int cols, ducks::rt_layout::all layout = ducks::rt_layout::row,
+          ducks::rt_shape::all shape = ducks::rt_shape::rt_16x64>
+using rt_i8 = rt<int8_t, rows, cols, layout, shape>;
+template <int rows, int cols, ducks::rt_layout::all layout = ducks::rt_layout::row,
+          ducks::rt_shape::all shape = ducks::rt_shape::rt_16x16>
+using rt_i32 = rt<int, rows, cols, layout, shape>;
+
+template <int rows, int cols, typename shape = ducks::st_shape::panels> using st_fp8e4m3 = st<fp8e4m3, rows, cols, shape>;
+template <int rows, int cols, typename shape = ducks::st_shape::panels> using st_fp8e5m2 = st<fp8e5m2, rows, cols, shape>;
+template <int rows, int cols, typename shape = ducks::st_shape::panels> using st_i8 = st<int8_t, rows, cols, shape>;
+
+/* ---------- LDS -> registers ---------- */
+
+/// dst = the shared tile src; equal shapes and types. One read of 16 bytes a base tile, from a row's one or, of 32 x 32,
+/// two chunks of 64 bytes: their positions differ by an exclusive-or, those of other base tiles by constants.
+template <ducks::rt::bytes RT, ducks::st::all ST> __device__ __forceinline__ void load(RT &dst, const ST &src) {
+    using positions = typename ST::positions;
+    static_assert(RT::rows == ST::rows && RT::cols == ST::cols,
+                  "register tile and shared tile must have the same shape");
+    static_assert(__is_same(typename RT::T, typename ST::dtype),
+                  "register tile and shared tile must have the same element type");
+    constexpr int bases = 64 / RT::shape::cols, columns = RT::shape::cols;
+    const uint32_t lane = laneid();
+    const int first = src.col_offset / columns;
+    const int uniform = src.row_offset * positions::row_bytes + first / bases * positions::column_bytes;
+    detail::lds_byte *base[bases];
+#pragma unroll
+    for (int b = 0; b < bases; b++) {
+        const uint32_t at = positions::offset(lane % RT::side, b * columns + lane / RT::side * 16);
+        base[b] = detail::lds_pointer(src.data, at, uniform);
+    }
+#pragma unroll
+    for (int i = 0; i < RT::height; i++)
+#pragma unroll
+        for (int j = 0; j < RT::width; j++) {
+            const int column = first % bases + j;
+            dst.tiles[i][j] = detail::lds_read<detail::u32x4>(
+                base[column % bases] + i * RT::side * positions::row_bytes + column / bases * positions::column_bytes);
+        }
+}
+
+/* ---------- global -> registers ---------- */
+
+/// dst = the tile of src at idx, counted in tiles; equal types. One load of 16 bytes a base tile. Elements outside the
+/// tensor read as 0.
+template <ducks::rt::bytes RT, ducks::gl::all GL, ducks::coord::all COORD = coord<RT>>
+__device__ __forceinline__ void load(RT &dst, const GL &src, const COORD &idx) {
+    static_assert(__is_same(typename RT::T, typename GL::dtype),
+                  "register tile and tensor must have the same element type");
+    const detail::tile_window<2, RT::rows, RT::cols, GL> window(src, idx);
+    const uint32_t row = laneid() % RT::side, first = laneid() / RT::side * 16;
+#pragma unroll
+    for (int i = 0; i < RT::height; i++)
+#pragma unroll
+        for (int j = 0; j < RT::width; j++) {
+            const uint32_t column = j * RT::shape::cols + first;
+            const uint32_t voffset = window.column(row * window.row_bytes + column, column);
+            const uint32_t soffset = window.origin + i * RT::side * window.row_bytes;
+            dst.tiles[i][j] = detail::buffer_read<detail::u32x4, GL::cache_policy>(window.resource, voffset, soffset);
+        }
+}
+
+/* ---------- products ---------- */
+
+namespace detail {
+
+/// How many bytes of a lane the longest instruction takes.
+#if defined(KITTENS_CDNA4)
+template <typename T> constexpr int deepest = is_fp8<T> ? 32 : 16;
+#elif defined(KITTENS_CDNA2)
+template <typename T> constexpr int deepest = 4;
+#else
+template <typename T> constexpr int deepest = 8;
+#endif
+
+/// acc += a * b, one instruction on as many bytes of a lane as A has.
+template <int side, typename T, typename A>
+__device__ __forceinline__ auto mfma_bytes(const A &a, const A &b, auto acc) {
+    constexpr bool small = side == 16;
+    if constexpr (!is_fp8<T>) {
+        static_assert(__is_same(T, int8_t));
+#if defined(KITTENS_CDNA4)
+        if constexpr (small) return __builtin_amdgcn_mfma_i32_16x16x64_i8(bits<vec<int, 4>>(a), bits<vec<int, 4>>(b), acc, 0, 0, 0);
+        else return __builtin_amdgcn_mfma_i32_32x32x32_i8(bits<vec<int, 4>>(a), bits<vec<int, 4>>(b), acc, 0, 0, 0);
+#elif defined(KITTENS_CDNA2)
+        if constexpr (small) return __builtin_amdgcn_mfma_i32_16x16x16i8(bits<int>(a), bits<int>(b), acc, 0, 0, 0);
+        else return __builtin_amdgcn_mfma_i32_32x32x8i8(bits<int>(a), bits<int>(b), acc, 0, 0, 0);
+#else
+        if constexpr (small) return __builtin_amdgcn_mfma_i32_16x16x32_i8(bits<long>(a), bits<long>(b), acc, 0, 0, 0);
+        else return __builtin_amdgcn_mfma_i32_32x32x16_i8(bits<long>(a), bits<long>(b), acc, 0, 0, 0);
+#endif
+    }
+#ifndef KITTENS_CDNA2
+    else if constexpr (sizeof(A) == 8) {
+        const long x = bits<long>(a), y = bits<long>(b);
+        if constexpr (__is_same(T, fp8e4m3)) {
+            if constexpr (small) return __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(x, y, acc, 0, 0, 0);
+            else return __builtin_amdgcn_mfma_f32_32x32x16_fp8_fp8(x, y, acc, 0, 0, 0);
+        } else {
+            if constexpr (small) return __builtin_amdgcn_mfma_f32_16x16x32_bf8_bf8(x, y, acc, 0, 0, 0);
+            else return __builtin_amdgcn_mfma_f32_32x32x16_bf8_bf8(x, y, acc, 0, 0, 0);
+        }
+    }
+#endif
+#ifdef KITTENS_CDNA4
+    else {
+        constexpr int format = __is_same(T, fp8e4m3) ? 0 : 1; // CBSZ, BLGP; without scales
+        const auto x = bits<vec<int, 8>>(a), y = bits<vec<int, 8>>(b);
+        if constexpr (small)
+            return __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(x, y, acc, format, format, 0, 0, 0, 0);
+        else return __builtin_amdgcn_mfma_scale_f32_32x32x64_f8f6f4(x, y, acc, format, format, 0, 0, 0, 0);
+    }
+#endif
+}
+
+using u32x8 = vec<uint32_t, 8>;
+
+/// The n-th `size` bytes that a lane owns of base tiles in a row.
+template <int size> __device__ __forceinline__ auto nth_bytes(auto tile_at, int n) {
+    if constexpr (size == 32) {
+        return __builtin_shufflevector(tile_at(2 * n), tile_at(2 * n + 1), 0, 1, 2, 3, 4, 5, 6, 7);
+    } else {
+        const u32x4 tile = tile_at(n * size / 16);
+        if constexpr (size == 16) return tile;
+        else if constexpr (size == 8) return u32x2{tile[n % 2 * 2], tile[n % 2 * 2 + 1]};
+        else return tile[n % 4];
+    }
+}
+
+template <typename A, typename B, typename D, typename C>
+concept byte_operands = ducks::rt::bytes<A> && ducks::rt::bytes<B> && ducks::rt::col_layout<D> &&
+                        __is_same(D, C) && __is_same(typename A::T, typename B::T) &&
+                        __is_same(typename D::T, conditional_t<is_fp8<typename A::T>, float, int>) &&
+                        A::side == D::shape::side && B::side == D::shape::side;
+
+} // namespace detail
+
+/// d = a b^T + c: a (M x K), b (N x K), of one-byte elements; d and c of floats, of whole numbers for whole numbers.
+template <typename D, typename A, typename B, typename C>
+    requires detail::byte_operands<A, B, D, C>
+__device__ __forceinline__ void mma_ABt(D &d, const A &a, const B &b, const C &c) {
+    static_assert(A::rows == D::rows && B::rows == D::cols && A::cols == B::cols,
+                  "mma_ABt: (M x K) (N x K)^T -> (M x N)");
+    using T = typename A::T;
+    constexpr int whole = detail::deepest<T>, size = whole == 32 && A::width % 2 ? 8 : whole;
+#pragma unroll
+    for (int n = 0; n < A::width * 16 / size; n++)
+#pragma unroll
+        for (int i = 0; i < D::height; i++)
+#pragma unroll
+            for (int j = 0; j < D::width; j++) {
+                const auto acc = n == 0 ? c.tiles[i][j].get_all() : d.tiles[i][j].get_all();
+                const auto x = detail::nth_bytes<size>([&](int k) { return a.tiles[i][k]; }, n);
+                const auto y = detail::nth_bytes<size>([&](int k) { return b.tiles[j][k]; }, n);
+                d.tiles[i][j].set_all(detail::mfma_bytes<A::side, T>(x, y, acc));
+            }
+}
+
+} // namespace kittens
