@@ -208,8 +208,6 @@ template <ducks::gl::all GL, ducks::rt::all RT> __device__ inline void store_mas
     for_each_inside(dst, out, tile_row, tile_col, [&](int offset, T value) {
         if constexpr (sizeof(T) == 4)
             __builtin_amdgcn_raw_buffer_store_b32(__builtin_bit_cast(uint32_t, value), buffer, offset, 0, 0);
-        else if constexpr (sizeof(T) == 1)
-            __builtin_amdgcn_raw_buffer_store_b8(__builtin_bit_cast(uint8_t, value), buffer, offset, 0, 0);
         else
             __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, value), buffer, offset, 0, 0);
         return value;

@@ -208,8 +208,6 @@ template <ducks::gl::all GL, ducks::rt::all RT> __device__ inline void store_mas
     for_each_inside(dst, out, tile_row, tile_col, [&](int offset, T value) {
         if constexpr (sizeof(T) == 4)
             __builtin_amdgcn_raw_buffer_store_b32(__builtin_bit_cast(uint32_t, value), buffer, offset, 0, 0);
-        else if constexpr (sizeof(T) == 1)
-            __builtin_amdgcn_raw_buffer_store_b8(__builtin_bit_cast(uint8_t, value), buffer, offset, 0, 0);
         else
             __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, value), buffer, offset, 0, 0);
         return value;
@@ -219,10 +217,8 @@ template <ducks::gl::all GL, ducks::rt::all RT> __device__ inline void store_mas
 /// An element of a vector in global memory, 0 past its end. (The vector loads of ThunderKittens-HIP deal elements to 32 lanes.)
 template <ducks::gl::all GL> __device__ inline float element(const GL &vector, int index) {
     using T = typename GL::dtype;
-    if constexpr (sizeof(T) == 1)
-        return base_types::convertor<float, T>::convert(__builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b8(buffer_at(vector, 0), index, 0, 0)));
-    else if constexpr (sizeof(T) == 4)
-        return base_types::convertor<float, T>::convert(__builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b32(buffer_at(vector, 0), index * 4, 0, 0)));
+    if constexpr (sizeof(T) == 4)
+        return __builtin_bit_cast(float, __builtin_amdgcn_raw_buffer_load_b32(buffer_at(vector, 0), index * 4, 0, 0));
     else
         return base_types::convertor<float, T>::convert(__builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b16(buffer_at(vector, 0), index * 2, 0, 0)));
 }

@@ -96,7 +96,7 @@ def ways() -> Iterator[object]:
             yield pytest.param(way, dtype, out, target, marks=marks)
 
 
-@pytest.mark.parametrize(("way", "dtype", "out", "target"), ways())
+@pytest.mark.parametrize(("way", "dtype", "out", "target"), list(ways()))
 def test_ways_to_registers(way: str, dtype: str, out: str, target: str) -> None:
     sums = "i32" if dtype == "i8" else "f32"
     assert_right(gemm(dtype, out, WAYS[way].format(sums=sums)), target)
