@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tkgen.api import Spec, load, load_products
+    from tkgen.api import Spec, load, load_products, write
     from tkgen.build import Build
-    from tkgen.build.outputs import write
     from tkgen.diagnostics import Diagnostic, SpecError
     from tkgen.execute.operator import operator, run
 
@@ -38,7 +37,7 @@ _HOMES = {
     "SpecError": "tkgen.diagnostics",
     "operator": "tkgen.execute.operator",
     "run": "tkgen.execute.operator",
-    "write": "tkgen.build.outputs",
+    "write": "tkgen.api",
 }
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tkgen.backends import protocol
 from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.registry import backend_of
+from tkgen.build.outputs import DEFAULT_EMITS
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError, distinct
 from tkgen.ir.program import matrix_program
 from tkgen.ir.program import program as any_program
@@ -36,6 +37,7 @@ __all__ = [
     "load_products",
     "sequence_spec",
     "target_of",
+    "write",
 ]
 
 
@@ -130,6 +132,27 @@ def _own(found: ast.Sequence, number: int, defines: Mapping[str, int | None]) ->
     names = [ast.bound(kernel) for kernel in found.kernels]
     unknown = defines.keys() - set().union(*names) if number == 0 else set()
     return {name: value for name, value in defines.items() if name in names[number] or name in unknown}
+
+
+def write(
+    build: protocol.Build, directory: str | os.PathLike[str], emit: Collection[str] | None = None
+) -> dict[str, Path]:
+    """Write outputs of any build under `directory`, each whole or not at all; their paths by kind.
+
+    `emit` names them, as `tkgen build --emit` does; else they are source, assembly, code object, figures and a report.
+
+    Raises:
+        ValueError: the back end of the build's target has no such output.
+        SpecError: no harness can be written for it.
+        ModuleUnavailableError, ToolchainError: a Python module cannot be built here, or the compiler fails.
+    """
+    backend = backend_of(build.spec.target.name)
+    if emit is None:
+        emit = [kind for kind in DEFAULT_EMITS if kind in backend.emits]
+    for kind in emit:
+        if kind not in backend.emits:
+            raise ValueError(f"{kind!r} is no output for {build.spec.target.name}: {', '.join(backend.emits)}")
+    return backend.write(build, Path(directory), emit)
 
 
 def target_of(

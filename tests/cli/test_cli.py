@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 from tkgen.cli import app
@@ -362,3 +363,11 @@ def test_completion_of_a_shell(tmp_path: Path) -> None:
     for shell in ("bash", "zsh", "fish"):
         environ = os.environ | {"_TKGEN_COMPLETE": f"source_{shell}"}
         assert "tkgen" in subprocess.run(command, capture_output=True, text=True, env=environ).stdout
+
+
+@pytest.mark.parametrize("command", ["build", "report", "tune", "watch"])
+def test_what_commands_write_here_is_no_part_of_the_project(command: str) -> None:
+    found = typer.main.get_command(app).commands[command]  # type: ignore[attr-defined]
+    (out,) = (p.default for p in found.params if p.name == "out")
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
+    assert {f"/{out}", f"/{out}/"} & set(ignored)

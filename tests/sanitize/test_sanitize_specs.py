@@ -41,6 +41,26 @@ def run(path: Path, *options: str) -> Result:
     return CliRunner().invoke(app, ["sanitize", str(path), "--schedules", "2", *options])
 
 
+def test_an_empty_batch_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "batch.tk"
+    path.write_text("""kernel batch
+  dims B = dynamic, M = 64, N = 64, K = 64
+  global X : bf16[B, M, K]
+  global Y : bf16[N, K]
+  global Z : f32[B, M, N]
+  over b in B, m in M by 64, n in N by 64
+  waves 2 x 2
+  shared X, Y
+  each k in K by 32
+    s = s + X[b, m, k] @ Y[n, k].T
+  Z[b, m, n] = s
+""")
+    result = run(path, "-D", "B=0")
+    assert result.exit_code == 2, result.output
+    assert "B=0: batch launches nothing, so there is nothing to watch" in " ".join(result.output.split())
+    assert run(path, "-D", "B=1", "--schedules", "1").exit_code == 0
+
+
 def test_a_spec_needs_no_arguments(spec: Path) -> None:
     result = run(spec, "-D", "M=192")
     assert result.exit_code == 0 and "no findings; 6 blocks, 2 schedules" in result.output

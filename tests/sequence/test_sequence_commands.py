@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import tkgen
 from tkgen.backends.cdna.backend import Cdna
 from tkgen.cli import app
+from tkgen.diagnostics import SpecError
 from tkgen.execute import kernels
 from tkgen.sequence import SequenceSpec
 from tkgen.sequence.prediction import SequencePrediction, predict_any
@@ -96,6 +97,28 @@ def written(folder: Path, text: str) -> str:
     path = folder / "spec.tk"
     path.write_text(text)
     return str(path)
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_the_library_writes_what_the_command_does(tmp_path: Path) -> None:
+    build = tkgen.load(HALVES).check().build()
+    found = tkgen.write(build, tmp_path)
+    assert {path.name for path in found.values()} == {p.name for p in tmp_path.iterdir() if p.suffix != ".refused"}
+    assert found["cpp"].read_text(encoding="utf-8") == build.spec.text
+    assert found["hsaco third"].read_bytes() == build.kernels[2].hsaco
+    one = tkgen.write(build.kernels[0], tmp_path / "one", ["asm"])
+    assert one == {"asm": tmp_path / "one" / "first.s"} and one["asm"].read_text() == build.kernels[0].asm
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    build = tkgen.load(HALVES).check().build()
+    with pytest.raises(ValueError, match="'obj' is no output for gfx942: cpp, asm"):
+        tkgen.write(build, tmp_path, ["obj"])
+    with pytest.raises(SpecError, match="no harness is written for products of products"):
+        tkgen.write(tkgen.load(ATTENTION).build(machine_check=False), tmp_path, ["harness"])
+    assert not list(tmp_path.iterdir())
 
 
 # ---------------------------------------------------------------- torch

@@ -29,6 +29,10 @@ class Build(Protocol):
     """A compiled spec."""
 
     @property
+    def spec(self) -> Spec:
+        """What it is of."""
+
+    @property
     def diagnostics(self) -> Sequence[Diagnostic]:
         """What there is to say of the spec and of the machine code."""
 
@@ -94,6 +98,9 @@ class Backend(Protocol):
             SpecError: the spec is wrong, or its machine code is.
             ToolchainError: there is no compiler, or it fails.
         """
+
+    def write(self, build: Build, directory: Path, emit: Collection[str]) -> dict[str, Path]:
+        """Write what is asked for of one of its builds, each file whole or not at all; the paths."""
 
     def need_gpu(self) -> None:
         """Raises ToolchainError where torch has no such GPU here."""

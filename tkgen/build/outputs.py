@@ -36,13 +36,13 @@ DEFAULT_EMITS = ("cpp", "asm", "hsaco", "report", "html")
 B = TypeVar("B", bound=Compiled)
 
 
-def write(
-    build: Compiled, directory: Path, emit: Collection[str] = DEFAULT_EMITS, drawn: Outline | None = None
-) -> dict[str, Path]:
+def write(build: Compiled, directory: Path, emit: Collection[str], drawn: Outline | None = None) -> dict[str, Path]:
     """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths.
 
-    `drawn` is the outline of the spec for the HTML report, where it is there already.
+    `drawn` is the outline of the spec for the HTML report, where it is there already. Raises as `check_harness`.
     """
+    if "harness" in emit:
+        check_harness(build.spec)
     name, spec = build.spec.name, build.spec
     files: dict[str, tuple[str, bytes | str]] = {
         "cpp": (f"{name}.cpp", spec.text),
@@ -97,7 +97,7 @@ def write_module(spec: TypedSpec[Any, Target], compiler: Compiler, directory: Pa
     )
 
 
-def check_harness(spec: Spec | RowSpec) -> None:
+def check_harness(spec: KernelSpec[Any, Compiled]) -> None:
     """Raises SpecError for a kernel that has no harness."""
     fix = Fix("`tkgen run` and `tkgen sanitize` compare the machine code with its equations")
     if isinstance(spec, LoopSpec):

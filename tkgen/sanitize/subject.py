@@ -160,6 +160,7 @@ def from_spec(
     Raises SpecError, ToolchainError, UnknownTargetError, OSError, and ValueError for sizes the kernel cannot do.
     """
     from tkgen.execute import kernels
+    from tkgen.execute.arguments import SizeError
     from tkgen.execute.launch import check_memory
     from tkgen.ir.rounding import rounded
     from tkgen.sequence.build import SequenceBuild
@@ -168,6 +169,9 @@ def from_spec(
     build = found.spec.build(cxx=cxx, kittens=kittens, machine_check=False)  # the referee runs it
     launches = kernels.launches(found.launch)
     for launch in launches:
+        if not launch.blocks:
+            none = " ".join(f"{name}=0" for name, size in launch.extents.items() if not size)
+            raise SizeError(f"{none}: {launch.program.name} launches nothing, so there is nothing to watch")
         check_memory(launch)
     inputs = kernels.random_inputs(found.launch, seed)
     builds = build.kernels if isinstance(build, SequenceBuild) else (build,)

@@ -84,12 +84,14 @@ class SequenceBuild:
         }
 
 
-def write(build: SequenceBuild, directory: Path, emit: Collection[str] = DEFAULT_EMITS) -> dict[str, Path]:
+def write(build: SequenceBuild, directory: Path, emit: Collection[str]) -> dict[str, Path]:
     """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths.
 
-    There is one source, and one module; assembly and code object are each kernel's own.
+    There is one source, and one module; assembly and code object are each kernel's own. Raises as `check_harnesses`.
     """
     spec = build.spec
+    if "harness" in emit:
+        check_harnesses(spec)
     files: dict[str, tuple[str, bytes | str]] = {}
     if "cpp" in emit:
         files["cpp"] = (f"{spec.name}.cpp", spec.text)

@@ -30,7 +30,7 @@ from tkgen.tune.evaluate import Setting
 from tkgen.tune.executor import EXECUTORS, executor
 from tkgen.tune.journal import Journal
 from tkgen.tune.plot import pareto_svg
-from tkgen.tune.search import Session, exhaustive, sampled
+from tkgen.tune.search import Session, exhaustive, sampled, study
 from tkgen.tune.space import Space, Variant
 from tkgen.tune.trial import Status, Trial
 from tkgen.tune.winner import winner_text
@@ -111,16 +111,17 @@ def tune(request: Request, progress: Callable[[Progress], None] = lambda _: None
     fixed = {**request.defines, **request.sizes}
     space = Space.of(request.specs, request.ranges, fixed, request.include_roots)
     setting = _setting(request, space)
-    journal = Journal(request.directory, _identity(request, space), request.resume)
     whole = space.size <= request.trials
+    chooser = None if whole else study(request.seed)
     with executor(request.executor, request.jobs) as pool:
+        journal = Journal(request.directory, _identity(request, space), request.resume)  # nothing is missing any more
         steps = Steps(progress, "candidates", space.size if whole else request.trials)
         session = Session(setting, pool, request.jobs, journal, request.best, steps)
         try:
-            if whole:
+            if chooser is None:
                 exhaustive(session, space)
             else:
-                sampled(session, space, request.trials, request.seed)
+                sampled(session, space, request.trials, chooser)
             _verified(session, Steps(progress, "verified", request.best))
             if request.device == "gpu":
                 _timed(session, Steps(progress, "timed", request.best))

@@ -95,13 +95,8 @@ def exhaustive(session: Session, space: Space) -> None:
             session.keep(trial)
 
 
-def sampled(session: Session, space: Space, trials: int, seed: int) -> None:
-    """`trials` predictions of candidates that Optuna's tree-structured Parzen estimator chooses.
-
-    Raises:
-        MissingPackage: Optuna is not installed.
-    """
-    study = _study(seed)
+def sampled(session: Session, space: Space, trials: int, study: optuna.Study) -> None:
+    """`trials` predictions of candidates that Optuna's tree-structured Parzen estimator chooses."""
     from optuna.trial import TrialState, create_trial
 
     def tell(ask: optuna.trial.Trial, trial: Trial) -> None:
@@ -138,7 +133,8 @@ def sampled(session: Session, space: Space, trials: int, seed: int) -> None:
                 tell(ask, trial)
 
 
-def _study(seed: int) -> optuna.Study:
+def study(seed: int) -> optuna.Study:
+    """What chooses among candidates. Raises MissingPackage where Optuna is not installed."""
     try:
         import optuna
     except ImportError:

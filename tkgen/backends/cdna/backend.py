@@ -68,6 +68,18 @@ class Cdna:
         assert isinstance(spec, Spec | RowSpec)
         return produce(spec, directory, emit, cxx=cxx, kittens=kittens, watch=watch)
 
+    def write(self, build: protocol.Build, directory: Path, emit: Collection[str]) -> dict[str, Path]:
+        """Write what is asked for of one of its builds."""
+        from tkgen.build.model import Compiled
+        from tkgen.build.outputs import write
+        from tkgen.sequence.build import SequenceBuild
+        from tkgen.sequence.build import write as write_all
+
+        if isinstance(build, SequenceBuild):
+            return write_all(build, directory, emit)
+        assert isinstance(build, Compiled)
+        return write(build, directory, emit)
+
     def need_gpu(self) -> None:
         """Raises ToolchainError where torch has no AMD GPU here."""
         from tkgen.backends.cdna.launch import need_gpu

@@ -64,7 +64,12 @@ class HopperBackend:
         """Build one of its specs and write what is asked for; nothing watches its machine code."""
         assert isinstance(spec, HopperSpec | HopperRowSpec)
         built: CudaBuild = spec.build(cxx=cxx)
-        return built, built.write(directory, [OUTPUTS[kind] for kind in emit if kind in OUTPUTS])
+        return built, self.write(built, directory, emit)
+
+    def write(self, build: protocol.Build, directory: Path, emit: Collection[str]) -> dict[str, Path]:
+        """Write what is asked for of one of its builds."""
+        assert isinstance(build, CudaBuild)
+        return build.write(directory, [OUTPUTS[kind] for kind in emit if kind in OUTPUTS])
 
     def need_gpu(self) -> None:
         """Raises ToolchainError where torch has no Hopper GPU here."""
