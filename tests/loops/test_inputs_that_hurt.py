@@ -81,10 +81,12 @@ def exact(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return scores.softmax(-1) @ v.double()
 
 
-@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx950 direct"])
 @pytest.mark.parametrize(("length", "keys"), LENGTHS)
 def test_errors_are_within_twice_those_of_torch(length: int, keys: int, target: str) -> None:
-    build = built(text_of(length, keys), target)
+    name, *direct = target.split()
+    text = text_of(length, keys)
+    build = built(text.replace("buffers 2", "buffers 2 via direct") if direct else text, name)
     for case in CASES:
         q, k, v = inputs(case, length, keys)
         meant, theirs = exact(q, k, v), scaled_dot_product_attention(q, k, v).double()

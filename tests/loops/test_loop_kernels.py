@@ -26,6 +26,9 @@ SPECS = sorted(p for p in (ROOT / "specs/attention").glob("*.tk") if "backward" 
 ATTENTION = (ROOT / "specs/attention/attention.tk").read_text(encoding="utf-8")
 SMALL = ATTENTION.replace("BATCH = 2, HEADS = 16, LENGTH = 2048, D = 128", "BATCH = 1, HEADS = 2, LENGTH = 256, D = 64")
 TARGETS = ("gfx942", "gfx950")
+BUILDS = [
+    (path, target) for path in SPECS for target in TARGETS if (path.stem, target) != ("attention_direct", "gfx942")
+]
 
 
 def spec_of(text: str, target: str = "gfx942") -> LoopSpec:
@@ -53,20 +56,19 @@ def built(spec: LoopSpec) -> LoopBuild:
     return build
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+@pytest.mark.parametrize(("path", "target"), BUILDS, ids=lambda p: p.stem if isinstance(p, Path) else p)
 def test_source_figures_and_machine_code(path: Path, target: str) -> None:
     spec = tkgen.load(path, target=target)
     assert isinstance(spec, LoopSpec) and not spec.diagnostics
     build = built(spec)
     assert not unmet(build)
-    if target == "gfx942":
-        golden = ROOT / "generated" / target / f"{path.stem}.cpp"
+    golden = ROOT / "generated" / target / f"{path.stem}.cpp"
+    assert golden.exists() or target == "gfx950"
+    if golden.exists():
         assert golden.read_text(encoding="utf-8") == spec.source.text
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+@pytest.mark.parametrize(("path", "target"), BUILDS, ids=lambda p: p.stem if isinstance(p, Path) else p)
 def test_numbers_are_right_in_twenty_interleavings(path: Path, target: str) -> None:
     heads = {"HEADS": 1} | ({"KV_HEADS": 1} if "KV_HEADS" in path.read_text(encoding="utf-8") else {})
     spec = tkgen.load(path, {"BATCH": 1, "LENGTH": 128} | heads, target=target)
@@ -338,7 +340,8 @@ def test_steps_are_the_same_each_time() -> None:
         ("shared K, V", "shared K", "all waves multiply by `V`, which must go through LDS", None),
         ("V : bf16[BATCH, HEADS, LENGTH, D]\n", "V : f32[BATCH, HEADS, LENGTH, D]\n", "a product of f32", None),
         ("waves 4", "waves 16", "16 waves cannot share a tile of 128 in parts of 16", "waves 16 along q"),
-        ("buffers 2", "buffers 2 via direct", "`K` cannot go to LDS directly in such a loop yet", None),
+        ("buffers 2", "buffers 2 via direct",
+         "loads from global memory to LDS move 4 bytes a lane on gfx942, tiles lie in chunks of 16", None),
         ("buffers 2", "buffers 5", "the tiles need 81920 bytes of LDS, a block on gfx942 has 65536", None),
         ("D = 64", "D = 40", "40 along `D` is no multiple of 16", None),
         ("registers Q", "registers K", "`K` goes through LDS, and to registers directly", None),

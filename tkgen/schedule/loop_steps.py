@@ -1,13 +1,17 @@
 """What the waves of a loop of equations do, step by step: what they bring, what they compute, where they meet.
 
     prologue   Fetch and Write of the first tiles of each ring
-    pass       Fetch of the tile `ahead` passes further on, into registers
+    pass       Fetch of the tile `ahead` passes further on, into registers, or to LDS where it goes there directly
                Compute of the equations, product by product; a product reads its ring's tile of this pass
+               Read of that tile before, behind the product before it, where it went to LDS directly
                Vote on a condition, each wave for its part of the tile; all read all votes where it is decided
                Write of what was fetched
     Meet       where two waves touch the same slot of a ring, and one writes
 
 A block may begin with any pass (`from q - 512`): what `K_s[step % 2]` says is then another slot for all waves alike.
+
+What goes directly is there once a wave has waited for its loads, at a meeting that says so: it is then there for all.
+
 A ring of one tile is written between two meetings, when all have read it; one of more tiles is filled as far ahead as
 it has slots, and its one meeting orders both ways.
 
@@ -28,7 +32,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
+from itertools import combinations, islice
 
 from tkgen.ir.equations import (
     Constant,
@@ -56,7 +60,7 @@ WAVES = 2  # stand for all: a wave's accesses meet those of itself and of anothe
 
 @dataclass(frozen=True)
 class Fetch:
-    """Global memory to registers: this wave's part of the tile of ring `ring`, `ahead` passes further on."""
+    """Global memory to registers, or LDS: this wave's part of the tile of ring `ring`, `ahead` passes further on."""
 
     ring: int
     ahead: int
@@ -68,6 +72,14 @@ class Write:
 
     ring: int
     ahead: int
+
+
+@dataclass(frozen=True)
+class Read:
+    """The tile of ring `ring` of this pass, to registers, for multiplication `number`, which comes later."""
+
+    number: int
+    ring: int
 
 
 @dataclass(frozen=True)
@@ -92,10 +104,12 @@ class Vote:
 
 @dataclass(frozen=True)
 class Meet:
-    """All waves meet, once this wave's accesses to LDS are complete."""
+    """All waves meet, once this wave's accesses to LDS are complete; `landed`: and its direct loads, too."""
+
+    landed: bool = False
 
 
-Step = Fetch | Write | Compute | Vote | Meet
+Step = Fetch | Write | Read | Compute | Vote | Meet
 
 
 @dataclass(frozen=True)
@@ -120,12 +134,17 @@ def steps(m: LoopMap, machine: Synchronisation) -> LoopSteps:
     """
     rings = range(len(m.moving))
     first = [max(ring.buffers - 1, 1) for ring in m.moving]
-    prologue = [step for n in rings for item in range(first[n]) for step in (Fetch(n, item), Write(n, item))]
+    prologue = [step for n in rings for item in range(first[n]) for step in _bring(m, n, item)]
+    # A direct load into a ring's only tile begins when that has been read.
+    late = [n for n in rings if m.moving[n].direct and m.moving[n].buffers == 1]
     body: tuple[Step, ...] = (
-        *(Fetch(n, first[n]) for n in rings), *_computes(m), *(Write(n, first[n]) for n in rings)
-    )  # fmt: skip
-    met = _with_meetings(m, body)
-    for opening in (tuple(prologue), (*prologue, Meet())):
+        *(Fetch(n, first[n]) for n in rings if n not in late),
+        *_computes(m),
+        *(Write(n, first[n]) for n in rings if not m.moving[n].direct),
+        *(Fetch(n, first[n]) for n in late),
+    )
+    met = _landing(m, _with_meetings(m, body))
+    for opening in (tuple(prologue), (*prologue, Meet(m.direct))):
         made = LoopSteps(m, opening, met)
         if unproven(made, machine) is None:
             break
@@ -134,11 +153,24 @@ def steps(m: LoopMap, machine: Synchronisation) -> LoopSteps:
     return made
 
 
+def _bring(m: LoopMap, ring: int, item: int) -> tuple[Step, ...]:
+    return (Fetch(ring, item),) if m.moving[ring].direct else (Fetch(ring, item), Write(ring, item))
+
+
+def _landing(m: LoopMap, body: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps with a wait for direct loads at the last meeting, which is as late as can be."""
+    last = max((n for n, step in enumerate(body) if isinstance(step, Meet)), default=None)
+    return tuple(Meet(m.direct) if n == last else step for n, step in enumerate(body))
+
+
 def _computes(m: LoopMap) -> Iterator[Step]:
     """The equations, up to each product (or the sum to which it adds) and after the last; votes before conditions."""
     products = {x.result: m.moving.index(x.moving) for x in m.multiplications}
     vectors = {ring.access: m.moving.index(ring) for ring in m.vectors}
+    numbers = {x.result: n for n, x in enumerate(m.multiplications) if x.moving.direct}
+    ahead = (Read(numbers[v], products[v]) for op in m.loop.body for v in writes(op) if v in numbers)
     first, read = 0, list[int]()
+    yield from islice(ahead, 1)
     for place, op in enumerate(m.loop.body):
         if isinstance(op, When):
             number = m.votes.index(op)
@@ -147,8 +179,9 @@ def _computes(m: LoopMap) -> Iterator[Step]:
             yield Vote(number, len(m.moving) + number)
             first, read = place, [len(m.moving) + number]
         elif product := [products[v] for v in writes(op) if v in products]:
-            yield Compute(first, place + 1, (*read, *product))
+            yield Compute(first, place + 1, (*read, *(() if m.direct else product)))
             first, read = place + 1, []
+            yield from islice(ahead, 1)
         elif isinstance(op, Load) and op.source in vectors:
             read.append(vectors[op.source])
     if first < len(m.loop.body):
@@ -172,7 +205,7 @@ def _with_meetings(m: LoopMap, body: tuple[Step, ...]) -> tuple[Step, ...]:
 
 def _arcs(m: LoopMap, body: tuple[Step, ...]) -> Iterator[frozenset[int]]:
     """For each two accesses that another wave must not reorder, the places between them."""
-    touched = [(p, ring, writing, ahead) for p, step in enumerate(body) for ring, writing, ahead in _touches(step)]
+    touched = [(p, ring, writing, ahead) for p, step in enumerate(body) for ring, writing, ahead in _touches(m, step)]
     for p, ring, writing, ahead in touched:
         slots = m.rings[ring]
         for q, other, other_writing, other_ahead in touched:
@@ -187,13 +220,17 @@ def _arcs(m: LoopMap, body: tuple[Step, ...]) -> Iterator[frozenset[int]]:
                     yield frozenset(place % len(body) for place in between)
 
 
-def _touches(step: Step) -> Iterator[tuple[int, bool, int]]:
+def _touches(m: LoopMap, step: Step) -> Iterator[tuple[int, bool, int]]:
     """(ring, whether it is written, ahead) of what a step does with LDS."""
     match step:
+        case Fetch(ring=ring, ahead=ahead) if m.moving[ring].direct:
+            yield ring, True, ahead
         case Write(ring=ring, ahead=ahead):
             yield ring, True, ahead
         case Vote(ring=ring):
             yield ring, True, 0
+        case Read(ring=ring):
+            yield ring, False, 0
         case Compute(rings=rings):
             yield from ((ring, False, 0) for ring in rings)
 
@@ -216,18 +253,20 @@ def unproven(made: LoopSteps, machine: Synchronisation) -> str | None:
 def clocked(made: LoopSteps, machine: Synchronisation) -> proof.Loop:
     """The steps in the form of the proof. LDS accesses complete in order; a meeting waits for its wave's own first.
 
-    A wave writes a part of a tile, and reads all of it. Fetches touch nothing that waves share.
+    A wave writes a part of a tile, and reads all of it. Fetches touch nothing that waves share, but direct ones.
     """
     barrier = next(x.name for x in machine.meetings if x.attendance is Attendance.ALL)
     rings = {f"ring {n}": slots for n, slots in enumerate(made.map.rings)}
     names = list(rings)
 
     def of(wave: int, step: Step) -> Iterator[proof.Step]:
-        for ring, writing, ahead in _touches(step):
+        for ring, writing, ahead in _touches(made.map, step):
             part = ((wave, wave + 1),) if writing else ((0, WAVES),)
             access = (proof.Access(names[ring], ahead, ahead % rings[names[ring]], part),)
-            yield proof.Do((), access, "lds") if writing else proof.Do(access, (), "lds")
+            stream = "vm" if isinstance(step, Fetch) else "lds"
+            yield proof.Do((), access, stream) if writing else proof.Do(access, (), stream)
         if isinstance(step, Meet):
+            yield from (proof.Drain("vm"),) if step.landed else ()
             yield from (proof.Drain("lds"), proof.Meet(barrier))
 
     agents = tuple(
@@ -271,6 +310,7 @@ class _Run:
         self.values: dict[Value, Term] = {}
         self.lds: dict[tuple[int, int], Term] = {}
         self.staged: dict[int, Term] = {}
+        self.read: dict[Product, Term] = {}
         self.found: dict[str, Term] = {}
         self.rings = {ring.access: n for n, ring in enumerate(made.map.moving)}
         self.moving = {x.product: x.moving for x in made.map.multiplications}
@@ -304,10 +344,16 @@ class _Run:
     def _step(self, step: Step, number: int) -> None:
         match step:
             case Fetch(ring=ring, ahead=ahead):
-                self.staged[ring] = self._brought(self.made.map.moving[ring], number + ahead)
+                moving = self.made.map.moving[ring]
+                self.staged[ring] = self._brought(moving, number + ahead)
+                if moving.direct:
+                    self.lds[ring, (number + ahead) % moving.buffers] = self.staged[ring]
             case Write(ring=ring, ahead=ahead):
                 slots = self.made.map.moving[ring].buffers
                 self.lds[ring, (number + ahead) % slots] = self.staged.get(ring, self.terms.unknown())
+            case Read(number=which, ring=ring):
+                slot = ring, number % self.made.map.moving[ring].buffers
+                self.read[self.made.map.multiplications[which].product] = self.lds.get(slot, self.terms.unknown())
             case Compute(first=first, last=last):
                 for op in self.made.map.loop.body[first:last]:
                     self._op(op, number)
@@ -325,7 +371,8 @@ class _Run:
             case Product() if self.scheduled:  # it reads the ring's tile where it stands
                 moving = self.moving[op]
                 slot = self.rings[moving.access], number % moving.buffers
-                factors = (self.lds.get(slot, terms.unknown()) if v not in values else values[v] for v in reads(op))
+                tile = self.read.pop(op, None) if moving.direct else self.lds.get(slot)
+                factors = (values[v] if v in values else tile or terms.unknown() for v in reads(op))
                 values[op.result] = terms.of(_formula(op), *factors)
             case Load(source=source) if source in self.rings and self.scheduled:
                 moves = self.made.map.moving[self.rings[source]]

@@ -27,6 +27,11 @@ of four base tiles, and the rows of the result lie `interleaved`: row r of base 
 That axis is whole in each wave and its places are all alike: nothing moves until the result is stored, four neighbours
 at once. All products whose results have that axis along their rows are read like that.
 
+A factor that goes to LDS directly (`via direct`, 16 bytes a lane) lies there as in memory, and is read by rows, eight
+neighbours of one row in each lane, or by columns, with transposing reads of four. These take the rows of LDS in the
+order in which what was computed has them in its registers (quads of neighbours, by turns of the lanes of a column), so
+it still is an operand as it stands. A loaded factor has eight neighbours, too: so by rows goes with what is loaded.
+
 A vector along the loop's axis (a number for each row of results, such as the logarithms of sums) goes through a ring of
 its own; one along the split axis is loaded before the loop.
 """
@@ -38,7 +43,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 
-from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.equation_program import EquationProgram, Staging
 from tkgen.ir.equations import (
     Access,
     Axis,
@@ -70,6 +75,8 @@ FACTORS = (DType.BF16, DType.F16)
 VOTES = 2  # slots of a ring of votes: a wave that votes again has met all that read the vote before last
 VOTE_BYTES = 4  # of LDS for the vote of a wave
 ALIGNMENT = 16  # bytes; `shared_allocator` of the ThunderKittens surface
+BOX = (16, 32)  # elements of 2 bytes that a wave brings with one direct load: `st_16x32` of the ThunderKittens surface
+DIRECT_BYTES = 16  # of a lane in such a load
 
 
 class LoopError(ValueError):
@@ -89,6 +96,7 @@ class Moving:
     rows: Axis
     cols: Axis | None
     buffers: int
+    direct: bool = False
 
     @property
     def turned(self) -> bool:
@@ -129,7 +137,12 @@ class Multiplication:
 
     @property
     def across(self) -> bool:
-        """Whether LDS has the moving factor the other way round."""
+        """Whether LDS has the moving factor the other way round, and no transposing reads."""
+        return self.by_columns and not self.moving.direct
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether the rows of the moving factor are the columns of its tile in LDS."""
         return self.rows != self.moving.rows
 
 
@@ -158,6 +171,11 @@ class LoopMap:
     def moving(self) -> tuple[Moving, ...]:
         """What goes through LDS: the factors in the order in which they are used, then vectors."""
         return (*dict.fromkeys(m.moving for m in self.multiplications), *self.vectors)
+
+    @property
+    def direct(self) -> bool:
+        """Whether the factors go to LDS directly."""
+        return any(ring.direct for ring in self.moving)
 
     @cached_property
     def votes(self) -> tuple[When, ...]:
@@ -275,6 +293,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     found = LoopMap(kernel, loop, split, program.waves, multiplications, _vectors(program, loop))
     _staged(program, found)
     _tiles(found)
+    _direct(program, found, target)
     _interleaved(found)
     _accesses(found)
     loaded = {load.result for load in found.held}
@@ -359,9 +378,13 @@ def _multiplications(program: EquationProgram, kernel: Kernel, loop: Loop, split
     found = []
     for pair in pairs:
         rows, cols = pair.rows, pair.product.axis
-        if rows in interleaved:
+        staging = _staging(program, pair.source, "multiply by", pair.product.result.span)
+        direct = staging.via is Via.DIRECT
+        if direct:
+            rows, cols = pair.source.axes
+        elif rows in interleaved:
             rows, cols = cols, rows
-        ring = Moving(pair.source, rows, cols, _buffers(program, pair.source, "multiply by", pair.product.result.span))
+        ring = Moving(pair.source, rows, cols, staging.buffers, direct)
         found.append(Multiplication(pair.product, ring, pair.held, *_onto(pair.product, loop)))
     return tuple(found)
 
@@ -386,23 +409,26 @@ def _pair(op: Product, made: Mapping[Value, Op], loop: Loop, split: Axis) -> _Pa
     return _Pair(op, held, source.source)
 
 
-def _buffers(program: EquationProgram, source: Access, use: str, span: Span | None) -> int:
-    """The tiles of the ring of what all waves `use`. Raises LoopError where the spec has none for it."""
+def _staging(program: EquationProgram, source: Access, use: str, span: Span | None) -> Staging:
+    """How what all waves `use` goes through LDS. Raises LoopError where the spec does not say so."""
     name = source.tensor.name
     staging = next((s for s in program.shared if s.tensor.name == name), None)
     if staging is None:
         raise LoopError(f"all waves {use} `{name}`, which must go through LDS", span,
                         f"add `shared {name} buffers 2`")  # fmt: skip
-    if staging.via is Via.DIRECT:
-        raise LoopError(f"`{name}` cannot go to LDS directly in such a loop yet", staging.span,
-                        "leave `via direct` out")  # fmt: skip
-    return staging.buffers
+    return staging
 
 
 def _vectors(program: EquationProgram, loop: Loop) -> tuple[Moving, ...]:
     """The vectors along the loop's axis, a ring for each."""
     loads = [op for op in loop.body if isinstance(op, Load) and op.result.axes == (loop.axis,)]
-    rings = [Moving(op.source, loop.axis, None, _buffers(program, op.source, "take", op.result.span)) for op in loads]
+    rings = []
+    for op in loads:
+        staging = _staging(program, op.source, "take", op.result.span)
+        if staging.via is Via.DIRECT:
+            raise LoopError(f"`{op.source.tensor.name}` is a vector, which cannot go to LDS directly", staging.span,
+                            "leave `via direct` out")  # fmt: skip
+        rings.append(Moving(op.source, loop.axis, None, staging.buffers))
     return tuple(dict.fromkeys(rings))
 
 
@@ -454,6 +480,35 @@ def _tiles(m: LoopMap) -> None:
                 raise LoopError(f"{extent(axis)} along `{axis.name}` is no multiple of {BASE_TILE}", axis.span)
 
 
+def _direct(program: EquationProgram, m: LoopMap, target: Target) -> None:
+    """Raises LoopError where factors cannot go to LDS directly."""
+    if not m.direct:
+        return
+    rings = [ring for ring in m.moving if ring.cols is not None]
+    at = next(s.span for s in program.shared if s.via is Via.DIRECT)
+    if max(target.direct_load_bytes, default=0) < DIRECT_BYTES:
+        raise LoopError(f"loads from global memory to LDS move {max(target.direct_load_bytes, default=0)} bytes a lane "
+                        f"on {target.name}, tiles lie in chunks of {DIRECT_BYTES}", at,
+                        "leave `via direct` out, or build for gfx950")  # fmt: skip
+    if staged := next((ring for ring in rings if not ring.direct), None):
+        raise LoopError(f"`{staged.name}` does not go to LDS directly, other factors do", at, "add it to that line")
+    for ring in rings:
+        assert ring.cols is not None
+        rows, cols = extent(ring.rows), extent(ring.cols)
+        if rows % BOX[0] or cols % BOX[1] or rows * cols // (BOX[0] * BOX[1]) % m.waves:
+            raise LoopError(f"{m.waves} waves cannot share a tile of `{ring.name}` of {rows} x {cols} in boxes of "
+                            f"{BOX[0]} x {BOX[1]}, which direct loads bring", at, "leave `via direct` out")  # fmt: skip
+        _reach(ring.access, all_rows=True)
+    loaded, depth = {load.result for load in m.held}, BOX[0] * BOX[1] // m.side
+    for x in m.multiplications:
+        if x.held not in loaded and not x.by_columns:
+            raise LoopError(f"`{x.moving.name}` has `{x.summed.name}` innermost, in another order than what it is "
+                            "multiplied with has in registers", at, "leave `via direct` out")  # fmt: skip
+        if extent(x.summed) % depth:
+            raise LoopError(f"{extent(x.summed)} along `{x.summed.name}` is no multiple of the {depth} that an MFMA "
+                            "sums", at, "leave `via direct` out")  # fmt: skip
+
+
 def _interleaved(m: LoopMap) -> None:
     """Raises LoopError where what lies interleaved is to be multiplied in order."""
     loaded = {load.result for load in m.held}
@@ -497,8 +552,11 @@ def _stored(m: LoopMap, store: Store) -> None:
     _reach(store.target)
 
 
-def _reach(access: Access) -> None:
-    """Raises LoopError where the rows of a tile are too far apart for 32-bit offsets, or nobody knows how far."""
+def _reach(access: Access, all_rows: bool = False) -> None:
+    """Raises LoopError where the rows of a tile are too far apart for 32-bit offsets, or nobody knows how far.
+
+    `all_rows`: those of the whole tensor, which direct loads count from the first one.
+    """
     place = next(n for n, i in enumerate(access.indices) if i.extends)
     pitch = access.tensor.dtype.bytes
     for dim in access.tensor.dims[place + 1 :]:
@@ -509,3 +567,6 @@ def _reach(access: Access) -> None:
     assert axis is not None
     if pitch * extent(axis) > BUFFER_BYTES:
         raise LoopError(f"a tile of `{access.tensor.name}` reaches over {BUFFER_BYTES} bytes", access.tensor.span)
+    if all_rows and pitch * (axis.dim.size or 1) > BUFFER_BYTES:
+        raise LoopError(f"the rows of `{access.tensor.name}` along `{axis.name}` reach over {BUFFER_BYTES} bytes, "
+                        "which direct loads cannot count", access.tensor.span, "leave `via direct` out")  # fmt: skip

@@ -89,6 +89,8 @@ class LoopValues:
 
         Instructions make such ones, or keep those that they get: of elements of bf16, and of scalars made `quiet`.
         """
+        if self.m.direct:  # the target has an instruction for it
+            return False
         loaded = {op.result.dtype for op in ops if isinstance(op, Load)}
         return loaded == {DType.BF16} and any(isinstance(op, Convert) and op.result in self.factors for op in ops)
 
@@ -284,7 +286,8 @@ class LoopValues:
                 lines += self._read(op, ring)
             elif isinstance(op, Convert) and op.result in self.factors:
                 close()
-                how = "round_factor" if self.rounds and op.result.dtype is DType.BF16 else "copy"
+                whole = self.rounds and op.result.dtype is DType.BF16
+                how = "round_factor" if whole or self.m.direct else "copy"
                 end = self.places.remark(op.result.span)
                 lines += [*self.declare(op.result), f"{how}({self.name[op.result]}, {self.name[op.argument]});{end}"]
             elif self._is_mask(op):
@@ -457,6 +460,9 @@ class LoopValues:
         yield from self.declare(x.result)
         if x.onto is not None and self.name[x.onto] != result:
             yield f"{result} = {self.name[x.onto]};"
+        if moving.direct:
+            yield from self._multiplied_ahead(x)
+            return
         by_rows = isinstance(self.made[x.held], Load)
         held, end = self.name[x.held], self.places.remark(x.result.span)
         read = f"{self.places.base[moving.access]}_r"
@@ -474,7 +480,7 @@ class LoopValues:
                 ],
             )
             return
-        part = next(s for s in SIDES if extent(x.rows) % s == 0)
+        part = self._part(x)
         yield from nest(
             [f"for (int n = 0; n < {rows} / {part}; ++n)"],
             [
@@ -485,6 +491,42 @@ class LoopValues:
                 f"mma_{'ABt' if by_rows else 'AB'}(part, {read}, {held}, part);{end}",
             ],
         )
+
+    def read_ahead(self, x: Multiplication) -> Iterator[str]:
+        """All of a product's tile, of this pass, to registers."""
+        rows, summed = extent(x.rows), self.extent(x.summed)
+        part = self._part(x)
+        shape, size, at = f"{part}, {summed}, ducks::rt_layout::row, OPERAND", f"{part}, {summed}", "{n, 0}"
+        if x.by_columns:
+            order = "ACROSS" if isinstance(self.made[x.held], Load) else "COMPUTED"
+            shape, size, at = f"{summed}, {part}, ducks::rt_layout::col, {order}", f"{summed}, {part}", "{0, n}"
+        name = self._ahead(x)
+        yield f"rt_{x.moving.access.tensor.dtype.suffix}<{shape}> {name}[{rows // part}];"
+        load = f"load({name}[n], subtile_inplace<{size}>({self.slot(x)}, {at}));"
+        yield from nest([f"for (int n = 0; n < {rows // part}; ++n)"], [load])
+
+    def _multiplied_ahead(self, x: Multiplication) -> Iterator[str]:
+        """A product of what was read ahead, once it has arrived."""
+        rows, part, result = extent(x.rows), self._part(x), self.name[x.result]
+        transposed = "t" if isinstance(self.made[x.held], Load) else ""
+        how, end = f"mma_A{'t' if x.by_columns else ''}B{transposed}", self.places.remark(x.result.span)
+        yield "arrived();"
+        yield from nest(
+            [f"for (int n = 0; n < {rows // part}; ++n)"],
+            [
+                f"auto &part = subtile_inplace<{part}>({result}, n);",
+                *(["zero(part);"] if x.onto is None else []),
+                f"{how}(part, {self._ahead(x)}[n], {self.name[x.held]}, part);{end}",
+            ],
+        )
+        yield "__builtin_amdgcn_sched_barrier(0);"
+
+    def _part(self, x: Multiplication) -> int:
+        """Rows of a product's result that are a tile of what is read for it."""
+        return next(s for s in SIDES if extent(x.rows) % s == 0)
+
+    def _ahead(self, x: Multiplication) -> str:
+        return f"{self.name[x.result]}_r"
 
     def _read(self, op: Load, ring: Moving) -> Iterator[str]:
         """A number for each row of results: this pass' part of a vector."""

@@ -17,7 +17,7 @@ from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, origin
 from tkgen.ir.equations import Access, Axis, Store
 from tkgen.ir.equations import Constant as ConstantOp
-from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Meet, Step, Vote, Write
+from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Meet, Read, Step, Vote, Write
 from tkgen.schedule.loops import VOTES, Moving
 
 # What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
@@ -27,7 +27,8 @@ LOCALS = frozenset({
     "rows_from", "divisor", "pin", "lds_barrier", "settle", "fetch", "write", "fetch_turned", "write_turned",
     "chunk_at", "square_at", "words_2", "words_4", "base", "from", "to", "load_across", "store_interleaved",
     "keep", "load_columns", "fetch_vector", "write_vector", "LINES", "pair", "pair_at", "put_pair", "each",
-    "round_factor", "quiet", "first_step",
+    "round_factor", "quiet", "first_step", "landed_barrier", "arrived", "direct",
+    "fetch_direct", "share", "positions",
 })  # fmt: skip
 STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
 
@@ -48,6 +49,7 @@ class LoopModel(EquationModel):
     columns_stored: bool
     side: int
     votes: bool
+    direct: bool
 
 
 class LoopLowering(Lowering):
@@ -80,6 +82,7 @@ class LoopLowering(Lowering):
             columns_stored="store_columns<" in body,
             side=self.m.side,
             votes=bool(self.m.votes),
+            direct=self.m.direct,
         )
 
     def constants(self) -> Iterator[Constant]:
@@ -113,6 +116,9 @@ class LoopLowering(Lowering):
         yield from self.values.statements(self.kernel.body[:at])
         yield from self._carried()
         for n, ring in enumerate(m.moving):
+            if ring.direct:
+                yield self._direct(n)
+                continue
             kind, size, square = "words_4", "CHUNKS", ""
             if ring.turned:
                 kind, size, square = "words_2", "SQUARES", "[4]"
@@ -169,13 +175,15 @@ class LoopLowering(Lowering):
         rows = self.values.extent(ring.rows)
         if ring.cols is None:
             return f"sv_{ring.access.tensor.dtype.suffix}<{rows}>"
-        return f"st_{ring.access.tensor.dtype.suffix}<{rows}, {self.values.extent(ring.cols)}>"
+        shape = ", st_16x32_s" if ring.direct else ""
+        return f"st_{ring.access.tensor.dtype.suffix}<{rows}, {self.values.extent(ring.cols)}{shape}>"
 
     def _held(self) -> Iterator[str]:
         """Factors that stay in registers."""
         for load in self.m.held:
             name, (_, summed) = self.values.name[load.result], self._tile_axes(load.source)
-            kind = f"rt_{load.result.dtype.suffix}<COLS, {self.values.extent(summed)}, ducks::rt_layout::row, SHAPE>"
+            shape = "OPERAND" if self.m.direct else "SHAPE"
+            kind = f"rt_{load.result.dtype.suffix}<COLS, {self.values.extent(summed)}, ducks::rt_layout::row, {shape}>"
             yield f"{kind} {name};{self.places.remark(load.result.span)}"
             pitch = self._pitch(load.source)
             yield f"load_factor({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
@@ -214,12 +222,14 @@ class LoopLowering(Lowering):
                 ring = self.m.moving[n]
                 to = self.values.ring(ring.access, ring.buffers, _item(now, ahead))
                 yield f"write{_way(ring)}<THREADS>({to}, {self._staged(n)});"
+            case Read(number=n):
+                yield from self.values.read_ahead(self.m.multiplications[n])
             case Compute(first=first, last=last):
                 yield from self.values.statements(self.m.loop.body[first:last])
             case Vote(number=n):
                 yield from self.values.voted(self.m.votes[n], n)
-            case Meet():
-                yield "lds_barrier();"
+            case Meet(landed=landed):
+                yield "landed_barrier();" if landed else "lds_barrier();"
 
     def _fetch(self, n: int, item: str) -> Iterator[str]:
         """A ring's tile of a pass: the rows of memory that are there, none behind the last."""
@@ -227,6 +237,10 @@ class LoopLowering(Lowering):
         outer, inner = ring.access.axes[0], ring.access.axes[-1]
         tile, pitch = self.values.extent(loop), self._pitch(ring.access)
         start = f"({item}) * {tile}" if " " in item else f"{item} * {tile}"
+        if ring.direct:
+            to, apart = self.values.ring(ring.access, ring.buffers, item), pitch if outer == loop else "1"
+            yield f"fetch_direct<THREADS>({to}, {self._staged(n)}, {start} * {apart});"
+            return
         there = f"DIM_{loop.dim.name} - {start}"
         rows = f"min({there}, {tile})" if outer == loop else f"{there} > 0 ? {self.values.extent(outer)} : 0"
         apart = pitch if outer == loop else "1"
@@ -235,6 +249,14 @@ class LoopLowering(Lowering):
         buffer = f"rows_from(g.{cpp_name(ring.access.tensor.name)}, {begin}, {rows}, {pitch}, {across})"
         to = self.values.ring(ring.access, ring.buffers, "0")
         yield f"fetch{_way(ring)}<THREADS>({to}, {self._staged(n)}, {buffer}, {pitch});"
+
+    def _direct(self, n: int) -> str:
+        """What all direct loads of a ring take."""
+        access = self.m.moving[n].access
+        outer, inner = (f"DIM_{axis.dim.name}" for axis in access.axes)
+        pitch = self._pitch(access)
+        place = f"g.{cpp_name(access.tensor.name)}, {self.places.origin(access)}, {outer}, {pitch}, {inner}"
+        return f"const direct<THREADS, {self._ring_type(self.m.moving[n])}> {self._staged(n)}({place});"
 
     def _staged(self, n: int) -> str:
         return f"{self.places.base[self.m.moving[n].access]}{STAGED}"
@@ -278,7 +300,7 @@ class LoopLowering(Lowering):
 
 def _way(ring: Moving) -> str:
     """How a ring is brought: what the names of the functions that do it end in."""
-    return "_vector" if ring.cols is None else "_turned" if ring.turned else ""
+    return "_direct" if ring.direct else "_vector" if ring.cols is None else "_turned" if ring.turned else ""
 
 
 def _item(now: str, ahead: int) -> str:

@@ -275,9 +275,9 @@ template <typename op, int count, typename F> __device__ __forceinline__ float i
             if constexpr (packed) {
                 both = first ? next : bits<vec<float, 2>>(op::template op<float2>(bits<float2>(both), bits<float2>(next)));
             } else {
-                const float pair = op::template op<float>(next.x, next.y);
-                total = first ? pair : op::template op<float>(total, pair);
-                asm("" : "+v"(total)); // in this order: the optimiser would rather make a tree of single maxima
+                // One after the other: so the compiler finds max(max(a, b), c), which is one instruction.
+                total = first ? next.x : op::template op<float>(total, next.x);
+                total = op::template op<float>(total, next.y);
             }
         }
     }
