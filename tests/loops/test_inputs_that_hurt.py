@@ -16,7 +16,9 @@ from tkgen.execute.launch import emulate
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.rows.launch import row_launch
 
-ATTENTION = (Path(__file__).parents[2] / "specs/attention/attention.tk").read_text(encoding="utf-8")
+FOLDER = Path(__file__).parents[2] / "specs/attention"
+ATTENTION = (FOLDER / "attention.tk").read_text(encoding="utf-8")
+WINDOW = (FOLDER / "attention_window.tk").read_text(encoding="utf-8")
 D = 64
 LENGTHS = [(128, 192), (1, 1), (63, 65), (127, 127)]
 CASES = ["std 1", "std 4", "std 30", "dominant", "first", "last", "equal", "zero", "huge", "tiny"]
@@ -90,6 +92,27 @@ def test_errors_are_within_twice_those_of_torch(length: int, keys: int, target: 
     for case in CASES:
         q, k, v = inputs(case, length, keys)
         meant, theirs = exact(q, k, v), scaled_dot_product_attention(q, k, v).double()
+        found = attended(build, Q=q, K=k, V=v)
+        assert (found - meant).norm() <= 2 * (theirs - meant).norm(), case
+        assert (found - meant).abs().max() <= 2 * (theirs - meant).abs().max(), case
+
+
+@pytest.mark.parametrize("window", [1, 40])
+def test_errors_in_a_window_are_within_twice_those_of_torch(window: int) -> None:
+    """Rows whose first tile of keys is masked wholly, and first and last keys that few see."""
+    text = WINDOW.replace(
+        "BATCH = 2, HEADS = 16, LENGTH = 2000, D = 128", f"BATCH = 1, HEADS = 2, LENGTH = 130, D = {D}"
+    )
+    text = text.replace("WINDOW = 512", f"WINDOW = {window}").replace(
+        "0.12751743", f"{math.log2(math.e) / math.sqrt(D)}"
+    )
+    build, place = built(text, "gfx942"), torch.arange(130)
+    seen = (place[:, None] >= place) & (place[:, None] - place < window)
+    for case in CASES:
+        q, k, v = inputs(case, 130, 130)
+        scores = (q.double() @ k.double().transpose(-1, -2) / math.sqrt(D)).where(seen, -torch.inf)
+        meant = scores.softmax(-1) @ v.double()
+        theirs = scaled_dot_product_attention(q, k, v, attn_mask=seen).double()
         found = attended(build, Q=q, K=k, V=v)
         assert (found - meant).norm() <= 2 * (theirs - meant).norm(), case
         assert (found - meant).abs().max() <= 2 * (theirs - meant).abs().max(), case

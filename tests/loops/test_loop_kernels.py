@@ -70,7 +70,8 @@ def test_source_figures_and_machine_code(path: Path, target: str) -> None:
 
 @pytest.mark.parametrize(("path", "target"), BUILDS, ids=lambda p: p.stem if isinstance(p, Path) else p)
 def test_numbers_are_right_in_twenty_interleavings(path: Path, target: str) -> None:
-    heads = {"HEADS": 1} | ({"KV_HEADS": 1} if "KV_HEADS" in path.read_text(encoding="utf-8") else {})
+    text = path.read_text(encoding="utf-8")
+    heads = {"HEADS": 1} | ({"KV_HEADS": 1} if "KV_HEADS" in text else {}) | ({"KEYS": 192} if "KEYS" in text else {})
     spec = tkgen.load(path, {"BATCH": 1, "LENGTH": 128} | heads, target=target)
     assert isinstance(spec, LoopSpec)
     right(built(spec), 20)
@@ -324,6 +325,32 @@ def test_what_is_stored_is_compared_with_the_equations() -> None:
 def test_steps_are_the_same_each_time() -> None:
     spec = spec_of(SMALL)
     assert steps(spec.layout, spec.target.synchronisation) == spec.steps
+
+
+# ---------------------------------------------------------------- registers
+
+WIDE = ATTENTION.replace("D = 128", "D = 256")
+
+
+@pytest.mark.parametrize(
+    ("tile", "waves", "step", "need", "most", "largest"),
+    [(256, 8, 32, 290, "2 waves on a SIMD leave it 256", "`o`: 128; `Q`, which stays: 64; rows of `K`"),
+     (256, 4, 32, 516, "1 wave on a SIMD leaves it 512", "`o`: 256; `Q`, which stays: 128; rows of `K`")],
+)  # fmt: skip
+def test_tiles_that_must_spill_are_refused(
+    tile: int, waves: int, step: int, need: int, most: str, largest: str
+) -> None:
+    """And the compiler does spill, where it is let."""
+    text = WIDE.replace("LENGTH by 128", f"LENGTH by {tile}").replace("waves 4", f"waves {waves}")
+    text = text.replace("by 64\n", f"by {step}\n")
+    with pytest.raises(SpecError) as caught:
+        spec_of(text).check()
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message) == ("E403", f"a wave needs at least {need} registers, {most}")
+    assert found.notes[0].startswith(f"of each lane: {largest} read of LDS: 64;")
+    assert found.primary is not None and found.primary.span.text == f"waves {waves} along q"
+    allowed = spec_of(text.replace("  registers Q\n", "  registers Q\n  allow spills\n"))
+    assert allowed.check().build(machine_check=False).resources.vgpr_spills
 
 
 # ---------------------------------------------------------------- what is refused

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 
 from tkgen.backends.cdna.lower.loops import LoopLowering
 from tkgen.backends.cdna.lower.origins import Source
+from tkgen.checks.words import count_text
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.ir.room import too_many_registers
 from tkgen.loops.build import LoopBuild
 from tkgen.rows.spec import RowSpec
+from tkgen.schedule.loop_registers import shares, total
 from tkgen.schedule.loop_steps import LoopSteps, steps
 from tkgen.schedule.loops import LoopError, LoopMap, map_loops
 
@@ -63,8 +66,26 @@ class LoopSpec(RowSpec):
                 yield Diagnostic("E230", message, Label(program.spans["registers"]), fix=Fix("leave it out"))
 
     def _waste(self) -> Iterator[Diagnostic]:
-        """Nothing: every lane has elements."""
-        yield from ()
+        """Tiles that no wave has the registers for; every lane has elements."""
+        m, program, target = self.layout, self.program, self.target
+        per_simd = program.occupancy or m.waves_per_simd(target)
+        found, most = shares(m), target.max_registers(per_simd)
+        if total(found) <= most or "spills" in program.allow:
+            return
+        asked = program.occupancy is not None
+        fixes = [f"make tiles of `{m.split.name}` or of `{m.loop.axis.name}` smaller"]
+        if not asked and m.waves > target.simds_per_cu:
+            fixes.append(f"use {target.simds_per_cu} waves for a tile of {m.columns * target.simds_per_cu}")
+        yield too_many_registers(
+            f"a wave needs at least {total(found)} registers",
+            f"{count_text(per_simd, 'wave')} on a SIMD leave{'s' * (per_simd == 1)} it {most}",
+            Label(program.spans["occupancy" if asked else "waves"], m.describe()),
+            ", or ".join(fixes),
+            notes=("of each lane: " + "; ".join(f"{s.what}: {s.registers}" for s in found),
+                   f"{target.name} has {target.registers_per_lane} for each lane of a SIMD, VGPRs and AGPRs together",
+                   target.cited("registers.vector_per_lane")),
+            asked=asked,
+        )  # fmt: skip
 
     @property
     def untimed(self) -> str:

@@ -1,0 +1,66 @@
+"""How many registers of a lane a loop of equations takes at least, and for what: what is live at each of its products.
+
+    through the loop    factors that stay, carried tiles
+    on the way to LDS   a thread's part of each tile that moves: fetched where a pass begins, written where it ends
+    at a product        its result, what was computed before it and is used from it on, its other factor as read of LDS
+
+Addresses and what lies between two products come on top. A wave has the registers of its SIMD, VGPRs and AGPRs alike,
+divided by the waves there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tkgen.ir.equations import Argument, Constant, Convert, Coordinate, Kind, Load, Op, Product, Value, reads, writes
+from tkgen.ir.types import WAVE_LANES
+from tkgen.schedule.loops import LoopMap, Multiplication, extent
+
+REGISTER_BYTES = 4  # of a lane
+
+
+@dataclass(frozen=True)
+class Share:
+    """`registers` of a lane for `what`, in words."""
+
+    what: str
+    registers: int
+
+
+def shares(m: LoopMap) -> tuple[Share, ...]:
+    """What takes registers at the product at which most are taken, the largest first."""
+    at = {x.product: x for x in m.multiplications}
+    moments = [tuple(_at(m, n, at[op])) for n, op in enumerate(m.loop.body) if isinstance(op, Product)]
+    most = max(moments, key=total)
+    return tuple(sorted((s for s in most if s.registers), key=lambda s: -s.registers))
+
+
+def total(found: tuple[Share, ...]) -> int:
+    """Registers of all."""
+    return sum(share.registers for share in found)
+
+
+def _at(m: LoopMap, place: int, x: Multiplication) -> Iterator[Share]:
+    body = m.loop.body
+    for load in m.held:
+        yield Share(f"`{load.source.tensor.name}`, which stays", m.lane_registers(load.result))
+    before: dict[Value, Op | None] = {c.inside: None for c in m.loop.carries}
+    before |= {value: op for op in body[:place] for value in writes(op)}
+    used = {v for op in body[place:] for v in reads(op)} | {c.update for c in m.loop.carries}
+    for value, made in before.items():
+        if value in used and _has_place(m, value, made):
+            yield Share(f"`{value.name}`" if value.name else "what is computed between", m.lane_registers(value))
+    if x.onto is None:
+        yield Share(f"`{x.result.name}`" if x.result.name else "a product", m.lane_registers(x.product.result))
+    on_the_way = sum(-(-ring.bytes // ring.buffers // (m.threads * REGISTER_BYTES)) for ring in m.moving)
+    yield Share(f"{', '.join(ring.name for ring in m.moving)} on the way to LDS", on_the_way)
+    read = m.side * extent(x.summed) * x.moving.access.tensor.dtype.bytes // REGISTER_BYTES // WAVE_LANES
+    yield Share(f"rows of `{x.moving.name}` read of LDS", read)
+
+
+def _has_place(m: LoopMap, value: Value, made: Op | None) -> bool:
+    """Whether a value is a tile or a vector in registers, not a number or a predicate that is worked out when used."""
+    if isinstance(made, Constant | Argument | Coordinate | Load) or value.kind is not Kind.NUMBER:
+        return False
+    return m.split in value.axes or isinstance(made, Convert)
