@@ -118,6 +118,20 @@ def test_clauses_that_rows_have_no_use_for(clauses: str, said: str) -> None:
     assert said in found[0].message
 
 
+@pytest.mark.parametrize(("columns", "codes"), [(8388608, ["E607"]), (8388604, [])])
+def test_a_tile_that_32_bit_offsets_do_not_reach_is_refused(columns: int, codes: list[str]) -> None:
+    """The last of its 65 rows begins 2^31 bytes behind the first, or a little before that."""
+    found = spec_of(f"""kernel far
+  dims M = 128, N = {columns}
+  global X : f32[M, N]
+  over m in M by 65, n in N by 64
+  waves 1
+  X[m, n] = X[m, n] * 2
+""").diagnostics
+    assert [d.code for d in found] == codes
+    assert not codes or found[0].message == "a tile of `X` spans 2147483904 bytes"
+
+
 def test_names_of_a_spec_that_generated_code_uses_itself() -> None:
     names = """kernel names
   dims ROWS = 20, D = 100

@@ -10,7 +10,7 @@ from typing import Protocol
 from tkgen.execute.arguments import SizeError, sizes
 from tkgen.ir.divided import divided
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Axis
+from tkgen.ir.equations import Axis, Kernel
 from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE, LAUNCH_THREADS
 from tkgen.ir.types import Tensor
 from tkgen.schedule.rows import accesses, in_form, reach_bytes
@@ -18,6 +18,10 @@ from tkgen.schedule.rows import accesses, in_form, reach_bytes
 
 class Layout(Protocol):
     """How a block's tile lies over its lanes, as far as launches need to know."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The equations, in the form that is laid out."""
 
     @property
     def threads(self) -> int:

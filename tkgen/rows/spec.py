@@ -17,11 +17,11 @@ from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.divided import completed, divided, unit
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import AxisKind
-from tkgen.ir.limits import LARGEST_INT, LAUNCH_THREADS
+from tkgen.ir.limits import BUFFER_BYTES, LARGEST_INT, LAUNCH_THREADS
 from tkgen.rows.launch import Layout
 from tkgen.schedule.row_graph import row_graph
 from tkgen.schedule.row_verifier import verify
-from tkgen.schedule.rows import LaneTarget, RowError, RowMap, map_rows
+from tkgen.schedule.rows import LaneTarget, RowError, RowMap, accesses, map_rows, reach_bytes
 from tkgen.targets import Target
 from tkgen.targets.model import round_up
 
@@ -93,6 +93,12 @@ class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
         if blocks > most:
             span = program.spans["kernel"]
             yield Diagnostic("E607", f"{blocks} blocks are more than a launch can have, {most}", Label(span))
+        for access in dict.fromkeys(accesses(self.layout.kernel)):
+            if (spanned := reach_bytes(access)) > BUFFER_BYTES:
+                message = f"a tile of `{access.tensor.name}` spans {spanned} bytes"
+                note = "a tile is addressed with 32-bit offsets from its first row: less than 2 GiB"
+                fix = Fix("make the tile smaller (`by`)")
+                yield Diagnostic("E607", message, Label(access.tensor.span), notes=(note,), fix=fix)
 
     def _waste(self) -> Iterator[Diagnostic]:
         """Lanes without work, which a larger tile or fewer waves would mend."""

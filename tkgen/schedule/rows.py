@@ -45,7 +45,6 @@ from tkgen.ir.equations import (
     When,
     walk,
 )
-from tkgen.ir.limits import BUFFER_BYTES
 from tkgen.ir.tensors import Dim
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.schedule.row_loops import gathered, loops
@@ -488,10 +487,3 @@ def reach_bytes(access: Access, extents: Mapping[str, int] | None = None) -> int
             return 0
         total += places * prod(known.get(d.name, 1) for d in within)
     return total * access.tensor.dtype.bytes
-
-
-def check_reach(kernel: Kernel) -> None:
-    """Raises RowError where 32-bit offsets from a tile's first element do not reach its last."""
-    for access in accesses(kernel):
-        if reach_bytes(access) > BUFFER_BYTES:
-            raise RowError(f"a tile of {access.tensor.name} spans more than {BUFFER_BYTES} bytes", access.tensor.span)
