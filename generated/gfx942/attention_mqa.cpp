@@ -240,6 +240,7 @@ template <ducks::rt::all TO, ducks::rt::all FROM> __device__ inline void round_f
             }
 #endif
 }
+
 /// The same number; of NaN one whose lower half is zero.
 __device__ inline float quiet(float x) { return x == x ? x : __builtin_nanf(""); }
 
