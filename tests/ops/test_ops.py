@@ -1,0 +1,198 @@
+"""The operators of a transformer: numbers and gradients beside torch's in f64, torch's own checks, training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import tkgen
+from tkgen import ops
+from tkgen.ops.attention import _attention
+from tkgen.ops.kernels import SPECS
+from tkgen.ops.layers import _linear, _rmsnorm, _rotary, _swiglu
+from tkgen.targets import UnknownTargetError, load_target
+from tkgen.toolchain.discover import NoCompilerError, find_compiler
+
+Function = Callable[..., torch.Tensor]
+
+
+@pytest.fixture(autouse=True)
+def compiler() -> None:
+    try:
+        find_compiler(load_target("gfx942"))
+    except NoCompilerError:
+        pytest.skip("no compiler for AMD GPUs")
+
+
+def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    return (scale * torch.randn(*shape, generator=generator)).bfloat16()
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return F.rms_norm(x, weight.shape, weight, 1e-6)
+
+
+def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    (a, b), c, s = x.chunk(2, -1), cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)
+    return torch.cat([a * c - b * s, b * c + a * s], -1)
+
+
+def gated(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    return F.silu(F.linear(x, gate)) * F.linear(x, up)
+
+
+def attend(causal: bool) -> tuple[Function, Function]:
+    return (lambda q, k, v: ops.attention(q, k, v, causal)), (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+    )
+
+
+ANGLES = torch.arange(13)[:, None] / torch.arange(1, 17)
+CASES: dict[str, tuple[Function, Function, tuple[torch.Tensor, ...]]] = {
+    "linear": (ops.linear, F.linear, (normal(3, 50, 71), normal(137, 71))),
+    "rmsnorm": (ops.rmsnorm, rms_norm, (normal(3, 17, 100), normal(100))),
+    "rotary": (ops.rotary, rotated, (normal(2, 13, 3, 32), ANGLES.cos(), ANGLES.sin())),
+    "swiglu": (ops.swiglu, gated, (normal(70, 40), normal(72, 40, seed=1), normal(72, 40, seed=2))),
+    "attention": (*attend(False), (normal(2, 4, 50, 64), normal(2, 2, 70, 64, seed=1), normal(2, 2, 70, 64, seed=2))),
+    "causal": (*attend(True), (normal(1, 2, 65, 64), normal(1, 2, 65, 64, seed=1), normal(1, 2, 65, 64, seed=2))),
+}
+
+
+def with_gradients(
+    function: Function, arguments: tuple[torch.Tensor, ...], dtype: torch.dtype
+) -> tuple[torch.Tensor, ...]:
+    """The result in that type, and the gradients of the bf16 arguments for one random gradient of the result."""
+    learned = [t.dtype is torch.bfloat16 for t in arguments]
+    given = [t.to(dtype).requires_grad_() if of else t for t, of in zip(arguments, learned, strict=True)]
+    result = function(*given)
+    result.backward(normal(*result.shape, seed=9).to(dtype))
+    return result.detach(), *(t.grad for t, of in zip(given, learned, strict=True) if of)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_numbers_and_gradients(name: str) -> None:
+    """No farther from f64 than twice what torch's own bf16 is."""
+    ours, torchs, arguments = CASES[name]
+    exact = with_gradients(torchs, arguments, torch.float64)
+    rounded = with_gradients(torchs, arguments, torch.bfloat16)
+    for place, found in enumerate(with_gradients(ours, arguments, torch.bfloat16)):
+        assert found.dtype is torch.bfloat16
+        allowed = 2 * (rounded[place].double() - exact[place]).abs().max()
+        assert (found.double() - exact[place]).abs().max() <= allowed, f"result {place}"
+
+
+def test_another_target_computes_the_same() -> None:
+    x, weight = normal(40, 64), normal(64, 64)
+    with ops.emulated("gfx950"):
+        other = ops.linear(x, weight)
+    torch.testing.assert_close(other, ops.linear(x, weight))
+    with pytest.raises(UnknownTargetError), ops.emulated("gfx1"):
+        ops.linear(x, weight)
+
+
+Q, KV, TABLE = normal(2, 1, 20, 64), normal(2, 20, 64), torch.rand(5, 16)
+OPERATORS = {
+    "linear": (_linear, (normal(20, 32), normal(40, 32))),
+    "rmsnorm": (_rmsnorm, (normal(20, 32), normal(32), 1e-6)),
+    "rotary": (_rotary, (normal(5, 3, 2, 16), TABLE, TABLE, 1.0)),
+    "swiglu": (_swiglu, (normal(20, 32), normal(40, 32), normal(40, 32, seed=1))),
+    "attention": (_attention, (Q, KV, KV + 1, True, 0.125)),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_what_torch_asks_of_operators(name: str) -> None:
+    """Schemas, fake-tensor rules, gradients under a tracer."""
+    operator, arguments = OPERATORS[name]
+    given = tuple(
+        a.clone().requires_grad_() if isinstance(a, torch.Tensor) and a.dtype is torch.bfloat16 else a
+        for a in arguments
+    )
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+    torch.library.opcheck(operator, given, test_utils=tests)
+
+
+class Block(torch.nn.Module):
+    """One block of a transformer: attention with rotary places, then a gated MLP, each behind a norm."""
+
+    def __init__(self, ours: bool, width: int = 128, heads: int = 2, hidden: int = 192):
+        super().__init__()
+        self.ours, self.heads = ours, heads
+        shapes = {
+            "qkv": (3 * width, width), "out": (width, width), "gate": (hidden, width), "up": (hidden, width),
+            "down": (width, hidden), "first": (width,), "second": (width,),
+        }  # fmt: skip
+        for name, shape in shapes.items():
+            start = normal(*shape, scale=shape[-1] ** -0.5) if len(shape) == 2 else torch.ones(shape).bfloat16()
+            self.register_parameter(name, torch.nn.Parameter(start))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        linear, norm, turn, mlp = (
+            (ops.linear, ops.rmsnorm, ops.rotary, ops.swiglu) if self.ours else (F.linear, rms_norm, rotated, gated)
+        )
+        attention = attend(True)[0 if self.ours else 1]
+        batch, length, width = x.shape
+        angles = torch.arange(length)[:, None] / 100 ** (torch.arange(width // self.heads // 2) / 32)
+        heads = linear(norm(x, self.first), self.qkv).reshape(batch, length, 3, self.heads, -1).unbind(2)
+        q, k = (turn(t.contiguous(), angles.cos(), angles.sin()) for t in heads[:2])
+        o = attention(*(t.transpose(1, 2) for t in (q, k, heads[2])))
+        x = x + linear(o.transpose(1, 2).reshape(x.shape), self.out)
+        return x + linear(mlp(norm(x, self.second), self.gate, self.up), self.down)
+
+
+def losses(block: Block, steps: int = 3) -> list[float]:
+    """The loss of each step of training to copy the place before."""
+    x = normal(2, 24, 128)
+    wanted = x.roll(1, 1).float()
+    optimiser = torch.optim.SGD(block.parameters(), lr=0.5)
+    found = []
+    for _ in range(steps):
+        optimiser.zero_grad()
+        loss = F.mse_loss(block(x).float(), wanted)
+        loss.backward()
+        optimiser.step()
+        found.append(loss.item())
+    return found
+
+
+def test_a_transformer_block_trains_as_torchs() -> None:
+    ours, torchs = losses(Block(ours=True)), losses(Block(ours=False))
+    assert torchs[-1] < 0.98 * torchs[0]
+    assert ours == pytest.approx(torchs, rel=2e-3)
+
+
+def test_a_compiled_block_gives_the_same() -> None:
+    block, x = Block(ours=True), normal(2, 24, 128)
+    compiled = torch.compile(block, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x), block(x))
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: ops.linear(normal(4, 8).float(), normal(8, 8)), "linear: x is bf16, not torch.float32"),
+    (lambda: ops.linear(normal(4, 8), normal(8, 16)), r"linear: x of \[4, 8\] and a weight of \[8, 16\] do not go"),
+    (lambda: ops.rmsnorm(normal(4, 8), normal(4)), "do not go together"),
+    (lambda: ops.rotary(normal(1, 4, 2, 8), torch.ones(4, 3), torch.ones(4, 4)), r"rotary: cos is f32 of \[4, 4\]"),
+    (lambda: ops.rotary(normal(4, 2, 8), torch.ones(4, 4), torch.ones(4, 4)), "rotary: x is"),
+    (lambda: ops.swiglu(normal(4, 8), normal(8, 8), normal(16, 8)), "swiglu: x, gate and up"),
+    (lambda: ops.attention(normal(1, 3, 8, 64), *2 * [normal(1, 2, 8, 64)]), "3 heads of queries cannot share 2"),
+    (lambda: ops.attention(normal(1, 2, 8, 64), *2 * [normal(1, 2, 8, 32)]), "attention: q, k and v"),
+])  # fmt: skip
+def test_what_does_not_go_together_is_refused(call: Callable[[], torch.Tensor], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("path", sorted(SPECS.glob("*.tk")), ids=lambda p: p.stem)
+def test_its_specs_pass_without_a_word_and_spill_nothing(path: Path, target: str) -> None:
+    spec = tkgen.load(path, target=target)
+    assert not spec.diagnostics
+    built = spec.build().check()
+    for kernel in getattr(built, "kernels", [built]):
+        assert kernel.resources.clean
+        assert kernel.machine_check.outcome == "right"

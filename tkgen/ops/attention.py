@@ -1,0 +1,81 @@
+"""Softmax attention: an operator of torch with its gradient."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.library import custom_op
+
+from tkgen.ops.kernels import NAMESPACE, check, outputs
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None) -> Tensor:
+    """softmax(scale q kᵀ) v over [BATCH, HEADS, LENGTH, D], as torch's scaled_dot_product_attention.
+
+    k and v are [BATCH, KV_HEADS, KEYS, D]: a head of keys serves HEADS / KV_HEADS heads of queries, in order. `causal`
+    lets the query at place i see the keys up to place i. `scale` is 1 / sqrt(D) unless given.
+
+    Raises:
+        ValueError: tensors that are not bf16 or whose shapes do not go together.
+        SpecError: a D for which the kernel cannot be built.
+    """
+    check("attention", q=q, k=k, v=v)
+    if q.dim() != 4 or k.dim() != 4 or k.shape != v.shape or (q.shape[0], q.shape[3]) != (k.shape[0], k.shape[3]):
+        shapes = ", ".join(str([*t.shape]) for t in (q, k, v))
+        raise ValueError(f"attention: q, k and v of {shapes} do not go together")
+    batch, heads, length, width = q.shape
+    if heads % k.shape[1]:
+        raise ValueError(f"attention: {heads} heads of queries cannot share {k.shape[1]} heads of keys")
+    sets = batch * k.shape[1]
+    kv = (t.reshape(sets, t.shape[2], width) for t in (k, v))
+    o, _ = _attention(q.reshape(sets, -1, length, width), *kv, causal, 1 / math.sqrt(width) if scale is None else scale)
+    return o.reshape(q.shape)  # type: ignore[no-any-return]
+
+
+def _sizes(q: Tensor, k: Tensor) -> dict[str, int]:
+    sets, group, length, width = q.shape
+    return {"SETS": sets, "GROUP": group, "LENGTH": length, "KEYS": k.shape[1], "D": width}
+
+
+@custom_op(f"{NAMESPACE}::attention", mutates_args=())
+def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+    scalars = {"scale": scale * math.log2(math.e)}
+    o, lse = outputs("attention_causal" if causal else "attention", q, k, v, scalars=scalars, **_sizes(q, k))
+    return o, lse
+
+
+@_attention.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+@custom_op(f"{NAMESPACE}::attention_backward", mutates_args=())
+def _attention_backward(
+    go: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, causal: bool, scale: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    name = "attention_backward_causal" if causal else "attention_backward"
+    scalars = {"scale": scale * math.log2(math.e)}
+    gq, gk, gv = outputs(name, q, k, v, o, lse, go, scalars=scalars, **_sizes(q, k))
+    return gq, gk, gv
+
+
+@_attention_backward.register_fake
+def _(
+    go: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, causal: bool, scale: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    q, k, v, ctx.causal, ctx.scale = inputs
+    ctx.save_for_backward(q, k, v, *output)
+
+
+def _gradient(ctx: Any, go: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+    return *_attention_backward(go, *ctx.saved_tensors, ctx.causal, ctx.scale), None, None
+
+
+_attention.register_autograd(_gradient, setup_context=_keep)
