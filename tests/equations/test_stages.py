@@ -30,7 +30,17 @@ SHOWN = [
     ("rows/softmax", Stage.PARSE),
     ("rows/softmax", Stage.EQUATIONS),
     ("rows/softmax", Stage.RESOLVE),
+    ("rows/softmax", Stage.GRAPH),
     ("rows/softmax", Stage.SCHEDULE),
+    ("rows/long_softmax", Stage.SCHEDULE),
+    ("attention/attention_lazy", Stage.PARSE),
+    ("attention/attention_lazy", Stage.EQUATIONS),
+    ("attention/attention_lazy", Stage.RESOLVE),
+    ("attention/attention_lazy", Stage.SCHEDULE),
+    ("sequences/split_k_gelu", Stage.PARSE),
+    ("sequences/split_k_gelu", Stage.EQUATIONS),
+    ("sequences/split_k_gelu", Stage.RESOLVE),
+    ("sequences/split_k_gelu", Stage.SCHEDULE),
 ]
 
 

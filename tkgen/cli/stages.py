@@ -76,4 +76,4 @@ def _of_kernel(stage: Stage, spec: Spec | RowSpec) -> str:
         return program_text.to_text(spec.program).rstrip("\n")
     if stage is Stage.GRAPH:
         return graph.to_text(spec.graph).rstrip("\n")
-    return spec.layout.describe() if isinstance(spec, RowSpec) else spec.plan.to_text().rstrip("\n")
+    return spec.scheduled.rstrip("\n")

@@ -380,7 +380,7 @@ def to_text(kernel: Kernel) -> str:
     lines += [f"  tensor {t.name} : {t.dtype.spelling}[{', '.join(d.name for d in t.dims)}]" for t in kernel.tensors]
     lines += [f"  scalar {s.name} : {s.dtype.spelling}" for s in kernel.scalars]
     lines += [f"  axis {axis_text(a)}" for a in kernel.axes]
-    return "\n".join([*lines, *_body_text(kernel.body, "  ")]) + "\n"
+    return "\n".join([*lines, *body_text(kernel.body, "  ")]) + "\n"
 
 
 def axis_text(axis: Axis) -> str:
@@ -392,16 +392,17 @@ def axis_text(axis: Axis) -> str:
     return f"{axis.kind.value} {axis.name} in {axis.dim.name}{part}{by}{end}"
 
 
-def _body_text(body: tuple[Op, ...], indent: str) -> Iterator[str]:
+def body_text(body: tuple[Op, ...], indent: str) -> Iterator[str]:
+    """Operations, each in a line, and what stands within them."""
     for op in body:
         if isinstance(op, Loop):
             yield f"{indent}each {op.axis.name}"
             yield from (f"{indent}  carry {_typed(c.inside)} = {c.initial}" for c in op.carries)
-            yield from _body_text(op.body, indent + "  ")
+            yield from body_text(op.body, indent + "  ")
             yield from (f"{indent}  next {c.inside} = {c.update} -> {c.result}" for c in op.carries)
         elif isinstance(op, When):
             yield indent + op_text(op)
-            yield from _body_text(op.body, indent + "  ")
+            yield from body_text(op.body, indent + "  ")
             yield from (f"{indent}  {_typed(c.result)} = {c.update} else {c.otherwise}" for c in op.chosen)
         else:
             yield indent + op_text(op)

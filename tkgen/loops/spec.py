@@ -18,6 +18,7 @@ from tkgen.rows.spec import RowSpec
 from tkgen.schedule.loop_registers import shares, total
 from tkgen.schedule.loop_steps import LoopSteps, steps
 from tkgen.schedule.loops import LoopError, LoopMap, map_loops
+from tkgen.schedule.step_text import loop_text
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
@@ -104,6 +105,11 @@ class LoopSpec(RowSpec):
             units[axis.dim.name] = lcm(units.get(axis.dim.name, 1), axis.tile or 1)
         for times in (1, 2, 3):
             yield {name: unit * (1 if unit == 1 else times) for name, unit in units.items()}
+
+    @property
+    def scheduled(self) -> str:
+        """Its steps, as text. Raises SpecError as `layout`."""
+        return loop_text(self.steps)
 
     def generated(self, alone: bool) -> Source:
         """The C++ of the kernel; without the file around it where it is not `alone` there."""

@@ -22,6 +22,7 @@ from tkgen.rows.launch import Layout
 from tkgen.schedule.row_graph import row_graph
 from tkgen.schedule.row_verifier import verify
 from tkgen.schedule.rows import LaneTarget, RowError, RowMap, accesses, map_rows, reach_bytes
+from tkgen.schedule.step_text import row_text
 from tkgen.targets import Target
 from tkgen.targets.model import round_up
 
@@ -162,6 +163,11 @@ class RowSpec(LaidRows[Target], KernelSpec[EquationProgram, "RowBuild"]):
     def lanes(self) -> LaneTarget:
         """The target."""
         return self.target
+
+    @property
+    def scheduled(self) -> str:
+        """Its steps, as text. Raises SpecError as `layout`."""
+        return row_text(self.rows)
 
     def generated(self, alone: bool) -> Source:
         """The C++ of the kernel; without the file around it where it is not `alone` there."""

@@ -35,6 +35,11 @@ class Spec(KernelSpec[Program, "Build"]):
         """The dataflow graph of an iteration."""
         return self.plan.graph
 
+    @property
+    def scheduled(self) -> str:
+        """The plan, as text."""
+        return self.plan.to_text()
+
     def generated(self, alone: bool) -> Source:
         """The C++ of the kernel; without the file around it where it is not `alone` there."""
         return lower(self.plan, self.target.name, str(self.path), alone=alone)

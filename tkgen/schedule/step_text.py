@@ -1,0 +1,63 @@
+"""What waves do without a plan of products, as text: the steps of rows over lanes, and of loops over waves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tkgen.ir.equations import body_text
+from tkgen.schedule import loop_steps as loops
+from tkgen.schedule import row_steps as rows
+from tkgen.schedule.loop_steps import LoopSteps
+from tkgen.schedule.rows import RowMap
+
+INDENT = "  "
+
+
+def row_text(m: RowMap) -> str:
+    """A layout of rows, and the steps of a pass."""
+    return "\n".join([m.describe(), *_rows(m, m.steps, INDENT)])
+
+
+def _rows(m: RowMap, steps: Sequence[rows.Step], indent: str) -> Iterator[str]:
+    for step in steps:
+        match step:
+            case rows.Walk(sweep=n):
+                yield f"{indent}walk"
+                yield from body_text(m.sweeps[n].ops, indent + INDENT)
+            case rows.Put(sweep=n, half=half):
+                yield f"{indent}put {_reduced(m, n)} to half {half % rows.HALVES}"
+            case rows.Get(sweep=n, half=half):
+                yield f"{indent}get {_reduced(m, n)} from half {half % rows.HALVES}"
+            case rows.Meet():
+                yield f"{indent}meet"
+            case rows.Repeat(steps=inner):
+                yield f"{indent}loop"
+                yield from _rows(m, inner, indent + INDENT)
+
+
+def _reduced(m: RowMap, sweep: int) -> str:
+    """What a sweep reduces."""
+    return ", ".join(str(reduce.result) for reduce in m.sweeps[sweep].reduces)
+
+
+def loop_text(steps: LoopSteps) -> str:
+    """A layout of a loop, and the steps before it and of a pass."""
+    lines = [steps.map.describe(), f"{INDENT}prologue", *_loop(steps, steps.prologue)]
+    return "\n".join([*lines, f"{INDENT}pass", *_loop(steps, steps.body)])
+
+
+def _loop(steps: LoopSteps, part: Sequence[loops.Step]) -> Iterator[str]:
+    m, indent = steps.map, 2 * INDENT
+    for step in part:
+        match step:
+            case loops.Fetch(ring=n, ahead=ahead) | loops.Write(ring=n, ahead=ahead):
+                word = "fetch" if isinstance(step, loops.Fetch) else "write"
+                yield f"{indent}{word} {m.moving[n].access.tensor.name} of pass + {ahead}"
+            case loops.Read(ring=n):
+                yield f"{indent}read {m.moving[n].access.tensor.name}"
+            case loops.Compute(first=first, last=last):
+                yield from body_text(m.loop.body[first:last], indent)
+            case loops.Vote(number=n):
+                yield f"{indent}vote on {m.votes[n].condition}"
+            case loops.Meet(landed=landed):
+                yield f"{indent}meet{', direct loads landed' if landed else ''}"
