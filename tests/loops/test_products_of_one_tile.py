@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from typer.testing import CliRunner
 
 import tkgen
+from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import trials
 from tkgen.loops import LoopSpec
@@ -161,3 +165,26 @@ def test_what_has_no_schedule_is_refused(kernel: str, old: str, new: str, messag
         spec_of(text).check()
     first = caught.value.diagnostics[0]
     assert (first.code, first.message) == ("E230", message)
+
+
+def test_what_must_spill_is_refused_with_what_takes_how_much() -> None:
+    """Eight waves on four SIMDs leave each half of the registers."""
+    text = KEYS.replace("D = 64", "D = 128").replace("by 64", "by 32")
+    assert not spec_of(text).diagnostics
+    with pytest.raises(SpecError) as caught:
+        spec_of(text.replace("waves 4", "waves 8").replace("by 128", "by 256")).check()
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message) == (
+        "E403", "a wave needs at least 266 registers, 2 waves on a SIMD leave it 256"
+    )  # fmt: skip
+    assert "`dk`: 64; `dv`: 64; `K`, which stays: 32; `V`, which stays: 32" in found.notes[0]
+
+
+def test_the_report_says_which_tiles_live_where(tmp_path: Path) -> None:
+    path = tmp_path / "keys.tk"
+    path.write_text(KEYS)
+    result = CliRunner().invoke(app, ["build", str(path), "-o", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    report = (tmp_path / "keys.html").read_text()
+    assert "read both ways" in report and "registers, 16 of a lane" in report
+    assert "registers of a lane: " in report

@@ -14,6 +14,7 @@ from tkgen.report.places import known_lines
 from tkgen.report.prediction import Prediction
 from tkgen.report.texts import Rows, Texts, texts, with_code
 from tkgen.rows.build import RowBuild
+from tkgen.schedule.loop_registers import shares, total
 from tkgen.schedule.loops import LoopMap
 from tkgen.schedule.rows import RowMap
 from tkgen.toolchain.isa import main_loop
@@ -153,6 +154,9 @@ def _tiles(m: LoopMap) -> Iterator[tuple[str, str]]:
         yield load.source.tensor.name, f"registers, {m.lane_registers(load.result)} of a lane"
     for carry in m.loop.carries:
         yield carry.inside.name, f"registers, {m.lane_registers(carry.inside)} of a lane, handed from pass to pass"
+    found = shares(m)
+    most = "; ".join(f"{share.what.replace('`', '')}: {share.registers}" for share in found)
+    yield "all at the fullest product", f"at least {total(found)} registers of a lane: {most}"
 
 
 def _lanes(layout: RowMap) -> Iterator[tuple[str, str]]:

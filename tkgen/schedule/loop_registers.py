@@ -1,8 +1,9 @@
 """How many registers of a lane a loop of equations takes at least, and for what: what is live at each of its products.
 
-    through the loop    factors that stay, carried tiles
+    through the loop    factors that stay, vectors along the axis that waves divide, carried tiles
     on the way to LDS   a thread's part of each tile that moves: fetched where a pass begins, written where it ends
-    at a product        its result, what was computed before it and is used from it on, its other factor as read of LDS
+    at a product        its result, what was computed or read of a vector before it and is used from it on, its other
+                        factor as read of LDS
 
 Addresses and what lies between two products come on top. A wave has the registers of its SIMD, VGPRs and AGPRs alike,
 divided by the waves there.
@@ -43,19 +44,24 @@ def total(found: tuple[Share, ...]) -> int:
 
 def _at(m: LoopMap, place: int, x: Multiplication) -> Iterator[Share]:
     body = m.loop.body
-    for load in m.held:
+    for load in (*m.held, *m.columns_loaded):
         yield Share(f"`{load.source.tensor.name}`, which stays", m.lane_registers(load.result))
     before: dict[Value, Op | None] = {c.inside: None for c in m.loop.carries}
     before |= {value: op for op in body[:place] for value in writes(op)}
     used = {v for op in body[place:] for v in reads(op)} | {c.update for c in m.loop.carries}
+    vectors = {ring.access for ring in m.vectors}
     for value, made in before.items():
-        if value in used and _has_place(m, value, made):
+        if value in used and isinstance(made, Load) and made.source in vectors:
+            yield Share(f"numbers of `{made.source.tensor.name}`", m.lane_registers(value))
+        elif value in used and _has_place(m, value, made):
             yield Share(f"`{value.name}`" if value.name else "what is computed between", m.lane_registers(value))
     if x.onto is None:
         yield Share(f"`{x.result.name}`" if x.result.name else "a product", m.lane_registers(x.product.result))
     on_the_way = sum(-(-ring.bytes // ring.buffers // (m.threads * REGISTER_BYTES)) for ring in m.moving)
     yield Share(f"{', '.join(ring.name for ring in m.moving)} on the way to LDS", on_the_way)
     read = m.side * extent(x.summed) * x.moving.access.tensor.dtype.bytes // REGISTER_BYTES // WAVE_LANES
+    if x.across:
+        read = 4 * m.neighbours(x.rows) * x.moving.access.tensor.dtype.bytes // REGISTER_BYTES  # a square
     yield Share(f"rows of `{x.moving.name}` read of LDS", read)
 
 
