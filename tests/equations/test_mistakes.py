@@ -137,6 +137,17 @@ MISTAKES = [
     ("grouped", "Y[m, n] = y", "Y[m, n] = y * FIRST[0]",
      "E204", "`FIRST` holds places, and no numbers that equations compute with", "FIRST[0]"),
     ("grouped", "Y[m, n] = y", "FIRST[0] = y", "E204", "`FIRST` holds places, and equations store numbers", "FIRST"),
+    ("gathered", "TOKEN : i32", "TOKEN : f32", "E233", "`TOKEN` holds f32, and places are i32", "TOKEN"),
+    ("gathered", "TOKEN[m]", "TOKENN[m]", "E200", "`TOKENN` is not a global tensor; did you mean `TOKEN`?", "TOKENN"),
+    ("gathered", "TOKEN[m]", "TOKEN[0]", "E233", "`TOKEN[0]` is no place for each place of one axis", "TOKEN[0]"),
+    ("gathered", "TOKEN[m]", "TOKEN[n]", "E223", "`n` runs over `N`, this dimension of `TOKEN` is `SLOTS`", "n"),
+    ("gathered", "X[TOKEN[m], k]", "X[m, k]", "E223", "`m` runs over `SLOTS`, this dimension of `X` is `TOKENS`", "m"),
+    ("gathered", "Y[m, n] = y", "Y[TOKEN[m], n] = y",
+     "E233", "where `Y` is stored would be what `TOKEN` holds", "TOKEN[m]"),
+    ("gathered", "TOKEN[m]", "TOKEN[TOKEN[m]]",
+     "E233", "`TOKEN[TOKEN[m]]` is no place for each place of one axis", "TOKEN[TOKEN[m]]"),
+    ("gathered", "W[e, n, k]", "W[e, TOKEN[n], k]",
+     "E223", "`n` runs over `N`, this dimension of `TOKEN` is `SLOTS`", "n"),
     ("grouped", "Y[m, n] = y", "Y[m] = rowsum(y)", "E225", "`Y[m]` is [m, N], and the value stored lacks `N`", "Y[m]"),
 ]  # fmt: skip
 
@@ -191,4 +202,4 @@ def test_a_value_that_no_store_depends_on_is_told() -> None:
 
 def test_every_code_of_equations_is_among_the_mistakes() -> None:
     codes = {code for _, _, _, code, _, _ in MISTAKES}
-    assert {f"E{n}" for n in (*range(222, 231), 232)} <= codes
+    assert {f"E{n}" for n in (*range(222, 231), 232, 233)} <= codes

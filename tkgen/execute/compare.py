@@ -14,7 +14,7 @@ Inputs hold no subnormals: CDNA2's matrix instructions take them for zero (AMD, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -70,6 +70,10 @@ def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) ->
     tensors = {}
     if (offsets := program.offsets) is not None:
         tensors[offsets.name] = random_offsets(launch.shape(offsets)[0], launch.extents[program.m.name], generator)
+    for held, dim in program.held.items():
+        if held != offsets:
+            shape, size = launch.shape(held), launch.extents[dim.name]
+            tensors[held.name] = random_places(shape, size, generator)
     factors = {o.name for o in program.operands}
     for tensor in (t for t in program.reads if t.name not in tensors):
         shape, dtype = launch.shape(tensor), TORCH[tensor.dtype]
@@ -80,6 +84,11 @@ def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) ->
         else:
             tensors[tensor.name] = normal(shape, tensor.dtype, generator)
     return tensors
+
+
+def random_places(shape: Sequence[int], size: int, generator: torch.Generator) -> torch.Tensor:
+    """Places along a dimension of `size`, and now and then one that it has not."""
+    return torch.randint(-1, size + 1, tuple(shape), generator=generator, dtype=torch.int32)
 
 
 def random_offsets(count: int, size: int, generator: torch.Generator) -> torch.Tensor:

@@ -117,12 +117,15 @@ class Axis:
 class Index:
     """The place in one dimension of a tensor: along an axis (an index may be divided: `h / 8`), or the number `at`.
 
-    An axis with tiles is divided by its tile alone: `n / 128` is the number of the tile.
+    An axis with tiles is divided by its tile alone: `n / 128` is the number of the tile. `through` says that the places
+    are what a tensor of i32 holds there (`X[ROW[m], k]`), of whose indices `axis` is the one along which it extends; a
+    place that is none reads zeros.
     """
 
     axis: Axis | None
     divisor: int = 1
     at: int = 0
+    through: Access | None = None
 
     @property
     def extends(self) -> bool:
@@ -310,6 +313,22 @@ class Kernel:
         return tuple(a for a in self.axes if a.within is not None)
 
     @property
+    def places(self) -> tuple[Access, ...]:
+        """What is read of tensors that hold places in others."""
+        indices = (i for op in walk(self.body) if isinstance(op, Load) for i in op.source.indices)
+        return tuple(dict.fromkeys(i.through for i in indices if i.through is not None))
+
+    @property
+    def held(self) -> dict[Tensor, Dim]:
+        """The tensors that hold places, and of which dimension."""
+        found = {a.within.offsets: a.dim for a in self.axes if a.within}
+        for op in walk(self.body):
+            if isinstance(op, Load):
+                pairs = zip(op.source.tensor.dims, op.source.indices, strict=True)
+                found |= {i.through.tensor: dim for dim, i in pairs if i.through is not None}
+        return found
+
+    @property
     def stores(self) -> tuple[Store, ...]:
         """All stores, in order."""
         return tuple(op for op in walk(self.body) if isinstance(op, Store))
@@ -319,6 +338,7 @@ class Kernel:
         """Tensors that the kernel reads, in the order of their declaration."""
         read = {op.source.tensor.name for op in walk(self.body) if isinstance(op, Load)}
         read |= {a.within.offsets.name for a in self.axes if a.within}
+        read |= {access.tensor.name for access in self.places}
         return tuple(t for t in self.tensors if t.name in read)
 
     @property
@@ -442,6 +462,8 @@ def access_text(access: Access) -> str:
 def _index_text(index: Index) -> str:
     if index.axis is None:
         return str(index.at)
+    if index.through is not None:
+        return access_text(index.through)
     return index.axis.name + (f" / {index.divisor}" if index.divisor != 1 else "")
 
 

@@ -74,6 +74,13 @@ class Launch:
         """What the tensor of offsets holds."""
         return self.offsets or (self.groups[0].start, *(g.stop for g in self.groups))
 
+    def held_values(self, tensor: Tensor) -> list[int]:
+        """Places that a tensor may hold, where nobody gives any: its offsets, or rows far from one another."""
+        if tensor == self.program.offsets:
+            return list(self.offset_values)
+        size = self.extents[self.program.held[tensor].name]
+        return [7919 * at % size for at in range(prod(self.shape(tensor)))]
+
     @property
     def most_tiles(self) -> int:
         """How many tiles groups can need together: each one more than its rows fill, whatever the offsets are."""

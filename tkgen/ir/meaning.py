@@ -51,7 +51,7 @@ from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.rounding import rounded
 from tkgen.ir.segments import segments
 from tkgen.ir.summing import adds_to_carry, is_sums
-from tkgen.ir.tiles import Tile, along_dims, cut
+from tkgen.ir.tiles import Tile, along_dims, cut, picked
 from tkgen.ir.types import DType
 
 
@@ -414,6 +414,11 @@ class _Evaluation:
             at, axis = len(dims), index.axis
             if axis is None:
                 tensor = tensor.select(at, index.at)
+                continue
+            if index.through is not None:
+                held = self.view(self.tensors[index.through.tensor.name].value, index.through)[0]
+                tensor = picked(tensor, at, held.long())
+                dims.append(axis.name)
                 continue
             place, one = self.place(axis), self.at(axis)
             if one is not None:

@@ -63,12 +63,18 @@ class View:
     @property
     def is_whole(self) -> bool:
         """Whether it is the tensor itself."""
-        return self.matrix.dims == self.tensor.dims and not self.ragged
+        return self.matrix.dims == self.tensor.dims and not self.ragged and not self.gathered
+
+    @property
+    def gathered(self) -> Access | None:
+        """What holds the places of its rows, where they do not lie one after the other."""
+        return next((i.through for i in self.access.indices if i.through is not None), None)
 
     @property
     def ragged(self) -> bool:
         """Whether its first dimension is the part of the tensor's that a group has."""
-        return any(i.axis is not None and i.axis.within is not None for i in self.access.indices)
+        within = (i.axis is not None and i.axis.within is not None for i in self.access.indices if i.through is None)
+        return any(within)
 
     @property
     def tiled(self) -> tuple[int, ...]:
@@ -87,7 +93,8 @@ def view(access: Access, name: str = "") -> View:
     at = [n for n, i in enumerate(access.indices) if i.extends]
     if at and at[-1] != len(tensor.dims) - 1:
         raise Unfit(f"`{tensor.name}` is read and written along its last dimension", tensor.span)
-    dims = [tensor.dims[n] for n in at]
+    dims = [tensor.dims[n] if i.through is None or i.axis is None else i.axis.dim
+            for n, i in enumerate(access.indices) if n in at]  # fmt: skip
     if len(at) == 2 and at[1] != at[0] + 1:
         between = tensor.dims[at[0] + 1 :]
         sizes = [d.size for d in between if d.size is not None]
@@ -134,6 +141,7 @@ class Sums:
         What is stored by the row, by the column or once is not among them.
         """
         accesses = [a for s in self.sums for a in (s.left, s.right)]
+        accesses += [i.through for a in accesses for i in a.indices if i.through is not None]
         accesses += [op.source for op in self.epilogue if isinstance(op, Load)]
         accesses += [s.target for s in self.stores if len(s.target.axes) == 2]
         found, counts = list[View](), dict[str, int]()
@@ -194,7 +202,7 @@ def sums(kernel: Kernel) -> Sums:
         _of_the_tile(op, rows, cols, op in after)
     batch = tuple(a for a in kernel.axes if a.kind is AxisKind.PARALLEL and a.is_index)
     _groups(kernel, rows, batch)
-    found = _sums(loop, before, rows, cols)
+    found = _sums(loop, before, after, rows, cols)
     return Sums(batch, rows, cols, loop.axis, found, _in_order(pruned((*before, *after))), kernel)
 
 
@@ -275,7 +283,18 @@ def _in_order(ops: tuple[Op, ...]) -> tuple[Op, ...]:
     return (*rest, *ordered)
 
 
-def _sums(loop: Loop, before: tuple[Op, ...], rows: Axis, cols: Axis) -> tuple[Sum, ...]:
+def _gathered(left: Access, right: Access, epilogue: tuple[Op, ...]) -> None:
+    """Raises Unfit for gathered places of anything but the rows of the left factors."""
+    loads = [op.source for op in epilogue if isinstance(op, Load)]
+    for access in (right, *loads, left):
+        first = 0 if access is left else -1
+        for n, index in enumerate(access.indices):
+            if index.through is not None and (access is not left or n != first):
+                held, name = index.through.tensor.name, access.tensor.name
+                raise Unfit(f"`{held}` holds places of `{name}` that are no rows of a left factor", access.tensor.span)
+
+
+def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis, cols: Axis) -> tuple[Sum, ...]:
     defined = {op.result: op for op in (*before, *loop.body) if not isinstance(op, Store | Loop | When)}
     result, used = [], set[Value]()
     for carry in loop.carries:
@@ -295,6 +314,7 @@ def _sums(loop: Loop, before: tuple[Op, ...], rows: Axis, cols: Axis) -> tuple[S
             raise Unfit("a factor of a product is a tile of a tensor", product.result.span)
         if rows not in left.axes:
             left, right = right, left
+        _gathered(left, right, (*before, *after))
         if set(left.axes) != {rows, loop.axis} or set(right.axes) != {cols, loop.axis}:
             message = f"`{name}` is no product of a factor along {rows.name} and one along {cols.name}"
             raise Unfit(message, product.result.span)

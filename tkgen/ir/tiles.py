@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
@@ -35,3 +36,10 @@ def cut(tile: Tile, name: str, first: int, end: int | None) -> Tile:
     key = (slice(None),) * at + (first if end is None else slice(first, end),)
     dims = tile.dims if end is not None else (*tile.dims[:at], *tile.dims[at + 1 :])
     return Tile(dims, tile.value[key], None if tile.error is None else tile.error[key])
+
+
+def picked(tensor: Tensor, at: int, places: Tensor) -> Tensor:
+    """The parts of a tensor at `places` along dimension `at`; zeros for a place that is none."""
+    there = (places >= 0) & (places < tensor.shape[at])
+    found = tensor.index_select(at, places.clamp(0, tensor.shape[at] - 1))
+    return torch.where(there[(..., *[None] * (tensor.dim() - 1 - at))], found, 0.0)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from tkgen.ir.equations import Access as EquationAccess
 from tkgen.ir.equations import Axis, Load
 from tkgen.ir.ops import Access, Multiply, Schedule
 from tkgen.ir.products import Sums
@@ -427,6 +428,17 @@ class Program:
         return self.ragged.within.offsets if self.ragged and self.ragged.within else None
 
     @property
+    def gathered(self) -> dict[str, EquationAccess]:
+        """What holds the places of an operand's rows, for the operands whose rows lie at places that a tensor holds."""
+        views = self.equations.views if self.equations else ()
+        return {v.tensor.name: v.gathered for v in views if v.gathered is not None}
+
+    @property
+    def held(self) -> dict[Tensor, Dim]:
+        """The tensors that hold places, and of which dimension."""
+        return self.equations.kernel.held if self.equations else {}
+
+    @property
     def epilogue_tensors(self) -> tuple[Tensor, ...]:
         """What the kernel reads beside its operands."""
         if self.equations is None:
@@ -437,7 +449,7 @@ class Program:
     def reads(self) -> tuple[Tensor, ...]:
         """The tensors whose elements the kernel reads, in the order of the spec."""
         wanted = {o.name for o in self.operands} | {t.name for t in self.epilogue_tensors}
-        wanted |= {self.offsets.name} if self.offsets else set()
+        wanted |= {t.name for t in self.held}
         return tuple(t for t in self.tensors if t.name in wanted)
 
     @property

@@ -19,7 +19,8 @@ of a spec (that has a diagnostic). The rules:
     rank         an access has an index for each dimension, none of them twice along one axis
     bounds       an index along an axis with tiles is of that axis' dimension; a number or quotient is within the tensor
     place        a tile that is stored has a place along each of its axes, and one for each block, where a ragged axis
-                 stands for its index; a quotient along an axis with tiles is that of a store, by the tile, not ragged
+                 stands for its index; a quotient along an axis with tiles is that of a store, by the tile, not ragged;
+                 places that a tensor of i32 holds along an axis are read, not stored to
     memory       what is stored is read only at the place where it is stored
 """
 
@@ -251,6 +252,11 @@ class _Verifier:
                 self.insist(index.at >= 0 and (dim.size is None or index.at < dim.size), "bounds", op)
                 continue
             self.own(index.axis, op)
+            if index.through is not None:
+                self.insist(isinstance(op, Load) and index.through.tensor.dtype is DType.I32, "place", op)
+                self.insist(index.extends and index.through.axes == (index.axis,), "place", op)
+                self.access(index.through, op)
+                continue
             extent = index.axis.dim.size
             if index.divisor == 1:
                 divided = index.axis.is_index and extent is not None and dim.size is not None and extent <= dim.size

@@ -138,8 +138,8 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         for tensor in program.arguments:
             size = tensor.dtype.bytes * prod(of.launch.shape(tensor))
             data: object = Hollow(size)
-            if tensor == program.offsets:  # where blocks go depends on it
-                data = np.array(of.launch.offset_values, dtype=np.int32)
+            if tensor in program.held:  # where blocks go, and addresses, depend on it
+                data = np.array(of.launch.held_values(tensor), dtype=np.int32)
             buffers[tensor.name] = Buffer(data, tensor.name, tensor in program.outputs)
         return launch(
             code,

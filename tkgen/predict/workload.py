@@ -112,8 +112,9 @@ class Workload:
                     t.name: torch.from_numpy(np.zeros(launch.shape(t), np.float32 if t.dtype.bytes == 4 else np.uint16))
                     for t in program.arguments
                 }
-                if program.offsets:  # groups that are alike
-                    tensors[program.offsets.name] = torch.tensor(launch.offset_values, dtype=torch.int32)
+                for held in program.held:  # groups are alike, and rows far apart
+                    places = torch.tensor(launch.held_values(held), dtype=torch.int32)
+                    tensors[held.name] = places.view(launch.shape(held))
             except MemoryError as error:
                 raise PredictError(f"tensors of these sizes cannot be had here: {error}") from None
             buffers = {name: Buffer(tensor, name=name) for name, tensor in tensors.items()}

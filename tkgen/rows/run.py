@@ -10,7 +10,7 @@ import torch
 
 from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import check_scalars
-from tkgen.execute.compare import Comparison, Inputs, compare
+from tkgen.execute.compare import Comparison, Inputs, compare, random_places
 from tkgen.execute.launch import Run, check_blocks, check_memory, emulate
 from tkgen.ir.equations import Axis, AxisKind, Constant, Coordinate, Kernel, Loop, Map, Op, Value, When, walk, writes
 from tkgen.ir.meaning import evaluate
@@ -32,20 +32,29 @@ class RowRun(Run):
 
 def random_inputs(launch: RowLaunch, seed: int = 0, kind: Inputs = Inputs.EXACT) -> dict[str, torch.Tensor]:
     """A tensor for everything that the kernel reads: eighths from -4 to 4, or normally distributed; no subnormals."""
-    generator = torch.Generator().manual_seed(seed)
+    generator, held = torch.Generator().manual_seed(seed), launch.program.kernel.held
     inputs = launch.program.kernel.inputs
-    return {t.name: _random(launch.shape(t), t.dtype, kind, generator) for t in inputs}
+    return {
+        t.name: random_places(launch.shape(t), launch.extents[held[t].name], generator)
+        if t in held
+        else _random(launch.shape(t), t.dtype, kind, generator)
+        for t in inputs
+    }
 
 
 def _inputs_of(launch: RowLaunch, blocks: Sequence[int], seed: int, kind: Inputs) -> dict[str, torch.Tensor]:
     """Tensors of full size with random numbers where these blocks read, NaN elsewhere."""
-    inputs = launch.program.kernel.inputs
+    inputs, held = launch.program.kernel.inputs, launch.program.kernel.held
     found = {t.name: unwritten(launch.shape(t), t.dtype) for t in inputs}
     generator = torch.Generator().manual_seed(seed)
     for tensor in inputs:
         for block in blocks:
             box = _box(launch, tensor, block)
-            found[tensor.name][box] = _random(list(found[tensor.name][box].shape), tensor.dtype, kind, generator)
+            shape = list(found[tensor.name][box].shape)
+            if tensor in held:
+                found[tensor.name][box] = random_places(shape, launch.extents[held[tensor].name], generator)
+            else:
+                found[tensor.name][box] = _random(shape, tensor.dtype, kind, generator)
     return found
 
 
@@ -140,8 +149,9 @@ def _apart(kernel: Kernel) -> Kernel:
         if a.kind is AxisKind.PARALLEL and any(a.dim == b.dim and a != b for b in kernel.axes)
     }
     found: dict[Named, Named] = {**shared}
-    for access in accesses(kernel):
-        axes = [i.axis if i.axis is not None and i.divisor == 1 else None for i in access.indices]
+    for access in (*accesses(kernel), *kernel.places):
+        straight = [i.axis is not None and i.divisor == 1 and i.through is None for i in access.indices]
+        axes = [i.axis if own else None for i, own in zip(access.indices, straight, strict=True)]
         dims = tuple(shared[a].dim if a and a in shared else d for a, d in zip(axes, access.tensor.dims, strict=True))
         found[access.tensor] = replace(access.tensor, dims=dims)
     return substituted(kernel, found) if shared else kernel
@@ -194,9 +204,10 @@ def _box(launch: RowLaunch, tensor: Tensor, block: int) -> tuple[slice, ...]:
     """The part of a tensor that belongs to a block: its tile of every dimension that has a parallel axis."""
     ranges: dict[int, slice] = {}
     own = launch.place(block)
-    for access in accesses(launch.program.kernel):
+    kernel = launch.program.kernel
+    for access in (*accesses(kernel), *kernel.places):
         for place, index in enumerate(access.indices):
-            if access.tensor != tensor or index.axis is None:
+            if access.tensor != tensor or index.axis is None or index.through is not None:
                 continue
             if index.axis not in own:
                 if index.axis.bounds:

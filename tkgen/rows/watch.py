@@ -81,6 +81,9 @@ def _watched(spec: RowSpec, wanted: Sequence[RowLaunch], hsaco: bytes, kernel: s
     alike = True
     for of in wanted:
         buffers = {t.name: Buffer(contents(of.bytes(t)), t.name, t in outputs) for t in spec.program.arguments}
+        for t, dim in spec.program.kernel.held.items():  # addresses depend on these
+            places = 7919 * np.arange(of.bytes(t) // 4, dtype=np.int64) % of.extents[dim.name]
+            buffers[t.name] = Buffer(places.astype(np.int32), t.name, False)
         chosen = sorts(of)
         first, rest = chosen[:1], chosen[1:]
         for part in (first, rest):

@@ -242,6 +242,7 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
     _refuse(kernel)
     kernel = in_form(kernel)
     fast = _fast(kernel)
+    _refuse_places(kernel, fast)
     rows = _rows(kernel, fast)
     chunk = _width(kernel, fast, (a for a in accesses(kernel) if way(a, fast) is Way.ALONG))
     crossing = [a for a in accesses(kernel) if way(a, fast) is Way.ACROSS and rows and a.indices[-1].axis == rows[-1]]
@@ -266,6 +267,21 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
             fast.span,
         )
     return best
+
+
+def _refuse_places(kernel: Kernel, fast: Axis) -> None:
+    """Raises RowError for gathered places that are not those of rows of a tensor of known size."""
+    for access in accesses(kernel):
+        for dim, index in zip(access.tensor.dims, access.indices, strict=True):
+            if index.through is None:
+                continue
+            held, name = index.through.tensor.name, access.tensor.name
+            if index.axis == fast or fast not in access.axes:
+                raise RowError(f"`{held}` holds places along {fast.name}, in which lanes take elements side by side",
+                               access.tensor.span, "gather whole rows")  # fmt: skip
+            if dim.size is None:
+                raise RowError(f"rows of `{name}` are gathered, so {dim.name} must be known", access.tensor.span,
+                               f"give {dim.name} a size")  # fmt: skip
 
 
 def _refuse(kernel: Kernel) -> None:
@@ -475,8 +491,14 @@ def _lines(m: RowMap, access: Access) -> float:
 
 def far(access: Access) -> list[tuple[int, tuple[Dim, ...]]]:
     """How far a tile goes along each dimension: places beyond its first, and the dimensions of which each has all."""
-    tiled = [(n, i.axis) for n, i in enumerate(access.indices) if i.axis is not None and not i.axis.is_index]
-    return [(extent(axis) - 1, access.tensor.dims[n + 1 :]) for n, axis in tiled]
+    tiled = [(n, i) for n, i in enumerate(access.indices) if i.axis is not None and not i.axis.is_index]
+    found = []
+    for n, index in tiled:
+        assert index.axis is not None
+        whole = index.through is not None  # a row may lie anywhere
+        places = (access.tensor.dims[n].size or 0) if whole else extent(index.axis)
+        found.append((places - 1, access.tensor.dims[n + 1 :]))
+    return found
 
 
 def reach_bytes(access: Access, extents: Mapping[str, int] | None = None) -> int:

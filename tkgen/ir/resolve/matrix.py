@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.equations import Access, Axis, Kernel
-from tkgen.ir.products import Sums, Unfit, sums
+from tkgen.ir.limits import BUFFER_BYTES
+from tkgen.ir.products import Sums, Unfit, View, sums
 from tkgen.ir.resolve import clauses, dataflow, waves
 from tkgen.ir.resolve.assembly import assembled
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.written import divided, scheduled
-from tkgen.ir.types import BASE_TILE, Accumulator, Operand, Product, Program, Side, Tensor
+from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, Accumulator, Operand, Product, Program, Side, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.targets.model import round_up
@@ -44,6 +45,10 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
     factors = {s.name: (s.left.tensor.name, s.right.tensor.name) for s in found.sums}
     roles = scheduled(scope, roles, operands, factors, accumulator)
     operands = divided(operands, roles)
+    for o in operands:
+        if o.part_count > 1 and any(v.gathered and v.tensor.name == o.name for v in found.views):
+            raise scope.error("E230", f"`{o.name}`, whose rows are gathered, is moved whole", o.span,
+                              fix="move all fragments of it at a time")  # fmt: skip
     by_name = {o.name: o for o in operands}
     products = tuple(
         Product(s.name, by_name[left], by_name[right], s.span)
@@ -66,6 +71,9 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
         _supported_parts(scope, found, at)
     if found.rows.within is not None:
         _supported_groups(scope, found, at)
+    for v in found.views:
+        if v.gathered is not None:
+            _supported_places(scope, found, v)
     if clauses.tail(scope):
         for v in found.views:
             inner, along = v.tensor.dims[-1], v.access.indices[-1].axis
@@ -94,6 +102,28 @@ def _supported_groups(scope: Scope, found: Sums, at: Span) -> None:
             raise scope.error("E230", f"rows of `{v.tensor.name}` go across groups", v.tensor.span,
                               f"`{last.name}` is its last dimension",
                               fix="store it with its dimensions swapped")  # fmt: skip
+
+
+def _supported_places(scope: Scope, found: Sums, v: View) -> None:
+    """Rows that are gathered pass through LDS, in whole chunks; where each lies in its tensor fits 31 bits."""
+    inner, rows = v.tensor.dims[-1], v.tensor.dims[0]
+    staged = {n.id: s for s in scope.all(ast.Shared) for n in s.names}
+    via = staged[v.tensor.name].via if v.tensor.name in staged else None
+    if v.tensor.name not in staged or (via is not None and via.id == "direct"):
+        raise scope.error(
+            "E230", f"rows of `{v.tensor.name}` are gathered, through registers to LDS", v.tensor.span,
+            fix=f"write `shared {v.tensor.name}`, `via registers` or without a way",
+        )  # fmt: skip
+    if len(v.tensor.dims) != 2 or inner.size is None or inner.size * v.tensor.dtype.bytes % ACCESS_BYTES:
+        raise scope.error(
+            "E230", f"rows of `{v.tensor.name}` are gathered in whole chunks of {ACCESS_BYTES} bytes, one row a place",
+            v.tensor.span, fix=f"declare it as [{rows.name}, {inner.name}], of a known {inner.name} that divides so",
+        )  # fmt: skip
+    if rows.size is None or rows.size * inner.size * v.tensor.dtype.bytes > BUFFER_BYTES:
+        raise scope.error(
+            "E230", f"rows are gathered of a tensor of at most {BUFFER_BYTES} bytes, known at build time",
+            v.tensor.span, fix=f"give {rows.name} a size, or take fewer of them at a time",
+        )  # fmt: skip
 
 
 def _supported_parts(scope: Scope, found: Sums, at: Span) -> None:

@@ -217,7 +217,9 @@ class Axes:
         return Access(tensor, tuple(found))
 
     def _index(self, tensor: Tensor, dim: Dim, expr: ast.Expr, beside: tuple[ast.Expr, ...], stored: bool) -> Index:
-        """An axis, an axis divided, a number, or the dimension's own name, which takes it whole."""
+        """An axis, an axis divided, a number, what a tensor holds, or the dimension's own name: all of it."""
+        if isinstance(expr, ast.Access):
+            return self._through(tensor, expr, stored)
         if isinstance(expr, ast.Name) and expr.id == dim.name:
             return Index(self.whole(dim, expr.span))
         if isinstance(expr, ast.Name) and self.is_axis(expr.id):
@@ -247,6 +249,36 @@ class Axes:
                 secondary=(Label(dim.span, "declared here"),), fix="write a place that is there",
             )  # fmt: skip
         return Index(None, at=place)
+
+    def _through(self, tensor: Tensor, expr: ast.Access, stored: bool) -> Index:
+        """`ROW[m]`: the places that a tensor of i32 holds along an axis."""
+        name = expr.name
+        if name.id not in self.scope.tensors:
+            raise self.scope.error(
+                "E200", f"`{name.id}` is not a global tensor", name.span,
+                fix=f"declare it: `global {name.id} : i32[...]`", known=self.scope.tensors,
+            )  # fmt: skip
+        holding = self.scope.tensors[name.id]
+        if stored:
+            raise self.scope.error(
+                "E233", f"where `{tensor.name}` is stored would be what `{name.id}` holds", expr.span,
+                "two rows may hold one place, and then which of them is kept is not said",
+                fix="store by the axis, and gather in a kernel that reads it",
+            )  # fmt: skip
+        if holding.dtype is not DType.I32:
+            raise self.scope.error(
+                "E233", f"`{name.id}` holds {holding.dtype.spelling}, and places are i32", name.span,
+                secondary=(Label(holding.span, "declared here"),),
+                fix=f"declare it as `global {name.id} : i32[...]`",
+            )  # fmt: skip
+        access = self.access(holding, expr.indices, expr.span)
+        axes = [i.axis for i in access.indices if i.axis is not None]
+        if len(axes) != 1 or not access.axes or axes[0].kind is AxisKind.WHOLE or access.indices[-1].through:
+            raise self.scope.error(
+                "E233", f"`{expr.span.text}` is no place for each place of one axis", expr.span,
+                fix="index it with one axis that has tiles, else with numbers: `ROW[m]`, `SLOT[t, 0]`",
+            )  # fmt: skip
+        return Index(axes[0], through=access)
 
     def _misfit(self, tensor: Tensor, dim: Dim, axis: Axis, expr: ast.Expr, beside: set[str]) -> Stop:
         fitting = [a.name for a in self.found.values() if a.dim == dim and a.kind is not AxisKind.WHOLE]

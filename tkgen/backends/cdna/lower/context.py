@@ -54,6 +54,10 @@ class Context:
         """The staging registers of an operand."""
         return f"{cpp_name(operand.name)}_stage"
 
+    def gathered_rows(self, operand: Operand) -> str:
+        """Where the rows lie that lanes gather of an operand."""
+        return f"{cpp_name(operand.name)}_rows"
+
     def offsets(self, operand: Operand) -> str:
         """The offsets at which lanes load an operand straight to LDS."""
         return f"{cpp_name(operand.name)}_offsets"

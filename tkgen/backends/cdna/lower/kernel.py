@@ -203,10 +203,11 @@ class _Lowering:
     def matrix_view(self, view: View) -> MatrixView:
         tensor, tiled = view.tensor, view.tiled
         terms = []
-        ragged = next((i.axis for i in view.access.indices if i.axis is not None and i.axis.within), None)
+        straight = [i.axis for i in view.access.indices if i.axis is not None and i.through is None]
+        ragged = next((axis for axis in straight if axis.within), None)
         for n, index in enumerate(view.access.indices):
             place = str(index.at) if index.axis is None else self.c.index(index.axis)
-            if index.axis is not None and index.axis == ragged:
+            if index.axis is not None and index.axis == ragged and index.through is None:
                 place = self.c.first_of(ragged)
             elif n in tiled or place == "0":
                 continue
@@ -352,6 +353,10 @@ class _Lowering:
                 chunks = -(-operand.part_bytes // (ACCESS_BYTES * threads))
                 form = (operand.part_count, chunks) if operand.part_count > 1 else (chunks,)
                 registers.append(RegisterTile(self.c.stage(operand), "chunk", form, self.c.origin(operand.span)))
+        gathered = [o for o in p.operands if o.name in role.loads and o.name in p.gathered]
+        for operand in gathered:
+            chunks = -(-operand.lds_bytes // (ACCESS_BYTES * role.group * WAVE_LANES))
+            registers.append(RegisterTile(self.c.gathered_rows(operand), "int", (chunks,), self.c.origin(operand.span)))
         direct = p.operands if self.c.dialect.direct else ()
         prefilled = [o for o in direct if o.name in role.loads and o.via is not Via.REGISTERS]
         for operand in prefilled:
@@ -374,6 +379,7 @@ class _Lowering:
             before=before,
             prologue=(
                 *(made.prefill(role, o) for o in prefilled),
+                *(made.gather(role, o) for o in gathered),
                 *made.statements(role, "prologue", wave.prologue),
             ),
             body=made.statements(role, "body", wave.body),

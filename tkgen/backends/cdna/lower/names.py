@@ -41,7 +41,7 @@ CAPITALS = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 # Reserved for the implementation, or a prefix (an ending) of one header's names.
 FAMILIES = re.compile(r"_|DIM_|KITTENS|hip|Py|PY|pybind|pthread_|SYS_|PRI|SCN|M_|L_|.*f(32|64)x?(_[lr])?$")
 # What a tensor's name is given to name a local of the kernel.
-SUFFIXES = ("_s", "_r", "_acc", "_stage", "_offsets", "_tile", "_e", "_e_rows", "_m", "_i")
+SUFFIXES = ("_s", "_r", "_acc", "_stage", "_offsets", "_tile", "_e", "_e_rows", "_m", "_i", "_rows")
 # Templates whose every word stands in the argument struct, in the kernel, or beside the namespace.
 TEMPLATES = ("file.cpp.jinja", "kernel.cpp.jinja", "block.jinja", "scope.jinja", "statements.jinja")
 # Their words that name nothing of the kind: a component of an index, and what a lambda calls its argument.

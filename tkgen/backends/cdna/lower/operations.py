@@ -16,6 +16,7 @@ from tkgen.backends.cdna.lower.statements import (
     AsNumbers,
     Call,
     EpilogueCode,
+    GatherRows,
     Loop,
     Mix,
     Move,
@@ -152,6 +153,15 @@ class Operations:
         code = Prefill(role.group, shared, self.c.matrix(operand.tensor), self.c.offsets(operand))
         return Statement(code, origin=self.c.origin(operand.span))
 
+    def gather(self, role: Role, operand: Operand) -> Statement:
+        """What a role does before it loads an operand whose rows are gathered."""
+        shared = self.c.shared(operand) + ("[0]" if operand.buffers > 1 else "")
+        places = self.c.matrix(self.c.program.gathered[operand.name])
+        tensor, row = self.c.matrix(operand.tensor), TILE[operand.side]
+        code = GatherRows(role.group, shared, self.c.gathered_rows(operand), tensor, places, row)
+        self.c.helpers |= {"staging", "gather"}
+        return Statement(code, origin=self.c.origin(operand.span))
+
     @staticmethod
     def _of_part(operand: Operand, part: int) -> str:
         """The index of a part of an operand's tile, behind that of its buffer; none where there is one part."""
@@ -180,6 +190,7 @@ class Operations:
             offsets=self.c.offsets(operand),
             masked=p.tail is not None,
             wait=wait_for({"vm": 0}) if waits else None,
+            rows=self.c.gathered_rows(operand) if operand.name in p.gathered else "",
         )
         return Statement(code, origin=self.c.origin(op.span or operand.span, role.loads_span, "tail"))
 

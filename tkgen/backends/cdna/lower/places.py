@@ -14,7 +14,7 @@ from tkgen.source import Span
 
 # Locals made from the name of an axis, of an access.
 OF_AXIS = ("_0", "_in")
-OF_ACCESS = ("_at", "_row", "_r", "_w")
+OF_ACCESS = ("_at", "_row", "_r", "_w", "_held")
 
 
 @dataclass
@@ -125,6 +125,8 @@ class BlockPlaces:
         for place, index in enumerate(access.indices):
             if index.axis is None:
                 number = str(index.at) if index.at else ""
+            elif index.through is not None:
+                number = ""  # each row lies where another tensor says
             elif index.axis.kind not in self.placed:
                 number = ""
             else:
@@ -138,6 +140,7 @@ class BlockPlaces:
 def _accesses(kernel: Kernel) -> Iterator[Access]:
     for op in walk(kernel.body):
         if isinstance(op, Load):
+            yield from (i.through for i in op.source.indices if i.through is not None)
             yield op.source
         elif isinstance(op, Store):
             yield op.target

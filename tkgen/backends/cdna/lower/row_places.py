@@ -64,10 +64,16 @@ class Places(BlockPlaces):
         """The definitions of a row's places, and of what it adds to offsets, that `body` needs."""
         at, lines = self.at(), list[tuple[str, str]]()
         for access in filter(self._by_row, self.base):
+            lines += [(f"{self.base[i.through]}_held", self._held(i.through, at)) for i in access.indices if i.through]
             text = self._offset(access, [axis for axis in access.axes if axis != self.m.fast], at)
             lines.append((self._row_offset(access), f"const uint32_t {self._row_offset(access)} = {text};"))
         offsets = needed(lines, "\n".join(body))
         return [*self._row_places("\n".join([*offsets, *body])), *offsets]
+
+    def _held(self, access: Access, at: dict[Axis, str]) -> str:
+        """The definition of the place that a tensor of i32 holds for a row."""
+        raw = f"load_elements<int, 1>({self.buffer(access)}, {self._offset(access, access.axes, at)}).at[0]"
+        return f"const uint32_t {self.base[access]}_held = {raw};"
 
     def _row_places(self, used: str) -> list[str]:
         m = self.m
@@ -149,7 +155,12 @@ class Places(BlockPlaces):
 
     def _offset(self, access: Access, axes: Sequence[Axis], at: dict[Axis, str], more: Sequence[str] = ()) -> str:
         """What some axes add to an offset, OUTSIDE where one of them is at no place."""
-        return _where([*self.inside(axes, at), *more], self._bytes(access, axes, at))
+        there = [
+            f"{self.base[index.through]}_held < {self.size(dim.name)}"
+            for dim, index in zip(access.tensor.dims, access.indices, strict=True)
+            if index.through is not None and index.axis in axes
+        ]
+        return _where([*self.inside(axes, at), *there, *more], self._bytes(access, axes, at))
 
     def _bytes(self, access: Access, axes: Sequence[Axis], at: dict[Axis, str]) -> str:
         terms = []
@@ -157,6 +168,7 @@ class Places(BlockPlaces):
             if index.axis is not None and index.axis in axes and not index.axis.is_index:
                 stride = self.stride(access, place)
                 number = f"({at[index.axis]})" if " " in at[index.axis] and stride else at[index.axis]
+                number = f"{self.base[index.through]}_held" if index.through is not None else number
                 terms.append(f"{number} * {stride}" if stride else number)
         total = " + ".join(terms)
         total = f"({total})" if len(terms) > 1 or (" + " in total and "(" not in total) else total

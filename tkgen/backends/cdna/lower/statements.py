@@ -106,11 +106,25 @@ class Prefill:
 
 
 @dataclass(frozen=True)
+class GatherRows:
+    """Where the rows of tile `row` lie in `tensor`: at what `places` holds there; for each chunk of a lane."""
+
+    group: int
+    shared: str
+    rows: str
+    tensor: str
+    places: str
+    row: str
+    macro: ClassVar = "gather_rows"
+
+
+@dataclass(frozen=True)
 class Move:
     """A tile on its way to LDS by `group` waves, from tile (row, col) of a tensor.
 
     `load` waits for itself, `fetch` and `write` go through `stage`, `copy` goes straight, with `offsets`. `masked`: it
-    may hang over the end. With a `wait` it is followed by one.
+    may hang over the end. With a `wait` it is followed by one. `rows` are the offsets of its rows, where these are
+    gathered.
     """
 
     kind: Literal["load", "fetch", "write", "copy"]
@@ -123,6 +137,7 @@ class Move:
     offsets: str
     masked: bool
     wait: Wait | None = None
+    rows: str = ""
 
     @property
     def macro(self) -> str:
@@ -287,8 +302,8 @@ class CatchUp:
 
 
 Code = (
-    Call | Wait | Priority | Mix | Zero | AsNumbers | Read | Take | Multiply | Prefill | Move | Store | Keep | Combine
-    | Results | Fold | Across | Hand | StoreOwned | CatchUp
+    Call | Wait | Priority | Mix | Zero | AsNumbers | Read | Take | Multiply | Prefill | GatherRows | Move | Store | Keep
+    | Combine | Results | Fold | Across | Hand | StoreOwned | CatchUp
 )  # fmt: skip
 
 
