@@ -147,6 +147,8 @@ __device__ inline void fetch(const ST &, chunk (&stage)[CHUNKS<N, ST>], const GL
                 const int here = e < left ? offset + e * size : OUTSIDE;
                 if constexpr (size == 4)
                     stage[i][e] = __builtin_amdgcn_raw_buffer_load_b32(tensor, here, origin, 0);
+                else if constexpr (size == 1)
+                    stage[i][e / 4] |= uint32_t(__builtin_amdgcn_raw_buffer_load_b8(tensor, here, origin, 0)) << e % 4 * 8;
                 else
                     stage[i][e / 2] |= uint32_t(__builtin_amdgcn_raw_buffer_load_b16(tensor, here, origin, 0)) << e % 2 * 16;
             }
@@ -164,6 +166,11 @@ template <int N, ducks::st::all ST> __device__ inline void write(ST &dst, const 
         const int pair = i / 4 * 2, c = pair + 1 < chunks ? pair + i % 2 : pair, part = pair + 1 < chunks ? i / 2 % 2 : i % 2;
         const int2 at = chunk_at<ST>(c * N + int(threadIdx.x) % N);
         if (chunks * N * elements > ST::rows * ST::cols && at.x >= ST::rows) continue;
+        if constexpr (elements == 16) {  // a chunk of bytes stays together
+            auto *whole = (__attribute__((address_space(3))) chunk *)(uintptr_t)dst.idx(base, {at.x, at.y});
+            if (part == 0) *whole = stage[c];
+            continue;
+        }
         const int half = part * elements / 2;
         auto *to = (__attribute__((address_space(3))) half_chunk *)(uintptr_t)dst.idx(base, {at.x, at.y + half});
         *to = part ? stage[c].zw : stage[c].xy;
@@ -245,14 +252,15 @@ template <ducks::gl::all GL> __device__ inline auto rows_from(const GL &tensor, 
 /// Registers -> global memory, leaving out what lies outside the tensor.
 template <ducks::gl::all GL, ducks::rt::all RT> __device__ inline void store_masked(const GL &dst, const RT &src, int tile_row, int tile_col) {
     using T = typename GL::dtype;
-    rt<T, RT::rows, RT::cols, ducks::rt_layout::col> out;
+    using kept = detail::conditional_t<sizeof(T) == 1, typename RT::T, T>;  // there are no tiles of sums in bytes
+    rt<kept, RT::rows, RT::cols, ducks::rt_layout::col> out;
     copy(out, src);
     const auto buffer = rows_from(dst, tile_row * RT::rows);
-    for_each_inside(dst, out, tile_row, tile_col, [&](int offset, T value) {
-        if constexpr (sizeof(T) == 4)
+    for_each_inside(dst, out, tile_row, tile_col, [&](int offset, kept value) {
+        if constexpr (sizeof(T) == 1)
+            __builtin_amdgcn_raw_buffer_store_b8(__builtin_bit_cast(uint8_t, base_types::convertor<T, kept>::convert(value)), buffer, offset, 0, 0);
+        else if constexpr (sizeof(T) == 4)
             __builtin_amdgcn_raw_buffer_store_b32(__builtin_bit_cast(uint32_t, value), buffer, offset, 0, 0);
-        else if constexpr (sizeof(T) == 1)
-            __builtin_amdgcn_raw_buffer_store_b8(__builtin_bit_cast(uint8_t, value), buffer, offset, 0, 0);
         else
             __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, value), buffer, offset, 0, 0);
         return value;
@@ -596,8 +604,6 @@ template <ducks::gl::all GL, ducks::rt::all RT> __device__ inline void store_mas
     for_each_inside(dst, out, tile_row, tile_col, [&](int offset, T value) {
         if constexpr (sizeof(T) == 4)
             __builtin_amdgcn_raw_buffer_store_b32(__builtin_bit_cast(uint32_t, value), buffer, offset, 0, 0);
-        else if constexpr (sizeof(T) == 1)
-            __builtin_amdgcn_raw_buffer_store_b8(__builtin_bit_cast(uint8_t, value), buffer, offset, 0, 0);
         else
             __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, value), buffer, offset, 0, 0);
         return value;
@@ -607,10 +613,8 @@ template <ducks::gl::all GL, ducks::rt::all RT> __device__ inline void store_mas
 /// An element of a vector in global memory, 0 past its end. (The vector loads of ThunderKittens-HIP deal elements to 32 lanes.)
 template <ducks::gl::all GL> __device__ inline float element(const GL &vector, int index) {
     using T = typename GL::dtype;
-    if constexpr (sizeof(T) == 1)
-        return base_types::convertor<float, T>::convert(__builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b8(buffer_at(vector, 0), index, 0, 0)));
-    else if constexpr (sizeof(T) == 4)
-        return base_types::convertor<float, T>::convert(__builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b32(buffer_at(vector, 0), index * 4, 0, 0)));
+    if constexpr (sizeof(T) == 4)
+        return __builtin_bit_cast(float, __builtin_amdgcn_raw_buffer_load_b32(buffer_at(vector, 0), index * 4, 0, 0));
     else
         return base_types::convertor<float, T>::convert(__builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b16(buffer_at(vector, 0), index * 2, 0, 0)));
 }

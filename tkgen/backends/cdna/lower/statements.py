@@ -302,8 +302,8 @@ class CatchUp:
 
 
 Code = (
-    Call | Wait | Priority | Mix | Zero | AsNumbers | Read | Take | Multiply | Prefill | GatherRows | Move | Store | Keep
-    | Combine | Results | Fold | Across | Hand | StoreOwned | CatchUp
+    Call | Wait | Priority | Mix | Zero | AsNumbers | Read | Take | Multiply | Prefill | GatherRows | Move | Store
+    | Keep | Combine | Results | Fold | Across | Hand | StoreOwned | CatchUp
 )  # fmt: skip
 
 
