@@ -369,6 +369,12 @@ def test_tiles_that_must_spill_are_refused(
         ("waves 4", "waves 16", "16 waves cannot share a tile of 128 in parts of 16", "waves 16 along q"),
         ("buffers 2", "buffers 2 via direct",
          "loads from global memory to LDS move 4 bytes a lane on gfx942, tiles lie in chunks of 16", None),
+        ("  registers Q\n", "  schedule ping_pong\n", "`ping_pong` is no schedule of such loops", "schedule ping_pong"),
+        ("buffers 2", "buffers 1\n  schedule interleave",
+         "`K` is read a pass ahead: it needs 2 buffers, and no other use", "schedule interleave"),
+        ("    m = n\n", "    when any(n > 5)\n      m = n\n  schedule interleave\n",
+         "the first product stands a pass ahead: it is of a loaded factor, added to nothing, and no `when any` stands "
+         "in the loop", "schedule interleave"),
         ("buffers 2", "buffers 5", "the tiles need 81920 bytes of LDS, a block on gfx942 has 65536", None),
         ("D = 64", "D = 40", "40 along `D` is no multiple of 16", None),
         ("registers Q", "registers K", "`K` goes through LDS, and to registers directly", None),

@@ -50,6 +50,7 @@ class EquationProgram:
     waves_along: Axis | None
     shared: tuple[Staging, ...]
     registers: tuple[Tensor, ...]  # those of which the spec says that they do without LDS
+    schedule: str | None  # of a loop of products, by its name
     remap: tuple[RemapStage, ...]
     grid: GridKind
     occupancy: int | None

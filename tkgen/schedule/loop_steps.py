@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations, islice
 
@@ -76,22 +76,25 @@ class Write:
 
 @dataclass(frozen=True)
 class Read:
-    """The tile of ring `ring` of this pass, to registers, for multiplication `number`, which comes later."""
+    """The tile of ring `ring`, `ahead` passes further on, to registers, for a later multiplication, `number`."""
 
     number: int
     ring: int
+    ahead: int = 0
 
 
 @dataclass(frozen=True)
 class Compute:
     """Operations `first` to `last` - 1 of the loop's body.
 
-    The last one may be a product, the first one a condition: they read `rings`.
+    The last one may be a product, the first one a condition: they read `rings`. `ahead`: of the pass after this one,
+    which then finds them done.
     """
 
     first: int
     last: int
     rings: tuple[int, ...] = ()
+    ahead: int = 0
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,8 @@ def steps(m: LoopMap, machine: Synchronisation) -> LoopSteps:
         AssertionError: the proof finds a fault, which would be one of this module.
     """
     rings = range(len(m.moving))
-    first = [max(ring.buffers - 1, 1) for ring in m.moving]
+    early = None if m.early is None else m.early.moving
+    first = [max(ring.buffers - 1, 1) + (ring == early) for ring in m.moving]
     prologue = [step for n in rings for item in range(first[n]) for step in _bring(m, n, item)]
     # A direct load into a ring's only tile begins when that has been read.
     late = [n for n in rings if m.moving[n].direct and m.moving[n].buffers == 1]
@@ -144,6 +148,9 @@ def steps(m: LoopMap, machine: Synchronisation) -> LoopSteps:
         *(Fetch(n, first[n]) for n in late),
     )
     met = _landing(m, _with_meetings(m, body))
+    if m.early is not None:
+        computed = [replace(step, ahead=0) for step in body if isinstance(step, Read | Compute) and step.ahead]
+        prologue += [Meet(m.direct), *computed]
     for opening in (tuple(prologue), (*prologue, Meet(m.direct))):
         made = LoopSteps(m, opening, met)
         if unproven(made, machine) is None:
@@ -168,9 +175,13 @@ def _computes(m: LoopMap) -> Iterator[Step]:
     products = {x.result: m.moving.index(x.moving) for x in m.multiplications}
     vectors = {ring.access: m.moving.index(ring) for ring in m.vectors}
     numbers = {x.result: n for n, x in enumerate(m.multiplications) if x.moving.direct}
-    ahead = (Read(numbers[v], products[v]) for op in m.loop.body for v in writes(op) if v in numbers)
+    early = None if m.early is None else m.early.product
+    ahead = (Read(numbers[v], products[v], int(op == early)) for op in m.loop.body for v in writes(op) if v in numbers)
     first, read = 0, list[int]()
-    yield from islice(ahead, 1)
+    yield from islice(ahead, 1 if early is None else 2)
+    if early is not None:
+        place = m.loop.body.index(early)
+        yield Compute(place, place + 1, () if m.direct else (products[early.result],), 1)
     for place, op in enumerate(m.loop.body):
         if isinstance(op, When):
             number = m.votes.index(op)
@@ -178,6 +189,10 @@ def _computes(m: LoopMap) -> Iterator[Step]:
                 yield Compute(first, place, tuple(read))
             yield Vote(number, len(m.moving) + number)
             first, read = place, [len(m.moving) + number]
+        elif op == early:
+            if first < place:
+                yield Compute(first, place, tuple(read))
+            first, read = place + 1, []
         elif product := [products[v] for v in writes(op) if v in products]:
             yield Compute(first, place + 1, (*read, *(() if m.direct else product)))
             first, read = place + 1, []
@@ -229,10 +244,10 @@ def _touches(m: LoopMap, step: Step) -> Iterator[tuple[int, bool, int]]:
             yield ring, True, ahead
         case Vote(ring=ring):
             yield ring, True, 0
-        case Read(ring=ring):
-            yield ring, False, 0
-        case Compute(rings=rings):
-            yield from ((ring, False, 0) for ring in rings)
+        case Read(ring=ring, ahead=ahead):
+            yield ring, False, ahead
+        case Compute(rings=rings, ahead=ahead):
+            yield from ((ring, False, ahead) for ring in rings)
 
 
 # ---------------------------------------------------------------- proof
@@ -311,6 +326,7 @@ class _Run:
         self.lds: dict[tuple[int, int], Term] = {}
         self.staged: dict[int, Term] = {}
         self.read: dict[Product, Term] = {}
+        self.next: dict[Value, Term] = {}
         self.found: dict[str, Term] = {}
         self.rings = {ring.access: n for n, ring in enumerate(made.map.moving)}
         self.moving = {x.product: x.moving for x in made.map.multiplications}
@@ -328,6 +344,8 @@ class _Run:
         values = self.values
         for carry in loop.carries:
             values[carry.inside] = values[carry.initial]
+        for load in self.made.map.held if self.scheduled else ():
+            self._op(load, 0)
         for step in self.made.prologue if self.scheduled else ():
             self._step(step, 0)
         for number in range(passes):
@@ -337,6 +355,8 @@ class _Run:
             else:
                 for op in loop.body:
                     self._op(op, number)
+            values.update(self.next)
+            self.next.clear()
             ends = [values[carry.update] for carry in loop.carries]
             for carry, end in zip(loop.carries, ends, strict=True):
                 values[carry.inside] = values[carry.result] = end
@@ -351,12 +371,16 @@ class _Run:
             case Write(ring=ring, ahead=ahead):
                 slots = self.made.map.moving[ring].buffers
                 self.lds[ring, (number + ahead) % slots] = self.staged.get(ring, self.terms.unknown())
-            case Read(number=which, ring=ring):
-                slot = ring, number % self.made.map.moving[ring].buffers
+            case Read(number=which, ring=ring, ahead=ahead):
+                slot = ring, (number + ahead) % self.made.map.moving[ring].buffers
                 self.read[self.made.map.multiplications[which].product] = self.lds.get(slot, self.terms.unknown())
-            case Compute(first=first, last=last):
+            case Compute(first=first, last=last, ahead=ahead):
+                now = dict(self.values)
                 for op in self.made.map.loop.body[first:last]:
-                    self._op(op, number)
+                    self._op(op, number + ahead)
+                if ahead:  # this pass still has its own
+                    self.next |= {v: self.values[v] for op in self.made.map.loop.body[first:last] for v in writes(op)}
+                    self.values |= {v: now.get(v, self.terms.unknown()) for v in self.next}
             case Vote(number=vote, ring=ring):
                 self.lds[ring, number % VOTES] = self.values[self.made.map.votes[vote].condition]
 

@@ -32,6 +32,9 @@ neighbours of one row in each lane, or by columns, with transposing reads of fou
 order in which what was computed has them in its registers (quads of neighbours, by turns of the lanes of a column), so
 it still is an operand as it stands. A loaded factor has eight neighbours, too: so by rows goes with what is loaded.
 
+With `schedule interleave` the first product of a pass is that of the next pass: nothing waits for it, so its MFMAs
+stand between the vector instructions of what is computed of the one before.
+
 A vector along the loop's axis (a number for each row of results, such as the logarithms of sums) goes through a ring of
 its own; one along the split axis is loaded before the loop.
 """
@@ -39,7 +42,7 @@ its own; one along the split axis is loaded before the loop.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 
@@ -70,6 +73,7 @@ from tkgen.source import Span
 from tkgen.targets import Target
 from tkgen.targets.model import round_up
 
+SCHEDULES = ("simple", "interleave")  # of loops of products, by their names
 SIDES = (2 * BASE_TILE, BASE_TILE)  # of the base tiles of MFMAs, the better one first: fewer reads of LDS
 FACTORS = (DType.BF16, DType.F16)
 VOTES = 2  # slots of a ring of votes: a wave that votes again has met all that read the vote before last
@@ -156,6 +160,7 @@ class LoopMap:
     waves: int
     multiplications: tuple[Multiplication, ...]
     vectors: tuple[Moving, ...] = ()
+    early: Multiplication | None = None  # what is multiplied a pass ahead
 
     @property
     def threads(self) -> int:
@@ -294,6 +299,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     _staged(program, found)
     _tiles(found)
     _direct(program, found, target)
+    found = replace(found, early=_early(program, found))
     _interleaved(found)
     _accesses(found)
     loaded = {load.result for load in found.held}
@@ -507,6 +513,23 @@ def _direct(program: EquationProgram, m: LoopMap, target: Target) -> None:
         if extent(x.summed) % depth:
             raise LoopError(f"{extent(x.summed)} along `{x.summed.name}` is no multiple of the {depth} that an MFMA "
                             "sums", at, "leave `via direct` out")  # fmt: skip
+
+
+def _early(program: EquationProgram, m: LoopMap) -> Multiplication | None:
+    """The product that the schedule has a pass ahead. Raises LoopError where there is no such schedule."""
+    if program.schedule in (None, "simple"):
+        return None
+    at = program.spans.get("schedule")
+    if program.schedule not in SCHEDULES:
+        raise LoopError(f"`{program.schedule}` is no schedule of such loops", at,
+                        f"they have {' and '.join(f'`{s}`' for s in SCHEDULES)}")  # fmt: skip
+    first = m.multiplications[0]
+    if first.onto is not None or first.held not in {load.result for load in m.held} or m.votes:
+        raise LoopError("the first product stands a pass ahead: it is of a loaded factor, added to nothing, and no "
+                        "`when any` stands in the loop", at, "leave `schedule` out")  # fmt: skip
+    if first.moving.buffers < 2 or sum(x.moving == first.moving for x in m.multiplications) > 1:
+        raise LoopError(f"`{first.moving.name}` is read a pass ahead: it needs 2 buffers, and no other use", at)
+    return first
 
 
 def _interleaved(m: LoopMap) -> None:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from tkgen.diagnostics import Label
 from tkgen.ir.equation_program import EquationProgram, Reference, Staging
-from tkgen.ir.equations import Axis, AxisKind, Kernel
+from tkgen.ir.equations import Axis, AxisKind, Kernel, Product, walk
 from tkgen.ir.resolve import clauses
 from tkgen.ir.resolve.dataflow import MOST_BUFFERS, way
 from tkgen.ir.resolve.names import Scope, Stop
@@ -35,8 +35,8 @@ _INSTEAD = {
 
 def equation_program(scope: Scope, typed: Typed) -> EquationProgram:
     """The program of equations without products; stops where a clause is wrong."""
-    _foreign(scope)
     kernel = typed.kernel
+    _foreign(scope, kernel)
     read = frozenset(t.name for t in kernel.inputs)
     count, along = _waves(scope, kernel)
     staged = _shared(scope, read)
@@ -54,6 +54,7 @@ def equation_program(scope: Scope, typed: Typed) -> EquationProgram:
         waves_along=along,
         shared=staged,
         registers=_registers(scope, read, staged),
+        schedule=next((s.preset.id for s in scope.all(ast.Schedule) if s.preset is not None), None),
         remap=clauses.remap(scope),
         grid=_grid(scope),
         occupancy=clauses.occupancy(scope),
@@ -66,11 +67,13 @@ def equation_program(scope: Scope, typed: Typed) -> EquationProgram:
     )
 
 
-def _foreign(scope: Scope) -> None:
+def _foreign(scope: Scope, kernel: Kernel) -> None:
     """E222 for statements that only matrix products have a use for; stops where there are any."""
+    multiplies = any(isinstance(op, Product) for op in walk(kernel.body))
     equation = next(s for s in flatten(scope.kernel.body) if isinstance(s, ast.EQUATIONS))
     for statement in flatten(scope.kernel.body):
-        if not isinstance(statement, _WITH_EQUATIONS):
+        named = isinstance(statement, ast.Schedule) and statement.preset is not None
+        if not isinstance(statement, _WITH_EQUATIONS) and not (named and multiplies):
             word = statement.span.text.split()[0]
             scope.error(
                 "E222", f"`{word}` is of matrix products, and these equations have none", statement.span,

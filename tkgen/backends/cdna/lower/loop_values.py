@@ -41,6 +41,7 @@ from tkgen.schedule.loops import SIDES, VOTES, LoopMap, Moving, Multiplication, 
 
 REDUCTIONS = {"sum": "col_sum", "max": "col_max", "min": "col_min"}
 OF_VALUE = ("_e", "_d", "_r")
+NEXT = "_next"  # behind the name of what a pass makes for the next one
 PACKED = frozenset({"add", "sub", "mul"})  # instructions take two elements of a lane at a time
 
 Elementwise = Map | Convert
@@ -453,9 +454,31 @@ class LoopValues:
         call = f"{REDUCTIONS[op.function]}({self.name[op.result]}, {self.name[op.argument]});"
         yield call + self.places.remark(op.result.span)
 
-    def _multiplied(self, x: Multiplication) -> Iterator[str]:
+    def early(self, item: str, ahead: bool) -> Iterator[str]:
+        """The product that stands a pass ahead, of `item`; before the loop that of the first pass."""
+        x = self.m.early
+        assert x is not None
+        name = self.name[x.result]
+        if ahead:
+            self.name[x.result] = f"{name}{NEXT}"
+        yield from self._multiplied(x, item)
+        self.name[x.result] = name
+
+    def _interleaved(self) -> str:
+        """The hint that the product of the next pass stands between what is computed of this one's."""
+        x = self.m.early
+        assert x is not None
+        count = f"({self.extent(x.rows)} / SIDE) * (COLS / SIDE) * ({self.extent(x.summed)} / DEPTH)"
+        carried = sum(self.m.lane_registers(c.inside) for c in self.m.loop.carries)
+        # About four instructions for an element of the scores, one for two of what is carried.
+        vector = 4 * self.m.lane_registers(x.result) + carried // 2
+        return f"interleave<{count}, {vector}>();"
+
+    def _multiplied(self, x: Multiplication, item: str = "step") -> Iterator[str]:
         """A product, some rows of the result at a time: as many as keep what is read of LDS small."""
         moving, result = x.moving, self.name[x.result]
+        if self.m.early not in (None, x) and x == self.m.multiplications[1]:
+            yield self._interleaved()
         rows, summed = self.extent(x.rows), self.extent(x.summed)
         yield from self.declare(x.result)
         if x.onto is not None and self.name[x.onto] != result:
@@ -463,6 +486,7 @@ class LoopValues:
         if moving.direct:
             yield from self._multiplied_ahead(x)
             return
+        slot = self.slot(x, item)
         by_rows = isinstance(self.made[x.held], Load)
         held, end = self.name[x.held], self.places.remark(x.result.span)
         read = f"{self.places.base[moving.access]}_r"
@@ -475,7 +499,7 @@ class LoopValues:
                 [f"for (int k = 0; k < {summed} / SIDE; ++k)"],
                 [
                     f"{kind}<{rows}, SIDE{shape}> {read};",
-                    f"load_across<{self.m.neighbours(x.rows)}>({read}, {self.slot(x)}, k * SIDE);",
+                    f"load_across<{self.m.neighbours(x.rows)}>({read}, {slot}, k * SIDE);",
                     f"mma_AB({result}, {read}, subtile_inplace<SIDE>({held}, k), {result});{end}",
                 ],
             )
@@ -485,15 +509,15 @@ class LoopValues:
             [f"for (int n = 0; n < {rows} / {part}; ++n)"],
             [
                 f"{kind}<{part}, {summed}{shape}> {read};",
-                f"load({read}, subtile_inplace<{part}, {summed}>({self.slot(x)}, {{n, 0}}));",
+                f"load({read}, subtile_inplace<{part}, {summed}>({slot}, {{n, 0}}));",
                 f"auto &part = subtile_inplace<{part}>({result}, n);",
                 *(["zero(part);"] if x.onto is None else []),
                 f"mma_{'ABt' if by_rows else 'AB'}(part, {read}, {held}, part);{end}",
             ],
         )
 
-    def read_ahead(self, x: Multiplication) -> Iterator[str]:
-        """All of a product's tile, of this pass, to registers."""
+    def read_ahead(self, x: Multiplication, item: str) -> Iterator[str]:
+        """All of a product's tile of pass `item` to registers."""
         rows, summed = extent(x.rows), self.extent(x.summed)
         part = self._part(x)
         shape, size, at = f"{part}, {summed}, ducks::rt_layout::row, OPERAND", f"{part}, {summed}", "{n, 0}"
@@ -502,7 +526,7 @@ class LoopValues:
             shape, size, at = f"{summed}, {part}, ducks::rt_layout::col, {order}", f"{summed}, {part}", "{0, n}"
         name = self._ahead(x)
         yield f"rt_{x.moving.access.tensor.dtype.suffix}<{shape}> {name}[{rows // part}];"
-        load = f"load({name}[n], subtile_inplace<{size}>({self.slot(x)}, {at}));"
+        load = f"load({name}[n], subtile_inplace<{size}>({self.slot(x, item)}, {at}));"
         yield from nest([f"for (int n = 0; n < {rows // part}; ++n)"], [load])
 
     def _multiplied_ahead(self, x: Multiplication) -> Iterator[str]:
@@ -519,14 +543,15 @@ class LoopValues:
                 f"{how}(part, {self._ahead(x)}[n], {self.name[x.held]}, part);{end}",
             ],
         )
-        yield "__builtin_amdgcn_sched_barrier(0);"
+        if x != self.m.early:
+            yield "__builtin_amdgcn_sched_barrier(0);"
 
     def _part(self, x: Multiplication) -> int:
         """Rows of a product's result that are a tile of what is read for it."""
         return next(s for s in SIDES if extent(x.rows) % s == 0)
 
     def _ahead(self, x: Multiplication) -> str:
-        return f"{self.name[x.result]}_r"
+        return f"{self.name[x.result].removesuffix(NEXT)}_r"
 
     def _read(self, op: Load, ring: Moving) -> Iterator[str]:
         """A number for each row of results: this pass' part of a vector."""
@@ -535,9 +560,9 @@ class LoopValues:
         yield f"typename tile<{self.extent(ring.rows)}>::col_vec {name};"
         yield f"load({name}, {slot});{self.places.remark(op.result.span)}"
 
-    def slot(self, x: Multiplication, ahead: int = 0) -> str:
-        """The tile of a ring that belongs to this pass."""
-        return self.ring(x.moving.access, x.moving.buffers, f"step + {ahead}" if ahead else "step")
+    def slot(self, x: Multiplication, item: str) -> str:
+        """The tile of a ring that belongs to a pass."""
+        return self.ring(x.moving.access, x.moving.buffers, item)
 
     def ring(self, access: object, buffers: int, item: str) -> str:
         """The tile of a ring in LDS that holds `item`."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.elements import INDENT, literal
 from tkgen.backends.cdna.lower.equation_file import EquationModel, Lowering
-from tkgen.backends.cdna.lower.loop_values import LoopValues
+from tkgen.backends.cdna.lower.loop_values import NEXT, LoopValues
 from tkgen.backends.cdna.lower.model import Constant
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, origin
@@ -27,7 +27,7 @@ LOCALS = frozenset({
     "rows_from", "divisor", "pin", "lds_barrier", "settle", "fetch", "write", "fetch_turned", "write_turned",
     "chunk_at", "square_at", "words_2", "words_4", "base", "from", "to", "load_across", "store_interleaved",
     "keep", "load_columns", "fetch_vector", "write_vector", "LINES", "pair", "pair_at", "put_pair", "each",
-    "round_factor", "quiet", "first_step", "landed_barrier", "arrived", "direct",
+    "round_factor", "quiet", "first_step", "interleave", "landed_barrier", "arrived", "direct",
     "fetch_direct", "share", "positions",
 })  # fmt: skip
 STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
@@ -50,6 +50,7 @@ class LoopModel(EquationModel):
     side: int
     votes: bool
     direct: bool
+    interleaves: bool
 
 
 class LoopLowering(Lowering):
@@ -83,6 +84,7 @@ class LoopLowering(Lowering):
             side=self.m.side,
             votes=bool(self.m.votes),
             direct=self.m.direct,
+            interleaves=self.m.early is not None,
         )
 
     def constants(self) -> Iterator[Constant]:
@@ -131,13 +133,19 @@ class LoopLowering(Lowering):
             yield f"const int first_step = {self._first()};{self.places.remark(loop.axis.span)}"
         for step in self.steps.prologue:
             yield from self._step(step, first)
-        yield "#pragma unroll 1"
+        yield f"#pragma unroll {2 if self._even() else 1}"
         yield f"for (int step = {first}; step < {self._passes()}; ++step) {{{self.places.remark(loop.axis.span)}"
         yield from (INDENT + line for line in self._pass())
         yield "}"
         yield "settle();"
         for op in self.kernel.body[at + 1 :]:
             yield from self._stored(op) if isinstance(op, Store) else self.values.statements([op])
+
+    def _even(self) -> bool:
+        """Whether two passes stand in the loop: what one computes for the next one then moves nowhere."""
+        axis = self.m.loop.axis
+        fixed = axis.since is None and axis.until is None and axis.dim.size is not None
+        return self.m.early is not None and fixed and -(-(axis.dim.size or 0) // (axis.tile or 1)) % 2 == 0
 
     def _passes(self) -> str:
         """Before which pass a block ends: where the loop does with its tile, behind what has its last element."""
@@ -222,10 +230,14 @@ class LoopLowering(Lowering):
                 ring = self.m.moving[n]
                 to = self.values.ring(ring.access, ring.buffers, _item(now, ahead))
                 yield f"write{_way(ring)}<THREADS>({to}, {self._staged(n)});"
-            case Read(number=n):
-                yield from self.values.read_ahead(self.m.multiplications[n])
-            case Compute(first=first, last=last):
-                yield from self.values.statements(self.m.loop.body[first:last])
+            case Read(number=n, ahead=ahead):
+                yield from self.values.read_ahead(self.m.multiplications[n], _item(now, ahead))
+            case Compute(first=first, last=last, ahead=ahead):
+                ops = self.m.loop.body[first:last]
+                if self.m.early is not None and ops == (self.m.early.product,):
+                    yield from self.values.early(_item(now, ahead), bool(ahead))
+                else:
+                    yield from self.values.statements(ops)
             case Vote(number=n):
                 yield from self.values.voted(self.m.votes[n], n)
             case Meet(landed=landed):
@@ -266,9 +278,11 @@ class LoopLowering(Lowering):
         name = self.values.name
         pairs = [(name[c.inside], name[c.update]) for c in self.m.loop.carries if name[c.inside] != name[c.update]]
         inside = {c.inside for c in self.m.loop.carries}
-        aside = {name[c.update]: f"{name[c.update]}_next" for c in self.m.loop.carries if c.update in inside}
+        aside = {name[c.update]: f"{name[c.update]}{NEXT}" for c in self.m.loop.carries if c.update in inside}
         for was, kept in aside.items():
             yield f"const auto {kept} = {was};"
+        if self.m.early is not None:
+            yield f"{name[self.m.early.result]} = {name[self.m.early.result]}{NEXT};"
         for to, what in pairs:
             yield f"{to} = {aside.get(what, what)};"
 

@@ -1,0 +1,109 @@
+"""`schedule interleave` of loops of products: the first product of the next pass between this one's softmax."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tkgen
+from tkgen.execute.launch import trials
+from tkgen.loops import LoopBuild, LoopSpec
+from tkgen.rows.run import run_rows
+from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Meet, Read, Write, unlike, unproven
+from tkgen.toolchain.isa import main_loop
+
+SPECS = Path(__file__).parents[2] / "specs/attention"
+PLAIN, CAUSAL = (
+    (SPECS / f"attention{name}.tk")
+    .read_text(encoding="utf-8")
+    .replace("registers Q\n", "registers Q\n  schedule interleave\n")
+    for name in ("", "_causal")
+)
+SMALL = re.sub(r"BATCH = .*", "BATCH = 1, HEADS = 2, LENGTH = 256, D = 64", PLAIN)
+
+
+def spec_of(text: str, target: str = "gfx942") -> LoopSpec:
+    assert "schedule interleave" in text
+    spec = tkgen.load(text, target=target)
+    assert isinstance(spec, LoopSpec)
+    return spec
+
+
+def built(spec: LoopSpec) -> LoopBuild:
+    build = spec.build().check()
+    assert build.machine_check.outcome == "right" and build.resources.clean
+    return build
+
+
+CASES = {
+    "two_passes_at_a_time": (SMALL, 256, ""),
+    "odd": (SMALL, 300, ""),
+    "one_pass": (SMALL, 60, ""),
+    "three_buffers": (SMALL.replace("buffers 2", "buffers 3"), 384, ""),
+    "causal": (CAUSAL, 300, "D = 64, BATCH = 1, HEADS = 2, KV_HEADS = 1"),
+}
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx950 direct"])
+@pytest.mark.parametrize("case", CASES)
+def test_numbers_are_right(case: str, target: str) -> None:
+    text, length, others = CASES[case]
+    for size in (f"LENGTH = {length}", *filter(None, others.split(", "))):
+        text = re.sub(rf"\b{size.split()[0]} = \d+", size, text, count=1)
+    name, *direct = target.split()
+    build = built(spec_of(text.replace("buffers", "via direct buffers") if direct else text, name))
+    for order, kind in trials(3):
+        assert not run_rows(build, kind=kind, order=order).failure
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx950 direct"])
+def test_twenty_interleavings(target: str) -> None:
+    name, *direct = target.split()
+    build = built(spec_of(SMALL.replace("buffers", "via direct buffers") if direct else SMALL, name))
+    for order, kind in trials(20):
+        assert not run_rows(build, kind=kind, order=order).failure
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950 direct"])
+def test_vector_instructions_stand_between_mfmas(target: str) -> None:
+    """Many more MFMAs have one behind them than in the order of the equations."""
+    name, *direct = target.split()
+    text = PLAIN.replace("buffers", "via direct buffers") if direct else PLAIN
+
+    def followed(build: LoopBuild) -> float:
+        loop = main_loop(build.function)
+        assert loop is not None
+        names = [x.mnemonic for x in loop.instructions]
+        mfmas = [n for n, x in enumerate(names) if x.startswith("v_mfma")]
+        alu = [n for n in mfmas if any(not x.startswith("v_mfma") and x.startswith("v_") for x in names[n + 1 : n + 2])]
+        return len(alu) / len(mfmas)
+
+    plain = tkgen.load(text.replace("schedule interleave", "schedule simple"), target=name).build()
+    assert isinstance(plain, LoopBuild)
+    assert followed(built(spec_of(text, name))) > 1.5 * followed(plain)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_the_proof_finds_what_is_too_early_or_too_late(direct: bool) -> None:
+    spec = spec_of(SMALL.replace("buffers", "via direct buffers") if direct else SMALL, "gfx950")
+    machine, found = spec.target.synchronisation, spec.steps
+    assert unproven(found, machine) is None and unlike(found) is None
+    assert sum(isinstance(step, Compute) and step.ahead == 1 for step in found.body) == 1
+
+    def edited(part: str, change: object) -> LoopSteps:
+        return replace(found, **{part: change})
+
+    def with_body(change: object) -> LoopSteps:
+        return edited("body", tuple(change(s) for s in found.body))  # type: ignore[operator]
+
+    further = with_body(lambda s: replace(s, ahead=2) if isinstance(s, Compute | Read) and s.ahead else s)
+    assert unlike(further) is not None
+    late = with_body(lambda s: replace(s, ahead=1) if isinstance(s, Fetch | Write) and s.ring == 0 else s)
+    assert unproven(late, machine) is not None or unlike(late) is not None
+    unmet = edited("prologue", tuple(s for s in found.prologue if not isinstance(s, Meet)))
+    assert unproven(unmet, machine) is not None
+    cold = edited("prologue", tuple(s for s in found.prologue if not isinstance(s, Compute)))
+    assert unlike(cold) is not None
