@@ -2,7 +2,7 @@
 
     python benchmarks/fuzz.py --seed 0 --count 300 -j 2     a table, and the seed of every failure
     python benchmarks/fuzz.py --seed 1234 --show            one seed again: its spec, and what becomes of it
-    python benchmarks/fuzz.py --family all --count 900      of all families: products, sums, rows, sequences, loops
+    python benchmarks/fuzz.py --family all --count 900      of all families: products, sums, groups, rows, ...
     python benchmarks/fuzz.py --coverage --count 3000       what of the grammar and of the calculus is never drawn
 
 A spec is a function of its seed alone. What the checks refuse must come with diagnostics; what they accept must

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from fuzzing.groups import groups
 from fuzzing.loops import loops
 from fuzzing.rows import rows
 from fuzzing.sequences import sequences
@@ -11,5 +12,5 @@ from fuzzing.specs import Sample, sample
 from fuzzing.sums import sums
 
 FAMILIES: Mapping[str, Callable[[int], Sample]] = {
-    "matrix": sample, "sums": sums, "rows": rows, "sequences": sequences, "loops": loops,
+    "matrix": sample, "sums": sums, "groups": groups, "rows": rows, "sequences": sequences, "loops": loops,
 }  # fmt: skip

@@ -36,7 +36,7 @@ struct globals {
     gl<bf16, 1, 1, DIM_TOKENS, DIM_OUT> Y;  // spec:10
     uint64_t stream;  // hipStream_t, as an integer
 
-    __host__ __device__ dim3 grid() const { return dim3((DIM_TOKENS + DIM_EXPERTS * (BLOCK_ROWS - 1)) / BLOCK_ROWS * GRID_COLS); }
+    __host__ __device__ dim3 grid() const { return dim3((DIM_TOKENS + 64 * (BLOCK_ROWS - 1)) / BLOCK_ROWS * GRID_COLS); }
     __host__ __device__ dim3 block() const { return dim3(THREADS); }
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
@@ -222,7 +222,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     st_bf<BLOCK_COLS, K_STEP> &W_s = al.allocate<st_bf<BLOCK_COLS, K_STEP>>();  // spec:16
     const int wave = __builtin_amdgcn_readfirstlane(warpid());
 
-    group_walk walk(g.FIRST_.raw_ptr, DIM_EXPERTS, DIM_TOKENS);  // spec:12
+    group_walk walk(g.FIRST_.raw_ptr, 64, DIM_TOKENS);  // spec:12
     if (!walk.find(blockIdx.x, BLOCK_ROWS, GRID_COLS)) return;  // more blocks than tiles
     const int block_id = blockIdx.x - walk.before;
     const int e_i = walk.group, m_first = walk.first, m_count = walk.end - walk.first, grid_rows = walk.rows;
@@ -285,10 +285,10 @@ inline void check(hipError_t status, const char *what) {
 /// Throws std::invalid_argument (a Python ValueError) for offsets that decrease or leave 0 .. DIM_TOKENS; waits for `g.stream`
 /// to look at them. Whatever they hold, the kernel stays within its tensors and writes no row twice.
 inline void check_offsets(globals g) {
-    int offsets[DIM_EXPERTS + 1];
+    int offsets[64 + 1];
     check(hipStreamSynchronize(reinterpret_cast<hipStream_t>(g.stream)), "waiting for offsets");
     check(hipMemcpy(offsets, g.FIRST_.raw_ptr, sizeof(offsets), hipMemcpyDeviceToHost), "reading offsets");
-    for (int i = 0; i <= DIM_EXPERTS; ++i)
+    for (int i = 0; i <= 64; ++i)
         if (offsets[i] < (i ? offsets[i - 1] : 0) || offsets[i] > int(DIM_TOKENS))
             throw std::invalid_argument("grouped_gemm: offset " + std::to_string(i) + " is " + std::to_string(offsets[i]) + ", which decreases or is outside");
 }

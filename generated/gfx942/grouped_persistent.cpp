@@ -247,7 +247,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     st_bf<BLOCK_COLS, K_STEP> (&W_s)[2] = al.allocate<st_bf<BLOCK_COLS, K_STEP>, 2>();  // spec:18
     const int wave = __builtin_amdgcn_readfirstlane(warpid());
 
-    group_walk walk(g.FIRST_.raw_ptr, DIM_EXPERTS, g.X.rows());  // spec:13
+    group_walk walk(g.FIRST_.raw_ptr, 64, g.X.rows());  // spec:13
     for (int at = blockIdx.x; walk.find(at, BLOCK_ROWS, GRID_COLS); at += gridDim.x) {  // spec:14
         const int tile = at - walk.before;
         const int e_i = walk.group, m_first = walk.first, m_count = walk.end - walk.first, grid_rows = walk.rows;
@@ -340,10 +340,10 @@ inline void check(hipError_t status, const char *what) {
 /// Throws std::invalid_argument (a Python ValueError) for offsets that decrease or leave 0 .. g.X.rows(); waits for `g.stream`
 /// to look at them. Whatever they hold, the kernel stays within its tensors and writes no row twice.
 inline void check_offsets(globals g) {
-    int offsets[DIM_EXPERTS + 1];
+    int offsets[64 + 1];
     check(hipStreamSynchronize(reinterpret_cast<hipStream_t>(g.stream)), "waiting for offsets");
     check(hipMemcpy(offsets, g.FIRST_.raw_ptr, sizeof(offsets), hipMemcpyDeviceToHost), "reading offsets");
-    for (int i = 0; i <= DIM_EXPERTS; ++i)
+    for (int i = 0; i <= 64; ++i)
         if (offsets[i] < (i ? offsets[i - 1] : 0) || offsets[i] > int(g.X.rows()))
             throw std::invalid_argument("grouped_persistent: offset " + std::to_string(i) + " is " + std::to_string(offsets[i]) + ", which decreases or is outside");
 }
@@ -351,7 +351,7 @@ inline void check_offsets(globals g) {
 /// Launches the kernel on `g.stream`. Throws std::invalid_argument (a Python ValueError) for sizes it cannot do.
 inline void dispatch(globals g) {
     if (g.X.rows_internal.v < 1 || g.X.rows_internal.v > 536870848) throw std::invalid_argument("grouped_persistent: TOKENS must be from 1 to 536870848");  // spec:5,13
-    if (size_t((int(g.X.rows()) + DIM_EXPERTS * (BLOCK_ROWS - 1)) / BLOCK_ROWS) * GRID_COLS > 2147483343) throw std::invalid_argument("grouped_persistent: TOKENS and OUT must make at most 2147483343 output tiles");  // spec:5,13,14
+    if (size_t((int(g.X.rows()) + 64 * (BLOCK_ROWS - 1)) / BLOCK_ROWS) * GRID_COLS > 2147483343) throw std::invalid_argument("grouped_persistent: TOKENS and OUT must make at most 2147483343 output tiles");  // spec:5,13,14
     if (g.weight.cols_internal.v != g.X.rows_internal.v) throw std::invalid_argument("grouped_persistent: weight and its partners differ in TOKENS");  // spec:5,10
     if (g.Y.rows_internal.v != g.X.rows_internal.v) throw std::invalid_argument("grouped_persistent: Y and its partners differ in TOKENS");  // spec:5,11
     kernel<<<g.grid(), g.block(), g.dynamic_shared_memory(), reinterpret_cast<hipStream_t>(g.stream)>>>(g);

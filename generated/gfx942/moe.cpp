@@ -297,7 +297,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     st_bf<BLOCK_COLS, K_STEP> &UP_s = al.allocate<st_bf<BLOCK_COLS, K_STEP>>();  // spec:25
     const int wave = __builtin_amdgcn_readfirstlane(warpid());
 
-    group_walk walk(g.FIRST_.raw_ptr, DIM_EXPERTS, DIM_SLOTS);  // spec:20
+    group_walk walk(g.FIRST_.raw_ptr, 8, DIM_SLOTS);  // spec:20
     for (int at = blockIdx.x; walk.find(at, BLOCK_ROWS, GRID_COLS); at += gridDim.x) {  // spec:21
         const int tile = at - walk.before;
         const int e_i = walk.group, m_first = walk.first, m_count = walk.end - walk.first, grid_rows = walk.rows;
@@ -391,10 +391,10 @@ inline void check(hipError_t status, const char *what) {
 /// Throws std::invalid_argument (a Python ValueError) for offsets that decrease or leave 0 .. DIM_SLOTS; waits for `g.stream`
 /// to look at them. Whatever they hold, the kernel stays within its tensors and writes no row twice.
 inline void check_offsets(globals g) {
-    int offsets[DIM_EXPERTS + 1];
+    int offsets[8 + 1];
     check(hipStreamSynchronize(reinterpret_cast<hipStream_t>(g.stream)), "waiting for offsets");
     check(hipMemcpy(offsets, g.FIRST_.raw_ptr, sizeof(offsets), hipMemcpyDeviceToHost), "reading offsets");
-    for (int i = 0; i <= DIM_EXPERTS; ++i)
+    for (int i = 0; i <= 8; ++i)
         if (offsets[i] < (i ? offsets[i - 1] : 0) || offsets[i] > int(DIM_SLOTS))
             throw std::invalid_argument("up: offset " + std::to_string(i) + " is " + std::to_string(offsets[i]) + ", which decreases or is outside");
 }
@@ -643,7 +643,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     st_bf<BLOCK_COLS, K_STEP> (&DOWN__s)[2] = al.allocate<st_bf<BLOCK_COLS, K_STEP>, 2>();  // spec:38
     const int wave = __builtin_amdgcn_readfirstlane(warpid());
 
-    group_walk walk(g.FIRST_.raw_ptr, DIM_EXPERTS, DIM_SLOTS);  // spec:33
+    group_walk walk(g.FIRST_.raw_ptr, 8, DIM_SLOTS);  // spec:33
     for (int at = blockIdx.x; walk.find(at, BLOCK_ROWS, GRID_COLS); at += gridDim.x) {  // spec:34
         const int tile = at - walk.before;
         const int e_i = walk.group, m_first = walk.first, m_count = walk.end - walk.first, grid_rows = walk.rows;
@@ -733,10 +733,10 @@ inline void check(hipError_t status, const char *what) {
 /// Throws std::invalid_argument (a Python ValueError) for offsets that decrease or leave 0 .. DIM_SLOTS; waits for `g.stream`
 /// to look at them. Whatever they hold, the kernel stays within its tensors and writes no row twice.
 inline void check_offsets(globals g) {
-    int offsets[DIM_EXPERTS + 1];
+    int offsets[8 + 1];
     check(hipStreamSynchronize(reinterpret_cast<hipStream_t>(g.stream)), "waiting for offsets");
     check(hipMemcpy(offsets, g.FIRST_.raw_ptr, sizeof(offsets), hipMemcpyDeviceToHost), "reading offsets");
-    for (int i = 0; i <= DIM_EXPERTS; ++i)
+    for (int i = 0; i <= 8; ++i)
         if (offsets[i] < (i ? offsets[i - 1] : 0) || offsets[i] > int(DIM_SLOTS))
             throw std::invalid_argument("down: offset " + std::to_string(i) + " is " + std::to_string(offsets[i]) + ", which decreases or is outside");
 }

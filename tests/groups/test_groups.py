@@ -156,6 +156,12 @@ def test_an_operator_looks_at_the_offsets() -> None:
         grouped(torch.tensor(PLAIN[0]), x, w)
 
 
+def test_groups_that_share_a_matrix() -> None:
+    """No tensor has a dimension of groups; found by the fuzz."""
+    for grid in ("", "  grid persistent(3)\n"):
+        right(load_products(changed(GROUPED, ("W : bf16[GROUPS, N", "W : bf16[N"), ("W[g, n, k]", "W[n, k]")) + grid))
+
+
 MISTAKES = [
     ("  tail masked\n", "", "E604: groups of TOKENS end anywhere, and their last tiles hang over into the next group"),
     ("tail masked", "tail clamped", "E230: a tile that moved into its group would write rows of the one before"),

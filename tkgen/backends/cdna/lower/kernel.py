@@ -132,7 +132,7 @@ class _Lowering:
             return None
         (index,) = self.c.program.batch
         return Groups(
-            f"g.{cpp_name(offsets.name)}.raw_ptr", self.c.extent_of(index.dim), self.c.extent_of(axis.dim),
+            f"g.{cpp_name(offsets.name)}.raw_ptr", str(index.dim.size), self.c.extent_of(axis.dim),
             self.c.index(index), self.c.first_of(axis), self.c.length_of(axis), self.c.origin(axis.span),
         )  # fmt: skip
 
@@ -280,7 +280,7 @@ class _Lowering:
         p = self.c.program
         (index,) = p.batch
         size = self.c.extent_of(p.m) if p.m.size is not None else f"int({of}{self.c.size_of(p.m.name)[2:]})"
-        return f"({size} + {self.c.extent_of(index.dim)} * (BLOCK_ROWS - 1)) / BLOCK_ROWS"
+        return f"({size} + {index.dim.size} * (BLOCK_ROWS - 1)) / BLOCK_ROWS"
 
     def checks(self) -> list[Check]:
         """Requirements on dynamic sizes, checked on the host where they raise a ValueError."""
