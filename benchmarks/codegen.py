@@ -20,6 +20,7 @@ import tkgen
 from tkgen.build import Build
 from tkgen.toolchain.isa import Instruction, InstructionMix, instruction_mix, main_loop, parse_asm
 
+LOW_PRECISION = Path(__file__).parent.parent / "specs" / "low_precision"
 SHAPES = [((128, 128, 64), 4), ((256, 128, 64), 8), ((256, 256, 64), 8)]
 SPEC = """# {rows} x {cols} x {step}: what tkgen's own choice of schedule makes of it
 kernel gemm_{rows}_{cols}
@@ -110,10 +111,7 @@ def figures(name: str, asm: str, registers: tuple[int, int, int]) -> list[str]:
 def main() -> None:
     from triton_gemm import compile_gemm
 
-    table = Table(title="main loop, gfx942, bf16, one pass")
-    for heading in ("kernel", "VGPR", "AGPR", "spills", "instr.", "MFMA", "LDS reads", "LDS writes", "global loads",
-                    "barriers", "waits", "hoistable", "others/MFMA"):  # fmt: skip
-        table.add_column(heading, justify="left" if heading == "kernel" else "right")
+    table = _table("main loop, gfx942, bf16, one pass")
     root = Path(__file__).parent.parent
     with tempfile.TemporaryDirectory() as folder:
         for (rows, cols, step), waves in SHAPES:
@@ -122,14 +120,47 @@ def main() -> None:
             table.add_row(*figures(f"tkgen {rows}x{cols}x{step}, {waves} waves", ours.asm,
                                    (r.vgpr, r.agpr, r.vgpr_spills)))  # fmt: skip
             peer = compile_gemm("gfx942", (rows, cols, step), waves)
-            count = {k: int(v) for k, v in re.findall(r"\.(vgpr_count|agpr_count|vgpr_spill_count):\s+(\d+)", peer.asm)}
-            registers = (count["vgpr_count"], count.get("agpr_count", 0), count.get("vgpr_spill_count", 0))
-            table.add_row(*figures(f"Triton {rows}x{cols}x{step}, {waves} warps", peer.asm, registers))
+            table.add_row(*figures(f"Triton {rows}x{cols}x{step}, {waves} warps", peer.asm, _allotted(peer.asm)))
         for name in ("ping_pong", "ping_pong_wide"):
             ours = tkgen.load(root / "specs" / f"{name}.tk").build()
             r = ours.resources
             table.add_row(*figures(f"tkgen {name}", ours.asm, (r.vgpr, r.agpr, r.vgpr_spills)))
     Console(width=180).print(table)
+    Console(width=180).print(low_precision())
+
+
+def low_precision() -> Table:
+    """The loops of 8-bit floats and whole numbers; an MFMA that is deeper than 16 counts as several."""
+    from triton_gemm import compile_gemm
+
+    table = _table("main loop, 8-bit floats and whole numbers, one pass")
+    for name, target, block, peer in (
+        ("fp8", "gfx942", (256, 256, 128), "fp8e4b8"),
+        ("fp8_direct", "gfx950", (256, 256, 128), "fp8e4nv"),
+        ("i8", "gfx942", (128, 128, 64), "i8"),
+        ("i8", "gfx950", (128, 128, 64), "i8"),
+    ):
+        size = " x ".join(map(str, block))
+        ours = tkgen.load(LOW_PRECISION / f"{name}.tk", target=target).check().build().check()
+        r = ours.resources
+        table.add_row(*figures(f"tkgen {name}, {size}, {target}", ours.asm, (r.vgpr, r.agpr, r.vgpr_spills)))
+        theirs = compile_gemm(target, block, 8, dtype=peer)
+        table.add_row(*figures(f"Triton {peer}, {size}, {target}", theirs.asm, _allotted(theirs.asm)))
+    return table
+
+
+def _allotted(asm: str) -> tuple[int, int, int]:
+    """VGPRs, AGPRs and spilled registers that the metadata of a code object states."""
+    count = {k: int(v) for k, v in re.findall(r"\.(vgpr_count|agpr_count|vgpr_spill_count):\s+(\d+)", asm)}
+    return count["vgpr_count"], count.get("agpr_count", 0), count.get("vgpr_spill_count", 0)
+
+
+def _table(title: str) -> Table:
+    table = Table(title=title)
+    for heading in ("kernel", "VGPR", "AGPR", "spills", "instr.", "MFMA", "LDS reads", "LDS writes", "global loads",
+                    "barriers", "waits", "hoistable", "others/MFMA"):  # fmt: skip
+        table.add_column(heading, justify="left" if heading == "kernel" else "right")
+    return table
 
 
 if __name__ == "__main__":

@@ -72,3 +72,18 @@ f:
 """
     (loop,) = loops(parse_asm(asm)["f"])
     assert [x.operands[0] for x in codegen.hoistable(loop.instructions)] == ["v1", "v3"]
+
+
+@pytest.mark.parametrize(("name", "target", "most"), [("fp8", "gfx942", 0.28), ("fp8_direct", "gfx950", 0.24)])
+def test_the_loops_of_8_bit_floats(name: str, target: str, most: float) -> None:
+    """256 x 256 x 128 by 8 waves: nothing spilled, everything moved 16 bytes a lane; an MFMA of 16 x 16 x 32 counts two."""
+    build = tkgen.load(codegen.LOW_PRECISION / f"{name}.tk", target=target).check().build().check()
+    assert build.resources.vgpr_spills == build.resources.scratch_bytes == 0
+    loop = main_loop(build.function)
+    assert loop is not None
+    mix = instruction_mix(loop.instructions)
+    mfmas = codegen.equivalent_mfmas(mix)
+    assert mfmas == 256
+    assert (mix.total - sum(mix.mfma.values())) / mfmas <= most
+    assert set(mix.lds_reads) == {128} and set(mix.lds_writes) <= {128}
+    assert not codegen.hoistable(loop.instructions)
