@@ -1,4 +1,6 @@
-"""A Triton GEMM, C = A Bt in bf16, 8-bit floats or i8, compiled for an AMD target without a GPU: the peer of the benchmarks and tests.
+"""A Triton GEMM, C = A Bt in bf16, 8-bit floats or i8, compiled for an AMD target without a GPU.
+
+The peer of the benchmarks and tests.
 
 Needs the `triton` wheel (extra `peer`).
 """

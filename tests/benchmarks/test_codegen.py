@@ -76,7 +76,7 @@ f:
 
 @pytest.mark.parametrize(("name", "target", "most"), [("fp8", "gfx942", 0.28), ("fp8_direct", "gfx950", 0.24)])
 def test_the_loops_of_8_bit_floats(name: str, target: str, most: float) -> None:
-    """256 x 256 x 128 by 8 waves: nothing spilled, everything moved 16 bytes a lane; an MFMA of 16 x 16 x 32 counts two."""
+    """256 x 256 x 128 by 8 waves: nothing spilled, all moves of 16 bytes a lane; a deeper MFMA counts as several."""
     build = tkgen.load(codegen.LOW_PRECISION / f"{name}.tk", target=target).check().build().check()
     assert build.resources.vgpr_spills == build.resources.scratch_bytes == 0
     loop = main_loop(build.function)

@@ -76,7 +76,7 @@ CHANGES = [
     ("E204", SPEC, "C : f32 tile", "C : bf16 tile"),
     ("E608", SPEC, "  waves 2 x 2", "  grid split_k(2)\n  waves 2 x 2\n  epilogue relu"),
     ("E226", SUMS, "  C[h", "  x = c - rowmax(c)\n  C[h"),
-    ("E230", SUMS, "    c = c + A", "    c = c + 2 * A"),
+    ("E230", SUMS, "    c = c + A", "    c = c + (A[h, m, k] @ B[h, n, k].T) * A"),
     ("E230", SUMS, "  C[h", SOMETIMES.format("c") + "  C[h"),
     ("E230", SUMS.replace("K = 1024", "K = dynamic"), "K by 64", "K by 64 part h"),
     ("E406", ROWS, "  Y[m]", SOMETIMES.format("x") + "  Y[m]"),

@@ -143,7 +143,10 @@ def test_each_sum_is_multiplied_once() -> None:
         (("silu(g) * u", "silu(g) * rowsum(X[m])"), "E230: `K` is no axis of the tile of sums, which has m and n"),
         (("shared X, G, U", "shared X, G"), "E201: nothing says how `U` gets to registers"),
         (("U : bf16", "U : f16"), "E2"),
-        (("+ X[m, k] @ U[n, k].T", "+ 2 * X[m, k] @ U[n, k].T"), "E230: `u` is no sum of products"),
+        (
+            ("+ X[m, k] @ U[n, k].T", "+ (X[m, k] @ U[n, k].T) * (X[m, k] @ G[n, k].T)"),
+            "E230: `u` is no sum of products",
+        ),
         (("waves 2 x 2", "waves 4 along k"), "E200: `k` is no axis of the output tile"),
         (
             ("  each k", "  accumulate g : f32 tile 16 x 16\n  each k"),

@@ -44,10 +44,13 @@ def test_kernels_of_equations_are_typed() -> None:
         "quantise",
         "rmsnorm",
         "attention",
+        "grouped",
         "gated",
+        "block_scales",
         "linear_softmax",
         "block_scaled",
         "attend",
+        "long_softmax",
     ]
 
 

@@ -102,6 +102,9 @@ def check_harness(spec: KernelSpec[Any, Compiled]) -> None:
     fix = Fix("`tkgen run` and `tkgen sanitize` compare the machine code with its equations")
     if isinstance(spec, LoopSpec):
         raise SpecError(Diagnostic("E230", "no harness is written for products of products", spec.here, fix=fix))
+    if isinstance(spec, Spec) and spec.program.equations and any(s.scaled for s in spec.program.equations.sums):
+        raise SpecError(Diagnostic("E230", "no harness is written for products that are scaled step by step",
+                                   Label(spec.program.spans["block"]), fix=fix))  # fmt: skip
     for tensor in spec.program.arguments:
         if tensor.dtype.bits == 8 or tensor.dtype.whole:
             message = f"no harness is written for {tensor.dtype.spelling}"

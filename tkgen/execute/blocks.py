@@ -138,9 +138,10 @@ def _parts(launch: Launch, piece: Piece) -> dict[str, slice]:
                 parts[dim.name] = slice(at, at + 1)
     if program.equations:
         tiles = {program.equations.rows.name: piece.row, program.equations.cols.name: piece.col}
-        for target in (s.target for s in program.equations.stores):
-            for dim, index in zip(target.tensor.dims, target.indices, strict=True):
-                if index.axis is not None and not index.extends:
+        scales = [op.source for s in program.equations.sums for op in s.loads]
+        for access in (*(s.target for s in program.equations.stores), *scales):
+            for dim, index in zip(access.tensor.dims, access.indices, strict=True):
+                if index.axis is not None and not index.extends and index.axis != program.equations.contraction:
                     name = index.axis.name
                     at = indices[name] // index.divisor if name in indices else tiles[name]
                     parts[dim.name] = slice(at, at + 1)

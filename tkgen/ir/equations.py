@@ -117,9 +117,9 @@ class Axis:
 class Index:
     """The place in one dimension of a tensor: along an axis (an index may be divided: `h / 8`), or the number `at`.
 
-    An axis with tiles is divided by its tile alone: `n / 128` is the number of the tile. `through` says that the places
-    are what a tensor of i32 holds there (`X[ROW[m], k]`), of whose indices `axis` is the one along which it extends; a
-    place that is none reads zeros.
+    An axis with tiles is divided by its tile alone: `n / 128` is the number of the tile, the same for all of it.
+    `through` says that the places are what a tensor of i32 holds there (`X[ROW[m], k]`), of whose indices `axis` is the
+    one along which it extends; a place that is none reads zeros.
     """
 
     axis: Axis | None

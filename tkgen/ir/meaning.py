@@ -426,6 +426,9 @@ class _Evaluation:
                 continue
             if index.divisor == 1:
                 tensor = tensor.narrow(at, place.start, len(place))
+            elif axis.kind is AxisKind.SEQUENTIAL:  # the number of the tile of this pass
+                tensor = tensor.select(at, place.start // index.divisor)
+                continue
             else:
                 tensor = tensor.index_select(at, torch.arange(place.start, place.stop) // index.divisor)
             dims.append(axis.name)

@@ -2,8 +2,8 @@
 
 over m in M by 256, n in N by 128         the output tile of a block: rows and columns
 each k in K by 64                         the contraction, a K-step a pass
-  g = g + X[m, k] @ G[n, k].T             any number of sums, each of one product of tiles of tensors
-  u = u + X[m, k] @ U[n, k].T
+  g = g + X[m, k] @ G[n, k].T             any number of sums, each of one product of tiles of tensors,
+  u = u + s[m, k / 64] * (X[m, k] @ U[n, k].T)      or of what is made of one, element by element
 Y[m, n] = silu(g) * u                     element by element, of the sums and of tensors
 R[m, n / 128] = rowmax(g)                 and of what is reduced of a block's tile
 """
@@ -19,6 +19,7 @@ from tkgen.ir.equations import (
     Argument,
     Axis,
     AxisKind,
+    Carry,
     Constant,
     Convert,
     Coordinate,
@@ -113,13 +114,26 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Sum:
-    """`name` += `left` times `right`, for each K-step; `result` is its value behind the loop, `span` its equation."""
+    """`name` += `left` times `right`, for each K-step; `result` is its value behind the loop, `span` its equation.
+
+    With `scaled` operations the product of a K-step is made something of before it is added: these make of `product`,
+    and of `inside`, the sum before, the sum behind the step, `update`.
+    """
 
     name: str
     left: Access
     right: Access
     result: Value
+    product: Value
+    inside: Value
+    update: Value
+    scaled: tuple[Op, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """What is loaded for these operations."""
+        return tuple(op for op in self.scaled if isinstance(op, Load))
 
 
 @dataclass(frozen=True)
@@ -236,6 +250,8 @@ def _output(stores: tuple[Store, ...], loop: Loop) -> tuple[Axis, Axis]:
 
 def _of_the_tile(op: Op, rows: Axis, cols: Axis, after: bool) -> None:
     """Raises Unfit for an operation that is neither element by element of the output tile nor a reduction of it."""
+    if isinstance(op, Load) and any(i.axis and i.divisor > 1 and not i.axis.is_index for i in op.source.indices):
+        raise Unfit(f"`{op.source.tensor.name}` is read by the tile outside of the loop", op.result.span)
     span = None if isinstance(op, Store | Loop | When) else op.result.span
     if not isinstance(op, ELEMENTWISE) and not (after and isinstance(op, Reduce)):
         raise Unfit("beside the loop that sums products, equations are element by element, and what is reduced of "
@@ -244,6 +260,24 @@ def _of_the_tile(op: Op, rows: Axis, cols: Axis, after: bool) -> None:
         return
     if stray := [a.name for a in op.result.axes if a not in (rows, cols)]:
         raise Unfit(f"`{stray[0]}` is no axis of the tile of sums, which has {rows.name} and {cols.name}", span)
+
+
+def _scaling(op: Op, carry: Carry, product: Product, rows: Axis, cols: Axis) -> None:
+    """Raises Unfit for an operation that no schedule carries out between a product and its sum."""
+    name, span = carry.inside.name, None if isinstance(op, Store | Loop | When) else op.result.span
+    if not isinstance(op, Map | Convert | Load | Constant | Argument | Coordinate):
+        raise Unfit(f"between a product and `{name}` equations are element by element", span)
+    if stray := [a.name for a in op.result.axes if a not in (rows, cols)]:
+        raise Unfit(f"`{stray[0]}` is no axis of `{name}`, which has {rows.name} and {cols.name}", span)
+    if carry.inside in reads(op) and op.result != carry.update:
+        raise Unfit(f"`{name}` is changed by more than what is added to it", span)
+    if isinstance(op, Load) and rows.within is not None:
+        raise Unfit(f"`{op.source.tensor.name}` scales products of ragged rows, which has no schedule yet", span)
+    if isinstance(op, Load) and any(i.through is not None for i in op.source.indices):
+        raise Unfit(f"`{op.source.tensor.name}` scales products from places that a tensor holds", span)
+    if isinstance(op, Load) and len(op.result.axes) > 1:
+        raise Unfit(f"`{op.source.tensor.name}` has a number for each element of a product: one for each row or column "
+                    "can scale it", span)  # fmt: skip
 
 
 def needed(ops: tuple[Op, ...], *values: Value, known: Collection[Value] = ()) -> list[Op]:
@@ -302,8 +336,10 @@ def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis,
         if not isinstance(start, Constant) or start.value != 0:
             raise Unfit(f"`{name}`, a sum of products, does not begin at zero", carry.inside.span)
         terms = step.arguments if isinstance(step, Map) and step.function == "add" else ()
-        product = next((defined.get(v) for v in terms if v != carry.inside), None)
-        if carry.inside not in terms or not isinstance(product, Product):
+        made = needed((*before, *loop.body), carry.update, known=(carry.inside,))
+        products = [op for op in made if isinstance(op, Product)]
+        product = products[0] if len(products) == 1 else None
+        if carry.inside not in terms or product is None:
             wanted = f"`{name} = {name} + X @ Y`"
             raise Unfit(
                 f"`{name}` is no sum of products, as {wanted} is; no other loop has a schedule yet", carry.update.span
@@ -318,8 +354,16 @@ def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis,
         if set(left.axes) != {rows, loop.axis} or set(right.axes) != {cols, loop.axis}:
             message = f"`{name}` is no product of a factor along {rows.name} and one along {cols.name}"
             raise Unfit(message, product.result.span)
-        result.append(Sum(name, left, right, carry.result, carry.update.span or product.result.span))
+        scaled = needed((*before, *loop.body), carry.update, known=(carry.inside, product.result))
+        scaled = [] if len(scaled) == 1 else scaled
+        for op in scaled:
+            _scaling(op, carry, product, rows, cols)
+        result.append(Sum(
+            name, left, right, carry.result, product.result, carry.inside, carry.update, tuple(scaled),
+            carry.update.span or product.result.span,
+        ))  # fmt: skip
         used |= {carry.update, product.result, product.left, product.right}
+        used |= {v for op in scaled for v in writes(op)}
     for op in loop.body:
         if isinstance(op, Store | Loop | When) or op.result not in used:
             raise Unfit("the loop does nothing but sum products", op.span if isinstance(op, Store) else loop.span)

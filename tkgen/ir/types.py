@@ -443,7 +443,9 @@ class Program:
         """What the kernel reads beside its operands."""
         if self.equations is None:
             return tuple(s.tensor for s in self.epilogue if s.tensor)
-        return tuple(dict.fromkeys(op.source.tensor for op in self.equations.epilogue if isinstance(op, Load)))
+        scales = [op.source.tensor for s in self.equations.sums for op in s.loads]
+        read = [op.source.tensor for op in self.equations.epilogue if isinstance(op, Load)]
+        return tuple(dict.fromkeys([*scales, *read]))
 
     @property
     def reads(self) -> tuple[Tensor, ...]:

@@ -263,7 +263,8 @@ class _Verifier:
                 self.insist(index.axis.dim == dim or divided, "bounds", op)  # an index may be divided by 1
             else:
                 self.insist(index.divisor > 1, "bounds", op)
-                number = isinstance(op, Store) and index.divisor == index.axis.tile and index.axis.within is None
+                number = index.divisor == index.axis.tile and index.axis.within is None
+                number = number and (isinstance(op, Load) or index.axis.kind is AxisKind.PARALLEL)
                 self.insist(index.axis.is_index or number, "place", op)
                 last = None if extent is None else (extent - 1) // index.divisor
                 self.insist(last is None or dim.size is None or last < dim.size, "bounds", op)

@@ -108,6 +108,9 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     if equations.contraction.part is not None:
         yield _refused("sm_90a sums each output whole, not in parts", equations.contraction.span or
                        statement(program, "kernel"), "leave `part` out")  # fmt: skip
+    if scaled := next((s for s in equations.sums if s.scaled), None):
+        yield _refused("sm_90a adds products as they are yet", scaled.span or statement(program, "kernel"),
+                       "scale the whole sum behind the loop")  # fmt: skip
     for axis in equations.kernel.ragged:
         yield _refused("sm_90a has no ragged axes yet", axis.span or statement(program, "kernel"),
                        "leave `within` out: each block then has a tile of all of it")  # fmt: skip

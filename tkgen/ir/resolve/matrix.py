@@ -54,8 +54,26 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
         Product(s.name, by_name[left], by_name[right], s.span)
         for s, (left, right) in zip(found.sums, factors.values(), strict=True)
     )
+    _scaled(scope, found, operands)
     spans = _spans(found, accumulate, at)
     return assembled(scope, block, operands, products, roles, accumulator, grid, spans, equations=found)
+
+
+def _scaled(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:
+    """What is made of the product of a K-step is made of all of it, so registers hold whole steps."""
+    scaled = next((s for s in found.sums if s.scaled), None)
+    operand = operands[0]
+    if scaled is not None and operand.tensor.dtype.whole:
+        raise scope.error(
+            "E230", f"`{scaled.name}` scales products of {operand.tensor.dtype.spelling}, which has no schedule yet",
+            scaled.span or operand.span, fix="sum them whole, and scale the sum",
+        )  # fmt: skip
+    if scaled is not None and operand.slices > 1:
+        raise scope.error(
+            "E230", f"`{scaled.name}` scales the products of whole steps, and a slice is {operand.slice} of "
+            f"{operand.step}", operand.registers_span or operand.span,
+            secondary=(Label(scaled.span),) if scaled.span else (), fix="leave `slice` out",
+        )  # fmt: skip
 
 
 def _tile(axis: Axis) -> int:

@@ -297,9 +297,9 @@ class Axes:
         )  # fmt: skip
 
     def _divided(self, tensor: Tensor, dim: Dim, expr: ast.Binary, axis: Axis, stored: bool) -> Index:
-        """`h / GROUP`, or in what is stored the number of a tile: `n / 128`."""
-        by_tile = axis.kind is AxisKind.PARALLEL and axis.tile is not None
-        if expr.op != "/" or not (axis.is_index or (by_tile and stored)):
+        """`h / GROUP`, or the number of a tile: `n / 128`, of what is loaded `k / 128`, too."""
+        by_tile = axis.tile is not None and (axis.kind is AxisKind.PARALLEL or not stored)
+        if expr.op != "/" or not (axis.is_index or by_tile):
             fix = "an index is an axis, an index axis divided by a number, or a number"
             what = f"`{axis.name}` has tiles" if expr.op == "/" else f"`{axis.name}` is an axis"
             raise self.scope.error("E223", f"`{expr.span.text}` is no index", expr.span, what, fix=fix)

@@ -36,7 +36,7 @@ from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.schedule import Plan
 
 BUFFERED = frozenset(
-    {"staging", "take", "masked_store", "atomic_store", "bias"}
+    {"staging", "take", "masked_store", "atomic_store", "bias", "number_at"}
 )  # helpers that address memory through a buffer
 
 

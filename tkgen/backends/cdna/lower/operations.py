@@ -12,6 +12,7 @@ from tkgen.backends.cdna.lower.epilogue_statements import EpilogueStatements
 from tkgen.backends.cdna.lower.expressions import float_literal, loops_over
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
+from tkgen.backends.cdna.lower.scaled import Scaling
 from tkgen.backends.cdna.lower.statements import (
     AsNumbers,
     Call,
@@ -34,7 +35,7 @@ from tkgen.backends.cdna.lower.waits import least, wait_for
 from tkgen.ir import ops
 from tkgen.ir.ops import Placed, Step
 from tkgen.ir.resolve.clauses import ACTIVATIONS
-from tkgen.ir.types import EpilogueStep, Operand, Role, Side
+from tkgen.ir.types import EpilogueStep, Operand, Product, Role, Side
 
 MOVES: dict[type[ops.Op], Literal["load", "fetch", "write", "copy"]] = {
     ops.Load: "load", ops.Fetch: "fetch", ops.Write: "write", ops.Copy: "copy",
@@ -253,7 +254,11 @@ class Operations:
 
     def _multiply(self, op: ops.Multiply, step: Step) -> list[Statement]:
         product = self.c.program.product_of(op.product)
-        result = []
+        result: list[Statement] = []
+        equations = self.c.program.equations
+        summed = next((s for s in equations.sums if s.name == product.name), None) if equations else None
+        if summed is not None and summed.scaled:
+            return [self._multiply_scaled(op, product, Scaling(self.c, summed), step)]
         for t in op.slices:
             loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
             left, right = (self._register_slot(o, step, t) for o in product.factors)
@@ -265,6 +270,18 @@ class Operations:
             )
             result.append(Statement(code, loops, self.c.origin(op.span, product.span)))
         return result
+
+    def _multiply_scaled(self, op: ops.Multiply, product: Product, scaling: Scaling, step: Step) -> Statement:
+        loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
+        left, right = (self._register_slot(o, step, 0) for o in product.factors)
+        code = scaling.multiply(
+            f"mma_{product.layouts}",
+            f"{self.c.accumulator(product)}[{i}][{j}]",
+            (f"{self.c.registers(product.left)}[{left}][{i}]", f"{self.c.registers(product.right)}[{right}][{j}]"),
+            self.c.output_tile(i, j),
+            self._step_of_tensor(step),
+        )
+        return Statement(code, loops, self.c.origin(op.span, product.span))
 
     def _store(self, op: ops.Store) -> Statement:
         p = self.c.program

@@ -95,6 +95,23 @@ class Multiply:
 
 
 @dataclass(frozen=True)
+class ScaledMultiply:
+    """`function(product, a, b, 0)`, then each element of `acc` from what it was and from that of the product."""
+
+    function: str
+    type: str
+    acc: str
+    a: str
+    b: str
+    row: str
+    col: str
+    parameters: tuple[str, ...]
+    lines: tuple[str, ...]
+    value: str
+    macro: ClassVar = "scaled_multiply"
+
+
+@dataclass(frozen=True)
 class Prefill:
     """The offsets at which lanes of a group load a tile straight to LDS."""
 
@@ -302,7 +319,8 @@ class CatchUp:
 
 
 Code = (
-    Call | Wait | Priority | Mix | Zero | AsNumbers | Read | Take | Multiply | Prefill | GatherRows | Move | Store
+    Call | Wait | Priority | Mix | Zero | AsNumbers | Read | Take | Multiply | ScaledMultiply | Prefill | GatherRows
+    | Move | Store
     | Keep | Combine | Results | Fold | Across | Hand | StoreOwned | CatchUp
 )  # fmt: skip
 

@@ -1,0 +1,82 @@
+"""Products that are made something of before they are added: scales of blocks along the contraction."""
+
+from __future__ import annotations
+
+import re
+
+from tkgen.backends.cdna.lower.context import Context
+from tkgen.backends.cdna.lower.elements import functions, local, statements
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.statements import ScaledMultiply
+from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Map, Value
+from tkgen.ir.products import Sum
+from tkgen.ir.reductions import rounds
+
+
+class Scaling:
+    """What is made of the product of one K-step, for each element of a fragment."""
+
+    def __init__(self, context: Context, sum_: Sum):
+        self.c, self.sum = context, sum_
+
+    def multiply(
+        self, function: str, acc: str, factors: tuple[str, str], place: tuple[str, str], step: str
+    ) -> ScaledMultiply:
+        """The product of `factors` at K-step `step`, counted over the tensor, added to `acc`, the tile at `place`."""
+        s, known, lines = self.sum, dict[Value, str](), list[str]()
+        known[s.inside] = local(s.inside, known)
+        known[s.product] = "product"
+        for op in s.scaled:
+            match op:
+                case Load(result=result, source=source):
+                    known[result] = local(result, known)
+                    at = self._offset(source, step)
+                    lines.append(f"const float {known[result]} = number_at(g.{cpp_name(source.tensor.name)}, {at});")
+                case Argument(result=result, scalar=scalar):
+                    known[result] = f"g.{cpp_name(scalar.name)}"
+                case Coordinate(result=result, axis=axis):
+                    known[result] = self._coordinate(axis)
+                case _:
+                    lines += statements([op], known)
+        self.c.helpers |= functions(op for op in s.scaled if isinstance(op, Map)) | {"combine", "number_at"}
+        text = "\n".join([*lines, known[s.update]])
+        own = tuple(f"int {name}" if re.search(rf"\b{name}\b", text) else "int" for name in ("row", "col"))
+        owned = ("int", "int") if rounds(self.c.program) else ()  # places among a lane's rows and columns
+        return ScaledMultiply(
+            function=function,
+            type=self.c.accumulator_type,
+            acc=acc,
+            a=factors[0],
+            b=factors[1],
+            row=place[0],
+            col=place[1],
+            parameters=(*own, *owned, f"float {known[s.inside]}", "float product"),
+            lines=tuple(lines),
+            value=known[s.update],
+        )
+
+    def _coordinate(self, axis: Axis) -> str:
+        """The place of an element along an axis of the output, or of a batch."""
+        assert self.c.equations is not None
+        if axis.is_index:
+            return self.c.index(axis)
+        return "row" if axis == self.c.equations.rows else "col"
+
+    def _offset(self, source: Access, step: str) -> str:
+        """Which element of its tensor is loaded."""
+        equations, terms = self.c.equations, list[str]()
+        assert equations is not None
+        for n, index in enumerate(source.indices):
+            stride = " * ".join(self.c.extent_of(d) for d in source.tensor.dims[n + 1 :])
+            place = str(index.at)
+            if index.axis is not None and index.axis.is_index:
+                place = self.c.index(index.axis) + (f" / {index.divisor}" if index.divisor != 1 else "")
+            elif index.axis == equations.contraction:
+                place = step
+            elif index.axis is not None:
+                names = ("row", "col") if index.extends else ("tile_row", "tile_col")
+                place = names[index.axis != equations.rows]
+            if place != "0":
+                place = place if place.isidentifier() or not stride else f"({place})"
+                terms.append(f"{place} * {stride}" if stride else place)
+        return " + ".join(terms) or "0"
