@@ -103,7 +103,7 @@ def test_what_cannot_be_built_is_refused_by_that_code(code: str, spec: str, old:
 
 @pytest.mark.parametrize(
     ("code", "spec", "command"),
-    [("E231", SEQUENCE, "diff"), ("E230", LOOPS, "tune"), ("E230", LOOPS, "graph")],
+    [("E231", SEQUENCE, "diff"), ("E230", LOOPS, "graph")],
 )
 def test_what_commands_do_not_take_is_refused_by_that_code(
     code: str, spec: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -405,14 +405,3 @@ def test_a_target_that_drops_small_numbers_takes_no_computed_f16() -> None:
     with pytest.raises(SpecError, match="subnormal"):
         spec_of(changed(SMALL, dtype="f16"), "gfx90a").check()
     spec_of(SMALL, "gfx90a").check()
-
-
-def test_its_time_is_not_told_by_a_model_of_something_else(tmp_path: Path) -> None:
-    """Its figures are; of its time it is said that no model tells it."""
-    path = tmp_path / "attention.tk"
-    path.write_text(SMALL)
-    why = "no model tells the time of products of products yet"
-    result = CliRunner().invoke(app, ["predict", str(path)])
-    assert result.exit_code == 2 and result.stderr == f"error: {why}\n"
-    result = CliRunner().invoke(app, ["report", str(path), "-o", str(tmp_path / "r.html")])
-    assert result.exit_code == 0 and f"note: no prediction for attention: {why}" in result.stderr

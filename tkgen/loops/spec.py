@@ -89,11 +89,6 @@ class LoopSpec(RowSpec):
         )  # fmt: skip
 
     @property
-    def untimed(self) -> str:
-        """The model of rows knows no MFMA units."""
-        return "no model tells the time of products of products yet"
-
-    @property
     def decides(self) -> bool:
         """Whether there is a condition on which the waves decide."""
         return bool(self.layout.votes)

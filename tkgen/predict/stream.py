@@ -98,15 +98,23 @@ def block_streams(workload: Workload, target: Target) -> tuple[WaveStream, ...]:
         PredictError: the code has no shape that can be extrapolated.
         ToolchainError: the emulator cannot start it.
     """
+    return _with_passes(looped(lambda limit: _run(workload, limit), workload.name, workload.waves, target), workload)
+
+
+def looped(run: Callable[[int], Outcome], name: str, waves: int, target: Target) -> list[WaveStream]:
+    """The stream of every wave of the block that `run` traces, so many instructions of it; without passes.
+
+    Raises PredictError where the code has no shape that can be extrapolated.
+    """
     trace = None
     limit = 6000
     while trace is None:
-        outcome = _run(workload, limit)
-        ways = paths(outcome, workload.waves)
+        outcome = run(limit)
+        ways = paths(outcome, waves)
         if all(_complete(outcome.program, p) or _loop(p) is not None for p in ways):
             trace = outcome
         elif limit >= _MAX_TRACE or outcome.completed:
-            raise PredictError(f"no loop repeats within the first {limit} instructions of {workload.name}")
+            raise PredictError(f"no loop repeats within the first {limit} instructions of {name}")
         limit *= 3
     decoder = _Decoder(trace, target)
     cut = [_cut(trace.program, p) for p in ways]
@@ -114,7 +122,7 @@ def block_streams(workload: Workload, target: Target) -> tuple[WaveStream, ...]:
     for wave, (prologue, body, epilogue) in enumerate(cut):
         parts = [tuple(decoder.instruction(wave, i) for i in part) for part in (prologue, body, epilogue)]
         streams.append(WaveStream(parts[0], parts[1], 0, parts[2]))
-    return _with_passes(streams, workload)
+    return streams
 
 
 def _run(workload: Workload, limit: int) -> Outcome:

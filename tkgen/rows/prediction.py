@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tkgen.emulate import Arg, Buffer
 from tkgen.execute.arguments import check_scalars, packed
 from tkgen.ir.equations import Kernel, Load
 from tkgen.ir.types import Tensor
+from tkgen.predict.loops import CHANGES, LoopPrediction
 from tkgen.predict.rows import RowPrediction, RowWorkload, predict_rows
 from tkgen.predict.workload import PredictError
 from tkgen.rows.build import RowBuild
@@ -19,16 +20,6 @@ from tkgen.schedule.sweeps import regions
 def workload(build: RowBuild, launch: RowLaunch) -> RowWorkload:
     """What a prediction is about."""
     kernel = launch.program.kernel
-
-    def arguments() -> Sequence[Arg]:
-        import numpy as np
-
-        try:  # zero pages that are never written cost nothing; one block touches little
-            buffers = {t.name: Buffer(np.zeros(launch.bytes(t), np.uint8), t.name) for t in launch.program.arguments}
-        except MemoryError as error:
-            raise PredictError(f"tensors of these sizes cannot be had here: {error}") from None
-        return [packed(launch, buffers, check_scalars(launch.program))]
-
     return RowWorkload(
         name=build.spec.name,
         hsaco=build.hsaco,
@@ -39,9 +30,24 @@ def workload(build: RowBuild, launch: RowLaunch) -> RowWorkload:
         read_bytes=sum(map(launch.bytes, kernel.inputs)),
         written_bytes=sum(map(launch.bytes, kernel.outputs)),
         sizes=tuple(launch.extents.items()),
-        arguments=arguments,
+        arguments=arguments(launch),
         read_again_bytes=sum((count - 1) * launch.bytes(t) for t, count in _reads(kernel).items()),
     )
+
+
+def arguments(launch: RowLaunch) -> Callable[[], Sequence[Arg]]:
+    """What makes the kernel's arguments, tensors of zeros among them. PredictError where there is no room for these."""
+
+    def made() -> Sequence[Arg]:
+        import numpy as np
+
+        try:  # zero pages that are never written cost nothing; one block touches little
+            buffers = {t.name: Buffer(np.zeros(launch.bytes(t), np.uint8), t.name) for t in launch.program.arguments}
+        except MemoryError as error:
+            raise PredictError(f"tensors of these sizes cannot be had here: {error}") from None
+        return [packed(launch, buffers, check_scalars(launch.program))]
+
+    return made
 
 
 def _reads(kernel: Kernel) -> Counter[Tensor]:
@@ -57,11 +63,9 @@ def predict_build(build: RowBuild, sizes: Mapping[str, int] | None = None, produ
     """The predicted time of `build` on a product of its target (the first without a name).
 
     Raises:
-        PredictError: the target has no timing data, no model tells the time of the kernel, or it cannot do the sizes.
+        PredictError: the target has no timing data, or the kernel cannot do the sizes.
         UnknownTargetError: it has no such product.
     """
-    if build.spec.untimed:
-        raise PredictError(build.spec.untimed)
     target = build.spec.target
     try:
         launch = row_launch(build.spec.program, build.spec.layout, sizes)
@@ -70,9 +74,27 @@ def predict_build(build: RowBuild, sizes: Mapping[str, int] | None = None, produ
     return predict_rows(workload(build, launch), target, target.product_named(product) if product else target.product)
 
 
+def _loop(p: LoopPrediction, sizes: str) -> str:
+    """What is said of a kernel whose loop multiplies: its rate, a pass of its loop, what would help."""
+    bound = "upper bound " if p.upper_bound else ""
+    busy = ", ".join(f"{unit} {share:.0%}" for unit, share in p.busy.items())
+    lost = [f"{cause} {share:.0%}" for cause, share in sorted(p.lost.items(), key=lambda x: -x[1]) if share > 0.005]
+    faster = [f"{CHANGES[name]}: {times:.2f}x" for name, times in sorted(p.faster.items(), key=lambda x: -x[1])]
+    return "\n".join([
+        f"{p.kernel} {sizes} on {p.product}: {bound}{p.tflops:.0f} TFLOP/s, {p.seconds * 1e6:.1f} us predicted, "
+        f"{p.share_of_peak:.0%} of peak, limited by {p.limiter}",
+        f"{p.blocks} blocks of {p.passes:g} passes, {p.blocks_per_cu} per CU; {p.clock_mhz:.0f} MHz; "
+        f"{p.cycles_per_pass:.0f} cycles a pass; busy: {busy}",
+        f"matrix units wait for: {', '.join(lost) or 'nothing'}",
+        *faster,
+    ])  # fmt: skip
+
+
 def text(p: RowPrediction) -> str:
     """A prediction for people."""
     sizes = " ".join(f"{name}={size}" for name, size in p.sizes)
+    if isinstance(p, LoopPrediction):
+        return _loop(p, sizes)
     busy = ", ".join(f"{unit} {share:.0%}" for unit, share in p.busy.items())
     return (
         f"{p.kernel} {sizes} on {p.product}: {p.seconds * 1e6:.1f} us predicted, "

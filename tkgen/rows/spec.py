@@ -128,11 +128,6 @@ class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
         return Label(self.program.spans["kernel"])
 
     @property
-    def untimed(self) -> str:
-        """Why no model tells its time; empty where one does."""
-        return ""
-
-    @property
     def decides(self) -> bool:
         """Whether what its waves do depends on data."""
         return False

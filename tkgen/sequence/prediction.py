@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tkgen.build import Build
+from tkgen.loops import prediction as loops
+from tkgen.loops.build import LoopBuild
 from tkgen.predict import Prediction, predict, to_json
+from tkgen.predict.loops import LoopPrediction
 from tkgen.predict.rows import RowPrediction
 from tkgen.rows import prediction as rows
 from tkgen.rows.build import RowBuild
@@ -41,7 +44,7 @@ class SequencePrediction:
     @property
     def tflops(self) -> float | None:
         """The rate of the products over the time of all; None without one."""
-        found = [p.tflops * p.seconds for p in self.kernels if isinstance(p, Prediction)]
+        found = [p.tflops * p.seconds for p in self.kernels if isinstance(p, Prediction | LoopPrediction)]
         return sum(found) / self.seconds if found else None
 
     @property
@@ -52,7 +55,7 @@ class SequencePrediction:
     @property
     def upper_bound(self) -> bool:
         """Whether the speed of a kernel is an upper bound, and so that of all."""
-        return any(isinstance(p, Prediction) and p.upper_bound for p in self.kernels)
+        return any(isinstance(p, Prediction | LoopPrediction) and p.upper_bound for p in self.kernels)
 
     @property
     def limiter(self) -> str:
@@ -91,6 +94,8 @@ def predict_any(
         PredictError: the target has no timing data, or a kernel cannot do the sizes, or is not one to predict.
         UnknownTargetError: it has no such product.
     """
+    if isinstance(build, LoopBuild):
+        return loops.predict_build(build, sizes, product)
     if isinstance(build, RowBuild):
         return rows.predict_build(build, sizes, product)
     if isinstance(build, Build):
@@ -138,7 +143,7 @@ def texts(found: Sequence[AnyPrediction]) -> str:
 
 def _part(p: Prediction | RowPrediction) -> str:
     rate = f"{p.gbps:.0f} GB/s, {p.share_of_copy:.0%} of what a copy reaches"
-    if isinstance(p, Prediction) and not p.memory_bound:
+    if isinstance(p, LoopPrediction) or (isinstance(p, Prediction) and not p.memory_bound):
         rate = f"{p.tflops:.0f} TFLOP/s, {p.share_of_peak:.0%} of peak"
-    bound = "at least " if isinstance(p, Prediction) and p.upper_bound else ""
+    bound = "at least " if isinstance(p, Prediction | LoopPrediction) and p.upper_bound else ""
     return f"{bound}{p.seconds * 1e6:.1f} us predicted, {rate}, limited by {p.limiter}"

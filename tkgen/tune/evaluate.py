@@ -11,7 +11,7 @@ from tkgen.api import load, load_products
 from tkgen.backends import protocol
 from tkgen.backends.cdna.spec import Spec
 from tkgen.build.model import Compiled
-from tkgen.diagnostics import Diagnostic, Severity, SpecError
+from tkgen.diagnostics import Severity, SpecError
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
 from tkgen.rows.launch import row_launch
@@ -46,13 +46,8 @@ class Setting:
 def taken(spec: protocol.Spec) -> AnySpec:
     """The spec, where it is of a kind that is tuned.
 
-    Raises:
-        SpecError: it is of products of products, of which no model says the time.
-        UnknownTargetError: nothing predicts it for its target.
+    Raises UnknownTargetError where nothing predicts it for its target.
     """
-    for kernel in spec.kernels if isinstance(spec, SequenceSpec) else (spec,):
-        if isinstance(kernel, RowSpec) and kernel.untimed:
-            raise SpecError(Diagnostic("E230", kernel.untimed, kernel.here))
     if isinstance(spec, Spec | RowSpec | SequenceSpec):
         return spec
     return load_products(spec.path, spec.defines, spec.target.name)  # which says what it is not

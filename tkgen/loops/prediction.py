@@ -1,0 +1,77 @@
+"""The predicted time of a build of products of products: its launch and its loop, given to `tkgen.predict.loops`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from itertools import product
+
+from tkgen.ir.equations import Axis
+from tkgen.loops.build import LoopBuild
+from tkgen.predict.loops import LoopPrediction, LoopWorkload, predict_loop
+from tkgen.predict.workload import PredictError
+from tkgen.rows.launch import RowLaunch, row_launch
+from tkgen.rows.prediction import arguments
+
+
+def predict_build(
+    build: LoopBuild, sizes: Mapping[str, int] | None = None, device: str | None = None
+) -> LoopPrediction:
+    """The predicted time of `build` on a product of its target (the first without a name).
+
+    Raises:
+        PredictError: the target has no timing data, or the kernel cannot do the sizes.
+        UnknownTargetError: it has no such product.
+    """
+    target = build.spec.target
+    try:
+        launch = row_launch(build.spec.program, build.spec.layout, sizes)
+    except ValueError as error:
+        raise PredictError(str(error)) from None
+    return predict_loop(_workload(build, launch), target, target.product_named(device) if device else target.product)
+
+
+def _workload(build: LoopBuild, launch: RowLaunch) -> LoopWorkload:
+    kernel, layout = launch.program.kernel, build.spec.layout
+    passes, longest = _passes(launch, layout.loop.axis)
+    moving = {ring.access.tensor for ring in layout.moving}
+    indices = [index for ring in layout.moving for index in ring.access.indices]
+
+    def walks(block: int) -> Hashable:
+        place = launch.place(block)
+        return tuple(place[i.axis] // i.divisor for i in indices if i.axis in place)
+
+    return LoopWorkload(
+        name=build.spec.name,
+        hsaco=build.hsaco,
+        kernel=build.resources.kernel,
+        waves=layout.waves,
+        blocks=launch.blocks,
+        blocks_per_cu=build.occupancy.blocks_per_cu,
+        dtype=layout.multiplications[0].moving.access.tensor.dtype.spelling,
+        passes=sum(passes) / len(passes),
+        most=max(passes),
+        longest=longest,
+        read_bytes=sum(map(launch.bytes, kernel.inputs)),
+        written_bytes=sum(map(launch.bytes, kernel.outputs)),
+        moving_bytes=sum(map(launch.bytes, moving)),
+        sizes=tuple(launch.extents.items()),
+        walks=walks,
+        arguments=arguments(launch),
+    )
+
+
+def _passes(launch: RowLaunch, axis: Axis) -> tuple[list[int], int]:
+    """How many tiles of the loop blocks visit, alike for all that differ along other axes than its bounds name; and a
+    block that visits most."""
+    bounding = [a for a in launch.program.parallel if a.name in {b.axis for b in axis.bounds}]
+    starts = range(0, launch.extents[axis.dim.name], axis.tile or 1)
+    counts: dict[tuple[int, ...], int] = {}
+    for at in product(*(range(launch.tiles(a)) for a in bounding)):
+        tiles = {a.name: range(n * (a.tile or 1), (n + 1) * (a.tile or 1)) for a, n in zip(bounding, at, strict=True)}
+        counts[at] = sum(axis.visits(start, tiles) for start in starts)
+    most = max(counts, key=lambda at: counts[at])
+    place = dict(zip(bounding, most, strict=True))
+    number = 0
+    for a in launch.program.parallel:
+        number = number * launch.tiles(a) + place.get(a, 0)
+    return list(counts.values()), number
