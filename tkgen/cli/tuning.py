@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,6 +31,9 @@ from tkgen.cli.common import (
     say,
     spec_files,
 )
+
+if TYPE_CHECKING:
+    from tkgen import tune as tuner
 
 commands = typer.Typer()
 
@@ -65,7 +68,6 @@ def tune(
 ) -> None:
     """Search parameters and variants for the fastest kernel; write it as a spec. Several specs compete."""
     from rich.console import Console
-    from rich.progress import TaskID
 
     from tkgen import tune as tuner
 
@@ -74,6 +76,24 @@ def tune(
         tuple(roots or ()), trials, best, jobs or os.cpu_count() or 1, executor, device, out, resume, cxx, seed,
     )  # fmt: skip
     need_emulator()
+    outcome = _searched(request, out)
+    with reported():
+        offers = tuner.offered(request, outcome)
+    if as_json:
+        offered = {str(spec): str(path) for spec, path in offers.items()}
+        say(json.dumps(outcome.to_json() | {"offers": offered}, indent=2))
+        return
+    tuner.render_terminal(outcome, Console())
+    for spec, path in offers.items():
+        say(f"{spec} has nothing to tune; with sensible parameters: tkgen tune {path}")
+
+
+def _searched(request: tuner.Request, out: Path) -> tuner.Outcome:
+    """The search, with its progress on a terminal; `out` is where its trials are."""
+    from rich.progress import TaskID
+
+    from tkgen import tune as tuner
+
     with bar() as progress:
         begin = progress.add_task("reading the specs", total=None)
         tasks: dict[str, TaskID] = {}
@@ -86,7 +106,7 @@ def tune(
 
         with reported():
             try:
-                outcome = tuner.tune(request, show)
+                return tuner.tune(request, show)
             except tuner.MissingPackage as error:
                 fail(str(error), TOOLCHAIN)
             except tuner.NothingFits as error:
@@ -95,15 +115,6 @@ def tune(
                 fail(str(error), USAGE)
             except KeyboardInterrupt:
                 fail(f"interrupted; the trials are in {out}: the same command with `--resume` goes on", INTERRUPTED)
-    with reported():
-        offers = tuner.offered(request, outcome)
-    if as_json:
-        offered = {str(spec): str(path) for spec, path in offers.items()}
-        say(json.dumps(outcome.to_json() | {"offers": offered}, indent=2))
-        return
-    tuner.render_terminal(outcome, Console())
-    for spec, path in offers.items():
-        say(f"{spec} has nothing to tune; with sensible parameters: tkgen tune {path}")
 
 
 def _ranges(values: Sequence[str] | None) -> dict[str, list[int]]:

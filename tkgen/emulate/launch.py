@@ -103,21 +103,7 @@ def launch(
     ids = list(range(grid[0] * grid[1] * grid[2])) if blocks is None else list(blocks)
     if any(not 0 <= b < total for b in ids):
         raise EmulateError(f"the grid has blocks 0..{total - 1}")
-    workers = max(1, min(workers, len(ids)))
-    done = _counter(progress)
-    cancel = ctypes.c_int32(0)
-    record.cancel = ctypes.addressof(cancel)
-    record.flags = native.core().tk_flags_new()
-    try:
-        with ThreadPoolExecutor(workers) as pool:
-            try:
-                parts = list(pool.map(lambda i: _run(record, ids[i::workers], done), range(workers)))
-            except BaseException:  # an interrupt, above all: the pool waits for its threads
-                cancel.value = 1
-                raise
-    finally:
-        native.core().tk_flags_free(record.flags)
-    return collect(guest, parts)
+    return collect(guest, _shared(record, ids, max(1, min(workers, len(ids))), _counter(progress)))
 
 
 _INTERVAL: Final = np.dtype(native.Interval)
@@ -136,6 +122,22 @@ def _counter(progress: Callable[[int], None] | None) -> Callable[[], None]:
                 progress(next(count))
 
     return one_more
+
+
+def _shared(record: native.Launch, ids: list[int], workers: int, done: Callable[[], None]) -> list[Part]:
+    """The blocks `ids`, shared by so many threads."""
+    cancel = ctypes.c_int32(0)
+    record.cancel = ctypes.addressof(cancel)
+    record.flags = native.core().tk_flags_new()
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            try:
+                return list(pool.map(lambda i: _run(record, ids[i::workers], done), range(workers)))
+            except BaseException:  # an interrupt, above all: the pool waits for its threads
+                cancel.value = 1
+                raise
+    finally:
+        native.core().tk_flags_free(record.flags)
 
 
 def _run(record: native.Launch, ids: list[int], done: Callable[[], None]) -> Part:

@@ -5,6 +5,16 @@ from __future__ import annotations
 from tkgen.emulate import native
 from tkgen.emulate.findings import Access, Kind, Space
 
+# What is said of one instruction, which stands for the braces.
+OF_AN_INSTRUCTION = {
+    Kind.UNKNOWN_INSTRUCTION: "the emulator does not know {}",
+    Kind.BAD_JUMP: "execution leaves the code after {}",
+    Kind.TRAP: "{} stops the wave",
+    Kind.UNSUPPORTED: "the emulator does not support what {} asks for",
+    Kind.DATA_DEPENDENT: "what {} does depends on data, which this launch is without",
+    Kind.ILLEGAL_OPERAND: "{} has an operand that does not exist",
+}
+
 
 def describe(
     kind: Kind,
@@ -59,34 +69,28 @@ def describe(
             return f"lane {lane} accesses {size} bytes at {where}, which is not aligned"
         case Kind.READ_BEFORE_WAIT | Kind.OVERWRITE_BEFORE_WAIT:
             return _before_wait(kind, second, space, register, where)
-        case Kind.BARRIER_COUNT:
-            assert second is not None
-            return (
-                f"wave {first.wave} waits at its barrier {first.epoch + 1}, but wave {second.wave} has ended after "
-                f"{second.epoch}: a barrier does not wait for waves that have ended"
-            )
-        case Kind.BUDGET:
-            return f"still running after {record.budget} instructions of the block: an endless loop?"
-        case Kind.DEADLOCK:
-            assert second is not None
-            return (
-                f"wave {first.wave} still loops after {record.budget} instructions of the block, while wave "
-                f"{second.wave} waits for it at a barrier: a deadlock"
-            )
-        case Kind.UNKNOWN_INSTRUCTION:
-            return f"the emulator does not know `{first.text}` at 0x{first.address:x}"
-        case Kind.BAD_JUMP:
-            return f"execution leaves the code after `{first.text}` at 0x{first.address:x}"
-        case Kind.TRAP:
-            return f"`{first.text}` at 0x{first.address:x} stops the wave"
-        case Kind.UNSUPPORTED:
-            return f"the emulator does not support what `{first.text}` at 0x{first.address:x} asks for"
+        case Kind.BARRIER_COUNT | Kind.BUDGET | Kind.DEADLOCK:
+            return _no_end(kind, first, second, record.budget)
         case Kind.WATCH_LIMIT:
             return "the block touches more memory than the referee can watch: run fewer K-steps, or without the referee"
-        case Kind.DATA_DEPENDENT:
-            return f"what `{first.text}` at 0x{first.address:x} does depends on data, which this launch is without"
-        case Kind.ILLEGAL_OPERAND:
-            return f"`{first.text}` at 0x{first.address:x} has an operand that does not exist"
+        case _:
+            return OF_AN_INSTRUCTION[kind].format(f"`{first.text}` at 0x{first.address:x}")
+
+
+def _no_end(kind: Kind, first: Access, second: Access | None, budget: int) -> str:
+    """Why not all waves come to their end."""
+    if kind is Kind.BUDGET:
+        return f"still running after {budget} instructions of the block: an endless loop?"
+    assert second is not None
+    if kind is Kind.DEADLOCK:
+        return (
+            f"wave {first.wave} still loops after {budget} instructions of the block, while wave {second.wave} waits "
+            "for it at a barrier: a deadlock"
+        )
+    return (
+        f"wave {first.wave} waits at its barrier {first.epoch + 1}, but wave {second.wave} has ended after "
+        f"{second.epoch}: a barrier does not wait for waves that have ended"
+    )
 
 
 def _wait_states(first: Access, second: Access, register: str, needed: int, missing: int) -> str:

@@ -20,7 +20,7 @@ from tkgen.execute.blocks import watched
 from tkgen.execute.cases import blocks_text, size_cases
 from tkgen.execute.compare import Comparison, Inputs
 from tkgen.execute.given import Values
-from tkgen.execute.kernels import AnyLaunch, AnySpec, emulated
+from tkgen.execute.kernels import AnyLaunch, AnySpec, Chosen, emulated
 from tkgen.execute.launch import trials
 from tkgen.ir.launch import Launch
 from tkgen.rows.launch import RowLaunch
@@ -152,11 +152,7 @@ def run_spec(
             raise SizeError("a GPU launches all blocks: `--blocks` is for the emulator")
         return [_on_gpu(path, backend, defines, name, roots, seed, cxx)]
     chosen = kernels.chosen(path, defines, target, roots)
-    build = chosen.spec.build(cxx=cxx).check()
-    launched: list[tuple[str, AnyBuild, AnyLaunch]] = [(chosen.spec.name, build, chosen.launch)]
-    if blocks is not None and isinstance(build, SequenceBuild) and isinstance(chosen.launch, SequenceLaunch):
-        alone = zip(build.kernels, chosen.launch.launches, strict=True)
-        launched = [(f"{chosen.spec.name}/{k.spec.name}", k, of) for k, of in alone]
+    launched = _launched(chosen, chosen.spec.build(cxx=cxx).check(), alone=blocks is not None)
     each = chosen.launch.blocks if blocks is None else len(blocks)
     rows: list[Row] = []
     for number, ((name, of, launch), (order, kind)) in enumerate(product(launched, trials(schedules))):
@@ -173,22 +169,23 @@ def run_spec(
             )  # fmt: skip
         except EmulateError as error:
             raise ToolchainError(str(error)) from error
+        seen = blocks is None or not isinstance(launch, Launch) or watched(launch, blocks)
         rows.append(
             Row(
-                spec=name,
-                sizes=tried.sizes,
-                schedule=str(order),
-                inputs=kind,
-                comparison=tried.comparison,
-                findings=tried.findings,
-                instructions=tried.instructions,
-                shipped=not chosen.spec.defines,
-                grid=launch.blocks,
-                blocks=None if blocks is None else tuple(blocks),
-                watched=blocks is None or not isinstance(launch, Launch) or watched(launch, blocks),
+                name, tried.sizes, str(order), kind, tried.comparison, tried.findings, tried.instructions,
+                shipped=not chosen.spec.defines, grid=launch.blocks,
+                blocks=None if blocks is None else tuple(blocks), watched=seen,
             )
-        )
+        )  # fmt: skip
     return rows
+
+
+def _launched(chosen: Chosen, build: AnyBuild, alone: bool) -> list[tuple[str, AnyBuild, AnyLaunch]]:
+    """What is launched under which name: the spec, or each of its kernels `alone`."""
+    if alone and isinstance(build, SequenceBuild) and isinstance(chosen.launch, SequenceLaunch):
+        each = zip(build.kernels, chosen.launch.launches, strict=True)
+        return [(f"{chosen.spec.name}/{kernel.spec.name}", kernel, of) for kernel, of in each]
+    return [(chosen.spec.name, build, chosen.launch)]
 
 
 def _on_gpu(

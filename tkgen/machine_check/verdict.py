@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -20,6 +20,8 @@ from tkgen.toolchain.cache import Cache, cache_key
 if TYPE_CHECKING:
     from tkgen.backends.cdna.spec import Spec
     from tkgen.emulate import Outcome
+    from tkgen.emulate.code_object import CodeObject
+    from tkgen.ir.types import Program
     from tkgen.machine_check.launches import Watched
 
 L = TypeVar("L")
@@ -124,35 +126,11 @@ def decided(
 
 
 def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], start: float) -> Verdict:
-    import numpy as np
-
-    from tkgen.emulate import Buffer, Hollow, Kind, launch, load
-    from tkgen.execute.arguments import packed
+    from tkgen.emulate import Kind, load
     from tkgen.machine_check import words
 
-    program = spec.program
     code = load(hsaco)
-
-    def run(of: Watched, blocks: tuple[int, ...], watched: bool = True) -> Outcome:
-        buffers = {}
-        for tensor in program.arguments:
-            size = tensor.dtype.bytes * prod(of.launch.shape(tensor))
-            data: object = Hollow(size)
-            if tensor in program.held:  # where blocks go, and addresses, depend on it
-                data = np.array(of.launch.held_values(tensor), dtype=np.int32)
-            buffers[tensor.name] = Buffer(data, tensor.name, tensor in program.outputs)
-        return launch(
-            code,
-            kernel=kernel,
-            grid=of.launch.grid,
-            beyond=of.blocks,
-            block=of.launch.block,
-            args=[packed(of.launch, buffers, of.scalars)],
-            blocks=blocks,
-            watch=watched,
-            budget=BUDGET,
-        )
-
+    run = partial(_run, spec.program, code, kernel)
     seen: list[words.Seen] = []
     instructions = blocks = 0
     alike = True
@@ -191,6 +169,35 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         instructions=instructions,
         seconds=time.perf_counter() - start,
         diagnostics=found,
+    )
+
+
+def _run(
+    program: Program, code: CodeObject, kernel: str, of: Watched, blocks: tuple[int, ...], watched: bool = True
+) -> Outcome:
+    """Some blocks of a launch without data."""
+    import numpy as np
+
+    from tkgen.emulate import Buffer, Hollow, launch
+    from tkgen.execute.arguments import packed
+
+    buffers = {}
+    for tensor in program.arguments:
+        size = tensor.dtype.bytes * prod(of.launch.shape(tensor))
+        data: object = Hollow(size)
+        if tensor in program.held:  # where blocks go, and addresses, depend on it
+            data = np.array(of.launch.held_values(tensor), dtype=np.int32)
+        buffers[tensor.name] = Buffer(data, tensor.name, tensor in program.outputs)
+    return launch(
+        code,
+        kernel=kernel,
+        grid=of.launch.grid,
+        beyond=of.blocks,
+        block=of.launch.block,
+        args=[packed(of.launch, buffers, of.scalars)],
+        blocks=blocks,
+        watch=watched,
+        budget=BUDGET,
     )
 
 

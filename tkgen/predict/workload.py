@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,10 +86,6 @@ class Workload:
     @classmethod
     def of(cls, build: Build, sizes: Mapping[str, int] | None = None) -> Workload:
         """The workload of a build; `sizes` for its dynamic dimensions. PredictError for sizes it cannot do."""
-        import torch
-
-        from tkgen.emulate.arguments import Buffer
-
         program = build.spec.program
         try:
             launch = launched(build.spec, sizes)
@@ -104,21 +101,6 @@ class Workload:
             raise PredictError(f"{counts} output tiles are more than a prediction looks at, {MOST_PIECES}")
 
         scalars = scalar_values(program, {s.name: 1.0 for s in program.scalars if s.default is None})
-
-        def arguments() -> Sequence[Arg]:
-            # Zero pages that are never written cost nothing; only the block's own panels are touched.
-            try:
-                tensors = {
-                    t.name: torch.from_numpy(np.zeros(launch.shape(t), np.float32 if t.dtype.bytes == 4 else np.uint16))
-                    for t in program.arguments
-                }
-                for held in program.held:  # groups are alike, and rows far apart
-                    places = torch.tensor(launch.held_values(held), dtype=torch.int32)
-                    tensors[held.name] = places.view(launch.shape(held))
-            except MemoryError as error:
-                raise PredictError(f"tensors of these sizes cannot be had here: {error}") from None
-            buffers = {name: Buffer(tensor, name=name) for name, tensor in tensors.items()}
-            return [packed(launch, buffers, scalars)]
 
         pieces, piece_steps = _pieces(launch)
         output = sum(t.dtype.bytes for t in program.outputs)
@@ -146,8 +128,30 @@ class Workload:
             piece_steps=piece_steps,
             repeats=-(-len(pieces) // launch.blocks),
             zeroed_bytes=m * n * output * launch.matrices if program.adds_to_output else 0,
-            arguments=arguments,
+            arguments=partial(_zeros, launch, scalars),
         )
+
+
+def _zeros(launch: Launch, scalars: Mapping[str, float]) -> Sequence[Arg]:
+    """The kernel's argument over tensors of zeros. Raises PredictError where they cannot be had."""
+    import torch
+
+    from tkgen.emulate.arguments import Buffer
+
+    program = launch.program
+    # Zero pages that are never written cost nothing; only the block's own panels are touched.
+    try:
+        tensors = {
+            t.name: torch.from_numpy(np.zeros(launch.shape(t), np.float32 if t.dtype.bytes == 4 else np.uint16))
+            for t in program.arguments
+        }
+        for held in program.held:  # groups are alike, and rows far apart
+            places = torch.tensor(launch.held_values(held), dtype=torch.int32)
+            tensors[held.name] = places.view(launch.shape(held))
+    except MemoryError as error:
+        raise PredictError(f"tensors of these sizes cannot be had here: {error}") from None
+    buffers = {name: Buffer(tensor, name=name) for name, tensor in tensors.items()}
+    return [packed(launch, buffers, scalars)]
 
 
 def _pieces(launch: Launch) -> tuple[list[tuple[int, int, int]], int]:

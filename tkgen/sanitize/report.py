@@ -245,25 +245,8 @@ class _Group:
         match shown.kind:
             case Kind.RACE if shown.space is Space.LDS and second is not None:
                 return self.lds_race(first, second)
-            case Kind.RACE if second is not None:
-                if code_of(shown) == "E706":
-                    both = f"waves {second.wave} and {first.wave} both write byte {shown.offset} of {shown.buffer}"
-                    return (
-                        both + self.values(),
-                        "give each wave its own part of the output: coordinates are in units of the tile stored",
-                    )
-                return (
-                    f"wave {first.wave} {first.access} byte {shown.offset} of {shown.buffer}, which wave {second.wave} "
-                    f"{second.access} with no barrier between",
-                    "",
-                )
-            case Kind.BLOCK_RACE if second is not None:
-                if code_of(shown) == "E706":
-                    return (
-                        f"two blocks write byte {shown.offset} of {shown.buffer}{self.values()}",
-                        "every output tile belongs to one block: coordinates are in units of the tile stored",
-                    )
-                return f"two blocks touch byte {shown.offset} of {shown.buffer}, and nothing orders blocks", ""
+            case Kind.RACE | Kind.BLOCK_RACE if second is not None:
+                return self.race_in_memory(first, second)
             case Kind.UNINITIALISED_LDS if shown.written_later:
                 return (
                     f"wave {first.wave} reads bytes of LDS before any wave has written them",
@@ -305,9 +288,27 @@ class _Group:
             case _:
                 return shown.message, ""
 
-    def values(self) -> str:
-        """Of two writes to one place: whether it shows today."""
-        return ", the same value this time" if self.shown.same_values else ""
+    def race_in_memory(self, first: Access, second: Access) -> tuple[str, str]:
+        """Two waves, or two blocks, at one place of a tensor."""
+        shown = self.shown
+        place, twice = f"byte {shown.offset} of {shown.buffer}", code_of(shown) == "E706"
+        same = ", the same value this time" if shown.same_values else ""  # whether it shows today
+        if shown.kind is Kind.RACE and twice:
+            return (
+                f"waves {second.wave} and {first.wave} both write {place}{same}",
+                "give each wave its own part of the output: coordinates are in units of the tile stored",
+            )
+        if shown.kind is Kind.RACE:
+            return (
+                f"wave {first.wave} {first.access} {place}, which wave {second.wave} {second.access} with no barrier "
+                "between", "",
+            )  # fmt: skip
+        if twice:
+            return (
+                f"two blocks write {place}{same}",
+                "every output tile belongs to one block: coordinates are in units of the tile stored",
+            )
+        return f"two blocks touch {place}, and nothing orders blocks", ""
 
     def lds_race(self, first: Access, second: Access) -> tuple[str, str]:
         """`second` came earlier in the run, which says nothing; program order says which was meant to."""

@@ -57,20 +57,7 @@ def accumulator(
                 "E207", f"a tile side of {size} is no multiple of {BASE_TILE}", expr.span,
                 fix=f"register tiles are made of {BASE_TILE} x {BASE_TILE} base tiles",
             )  # fmt: skip
-    fragments = []
-    for axis, what in enumerate(("rows", "columns")):
-        covered = compute.shape[axis] * tile[axis]
-        if block[axis] % covered:
-            raise scope.error(
-                "E206",
-                f"the block's {block[axis]} {what} are no multiple of {compute.shape[axis]} waves x {tile[axis]}",
-                at.tile[axis].span,
-                f"{compute.shape[axis]} waves x {tile[axis]} = {covered}",
-                secondary=(Label(compute.span, f"{compute.shape[0]} x {compute.shape[1]} waves"),),
-                notes=(f"fragment {block[axis] // covered} of the last wave would reach past the block",),
-                fix=f"use a tile side that divides {block[axis] // gcd(block[axis], compute.shape[axis])}",
-            )
-        fragments.append(block[axis] // covered)
+    fragments = _fragments(scope, at, block, compute, tile)
     mfma = (BASE_TILE, BASE_TILE)
     if at.mfma:
         mfma = (number(scope, at.mfma[0]), number(scope, at.mfma[1]))
@@ -99,6 +86,28 @@ def accumulator(
             )
         )
     return result
+
+
+def _fragments(
+    scope: Scope, at: ast.Accumulate, block: tuple[int, int, int], compute: Role, tile: tuple[int, int]
+) -> list[int]:
+    """How many tiles each wave has along the rows and the columns of the block."""
+    assert compute.shape is not None
+    fragments = []
+    for axis, what in enumerate(("rows", "columns")):
+        covered = compute.shape[axis] * tile[axis]
+        if block[axis] % covered:
+            raise scope.error(
+                "E206",
+                f"the block's {block[axis]} {what} are no multiple of {compute.shape[axis]} waves x {tile[axis]}",
+                at.tile[axis].span,
+                f"{compute.shape[axis]} waves x {tile[axis]} = {covered}",
+                secondary=(Label(compute.span, f"{compute.shape[0]} x {compute.shape[1]} waves"),),
+                notes=(f"fragment {block[axis] // covered} of the last wave would reach past the block",),
+                fix=f"use a tile side that divides {block[axis] // gcd(block[axis], compute.shape[axis])}",
+            )
+        fragments.append(block[axis] // covered)
+    return fragments
 
 
 def factors(

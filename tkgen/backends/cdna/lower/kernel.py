@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from tkgen.backends.cdna.lower.context import Context
@@ -321,47 +321,55 @@ class _Lowering:
             case Kind.PITCH:
                 return _beyond([size, *map(self.c.extent_of, r.others)], r.value)
 
+    def wave_places(self, role: Role) -> Iterator[Constant]:
+        """Which row and column of its role's waves a wave is in."""
+        if not role.multiplies:
+            return
+        assert role.shape is not None
+        index = "wave" if role.first == 0 else f"(wave - {role.first})"
+        rows, cols = role.shape
+        if rows > 1:
+            at = f"{index} / {cols}" if cols > 1 else index
+            yield Constant("wave_row", at, origin=self.c.origin(role.span))
+        if cols > 1:
+            at = f"{index} % {cols}" if rows > 1 else index
+            yield Constant("wave_col", at, origin=self.c.origin(role.span))
+
+    def registers(self, role: Role) -> Iterator[RegisterTile]:
+        """Tiles in registers: factors and sums, and what is on its way to LDS."""
+        p = self.c.program
+        if role.multiplies:
+            yield from map(self.register_tile, p.operands)
+            acc = p.accumulator
+            tiles = {name: kind for x in p.products for name, kind in (
+                (self.c.sums(x), self.c.sums_type), (self.c.accumulator(x), self.c.accumulator_type))}  # fmt: skip
+            for name, kind in tiles.items():
+                yield RegisterTile(name, kind, acc.fragments, self.c.origin(acc.span))
+        for operand in p.operands:
+            if operand.name in role.loads and operand.via is Via.REGISTERS:
+                threads = role.group * WAVE_LANES
+                chunks = -(-operand.part_bytes // (ACCESS_BYTES * threads))
+                form = (operand.part_count, chunks) if operand.part_count > 1 else (chunks,)
+                yield RegisterTile(self.c.stage(operand), "chunk", form, self.c.origin(operand.span))
+        for operand in p.operands:
+            if operand.name in role.loads and operand.name in p.gathered:
+                chunks = -(-operand.lds_bytes // (ACCESS_BYTES * role.group * WAVE_LANES))
+                yield RegisterTile(self.c.gathered_rows(operand), "int", (chunks,), self.c.origin(operand.span))
+
+    def prefilled(self, operand: Operand, role: Role) -> RegisterTile:
+        """The offsets of an operand's direct loads, which the loop finds made."""
+        count = direct_loads(operand, role) + 1
+        return RegisterTile(self.c.offsets(operand), "uint32_t", (count,), self.c.origin(operand.span))
+
     def scope(self, role: Role) -> Scope:
         p, plan = self.c.program, self.c.plan
         programs = [w for w in plan.waves if w.role == role.name]
         wave = programs[0]
         if any((w.prologue, w.body, w.epilogue) != (wave.prologue, wave.body, wave.epilogue) for w in programs):
             raise ValueError(f"the waves of role {role.name} share one program, whatever their phase")
-        constants: list[Constant] = []
-        registers: list[RegisterTile] = []
-        single = len(p.roles) == 1
-        if role.multiplies:
-            assert role.shape is not None
-            index = "wave" if role.first == 0 else f"(wave - {role.first})"
-            rows, cols = role.shape
-            if rows > 1:
-                at = f"{index} / {cols}" if cols > 1 else index
-                constants.append(Constant("wave_row", at, origin=self.c.origin(role.span)))
-            if cols > 1:
-                at = f"{index} % {cols}" if rows > 1 else index
-                constants.append(Constant("wave_col", at, origin=self.c.origin(role.span)))
-            registers += [self.register_tile(o) for o in p.operands]
-            acc = p.accumulator
-            tiles = {name: kind for x in p.products for name, kind in (
-                (self.c.sums(x), self.c.sums_type), (self.c.accumulator(x), self.c.accumulator_type))}  # fmt: skip
-            registers += [
-                RegisterTile(name, kind, acc.fragments, self.c.origin(acc.span)) for name, kind in tiles.items()
-            ]
-        for operand in p.operands:
-            if operand.name in role.loads and operand.via is Via.REGISTERS:
-                threads = role.group * WAVE_LANES
-                chunks = -(-operand.part_bytes // (ACCESS_BYTES * threads))
-                form = (operand.part_count, chunks) if operand.part_count > 1 else (chunks,)
-                registers.append(RegisterTile(self.c.stage(operand), "chunk", form, self.c.origin(operand.span)))
         gathered = [o for o in p.operands if o.name in role.loads and o.name in p.gathered]
-        for operand in gathered:
-            chunks = -(-operand.lds_bytes // (ACCESS_BYTES * role.group * WAVE_LANES))
-            registers.append(RegisterTile(self.c.gathered_rows(operand), "int", (chunks,), self.c.origin(operand.span)))
         direct = p.operands if self.c.dialect.direct else ()
         prefilled = [o for o in direct if o.name in role.loads and o.via is not Via.REGISTERS]
-        for operand in prefilled:
-            count = direct_loads(operand, role) + 1
-            registers.append(RegisterTile(self.c.offsets(operand), "uint32_t", (count,), self.c.origin(operand.span)))
         before, after = self.phases(programs)
         if any(isinstance(p.op, CatchUp) for p in wave.epilogue):
             after = ()
@@ -372,10 +380,10 @@ class _Lowering:
             last = f"wave >= {role.first} && wave < {role.last + 1}"
         return Scope(
             role=role.name,
-            condition=None if single else last,
+            condition=None if len(p.roles) == 1 else last,
             comment=f"{role.name}: waves {role.first}..{role.last}",
-            constants=tuple(constants),
-            registers=tuple(registers),
+            constants=tuple(self.wave_places(role)),
+            registers=(*self.registers(role), *(self.prefilled(o, role) for o in prefilled)),
             before=before,
             prologue=(
                 *(made.prefill(role, o) for o in prefilled),
