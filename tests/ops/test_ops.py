@@ -11,9 +11,12 @@ import torch.nn.functional as F
 
 import tkgen
 from tkgen import ops
+from tkgen.fp8 import convert
 from tkgen.ops.attention import _attention
+from tkgen.ops.groups import _grouped_linear
 from tkgen.ops.kernels import SPECS
 from tkgen.ops.layers import _linear, _rmsnorm, _rotary, _swiglu
+from tkgen.ops.quantised import _quantise, _scaled_linear
 from tkgen.targets import UnknownTargetError, load_target
 from tkgen.toolchain.discover import NoCompilerError, find_compiler
 
@@ -86,6 +89,45 @@ def test_numbers_and_gradients(name: str) -> None:
         assert (found.double() - exact[place]).abs().max() <= allowed, f"result {place}"
 
 
+FIRST = torch.tensor([0, 17, 17, 50, 61], dtype=torch.int32)  # the second group is empty
+
+
+def grouped(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return torch.cat([F.linear(x[a:b], w) for w, a, b in zip(weight, FIRST[:-1], FIRST[1:], strict=True)])
+
+
+def test_groups_of_rows_and_their_gradient() -> None:
+    x, weight = normal(61, 40), normal(4, 72, 40)
+    given, exact = x.clone().requires_grad_(), x.double().requires_grad_()
+    found, meant = ops.grouped_linear(given, weight, FIRST), grouped(exact, weight.double())
+    torch.testing.assert_close(found.double(), meant, rtol=2**-8, atol=1e-6)
+    back = normal(61, 72, seed=5)
+    found.backward(back)
+    meant.backward(back.double())
+    assert given.grad is not None and exact.grad is not None
+    torch.testing.assert_close(given.grad.double(), exact.grad, rtol=2**-8, atol=1e-6)
+    with pytest.raises(RuntimeError, match="no gradient of its weights"):
+        ops.grouped_linear(x, weight.clone().requires_grad_(), FIRST).sum().backward()
+    with pytest.raises(ValueError, match="FIRST"):
+        ops.grouped_linear(x, weight, FIRST.flip(0))
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_linear_layers_of_8_bit_floats(target: str) -> None:
+    x, weight = normal(3, 30, 200), normal(70, 200)
+    with ops.emulated(target):
+        (q, s), (w, t) = ops.quantise(x), ops.quantise(weight)
+        found = ops.scaled_linear(q, w, s, t)
+        assert q.dtype is w.dtype is ops.fp8(x)
+    torch.testing.assert_close(q.double() * s[..., None], x.double(), rtol=2**-4, atol=0.02)
+    meant = F.linear(q.double() * s.double()[..., None], w.double() * t.double()[:, None])
+    torch.testing.assert_close(found.double(), meant, rtol=2**-8, atol=1e-3)
+    other = torch.float8_e4m3fn if target == "gfx942" else torch.float8_e4m3fnuz
+    codes, scale = convert(w, t, other)
+    with ops.emulated(target), pytest.raises(ValueError, match=r"see tkgen\.fp8\.convert"):
+        ops.scaled_linear(q, codes, s, scale)
+
+
 def test_another_target_computes_the_same() -> None:
     x, weight = normal(40, 64), normal(64, 64)
     with ops.emulated("gfx950"):
@@ -102,6 +144,9 @@ OPERATORS = {
     "rotary": (_rotary, (normal(5, 3, 2, 16), TABLE, TABLE, 1.0)),
     "swiglu": (_swiglu, (normal(20, 32), normal(40, 32), normal(40, 32, seed=1))),
     "attention": (_attention, (Q, KV, KV + 1, True, 0.125)),
+    "grouped_linear": (_grouped_linear, (normal(61, 40), normal(4, 72, 40).detach(), FIRST)),
+    "quantise": (_quantise, (normal(20, 32), torch.float8_e4m3fnuz)),
+    "scaled_linear": (_scaled_linear, (*2 * [normal(20, 32).to(torch.float8_e4m3fnuz)], *2 * [torch.ones(20)])),
 }
 
 
@@ -113,7 +158,9 @@ def test_what_torch_asks_of_operators(name: str) -> None:
         a.clone().requires_grad_() if isinstance(a, torch.Tensor) and a.dtype is torch.bfloat16 else a
         for a in arguments
     )
-    tests = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+    tests = ["test_faketensor"]
+    if name not in ("grouped_linear", "quantise", "scaled_linear"):  # not all gradients; torch cannot compare fp8
+        tests += ["test_schema", "test_autograd_registration", "test_aot_dispatch_dynamic"]
     torch.library.opcheck(operator, given, test_utils=tests)
 
 

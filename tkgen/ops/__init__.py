@@ -6,11 +6,16 @@
 
 Each is a spec beside this package, built for the sizes at hand the first time they are met. CPU tensors are computed by
 the machine code on the emulator (for gfx942, or what `emulated` says), tensors of an AMD GPU by the module for it.
-`torch.compile` sees operators with fake-tensor rules. Numbers are bf16; sums are f32.
+`torch.compile` sees operators with fake-tensor rules. Numbers are bf16, or 8-bit floats with scales; sums are f32.
 """
 
 from tkgen.ops.attention import attention
+from tkgen.ops.groups import grouped_linear
 from tkgen.ops.kernels import emulated
 from tkgen.ops.layers import linear, rmsnorm, rotary, swiglu
+from tkgen.ops.quantised import fp8, quantise, scaled_linear
 
-__all__ = ["attention", "emulated", "linear", "rmsnorm", "rotary", "swiglu"]
+__all__ = [
+    "attention", "emulated", "fp8", "grouped_linear", "linear", "quantise", "rmsnorm", "rotary", "scaled_linear",
+    "swiglu",
+]  # fmt: skip

@@ -43,7 +43,7 @@ def _sizes(q: Tensor, k: Tensor) -> dict[str, int]:
 @custom_op(f"{NAMESPACE}::attention", mutates_args=())
 def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
     scalars = {"scale": scale * math.log2(math.e)}
-    o, lse = outputs("attention_causal" if causal else "attention", q, k, v, scalars=scalars, **_sizes(q, k))
+    o, lse = outputs("attention_causal" if causal else "attention", q, k, v, scalars=scalars, sizes=_sizes(q, k))
     return o, lse
 
 
@@ -58,7 +58,7 @@ def _attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     name = "attention_backward_causal" if causal else "attention_backward"
     scalars = {"scale": scale * math.log2(math.e)}
-    gq, gk, gv = outputs(name, q, k, v, o, lse, go, scalars=scalars, **_sizes(q, k))
+    gq, gk, gv = outputs(name, q, k, v, o, lse, go, scalars=scalars, sizes=_sizes(q, k))
     return gq, gk, gv
 
 

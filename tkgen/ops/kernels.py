@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
 
@@ -15,6 +16,7 @@ from tkgen.execute.operator import run
 
 SPECS = Path(__file__).with_name("specs")
 NAMESPACE = "tkgen_ops"
+FREE: Mapping[str, int] = MappingProxyType({})  # of a kernel whose sizes are all known at run time, without scalars
 _target = "gfx942"
 
 
@@ -33,14 +35,16 @@ def emulated(target: str) -> Iterator[None]:
         _target = before
 
 
-def compute(name: str, *tensors: torch.Tensor, scalars: dict[str, float] | None = None, **sizes: int) -> torch.Tensor:
+def compute(
+    name: str, *tensors: torch.Tensor, sizes: Mapping[str, int] = FREE, scalars: Mapping[str, float] = FREE
+) -> torch.Tensor:
     """The one output of a kernel: see `outputs`."""
-    (found,) = outputs(name, *tensors, scalars=scalars, **sizes)
+    (found,) = outputs(name, *tensors, sizes=sizes, scalars=scalars)
     return found
 
 
 def outputs(
-    name: str, *tensors: torch.Tensor, scalars: dict[str, float] | None = None, **sizes: int
+    name: str, *tensors: torch.Tensor, sizes: Mapping[str, int] = FREE, scalars: Mapping[str, float] = FREE
 ) -> tuple[torch.Tensor, ...]:
     """What the spec `name` makes of tensors, in the order of its outputs; `sizes` are those of its fixed dimensions.
 
@@ -49,8 +53,8 @@ def outputs(
         SpecError: sizes for which the spec cannot be built.
         ToolchainError: there is no compiler, or it fails.
     """
-    build = _built(name, _architecture(tensors[0].device), tuple(sorted(sizes.items())))
-    found = run(build, *tensors, **(scalars or {}))
+    build = _built(name, architecture(tensors[0].device), tuple(sorted(sizes.items())))
+    found = run(build, *tensors, **scalars)
     return found if isinstance(found, tuple) else (found,)
 
 
@@ -59,8 +63,8 @@ def _built(name: str, target: str, sizes: tuple[tuple[str, int], ...]) -> protoc
     return load(SPECS / f"{name}.tk", dict(sizes), target).check().build()
 
 
-def _architecture(device: torch.device) -> str:
-    """The target of a device's kernels."""
+def architecture(device: torch.device) -> str:
+    """The target of the kernels that compute a device's tensors."""
     if device.type != "cuda":
         return _target
     return str(torch.cuda.get_device_properties(device).gcnArchName).partition(":")[0]

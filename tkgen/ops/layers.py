@@ -74,7 +74,7 @@ def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
 
 @custom_op(f"{NAMESPACE}::rmsnorm", mutates_args=())
 def _rmsnorm(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    y, r = outputs("rmsnorm", x, weight, scalars={"eps": eps}, D=x.shape[1])
+    y, r = outputs("rmsnorm", x, weight, sizes={"D": x.shape[1]}, scalars={"eps": eps})
     return y, r
 
 
@@ -85,8 +85,8 @@ def _(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
 
 @custom_op(f"{NAMESPACE}::rmsnorm_backward", mutates_args=())
 def _rmsnorm_backward(gy: Tensor, x: Tensor, weight: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
-    width = x.shape[1]
-    return compute("rmsnorm_input", x, weight, r, gy, D=width), compute("rmsnorm_weight", x, r, gy, D=width)
+    sizes = {"D": x.shape[1]}
+    return compute("rmsnorm_input", x, weight, r, gy, sizes=sizes), compute("rmsnorm_weight", x, r, gy, sizes=sizes)
 
 
 @_rmsnorm_backward.register_fake
@@ -130,7 +130,7 @@ def rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 @custom_op(f"{NAMESPACE}::rotary", mutates_args=())
 def _rotary(x: Tensor, cos: Tensor, sin: Tensor, turn: float) -> Tensor:
-    return compute("rotary", x, cos, sin, scalars={"turn": turn}, HEADS=x.shape[1], HALF=x.shape[3])
+    return compute("rotary", x, cos, sin, sizes={"HEADS": x.shape[1], "HALF": x.shape[3]}, scalars={"turn": turn})
 
 
 @_rotary.register_fake
