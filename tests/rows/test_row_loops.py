@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from mutating.rows import RowReferee, mutants, small
+from typer.testing import CliRunner
 
 from tkgen.api import load
+from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.compare import Inputs
@@ -275,3 +277,12 @@ def test_a_launch_that_the_referee_cannot_watch_says_so() -> None:
     tried = run_rows(load(SPECS / "norm_gradient.tk", {"TOKENS": 24000, "D": 999}).build(machine_check=False))
     assert not tried.ok
     assert "touches more memory than the referee can watch" in tried.failure
+
+
+def test_no_harness_is_written_for_them(tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        app, ["build", str(SPECS / "long_softmax.tk"), "--emit", "harness", "-o", str(tmp_path / "out")]
+    )
+    assert result.exit_code == 1
+    assert "no harness is written for loops over rows" in result.output
+    assert not (tmp_path / "out").exists()

@@ -21,6 +21,7 @@ from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.loops.spec import LoopSpec
 from tkgen.rows.build import RowBuild
 from tkgen.rows.spec import RowSpec
+from tkgen.schedule.row_loops import loops
 from tkgen.targets import Target
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
@@ -102,6 +103,9 @@ def check_harness(spec: KernelSpec[Any, Compiled]) -> None:
     fix = Fix("`tkgen run` and `tkgen sanitize` compare the machine code with its equations")
     if isinstance(spec, LoopSpec):
         raise SpecError(Diagnostic("E230", "no harness is written for products of products", spec.here, fix=fix))
+    if isinstance(spec, RowSpec) and (found := loops(spec.program.kernel)):
+        span = found[0].axis.span or spec.program.spans["kernel"]
+        raise SpecError(Diagnostic("E230", "no harness is written for loops over rows", Label(span), fix=fix))
     if isinstance(spec, Spec) and spec.program.equations and any(s.scaled for s in spec.program.equations.sums):
         raise SpecError(Diagnostic("E230", "no harness is written for products that are scaled step by step",
                                    Label(spec.program.spans["block"]), fix=fix))  # fmt: skip
