@@ -69,13 +69,21 @@ struct group_walk {
 
     __device__ inline int offset(int at) const { return __builtin_amdgcn_readfirstlane(offsets[at]); }
 
+    /// Goes on to group `to`, which is not before this one.
+    __device__ inline void go(int to) {
+        while (group < to) {
+            ++group;
+            first = end;
+            end = max(first, min(offset(group + 1), size));
+        }
+    }
+
     /// Goes on to the group that has tile `tile` of all, `before` of which are of groups before it; false where none has.
     __device__ inline bool find(int tile, int block_rows, int cols) {
         while (tile - before >= rows * cols) {
-            if (++group == count) return false;
+            if (group + 1 == count) return false;
             before += rows * cols;
-            first = end;
-            end = max(first, min(offset(group + 1), size));
+            go(group + 1);
             rows = (end - first + block_rows - 1) / block_rows;
         }
         return true;

@@ -53,6 +53,22 @@ VECTORS = """kernel vectors
   T[m] = rowmax(z) + f32(m)
   R[m, n] = z
 """
+# Each group sums over its own rows.
+WEIGHTS = """kernel weights
+  dims TOKENS = 200, GROUPS = 5, OFFSETS = GROUPS + 1, N = 64, K = 96
+  global FIRST : i32[OFFSETS]
+  global Y : bf16[TOKENS, N]
+  global X : bf16[TOKENS, K]
+  global D : f32[GROUPS, N, K]
+  over g in GROUPS, n in N by 64, k in K by 64
+  tail masked
+  allow slow_reads
+  waves 2 x 2
+  shared Y, X
+  each m in TOKENS within FIRST[g] by 32
+    d = d + Y[m, n].T @ X[m, k]
+  D[g, n, k] = d
+"""
 LYING = [
     [0, 150, 60, 90, 199, 200],
     [-7, 30, 500, 600, 70, 200],
@@ -123,6 +139,30 @@ def test_whatever_offsets_hold_no_row_is_written_twice_or_outside(grid: str) -> 
         assert ((results["Y"].double() - meant.value).abs()[inside] <= meant.bound[inside]).all()
 
 
+SUMMED = [
+    ("shared Y, X", "shared Y, X buffers 2"), ("shared Y, X", "shared Y, X buffers 3 via registers"),
+    ("  waves", "  unroll 3\n  waves"), ("  waves", "  grid persistent(3)\n  waves"),
+    ("TOKENS = 200", "TOKENS = dynamic"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("target", "change"), [("gfx950", ("", "")), *(("gfx942", change) for change in SUMMED)])
+def test_groups_are_summed_over(change: tuple[str, str], target: str) -> None:
+    sizes = {"TOKENS": 200} if "dynamic" in change[1] else {}
+    build = right(load_products(changed(WEIGHTS, change), target=target), **sizes)
+    launch = launched(build.spec, sizes)
+    assert run_blocks(build, sample(launch), extents=sizes).ok
+    torch.manual_seed(0)
+    x, y = torch.randn(200, 96).bfloat16(), torch.randn(200, 64).bfloat16()
+    for offsets in (*PLAIN, *LYING):
+        inputs = {"FIRST": torch.tensor(offsets, dtype=torch.int32), "Y": y, "X": x}
+        results, outcome = emulate(build, launch, inputs, {})
+        assert not outcome.findings, (offsets, outcome.findings)
+        parts = [slice(part.start, part.stop) for part in segments(offsets, 200)]
+        expected = torch.stack([y[p].float().T @ x[p].float() for p in parts])
+        torch.testing.assert_close(results["D"], expected, rtol=1e-4, atol=1e-4)
+
+
 def test_tiles_are_each_in_one_group_and_no_more_than_blocks() -> None:
     spec = load_products(GROUPED)
     for offsets in (*PLAIN, *LYING):
@@ -168,7 +208,9 @@ MISTAKES = [
     ("  tail masked", "  grid split_k(2)\n  tail masked",
      "E230: `grid split_k` divides a known number of tiles, and groups have as many as they need"),
     ("k in K by 32", "k in K within FIRST[g] by 32",
-     "E230: `k` is ragged, and of products the rows alone may be, yet"),
+     "E230: rows and contraction are ragged, and one of them may be"),
+    ("m in TOKENS within FIRST[g] by 64, n in N by 64", "m in TOKENS by 64, n in N within FIRST[g] by 64",
+     "E230: `n` is ragged, and of products the rows or the contraction may be"),
     ("n in N by 64", "h in HEADS, n in N by 64", "E602: every block along `h` writes `Y[m, n]`, another value each"),
 ]  # fmt: skip
 
@@ -182,11 +224,12 @@ def test_what_people_get_wrong(old: str, new: str, message: str) -> None:
 @pytest.mark.parametrize("grid", ["", "  grid persistent(3)\n"])
 def test_many_interleavings(grid: str) -> None:
     build = load_products(VECTORS + grid).check().build()
+    summed = load_products(changed(WEIGHTS, ("shared Y, X", "shared Y, X buffers 2")) + grid).check().build()
     for number, order in enumerate(interleavings(20)):
-        assert run(build, seed=number, order=order).ok
+        assert run(build, seed=number, order=order).ok and run(summed, seed=number, order=order).ok
 
 
-@pytest.mark.parametrize("name", ["grouped_gemm", "grouped_persistent"])
+@pytest.mark.parametrize("name", ["grouped_gemm", "grouped_persistent", "grouped_weights"])
 def test_the_specs(name: str) -> None:
     sizes: dict[str, int | None] = {"TOKENS": 200, "EXPERTS": 3, "OUT": 136, "IN": 72}
     right(load_products(ROOT / "specs" / "groups" / f"{name}.tk", defines=sizes), orders=3)

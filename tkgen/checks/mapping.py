@@ -238,14 +238,14 @@ def _sizes(program: Program) -> Iterator[Diagnostic]:
     """
     if program.tail == "masked":
         return
-    if program.ragged is not None:
-        at = program.ragged.span or statement(program, "kernel")
+    if ragged := program.ragged or program.ragged_sum:
+        at = ragged.span or statement(program, "kernel")
         after = statement(program, "over")
         edit = Edit(Span(after.file, after.end, after.end), f"\n{_indent(after)}tail masked")
         yield Diagnostic(
             "E604",
-            f"groups of {program.m.name} end anywhere, and their last tiles hang over into the next group",
-            Label(at, f"tiles of {program.block[0]}"),
+            f"groups of {ragged.dim.name} end anywhere, and their last tiles hang over into the next group",
+            Label(at, f"tiles of {ragged.tile}"),
             fix=Fix("add a tail clause", (edit,)),
         )
         return

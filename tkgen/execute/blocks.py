@@ -130,6 +130,9 @@ def _parts(launch: Launch, piece: Piece) -> dict[str, slice]:
         rows, height = launch.groups[piece.matrix], program.block[0]
         begin = rows.start + piece.row * height
         parts[program.m.name] = slice(begin, min(begin + height, rows.stop))
+    if program.ragged_sum:
+        own = launch.groups[piece.matrix]
+        parts[program.k.name] = slice(own.start, own.stop)
     indices = launch.indices(piece.matrix)
     for view in program.equations.views if program.equations else ():
         for dim, index in zip(view.tensor.dims, view.access.indices, strict=True):
@@ -183,7 +186,8 @@ def _expected(
         tile = piece.row, piece.col, piece.matrix
         extents = {name: max(part.stop - part.start, 0) for name, part in parts.items()}
         if offsets := launch.program.offsets:  # the tile is a group of its own
-            read[offsets.name] = torch.tensor([0, extents[launch.program.m.name]], dtype=torch.int32)
+            length = extents[launch.program.held[offsets].name]
+            read[offsets.name] = torch.tensor([0, length], dtype=torch.int32)
         for name, (value, bound) in references(launch.program, read, scalars, extents=extents).items():
             if name in found.setdefault(tile, {}):
                 before, allowed = found[tile][name]

@@ -69,7 +69,9 @@ def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) ->
 
     tensors = {}
     if (offsets := program.offsets) is not None:
-        tensors[offsets.name] = random_offsets(launch.shape(offsets)[0], launch.extents[program.m.name], generator)
+        tensors[offsets.name] = random_offsets(
+            launch.shape(offsets)[0], launch.extents[program.held[offsets].name], generator
+        )
     for held, dim in program.held.items():
         if held != offsets:
             shape, size = launch.shape(held), launch.extents[dim.name]

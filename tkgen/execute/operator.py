@@ -124,7 +124,7 @@ def _check_offsets(launch: AnyLaunch, named: Mapping[str, torch.Tensor]) -> None
         program = of.program
         if not isinstance(program, Program) or program.offsets is None or program.offsets.name not in named:
             continue
-        if lie := problem(named[program.offsets.name].tolist(), of.extents[program.m.name]):
+        if lie := problem(named[program.offsets.name].tolist(), of.extents[program.held[program.offsets].name]):
             raise ValueError(f"{program.name}: {program.offsets.name}{lie}")
 
 

@@ -65,8 +65,10 @@ class Launch:
 
     @cached_property
     def groups(self) -> list[range]:
-        """The rows of each group, where they are ragged."""
-        size, count = self.extents[self.program.m.name], self.matrices
+        """The places of each group, where rows or the contraction are ragged."""
+        axis = self.program.ragged or self.program.ragged_sum
+        assert axis is not None
+        size, count = self.extents[axis.dim.name], self.matrices
         return segments(self.offsets or [size * g // count for g in range(count + 1)], size)
 
     @property
@@ -127,8 +129,13 @@ class Launch:
 
     @property
     def steps(self) -> int:
-        """K-steps of an output tile."""
-        return -(-self.extents[self.program.k.name] // self.program.block[2])
+        """K-steps of an output tile; of a group of average length, where the contraction is ragged."""
+        length = -(-self.extents[self.program.k.name] // (self.matrices if self.program.ragged_sum else 1))
+        return -(-length // self.program.block[2])
+
+    def steps_of(self, matrix: int) -> int:
+        """K-steps of the tiles of a matrix of the batch."""
+        return -(-len(self.groups[matrix]) // self.program.block[2]) if self.program.ragged_sum else self.steps
 
     @property
     def parts(self) -> int:
@@ -190,7 +197,7 @@ class Launch:
         every = [(row, col, matrix) for matrix in range(self.matrices) for row, col in self.order]
         match self.program.grid.name:
             case "persistent":
-                pieces = [Piece(row, col, 0, steps, matrix) for row, col, matrix in every]
+                pieces = [Piece(row, col, 0, self.steps_of(matrix), matrix) for row, col, matrix in every]
                 return [pieces[block::count] for block in range(self.blocks)]
             case "split_k":
                 part = steps // count
@@ -199,6 +206,8 @@ class Launch:
                 end, run = len(every) * steps, self.run_length
                 ends = [(block * run, min((block + 1) * run, end)) for block in range(self.blocks)]
                 return [_run_of(every, steps, at, last) for at, last in ends]
+        if self.program.ragged_sum:
+            return [[Piece(r, c, 0, self.steps_of(of), of)] for r, c, of in every]
         firsts = [self.first_step(matrix) for matrix in range(self.matrices)]
         return [[Piece(r, c, firsts[of], firsts[of] + self.block_steps, of)] for r, c, of in every]
 

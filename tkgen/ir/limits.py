@@ -179,7 +179,7 @@ def requirements(program: Program, unroll: int, tail_iterations: int) -> list[Re
         together = " and ".join(", ".join(d.name for d in dict.fromkeys((*batch, m, n))).rsplit(", ", 1))
         message = f"{together} must make at most {most} output tiles"
         found.append(Requirement(Kind.TILES, dynamic[0], most, message, ("block", "grid")))
-    if k.size is None:
+    if k.size is None and not program.ragged_sum:  # of a group there may be any number: the kernel rounds up
         found += _steps(program, unroll, tail_iterations)
     return found
 

@@ -215,16 +215,18 @@ def sums(kernel: Kernel) -> Sums:
     for op in (*before, *after):
         _of_the_tile(op, rows, cols, op in after)
     batch = tuple(a for a in kernel.axes if a.kind is AxisKind.PARALLEL and a.is_index)
-    _groups(kernel, rows, batch)
+    _groups(kernel, rows, loop.axis, batch)
     found = _sums(loop, before, after, rows, cols)
     return Sums(batch, rows, cols, loop.axis, found, _in_order(pruned((*before, *after))), kernel)
 
 
-def _groups(kernel: Kernel, rows: Axis, batch: tuple[Axis, ...]) -> None:
-    """Raises Unfit for ragged axes that no schedule walks: other ones than the rows, beside other batches."""
+def _groups(kernel: Kernel, rows: Axis, contraction: Axis, batch: tuple[Axis, ...]) -> None:
+    """Raises Unfit for ragged axes that no schedule walks: others than the rows or the contraction, beside a batch."""
     for axis in kernel.ragged:
-        if axis != rows:
-            raise Unfit(f"`{axis.name}` is ragged, and of products the rows alone may be, yet", axis.span)
+        if axis not in (rows, contraction):
+            raise Unfit(f"`{axis.name}` is ragged, and of products the rows or the contraction may be", axis.span)
+        if rows.within and contraction.within:
+            raise Unfit("rows and contraction are ragged, and one of them may be", contraction.span)
         if len(batch) > 1:
             other = next(a for a in batch if axis.within and a.name != axis.within.of)
             raise Unfit(f"`{other.name}` is another index beside that of the groups", other.span)

@@ -423,9 +423,16 @@ class Program:
         return rows if rows is not None and rows.within else None
 
     @property
+    def ragged_sum(self) -> Axis | None:
+        """The contraction, where a tensor of offsets says which part of it each matrix of the batch sums."""
+        summed = self.equations.contraction if self.equations else None
+        return summed if summed is not None and summed.within else None
+
+    @property
     def offsets(self) -> Tensor | None:
-        """The tensor that says so."""
-        return self.ragged.within.offsets if self.ragged and self.ragged.within else None
+        """The tensor that says so, of rows or of the contraction."""
+        axis = self.ragged or self.ragged_sum
+        return axis.within.offsets if axis and axis.within else None
 
     @property
     def gathered(self) -> dict[str, EquationAccess]:
@@ -503,8 +510,8 @@ class Program:
 
     @property
     def tile_steps(self) -> int | None:
-        """K-steps of one output tile, rounded up under a tail clause; None when K is dynamic."""
-        return None if self.k.size is None else -(-self.k.size // self.block[2])
+        """K-steps of one output tile, rounded up under a tail clause; None when K is dynamic, or each group's own."""
+        return None if self.k.size is None or self.ragged_sum else -(-self.k.size // self.block[2])
 
     @property
     def part(self) -> Axis | None:

@@ -153,6 +153,8 @@ def _ones(program: Program) -> dict[str, float]:
 
 def _one(launch: Launch, repeat: _Repeat) -> Watched:
     """A launch of any grid but stream_k."""
+    if launch.program.ragged_sum:
+        return _of_groups(replace(launch, offsets=_summed_offsets(launch, repeat)))
     if launch.program.ragged:
         return _of_groups(replace(launch, offsets=_some_offsets(launch)))
     program, tiles, sort, parts = launch.program, launch.all_tiles, _sort(launch), launch.parts
@@ -192,22 +194,32 @@ def _some_offsets(launch: Launch) -> tuple[int, ...]:
     return (0, *ends) if groups > 1 else (0, size)
 
 
+def _summed_offsets(launch: Launch, repeat: _Repeat) -> tuple[int, ...]:
+    """Offsets of groups to sum over: none, a part of a K-step, so many that the pattern repeats, and other numbers."""
+    size, step = launch.extents[launch.program.k.name], launch.program.block[2]
+    lengths = [0, step - 1, (repeat.enough + 1) * step + 1, *((n + 2) * step for n in range(launch.matrices))]
+    ends = [0]
+    for length in lengths[-launch.matrices :] if launch.matrices < 3 else lengths[: launch.matrices]:
+        ends.append(min(ends[-1] + length, size))
+    return tuple(ends)
+
+
 def _of_groups(launch: Launch) -> Watched:
     """Blocks of ragged rows: for each sort of tile, and sequence of sorts, one; and one that finds nothing to do."""
     program, work, groups = launch.program, launch.work, launch.groups
     height, width, cols = program.block[0], program.block[1], launch.extents[program.n.name]
 
     def sort(piece: Piece) -> Hashable:
-        rows = len(groups[piece.matrix])
-        return (piece.row + 1) * height > rows, (piece.col + 1) * width > cols
+        rows = len(groups[piece.matrix]) if program.ragged else launch.extents[program.m.name]
+        return (piece.row + 1) * height > rows, (piece.col + 1) * width > cols, piece.steps
 
     busy = [block for block, mine in enumerate(work) if mine]
     sorts = {block: tuple(map(sort, work[block])) for block in busy}
     chosen = _cover(sorts.values(), [(b, sorts[b]) for b in busy], TILES_WATCHED) if busy else [0]
     idle = [block for block, mine in enumerate(work) if not mine][:1]
-    most = max(len(mine) for mine in work)
-    return Watched(launch, launch.blocks, chosen[0], (*chosen[1:], *idle), (), launch.steps, most * launch.steps,
-                   _ones(program))  # fmt: skip
+    steps = max((piece.steps for mine in work for piece in mine), default=0)
+    most = max(sum(piece.steps for piece in mine) for mine in work)
+    return Watched(launch, launch.blocks, chosen[0], (*chosen[1:], *idle), (), steps, most, _ones(program))
 
 
 def _parts(launch: Launch) -> Iterator[int]:

@@ -94,6 +94,8 @@ class Workload:
         m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))
         if program.ragged:
             m = -(-m // launch.matrices)  # of a group: they are taken to be alike
+        if program.ragged_sum and launch.matrices:
+            k = -(-k // launch.matrices)
         if not launch.matrices:
             raise PredictError("a batch of no matrices takes no time")
         if launch.all_tiles * launch.parts > MOST_PIECES:

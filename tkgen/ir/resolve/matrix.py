@@ -87,7 +87,7 @@ def _tile(axis: Axis) -> int:
 def _supported(scope: Scope, found: Sums, at: Span) -> None:
     if found.contraction.part is not None:
         _supported_parts(scope, found, at)
-    if found.rows.within is not None:
+    if found.rows.within is not None or found.contraction.within is not None:
         _supported_groups(scope, found, at)
     for v in found.views:
         if v.gathered is not None:
@@ -116,7 +116,7 @@ def _supported_groups(scope: Scope, found: Sums, at: Span) -> None:
                           fix=fix)  # fmt: skip
     for v in found.views:
         last = v.access.indices[-1].axis
-        if last == found.rows and len(v.tiled) > 1:
+        if last is not None and last.within and len(v.tiled) > 1:
             raise scope.error("E230", f"rows of `{v.tensor.name}` go across groups", v.tensor.span,
                               f"`{last.name}` is its last dimension",
                               fix="store it with its dimensions swapped")  # fmt: skip

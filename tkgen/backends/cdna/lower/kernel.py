@@ -27,6 +27,7 @@ from tkgen.backends.cdna.lower.model import (
 from tkgen.backends.cdna.lower.names import as_given, comment_text, cpp_name, outside
 from tkgen.backends.cdna.lower.operations import Operations
 from tkgen.checks.shared_memory import lds_bytes
+from tkgen.ir.equations import Axis
 from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, dynamic_batch, requirements
 from tkgen.ir.ops import CatchUp, WaveProgram
 from tkgen.ir.products import View
@@ -68,7 +69,7 @@ class _Lowering:
         partial = exchanged(p)
         shared_bytes = lds_bytes(p)
         grid_rows, grid_cols = (e.name if isinstance(e, NamedInt) else e for e in (rows, cols))
-        if p.ragged:
+        if p.offsets:
             self.c.helpers.add("groups")
         return KernelModel(
             name=cpp_name(p.name),
@@ -126,15 +127,27 @@ class _Lowering:
         return " * ".join([*counts, "K_PARTS"] if grid.name == "split_k" else counts)
 
     def groups(self) -> Groups | None:
-        """The walk over the groups of ragged rows."""
-        axis, offsets = self.c.program.ragged, self.c.program.offsets
+        """The walk over the groups of ragged rows, or of a ragged contraction."""
+        axis, offsets = self.c.program.ragged or self.c.program.ragged_sum, self.c.program.offsets
         if axis is None or offsets is None:
             return None
         (index,) = self.c.program.batch
         return Groups(
             f"g.{cpp_name(offsets.name)}.raw_ptr", str(index.dim.size), self.c.extent_of(axis.dim),
-            self.c.index(index), self.c.first_of(axis), self.c.length_of(axis), self.c.origin(axis.span),
+            self.c.index(index), self.c.first_of(axis), self.c.length_of(axis), self.steps_of(axis),
+            self.c.origin(axis.span),
         )  # fmt: skip
+
+    def steps_of(self, axis: Axis) -> str:
+        """How many K-steps a group takes: as the schedule wants them, those beyond its end add nothing."""
+        if axis != self.c.program.ragged_sum:
+            return ""
+        count, shape = f"({self.c.length_of(axis)} + K_STEP - 1) / K_STEP", self.c.plan.shape
+        least, unroll = shape.tail_iterations, shape.unroll
+        if unroll == 1:
+            return f"max({count}, {least})" if least else count
+        beyond = f"max({count} - {least}, 0)" if least else count
+        return f"{f'{least} + ' if least else ''}({beyond} + {unroll - 1}) / {unroll} * {unroll}"
 
     def empty(self) -> str:
         """Whether there is nothing to do; empty where there always is something."""
@@ -153,7 +166,8 @@ class _Lowering:
             ("grid_cols", p.n, "BLOCK_COLS"),
             ("steps", p.k, "K_STEP"),
         ):
-            if dim.size is None and (name != "grid_rows" or not p.ragged):
+            ragged = {"grid_rows": p.ragged, "steps": p.ragged_sum}.get(name)
+            if dim.size is None and not ragged:
                 size = f"int({self.c.size_of(dim.name).removeprefix('g.')})"
                 count = f"({size} + {block} - 1) / {block}" if p.tail else f"{size} / {block}"
                 result.append(Size(name, count, self.c.origin(dim.span, "block", "tail")))
@@ -262,7 +276,7 @@ class _Lowering:
             ("GRID_COLS", p.n, "BLOCK_COLS"),
             ("K_STEPS", p.k, "K_STEP"),
         ):
-            if dim.size is not None and not (name == "GRID_ROWS" and p.ragged):
+            if dim.size is not None and not {"GRID_ROWS": p.ragged, "K_STEPS": p.ragged_sum}.get(name):
                 size, divided = ceil(self.c.dim(dim.name), block), False
                 if name == "K_STEPS" and p.grid.name == "split_k":
                     size, divided = f"({size}) / K_PARTS", True

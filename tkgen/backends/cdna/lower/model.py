@@ -59,9 +59,10 @@ class BatchIndex:
 
 @dataclass(frozen=True)
 class Groups:
-    """Ragged rows: the local that walks over groups, and what its constructor takes, as C++.
+    """Ragged rows, or a ragged contraction: the local that walks over groups, and what its constructor takes, as C++.
 
-    `index` is the local of the group's number, `first` and `rows` those of its first row and how many it has.
+    `index` is the local of the group's number, `first` and `rows` those of its first place and how many it has. Where
+    the contraction is ragged, `steps` is how many K-steps a group takes.
     """
 
     offsets: str
@@ -70,6 +71,7 @@ class Groups:
     index: str
     first: str
     rows: str
+    steps: str
     origin: Origins
 
 
