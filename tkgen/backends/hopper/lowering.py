@@ -16,6 +16,7 @@ from pathlib import PurePath
 
 import jinja2
 
+from tkgen.backends.cdna.lower import render
 from tkgen.backends.cdna.lower.names import WORD, comment_text, cpp_name
 from tkgen.backends.hopper.epilogue import epilogue, place_of
 from tkgen.backends.hopper.layout import Layout
@@ -94,15 +95,8 @@ def _remark(origin: str, comment: str = "") -> str:
 
 @cache
 def environment() -> jinja2.Environment:
-    """The templates: undefined names are errors, blocks leave no blank lines."""
-    env = jinja2.Environment(
-        loader=jinja2.PackageLoader("tkgen.backends.hopper", "templates"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
+    """The templates, which call a remark by its name."""
+    env = render.environment("tkgen.backends.hopper")
     env.globals["remark"] = _remark
     return env
 

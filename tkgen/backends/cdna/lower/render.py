@@ -22,17 +22,16 @@ SYNCHRONISING = frozenset(
 
 
 @cache
-def environment() -> jinja2.Environment:
-    """The template environment: undefined names are errors, blocks leave no blank lines."""
-    env = jinja2.Environment(
-        loader=jinja2.PackageLoader("tkgen.backends.cdna.lower", "templates"),
+def environment(package: str = "tkgen.backends.cdna.lower") -> jinja2.Environment:
+    """The templates of a package: undefined names are errors, blocks leave no blank lines."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(package, "templates"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
     )
-    return env
 
 
 def lower(plan: Plan, target: str, spec: str = "", alone: bool = True) -> Source:
