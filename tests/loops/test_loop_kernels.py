@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.execute.cases import unmet
 from tkgen.execute.launch import emulate, trials
+from tkgen.ir.equations import Load, When, reads, walk, writes
 from tkgen.ir.meaning import evaluate
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.rows.launch import row_launch
@@ -405,3 +407,26 @@ def test_a_target_that_drops_small_numbers_takes_no_computed_f16() -> None:
     with pytest.raises(SpecError, match="subnormal"):
         spec_of(changed(SMALL, dtype="f16"), "gfx90a").check()
     spec_of(SMALL, "gfx90a").check()
+
+
+@pytest.mark.parametrize("name", ["attention", "attention_lazy", "attention_causal", "attention_direct"])
+def test_the_graph_has_what_operations_take_of_others(name: str) -> None:
+    """What moves comes through LDS, covered by a barrier of the pass; what `when any` makes is taken behind it."""
+    spec = tkgen.load(ROOT / "specs/attention" / f"{name}.tk")
+    assert isinstance(spec, LoopSpec)
+    graph, ops = spec.graph, list(walk(spec.layout.kernel.body))
+    edges = [(ops[a], ops[b], data["dependency"], data["barrier"]) for a, b, data in graph.edges(data=True)]
+    through = {a.source.tensor.name for a, _, d, _ in edges if d.medium == "lds" and isinstance(a, Load)}
+    assert through == {"K", "V"}
+    votes = [b for _, b, d, _ in edges if d.medium == "lds" and isinstance(b, When)]
+    assert len(votes) == (name == "attention_lazy")
+    assert all((barrier in range(spec.steps.meetings)) == (d.medium == "lds") for _, _, d, barrier in edges)
+    for number, op in enumerate(ops):
+        taken = {d.operand for _, _, d in graph.in_edges(number, data="dependency") if d.distance == 0}
+        assert len(taken) >= len(set(reads(op))), op
+    carried = {d.operand for *_, d, _ in edges if d.distance == 1}
+    assert carried == {"m", "l", "o"} or carried == {"n", "l", "o"}
+    update = next((op.chosen[1].update for op in ops if isinstance(op, When)), None)
+    assert update is None or any(update in writes(a) and not isinstance(b, When) for a, b, *_ in edges)
+    result = CliRunner().invoke(app, ["graph", str(spec.path), "--json"])
+    assert result.exit_code == 0 and len(json.loads(result.stdout)["operations"]) == len(ops)

@@ -18,6 +18,7 @@ from tkgen.rows.spec import RowSpec
 from tkgen.schedule.loop_registers import shares, total
 from tkgen.schedule.loop_steps import LoopSteps, steps
 from tkgen.schedule.loops import LoopError, LoopMap, map_loops
+from tkgen.schedule.row_graph import loop_graph
 from tkgen.schedule.step_text import loop_text
 
 if TYPE_CHECKING:
@@ -46,9 +47,8 @@ class LoopSpec(RowSpec):
 
     @cached_property
     def graph(self) -> MultiDiGraph:
-        """None yet. Raises SpecError."""
-        fix = Fix("`--print-after equations` prints its operations")
-        raise SpecError(Diagnostic("E230", "no graph is drawn of products of products", self.here, fix=fix))
+        """Operations, what each takes of others, and the barrier of a pass that covers what goes through LDS."""
+        return loop_graph(self.steps)
 
     def _foreign(self) -> Iterator[Diagnostic]:
         """Clauses that these loops have no use for."""

@@ -1,21 +1,23 @@
-"""The dataflow graph of a kernel of rows, in the form of `tkgen.ir.graph`: operations, and what each takes of others.
+"""The dataflow graph of a kernel of equations, in the form of `tkgen.ir.graph`: operations, what each takes of others.
 
-A value is in registers of the lanes that made it, so a register dependency needs no meeting. A reduction of a row that
-several waves share passes through LDS: each wave puts its part there, and the barrier of that walk (counted from 0
-within a pass) covers what is made of it. Where an element is stored that is also read, the read comes first. A loop is
-a node before what it does: it takes what is carried, at its start and from each pass (distance 1), and hands it on.
+A value is in registers of the lanes that made it, so a register dependency needs no meeting. What passes through LDS
+does: a reduction of a row that several waves share, and of products of products the factors that all waves bring and
+the votes of a condition. A barrier, counted from 0 within a pass, covers what is made of these. Where an element is
+stored that is also read, the read comes first. A loop is a node before what it does: it takes what is carried, at its
+start and from each pass (distance 1), and hands it on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import networkx as nx
 
-from tkgen.ir.equations import Kernel, Load, Loop, Op, Reduce, Store, Value, op_text, reads, walk, writes
+from tkgen.ir.equations import Kernel, Load, Loop, Op, Store, Value, When, op_text, reads, walk, writes
 from tkgen.ir.graph import Dependency
 from tkgen.ir.types import ALL_WAVES
+from tkgen.schedule.loop_steps import Fetch, LoopSteps, Meet, Vote, Write
 from tkgen.schedule.rows import RowMap
 
 
@@ -29,17 +31,43 @@ class Node:
     waves: tuple[int, ...]
 
 
+_Met = Mapping[Value, int | None]  # what waves share through LDS, and the barrier of a pass that covers it
+
+
 def row_graph(layout: RowMap) -> nx.MultiDiGraph:
-    """The graph of one pass; edges have `dependency` and `barrier`, as those of `tkgen.ir.graph.build`."""
-    graph = nx.MultiDiGraph(name=layout.kernel.name)
-    waves = tuple(range(layout.waves))
-    ops = list(walk(layout.kernel.body))
-    for position, op in enumerate(ops):
-        graph.add_node(position, node=Node(position, ALL_WAVES, op_text(op), waves))
-    met = _barriers(layout)
-    for dependency in _dependencies(layout):
-        op = ops[dependency.source]
-        barrier = met[op.result] if dependency.crosses_waves and isinstance(op, Reduce) else None
+    """The graph of a kernel of rows; edges have `dependency` and `barrier`, as those of `tkgen.ir.graph.build`."""
+    return _graph(layout.kernel, layout.waves, _barriers(layout) if layout.waves_of_row > 1 else {})
+
+
+def loop_graph(steps: LoopSteps) -> nx.MultiDiGraph:
+    """The same of products of products."""
+    m = steps.map
+    met: dict[Value, int | None] = {}
+    for op in walk(m.kernel.body):
+        if isinstance(op, Load):
+            brought = [n for n, step in enumerate(steps.body)
+                       if isinstance(step, Write | Fetch) and m.moving[step.ring].access == op.source]  # fmt: skip
+            if brought:
+                met[op.result] = _behind(steps, max(brought))
+        elif isinstance(op, When):
+            number = m.votes.index(op)
+            votes = [n for n, step in enumerate(steps.body) if isinstance(step, Vote) and step.number == number]
+            met[op.condition] = _behind(steps, max(votes))
+    return _graph(m.kernel, m.waves, met)
+
+
+def _behind(steps: LoopSteps, last: int) -> int | None:
+    """The first meeting of a pass, around it, behind a step; None without meetings."""
+    passed = sum(isinstance(step, Meet) for step in steps.body[:last])
+    return passed % steps.meetings if steps.meetings else None
+
+
+def _graph(kernel: Kernel, waves: int, met: _Met) -> nx.MultiDiGraph:
+    graph = nx.MultiDiGraph(name=kernel.name)
+    for position, op in enumerate(walk(kernel.body)):
+        graph.add_node(position, node=Node(position, ALL_WAVES, op_text(op), tuple(range(waves))))
+    for dependency, value in _dependencies(kernel, met):
+        barrier = met[value] if dependency.crosses_waves and value is not None else None
         graph.add_edge(dependency.source, dependency.target, dependency=dependency, barrier=barrier)
     return graph
 
@@ -50,28 +78,35 @@ def _barriers(layout: RowMap) -> dict[Value, int]:
     return {reduce.result: number for number, sweep in enumerate(walks) for reduce in sweep.reduces}
 
 
-def _dependencies(layout: RowMap) -> Iterator[Dependency]:
+def _dependencies(kernel: Kernel, met: _Met) -> Iterator[tuple[Dependency, Value | None]]:
+    """Each dependency, and the value that it is of."""
     made: dict[Value, tuple[int, Op]] = {}
+    updates: dict[Value, Value] = {}  # what a condition may have made of a value
     loads: list[tuple[int, Load]] = []
 
-    def taken(position: int, value: Value, distance: int = 0) -> Dependency:
-        source, maker = made[value]
-        crosses = isinstance(maker, Reduce) and layout.waves_of_row > 1
+    def taken(position: int, value: Value, distance: int = 0) -> tuple[Dependency, Value]:
+        source, _ = made[value]
+        crosses = value in met
         medium = "lds" if crosses else "register"
-        return Dependency(source, position, "RAW", medium, value.name or str(value), distance, crosses)
+        return Dependency(source, position, "RAW", medium, value.name or str(value), distance, crosses), value
 
-    for position, op in enumerate(walk(layout.kernel.body)):
-        yield from (taken(position, value) for value in dict.fromkeys(reads(op)))
+    for position, op in enumerate(walk(kernel.body)):
+        for value in dict.fromkeys(reads(op)):
+            yield taken(position, value)
+            if value in updates:
+                yield taken(position, updates[value])
         if isinstance(op, Store):
             for source, load in loads:
                 if load.source.tensor == op.target.tensor:
-                    yield Dependency(source, position, "WAR", "global", op.target.tensor.name, 0, False)
+                    yield Dependency(source, position, "WAR", "global", op.target.tensor.name, 0, False), None
         if isinstance(op, Load):
             loads.append((position, op))
         made |= dict.fromkeys(writes(op), (position, op))
         if isinstance(op, Loop):
             made |= dict.fromkeys((c.inside for c in op.carries), (position, op))
-    for position, loop in _loops(layout.kernel):
+        if isinstance(op, When):
+            updates |= {c.result: c.update for c in op.chosen}
+    for position, loop in _loops(kernel):
         yield from (taken(position, c.update, 1) for c in loop.carries)
 
 
