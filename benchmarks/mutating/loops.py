@@ -14,11 +14,13 @@ from mutating.rows import RowReferee
 from tkgen.api import load
 from tkgen.backends.cdna.lower.loops import LoopLowering
 from tkgen.loops.spec import LoopSpec
-from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Step, Write, unlike, unproven
+from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Read, Step, Write, unlike, unproven
 
 # Sizes of two tiles of queries and of three and four passes; one head.
 SIZES = {
     "attention": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64},
+    "attention_direct": {"BATCH": 1, "HEADS": 1, "LENGTH": 512, "D": 64},
+    "attention_interleaved": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64},
     "attention_window": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64, "WINDOW": 100},
 }
 PARTS = ("prologue", "body")
@@ -49,7 +51,9 @@ def mutants(made: LoopSteps) -> Iterator[LoopMutant]:
         for n, step in enumerate(steps):
             where, word = f"{step} at {n} of the {part}", type(step).__name__.lower()
             before, behind = steps[:n], steps[n + 1 :]
-            changed = [(f"drop {word}", (*before, *behind)), (f"duplicate {word}", (*before, step, step, *behind))]
+            changed = [(f"drop {word}", (*before, *behind))]
+            if not isinstance(step, Read):  # it declares what it reads to: twice it is no C++
+                changed.append((f"duplicate {word}", (*before, step, step, *behind)))
             if behind:
                 changed.append(("swap steps", (*before, behind[0], step, *behind[1:])))
             changed += [(kind, (*before, other, *behind)) for kind, other in _other(made, step)]

@@ -12,20 +12,23 @@ from tkgen.emulate import interleavings
 from tkgen.targets import load_target
 from tkgen.toolchain.discover import NoCompilerError, find_compiler
 
-ATTENTION = Path(__file__).parents[2] / "specs" / "attention" / "attention.tk"
+SPECS = Path(__file__).parents[2] / "specs" / "attention"
+ATTENTION = SPECS / "attention.tk"
+EVERY = {"attention": 6, "attention_direct": 11, "attention_interleaved": 14}  # mutant is tried of each spec
 
 
-def test_no_wrong_mutant_of_a_loop_is_accepted() -> None:
+@pytest.mark.parametrize("name", EVERY)
+def test_no_wrong_mutant_of_a_loop_is_accepted(name: str) -> None:
     try:
         find_compiler(load_target("gfx942"))
     except NoCompilerError:
         pytest.skip("no compiler for AMD GPUs")
-    spec = small(ATTENTION)
+    spec = small(SPECS / f"{name}.tk")
     assert spec is not None
     referee = LoopReferee(spec, interleavings(2))
     assert not referee.rejected(spec.steps) and not referee.fault(spec.steps)
     verdicts = set()
-    for mutant in islice((m for m in mutants(spec.steps) if referee.changes(m.steps)), 0, None, 6):
+    for mutant in islice((m for m in mutants(spec.steps) if referee.changes(m.steps)), 0, None, EVERY[name]):
         found, fault = referee.rejected(mutant.steps), referee.fault(mutant.steps)
         assert found or not fault, f"{mutant.kind}: {mutant.what}: accepted, but {fault}"
         verdicts.add(bool(found))
