@@ -36,6 +36,7 @@ OTHERS = {
     "lower/harness.py: DYNAMIC_SIZE, DYNAMIC_PLACES = 4096, 4": "a size to run with",
     "lower/harness.py: SAMPLES, REDUCED_SAMPLES = 2000, 16": "elements to look at",
     "schedule/loops.py: ALIGNMENT = 16": "how the headers lay tiles out",
+    "schedule/loops.py: BOX = (16, 32)": "how the headers lay tiles out",
     "schedule/presets.py: PING_PONG_TILE = 128 * 128 * 2": "where one schedule is predicted to be faster",
     "schedule/unrolled.py: MOST_PLACES = 32": "how many values the compiler holds",
     "ir/resolve/clauses.py: MOST_UNROLL = 64": "a bound of the language",

@@ -22,9 +22,10 @@ import torch
 
 from tkgen.ir.desugar import desugared
 from tkgen.ir.equations import Map
+from tkgen.ir.extents import extents_of
 from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
-from tkgen.ir.meaning import evaluate, extents_of
+from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF, exact_grid, normal, rounded, ulp
 from tkgen.ir.types import Program
 

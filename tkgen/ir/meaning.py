@@ -28,7 +28,6 @@ import torch
 from torch import Tensor
 
 from tkgen.ir import equations, rounding
-from tkgen.ir.divided import divided
 from tkgen.ir.equations import (
     Access,
     Axis,
@@ -47,6 +46,7 @@ from tkgen.ir.equations import (
     reads,
     walk,
 )
+from tkgen.ir.extents import extents_of
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.rounding import rounded
 from tkgen.ir.segments import segments
@@ -119,28 +119,6 @@ def compute(
     run = _Computation(kernel, inputs, scalars or {}, extents or {})
     run.whole()
     return {t.name: rounded(run.tensors[t.name].value, t.dtype) for t in kernel.outputs}
-
-
-def extents_of(kernel: Kernel, inputs: Mapping[str, Tensor], given: Mapping[str, int]) -> dict[str, int]:
-    """The size of every dimension. Raises ValueError where it is not known, or not the same everywhere."""
-    found = dict(given)
-    for tensor in kernel.tensors:
-        if tensor.name in inputs:
-            if inputs[tensor.name].dim() != len(tensor.dims):
-                raise ValueError(f"{tensor.name} has {len(tensor.dims)} dimensions, not {inputs[tensor.name].dim()}")
-            for dim, size in zip(tensor.dims, inputs[tensor.name].shape, strict=True):
-                if found.setdefault(dim.name, size) != size:
-                    raise ValueError(f"{dim.name} is {found[dim.name]}, but {size} in {tensor.name}")
-    for shared in divided(kernel):  # of these an output alone may have the smaller one
-        if shared.large.name in found:
-            found.setdefault(shared.small.name, shared.of(found[shared.large.name]))
-    used = [d for t in kernel.tensors for d in t.dims] + [a.dim for a in kernel.axes]
-    for dim in used:
-        if dim.name not in found:
-            if dim.size is None:
-                raise ValueError(f"{dim.name} is not known: give its size")
-            found[dim.name] = dim.size
-    return found
 
 
 class _Evaluation:

@@ -67,7 +67,7 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.limits import BUFFER_BYTES
-from tkgen.ir.types import BASE_TILE, WAVE_LANES, DType, Via
+from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, DType, Via
 from tkgen.schedule.loop_masks import masked
 from tkgen.source import Span
 from tkgen.targets import Target
@@ -80,7 +80,6 @@ VOTES = 2  # slots of a ring of votes: a wave that votes again has met all that 
 VOTE_BYTES = 4  # of LDS for the vote of a wave
 ALIGNMENT = 16  # bytes; `shared_allocator` of the ThunderKittens surface
 BOX = (16, 32)  # elements of 2 bytes that a wave brings with one direct load: `st_16x32` of the ThunderKittens surface
-DIRECT_BYTES = 16  # of a lane in such a load
 
 
 class LoopError(ValueError):
@@ -492,9 +491,9 @@ def _direct(program: EquationProgram, m: LoopMap, target: Target) -> None:
         return
     rings = [ring for ring in m.moving if ring.cols is not None]
     at = next(s.span for s in program.shared if s.via is Via.DIRECT)
-    if max(target.direct_load_bytes, default=0) < DIRECT_BYTES:
+    if max(target.direct_load_bytes, default=0) < ACCESS_BYTES:
         raise LoopError(f"loads from global memory to LDS move {max(target.direct_load_bytes, default=0)} bytes a lane "
-                        f"on {target.name}, tiles lie in chunks of {DIRECT_BYTES}", at,
+                        f"on {target.name}, tiles lie in chunks of {ACCESS_BYTES}", at,
                         "leave `via direct` out, or build for gfx950")  # fmt: skip
     if staged := next((ring for ring in rings if not ring.direct), None):
         raise LoopError(f"`{staged.name}` does not go to LDS directly, other factors do", at, "add it to that line")
