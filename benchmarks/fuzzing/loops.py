@@ -18,6 +18,7 @@ def loops(seed: int) -> Sample:
     waves = rng.choice([1, 2, 4, 8])
     rows, step, head = 16 * waves * rng.choice([1, 2]), rng.choice([16, 32, 64]), rng.choice([32, 64, 128])
     length = lcm(rows, step) * rng.choice([1, 1, 2]) if rng.random() < 0.85 else rng.choice([64, 100, 192])
+    rows -= rng.choice([0, 0, 3, 8]) if waves == 1 else 0
     group, causal, lazy = rng.choice([1, 1, 2]), rng.random() < 0.3, rng.random() < 0.2
     moved, window = rng.choice([0, 0, 5, 64]), rng.choice([0, 0, 1, 40, 100])
     dtype, stored = rng.choice(["bf16", "f16"]), rng.choice(["bf16", "f16", "f32"])
@@ -40,6 +41,9 @@ def loops(seed: int) -> Sample:
         "m = n",
     ]
     second = rng.random() < 0.4
+    parts = 0 if causal or rng.random() < 0.8 else rng.choice([1, 2, 3, 8])
+    at, of, others = ("h, s, q", "H, P, L", f", P = {parts}") if parts else ("h, q", "H, L", "")
+    ends = f"{begin} to q + {moved}" if causal else " part s" if parts else ""
     counted = rng.random() < 0.05  # a number that no tile needs
     carried = ["  carry m : f32[q] = -inf, l : f32[q] = 0, o : f32[q, D] = 0"]
     if rng.random() < 0.2:
@@ -49,16 +53,17 @@ def loops(seed: int) -> Sample:
         body.append("c = c + 1")
     shared = [f"  shared K, V{rng.choice(['', ' buffers 2'])}"] if rng.random() < 0.9 else []
     lines = [
-        "kernel drawn", f"  dims H = 2, {'KV = 1, ' if group > 1 else ''}L = {length}, D = {head}",
+        "kernel drawn", f"  dims H = 2, {'KV = 1, ' if group > 1 else ''}L = {length}, D = {head}{others}",
         *(f"  global {name} : {dtype}[{'H' if name == 'Q' or group == 1 else 'KV'}, L, D]" for name in "QKV"),
-        f"  global O : {stored}[H, L, D]", *(["  global E : f32[H, L]"] if second else []),
-        f"  scalar scale : f32 = {head**-0.5}", f"  over h in H, q in L by {rows}",
+        f"  global O : {stored}[{of}, D]", *([f"  global E : f32[{of}]"] if second else []),
+        f"  scalar scale : f32 = {head**-0.5}", f"  over h in H, {'s in P, ' if parts else ''}q in L by {rows}",
         f"  waves {waves}{rng.choice(['', ' along q'])}", *shared,
         *carried,
-        f"  each j in L by {step}{f'{begin} to q + {moved}' if causal else ''}", *(f"    {line}" for line in body),
-        "  O[h, q] = o / l", *(["  E[h, q] = m + log(l)"] if second else []),
+        f"  each j in L by {step}{ends}", *(f"    {line}" for line in body),
+        f"  O[{at}] = {'where(l > 0, o / l, 0)' if parts else 'o / l'}",
+        *([f"  E[{at}] = m + log(l)"] if second else []),
         "  reference scaled_dot_product_attention(Q, K, V)",
     ]  # fmt: skip
-    form = ("window" if window else "causal") if causal else "all keys"
+    form = ("window" if window else "causal") if causal else "parts of keys" if parts else "all keys"
     features = {form, *(["when any"] if lazy else []), f"group {group}"}
     return Sample(seed, "\n".join(lines) + "\n", rng.choice(TARGETS), features=frozenset(features), family="loops")

@@ -159,6 +159,13 @@ def test_mistakes(change: tuple[str, str], message: str) -> None:
     assert any(e.startswith(message) for e in errors(DUAL.replace(*change))), errors(DUAL.replace(*change))
 
 
+def test_a_factor_that_is_another_for_each_tile_is_refused() -> None:
+    """It was accepted, and its C++ did not compile."""
+    text = DUAL.replace("global G : bf16[N, K]", "global G : bf16[TILES, N, K]").replace("G[n, k]", "G[m / 64, n, k]")
+    found = errors(text.replace("K = 96", "K = 96, TILES = ceil_div(M, 64)"))
+    assert found == ["E230: `G[m / 64, n, k]` is another matrix for each tile"]
+
+
 def test_split_sums_take_linear_epilogues_alone() -> None:
     split = DUAL.replace("Y : bf16", "Y : f32").replace(LINE, LINE + "  grid split_k(blocks = 3)\n")
     assert any("E608: `silu` would be applied to every block's part" in e for e in errors(split))

@@ -24,7 +24,7 @@ from tkgen.rows.run import run_rows
 from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Meet, Vote, Write, steps, unlike, unproven
 
 ROOT = Path(__file__).parents[2]
-SPECS = sorted(p for p in (ROOT / "specs/attention").glob("*.tk") if "backward" not in p.stem)
+SPECS = sorted(p for p in (ROOT / "specs/attention").glob("*.tk") if "\nsequence " not in p.read_text())
 ATTENTION = (ROOT / "specs/attention/attention.tk").read_text(encoding="utf-8")
 SMALL = ATTENTION.replace("BATCH = 2, HEADS = 16, LENGTH = 2048, D = 128", "BATCH = 1, HEADS = 2, LENGTH = 256, D = 64")
 TARGETS = ("gfx942", "gfx950")

@@ -128,6 +128,11 @@ class Index:
     through: Access | None = None
 
     @property
+    def of_tile(self) -> bool:
+        """Whether it is the number of a tile, `n / 128`."""
+        return self.divisor != 1 and self.axis is not None and not self.axis.is_index
+
+    @property
     def extends(self) -> bool:
         """Whether a tile has an extent along this dimension, not one place."""
         return self.axis is not None and not self.axis.is_index and self.divisor == 1

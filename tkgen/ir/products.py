@@ -33,6 +33,7 @@ from tkgen.ir.equations import (
     Store,
     Value,
     When,
+    access_text,
     reads,
     walk,
     writes,
@@ -252,7 +253,7 @@ def _output(stores: tuple[Store, ...], loop: Loop) -> tuple[Axis, Axis]:
 
 def _of_the_tile(op: Op, rows: Axis, cols: Axis, after: bool) -> None:
     """Raises Unfit for an operation that is neither element by element of the output tile nor a reduction of it."""
-    if isinstance(op, Load) and any(i.axis and i.divisor > 1 and not i.axis.is_index for i in op.source.indices):
+    if isinstance(op, Load) and any(i.of_tile for i in op.source.indices):
         raise Unfit(f"`{op.source.tensor.name}` is read by the tile outside of the loop", op.result.span)
     span = None if isinstance(op, Store | Loop | When) else op.result.span
     if not isinstance(op, ELEMENTWISE) and not (after and isinstance(op, Reduce)):
@@ -353,6 +354,8 @@ def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis,
         if rows not in left.axes:
             left, right = right, left
         _gathered(left, right, (*before, *after))
+        if by_tile := next((f for f in (left, right) if any(i.of_tile for i in f.indices)), None):
+            raise Unfit(f"`{access_text(by_tile)}` is another matrix for each tile", product.result.span)
         if set(left.axes) != {rows, loop.axis} or set(right.axes) != {cols, loop.axis}:
             message = f"`{name}` is no product of a factor along {rows.name} and one along {cols.name}"
             raise Unfit(message, product.result.span)

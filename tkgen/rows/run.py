@@ -164,9 +164,9 @@ def _moved(kernel: Kernel, launch: RowLaunch, block: int) -> Kernel:
     """
     own = launch.place(block)
     places = {axis.name: number for axis, number in own.items()}
-    for axis in launch.program.kernel.axes:
-        if axis.bounds:
-            places[axis.name] = _visited(axis, own, launch.extents[axis.dim.name]).start // (axis.tile or 1)
+    limited = [a for a in launch.program.kernel.axes if a.bounds or a.part]
+    for axis in limited:
+        places[axis.name] = _visited(axis, own, launch).start // (axis.tile or 1)
     numbers = count(max((v.number for op in walk(kernel.body) for v in writes(op)), default=0) + 1)
 
     def moved(ops: Sequence[Op]) -> Iterator[Op]:
@@ -180,20 +180,25 @@ def _moved(kernel: Kernel, launch: RowLaunch, block: int) -> Kernel:
                 yield replace(op, body=tuple(moved(op.body))) if isinstance(op, Loop | When) else op
 
     found = replace(kernel, body=tuple(moved(kernel.body)))
-    return substituted(found, {a: replace(a, since=None, until=None) for a in kernel.axes if a.bounds})
+    return substituted(found, {a: replace(a, since=None, until=None, part=None) for a in kernel.axes if a in limited})
 
 
 def _extents(kernel: Kernel, launch: RowLaunch, tensors: Tensors) -> dict[str, int]:
     """The sizes that parts of tensors give, for dimensions that no input has as well."""
     named = {t.name: t for t in kernel.tensors}
-    found = dict(launch.extents)
+    found = dict(launch.extents) | {a.dim.name: 1 for a in launch.program.parallel if a.is_index}
     for name, tensor in tensors.items():
         found |= {d.name: size for d, size in zip(named[name].dims, tensor.shape, strict=True)}
     return found
 
 
-def _visited(axis: Axis, own: Mapping[Axis, int], size: int) -> slice:
-    """From where to where along its axis a loop goes that begins or ends with a block's tile."""
+def _visited(axis: Axis, own: Mapping[Axis, int], launch: RowLaunch) -> slice:
+    """From where to where along its axis a loop goes that begins or ends with a block's tile, or has a part."""
+    size = launch.extents[axis.dim.name]
+    if axis.part is not None:
+        index, place = next((a, number) for a, number in own.items() if a.name == axis.part)
+        run = axis.part_length(size, launch.extents[index.dim.name])
+        return slice(min(place * run, size), min((place + 1) * run, size))
     tiles = {a.name: range(number * (a.tile or 1), (number + 1) * (a.tile or 1)) for a, number in own.items()}
     step = axis.tile or 1
     starts = [s for s in range(0, size, step) if axis.visits(s, tiles)]
@@ -210,12 +215,13 @@ def _box(launch: RowLaunch, tensor: Tensor, block: int) -> tuple[slice, ...]:
             if access.tensor != tensor or index.axis is None or index.through is not None:
                 continue
             if index.axis not in own:
-                if index.axis.bounds:
-                    ranges[place] = _visited(index.axis, own, launch.extents[tensor.dims[place].name])
+                if index.axis.bounds or index.axis.part:
+                    ranges[place] = _visited(index.axis, own, launch)
                 continue
             tile, number = index.axis.tile or 1, own[index.axis]
             if index.divisor != 1:  # what an index is divided for has a part for several
-                ranges[place] = slice(number // index.divisor, number // index.divisor + 1)
+                here = number * tile // index.divisor
+                ranges[place] = slice(here, here + 1)
             else:
                 size = launch.extents[tensor.dims[place].name]
                 ranges[place] = slice(number * tile, min((number + 1) * tile, size))

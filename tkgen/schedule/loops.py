@@ -168,8 +168,8 @@ class LoopMap:
 
     @property
     def columns(self) -> int:
-        """Elements of the split axis that a wave has."""
-        return extent(self.split) // self.waves
+        """Elements of the split axis that a wave has: some lie beyond a tile that has no whole base tiles."""
+        return round_up(extent(self.split), BASE_TILE) // self.waves
 
     @property
     def moving(self) -> tuple[Moving, ...]:
@@ -331,8 +331,6 @@ def _loop(kernel: Kernel) -> Loop:
             raise LoopError(f"`{op.target.tensor.name}` is stored in the loop", op.span, "store it behind the loop")
     if product := next((op for op in kernel.body if isinstance(op, Product)), None):
         raise LoopError("a product stands outside of the loop", product.result.span)
-    if loop.axis.part is not None:
-        raise LoopError("parts of a loop of products of products have no schedule yet", loop.axis.span)
     return loop
 
 
@@ -353,7 +351,7 @@ def _split(program: EquationProgram) -> Axis:
         raise LoopError(f"one axis of `over` has tiles, which the waves divide; here {names}", None)
     (split,) = tiled
     at = program.spans.get("waves", split.span)
-    if extent(split) % (program.waves * BASE_TILE):
+    if round_up(extent(split), BASE_TILE) % (program.waves * BASE_TILE):
         raise LoopError(
             f"{program.waves} waves cannot share a tile of {split.tile} in parts of {BASE_TILE}", at,
             f"make tiles of `{split.name}` a multiple of {program.waves * BASE_TILE}",

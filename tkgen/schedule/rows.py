@@ -300,7 +300,7 @@ def _refuse(kernel: Kernel) -> None:
         if len(access.indices) > 4:
             raise RowError(f"{access.tensor.name} has more than four dimensions", access.tensor.span)
         for index in access.indices:
-            if index.divisor != 1 and index.axis is not None and not index.axis.is_index:
+            if index.of_tile and index.axis is not None:
                 raise RowError(f"{index.axis.name} is divided, but a tile extends along it", index.axis.span)
     for loop in loops(kernel):
         _refuse_loop(kernel, loop)

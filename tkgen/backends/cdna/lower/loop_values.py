@@ -424,6 +424,8 @@ class LoopValues:
         for axis in when.condition.axes:
             if axis.tile is not None and axis.dim.size is not None and axis.dim.size % axis.tile:
                 inside.append(f"{self._coordinate(axis)} < {axis.dim.size}")
+            if axis == self.m.split and self.m.waves * self.m.columns > extent(axis):
+                inside.append(f"{self._coordinate(axis)} < {self.places.axis[axis]}_0 + {axis.tile}")
         yield f"bool asks_{number} = false;"
         yield from self.nest(rows, [f"asks_{number} = asks_{number} || ({' && '.join(inside)});"])
         yield f"vote(votes_{number}[step % {VOTES}], asks_{number});{self.places.remark(when.span)}"

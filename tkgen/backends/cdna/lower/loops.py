@@ -128,7 +128,7 @@ class LoopLowering(Lowering):
                 kind, size = ring.access.tensor.dtype.cpp, "LINES"
             yield f"{kind} {self._staged(n)}[{size}<THREADS, {self._ring_type(ring)}>]{square};"
         first = "0"
-        if loop.axis.since is not None:
+        if loop.axis.since is not None or loop.axis.part is not None:
             first = "first_step"
             yield f"const int first_step = {self._first()};{self.places.remark(loop.axis.span)}"
         for step in self.steps.prologue:
@@ -150,6 +150,8 @@ class LoopLowering(Lowering):
     def _passes(self) -> str:
         """Before which pass a block ends: where the loop does with its tile, behind what has its last element."""
         axis, split = self.m.loop.axis, self.m.split
+        if axis.part is not None:
+            return f"min(STEPS, first_step + {self._steps_of_part(axis)})"
         if axis.until is None:
             return "STEPS"
         tile, behind = self.values.extent(axis), (split.tile or 1) - 1 + axis.until.moved
@@ -158,12 +160,21 @@ class LoopLowering(Lowering):
         return f"min(STEPS, max({self.places.axis[split]}_0 - {-behind} + {tile}, 0) / {tile})"
 
     def _first(self) -> str:
-        """The first pass of a block: what has the last element that is not before its tile."""
+        """The first pass of a block: that of its part, or what has the last element that is not before its tile."""
         axis, split = self.m.loop.axis, self.m.split
+        if axis.part is not None:
+            index = next(a for a in self.kernel.axes if a.name == axis.part)
+            return f"{self.places.axis[index]}_0 * {self._steps_of_part(axis)}"
         assert axis.since is not None
         moved = axis.since.moved
         place = f"{self.places.axis[split]}_0" + (f" {'-' if moved < 0 else '+'} {abs(moved)}" if moved else "")
         return f"{f'max({place}, 0)' if moved < 0 else f'({place})'} / {self.values.extent(axis)}"
+
+    def _steps_of_part(self, axis: Axis) -> int:
+        """Passes over a part of the loop's axis; the last parts may have fewer."""
+        index = next(a for a in self.kernel.axes if a.name == axis.part)
+        assert axis.dim.size is not None and index.dim.size is not None
+        return axis.part_length(axis.dim.size, index.dim.size) // (axis.tile or 1)
 
     def _rings(self) -> Iterator[str]:
         yield f"__shared__ alignment_dummy __shm[{self.m.lds_bytes} / sizeof(alignment_dummy)];"
@@ -306,9 +317,11 @@ class LoopLowering(Lowering):
             what, cpp = "store_interleaved", f"{cpp}, {self.m.neighbours(along)}"
         buffer, pitch = self.places.buffer(store.target), self._pitch(store.target)
         split = self.m.split
-        rows = f"DIM_{split.dim.name} - {self.places.axis[split]}_0"
-        if split.dim.size is not None and split.dim.size % (split.tile or 1) == 0:
-            rows = str(split.tile)
+        left, tile = f"DIM_{split.dim.name} - {self.places.axis[split]}_0", split.tile or 1
+        if split.dim.size is not None and split.dim.size % tile == 0:
+            rows = str(tile)
+        else:  # a wave may have columns beyond the tile, which are another block's
+            rows = left if self.m.waves * self.m.columns == tile else f"min({left}, {tile})"
         yield f"{what}<{cpp}>({buffer}, {self.values.name[store.value]}, wave * COLS, {rows}, {pitch});{end}"
 
 
