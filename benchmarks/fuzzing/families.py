@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from fuzzing.groups import groups
 from fuzzing.loops import loops
+from fuzzing.narrow import narrow
 from fuzzing.rows import rows
 from fuzzing.sequences import sequences
 from fuzzing.specs import Sample, sample
@@ -13,4 +14,5 @@ from fuzzing.sums import sums
 
 FAMILIES: Mapping[str, Callable[[int], Sample]] = {
     "matrix": sample, "sums": sums, "groups": groups, "rows": rows, "sequences": sequences, "loops": loops,
+    "narrow": narrow,
 }  # fmt: skip

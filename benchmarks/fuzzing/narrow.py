@@ -1,0 +1,78 @@
+"""Random products of 8-bit floats and whole numbers: ways to registers, tails, scales behind and within the loop."""
+
+from __future__ import annotations
+
+import random
+
+from fuzzing.specs import Sample
+
+TARGETS = ("gfx942", "gfx950", "gfx90a")
+WAVES = ((1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (4, 2))
+
+
+def narrow(seed: int) -> Sample:
+    """A kernel of one or two sums of products in elements of one byte; some of bf16, scaled within the loop."""
+    rng = random.Random(f"narrow {seed}")
+    target = rng.choice(TARGETS[:2] if rng.random() < 0.85 else TARGETS)
+    dtype = rng.choice(["fp8", "fp8", "bf8", "i8", "bf16"])
+    whole = dtype == "i8"
+    side = rng.choice([16, 16, 16, 32])
+    waves = rng.choice(WAVES)
+    rows, cols = (w * rng.choice([side, side, 2 * side]) for w in waves)
+    step = rng.choice([64, 64, 128, 192, 256])
+    size = 2 if dtype == "bf16" else 1
+    while (rows + cols) * step * size > 65536:
+        step //= 2
+    masked = rng.random() < 0.5
+    steps = rng.choice([1, 1, 2, 3, 4])
+    m, n, k = rows * rng.choice([1, 2]), cols * rng.choice([1, 2]), step * steps
+    if masked:
+        m, n, k = (max(x - rng.choice([0, 1, 5, 16]), 1) for x in (m, n, k))
+    scaled = (not whole and rng.random() < 0.4) or dtype == "bf16"
+    out = rng.choice(["f32", "bf16", "fp8", "i8", "i32"] if target != "gfx90a" else ["f32", "bf16", "i8", "i32"])
+    features = {dtype, f"out {out}", *(["scaled"] if scaled else []), *(["masked"] if masked else [])}
+    way = _way(rng, step, scaled, target, masked, size)
+    lines = [
+        f"dims M = {m}, N = {n}, K = {k}, STEPS = ceil_div(K, {step}), TILES = ceil_div(N, {cols})",
+        f"global A : {dtype}[M, K]", f"global B : {dtype}[N, K]", f"global C : {out}[M, N]", f"target {target}",
+    ]  # fmt: skip
+    term, value = "A[m, k] @ B[n, k].T", "c"
+    for name, shape, index in (("s", "M, STEPS", f"m, k / {step}"), ("t", "TILES, STEPS", f"n / {cols}, k / {step}")):
+        if scaled and rng.random() < 0.7:
+            lines.append(f"global {name} : {rng.choice(['f32', 'bf16'])}[{shape}]")
+            term = rng.choice([f"{name}[{index}] * ({term})", f"({term}) * {name}[{index}]"])
+    for name, index in (("u", "m"), ("v", "n")):
+        if rng.random() < 0.4:
+            lines.append(f"global {name} : {rng.choice(['f32', 'bf16', 'f32', 'i8'])}[{index.upper()}]")
+            value = f"{name}[{index}] * {value}"
+    if rng.random() < 0.3:
+        value = f"{rng.choice(['relu', 'abs', 'silu'])}({value})"
+    if rng.random() < 0.3:
+        lines.append("global MOST : f32[M, TILES]")
+    lines += [f"over m in M by {rows}, n in N by {cols}", f"waves {waves[0]} x {waves[1]}", *way]
+    lines += ["tail masked"] * masked
+    tile = f"{side} x {side}" + (f" mfma {side} x {side}" if side == 32 and rng.random() < 0.6 else "")
+    lines.append(f"accumulate c : {'i32' if whole else 'f32'} tile {tile}{rng.choice(['', ' interleaved'])}".replace(
+        f" mfma {side} x {side} interleaved", f" interleaved mfma {side} x {side}"))  # fmt: skip
+    lines += [f"each k in K by {step}", f"  c = c + {term}", f"x = {value}", "C[m, n] = x"]
+    if any(line.startswith("global MOST") for line in lines):
+        lines.append(f"MOST[m, n / {cols}] = rowmax(abs(x))")
+    text = f"kernel fuzz_{seed}\n" + "".join(f"  {line}\n" for line in lines)
+    return Sample(seed, text, target, step=step, features=frozenset(features), family="narrow")
+
+
+def _way(rng: random.Random, step: int, scaled: bool, target: str, masked: bool, size: int) -> list[str]:
+    """How factors come to registers."""
+    slices = [s for s in (64, 128, step) if step % s == 0 and (not scaled or s == step)]
+    registers = f"registers A, B slice {rng.choice(slices)}" if slices and rng.random() < 0.6 else ""
+    if target == "gfx950" and not masked and rng.random() < 0.3:
+        slices = [s for s in (64 // size, 128, step) if step % s == 0 and (not scaled or s == step)]
+        return [f"shared A, B buffers {rng.choice([1, 2, 3])} via direct", f"registers A, B slice {rng.choice(slices)}"]
+    draw = rng.random()
+    if draw < 0.2:
+        return [f"registers A, B buffers {rng.choice([1, 2, 3])}"]
+    if draw < 0.35:
+        return ["shared A", "registers B"]
+    via = rng.choice(["", "", " via registers"])
+    shared = f"shared A, B buffers {rng.choice([1, 1, 2])}{via}"
+    return [shared, *([registers + rng.choice(["", " buffers 2"])] if registers else [])]
