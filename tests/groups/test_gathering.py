@@ -13,6 +13,7 @@ from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.arguments import launched
 from tkgen.execute.blocks import run_blocks, sample
+from tkgen.execute.cases import size_cases
 from tkgen.execute.launch import emulate, run, trials
 from tkgen.rows import run as rows
 from tkgen.sequence.run import run_sequence
@@ -145,6 +146,14 @@ def test_what_is_not_gathered(text: str, change: tuple[str, str], code: str, mes
     with pytest.raises(SpecError) as found:
         tkgen.load(changed(text, change, *more)).check()
     assert [(d.code, message in d.message) for d in found.value.diagnostics] == [(code, True)]
+
+
+def test_the_regression_tries_rows_of_whole_chunks() -> None:
+    moe = tkgen.load(ROOT / "specs" / "groups" / "moe.tk")
+    for spec, dim in ((tkgen.load(GATHERED + "  remap group(rows = 2)\n"), "K"), (moe, "D")):
+        sizes = [case[dim] for case in size_cases(spec)]
+        assert len(sizes) > 5 and all(size % 8 == 0 for size in sizes)
+        assert any(size % 64 for size in sizes)  # the last step is not whole
 
 
 def test_a_layer_of_experts() -> None:

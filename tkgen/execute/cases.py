@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from tkgen.api import Spec
 from tkgen.ir.limits import dynamic_batch, with_all
-from tkgen.ir.types import Program
+from tkgen.ir.types import ACCESS_BYTES, Program
 from tkgen.rows.build import RowBuild
 from tkgen.rows.spec import RowSpec
 from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.spec import SequenceSpec
+from tkgen.targets.model import round_up
 
 if TYPE_CHECKING:
     from tkgen.execute.kernels import AnyBuild, AnySpec
@@ -100,6 +101,9 @@ def _of_sequence(spec: SequenceSpec) -> Iterator[dict[str, int]]:
                 found[name] = _common(found.get(name, size), size)
         for each in rest:
             found = each[number % len(each)] | found
+        for kernel in spec.kernels:
+            chunks = _chunks(kernel.program) if isinstance(kernel, Spec) else {}
+            found |= {name: round_up(found[name], chunk) for name, chunk in chunks.items() if name in found}
         yield found
 
 
@@ -127,7 +131,8 @@ def _of_products(spec: Spec) -> list[dict[str, int]]:
     if program.tail == "masked":
         ragged = [{m: bm + 1, n: 2 * bn - 5, k: counts[-1] * bk - 3}, {m: bm - 8, n: bn + 8, k: counts[-1] * bk - 8}]
         whole = {m: bm, n: bn, k: counts[-1] * bk}
-        cases += [case | {name: whole[name] for name in _pitched(program) & case.keys()} for case in ragged]
+        ragged = [case | {name: whole[name] for name in _pitched(program) & case.keys()} for case in ragged]
+        cases += [case | {n: round_up(case[n], c) for n, c in _chunks(program).items()} for case in ragged]
         if program.part is not None and unroll == 1:  # most parts have nothing
             cases.append({m: bm, n: bn, k: bk})
     return list(_batched(program, cases))
@@ -146,6 +151,12 @@ def _pitched(program: Program) -> set[str]:
     """The dimensions along which a row ends where another one's numbers begin, beside it: they have no tail."""
     views = program.equations.views if program.equations else ()
     return {v.tensor.dims[-1].name for v in views if len(v.pitch) > 1}
+
+
+def _chunks(program: Program) -> dict[str, int]:
+    """Along which dimensions rows that are gathered lie, and how many of their elements are a chunk."""
+    gathered = [o.tensor for o in program.operands if o.name in program.gathered]
+    return {t.dims[-1].name: ACCESS_BYTES // t.dtype.bytes for t in gathered}
 
 
 def blocks_text(blocks: Sequence[int]) -> str:
