@@ -26,7 +26,7 @@ _FITTING = {
     "argument": ("dimension", "parameter"),
     "sum": ("tensor", "value"),
     "axis": ("axis",),
-    "index": ("axis", "dimension", "parameter"),
+    "index": ("axis", "dimension", "parameter", "tensor"),  # a tensor of places: `X[ROW[m], k]`
     "value": ("value", "tensor", "scalar", "axis", "dimension", "parameter"),
     "target": ("tensor", "value"),
 }
