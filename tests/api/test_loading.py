@@ -63,3 +63,17 @@ def test_dir_shows_what_is_imported_later() -> None:
     script = "import tkgen, sys; print(*dir(tkgen)); assert 'tkgen.api' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert set(tkgen.__all__) <= set(done.stdout.split())
+
+
+def test_places_at_the_same_offset_of_two_files_are_two(tmp_path: Path) -> None:
+    """The labels of E501: `shared A` in an include, `shared B` in the spec."""
+    text = SPEC.with_name("eight_wave.tk").read_text(encoding="utf-8")
+    text = text.replace("  shared A, B  buffers 1\n", '  shared B  buffers 9\n  include "a.tk"\n')
+    at = text.index("shared B")
+    (tmp_path / "a.tk").write_text(f"#{' ' * (at - 2)}\nshared A  buffers 9\n")
+    spec = tmp_path / "spec.tk"
+    spec.write_text(text)
+    found = next(d for d in tkgen.load(spec).diagnostics if d.code == "E501")
+    assert found.primary is not None
+    labels = [found.primary.span, *(label.span for label in found.secondary)]
+    assert sorted((Path(s.file.name).name, s.start) for s in labels) == [("a.tk", at), ("spec.tk", at)]
