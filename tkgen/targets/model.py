@@ -266,6 +266,7 @@ def load_target(name: str) -> Target:
     return _target(_data(name))
 
 
+@cache
 def _data(name: str) -> dict[str, Any]:
     return tomllib.loads(resources.files("tkgen.targets").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
