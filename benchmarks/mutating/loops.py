@@ -15,6 +15,7 @@ from tkgen.api import load
 from tkgen.backends.cdna.lower.loops import LoopLowering
 from tkgen.loops.spec import LoopSpec
 from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Read, Step, Write, unlike, unproven
+from tkgen.sequence.spec import SequenceSpec
 
 # Sizes of two tiles of queries and of three and four passes; one head.
 SIZES = {
@@ -22,6 +23,7 @@ SIZES = {
     "attention_direct": {"BATCH": 1, "HEADS": 1, "LENGTH": 512, "D": 64},
     "attention_interleaved": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64},
     "attention_window": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64, "WINDOW": 100},
+    "attention_backward": {"BATCH": 1, "HEADS": 1, "LENGTH": 128, "D": 32},
 }
 PARTS = ("prologue", "body")
 
@@ -35,13 +37,15 @@ class LoopMutant:
     steps: LoopSteps
 
 
-def small(path: Path) -> LoopSpec | None:
-    """The spec at sizes that run soon; None where no such are known."""
+def small(path: Path) -> dict[str, LoopSpec]:
+    """The kernels of the spec that are such loops, by name, at sizes that run soon; none where no such are known."""
     if path.stem not in SIZES:
-        return None
+        return {}
     spec = load(path, SIZES[path.stem])
+    if isinstance(spec, SequenceSpec):
+        return {f"{path.stem}/{k.name}": k.check() for k in spec.kernels if isinstance(k, LoopSpec)}
     assert isinstance(spec, LoopSpec)
-    return spec.check()
+    return {path.stem: spec.check()}
 
 
 def mutants(made: LoopSteps) -> Iterator[LoopMutant]:

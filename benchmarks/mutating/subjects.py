@@ -59,8 +59,7 @@ def subjects(path: Path, orders: Sequence[Interleaving]) -> Iterator[Subject]:
         case "sequences":
             yield from _sequence(path, orders)
         case "attention":
-            if looped := loops.small(path):
-                yield _loops(path.stem, looped, orders)
+            yield from (_loops(name, spec, orders) for name, spec in loops.small(path).items())
         case _:
             spec = small(path)
             yield _plan(path.stem, "products" if spec.program.equations is None else "sums", spec, orders)

@@ -28,6 +28,7 @@ EQUATIONS = [
     ("narrow", 1),
     ("narrow", 2),
     ("narrow", 4),
+    ("gradients", 2),
 ]
 
 
@@ -44,7 +45,7 @@ def test_equations_that_the_checks_accept_are_right_and_free_of_races(family: st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["sums", "groups", "rows", "sequences", "loops", "narrow"])
+@pytest.mark.parametrize("family", ["sums", "groups", "rows", "sequences", "loops", "narrow", "gradients"])
 def test_three_hundred_accepted_kernels_of_equations(family: str) -> None:
     results = fuzz.sweep(100, 300, jobs=os.cpu_count() or 1, orders=5, families=(family,))
     assert not [r for r in results if r.verdict == "FAILED"], fuzz.table(results)
@@ -52,7 +53,7 @@ def test_three_hundred_accepted_kernels_of_equations(family: str) -> None:
 
 @pytest.mark.parametrize(("family", "least", "most"), [("sums", 13, 29), ("groups", 5, 25), ("rows", 13, 29),
                                                       ("sequences", 13, 30), ("loops", 3, 29),
-                                                      ("narrow", 15, 29)])  # fmt: skip
+                                                      ("narrow", 15, 29), ("gradients", 3, 29)])  # fmt: skip
 def test_equations_are_refused_with_diagnostics_or_typed(family: str, least: int, most: int, tmp_path: Path) -> None:
     accepted = 0
     for seed in range(5_000, 5_030):
