@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tkgen.backends import protocol
 from tkgen.backends.hopper.build import CudaBuild
+from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.hopper.machine import load_hopper
 from tkgen.backends.hopper.row_spec import HopperRowSpec
 from tkgen.backends.hopper.spec import HopperSpec
@@ -17,7 +18,7 @@ from tkgen.ir.launch import Launch
 from tkgen.ir.products import has_products
 from tkgen.ir.types import Program
 from tkgen.rows.launch import RowLaunch
-from tkgen.targets import UnknownTargetError, hopper_names
+from tkgen.targets import hopper_names
 
 if TYPE_CHECKING:
     import torch
@@ -49,11 +50,11 @@ class HopperBackend:
 
     def spec(
         self, path: Path, program: Program | EquationProgram, target: str, defines: Mapping[str, int | None]
-    ) -> HopperSpec | HopperRowSpec:
-        """A typed kernel of products or of rows; UnknownTargetError for another."""
+    ) -> HopperSpec | HopperRowSpec | HopperLoopSpec:
+        """A typed kernel of products, of rows or of products of products."""
         if isinstance(program, EquationProgram):
             if has_products(program.kernel):
-                raise UnknownTargetError(f"{target}: products of products are built for AMD GPUs alone so far")
+                return HopperLoopSpec(path, program, load_hopper(target), defines)
             return HopperRowSpec(path, program, load_hopper(target), defines)
         return HopperSpec(path, program, load_hopper(target), defines)
 
@@ -62,7 +63,7 @@ class HopperBackend:
         watch: bool,
     ) -> tuple[protocol.Build, dict[str, Path]]:  # fmt: skip
         """Build one of its specs and write what is asked for; nothing watches its machine code."""
-        assert isinstance(spec, HopperSpec | HopperRowSpec)
+        assert isinstance(spec, HopperSpec | HopperRowSpec | HopperLoopSpec)
         built: CudaBuild = spec.build(cxx=cxx)
         return built, self.write(built, directory, emit)
 
@@ -82,8 +83,11 @@ class HopperBackend:
         cxx: str | None,
     ) -> Callable[[], None]:  # fmt: skip
         """What launches the kernel through the CUDA driver."""
-        from tkgen.backends.hopper.launch import launcher, row_launcher
+        from tkgen.backends.hopper.launch import launcher, loop_launcher, row_launcher
 
+        if isinstance(spec, HopperLoopSpec):
+            assert isinstance(launch, RowLaunch)
+            return loop_launcher(spec.build(cxx=cxx), launch, tensors, scalars)
         if isinstance(spec, HopperRowSpec):
             assert isinstance(launch, RowLaunch)
             return row_launcher(spec.build(cxx=cxx), launch, tensors, scalars)

@@ -6,10 +6,12 @@ import ctypes
 import math
 import struct
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tkgen.backends.hopper.layout import Layout
+from tkgen.backends.hopper.machine import Hopper
 from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.equations import Access
 from tkgen.ir.launch import Launch
 from tkgen.ir.tensors import DType, Tensor
 from tkgen.ir.types import ACCESS_BYTES, Program
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from tkgen.backends.hopper.build import CudaBuild
+    from tkgen.backends.hopper.loop_spec import HopperLoopBuild
     from tkgen.backends.hopper.spec import HopperBuild
     from tkgen.rows.launch import RowLaunch
 
@@ -32,7 +35,25 @@ class MapError(ValueError):
     """The copy engine cannot move this tensor; the message says why."""
 
 
-def problems(layout: Layout, tensor: Tensor, rows: int, cols: int, address: int = 0) -> list[str]:
+class Boxes(Protocol):
+    """A layout, as far as tensor maps need to know."""
+
+    @property
+    def machine(self) -> Hopper:
+        """The GPU."""
+
+    @property
+    def moved(self) -> Mapping[str, Access]:
+        """What the copy engine moves a tile of, by name."""
+
+    def box(self, tensor: Tensor) -> tuple[int, int]:
+        """Rows and columns of one box of the copy engine."""
+
+    def rows_along(self, access: Access) -> int:
+        """The dimension of batch, depth, rows and columns along which the rows of a tile lie: 0, 1 or 2."""
+
+
+def problems(layout: Boxes, tensor: Tensor, rows: int, cols: int, address: int = 0) -> list[str]:
     """What `cuTensorMapEncodeTiled` would refuse of a row-major matrix, in words; sizes in elements."""
     machine, size = layout.machine, tensor.dtype.bytes
     box, found = layout.box(tensor), []
@@ -79,7 +100,7 @@ def _done(result: tuple[Any, ...], what: str) -> Any:
     return values[0] if values else None
 
 
-def tensor_map(layout: Layout, tensor: Tensor, data: torch.Tensor) -> bytes:
+def tensor_map(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> bytes:
     """The map of a tensor for boxes of its tile's panels: of two dimensions for a matrix, else of four.
 
     Raises:
@@ -176,6 +197,19 @@ def row_launcher(
     _checked(launch, tensors, ACCESS_BYTES)
     whole = argument(launch.program, {}, tensors, scalars, build.spec.target.map_alignment)
     return started(build, launch.blocks, whole, tensors)
+
+
+def loop_launcher(
+    build: HopperLoopBuild, launch: RowLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+) -> Callable[[], None]:
+    """The same of a loop of products: a block for each tile, or as many as its grid says."""
+    driver()
+    layout = build.spec.layout
+    _checked(launch, tensors, ACCESS_BYTES)
+    moved = [t for t in launch.program.arguments if t.name in layout.moved]
+    maps = {t.name: tensor_map(layout, t, tensors[t.name]) for t in moved}
+    whole = argument(launch.program, maps, tensors, scalars, layout.machine.map_alignment)
+    return started(build, min(launch.blocks, layout.persistent or launch.blocks), whole, tensors)
 
 
 def started(build: CudaBuild, blocks: int, whole: bytes, tensors: Mapping[str, torch.Tensor]) -> Callable[[], None]:

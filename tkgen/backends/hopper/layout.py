@@ -100,18 +100,12 @@ class Layout:
     @property
     def launched_registers(self) -> int:
         """Registers of each thread at the launch: an equal share, in whole granules."""
-        share = min(self.machine.registers_per_sm // self.threads, self.machine.max_registers)
-        return share // self.machine.register_granule * self.machine.register_granule
+        return launched_registers(self.machine, self.threads)
 
     @property
     def moved_registers(self) -> tuple[int, int] | None:
         """Registers of producer and consumer threads after `setmaxnreg`; None where there is nothing to gain."""
-        least = max(self.machine.least_registers, PRODUCER_OVERHEAD)
-        granule = self.machine.register_granule
-        gained = (self.launched_registers - least) // self.consumers // granule * granule
-        most = (self.machine.max_registers + 1) - 2 * granule  # 240: ptxas keeps a granule of the 255 for itself
-        consumer = min(self.launched_registers + gained, most)
-        return None if consumer <= self.launched_registers else (least, consumer)
+        return moved_registers(self.machine, self.threads, self.consumers)
 
     def tile_shape(self, operand: Operand) -> tuple[int, int]:
         """Rows and columns of the tile that one copy brings: of A a consumer's 64 rows of the block, of B all."""
@@ -128,3 +122,21 @@ class Layout:
     def rows_along(self, access: Access) -> int:
         """The dimension of batch, depth, rows and columns along which the rows of a tile lie: 0, 1 or 2."""
         return 4 - len(access.tensor.dims) + view(access).tiled[0]
+
+
+def launched_registers(machine: Hopper, threads: int) -> int:
+    """Registers of each thread at the launch: an equal share, in whole granules."""
+    share = min(machine.registers_per_sm // threads, machine.max_registers)
+    return share // machine.register_granule * machine.register_granule
+
+
+def moved_registers(
+    machine: Hopper, threads: int, consumers: int, producer: int = PRODUCER_OVERHEAD
+) -> tuple[int, int] | None:
+    """Registers of a producer's and of a consumer's thread after `setmaxnreg`; None where there is nothing to gain."""
+    granule, launched = machine.register_granule, launched_registers(machine, threads)
+    least = max(machine.least_registers, producer)
+    gained = (launched - least) // consumers // granule * granule
+    most = (machine.max_registers + 1) - 2 * granule  # 240: ptxas keeps a granule of the 255 for itself
+    consumer = min(launched + gained, most)
+    return None if consumer <= launched else (least, consumer)

@@ -43,6 +43,10 @@ struct warpgroup {
     /// A meeting of the group's 128 threads at named barrier `id`; 0 is that of the block.
     __device__ static void sync(int id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
 
+    /// The same meeting of several groups, `threads` in all; who arrives does not wait.
+    __device__ static void sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+    __device__ static void arrive(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+
     template<int N> __device__ static void increase_registers() {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
     }

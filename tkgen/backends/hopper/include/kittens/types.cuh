@@ -46,6 +46,18 @@ template<int R, int C> struct rt_fl {
     rt_base_fl tiles[height][width];
 };
 
+/// The same elements of 16 bits, in pairs of neighbours: as wgmma takes a left factor from registers.
+template<typename T, int R, int C> struct rt_16 {
+    using dtype = T;
+    static constexpr int rows = R, cols = C, height = R / 16, width = C / 16;
+    static constexpr bool in_registers = true;
+    struct base {
+        uint32_t data[4];
+    } tiles[height][width];
+};
+template<int R, int C> using rt_bf = rt_16<bf16, R, C>;
+template<int R, int C> using rt_hf = rt_16<half, R, C>;
+
 struct alignas(PARAMETER_ALIGNMENT) tensor_map {
     char opaque[128];  // CUtensorMap
 };

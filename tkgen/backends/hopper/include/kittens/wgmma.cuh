@@ -1,4 +1,5 @@
-/// Products of a warpgroup (PTX ISA: wgmma.mma_async): 64 x N in fp32 registers, both factors in shared memory.
+/// Products of a warpgroup (PTX ISA: wgmma.mma_async): 64 x N in fp32 registers, the left factor in shared memory or registers,
+/// the right one in shared memory.
 #pragma once
 
 #include "sync.cuh"
@@ -57,6 +58,8 @@ template<bool TRANSPOSED, typename S> __device__ inline uint64_t factor(const S 
 #define TK_ACCUMULATORS_64 TK_ACC(0), TK_ACC(1), TK_ACC(2), TK_ACC(3)
 #define TK_REGISTERS_128 TK_R0 ", " TK_R1 ", " TK_R2 ", " TK_R3 ", " TK_R4 ", " TK_R5 ", " TK_R6 ", " TK_R7
 #define TK_ACCUMULATORS_128 TK_ACC(0), TK_ACC(1), TK_ACC(2), TK_ACC(3), TK_ACC(4), TK_ACC(5), TK_ACC(6), TK_ACC(7)
+#define TK_REGISTERS_160 TK_R0 ", " TK_R1 ", " TK_R2 ", " TK_R3 ", " TK_R4 ", " TK_R5 ", " TK_R6 ", " TK_R7 ", " TK_R8 ", " TK_R9
+#define TK_ACCUMULATORS_160 TK_ACC(0), TK_ACC(1), TK_ACC(2), TK_ACC(3), TK_ACC(4), TK_ACC(5), TK_ACC(6), TK_ACC(7), TK_ACC(8), TK_ACC(9)
 #define TK_REGISTERS_192 TK_R0 ", " TK_R1 ", " TK_R2 ", " TK_R3 ", " TK_R4 ", " TK_R5 ", " TK_R6 ", " TK_R7 ", " TK_R8 ", " TK_R9 ", " TK_R10 ", " TK_R11
 #define TK_ACCUMULATORS_192 TK_ACC(0), TK_ACC(1), TK_ACC(2), TK_ACC(3), TK_ACC(4), TK_ACC(5), TK_ACC(6), TK_ACC(7), TK_ACC(8), TK_ACC(9), TK_ACC(10), TK_ACC(11)
 #define TK_REGISTERS_256 TK_R0 ", " TK_R1 ", " TK_R2 ", " TK_R3 ", " TK_R4 ", " TK_R5 ", " TK_R6 ", " TK_R7 ", " TK_R8 ", " TK_R9 ", " TK_R10 ", " TK_R11 ", " TK_R12 ", " TK_R13 ", " TK_R14 ", " TK_R15
@@ -65,7 +68,7 @@ template<bool TRANSPOSED, typename S> __device__ inline uint64_t factor(const S 
 /// D += A B, 64 x N x 16, without waiting for anything.
 template<typename T, bool TRANSPOSE_A, bool TRANSPOSE_B, int N>
 __device__ inline void multiply(rt_fl<16, N> &d, uint64_t a, uint64_t b, int more) {
-    static_assert(N == 64 || N == 128 || N == 192 || N == 256, "columns of a product");
+    static_assert(N == 64 || N == 128 || N == 160 || N == 192 || N == 256, "columns of a product");
     constexpr bool BF16 = sizeof(T) == 2 && !is_half<T>;
     if constexpr (N == 64) {
         if constexpr (BF16) TK_WGMMA(64, "bf16", TK_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", TK_ACCUMULATORS_64);
@@ -73,6 +76,9 @@ __device__ inline void multiply(rt_fl<16, N> &d, uint64_t a, uint64_t b, int mor
     } else if constexpr (N == 128) {
         if constexpr (BF16) TK_WGMMA(128, "bf16", TK_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", TK_ACCUMULATORS_128);
         else TK_WGMMA(128, "f16", TK_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", TK_ACCUMULATORS_128);
+    } else if constexpr (N == 160) {
+        if constexpr (BF16) TK_WGMMA(160, "bf16", TK_REGISTERS_160, "%80", "%81", "%82", "%83", "%84", TK_ACCUMULATORS_160);
+        else TK_WGMMA(160, "f16", TK_REGISTERS_160, "%80", "%81", "%82", "%83", "%84", TK_ACCUMULATORS_160);
     } else if constexpr (N == 192) {
         if constexpr (BF16) TK_WGMMA(192, "bf16", TK_REGISTERS_192, "%96", "%97", "%98", "%99", "%100", TK_ACCUMULATORS_192);
         else TK_WGMMA(192, "f16", TK_REGISTERS_192, "%96", "%97", "%98", "%99", "%100", TK_ACCUMULATORS_192);
@@ -80,6 +86,46 @@ __device__ inline void multiply(rt_fl<16, N> &d, uint64_t a, uint64_t b, int mor
         if constexpr (BF16) TK_WGMMA(256, "bf16", TK_REGISTERS_256, "%128", "%129", "%130", "%131", "%132", TK_ACCUMULATORS_256);
         else TK_WGMMA(256, "f16", TK_REGISTERS_256, "%128", "%129", "%130", "%131", "%132", TK_ACCUMULATORS_256);
     }
+}
+
+/// The same with A from registers: a base tile of each warp's rows.
+#define TK_WGMMA_RS(N, TYPE, REGISTERS, A0, A1, A2, A3, B, MORE, TB, ...)                                              \
+    asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, " MORE ", 0;\n"                                              \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, {" A0 ", " A1 ", " A2   \
+                 ", " A3 "}, " B ", more, 1, 1, " TB ";\n}\n"                                                             \
+                 : __VA_ARGS__                                                                                         \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(more), "n"(int(TRANSPOSE_B)))
+template<typename T, bool TRANSPOSE_B, int N>
+__device__ inline void multiply(rt_fl<16, N> &d, const uint32_t (&a)[4], uint64_t b, int more) {
+    static_assert(N == 64 || N == 128 || N == 160 || N == 192 || N == 256, "columns of a product");
+    constexpr bool BF16 = sizeof(T) == 2 && !is_half<T>;
+    if constexpr (N == 64) {
+        if constexpr (BF16) TK_WGMMA_RS(64, "bf16", TK_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", "%37", "%38", TK_ACCUMULATORS_64);
+        else TK_WGMMA_RS(64, "f16", TK_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", "%37", "%38", TK_ACCUMULATORS_64);
+    } else if constexpr (N == 128) {
+        if constexpr (BF16) TK_WGMMA_RS(128, "bf16", TK_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", "%69", "%70", TK_ACCUMULATORS_128);
+        else TK_WGMMA_RS(128, "f16", TK_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", "%69", "%70", TK_ACCUMULATORS_128);
+    } else if constexpr (N == 160) {
+        if constexpr (BF16) TK_WGMMA_RS(160, "bf16", TK_REGISTERS_160, "%80", "%81", "%82", "%83", "%84", "%85", "%86", TK_ACCUMULATORS_160);
+        else TK_WGMMA_RS(160, "f16", TK_REGISTERS_160, "%80", "%81", "%82", "%83", "%84", "%85", "%86", TK_ACCUMULATORS_160);
+    } else if constexpr (N == 192) {
+        if constexpr (BF16) TK_WGMMA_RS(192, "bf16", TK_REGISTERS_192, "%96", "%97", "%98", "%99", "%100", "%101", "%102", TK_ACCUMULATORS_192);
+        else TK_WGMMA_RS(192, "f16", TK_REGISTERS_192, "%96", "%97", "%98", "%99", "%100", "%101", "%102", TK_ACCUMULATORS_192);
+    } else if constexpr (N == 256) {
+        if constexpr (BF16) TK_WGMMA_RS(256, "bf16", TK_REGISTERS_256, "%128", "%129", "%130", "%131", "%132", "%133", "%134", TK_ACCUMULATORS_256);
+        else TK_WGMMA_RS(256, "f16", TK_REGISTERS_256, "%128", "%129", "%130", "%131", "%132", "%133", "%134", TK_ACCUMULATORS_256);
+    }
+}
+
+/// All products of a factor in registers and a tile as one group of the warpgroup: fence, issue, commit.
+template<bool ACCUMULATE, bool TRANSPOSE_B, int N, typename T, int K, typename B>
+__device__ inline void multiply_tiles(rt_fl<16, N> &d, const rt_16<T, 16, K> &a, const B &b) {
+    static_assert((TRANSPOSE_B ? B::cols : B::rows) == N && (TRANSPOSE_B ? B::rows : B::cols) == K && K % 16 == 0);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int k = 0; k < K; k += 16)
+        multiply<T, TRANSPOSE_B>(d, a.tiles[0][k / 16].data, factor<TRANSPOSE_B>(b, k), ACCUMULATE || k > 0);
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
 /// All products of two tiles as one group of the warpgroup: fence, issue, commit.
@@ -98,6 +144,7 @@ __device__ inline void multiply_tiles(rt_fl<16, N> &d, const A &a, const B &b) {
 
 #undef TK_ACC
 #undef TK_WGMMA
+#undef TK_WGMMA_RS
 #undef TK_R0
 #undef TK_R1
 #undef TK_R2
@@ -118,6 +165,8 @@ __device__ inline void multiply_tiles(rt_fl<16, N> &d, const A &a, const B &b) {
 #undef TK_ACCUMULATORS_64
 #undef TK_REGISTERS_128
 #undef TK_ACCUMULATORS_128
+#undef TK_REGISTERS_160
+#undef TK_ACCUMULATORS_160
 #undef TK_REGISTERS_192
 #undef TK_ACCUMULATORS_192
 #undef TK_REGISTERS_256
@@ -126,10 +175,12 @@ __device__ inline void multiply_tiles(rt_fl<16, N> &d, const A &a, const B &b) {
 } // namespace detail
 
 template<typename D, typename A, typename B> __device__ inline void warpgroup::mma_AB(D &d, const A &a, const B &b) {
-    detail::multiply_tiles<true, false, true>(d, a, b);
+    if constexpr (requires { A::in_registers; }) detail::multiply_tiles<true, true>(d, a, b);
+    else detail::multiply_tiles<true, false, true>(d, a, b);
 }
 template<typename D, typename A, typename B> __device__ inline void warpgroup::mma_ABt(D &d, const A &a, const B &b) {
-    detail::multiply_tiles<true, false, false>(d, a, b);
+    if constexpr (requires { A::in_registers; }) detail::multiply_tiles<true, false>(d, a, b);
+    else detail::multiply_tiles<true, false, false>(d, a, b);
 }
 template<typename D, typename A, typename B> __device__ inline void warpgroup::mma_AtB(D &d, const A &a, const B &b) {
     detail::multiply_tiles<true, true, true>(d, a, b);

@@ -1,0 +1,160 @@
+"""A loop of products over warpgroups -> CUDA C++, through `templates/loops.cu.jinja`, which holds its schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tkgen.backends.cdna.lower.names import comment_text, cpp_name
+from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origins, Source
+from tkgen.backends.cdna.lower.places import origin
+from tkgen.backends.cdna.lower.render import tidy
+from tkgen.backends.hopper.epilogue import place_of
+from tkgen.backends.hopper.loop_values import LoopValues
+from tkgen.backends.hopper.loops import HopperLoop
+from tkgen.backends.hopper.lowering import environment, name
+from tkgen.ir.equations import Access, Axis, AxisKind, Convert, Loop, Map, Store, walk
+from tkgen.ir.functions import HOPPER, helpers
+from tkgen.ir.tensors import Tensor
+from tkgen.schedule.loops import extent
+
+ALONG = ("BATCH", "DEPTH")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A constant, a tensor, a scalar: what is printed of it, and where it is from."""
+
+    name: str
+    expression: str = ""
+    comment: str = ""
+    origin: Origins = NOWHERE
+    cpp: str = ""
+    extents: tuple[str, ...] = ()
+    tile: str = ""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What the copy engine moves: the tensor, its coordinate, along which dimension its rows lie."""
+
+    name: str
+    coord: str
+    axis: str
+
+
+def lower_loop(m: HopperLoop, header: Sequence[str], spec: str, target: str) -> Source:
+    """The generated file: `header` are lines of comment, `spec` is the path that its comments name."""
+    made = _Lowering(m)
+    marks = Marks()
+    text = environment().get_template("loops.cu.jinja").render(m=made.model(header, spec, target), remark=marks.remark)
+    return marks.source(tidy(text).rstrip("\n") + "\n")
+
+
+class _Lowering:
+    def __init__(self, m: HopperLoop):
+        self.m = m
+        self.values = LoopValues(m, {s.name: name(s.name) for s in m.kernel.scalars})
+        self.parallel = [a for a in m.kernel.axes if a.kind is AxisKind.PARALLEL]
+
+    def model(self, header: Sequence[str], spec: str, target: str) -> dict[str, object]:
+        """What the template prints."""
+        m, values = self.m, self.values
+        (out,) = m.tile_stored
+        convert = next(op for op in m.middle if isinstance(op, Convert))
+        middle = values.statements([op for op in m.middle if op is not convert], [convert.argument])
+        carried = [*values.statements(m.carried), *values.handed(), *values.converted(convert)]
+        behind = list(self._behind(out))
+        moved = m.moved_registers
+        used = {op.function for op in walk(m.kernel.body) if isinstance(op, Map)}
+        dtype, result = m.held.tensor.dtype, out.target.tensor.dtype
+        body = "\n".join([*middle, *carried, *behind])
+        return {
+            "name": name(m.kernel.name), "header": [comment_text(line) for line in (*header, m.describe())],
+            "spec": comment_text(spec), "target": target, "constants": list(self._constants()),
+            "tensors": [self._tensor(t) for t in m.kernel.tensors],
+            "scalars": [Line(name(s.name), cpp=s.dtype.cpp, origin=origin(s.span)) for s in m.kernel.scalars],
+            "type": f"st_{dtype.suffix}", "out_type": f"st_{result.suffix}", "factor_type": f"rt_{dtype.suffix}",
+            "held": self._moved(m.held, self._row_tile()), "left": self._moved(m.left, "pass"),
+            "right": self._moved(m.right, "pass"), "out": self._moved(out.target, self._row_tile()),
+            "helpers": helpers(used, HOPPER), "divides": "divisor(" in body, "rows_stored": "number_at(" in body,
+            "producer_registers": moved[0] if moved else 0, "consumer_registers": moved[1] if moved else 0,
+            "place": list(self._place()), "split": cpp_name(m.split.name), "scores": values.name[m.first.result],
+            "sums": values.sums, "before": list(values.initial()), "middle": middle, "carried": carried,
+            "behind": behind, "out_value": values.name[out.value], "out_origin": origin(out.span),
+        }  # fmt: skip
+
+    def _row_tile(self) -> str:
+        return f"{cpp_name(self.m.split.name)}_i * CONSUMERS + consumer"
+
+    def _moved(self, access: Access, row: str) -> Moved:
+        along = self.m.rows_along(access)
+        axis = "" if along == 2 else f"<dim::{ALONG[along]}, cache_policy::NORMAL>"
+        tiled = iter((row, "0"))
+        return Moved(
+            name(access.tensor.name), place_of(access, [next(tiled) if i.extends else "" for i in access.indices]), axis
+        )
+
+    def _tensor(self, tensor: Tensor) -> Line:
+        m = self.m
+        b, d, r, c = ["1", "1", "1", *(str(d.size) for d in tensor.dims)][-4:]
+        d = "-1" if len(tensor.dims) > 2 and b == d == "1" else d  # a matrix is what has two dimensions
+        tiles = {m.held: "held_tile", m.left: "left_tile", m.right: "right_tile", m.tile_stored[0].target: "out_tile"}
+        tile = tiles[m.moved[tensor.name]] if tensor.name in m.moved else ""
+        return Line(
+            name(tensor.name), cpp=tensor.dtype.cpp, extents=(b, d, r, c), tile=tile, origin=origin(tensor.span)
+        )
+
+    def _tiles(self, axis: Axis) -> int:
+        return -(-(axis.dim.size or 1) // (axis.tile or 1))
+
+    def _constants(self) -> Iterator[Line]:
+        m = self.m
+        loop = m.loop.axis
+        yield Line("CONSUMERS", str(m.consumers), "warpgroups that multiply", origin(m.split.span))
+        yield Line("ROWS", str(m.machine.wgmma_rows), f"of {m.split.name}, for a consumer")
+        yield Line("KEYS", str(m.keys), f"of {loop.name} in a pass", origin(loop.span))
+        yield Line("DEPTH", str(m.depth), "over which the first product sums")
+        yield Line("WIDTH", str(m.width), "columns of the second one's sums")
+        yield Line("LEFT_BUFFERS", str(m.buffers[0]), f"of {m.left.tensor.name}")
+        yield Line("RIGHT_BUFFERS", str(m.buffers[1]), f"of {m.right.tensor.name}")
+        yield Line("THREADS", "(CONSUMERS + 1) * WARPGROUP_WARPS * WARP_THREADS", "the last warpgroup loads")
+        yield Line("TILES", str(prod(map(self._tiles, self.parallel))), "of the output")
+        yield Line("PASSES", str(-(-(loop.dim.size or 1) // m.keys)), "of the loop over all of its axis")
+
+    def _place(self) -> Iterator[str]:
+        """The numbers of a tile along the parallel axes, the last one fastest; where a loop ends, the longest first."""
+        m, inner = self.m, 1
+        for axis in reversed(self.parallel):
+            size = self._tiles(axis)
+            number = f"tile / {inner} % {size}" if inner > 1 else f"tile % {size}"
+            if axis == m.split and m.loop.axis.until:
+                number = f"{size - 1} - {number}"
+            yield f"const int {cpp_name(axis.name)}_i = {number};"
+            inner *= size
+        if m.loop.axis.until:
+            split = cpp_name(m.split.name)
+            yield f"const int passes = min(PASSES, (({split}_i + 1) * CONSUMERS * ROWS + KEYS - 1) / KEYS);"
+        else:
+            yield "constexpr int passes = PASSES;"
+
+    def _behind(self, out: Store) -> Iterator[str]:
+        """What is done and stored behind the loop, but for the tile."""
+        m, body = self.m, list(self.m.kernel.body)
+        at = next(n for n, op in enumerate(body) if isinstance(op, Loop))
+        ops = [op for op in body[at + 1 :] if not isinstance(op, Store)]
+        yield from self.values.gathered()
+        yield from self.values.statements(ops, [out.value])
+        for store in m.stored:
+            if store is out:
+                continue
+            row = "first_row + laneid() / 4 + 8 * r"
+            place = place_of(store.target, [row if i.extends else "" for i in store.target.indices])
+            written = f"number_at(g.{name(store.target.tensor.name)}, {place})"
+            kind = store.target.tensor.dtype.cpp
+            yield "#pragma unroll"
+            yield "for (int r = 0; r < 2; ++r) {"
+            guard = f" && {row} < {m.split.dim.size}" if (m.split.dim.size or 0) % extent(m.split) else ""
+            yield f"    if (laneid() % 4 == 0{guard}) {written} = {kind}({self.values.text(store.value, False)});"
+            yield "}"

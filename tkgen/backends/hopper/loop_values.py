@@ -1,0 +1,315 @@
+"""What a loop of products computes element by element, as C++ over a lane's two rows of each tile.
+
+A tile that a product sums, or that is needed in a later nest, is an array of registers (`rt_fl`); what one nest makes
+and uses is a local of it; numbers of rows are arrays of two. Operations stand in the first nest in which all that they
+need is known: the one behind a reduction is another. Predicates stand where they are used. A nest in which `where`
+chooses by coordinates stands twice: once without, for tiles that are wholly inside. A sum of rows that the loop carries
+is one of each lane's own elements until the loop is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tkgen.backends.cdna.lower.elements import literal
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.hopper.loops import HopperLoop
+from tkgen.ir.equations import (
+    Argument,
+    Axis,
+    Carry,
+    Constant,
+    Convert,
+    Coordinate,
+    Kind,
+    Load,
+    Loop,
+    Map,
+    Op,
+    Product,
+    Reduce,
+    Value,
+    reads,
+    walk,
+    writes,
+)
+from tkgen.ir.functions import FUNCTIONS, HOPPER
+
+INDENT = "    "
+UNROLL = "#pragma unroll"
+OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}
+IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
+SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+INLINE = (Constant, Argument, Coordinate)
+
+
+class LoopValues:
+    """The C++ of values for one layout."""
+
+    def __init__(self, m: HopperLoop, scalar: dict[str, str]):
+        self.m, self.scalar = m, scalar
+        self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
+        self.name = {value: f"{cpp_name(value.name or 'v')}_{value.number}" for value in self.made}
+        for carry in m.loop.carries:
+            self.name[carry.inside] = self.name[carry.result] = f"{cpp_name(carry.inside.name or 'v')}_c"
+        late = next(c for c in m.loop.carries if c.update == m.result)
+        self.sums = self.name[late.inside]
+        for value in (m.onto, m.result, late.result, late.inside):
+            self.name[value] = self.sums
+        self.arrays = {m.first.result, m.onto, m.result, late.inside, late.result}
+        self.declared: set[str] = {self.name[v] for v in self.arrays}
+        self.deferred = {r: c for c in m.loop.carries for r in m.middle if isinstance(r, Reduce) and self._defers(c, r)}
+
+    def _defers(self, carry: Carry, reduce: Reduce) -> bool:
+        """Whether the loop carries a sum of rows, scaled by row: a lane's part of it can be summed behind the loop."""
+        m, start = self.m, self.made[carry.initial]
+        users = [op for op in walk(m.kernel.body) if reduce.result in reads(op)]
+        added = users[0] if len(users) == 1 else None
+        zero = isinstance(start, Constant) and start.value == 0
+        if reduce.function != "sum" or not zero or not isinstance(added, Map) or added.function != "add":
+            return False
+        (other,) = [v for v in added.arguments if v != reduce.result] or [carry.inside]
+        scaled = self.made.get(other)
+        scales = isinstance(scaled, Map) and scaled.function == "mul" and scaled.arguments.count(carry.inside) == 1
+        uses = [op for op in walk(m.kernel.body) if {carry.inside, added.result, other} & set(reads(op))]
+        alone = [op for op in uses if op not in (added, scaled) and not isinstance(op, Loop)]
+        return carry.update == added.result and (scales or other == carry.inside) and not alone
+
+    # ------------------------------------------------------------ places
+
+    def tiled(self, value: Value) -> bool:
+        """Whether a value extends along the columns of a tile."""
+        return any(a != self.m.split and not a.is_index for a in value.axes)
+
+    def _columns(self, ops: Sequence[Op]) -> str:
+        axes = {a for op in ops for v in (*reads(op), *writes(op)) for a in v.axes}
+        return "KEYS" if self.m.loop.axis in axes else "WIDTH"
+
+    # ------------------------------------------------------------ expressions
+
+    def text(self, value: Value, clear: bool, row: str = "r") -> str:
+        """A value of the element at hand; `clear`: where all conditions on coordinates hold."""
+        made = self.made.get(value)
+        match made:
+            case Constant(value=number):
+                text = literal(number)
+                return f"({text})" if text.startswith("-") else text
+            case Argument(scalar=scalar):
+                return f"g.{self.scalar[scalar.name]}"
+            case Coordinate(axis=axis):
+                return self._coordinate(axis)
+            case Map() if value.kind is not Kind.NUMBER:
+                return f"({self.expression(made, clear, row)})"
+        if self.tiled(value):
+            return f"element({self.name[value]}, t, h, e)" if value in self.arrays else self.name[value]
+        return f"{self.name[value]}[{row}]" if value.axes and self.m.split in value.axes else self.name[value]
+
+    def _coordinate(self, axis: Axis) -> str:
+        if axis == self.m.split:
+            return "(first_row + laneid() / 4 + 8 * r)"
+        if axis.is_index:
+            return f"{cpp_name(axis.name)}_i"
+        first = "pass * KEYS + " if axis == self.m.loop.axis else ""
+        return f"({first}16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e)"
+
+    def expression(self, op: Map, clear: bool, row: str = "r") -> str:
+        """The right side of an operation."""
+        function = FUNCTIONS[op.function]
+        if clear and op.function == "where" and self.holds(op.arguments[0]) is not None:
+            return self.text(op.arguments[1], clear, row)
+        whole = all(v.kind is Kind.COORDINATE for v in op.arguments) or function.takes == "place"
+        texts = [self.text(v, clear, row) for v in op.arguments]
+        texts = [f"float({t})" if v.kind is Kind.COORDINATE and not whole else t
+                 for t, v in zip(texts, op.arguments, strict=True)]  # fmt: skip
+        if self.divides(op):
+            texts[1] = f"{self.name[op.arguments[1]]}_d[r]"
+        texts += ["0"] * (function.arity - len(texts))
+        return function.cpp[HOPPER].format(*texts)
+
+    def divides(self, op: Op) -> bool:
+        """Whether elements of a tile are divided by a number of their row."""
+        if not isinstance(op, Map) or op.function != "div":
+            return False
+        by = op.arguments[1]
+        return self.tiled(op.result) and by.axes == (self.m.split,)
+
+    # ------------------------------------------------------------ conditions on coordinates
+
+    def holds(self, predicate: Value) -> str | None:
+        """C++ that is true where a condition on coordinates holds for a warp's whole tile; None for another."""
+        made = self.made[predicate]
+        if not isinstance(made, Map):
+            return None
+        if made.function == "and":
+            parts = [self.holds(v) for v in made.arguments]
+            return None if None in parts else " && ".join(map(str, parts))
+        if made.function not in SIGNS:
+            return None
+        ranges = [self._range(v) for v in made.arguments]
+        if ranges[0] is None or ranges[1] is None:
+            return None
+        (least, most), (other_least, other_most) = ranges[0], ranges[1]
+        sign = SIGNS[made.function]
+        return f"{most} {sign} {other_least}" if sign[0] == "<" else f"{least} {sign} {other_most}"
+
+    def _range(self, value: Value) -> tuple[str, str] | None:
+        match self.made[value]:
+            case Constant(value=number) if number == int(number):
+                return str(int(number)), str(int(number))
+            case Coordinate(axis=axis) if axis == self.m.split:
+                return "first_row", "first_row + 15"
+            case Coordinate(axis=axis) if axis == self.m.loop.axis:
+                return "pass * KEYS", "pass * KEYS + KEYS - 1"
+            case Coordinate(axis=axis) if axis.is_index:
+                return f"{cpp_name(axis.name)}_i", f"{cpp_name(axis.name)}_i"
+            case Map(function="add" | "sub" as function, arguments=(a, b)):
+                left, right = self._range(a), self._range(b)
+                if left is None or right is None:
+                    return None
+                if function == "add":
+                    return f"{left[0]} + {right[0]}", f"{left[1]} + {right[1]}"
+                return f"{left[0]} - ({right[1]})", f"{left[1]} - ({right[0]})"
+        return None
+
+    # ------------------------------------------------------------ nests
+
+    def statements(self, ops: Sequence[Op], kept: Sequence[Value] = ()) -> list[str]:
+        """Some operations in order, in nests; the tiles of `kept` are arrays."""
+        ops = [op for op in ops if not isinstance(op, (*INLINE, Load, Product))]
+        ops = [op for op in ops if isinstance(op, Reduce) or writes(op)[0].kind is Kind.NUMBER]
+        level = self._levels(ops)
+        self._keep(ops, level, kept)
+        lines: list[str] = []
+        for at in range(max(level.values(), default=0) + 1):
+            here = [op for op in ops if level[op] == at]
+            rows = [op for op in here if not isinstance(op, Reduce) and not self.tiled(writes(op)[0])]
+            lines += self._rows(rows)
+            lines += self._nest([op for op in here if op not in rows])
+        return lines
+
+    def _levels(self, ops: Sequence[Op]) -> dict[Op, int]:
+        known: dict[Value, int] = {}
+        level: dict[Op, int] = {}
+        for op in ops:
+            level[op] = max((self._known(v, known) for v in reads(op)), default=0)
+            known[writes(op)[0]] = level[op] + isinstance(op, Reduce)
+        return level
+
+    def _known(self, value: Value, known: dict[Value, int]) -> int:
+        made = self.made.get(value)
+        if value not in known and isinstance(made, Map) and value.kind is not Kind.NUMBER:
+            return max((self._known(v, known) for v in reads(made)), default=0)
+        return known.get(value, 0)
+
+    def _keep(self, ops: Sequence[Op], level: dict[Op, int], kept: Sequence[Value]) -> None:
+        """Tiles that a later nest needs are arrays."""
+        of = {writes(op)[0]: level[op] for op in ops}
+        for op in ops:
+            for value in reads(op):
+                if self.tiled(value) and value in of and (of[value] < level[op]):
+                    self.arrays.add(value)
+        self.arrays |= {v for v in kept if self.tiled(v)}
+
+    def _rows(self, ops: Sequence[Op]) -> list[str]:
+        lines: list[str] = []
+        body: list[str] = []
+        for op in ops:
+            assert isinstance(op, Map)
+            value = op.result
+            if self.m.split not in value.axes:
+                lines.append(f"const float {self.name[value]} = {self.expression(op, False)};")
+                continue
+            lines.append(f"float {self.name[value]}[2];")
+            body.append(f"{self.name[value]}[r] = {self.expression(op, False)};")
+        return [*lines, *_loop("r", "2", body)]
+
+    def _nest(self, ops: Sequence[Op]) -> list[str]:
+        if not ops:
+            return []
+        lines, before = list[str](), list[str]()
+        columns = self._columns(ops)
+        for op in ops:
+            if isinstance(op, Reduce):
+                before += [f"float {self.name[op.result]}[2], {self.name[op.result]}_p[2][4];"]
+                fill = f"{self.name[op.result]}_p[r][i] = {IDENTITY[op.function]};"
+                before += _loop("r", "2", _loop("i", "4", [fill]))
+            elif (value := writes(op)[0]) in self.arrays and self.name[value] not in self.declared:
+                self.declared.add(self.name[value])
+                before.append(f"rt_fl<16, {columns}> {self.name[value]};")
+        for by in dict.fromkeys(op.arguments[1] for op in ops if isinstance(op, Map) and self.divides(op)):
+            name = self.name[by]
+            before.append(f"const divisor {name}_d[2] = {{divisor({name}[0]), divisor({name}[1])}};")
+        conditions = [self.holds(op.arguments[0]) for op in ops if isinstance(op, Map) and op.function == "where"]
+        found = list(dict.fromkeys(c for c in conditions if c))
+        if found:
+            lines = [f"if ({' && '.join(found)}) {{", *_indented(self._body(ops, columns, True)), "} else {",
+                     *_indented(self._body(ops, columns, False)), "}"]  # fmt: skip
+        else:
+            lines = self._body(ops, columns, False)
+        after = [
+            f"{self.name[op.result]}[r] = {'of_lane' if op in self.deferred else 'of_row'}"
+            f"<{OPERATION[op.function]}>({self.name[op.result]}_p[r]);"
+            for op in ops if isinstance(op, Reduce)
+        ]  # fmt: skip
+        self.declared -= {self.name[op.result] for op in ops if isinstance(op, Map) and self._local(op)}
+        return [*before, *lines, *_loop("r", "2", after)]
+
+    def _local(self, op: Op) -> bool:
+        """Whether an array belongs to the scope in which its nest stands."""
+        return self.name[writes(op)[0]] not in {self.sums, self.name[self.m.first.result]}
+
+    def _body(self, ops: Sequence[Op], columns: str, clear: bool) -> list[str]:
+        lines = ["const int r = h % 2;"]
+        for op in ops:
+            if isinstance(op, Reduce):
+                part = f"{self.name[op.result]}_p[r][h / 2 * 2 + e]"
+                value = self.text(op.argument, clear)
+                lines.append(f"{part} = {OPERATION[op.function]}::op<float>({part}, {value});")
+                continue
+            assert isinstance(op, Map)
+            made = self.expression(op, clear)
+            if op.result in self.arrays:
+                lines.append(f"element({self.name[op.result]}, t, h, e) = {made};")
+            else:
+                lines.append(f"const float {self.name[op.result]} = {made};")
+        return _loop("t", f"{columns} / 16", _loop("h", "4", _loop("e", "2", lines)))
+
+    # ------------------------------------------------------------ what the loop hands on
+
+    def initial(self) -> Iterator[str]:
+        """The carried values before the first pass."""
+        for carry in self.m.loop.carries:
+            name, value = self.name[carry.inside], self.text(carry.initial, False)
+            if self.tiled(carry.inside):
+                yield from _loop("t", "WIDTH / 16", _loop("h", "4", _loop("e", "2", [
+                    f"element({name}, t, h, e) = {value};"])))  # fmt: skip
+            else:
+                yield f"float {name}[2] = {{{value}, {value}}};"
+
+    def handed(self) -> list[str]:
+        """The carried values at the end of a pass, all at once."""
+        rows = [c for c in self.m.loop.carries if not self.tiled(c.inside)]
+        taken = [f"const float {self.name[c.inside]}_n = {self.text(c.update, False)};" for c in rows]
+        return _loop("r", "2", [*taken, *(f"{self.name[c.inside]}[r] = {self.name[c.inside]}_n;" for c in rows)])
+
+    def gathered(self) -> list[str]:
+        """What the lanes of a row have of carried sums, summed."""
+        names = [self.name[carry.inside] for carry in self.deferred.values()]
+        return _loop("r", "2", [f"{name}[r] = across<base_ops::sum>({name}[r]);" for name in names])
+
+    def converted(self, convert: Convert) -> list[str]:
+        """The factor of the second product."""
+        kind = convert.result.dtype.cpp
+        pair = f"detail::pack<{kind}>({self.name[convert.argument]}.tiles[0][t].data[h])"
+        return _loop("t", "KEYS / 16", _loop("h", "4", [f"factor.tiles[0][t].data[h] = {pair};"]))
+
+
+def _loop(variable: str, count: str, body: Sequence[str]) -> list[str]:
+    """An unrolled loop; nothing for nothing."""
+    if not body:
+        return []
+    return [UNROLL, f"for (int {variable} = 0; {variable} < {count}; ++{variable}) {{", *_indented(body), "}"]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [INDENT + line for line in lines]

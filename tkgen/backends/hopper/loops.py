@@ -1,0 +1,346 @@
+"""Products of products on Hopper: what a block's warpgroups hold of a loop such as attention's, and what moves.
+
+    over b in BATCH, h in HEADS, q in LENGTH by 128    `q` is split: each consumer warpgroup has 64 of its rows
+    waves 8 along q                                    of the consumers; a warpgroup that loads is beside them
+    shared K, V buffers 2 via direct                   through the copy engine, with mbarriers for each buffer
+    each j in KEYS by 128
+      s = scale * Q[b, h, q] @ K[b, h, j].T            the first product: of two tensors, from shared memory
+      ...                                              element by element, and reductions of rows
+      o = o * r + bf16(p) @ V[b, h, j]                 the second: of what was made of the first, from registers
+
+What stands between the products (`middle`) does not need the second one's sums, so the middle of one pass runs while
+the second product of the pass before does. What is done with the carried sums (`carried`) waits for them. A lane has
+two rows of every tile: a row's reductions are over its own elements and those of the three lanes beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tkgen.backends.hopper.layout import BARRIER_BYTES, launched_registers, moved_registers
+from tkgen.backends.hopper.machine import Hopper
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.equations import (
+    Access,
+    Argument,
+    Axis,
+    Constant,
+    Convert,
+    Coordinate,
+    Kernel,
+    Load,
+    Loop,
+    Map,
+    Op,
+    Product,
+    Reduce,
+    Store,
+    Value,
+    When,
+    reads,
+    walk,
+    writes,
+)
+from tkgen.ir.tensors import Tensor
+from tkgen.ir.types import DType, Via
+from tkgen.schedule.loop_masks import masked
+from tkgen.schedule.loops import LoopError, extent
+from tkgen.source import Span
+
+FACTORS = (DType.BF16, DType.F16)
+PRODUCER_REGISTERS = 32  # of a thread that works out the places of two rings and a tile: with 24 ptxas spills some
+BARRIERS_OF_TILE = 2  # beside those of buffers: the held factor is there, and no longer needed
+UNIFORM = (Constant, Argument, Coordinate, Load)  # what has no place of its own in registers
+
+
+@dataclass(frozen=True)
+class HopperLoop:
+    """The layout of one kernel, which `hopper_loop` has found to fit."""
+
+    kernel: Kernel
+    loop: Loop
+    split: Axis
+    consumers: int
+    first: Product
+    second: Product
+    onto: Value
+    result: Value
+    held: Access
+    left: Access
+    right: Access
+    buffers: tuple[int, int]  # of left and right
+    persistent: int  # blocks, 0 where each tile has its own
+    machine: Hopper
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block: those of its consumers, and of the warpgroup that loads."""
+        return (self.consumers + 1) * self.machine.warpgroup_threads
+
+    @property
+    def keys(self) -> int:
+        """Elements of the loop's axis in a pass."""
+        return extent(self.loop.axis)
+
+    @property
+    def pass_counts(self) -> tuple[int, ...]:
+        """How many passes tiles of the output take: one number, or several where the loop ends with a tile."""
+        most = -(-(self.loop.axis.dim.size or 1) // self.keys)
+        if self.loop.axis.until is None:
+            return (most,)
+        rows = extent(self.split)
+        ends = (-(-(n + 1) * rows // self.keys) for n in range(-(-(self.split.dim.size or 1) // rows)))
+        return tuple(sorted({min(most, end) for end in ends}))
+
+    @property
+    def depth(self) -> int:
+        """Elements over which the first product sums."""
+        return extent(self.first.axis)
+
+    @property
+    def width(self) -> int:
+        """Columns of the second product's sums."""
+        return extent(next(a for a in self.result.axes if a != self.split))
+
+    @cached_property
+    def middle(self) -> tuple[Op, ...]:
+        """What stands between the products, in order."""
+        return tuple(op for op in self.loop.body if isinstance(op, Map | Reduce | Convert) and op not in self.carried
+                     and op.result != self.result)  # fmt: skip
+
+    @cached_property
+    def carried(self) -> tuple[Op, ...]:
+        """What needs the second product's sums of the pass before, in order."""
+        late = {c.inside for c in self.loop.carries if c.update == self.result}
+        found = list[Op]()
+        for op in self.loop.body:
+            if not isinstance(op, Product) and late & set(reads(op)) and writes(op)[0] != self.result:
+                found.append(op)
+                late |= set(writes(op))
+        return tuple(found)
+
+    @cached_property
+    def stored(self) -> tuple[Store, ...]:
+        """What is stored behind the loop."""
+        return tuple(op for op in self.kernel.body if isinstance(op, Store))
+
+    @cached_property
+    def tile_stored(self) -> tuple[Store, ...]:
+        """Of these the tiles, which leave through shared memory."""
+        return tuple(op for op in self.stored if len(op.target.axes) > 1)
+
+    @property
+    def element_bytes(self) -> int:
+        """Of a factor."""
+        return self.held.tensor.dtype.bytes
+
+    @property
+    def dynamic_bytes(self) -> int:
+        """Shared memory that the launch asks for."""
+        rows = self.consumers * self.machine.wgmma_rows
+        tiles = rows * self.depth + self.buffers[0] * self.keys * self.depth + self.buffers[1] * self.keys * self.width
+        out = sum(rows * self.width * s.target.tensor.dtype.bytes for s in self.tile_stored)
+        return tiles * self.element_bytes + out + self.machine.tile_alignment
+
+    @property
+    def shared_bytes(self) -> int:
+        """All shared memory of a block."""
+        return self.dynamic_bytes + (2 * sum(self.buffers) + BARRIERS_OF_TILE) * BARRIER_BYTES
+
+    @property
+    def moved_registers(self) -> tuple[int, int] | None:
+        """Registers of producer and consumer threads after `setmaxnreg`."""
+        return moved_registers(self.machine, self.threads, self.consumers, PRODUCER_REGISTERS)
+
+    @property
+    def registers(self) -> int:
+        """Registers of a consumer's thread, as predicted: both sums, the factor made of the first."""
+        return (self.keys + self.width + self.keys // 2) // 2 + 32
+
+    @cached_property
+    def moved(self) -> dict[str, Access]:
+        """What the copy engine moves a tile of, by name."""
+        return {a.tensor.name: a for a in (self.held, self.left, self.right, *(s.target for s in self.tile_stored))}
+
+    def box(self, tensor: Tensor) -> tuple[int, int]:
+        """Rows and columns of one box of the copy engine."""
+        rows = self.keys if tensor in (self.left.tensor, self.right.tensor) else self.machine.wgmma_rows
+        return rows, self.machine.swizzle_bytes // tensor.dtype.bytes
+
+    def rows_along(self, access: Access) -> int:
+        """The dimension of batch, depth, rows and columns along which the rows of a tile lie."""
+        return 4 - len(access.indices) + next(n for n, i in enumerate(access.indices) if i.extends)
+
+    def describe(self) -> str:
+        """One line for people."""
+        return (f"{self.split.name}: {self.consumers} consumers of {self.machine.wgmma_rows}; "
+                f"{self.left.tensor.name} {self.buffers[0]} x {self.keys} x {self.depth}, "
+                f"{self.right.tensor.name} {self.buffers[1]} x {self.keys} x {self.width}")  # fmt: skip
+
+
+def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
+    """The layout of a program's kernel on `machine`.
+
+    Raises:
+        LoopError: the kernel is not of this form, or its tiles do not fit.
+    """
+    kernel = program.kernel
+    for tensor in kernel.tensors:
+        if dim := next((d for d in tensor.dims if d.size is None), None):
+            raise LoopError(f"{dim.name} is dynamic, which such loops cannot be yet", dim.span, "give it a size")
+        if tensor.dtype not in (*FACTORS, DType.F32):
+            raise LoopError(f"`{tensor.name}` is {tensor.dtype.spelling}", tensor.span, "use bf16, f16 or f32")
+    loop = _loop(kernel)
+    kernel = masked(kernel, loop)
+    loop = _loop(kernel)
+    found = _products(program, kernel, loop, machine)
+    _fits(found, program)
+    _middle(found)
+    _stores(found)
+    return found
+
+
+def _loop(kernel: Kernel) -> Loop:
+    loops = [op for op in walk(kernel.body) if isinstance(op, Loop)]
+    if len(loops) != 1:
+        raise LoopError("a kernel of products has one loop", loops[1].span if loops else None)
+    if when := next((op for op in walk(kernel.body) if isinstance(op, When)), None):
+        raise LoopError(
+            "`when any` has no schedule on Hopper yet", when.span, "choose element by element, with `where`"
+        )
+    if kernel.ragged:
+        raise LoopError("ragged axes have no schedule in such a loop yet", kernel.ragged[0].span)
+    if loops[0].axis.part is not None:
+        raise LoopError("parts of a loop of products of products have no schedule yet", loops[0].axis.span)
+    return loops[0]
+
+
+def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hopper) -> HopperLoop:
+    """The layout, with its products found."""
+    made = {value: op for op in walk(kernel.body) for value in writes(op)}
+    products = [op for op in loop.body if isinstance(op, Product)]
+    if len(products) != 2 or any(isinstance(op, Product) for op in kernel.body):
+        raise LoopError("on Hopper such a loop has two products, the second of what was made of the first", loop.span)
+    first, second = products
+    tiled = [a for a in program.parallel if a.tile is not None]
+    if len(tiled) != 1 or loop.axis.until not in (None, tiled[0].name):
+        raise LoopError("one axis of `over` has tiles, which the warpgroups divide, and along which the loop may end",
+                        loop.axis.span)  # fmt: skip
+    (split,) = tiled
+    loads = [made[v] for v in (first.left, first.right, second.right)]
+    held, left, right = (op.source if isinstance(op, Load) else None for op in loads)
+    if held is None or left is None or right is None or not isinstance(made[second.left], Convert):
+        raise LoopError("the first product is of two tensors, the second of a conversion (`bf16(...)`) and a tensor",
+                        second.result.span)  # fmt: skip
+    wanted = [(held, split, first.axis), (left, loop.axis, first.axis)]
+    wanted.append((right, loop.axis, next(a for a in second.result.axes if a != split)))
+    for access, rows, cols in wanted:
+        if access.axes != (rows, cols) or access.indices[-1].axis != cols:
+            raise LoopError(f"a tile of `{access.tensor.name}` is of `{rows.name}` by `{cols.name}`, in this order",
+                            access.tensor.span)  # fmt: skip
+    onto, result = _onto(second, loop)
+    buffers = tuple(_buffers(program, access.tensor) for access in (left, right))
+    warps = machine.warpgroup_warps
+    if program.waves_along != split or program.waves % warps or extent(split) != program.waves * 16:
+        raise LoopError(
+            f"a warpgroup of {warps} warps has {machine.wgmma_rows} rows of `{split.name}`: {extent(split)} of them "
+            f"want `waves {extent(split) // 16} along {split.name}`", program.spans.get("waves", split.span),
+            f"write `waves {extent(split) // 16} along {split.name}`",
+        )  # fmt: skip
+    return HopperLoop(kernel, loop, split, program.waves // warps, first, second, onto, result, held, left, right,
+                      (buffers[0], buffers[1]), program.grid.count, machine)  # fmt: skip
+
+
+def _onto(second: Product, loop: Loop) -> tuple[Value, Value]:
+    """What the second product is added to, and the sum, which a carry takes on."""
+    for op in loop.body:
+        if isinstance(op, Map) and op.function == "add" and second.result in op.arguments:
+            others = [v for v in op.arguments if v != second.result]
+            if len(others) == 1 and any(c.update == op.result for c in loop.carries):
+                return others[0], op.result
+    raise LoopError("the second product is added to what the loop carries", second.result.span)
+
+
+def _buffers(program: EquationProgram, tensor: Tensor) -> int:
+    staging = next((s for s in program.shared if s.tensor == tensor), None)
+    if staging is None or staging.via is not Via.DIRECT:
+        raise LoopError(f"`{tensor.name}` comes through the copy engine", staging.span if staging else tensor.span,
+                        f"write `shared {tensor.name} buffers 2 via direct`")  # fmt: skip
+    return staging.buffers
+
+
+def _fits(m: HopperLoop, program: EquationProgram) -> None:
+    """Raises LoopError for tiles that no instruction takes, or that do not fit."""
+    machine, panel = m.machine, m.machine.swizzle_bytes // m.element_bytes
+    at: Span | None = m.loop.axis.span
+    if m.keys not in machine.wgmma_columns or m.width not in machine.wgmma_columns or m.depth % panel:
+        found = ", ".join(map(str, machine.wgmma_columns))
+        raise LoopError(
+            f"products are of {found} columns, sums over multiples of {panel}: not {m.keys} of `{m.loop.axis.name}`, "
+            f"{m.width} columns, sums over {m.depth}", at, "choose another tile (`by`)",
+        )  # fmt: skip
+    if m.shared_bytes > machine.shared_bytes_per_block:
+        raise LoopError(
+            f"the tiles need {m.shared_bytes} bytes of shared memory, a block has {machine.shared_bytes_per_block}", at,
+            "use fewer buffers, or smaller tiles of the loop's axis (`by`)",
+        )  # fmt: skip
+    if m.threads > machine.max_threads_per_block:
+        raise LoopError(f"{m.threads} threads are more than a block has, {machine.max_threads_per_block}", at)
+    most = (m.moved_registers or (0, launched_registers(machine, m.threads)))[1]
+    if m.registers > most:
+        raise LoopError(
+            f"a consumer's thread has {most} registers; its tiles take about {m.registers}", at,
+            "use smaller tiles of the loop's axis (`by`), or fewer consumers",
+        )  # fmt: skip
+    if stray := next((s for s in program.shared if s.tensor.name not in m.moved), None):
+        raise LoopError(f"`{stray.tensor.name}` is no factor that changes in the loop", stray.span, "leave it out")
+    if program.grid.name not in ("linear", "persistent"):
+        raise LoopError(f"there is no `grid {program.grid.name}` of such loops", program.grid.span)
+    if m.persistent and m.loop.axis.until:
+        raise LoopError("the tiles of a loop that ends with one differ in length: a block takes one each",
+                        program.grid.span, "leave `grid persistent` out")  # fmt: skip
+    if program.remap:
+        raise LoopError("the order of such blocks cannot be chosen yet", program.remap[0].span, "leave `remap` out")
+
+
+def _middle(m: HopperLoop) -> None:
+    """Raises LoopError for values that a lane cannot hold, and for sums that come too late."""
+    late = {c.inside for c in m.loop.carries if c.update == m.result} | {m.result, m.second.result}
+    for op in m.middle:
+        if late & set(reads(op)):
+            raise LoopError("the sums of the second product are used for more than to be carried", writes(op)[0].span)
+    for op in walk(m.kernel.body):
+        if isinstance(op, Load) and op.source not in (m.held, m.left, m.right):
+            raise LoopError(f"`{op.source.tensor.name}` is no factor of a product", op.result.span)
+        if isinstance(op, Reduce) and (op.axis != m.loop.axis or m.split not in op.argument.axes):
+            raise LoopError(f"only rows along `{m.split.name}` are reduced, over `{m.loop.axis.name}`", op.result.span)
+        if isinstance(op, Convert) and op.result != m.second.left:
+            raise LoopError("only the factor of the second product is converted", op.result.span)
+        for value in () if isinstance(op, Load | Product) else writes(op):
+            if (
+                isinstance(op, Map | Reduce)
+                and value.axes
+                and m.split not in value.axes
+                and value.kind.name == "NUMBER"
+            ):
+                raise LoopError(f"`{value.name}` has no axis `{m.split.name}`", value.span)
+
+
+def _stores(m: HopperLoop) -> None:
+    """Raises LoopError for what is stored in another form."""
+    for store in m.stored:
+        name, axes = store.target.tensor.name, store.target.axes
+        if store.adds:
+            raise LoopError(f"blocks add to `{name}`", store.span)
+        if axes not in ((m.split,), tuple(a for a in m.result.axes)) and axes != (m.split, m.result.axes[-1]):
+            raise LoopError(
+                f"`{name}` is stored with other axes than `{m.split.name}` and the sums' columns", store.span
+            )
+        if len(axes) > 1 and store.target.tensor.dtype is DType.F32:
+            raise LoopError(f"`{name}` is f32: tiles are stored as bf16 or f16", store.span)
+    if len(m.tile_stored) != 1:
+        raise LoopError("one tile is stored behind such a loop", m.stored[0].span if m.stored else None)
+    for op in walk(m.loop.body):
+        if isinstance(op, Store):
+            raise LoopError(f"`{op.target.tensor.name}` is stored in the loop", op.span, "store it behind the loop")
