@@ -11,6 +11,7 @@ import torch
 
 from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
+from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.spec import Named
 from tkgen.emulate import Interleaving
 from tkgen.execute import compare
@@ -92,11 +93,15 @@ def emulated(spec: object) -> AnySpec:
     return spec
 
 
-def launch_of(spec: AnySpec | LaidRows[Named] | Sized, given: Mapping[str, int] | None = None) -> AnyLaunch:
+def launch_of(
+    spec: AnySpec | LaidRows[Named] | HopperLoopSpec | Sized, given: Mapping[str, int] | None = None
+) -> AnyLaunch:
     """The launch of `spec` at its own sizes, `given` ones for dynamic dimensions. Raises SizeError as `launched`."""
     if isinstance(spec, SequenceSpec):
         return sequence_launch(spec, given)
-    return row_launch(spec.program, spec.layout, given) if isinstance(spec, LaidRows) else launched(spec, given)
+    if isinstance(spec, LaidRows | HopperLoopSpec):
+        return row_launch(spec.program, spec.layout, given)
+    return launched(spec, given)
 
 
 def random_inputs(launch: AnyLaunch, seed: int = 0, kind: Inputs = Inputs.EXACT) -> dict[str, torch.Tensor]:

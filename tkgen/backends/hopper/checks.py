@@ -204,10 +204,9 @@ def _tiles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
         yield _refused(f"a K-step of {step} is no multiple of {panel} up to {machine.max_box}", at,
                        f"use {panel} or {2 * panel}", "",
                        f"shared tiles are made of panels of {panel} elements")  # fmt: skip
-    columns = [n for n in machine.wgmma_columns if n % panel == 0]
-    if cols not in columns:
+    if cols not in machine.wgmma_columns:
         yield _refused(f"no product has {cols} columns on sm_90a", at,
-                       f"use {', '.join(map(str, columns))} columns")  # fmt: skip
+                       f"use {', '.join(map(str, machine.wgmma_columns))} columns")  # fmt: skip
     if acc.tile != (wanted, cols) or acc.fragments != (1, 1):
         yield _refused(f"a wave's sums are {acc.fragments[0]} x {acc.fragments[1]} fragments of {acc.tile[0]} x "
                        f"{acc.tile[1]}", acc.span,

@@ -10,10 +10,11 @@ from tkgen.backends.cdna.lower.names import comment_text, cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origins, Source
 from tkgen.backends.cdna.lower.places import origin
 from tkgen.backends.cdna.lower.render import tidy
+from tkgen.backends.hopper import lowering
 from tkgen.backends.hopper.epilogue import place_of
 from tkgen.backends.hopper.loop_values import LoopValues
 from tkgen.backends.hopper.loops import HopperLoop
-from tkgen.backends.hopper.lowering import environment, name
+from tkgen.backends.hopper.lowering import environment
 from tkgen.ir.equations import Access, Axis, AxisKind, Convert, Loop, Map, Store, walk
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.tensors import Tensor
@@ -50,6 +51,11 @@ def lower_loop(m: HopperLoop, header: Sequence[str], spec: str, target: str) -> 
     marks = Marks()
     text = environment().get_template("loops.cu.jinja").render(m=made.model(header, spec, target), remark=marks.remark)
     return marks.source(tidy(text).rstrip("\n") + "\n")
+
+
+def name(text: str) -> str:
+    """`text` as a C++ identifier of the generated file."""
+    return lowering.name(text, "loops")
 
 
 class _Lowering:
@@ -124,20 +130,30 @@ class _Lowering:
         yield Line("PASSES", str(-(-(loop.dim.size or 1) // m.keys)), "of the loop over all of its axis")
 
     def _place(self) -> Iterator[str]:
-        """The numbers of a tile along the parallel axes, the last one fastest; where a loop ends, the longest first."""
+        """The numbers of a tile along the parallel axes, the last one fastest; of bounded loops from the end on."""
         m, inner = self.m, 1
         for axis in reversed(self.parallel):
             size = self._tiles(axis)
             number = f"tile / {inner} % {size}" if inner > 1 else f"tile % {size}"
-            if axis == m.split and m.loop.axis.until:
+            if axis == m.split and m.bounded:
                 number = f"{size - 1} - {number}"
             yield f"const int {cpp_name(axis.name)}_i = {number};"
             inner *= size
-        if m.loop.axis.until:
-            split = cpp_name(m.split.name)
-            yield f"const int passes = min(PASSES, (({split}_i + 1) * CONSUMERS * ROWS + KEYS - 1) / KEYS);"
+        yield from self._bounds()
+
+    def _bounds(self) -> Iterator[str]:
+        """The passes of a tile, as `HopperLoop.passes` has them."""
+        axis, split = self.m.loop.axis, cpp_name(self.m.split.name)
+        if axis.since is None:
+            yield "constexpr int first_pass = 0;"
         else:
+            moved = f" + {axis.since.moved}" if axis.since.moved else ""
+            yield f"const int first_pass = max({split}_i * CONSUMERS * ROWS{moved}, 0) / KEYS;"
+        if axis.until is None:
             yield "constexpr int passes = PASSES;"
+        else:
+            moved = f" + {axis.until.moved}" if axis.until.moved else ""
+            yield f"const int passes = min(PASSES, (({split}_i + 1) * CONSUMERS * ROWS - 1{moved}) / KEYS + 1);"
 
     def _behind(self, out: Store) -> Iterator[str]:
         """What is done and stored behind the loop, but for the tile."""

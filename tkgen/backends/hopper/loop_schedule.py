@@ -1,9 +1,9 @@
-"""The schedule of a loop of products in the form of the proof (`tkgen.proof`): `templates/loops.cu.jinja`, step by step.
+"""The schedule of a loop of products in the form of the proof (`tkgen.proof`): `templates/loops.cu.jinja`, in steps.
 
 Agents are the thread that issues copies and every warp of the consumers. Rings: `held` has a tile's factor, a part for
-each consumer; `left` and `right` the buffers of the factors that move; `out c` what consumer c stores; of the registers
-of warp w `scores c w` (the first product's sums), `made c w` (what stands between the products), `factor c w` (the second
-one's left factor) and `sums c w`, which alternate between rescaled and summed. Meetings: the mbarriers `full` and
+each consumer; `left` and `right` the buffers of the factors that move; `out c` what consumer c stores. Of the registers
+of warp w, `scores c w` has the first product's sums, `made c w` what stands between the products, `factor c w` the
+second one's left factor, and `sums c w` alternates between rescaled and summed. Meetings: the mbarriers `full` and
 `empty` of each buffer, the named barriers `group c` of a consumer and `turn c`, at which a consumer waits until the one
 before it has issued its products: it arrives there itself, as `bar.sync` does, and awaits the phase.
 
@@ -16,7 +16,8 @@ before it has issued its products: it arrives there itself, as `bar.sync` does, 
 - Turns: all consumers are there, of one warp each. Warps of a consumer run the same steps and come as they come.
 - A turn of both rings in the middle of a tile that has another one stands for any number of them: what must be ordered
   is a turn apart at most, or at the ends of a tile.
-- Where a loop ends with its tile, a block has one tile (`loops` refuses more): each number of passes is a shape.
+- Where a loop begins or ends with its tile, a block has one tile (`loops` refuses more): each number of passes is a
+  shape.
 """
 
 from __future__ import annotations

@@ -41,7 +41,12 @@ class HopperLoopSpec(TypedSpec[EquationProgram, Hopper]):
             return
         if fault := unproven(self.layout):
             message = f"the schedule for this kernel is not proven: {fault}"
-            yield Diagnostic("E240", message, Label(self.program.spans["kernel"]), fix=Fix("report this, or use another number of buffers"))
+            yield Diagnostic(
+                "E240",
+                message,
+                Label(self.program.spans["kernel"]),
+                fix=Fix("report this, or use another number of buffers"),
+            )
         for unused in self.program.unused:
             yield Diagnostic(
                 "W502", f"the {unused.what} `{unused.name}` is never used", Label(unused.span), fix=Fix("remove it")

@@ -81,6 +81,11 @@ class LoopValues:
         """Whether a value extends along the columns of a tile."""
         return any(a != self.m.split and not a.is_index for a in value.axes)
 
+    def inline(self, value: Value) -> bool:
+        """Whether a value stands where it is used: a condition, or a number of columns alone."""
+        number = value.kind is Kind.NUMBER and (not value.axes or self.m.split in value.axes)
+        return isinstance(self.made.get(value), Map) and not number
+
     def _columns(self, ops: Sequence[Op]) -> str:
         axes = {a for op in ops for v in (*reads(op), *writes(op)) for a in v.axes}
         return "KEYS" if self.m.loop.axis in axes else "WIDTH"
@@ -98,7 +103,7 @@ class LoopValues:
                 return f"g.{self.scalar[scalar.name]}"
             case Coordinate(axis=axis):
                 return self._coordinate(axis)
-            case Map() if value.kind is not Kind.NUMBER:
+            case Map() if self.inline(value):
                 return f"({self.expression(made, clear, row)})"
         if self.tiled(value):
             return f"element({self.name[value]}, t, h, e)" if value in self.arrays else self.name[value]
@@ -176,7 +181,7 @@ class LoopValues:
     def statements(self, ops: Sequence[Op], kept: Sequence[Value] = ()) -> list[str]:
         """Some operations in order, in nests; the tiles of `kept` are arrays."""
         ops = [op for op in ops if not isinstance(op, (*INLINE, Load, Product))]
-        ops = [op for op in ops if isinstance(op, Reduce) or writes(op)[0].kind is Kind.NUMBER]
+        ops = [op for op in ops if not self.inline(writes(op)[0])]
         level = self._levels(ops)
         self._keep(ops, level, kept)
         lines: list[str] = []
@@ -197,7 +202,7 @@ class LoopValues:
 
     def _known(self, value: Value, known: dict[Value, int]) -> int:
         made = self.made.get(value)
-        if value not in known and isinstance(made, Map) and value.kind is not Kind.NUMBER:
+        if value not in known and isinstance(made, Map) and self.inline(value):
             return max((self._known(v, known) for v in reads(made)), default=0)
         return known.get(value, 0)
 

@@ -84,14 +84,25 @@ class HopperLoop:
         return extent(self.loop.axis)
 
     @property
+    def bounded(self) -> bool:
+        """Whether the loop begins or ends with the block's tile, so that tiles differ in their passes."""
+        return bool(self.loop.axis.bounds)
+
+    def passes(self, tile: int) -> range:
+        """The passes of tile number `tile` along the split axis, as the tiles of the loop's axis that they take."""
+        axis, rows = self.loop.axis, extent(self.split)
+        begin, end = 0, -(-(axis.dim.size or 1) // self.keys)
+        if axis.since is not None:
+            begin = max((tile * rows + axis.since.moved) // self.keys, 0)
+        if axis.until is not None:
+            end = min(((tile + 1) * rows - 1 + axis.until.moved) // self.keys + 1, end)
+        return range(begin, end)
+
+    @property
     def pass_counts(self) -> tuple[int, ...]:
-        """How many passes tiles of the output take: one number, or several where the loop ends with a tile."""
-        most = -(-(self.loop.axis.dim.size or 1) // self.keys)
-        if self.loop.axis.until is None:
-            return (most,)
-        rows = extent(self.split)
-        ends = (-(-(n + 1) * rows // self.keys) for n in range(-(-(self.split.dim.size or 1) // rows)))
-        return tuple(sorted({min(most, end) for end in ends}))
+        """How many passes tiles of the output take."""
+        tiles = -(-(self.split.dim.size or 1) // extent(self.split))
+        return tuple(sorted({len(self.passes(n)) for n in range(tiles if self.bounded else 1)}))
 
     @property
     def depth(self) -> int:
@@ -224,8 +235,8 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
         raise LoopError("on Hopper such a loop has two products, the second of what was made of the first", loop.span)
     first, second = products
     tiled = [a for a in program.parallel if a.tile is not None]
-    if len(tiled) != 1 or loop.axis.until not in (None, tiled[0].name):
-        raise LoopError("one axis of `over` has tiles, which the warpgroups divide, and along which the loop may end",
+    if len(tiled) != 1 or any(bound.axis != tiled[0].name for bound in loop.axis.bounds):
+        raise LoopError("one axis of `over` has tiles, which the warpgroups divide; the loop may begin and end with it",
                         loop.axis.span)  # fmt: skip
     (split,) = tiled
     loads = [made[v] for v in (first.left, first.right, second.right)]
@@ -297,9 +308,14 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
         raise LoopError(f"`{stray.tensor.name}` is no factor that changes in the loop", stray.span, "leave it out")
     if program.grid.name not in ("linear", "persistent"):
         raise LoopError(f"there is no `grid {program.grid.name}` of such loops", program.grid.span)
-    if m.persistent and m.loop.axis.until:
-        raise LoopError("the tiles of a loop that ends with one differ in length: a block takes one each",
+    if m.pass_counts[0] == 0:
+        raise LoopError("some tile takes no pass of the loop", m.loop.axis.span, "give each of them one")
+    if m.persistent and m.bounded:
+        raise LoopError("the tiles of a loop that begins or ends with one differ in length: a block takes one each",
                         program.grid.span, "leave `grid persistent` out")  # fmt: skip
+    if program.registers:
+        raise LoopError(f"`{program.registers[0].name}` stays in shared memory on Hopper", program.spans["registers"],
+                        "leave `registers` out")  # fmt: skip
     if program.remap:
         raise LoopError("the order of such blocks cannot be chosen yet", program.remap[0].span, "leave `remap` out")
 
@@ -317,14 +333,6 @@ def _middle(m: HopperLoop) -> None:
             raise LoopError(f"only rows along `{m.split.name}` are reduced, over `{m.loop.axis.name}`", op.result.span)
         if isinstance(op, Convert) and op.result != m.second.left:
             raise LoopError("only the factor of the second product is converted", op.result.span)
-        for value in () if isinstance(op, Load | Product) else writes(op):
-            if (
-                isinstance(op, Map | Reduce)
-                and value.axes
-                and m.split not in value.axes
-                and value.kind.name == "NUMBER"
-            ):
-                raise LoopError(f"`{value.name}` has no axis `{m.split.name}`", value.span)
 
 
 def _stores(m: HopperLoop) -> None:

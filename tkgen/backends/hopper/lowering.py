@@ -102,19 +102,19 @@ def environment() -> jinja2.Environment:
 
 
 @cache
-def _words() -> frozenset[str]:
-    """Every word of the template and the headers: no name of a spec may be one of them."""
+def _words(template: str) -> frozenset[str]:
+    """Every word of a template and the headers: no name of a spec may be one of them."""
     folder = resources.files("tkgen.backends.hopper")
-    files = [folder.joinpath("templates", "kernel.cu.jinja")]
+    files = [folder.joinpath("templates", f"{template}.cu.jinja")]
     files += [f for f in folder.joinpath("include", "kittens").iterdir() if f.name.endswith(".cuh")]
     return frozenset(word for f in files for word in WORD.findall(f.read_text(encoding="utf-8"))) - set("ABCDNKMTRS")
 
 
-def name(text: str) -> str:
-    """`text` as a C++ identifier of the generated file: itself, or with a trailing underscore where it is taken."""
+def name(text: str, template: str = "kernel") -> str:
+    """`text` as a C++ identifier of the file that `template` makes: with a trailing underscore where it is taken."""
     safe = cpp_name(text)
     made = (safe, *(safe + suffix for suffix in ("_tile", "_s", "_acc", "_v")))
-    return f"{safe}_" if _words().intersection(made) else safe
+    return f"{safe}_" if _words(template).intersection(made) else safe
 
 
 class _Lowering:

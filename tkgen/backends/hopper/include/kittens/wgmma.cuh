@@ -58,8 +58,6 @@ template<bool TRANSPOSED, typename S> __device__ inline uint64_t factor(const S 
 #define TK_ACCUMULATORS_64 TK_ACC(0), TK_ACC(1), TK_ACC(2), TK_ACC(3)
 #define TK_REGISTERS_128 TK_R0 ", " TK_R1 ", " TK_R2 ", " TK_R3 ", " TK_R4 ", " TK_R5 ", " TK_R6 ", " TK_R7
 #define TK_ACCUMULATORS_128 TK_ACC(0), TK_ACC(1), TK_ACC(2), TK_ACC(3), TK_ACC(4), TK_ACC(5), TK_ACC(6), TK_ACC(7)
-#define TK_REGISTERS_160 TK_R0 ", " TK_R1 ", " TK_R2 ", " TK_R3 ", " TK_R4 ", " TK_R5 ", " TK_R6 ", " TK_R7 ", " TK_R8 ", " TK_R9
-#define TK_ACCUMULATORS_160 TK_ACC(0), TK_ACC(1), TK_ACC(2), TK_ACC(3), TK_ACC(4), TK_ACC(5), TK_ACC(6), TK_ACC(7), TK_ACC(8), TK_ACC(9)
 #define TK_REGISTERS_192 TK_R0 ", " TK_R1 ", " TK_R2 ", " TK_R3 ", " TK_R4 ", " TK_R5 ", " TK_R6 ", " TK_R7 ", " TK_R8 ", " TK_R9 ", " TK_R10 ", " TK_R11
 #define TK_ACCUMULATORS_192 TK_ACC(0), TK_ACC(1), TK_ACC(2), TK_ACC(3), TK_ACC(4), TK_ACC(5), TK_ACC(6), TK_ACC(7), TK_ACC(8), TK_ACC(9), TK_ACC(10), TK_ACC(11)
 #define TK_REGISTERS_256 TK_R0 ", " TK_R1 ", " TK_R2 ", " TK_R3 ", " TK_R4 ", " TK_R5 ", " TK_R6 ", " TK_R7 ", " TK_R8 ", " TK_R9 ", " TK_R10 ", " TK_R11 ", " TK_R12 ", " TK_R13 ", " TK_R14 ", " TK_R15
@@ -68,7 +66,7 @@ template<bool TRANSPOSED, typename S> __device__ inline uint64_t factor(const S 
 /// D += A B, 64 x N x 16, without waiting for anything.
 template<typename T, bool TRANSPOSE_A, bool TRANSPOSE_B, int N>
 __device__ inline void multiply(rt_fl<16, N> &d, uint64_t a, uint64_t b, int more) {
-    static_assert(N == 64 || N == 128 || N == 160 || N == 192 || N == 256, "columns of a product");
+    static_assert(N == 64 || N == 128 || N == 192 || N == 256, "columns of a product");
     constexpr bool BF16 = sizeof(T) == 2 && !is_half<T>;
     if constexpr (N == 64) {
         if constexpr (BF16) TK_WGMMA(64, "bf16", TK_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", TK_ACCUMULATORS_64);
@@ -76,9 +74,6 @@ __device__ inline void multiply(rt_fl<16, N> &d, uint64_t a, uint64_t b, int mor
     } else if constexpr (N == 128) {
         if constexpr (BF16) TK_WGMMA(128, "bf16", TK_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", TK_ACCUMULATORS_128);
         else TK_WGMMA(128, "f16", TK_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", TK_ACCUMULATORS_128);
-    } else if constexpr (N == 160) {
-        if constexpr (BF16) TK_WGMMA(160, "bf16", TK_REGISTERS_160, "%80", "%81", "%82", "%83", "%84", TK_ACCUMULATORS_160);
-        else TK_WGMMA(160, "f16", TK_REGISTERS_160, "%80", "%81", "%82", "%83", "%84", TK_ACCUMULATORS_160);
     } else if constexpr (N == 192) {
         if constexpr (BF16) TK_WGMMA(192, "bf16", TK_REGISTERS_192, "%96", "%97", "%98", "%99", "%100", TK_ACCUMULATORS_192);
         else TK_WGMMA(192, "f16", TK_REGISTERS_192, "%96", "%97", "%98", "%99", "%100", TK_ACCUMULATORS_192);
@@ -97,7 +92,7 @@ __device__ inline void multiply(rt_fl<16, N> &d, uint64_t a, uint64_t b, int mor
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(more), "n"(int(TRANSPOSE_B)))
 template<typename T, bool TRANSPOSE_B, int N>
 __device__ inline void multiply(rt_fl<16, N> &d, const uint32_t (&a)[4], uint64_t b, int more) {
-    static_assert(N == 64 || N == 128 || N == 160 || N == 192 || N == 256, "columns of a product");
+    static_assert(N == 64 || N == 128 || N == 192 || N == 256, "columns of a product");
     constexpr bool BF16 = sizeof(T) == 2 && !is_half<T>;
     if constexpr (N == 64) {
         if constexpr (BF16) TK_WGMMA_RS(64, "bf16", TK_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", "%37", "%38", TK_ACCUMULATORS_64);
@@ -105,9 +100,6 @@ __device__ inline void multiply(rt_fl<16, N> &d, const uint32_t (&a)[4], uint64_
     } else if constexpr (N == 128) {
         if constexpr (BF16) TK_WGMMA_RS(128, "bf16", TK_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", "%69", "%70", TK_ACCUMULATORS_128);
         else TK_WGMMA_RS(128, "f16", TK_REGISTERS_128, "%64", "%65", "%66", "%67", "%68", "%69", "%70", TK_ACCUMULATORS_128);
-    } else if constexpr (N == 160) {
-        if constexpr (BF16) TK_WGMMA_RS(160, "bf16", TK_REGISTERS_160, "%80", "%81", "%82", "%83", "%84", "%85", "%86", TK_ACCUMULATORS_160);
-        else TK_WGMMA_RS(160, "f16", TK_REGISTERS_160, "%80", "%81", "%82", "%83", "%84", "%85", "%86", TK_ACCUMULATORS_160);
     } else if constexpr (N == 192) {
         if constexpr (BF16) TK_WGMMA_RS(192, "bf16", TK_REGISTERS_192, "%96", "%97", "%98", "%99", "%100", "%101", "%102", TK_ACCUMULATORS_192);
         else TK_WGMMA_RS(192, "f16", TK_REGISTERS_192, "%96", "%97", "%98", "%99", "%100", "%101", "%102", TK_ACCUMULATORS_192);
@@ -165,8 +157,6 @@ __device__ inline void multiply_tiles(rt_fl<16, N> &d, const A &a, const B &b) {
 #undef TK_ACCUMULATORS_64
 #undef TK_REGISTERS_128
 #undef TK_ACCUMULATORS_128
-#undef TK_REGISTERS_160
-#undef TK_ACCUMULATORS_160
 #undef TK_REGISTERS_192
 #undef TK_ACCUMULATORS_192
 #undef TK_REGISTERS_256

@@ -1,0 +1,72 @@
+"""Runs the cases of `loop_cases` on this machine's GPU and prints what is not right: a process that can be ended."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from loop_cases import CASES, Attention
+from rows_on_gpu import AGAIN, GUARD, guarded
+
+from tkgen.backends.hopper.launch import loop_launcher
+from tkgen.backends.hopper.loop_spec import HopperLoopBuild
+from tkgen.execute.arguments import check_scalars
+from tkgen.execute.compare import Inputs, compare
+from tkgen.execute.kernels import references
+from tkgen.ir.functions import HOPPER
+from tkgen.rows.launch import RowLaunch, row_launch
+from tkgen.rows.run import random_inputs
+
+
+def inputs_of(launch: RowLaunch, peaked: bool) -> dict[str, torch.Tensor]:
+    """Normally distributed; or with queries that make one key win, and keys that lie far from zero."""
+    found = random_inputs(launch, 1 + peaked, Inputs.NORMAL)
+    if peaked:
+        found["Q"] *= 8
+        found["K"] += 2
+    return found
+
+
+def wrong(build: HopperLoopBuild, peaked: bool) -> str:
+    """What is not right of a kernel on such inputs; empty where all is."""
+    spec = build.spec
+    launch, scalars = row_launch(spec.program, spec.layout), check_scalars(spec.program)
+    inputs = inputs_of(launch, peaked)
+    expected = references(launch, inputs, scalars, HOPPER)
+    first: dict[str, torch.Tensor] = {}
+    found = []
+    for number in range(1 + AGAIN):
+        tensors = guarded(launch, inputs)
+        loop_launcher(build, launch, tensors, scalars)()
+        torch.cuda.synchronize()
+        for name, (value, bound) in expected.items():
+            whole = tensors[name].as_strided((tensors[name].numel() + GUARD,), (1,))
+            if not bool(whole[tensors[name].numel() :].isnan().all()):
+                found.append(f"something behind {name} is written")
+            if number == 0:
+                first[name] = tensors[name]
+                judged = compare(tensors[name].cpu(), value, bound)
+                found += [] if judged.right else [f"{name}: {judged}"]
+            elif not torch.equal(first[name].nan_to_num(), tensors[name].nan_to_num()):
+                found.append(f"another {name} in another launch")
+        off = float((first["O"].cpu().double() - expected["O"][0]).norm() / expected["O"][0].norm())
+        found += [] if off < 2.0**-7 else [f"O is off by {off:.2g} of its norm"]
+    return "; ".join(dict.fromkeys(found))
+
+
+def main() -> None:
+    cases: list[Attention] = CASES[: int(sys.argv[1])] if sys.argv[1:] else CASES
+    with ThreadPoolExecutor() as pool:
+        builds = list(pool.map(lambda case: case.spec().build(), cases))
+    count = 0
+    for case, build in zip(cases, builds, strict=True):
+        for peaked in (False, True):
+            count += 1
+            if found := wrong(build, peaked):
+                print(f"WRONG {'peaked' if peaked else 'normal'} {case}: {found}", flush=True)
+    print(f"{count} launches compared", flush=True)
+
+
+if __name__ == "__main__":
+    main()
