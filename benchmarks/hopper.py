@@ -1,5 +1,5 @@
 """Matrix products on a Hopper GPU: tkgen's kernels beside cuBLAS and Triton, in one run, as tables with ratios; those
-with more fused behind the product beside torch, eager and compiled.
+with more fused behind the product beside torch, eager and compiled; rows and attention (`hopper_more`).
 
     python benchmarks/hopper.py [--write docs/measured.md] [--quick] [--limit 540]
 
@@ -26,6 +26,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import hopper_more as more
+from hopper_race import ROTATED_BYTES, ROUNDS, raced
+
 from tkgen.api import load
 from tkgen.backends.hopper import HopperSpec
 
@@ -34,10 +37,6 @@ ROOT = Path(__file__).parents[1]
 SHAPES = [(n, n, n) for n in (1024, 2048, 4096, 8192, 16384)]
 SHAPES += [(8192, 1024, 8192), (64, 8192, 8192), (4864, 8192, 4096)]
 SPECS = {"NN": "h100_lcf", "NT": "h100_lcf_abt"}
-ROUNDS = 15
-REPLAY_SECONDS = 4e-3  # a replay takes at least about this long
-ROTATED_BYTES = 160_000_000  # three times the L2
-
 
 WIDE = {"ROWS": 128, "COLUMNS": 128, "STAGES": 6}
 CHOSEN = {
@@ -98,47 +97,15 @@ def exact(shape: tuple[int, int, int], layout: str, start: Callable[..., Callabl
     return bool(torch.equal(c, wanted))
 
 
-def graph_of(launches: list[Callable[[], None]]) -> Any:
-    """The launches as one graph."""
-    import torch
-
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for launch in launches:
-            launch()
-    torch.cuda.current_stream().wait_stream(side)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for launch in launches:
-            launch()
-    return graph
-
-
 def contest(sizes: list[tuple[int, ...]], flops: float, starters: dict[str, Callable[..., Callable[[], None]]],
             rounds: int) -> dict[str, list[float]]:  # fmt: skip
     """Seconds of a launch of each contestant on bf16 tensors of these sizes, round by round."""
     import torch
 
     sets = max(2, -(-ROTATED_BYTES // (2 * sum(map(math.prod, sizes)))))
-    repeats = max(1, round(REPLAY_SECONDS / (flops / 6e14) / sets)) * sets
     tensors = [tuple(torch.randn(*s, device="cuda", dtype=torch.bfloat16) for s in sizes) for _ in range(sets)]
-    graphs = {}
-    for who, start in starters.items():
-        launches = [start(*each) for each in tensors]
-        graphs[who] = graph_of([launches[i % sets] for i in range(repeats)])
-    times: dict[str, list[float]] = {who: [] for who in graphs}
-    for turn in range(rounds + 2):  # two to warm up
-        for who, graph in graphs.items():
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            graph.replay()
-            end.record()
-            torch.cuda.synchronize()
-            if turn >= 2:
-                times[who].append(begin.elapsed_time(end) / 1e3 / repeats)
-    return times
+    launches = {who: [start(*each) for each in tensors] for who, start in starters.items()}
+    return raced(launches, flops / 6e14, rounds)
 
 
 def ours(build: Any) -> Callable[..., Callable[[], None]]:
@@ -364,7 +331,8 @@ def table(lines: list[dict[str, Any]]) -> tuple[str, list[str]]:
 
 def results(lines: list[dict[str, Any]]) -> list[Result]:
     """The results among the lines of the child."""
-    return [Result(**{**line, "shape": tuple(line["shape"])}) for line in lines if "who" in line]
+    found = [line for line in lines if "who" in line and "kind" not in line]
+    return [Result(**{**line, "shape": tuple(line["shape"])}) for line in found]
 
 
 def fused_table(lines: list[dict[str, Any]]) -> str:
@@ -411,6 +379,8 @@ is its default mode, which fuses the rest into one. The last two ratios are tkge
 has been compared with torch in f32 before (2^-8 of the norm at most).
 
 {fused}
+
+{more}
 """
 
 
@@ -422,6 +392,7 @@ def page(lines: list[dict[str, Any]]) -> str:
     return HEAD.format(
         machine="; ".join(f"{key} {value}" for key, value in facts.items()),
         megabytes=ROTATED_BYTES // 1_000_000, rounds=ROUNDS, table=rows, below=said, fused=fused_table(lines),
+        more=more.page(lines),
     )  # fmt: skip
 
 
@@ -429,13 +400,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--write", type=Path, help="write the page there")
     parser.add_argument("--quick", action="store_true", help="the three smallest shapes alone")
-    parser.add_argument("--limit", type=float, default=540, help="seconds after which the run is ended")
+    parser.add_argument("--limit", type=float, default=580, help="seconds after which the run is ended")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         print(json.dumps({"machine": machine()}), flush=True)
         measure(given.quick)
         measure_fused(given.quick)
+        more.measure_rows(given.quick)
+        more.measure_attention(given.quick)
         return
     text = page(run_child(given.quick, given.limit))
     print(text)

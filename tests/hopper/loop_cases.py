@@ -54,7 +54,7 @@ class Attention:
             f"  waves {self.rows // 16} along q",
             *([f"  grid persistent({self.persistent})"] if self.persistent else []),
             f"  shared K, V  buffers {self.buffers} via direct",
-            "  carry m : f32[q] = -inf, l : f32[q] = 0, o : f32[q, D] = 0",
+            f"  carry m : f32[q] = {'-1e30' if self.window else '-inf'}, l : f32[q] = 0, o : f32[q, D] = 0",
             f"  each j in KEYS by {self.block}{starts if self.window else ''}{ends}",
             f"    s = scale * Q{at.format(h='h', n='q')} @ K{at.format(h='h / GROUP', n='j')}.T",
             *mask,

@@ -1,0 +1,190 @@
+"""Attention for Hopper without a GPU: layouts and what is refused, the proof and its mutants, the code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from loop_cases import CASES, Attention
+from test_hopper_build import compiles
+from test_hopper_schedule import bytes_off, drained_less, dropped, edited, phase_moved
+from typer.testing import CliRunner
+
+import tkgen.backends.hopper.loop_schedule as back_end
+from tkgen.api import load
+from tkgen.backends.hopper.loop_schedule import Shape, representatives, schedule, unproven
+from tkgen.backends.hopper.loop_spec import HopperLoopSpec
+from tkgen.cli import app
+from tkgen.diagnostics import SpecError
+from tkgen.proof.faults import faults
+from tkgen.proof.passes import loop_faults
+from tkgen.proof.program import Arrive, Await, Fence, Meet, Step
+
+SPECS = Path(__file__).parents[2] / "specs" / "hopper"
+SMALL = Shape(left=2, right=2, consumers=2, passes=3, warps=1)
+WHOLE = Shape(left=2, right=2, consumers=2, passes=5, warps=2)
+
+
+def test_every_case_has_a_layout_that_is_proven() -> None:
+    for case in CASES:
+        layout = case.spec().check().layout
+        assert layout.consumers * 64 == case.rows and layout.keys == case.block
+        assert layout.shared_bytes <= 232448
+
+
+def test_passes_are_those_that_the_mask_leaves() -> None:
+    assert Attention(1000, 1000).spec().layout.pass_counts == (8,)
+    assert Attention(1000, 1000, causal=True).spec().layout.pass_counts == (1, 2, 3, 4, 5, 6, 7, 8)
+    assert Attention(1000, 1000, causal=True, window=100).spec().layout.pass_counts == (1, 2)
+    assert Attention(130, 700, causal=True).spec().layout.pass_counts == (6,)
+
+
+def test_masks_stand_in_the_tiles_that_they_cut() -> None:
+    text = Attention(256, 256, causal=True).spec().text
+    assert "if (first_row >= pass * KEYS + KEYS - 1) {" in text and "} else {" in text
+    assert "else {" not in Attention(256, 256).spec().text.split("if (++right")[1].split("}")[0]
+
+
+def test_sums_of_rows_are_gathered_behind_the_loop() -> None:
+    """The sum of a softmax is each lane's own until then; a maximum is of the whole row in each pass."""
+    text = Attention(256, 256).spec().text
+    body, behind = text.split("if (laneid() == 0) arrive(held_empty);")
+    assert "of_lane<base_ops::sum>" in body and "of_row<base_ops::max>" in body and "of_row<base_ops::sum>" not in body
+    assert "l_c[r] = across<base_ops::sum>(l_c[r]);" in behind
+    used = load(Attention(256, 256).text.replace("exp2(s - n)", "exp2(s - n) / (1 + 0 * l)"))
+    assert isinstance(used, HopperLoopSpec) and "of_row<base_ops::sum>" in used.text
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ("waves 8", "waves 4", "write `waves 8 along q`"),
+        (" via direct", "", "via direct"),
+        ("j in KEYS by 128", "j in KEYS by 96", "128, 192, 256"),
+        ("buffers 2", "buffers 3", "bytes of shared memory"),
+        ("j in KEYS by 128", "j in KEYS by 256", "bytes of shared memory"),
+        ("  shared K", "  registers Q\n  shared K", "leave `registers` out"),
+        ("bf16(p) @", "bf16(p + 0 * rowmax(o)) @", "`q`"),
+        ("O : bf16", "O : f32", "bf16 or f16"),
+        ("  each j", "  grid persistent(132)\n  each j", ""),
+    ],
+)
+def test_what_it_cannot_do_is_said(old: str, new: str, said: str) -> None:
+    case = Attention(512, 512, causal="persistent" in new)
+    text = (
+        case.text.replace(old, new)
+        if "grid" not in new
+        else case.text.replace("  shared", "  grid persistent(9)\n  shared")
+    )
+    with pytest.raises(SpecError) as caught:
+        load(text).check()
+    found = caught.value.diagnostics
+    assert {d.code[0] for d in found} == {"E"} and said in str([(d.message, d.fix) for d in found])
+
+
+# ---------------------------------------------------------------- the proof
+
+MUTANTS: dict[str, Callable[[Step], list[Step]]] = {
+    f"no wait for {what}": dropped(Await, lambda s, what=what: isinstance(s, Await) and s.meeting.startswith(what))
+    for what in ("held full", "held empty", "left full", "left empty", "right full", "right empty")
+} | {
+    "the other phase of left full": phase_moved("left full", 1),
+    "the other phase of right empty": phase_moved("right empty", 1),
+    "the other phase of held": phase_moved("held empty", 1),
+    "a turn too late": phase_moved("turn", 1),
+    "a byte too many expected": bytes_off,
+    "one group of products more in flight": drained_less("products"),
+    "no wait for stores to have read": drained_less("stores"),
+    "no fence": dropped(Fence),
+    "no meeting around the store": dropped(Meet),
+    "the held tile is not given back": dropped(Arrive, lambda s: isinstance(s, Arrive) and s.meeting == "held empty"),
+    "no right buffer is given back": dropped(Arrive, lambda s: isinstance(s, Arrive) and "right empty" in s.meeting),
+    "nobody hands the turn on": dropped(Arrive, lambda s: isinstance(s, Arrive) and s.meeting.startswith("turn")),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_every_mutant_has_a_fault(mutant: str) -> None:
+    shapes = [replace(SMALL, passes=n, consumers=c, warps=w) for c, w in ((1, 2), (2, 1)) for n in (2, 3)]
+    assert any(edited(schedule(s), MUTANTS[mutant]) != schedule(s) for s in shapes)
+    assert any(faults(edited(schedule(s), MUTANTS[mutant]).unrolled(n)) for s in shapes for n in (1, 2, 3))
+
+
+@pytest.mark.parametrize("mutant", [*MUTANTS][::6])
+def test_smaller_shapes_stand_for_the_whole(mutant: str) -> None:
+    """One consumer of two warps, or two of one, a turn of the rings less in a tile: one has the same verdict."""
+    smaller = representatives(WHOLE, [WHOLE.passes])
+    assert [(s.consumers, s.warps, s.passes) for s in smaller] == [(1, 2, 3), (2, 1, 3)]
+    assert faults(edited(schedule(WHOLE), MUTANTS[mutant]).unrolled(1))
+    assert any(faults(edited(schedule(s), MUTANTS[mutant]).unrolled(passes)) for s in smaller for passes in (1, 2, 3))
+
+
+def test_what_is_right_has_no_fault() -> None:
+    assert not faults(schedule(WHOLE).unrolled(1))
+    for consumers in (1, 3):
+        shapes = representatives(Shape(2, 2, consumers, 0), range(1, 9))
+        assert {s.passes for s in shapes} == {1, 2, 3} and not any(loop_faults(schedule(s)) for s in shapes)
+
+
+@pytest.mark.parametrize("by", [-1, 1])
+@pytest.mark.parametrize("meeting", ["left empty", "right empty", "held empty", "turn"])
+def test_another_count_of_arrivals_has_a_fault(meeting: str, by: int) -> None:
+    loop = schedule(SMALL)
+    wrong = tuple(replace(m, arrivals=m.arrivals + by) if m.name.startswith(meeting) else m for m in loop.meetings)
+    assert any(faults(replace(loop, meetings=wrong).unrolled(passes)) for passes in (1, 2, 3))
+
+
+@pytest.mark.parametrize("mutant", ["no wait for right full", "nobody hands the turn on"])
+def test_check_refuses_what_is_not_proven(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = back_end.schedule
+    monkeypatch.setattr(back_end, "schedule", lambda shape: edited(made(shape), MUTANTS[mutant]))
+    monkeypatch.setattr(back_end, "_wrong", back_end._wrong.__wrapped__)
+    result = CliRunner().invoke(app, ["check", str(SPECS / "h100_attention.tk")])
+    assert result.exit_code == 1 and "error[E240]: the schedule for this kernel is not proven" in result.output
+
+
+def test_other_rings_are_proven() -> None:
+    assert unproven(Attention(256, 256, 64, buffers=3).spec().layout) is None
+
+
+# ---------------------------------------------------------------- the code
+
+
+@compiles
+@pytest.mark.parametrize(
+    "name, defines", [("h100_attention", {}), ("h100_attention_causal", {"D": 64, "QUERIES": 192})]
+)
+def test_specs_compile_without_a_spill(name: str, defines: dict[str, int], tmp_path: Path) -> None:
+    given = [f"{k}={v}" for k, v in defines.items()]
+    arguments = ["build", str(SPECS / f"{name}.tk"), "-o", str(tmp_path), "--json"]
+    result = CliRunner().invoke(app, arguments + ([*("-D", " ".join(given))] if given else []))
+    assert result.exit_code == 0, result.output
+    (report,) = json.loads(result.stdout)
+    figures = report["figures"]
+    assert figures["spill_bytes"] == figures["stack_bytes"] == 0 and not report["diagnostics"]
+    assert report["consumers"] == (3 if defines else 2) and report["shared_bytes"] <= 232448
+    counts = figures["instructions"]
+    if counts:  # both products, copies and the store are in the machine code
+        assert counts["HGMMA"] >= 24 and counts["UTMALDG"] and counts["UTMASTG"] and counts["USETMAXREG"] == 2
+
+
+OTHERS = [Attention(200, 900, causal=True, window=300), Attention(200, 200, group=4, order="models'")]
+
+
+@compiles
+@pytest.mark.parametrize("case", OTHERS, ids=str)
+def test_masks_and_other_orders_compile(case: Attention) -> None:
+    assert case.spec().build().figures.spill_bytes == 0
+
+
+@compiles
+def test_names_of_a_spec_collide_with_nothing() -> None:
+    text = Attention(256, 256).text
+    for old, new in (("Q", "held_s"), ("K", "pass"), ("V", "memory"), ("O", "element")):
+        text = text.replace(f" {old}[", f" {new}[").replace(f"global {old} ", f"global {new} ")
+        text = text.replace(f"shared {old},", f"shared {new},").replace(f", {old} ", f", {new} ")
+    spec = load(text.replace("scale", "factor"))
+    assert isinstance(spec, HopperLoopSpec) and spec.build().figures.registers > 0
