@@ -120,7 +120,7 @@ def _rows(build: Any, name: str) -> tuple[dict[str, list[float]], int]:
     _agree(build, name, sets[0])
     torch._dynamo.reset()
     eager, fused = with_torch(name), torch.compile(with_torch(name), dynamic=False)
-    half, apart = moved // 2 // 4096 * 4096, 2**20  # a copy over a distance of a power of 2 is slower
+    half, apart = moved // 2 // 4096 * 4096, 2**20  # bytes, so that no two are a power of 2 apart
     halves = [[torch.empty(half + apart, dtype=torch.uint8, device="cuda")[:half] for _ in range(2)] for _ in sets]
 
     def calls(function: Callable[..., Any]) -> list[Callable[[], None]]:
