@@ -42,8 +42,8 @@ def loops(seed: int) -> Sample:
     ]
     second = rng.random() < 0.4
     parts = 0 if causal or rng.random() < 0.8 else rng.choice([1, 2, 3, 8])
-    at, of, others = ("h, s, q", "H, P, L", f", P = {parts}") if parts else ("h, q", "H, L", "")
-    ends = f"{begin} to q + {moved}" if causal else " part s" if parts else ""
+    at, of, others = ("h, t, q", "H, P, L", f", P = {parts}") if parts else ("h, q", "H, L", "")
+    ends = f"{begin} to q + {moved}" if causal else " part t" if parts else ""
     counted = rng.random() < 0.05  # a number that no tile needs
     carried = ["  carry m : f32[q] = -inf, l : f32[q] = 0, o : f32[q, D] = 0"]
     if rng.random() < 0.2:
@@ -56,7 +56,7 @@ def loops(seed: int) -> Sample:
         "kernel drawn", f"  dims H = 2, {'KV = 1, ' if group > 1 else ''}L = {length}, D = {head}{others}",
         *(f"  global {name} : {dtype}[{'H' if name == 'Q' or group == 1 else 'KV'}, L, D]" for name in "QKV"),
         f"  global O : {stored}[{of}, D]", *([f"  global E : f32[{of}]"] if second else []),
-        f"  scalar scale : f32 = {head**-0.5}", f"  over h in H, {'s in P, ' if parts else ''}q in L by {rows}",
+        f"  scalar scale : f32 = {head**-0.5}", f"  over h in H, {'t in P, ' if parts else ''}q in L by {rows}",
         f"  waves {waves}{rng.choice(['', ' along q'])}", *shared,
         *carried,
         f"  each j in L by {step}{ends}", *(f"    {line}" for line in body),
