@@ -35,6 +35,7 @@ class Hopper:
     sub_partitions: int
     max_warps_per_sub_partition: int
     named_barriers: int
+    own_fp8: tuple[str, ...]
     registers_per_sm: int
     max_registers: int
     register_granule: int
@@ -122,6 +123,7 @@ FIELDS = {
     "sub_partitions": "compute.sub_partitions",
     "max_warps_per_sub_partition": "compute.max_warps_per_sub_partition",
     "named_barriers": "compute.named_barriers",
+    "own_fp8": "compute.own_fp8",
     "registers_per_sm": "registers.per_sm",
     "max_registers": "registers.max_per_thread",
     "register_granule": "registers.granule",
