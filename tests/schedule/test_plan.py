@@ -9,7 +9,8 @@ from typing import Any
 import planning
 import pytest
 
-from tkgen.diagnostics import SpecError
+from tkgen.api import load
+from tkgen.diagnostics import Severity, SpecError
 from tkgen.ir.ops import Barrier, Wait
 from tkgen.schedule import Plan
 
@@ -253,3 +254,26 @@ def test_barriers_that_order_nothing_cost_few_proofs(tried: list[int]) -> None:
     placed = (*made.waves[0].prologue, *made.waves[0].epilogue)
     assert sum(isinstance(p.op, Barrier) for p in placed) < 20
     assert len(tried) < 100 and not made.conflicts()
+
+
+@pytest.mark.parametrize("buffers", [1, 2, 3])
+@pytest.mark.parametrize("k", [64, 192, 640])
+def test_a_wave_alone_waits_for_what_goes_to_lds_directly(k: int, buffers: int) -> None:
+    """No other wave has to be met, but nothing else says that a copy is complete."""
+    text = f"""kernel alone
+  target gfx950
+  dims M = 32, N = 16, K = {k}
+  global A : bf16[M, K]
+  global B : bf16[N, K]
+  global C : bf16[M, N]
+  block 16 x 16 step 64
+  waves 1 x 1
+  shared A, B buffers {buffers} via direct
+  registers A, B slice 64
+  accumulate C : f32 tile 16 x 16
+  store C
+"""
+    spec = load(text)
+    assert not [d for d in spec.diagnostics if d.severity is Severity.ERROR]
+    if k == 192:
+        assert spec.build().machine_check.outcome == "right"

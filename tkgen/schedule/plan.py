@@ -244,7 +244,13 @@ def _phases(program: Program, role: str) -> list[tuple[int, tuple[int, ...]]]:
 def _with_barriers(program: Program, sequence: list[tuple[str, Op]]) -> tuple[Body, ...]:
     """A body per role with a minimum set of barriers; gap 0 goes to the end of the iteration."""
     graph = dataflow.build(program, sequence)
-    gaps = minimum_stabbing(arcs(dataflow.dependencies(graph), len(sequence)), len(sequence))
+    copies = {position for position, (_, op) in enumerate(sequence) if isinstance(op, Copy)}
+    ordered = [
+        # A copy goes past the wave's own LDS operations, too: what it must follow is waited for at a barrier.
+        replace(d, crosses_waves=d.crosses_waves or not copies.isdisjoint((d.source, d.target)))
+        for d in dataflow.dependencies(graph)
+    ]
+    gaps = minimum_stabbing(arcs(ordered, len(sequence)), len(sequence))
     barrier = Barrier(automatic=True)
     bodies = []
     for role in program.roles:
