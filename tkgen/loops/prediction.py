@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from itertools import product
+from itertools import product as combinations
 
 from tkgen.ir.equations import Axis
 from tkgen.loops.build import LoopBuild
 from tkgen.predict.loops import LoopPrediction, LoopWorkload, predict_loop
-from tkgen.predict.workload import PredictError
-from tkgen.rows.launch import RowLaunch, row_launch
-from tkgen.rows.prediction import arguments
+from tkgen.rows.launch import RowLaunch
+from tkgen.rows.prediction import arguments, launch_at
 
 
 def predict_build(
-    build: LoopBuild, sizes: Mapping[str, int] | None = None, device: str | None = None
+    build: LoopBuild, sizes: Mapping[str, int] | None = None, product: str | None = None
 ) -> LoopPrediction:
     """The predicted time of `build` on a product of its target (the first without a name).
 
@@ -23,11 +22,8 @@ def predict_build(
         UnknownTargetError: it has no such product.
     """
     target = build.spec.target
-    try:
-        launch = row_launch(build.spec.program, build.spec.layout, sizes)
-    except ValueError as error:
-        raise PredictError(str(error)) from None
-    return predict_loop(_workload(build, launch), target, target.product_named(device) if device else target.product)
+    chosen = target.product_named(product) if product else target.product
+    return predict_loop(_workload(build, launch_at(build, sizes)), target, chosen)
 
 
 def _workload(build: LoopBuild, launch: RowLaunch) -> LoopWorkload:
@@ -66,7 +62,7 @@ def _passes(launch: RowLaunch, axis: Axis) -> tuple[list[int], int]:
     bounding = [a for a in launch.program.parallel if a.name in {b.axis for b in axis.bounds}]
     starts = range(0, launch.extents[axis.dim.name], axis.tile or 1)
     counts: dict[tuple[int, ...], int] = {}
-    for at in product(*(range(launch.tiles(a)) for a in bounding)):
+    for at in combinations(*(range(launch.tiles(a)) for a in bounding)):
         tiles = {a.name: range(n * (a.tile or 1), (n + 1) * (a.tile or 1)) for a, n in zip(bounding, at, strict=True)}
         counts[at] = sum(axis.visits(start, tiles) for start in starts)
     most = max(counts, key=lambda at: counts[at])

@@ -67,11 +67,16 @@ def predict_build(build: RowBuild, sizes: Mapping[str, int] | None = None, produ
         UnknownTargetError: it has no such product.
     """
     target = build.spec.target
+    device = target.product_named(product) if product else target.product
+    return predict_rows(workload(build, launch_at(build, sizes)), target, device)
+
+
+def launch_at(build: RowBuild, sizes: Mapping[str, int] | None) -> RowLaunch:
+    """The launch that is predicted. Raises PredictError for sizes that the kernel cannot do."""
     try:
-        launch = row_launch(build.spec.program, build.spec.layout, sizes)
+        return row_launch(build.spec.program, build.spec.layout, sizes)
     except ValueError as error:
         raise PredictError(str(error)) from None
-    return predict_rows(workload(build, launch), target, target.product_named(product) if product else target.product)
 
 
 def _loop(p: LoopPrediction, sizes: str) -> str:
