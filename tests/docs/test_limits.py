@@ -100,15 +100,11 @@ def test_what_cannot_be_built_is_refused_by_that_code(code: str, spec: str, old:
     assert changed != spec and code in codes(changed)
 
 
-@pytest.mark.parametrize(("code", "spec", "command"), [("E231", SEQUENCE, "diff")])
-def test_what_commands_do_not_take_is_refused_by_that_code(
-    code: str, spec: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_sequence_is_refused_on_hopper(tmp_path: Path) -> None:
     path = tmp_path / "spec.tk"
-    path.write_text(spec)
-    result = CliRunner().invoke(app, [command, str(path)])
-    assert result.exit_code == 1 and f"error[{code}]" in result.output
+    path.write_text(SEQUENCE)
+    result = CliRunner().invoke(app, ["check", str(path), "--target", "sm_90a"])
+    assert result.exit_code == 1 and "error[E231]" in result.output
 
 
 def test_every_code_of_the_page_is_tried() -> None:

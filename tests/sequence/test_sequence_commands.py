@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tkgen.sequence.prediction import SequencePrediction, predict_any
 from tkgen.syntax import ast
 from tkgen.syntax.parser import parse_spec
 
+SPECS = Path(__file__).parents[2] / "specs"
 SPLIT = Path(__file__).parent / "split.tk"
 IN_PLACE = """sequence in_place
 dims ROWS = dynamic, D = 200
@@ -316,3 +318,36 @@ def test_a_build_writes_the_report_of_all_kernels(tmp_path: Path) -> None:
     (made,) = json.loads(tkgen_("build", str(SPLIT), "-o", str(tmp_path), "--json"))
     page = Path(made["files"]["html"]).read_text()
     assert page.startswith("<!DOCTYPE html>") and "split/sums" in page and "Kernel 2 of 2" in page
+
+
+# ---------------------------------------------------------------- what changed
+
+
+def test_what_changed_is_said_kernel_by_kernel(tmp_path: Path) -> None:
+    other = tmp_path / "split.tk"
+    other.write_text(SPLIT.read_text().replace("  waves 2 x 2\n", "  waves 4 x 1\n"))
+    page = tmp_path / "diff.html"
+    found = json.loads(tkgen_("diff", str(SPLIT), str(other), "--html", str(page), "--json"))
+    assert (found["before"], found["after"], found["figures"]) == ("split", "split (new)", [])
+    texts = {t["name"]: t for t in found["texts"] if t["known"]}
+    assert texts.keys() == {"spec", "C++"} and ["+", "  waves 4 x 1"] in texts["spec"]["lines"]
+    sums, finish = found["kernels"]
+    assert (sums["before"], sums["after"], finish["before"]) == ("sums", "sums (new)", "finish")
+    changed = {t["name"] for t in sums["texts"] if t["lines"]}
+    assert changed == {"schedule", "machine code"} and any(c["judgement"] != "same" for c in sums["figures"])
+    assert not any(t["lines"] for t in finish["texts"]) and {c["judgement"] for c in finish["figures"]} == {"same"}
+    shown, html = tkgen_("diff", str(SPLIT), str(other)), page.read_text()
+    assert "sums -> sums (new)" in shown and "finish -> finish (new)\nnothing changed" in shown
+    assert "sums → sums (new)" in html and html.count("Nothing changed.") == 1
+    assert len(set(re.findall(r' id="([^"]+)"', html))) == html.count(' id="')
+
+
+def test_a_sequence_is_compared_with_its_last_build_and_with_one_kernel(tmp_path: Path) -> None:
+    tkgen_("build", str(SPLIT), "-o", str(tmp_path), "--emit", "cpp,asm,report")
+    assert "nothing changed" in tkgen_("diff", str(SPLIT), "--previous", str(tmp_path))
+    found = json.loads(tkgen_("diff", str(SPLIT), "--previous", str(tmp_path), "--json"))
+    known = [[t["name"] for t in k["texts"] if t["known"]] for k in (found, *found["kernels"])]
+    assert known == [["C++"], ["machine code"], ["machine code"]]
+    one = str(SPECS / "one_wave.tk")
+    found = json.loads(tkgen_("diff", str(SPLIT), one, "--json"))
+    assert [(k["before"], k["after"]) for k in found["kernels"]] == [("sums", "one_wave"), ("finish", "-")]

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tkgen.backends.protocol import Spec as AnySpec
     from tkgen.build import Build
     from tkgen.execute.predicted import Asked
-    from tkgen.report import Facts, Prediction, RowFacts
+    from tkgen.report import Facts, Prediction, RowFacts, Several
     from tkgen.rows import RowBuild, RowSpec
     from tkgen.sequence.prediction import AnyPrediction
     from tkgen.tune.edits import Tried
@@ -148,11 +148,18 @@ def compare(
 
     from rich.console import Console
 
-    from tkgen.report import diff, render_diff, render_diff_html
+    from tkgen.report import Several, diff, render_diff, render_diff_html
+    from tkgen.sequence import SequenceSpec
+    from tkgen.sequence.report import to_compare
     from tkgen.toolchain.files import write_atomic
 
-    def side(path: Path) -> Build | RowBuild | Path:
-        return path if path.suffix == ".json" else load_kernel(path, define, target, roots).build(cxx=cxx)
+    def side(path: Path) -> Build | RowBuild | Several | Path:
+        if path.suffix == ".json":
+            return path
+        loaded = load_spec(path, define, target, roots)
+        if isinstance(loaded, SequenceSpec):
+            return to_compare(loaded.build(cxx=cxx))
+        return load_kernel(path, define, target, roots).build(cxx=cxx)
 
     with reported():
         first = side(before)
@@ -161,7 +168,8 @@ def compare(
         elif isinstance(first, Path):
             raise typer.BadParameter("a report.json needs a second argument to be compared with")
         else:
-            sides = (previous / f"{first.spec.name}.json", first)
+            name = first.name if isinstance(first, Several) else first.spec.name
+            sides = (previous / f"{name}.json", first)
         try:
             change = diff(*sides)
         except ValueError as error:

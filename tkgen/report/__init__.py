@@ -5,7 +5,7 @@
 """
 
 from tkgen.report.canvas import standalone
-from tkgen.report.diff import Diff, diff, render_diff, render_diff_html
+from tkgen.report.diff import Diff, Several, diff, render_diff, render_diff_html
 from tkgen.report.facts import Facts, facts, previous_report, to_json
 from tkgen.report.html import Outline, outline, render_html, write_build, write_report, write_row_build
 from tkgen.report.prediction import Prediction, prediction
@@ -19,6 +19,7 @@ __all__ = [
     "Outline",
     "Prediction",
     "RowFacts",
+    "Several",
     "diff",
     "facts",
     "outline",

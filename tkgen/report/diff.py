@@ -4,7 +4,8 @@
 >>> render_diff(change, Console())
 
 Texts (spec, schedule, C++, machine code) are compared line by line where both sides have them. A report.json holds
-figures only; C++ and machine code are read from the files that the build wrote beside it.
+figures only; C++ and machine code are read from the files that the build wrote beside it. Sequences are compared kernel
+by kernel.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import starmap
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,6 +35,7 @@ from tkgen.toolchain.isa import Function, parse_asm
 
 CONTEXT = 2  # unchanged lines shown around a change
 TEXTS = ("spec", "schedule", "C++", "machine code")
+TOGETHER = ("spec", "C++")  # texts that the kernels of a sequence have in one
 SHOWN = 80  # lines of a changed text that a terminal shows
 
 
@@ -78,13 +81,18 @@ class TextChange:
 
 @dataclass(frozen=True)
 class Diff:
-    """Everything that differs between `before` and `after`."""
+    """Everything that differs between `before` and `after`.
+
+    Of sequences, the texts are those of the whole, and `kernels` has what differs in each: kernels of one name are
+    compared, then those that are left, in order. What has no other is compared with nothing, called `-`.
+    """
 
     before: str
     after: str
     figures: tuple[Change, ...]
     mix: tuple[MixChange, ...]
     texts: tuple[TextChange, ...]
+    kernels: tuple[Diff, ...] = ()
 
     @property
     def counted(self) -> str:
@@ -96,19 +104,29 @@ class Diff:
     def same(self) -> bool:
         """Whether nothing that both sides know differs."""
         changed = any(c.judgement != "same" for c in self.figures) or any(m.before != m.after for m in self.mix)
-        return not changed and not any(t.lines for t in self.texts)
+        return not changed and not any(t.lines for t in self.texts) and all(k.same for k in self.kernels)
 
 
 @dataclass(frozen=True)
 class _Side:
     name: str
-    figures: tuple[Figure, ...]
-    mix: tuple[MixEntry, ...]
-    steps_per_pass: int
+    figures: tuple[Figure, ...] = ()
+    mix: tuple[MixEntry, ...] = ()
+    steps_per_pass: int = 1
+    texts: Mapping[str, str] = field(default_factory=dict)
+    kernels: tuple[_Side, ...] = ()
+
+
+@dataclass(frozen=True)
+class Several:
+    """The builds of a sequence, or its specs, and the texts that its kernels have together."""
+
+    name: str
+    kernels: Sequence[Build | RowBuild | Spec | RowSpec]
     texts: Mapping[str, str]
 
 
-Subject: TypeAlias = Build | RowBuild | Spec | RowSpec | Mapping[str, Any] | Path
+Subject: TypeAlias = Build | RowBuild | Spec | RowSpec | Several | Mapping[str, Any] | Path
 
 
 def diff(a: Subject, b: Subject) -> Diff:
@@ -117,6 +135,34 @@ def diff(a: Subject, b: Subject) -> Diff:
     Raises OSError for a file that cannot be read, ValueError for one that is no report.
     """
     before, after = _side(a), _side(b)
+    if before.kernels or after.kernels:
+        sides = _whole(before), _whole(after)
+        return replace(_compared(*sides), kernels=tuple(starmap(_compared, _pairs(*(side.kernels for side in sides)))))
+    return _compared(before, after)
+
+
+def _whole(side: _Side) -> _Side:
+    """A side as a sequence: one kernel is one of a single kernel."""
+    if side.kernels:
+        return side
+    together = {name: text for name, text in side.texts.items() if name in TOGETHER}
+    own = {name: text for name, text in side.texts.items() if name not in TOGETHER}
+    return _Side(side.name, texts=together, kernels=(replace(side, texts=own),))
+
+
+def _pairs(old: Sequence[_Side], new: Sequence[_Side]) -> list[tuple[_Side, _Side]]:
+    """Kernels to compare: those of one name, then those that are left, in the order of the new ones."""
+    names = {side.name for side in old} & {side.name for side in new}
+    known = {side.name: side for side in old}
+    left = [side for side in old if side.name not in names]
+    pairs = []
+    for side in new:
+        other = known[side.name] if side.name in names else left.pop(0) if left else _Side("-")
+        pairs.append((other, side))
+    return [*pairs, *((side, _Side("-")) for side in left)]
+
+
+def _compared(before: _Side, after: _Side) -> Diff:
     return Diff(
         before=before.name,
         after=after.name if after.name != before.name else f"{after.name} (new)",
@@ -133,9 +179,15 @@ def diff(a: Subject, b: Subject) -> Diff:
 
 def _side(subject: Subject) -> _Side:
     if isinstance(subject, Path):
-        return replace(_side(read_report(subject)), texts=_beside(subject))
+        return _with_files(_side(read_report(subject)), subject)
+    if isinstance(subject, Several):
+        kernels = (_side(kernel) for kernel in subject.kernels)
+        own = (replace(k, texts={n: t for n, t in k.texts.items() if n not in TOGETHER}) for k in kernels)
+        return _Side(subject.name, texts=subject.texts, kernels=tuple(own))
+    if isinstance(subject, Mapping) and "sequence" in subject:
+        return _Side(str(subject["sequence"]), kernels=tuple(map(_side, subject["kernels"])))
     if isinstance(subject, Mapping):
-        return _Side(str(subject["kernel"]), figures(subject), mix(subject), int(subject.get("steps_per_pass", 1)), {})
+        return _Side(str(subject["kernel"]), figures(subject), mix(subject), int(subject.get("steps_per_pass", 1)))
     built = subject if isinstance(subject, Compiled) else None
     spec: Spec | RowSpec = subject.spec if isinstance(subject, Build | RowBuild) else subject
     report = {} if built is None else built.report()
@@ -147,17 +199,25 @@ def _side(subject: Subject) -> _Side:
     return _Side(spec.name, figures(report), mix(report), steps, texts)
 
 
-def _beside(report: Path) -> dict[str, str]:
-    """The texts that a build wrote beside its report.json; those that cannot be read are left out."""
+def _with_files(side: _Side, report: Path) -> _Side:
+    """A side with the texts that its build wrote beside its report.json; those that cannot be read are left out."""
+    if not side.kernels:
+        return replace(side, texts=_beside(report, (".cpp", ".s")))
+    own = (replace(k, texts=_beside(report.with_suffix(f".{k.name}.json"), (".s",))) for k in side.kernels)
+    return replace(side, texts=_beside(report, (".cpp",)), kernels=tuple(own))
+
+
+def _beside(report: Path, suffixes: Sequence[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
-    for name, suffix in (("C++", ".cpp"), ("machine code", ".s")):
+    for suffix in suffixes:
         try:
             text = report.with_suffix(suffix).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-        functions = parse_asm(text) if suffix == ".s" else {}
-        if suffix == ".cpp" or functions:
-            texts[name] = _code(max(functions.values(), key=lambda f: len(f.instructions))) if functions else text
+        if suffix == ".cpp":
+            texts["C++"] = text
+        elif functions := parse_asm(text):
+            texts["machine code"] = _code(max(functions.values(), key=lambda f: len(f.instructions)))
     return texts
 
 
@@ -180,7 +240,7 @@ def read_report(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is no report: {error}") from None
-    if not isinstance(data, dict) or "kernel" not in data:
+    if not isinstance(data, dict) or not {"kernel", "sequence"} & data.keys():
         raise ValueError(f"{path} is no report of a build: it names no kernel")
     return data
 
@@ -250,12 +310,18 @@ MARKS = {"+": "green", "-": "red", " ": "dim", "@": "cyan"}
 
 
 def render_diff(change: Diff, console: Console) -> None:
-    """Print a comparison: figures, instruction mix, then the texts that changed."""
+    """Print a comparison: figures, instruction mix, then the texts that changed; the same of each kernel."""
     plain = not console.is_terminal
     console.print(shown(f"{change.before} -> {change.after}", "bold"))
     if change.same:
         console.print(shown("nothing changed"))
         return
+    _render_one(change, console, plain)
+    for kernel in change.kernels:
+        render_diff(kernel, console)
+
+
+def _render_one(change: Diff, console: Console, plain: bool) -> None:
     if change.figures:
         table = plain_table(plain, "figure", ">before", ">after", ">change", "")
         for c in change.figures:
@@ -289,7 +355,7 @@ def render_diff_html(change: Diff) -> str:
     return (
         environment()
         .get_template("diff.html.jinja")
-        .render(change=change, css=Markup(style_sheet()), picture=Markup(mix_picture(change)))
+        .render(change=change, css=Markup(style_sheet()), picture=lambda found: Markup(mix_picture(found)))
     )
 
 

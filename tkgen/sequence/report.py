@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen.report import Facts, Prediction, RowFacts, facts, previous_report, render_html, row_facts
+from tkgen.report.diff import Several
 from tkgen.report.figures import Figure
 from tkgen.rows.build import RowBuild
 from tkgen.toolchain.files import write_atomic
@@ -47,6 +48,12 @@ def sequence_facts(
 def _time(prediction: Prediction) -> float:
     """The predicted time in ms."""
     return next(f.value for f in prediction.figures if f.key == "predict.time")
+
+
+def to_compare(build: SequenceBuild) -> Several:
+    """What `tkgen.report.diff` takes of a sequence."""
+    texts = {"spec": build.spec.program.kernels[0].spans["kernel"].file.text, "C++": build.spec.text}
+    return Several(build.spec.name, build.kernels, texts)
 
 
 def write_sequence_build(build: SequenceBuild, path: Path, previous: Path) -> None:
