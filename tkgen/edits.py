@@ -4,14 +4,16 @@
         print(change.name)  # `buffers 2`, `step 32`, `group(rows = 16)`, `schedule ping_pong`, ...
 
 Nothing here says whether an edit is right or fast: the checks and `tkgen predict --edits` do. The text that a spec was
-read from is parsed once more; `roots` are the folders that its includes may reach beside its own.
+read from is parsed once more; `roots` are the folders that its includes may reach beside its own. An edit of a sequence
+is one of a kernel of it, `sums: waves 4`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
@@ -20,12 +22,16 @@ from tkgen.diagnostics.suggest import suggestion
 from tkgen.ir.types import Via
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule.presets import PRESETS
+from tkgen.sequence.spec import SequenceSpec
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
-from tkgen.syntax.parser import parse_path
+from tkgen.syntax.parser import parse_spec
+
+EditSpec: TypeAlias = Spec | RowSpec | SequenceSpec
 
 MOST_BUFFERS = 4
+NEW = "\n\n  "  # before a statement that becomes the last one
 REMAP = "remap xcd(8, chunk = 32) | group(rows = 8)"  # what pays for large products: docs/remaps.md
 
 
@@ -53,20 +59,21 @@ class Change:
     text: str
 
 
-def changes(spec: Spec | RowSpec, roots: Sequence[Path] = ()) -> tuple[Change, ...]:
+def changes(spec: EditSpec, roots: Sequence[Path] = ()) -> tuple[Change, ...]:
     """The edits worth trying; some of them the checks will refuse."""
-    kernel = _parsed(spec, roots)
-    text = kernel.span.file.text
+    parsed = _parsed(spec, roots)
+    text = parsed.span.file.text
     found = [
         Change(knob.shown.format(value), _replaced(text, knob.span, str(value)))
-        for knob in _knobs(kernel)
+        for knob in _knobs(parsed, _inner(spec))
         for value in knob.others
     ]
-    found += _words(kernel, text)
+    for kernel, called in _kernels(parsed):
+        found += [replace(c, name=f"{called}{c.name}") for c in _words(kernel, text, parsed is kernel)]
     return tuple({change.name: change for change in found}.values())
 
 
-def named(spec: Spec | RowSpec, name: str, roots: Sequence[Path] = ()) -> Change:
+def named(spec: EditSpec, name: str, roots: Sequence[Path] = ()) -> Change:
     """The edit of that name. Raises ValueError where there is none."""
     known = {" ".join(change.name.split()): change.text for change in changes(spec, roots)}
     wanted = " ".join(name.split())
@@ -76,56 +83,78 @@ def named(spec: Spec | RowSpec, name: str, roots: Sequence[Path] = ()) -> Change
     return Change(wanted, known[wanted])
 
 
-def _parsed(spec: Spec | RowSpec, roots: Sequence[Path]) -> ast.Kernel:
+def _parsed(spec: EditSpec, roots: Sequence[Path]) -> ast.Kernel | ast.Sequence:
     """What stands in the text that `spec` was read from."""
-    return parse_path(spec.path, roots, spec.program.spans["kernel"].file.text)
+    first = spec.program.kernels[0] if isinstance(spec, SequenceSpec) else spec.program
+    return parse_spec(spec.path, roots, first.spans["kernel"].file.text)
 
 
-def _knobs(kernel: ast.Kernel) -> tuple[Knob, ...]:
+def _kernels(parsed: ast.Kernel | ast.Sequence) -> list[tuple[ast.Kernel, str]]:
+    """The kernels of a file, and what the names of their edits begin with."""
+    if isinstance(parsed, ast.Kernel):
+        return [(parsed, "")]
+    return [(kernel, f"{kernel.name.id}: ") for kernel in parsed.kernels]
+
+
+def _inner(spec: EditSpec) -> set[str]:
+    """The dimensions of a sequence that only memory between its kernels has: they say how the work is split."""
+    if not isinstance(spec, SequenceSpec):
+        return set()
+    program = spec.program
+    return {d.name for d in program.dims} - {d.name for t in (*program.reads, *program.outputs) for d in t.dims}
+
+
+def _knobs(parsed: ast.Kernel | ast.Sequence, inner: Collection[str]) -> tuple[Knob, ...]:
     """The numbers of a spec that are worth another value, where they are literals, or parameters with a literal."""
-    given = {b.name.id: b.value for s in _own(kernel) if isinstance(s, ast.Param) for b in s.bindings}
     found: dict[tuple[int, int], Knob] = {}
-    for statement in _own(kernel):
-        for expression, shown, parameter, others in _numbers(statement):
-            declared = isinstance(expression, ast.Name)
-            literal = given.get(expression.id) if isinstance(expression, ast.Name) else expression
-            if isinstance(literal, ast.Number) and isinstance(literal.value, int):
-                value = literal.value
-                tried = tuple(n for n in others(value) if n > 0 and n != value)
-                name = expression.id if isinstance(expression, ast.Name) else parameter
-                knob = Knob(literal.span, value, tried, shown, name, declared)
-                found.setdefault((literal.span.start, literal.span.end), knob)
+    for kernel, called in _kernels(parsed):
+        given = {b.name.id: b.value for s in _own(kernel) if isinstance(s, ast.Param) for b in s.bindings}
+        for statement in _own(kernel):
+            for expression, shown, parameter, others in _numbers(statement, inner):
+                declared = isinstance(expression, ast.Name)
+                literal = given.get(expression.id) if isinstance(expression, ast.Name) else expression
+                if isinstance(literal, ast.Number) and isinstance(literal.value, int):
+                    value = literal.value
+                    tried = tuple(n for n in others(value) if n > 0 and n != value)
+                    name = expression.id if isinstance(expression, ast.Name) else parameter
+                    shared = isinstance(statement, ast.Dims)
+                    knob = Knob(literal.span, value, tried, shown if shared else f"{called}{shown}", name, declared)
+                    found.setdefault((literal.span.start, literal.span.end), knob)
     return tuple(found.values())
 
 
-def tunable(spec: Spec | RowSpec, roots: Sequence[Path] = ()) -> str:
+def tunable(spec: EditSpec, roots: Sequence[Path] = ()) -> str:
     """The text of a spec with its numbers as parameters to tune, each over the values that pass the checks alone.
 
     Empty where no other value of any number passes.
     """
-    kernel = _parsed(spec, roots)
-    text, lines = kernel.span.file.text, list[str]()
-    names = {d.name for d in spec.program.dims} | {t.name for t in spec.program.tensors}
+    parsed = _parsed(spec, roots)
+    text, lines = parsed.span.file.text, list[str]()
+    names = {d.name for d in spec.program.dims} | {t.name for t in spec.program.arguments}
     edits: list[tuple[Span, str]] = []
-    for knob in _knobs(kernel):
+    for knob in _knobs(parsed, _inner(spec)):
         passing = [n for n in knob.others if passes(spec, _replaced(text, knob.span, str(n)), roots)]
-        if not passing or knob.parameter in names:
+        parameter = knob.parameter
+        if parameter in names and ":" in knob.shown:  # another kernel of the sequence has one of that name
+            parameter = f"{knob.shown.partition(':')[0]}_{parameter}".upper()
+        if not passing or parameter in names:
             continue
-        names.add(knob.parameter)
+        names.add(parameter)
         values = sorted({knob.value, *passing})
         if not knob.declared:
-            lines.append(f"  param {knob.parameter} = {knob.value}")
-            edits.append((knob.span, knob.parameter))
-        lines.append(f"  tune {knob.parameter} in {', '.join(map(str, values))}")
+            lines.append(f"param {parameter} = {knob.value}")
+            edits.append((knob.span, parameter))
+        lines.append(f"tune {parameter} in {', '.join(map(str, values))}")
     if not lines:
         return ""
     for span, new in sorted(edits, key=lambda e: -e[0].start):
         text = _replaced(text, span, new)
-    head = text.index("\n", kernel.name.span.end) + 1
-    return text[:head] + "\n".join(lines) + "\n\n" + text[head:]
+    indent = "  " if isinstance(parsed, ast.Kernel) else ""
+    head = text.index("\n", parsed.name.span.end) + 1
+    return text[:head] + "".join(f"{indent}{line}\n" for line in lines) + "\n" + text[head:]
 
 
-def passes(spec: Spec | RowSpec, text: str, roots: Sequence[Path] = ()) -> bool:
+def passes(spec: EditSpec, text: str, roots: Sequence[Path] = ()) -> bool:
     """Whether `text` in the place of `spec` passes all checks."""
     try:
         load(spec.path, spec.defines, spec.target.name, roots, text).check()
@@ -147,9 +176,15 @@ def _double(value: int) -> Sequence[int]:
     return value // 2, value * 2
 
 
-def _numbers(statement: ast.Statement) -> Iterator[tuple[ast.Expr, str, str, Callable[[int], Sequence[int]]]]:
-    """(expression, name of a value, parameter, other values) of a statement's numbers."""
+def _numbers(
+    statement: ast.Statement, inner: Collection[str]
+) -> Iterator[tuple[ast.Expr, str, str, Callable[[int], Sequence[int]]]]:
+    """(expression, name of a value, parameter, other values) of a statement's numbers; of dimensions, those `inner`."""
     match statement:
+        case ast.Dims():
+            for binding in statement.bindings:
+                if binding.name.id in inner and binding.value is not None:
+                    yield binding.value, f"{binding.name.id} = {{}}", f"{binding.name.id}_SIZE", _double
         case ast.Block():
             rows, cols, step = (e.span.text for e in (statement.rows, statement.cols, statement.step))
             yield statement.rows, f"block {{}} x {cols} step {step}", "ROWS", _double
@@ -159,6 +194,10 @@ def _numbers(statement: ast.Statement) -> Iterator[tuple[ast.Expr, str, str, Cal
             for axis in statement.axes:
                 if axis.tile is not None:
                     yield axis.tile, f"{axis.name.id} by {{}}", f"{axis.name.id}_tile".upper(), _double
+        case ast.Each():
+            yield statement.tile, f"{statement.name.id} by {{}}", f"{statement.name.id}_step".upper(), _double
+        case ast.Grid(call=ast.Call(args=(count,)) as call):
+            yield count, f"grid {call.name.id}({{}})", "GRID", _double
         case ast.Waves(cols=None):
             yield statement.rows, "waves {}", "WAVES", _double
         case ast.Waves(cols=ast.Number() | ast.Name() as cols):
@@ -180,7 +219,7 @@ def _numbers(statement: ast.Statement) -> Iterator[tuple[ast.Expr, str, str, Cal
             yield statement.count, "unroll {}", "UNROLL", _double
 
 
-def _words(kernel: ast.Kernel, text: str) -> Iterator[Change]:
+def _words(kernel: ast.Kernel, text: str, alone: bool) -> Iterator[Change]:
     """What is no number: schedules, ways to LDS, a remap or register buffers where there are none."""
     body = list(_own(kernel))
     written = [s for s in body if isinstance(s, ast.Schedule)]
@@ -189,7 +228,8 @@ def _words(kernel: ast.Kernel, text: str) -> Iterator[Change]:
         if presets and presets[0].preset is not None and presets[0].preset.id != name:
             yield Change(f"schedule {name}", _replaced(text, presets[0].preset.span, name))
         elif not written:
-            yield Change(f"schedule {name}", _after_last_line(text, f"  schedule {name}"))
+            at = len(text.rstrip()) if alone else _end(kernel, text)
+            yield Change(f"schedule {name}", f"{_inserted(text, at, f'{NEW}schedule {name}').rstrip()}\n")
     for shared in (s for s in body if isinstance(s, ast.Shared)):
         for way in (w.value for w in Via):
             if (shared.via.id if shared.via else Via.COLLECTIVE.value) == way or written:
@@ -200,7 +240,7 @@ def _words(kernel: ast.Kernel, text: str) -> Iterator[Change]:
                 yield Change(f"via {way}", _inserted(text, shared.span.end, f" via {way}"))
     for registers in (s for s in body if isinstance(s, ast.Registers) and s.buffers is None):
         yield Change("registers ... buffers 2", _inserted(text, registers.span.end, " buffers 2"))
-    block = next((s for s in body if isinstance(s, ast.Block)), None)
+    block = next((s for s in body if isinstance(s, ast.Block | ast.Over)), None)
     if block and not any(isinstance(s, ast.Remap) for s in body):
         yield Change(REMAP, _inserted(text, block.span.end, f"\n  {REMAP}"))
 
@@ -213,5 +253,8 @@ def _inserted(text: str, at: int, new: str) -> str:
     return text[:at] + new + text[at:]
 
 
-def _after_last_line(text: str, line: str) -> str:
-    return f"{text.rstrip()}\n\n{line}\n"
+def _end(kernel: ast.Kernel, text: str) -> int:
+    """Where the last line of a kernel ends."""
+    last = max(s.span.end for s in (kernel.name, *_own(kernel)))
+    end = text.find("\n", last)
+    return len(text) if end < 0 else end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from typer.testing import CliRunner
 
 import tkgen
+from tkgen import edits
 from tkgen.backends.cdna.backend import Cdna
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
@@ -20,6 +22,7 @@ from tkgen.sequence import SequenceSpec
 from tkgen.sequence.prediction import SequencePrediction, predict_any
 from tkgen.syntax import ast
 from tkgen.syntax.parser import parse_spec
+from tkgen.tune import edits as tried
 
 SPECS = Path(__file__).parents[2] / "specs"
 SPLIT = Path(__file__).parent / "split.tk"
@@ -267,7 +270,6 @@ def test_a_sequence_is_compared_with_another_spec(tmp_path: Path) -> None:
     found = json.loads(tkgen_("predict", str(SPLIT), "-D", "K=32", "--compare", rows, "--compare-D", "D=64", "--json"))
     assert (found["a"]["sequence"], found["b"]["sequence"]) == ("split", "halves")
     assert found["speedup"] == pytest.approx(found["a"]["seconds"] / found["b"]["seconds"])
-    assert "--edits" in tkgen_("predict", str(SPLIT), "--edits", code=2)
 
 
 def test_rates_are_those_of_the_products_over_the_time_of_all() -> None:
@@ -351,3 +353,42 @@ def test_a_sequence_is_compared_with_its_last_build_and_with_one_kernel(tmp_path
     one = str(SPECS / "one_wave.tk")
     found = json.loads(tkgen_("diff", str(SPLIT), one, "--json"))
     assert [(k["before"], k["after"]) for k in found["kernels"]] == [("sums", "one_wave"), ("finish", "-")]
+
+
+# ---------------------------------------------------------------- edits
+
+
+def test_edits_of_a_sequence_name_their_kernel_and_change_nothing_else() -> None:
+    spec = tkgen.load(SPLIT)
+    assert isinstance(spec, SequenceSpec)
+    found = {c.name: c.text for c in edits.changes(spec)}
+    wanted = {"sums: waves 4 x 2", "sums: k by 64", "finish: waves 4", "finish: m by 16", "PARTS = 6", "M = 128"}
+    assert wanted - found.keys() == {"M = 128"}  # a size of what is asked for is no edit
+    before = SPLIT.read_text().splitlines()
+    for name, text in found.items():
+        diff = [line for line in difflib.ndiff(before, text.splitlines()) if line[0] in "+-" and line[2:].strip()]
+        assert len(diff) == (1 if "schedule" in name or "remap" in name else 2), name
+        kernel, colon, _ = name.partition(": ")
+        at = next(n for n, line in enumerate(text.splitlines()) if line == diff[-1][2:])
+        above = [line for line in text.splitlines()[:at] if line.startswith("kernel ")]
+        assert above[-1:] == ([f"kernel {kernel}"] if colon else []), name
+
+
+def test_an_edit_of_a_sequence_is_applied_with_one_command(tmp_path: Path) -> None:
+    path = written(tmp_path, SPLIT.read_text())
+    assert tkgen_("predict", path, "--apply", "finish: waves 4").strip().endswith("finish: waves 4")
+    assert Path(path).read_text() == SPLIT.read_text().replace("  waves 2\n", "  waves 4\n")
+    assert "there are PARTS = 1" in tkgen_("predict", path, "--apply", "nonsense", code=2)
+    assert "does not pass" in tkgen_("predict", path, "--apply", "finish: schedule ping_pong", code=1)
+
+
+def test_edits_of_a_sequence_are_predicted_by_the_time_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = edits.changes
+    few = {"finish: waves 4", "finish: schedule ping_pong"}
+    monkeypatch.setattr(tried, "changes", lambda *a: tuple(c for c in every(*a) if c.name in few))
+    found = json.loads(tkgen_("predict", str(SPLIT), "--edits", "--json"))
+    (edit,) = found["edits"]
+    text = SPLIT.read_text().replace("  waves 2\n", "  waves 4\n")
+    again = predict_any(tkgen.load(SPLIT, text=text).check().build())
+    assert (edit["name"], edit["seconds"]) == ("finish: waves 4", again.seconds)
+    assert edit["speedup"] == pytest.approx(found["seconds"] / again.seconds)

@@ -15,6 +15,7 @@ from tkgen import edits
 from tkgen.cli import app
 from tkgen.predict import predict
 from tkgen.tune import edits as tried
+from tkgen.tune.evaluate import taken
 from tkgen.tune.space import Space
 
 SPECS = Path(__file__).parents[2] / "specs"
@@ -123,3 +124,24 @@ def test_tune_offers_parameters_where_there_are_none(tmp_path: Path) -> None:
     offered = json.loads(done.stdout)["offers"]
     assert list(offered.values()) == [str(out / "one_wave_tunable.tk")]
     assert Space.of([out / "one_wave_tunable.tk"], {}, {}).size > 2
+
+
+FAMILIES = {
+    "attention/attention": {"Q_TILE", "J_STEP", "WAVES", "BUFFERS"},
+    "attention/attention_decode": {"PARTS_SIZE", "J_STEP", "BUFFERS", "H_TILE", "WAVES"},
+    "rows/softmax": {"R_TILE", "WAVES"},
+    "groups/grouped_persistent": {"M_TILE", "N_TILE", "K_STEP", "WAVE_ROWS", "WAVE_COLS", "GRID", "BUFFERS"},
+    "low_precision/fp8_blocks": {"M_TILE", "WAVE_ROWS", "WAVE_COLS"},
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_a_family_can_vary_is_offered(name: str, tmp_path: Path) -> None:
+    spec = taken(tkgen.load(SPECS / f"{name}.tk"))
+    path = tmp_path / "tunable.tk"
+    path.write_text(edits.tunable(spec))
+    (variant,) = Space.of([path], {}, {}).variants
+    assert variant.axes.keys() >= FAMILIES[name]
+    assert tkgen.load(path).check().source.text.count("\n") == spec.source.text.count("\n")
+    for axis, values in variant.axes.items():
+        tkgen.load(path, {axis: values[-1]}).check()

@@ -13,6 +13,7 @@ from tkgen.cli import app
 from tkgen.execute.cases import unmet
 from tkgen.sequence import SequenceSpec
 from tkgen.sequence.prediction import predict_any
+from tkgen.tune.space import Space
 
 LAYER = """# y = gelu(x Wt + b) in bf16.
 # expect sums/waves 4, finish/vgpr <= 1, finish/waves 4
@@ -71,3 +72,21 @@ def test_the_fastest_of_all_kernels_together_wins(tmp_path: Path) -> None:
 
 def test_the_size_of_a_dynamic_dimension_is_asked_for(tmp_path: Path) -> None:
     assert "M is dynamic" in tune(tmp_path, code=2)
+
+
+def test_the_numbers_of_all_kernels_are_offered_and_searched(tmp_path: Path) -> None:
+    out, text = tmp_path / "tune", "\n".join(line for line in LAYER.splitlines() if "tune " not in line)
+    plain = tmp_path / "plain.tk"
+    plain.write_text(text.replace("M = dynamic", "M = 64"))
+    command = ["tune", str(plain), "-o", str(out), "-j", "1", "--json"]
+    said = CliRunner().invoke(app, command)
+    assert said.exit_code == 0, said.output
+    offered = Path(json.loads(said.stdout)["offers"][str(plain)])
+    (variant,) = Space.of([offered], {}, {}).variants
+    assert {"PARTS_SIZE", "BN", "ROWS", "K_STEP", "M_TILE", "WAVES"} <= variant.axes.keys()
+    fixed = [f"{name}={values[0]}" for name, values in variant.axes.items() if name not in ("PARTS_SIZE", "ROWS")]
+    more = ["--range", "PARTS_SIZE=1,3", "--range", "ROWS=4,8", "-D", " ".join(fixed), "--best", "1"]
+    said = CliRunner().invoke(app, ["tune", str(offered), *more, *command[2:]])
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.stdout)
+    assert found["space"] == 4 and found["winner"]["verified"]

@@ -40,12 +40,11 @@ from tkgen.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from tkgen.api import Spec
     from tkgen.backends.protocol import Spec as AnySpec
     from tkgen.build import Build
     from tkgen.execute.predicted import Asked
     from tkgen.report import Facts, Prediction, RowFacts, Several
-    from tkgen.rows import RowBuild, RowSpec
+    from tkgen.rows import RowBuild
     from tkgen.sequence.prediction import AnyPrediction
     from tkgen.tune.edits import Tried
 
@@ -273,7 +272,7 @@ def predict(
     """Predict how long a kernel takes on a GPU, what limits it, and what would change that."""
     if apply is not None:
         with reported():
-            done = _applied(spec, _editable(load_spec(spec, define, target, roots)), apply, tuple(roots or ()))
+            done = _applied(spec, load_spec(spec, define, target, roots), apply, tuple(roots or ()))
         say(json.dumps({"spec": str(spec), "applied": done}) if as_json else f"{spec}: {done}")
         return
     from tkgen.execute.predicted import Asked, others
@@ -285,11 +284,8 @@ def predict(
     asked = [Asked(path, defines(values), target, tuple(roots or ()), product) for path, values in places]
     with reported():
         try:
-            if found := others(asked):
-                if trace is not None:
-                    fail(f"{found[0]} is no kernel of matrix products: no --trace", USAGE)
-                if edits:
-                    _editable(load_spec(spec, define, target, roots))
+            if (found := others(asked)) and trace is not None:
+                fail(f"{found[0]} is no kernel of matrix products: no --trace", USAGE)
             first, *rest = (_predicted(a, not found, trace if a is asked[0] else None, cxx) for a in asked)
         except PredictError as error:
             fail(str(error), USAGE)
@@ -337,35 +333,28 @@ def _say_predictions(found: Sequence[AnyPrediction], tried: Sequence[Tried] | No
         say(texts(found))
 
 
-def _editable(spec: AnySpec) -> Spec | RowSpec:
-    """The spec, where it is of one kernel whose edits are predicted."""
-    from tkgen.tune.edits import editable
-
-    try:
-        return editable(spec)
-    except ValueError as error:
-        fail(str(error), USAGE)
-
-
 def _tried(asked: Asked, seconds: float, cxx: str | None) -> tuple[Tried, ...]:
     """What the edits of a spec would bring, tried by prediction, with progress on a terminal."""
     from tkgen.tune.edits import try_edits
+    from tkgen.tune.evaluate import taken
 
     with reported():
         subject = asked.checked(closely=False)
         with bar() as shown:
             task = shown.add_task("edits")
             return try_edits(
-                _editable(subject.spec), seconds, asked.product, subject.extents, cxx=cxx, roots=asked.roots,
+                taken(subject.spec), seconds, asked.product, subject.extents, cxx=cxx, roots=asked.roots,
                 jobs=os.cpu_count() or 1, progress=lambda done, total: shown.update(task, completed=done, total=total),
             )  # fmt: skip
 
 
-def _applied(path: Path, loaded: Spec | RowSpec, name: str, roots: Sequence[Path]) -> str:
+def _applied(path: Path, spec: AnySpec, name: str, roots: Sequence[Path]) -> str:
     """Write the edit called `name` to the spec; its name."""
     from tkgen.edits import named, passes
     from tkgen.toolchain.files import write_atomic
+    from tkgen.tune.evaluate import taken
 
+    loaded = taken(spec)
     try:
         change = named(loaded, name, roots)
     except ValueError as error:

@@ -16,12 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tkgen.api import load
-from tkgen.backends import protocol
-from tkgen.backends.cdna.spec import Spec
 from tkgen.diagnostics import SpecError
-from tkgen.edits import Change, changes, passes
-from tkgen.rows.spec import RowSpec
-from tkgen.sequence.spec import SequenceSpec
+from tkgen.edits import Change, EditSpec, changes, passes
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.tune.evaluate import taken
 from tkgen.tune.executor import executor
@@ -37,19 +33,6 @@ class Tried:
     name: str
     seconds: float
     speedup: float
-
-
-def editable(spec: protocol.Spec) -> Spec | RowSpec:
-    """The spec, where it is of one kernel whose edits are predicted.
-
-    Raises:
-        ValueError: it is of several.
-        SpecError, UnknownTargetError: as `taken`.
-    """
-    found = taken(spec)
-    if isinstance(found, SequenceSpec):
-        raise ValueError(f"{spec.path} is a sequence of kernels: --edits and --apply are for one")
-    return found
 
 
 def render_edits(tried: Sequence[Tried], path: Path, console: Console) -> None:
@@ -81,7 +64,7 @@ class _Job:
 
 
 def try_edits(
-    spec: Spec | RowSpec,
+    spec: EditSpec,
     seconds: float,
     product: str | None = None,
     sizes: Mapping[str, int] | None = None,
@@ -110,7 +93,7 @@ def try_edits(
 
 
 def _job(
-    spec: Spec | RowSpec,
+    spec: EditSpec,
     change: Change,
     product: str | None,
     sizes: Mapping[str, int],

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tkgen.api import load_kernel
+from tkgen.api import load
 from tkgen.edits import tunable
-from tkgen.syntax import ast
-from tkgen.syntax.parser import parse_spec
 from tkgen.toolchain.files import write_atomic
 from tkgen.tune.engine import Outcome, Request
+from tkgen.tune.evaluate import taken
 
 
 def offered(request: Request, outcome: Outcome) -> dict[Path, Path]:
@@ -22,10 +21,7 @@ def offered(request: Request, outcome: Outcome) -> dict[Path, Path]:
         return {}
     found: dict[Path, Path] = {}
     for spec in request.specs:
-        if isinstance(parse_spec(spec, request.include_roots), ast.Sequence):
-            continue  # which numbers of several kernels belong together is the user's to say
-        kernel = load_kernel(spec, None, request.target, request.include_roots)
-        text = tunable(kernel, request.include_roots)
+        text = tunable(taken(load(spec, None, request.target, request.include_roots)), request.include_roots)
         if text:
             found[spec] = request.directory / f"{spec.stem}_tunable.tk"
             write_atomic(found[spec], text)
