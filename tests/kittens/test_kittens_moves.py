@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kittens_support import BF16, ELEMENTS, FLOAT, HALF, Build, Element, lds_accesses, numbers, run, tensor
 
-from tkgen.backends.cdna.kittens.layout import conflict_ways, element_offset, tile_bytes
+from tkgen.backends.cdna.kittens.layout import conflict_ways, element_offset
 from tkgen.emulate import Buffer, Scalar
 
 LAYOUTS = ("row", "col")
@@ -216,7 +216,7 @@ def test_the_model_of_the_layout_is_the_headers(build: Build, element: Element, 
     run(build(_offset_kernels()), _name("offsets", element.cpp, rows, cols), [Buffer(offsets)])
     model = [[element_offset(element.size, rows, cols, r, c) for c in range(cols)] for r in range(rows)]
     np.testing.assert_array_equal(offsets, model)
-    everywhere = range(0, tile_bytes(element.size, rows, cols), element.size)
+    everywhere = range(0, rows * cols * element.size, element.size)
     np.testing.assert_array_equal(np.sort(offsets, axis=None), everywhere)
 
 

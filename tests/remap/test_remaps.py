@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tkgen.remap import RemapCall, compose
+from tkgen.remap import Remap, RemapCall, compose
 from tkgen.remap.measure import panels, panels_per_window, picture
 
 PLACEMENTS = {
@@ -45,6 +45,10 @@ def linear(tiles: int, **args: int) -> list[int]:
     return [col for _, col in order("xcd", 1, tiles, **args)]
 
 
+def places_each_tile_once(remap: Remap, rows: int, cols: int) -> bool:
+    return sorted(remap.order(rows, cols)) == [(r, c) for r in range(rows) for c in range(cols)]
+
+
 # ---------------------------------------------------------------- every remap
 
 
@@ -52,29 +56,20 @@ def linear(tiles: int, **args: int) -> list[int]:
 @given(compositions, SIDES, SIDES)
 def test_every_composition_is_a_bijection(calls, rows, cols):
     remap = compose(calls)
-    assert remap.is_bijection(rows, cols)
-    assert sorted(remap.order(rows, cols)) == [(r, c) for r in range(rows) for c in range(cols)]
+    assert places_each_tile_once(remap, rows, cols)
 
 
 @pytest.mark.parametrize("call", PLACEMENTS.values(), ids=PLACEMENTS)
 @pytest.mark.parametrize("shape", [(1, 1), (1, 997), (997, 1), (2, 500), (97, 101), (128, 128), (64, 200)])
 def test_larger_grids(call, shape):
-    assert compose([RemapCall("xcd", {"n": 8, "chunk": 19}), call]).is_bijection(*shape)
+    assert places_each_tile_once(compose([RemapCall("xcd", {"n": 8, "chunk": 19}), call]), *shape)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("call", PLACEMENTS.values(), ids=PLACEMENTS)
 def test_all_small_grids(call):
     remap = compose([call])
-    assert all(remap.is_bijection(rows, cols) for rows in range(1, 33) for cols in range(1, 33))
-
-
-def test_a_placement_that_misses_a_tile_is_no_bijection(monkeypatch):
-    remap = compose([])
-    monkeypatch.setattr(type(remap), "order", lambda *_: [(0, 0), (0, 1), (0, 1), (1, 1)])
-    assert not remap.is_bijection(2, 2)
-    monkeypatch.setattr(type(remap), "order", lambda *_: [(0, 0), (0, 1), (0, 2), (1, 1)])
-    assert not remap.is_bijection(2, 2)
+    assert all(places_each_tile_once(remap, rows, cols) for rows in range(1, 33) for cols in range(1, 33))
 
 
 @given(compositions, SIDES, SIDES, st.data())

@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 import tkgen
 from tkgen import edits
 from tkgen.backends.cdna.backend import Cdna
+from tkgen.build.saves import Saves
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.execute import kernels
 from tkgen.sequence import SequenceSpec
 from tkgen.sequence.prediction import SequencePrediction, predict_any
-from tkgen.syntax import ast
-from tkgen.syntax.parser import parse_spec
+from tkgen.syntax.parser import spec_paths
 from tkgen.tune import edits as tried
 
 SPECS = Path(__file__).parents[2] / "specs"
@@ -291,10 +291,26 @@ def test_watch_builds_and_runs_a_sequence_and_what_it_includes(tmp_path: Path) -
     (tmp_path / "pipe.tki").write_text("shared X, W\ntail masked\n")
     text = SPLIT.read_text().replace("  shared X, W\n  tail masked\n", '  include "pipe.tki"\n')
     path = written(tmp_path, text)
-    assert str(tmp_path / "pipe.tki") in ast.files(parse_spec(path))
+    assert spec_paths(path) == {Path(path), tmp_path / "pipe.tki"}
     said = json.loads(tkgen_("watch", path, "--once", "-o", str(tmp_path / "out"), "--json"))
     assert said["exit"] == 0 and [k["kernel"] for k in said["build"]["kernels"]] == ["sums", "finish"]
     assert all(run["ok"] for run in said["runs"]) and (tmp_path / "out" / "split.finish.hsaco").exists()
+
+
+def test_a_save_of_what_was_included_is_seen_also_while_the_spec_is_broken(tmp_path: Path) -> None:
+    pipe, path = tmp_path / "pipe.tki", tmp_path / "gemm.tk"
+    pipe.write_text("shared X, W\ntail masked\n")
+    path.write_text(SPLIT.read_text().replace("  shared X, W\n  tail masked\n", '  include "pipe.tki"\n'))
+    saves = Saves(path)
+    states = [saves.state(), saves.state()]
+    assert states[0] == states[1]
+    path.write_text("nonsense")
+    states = [saves.state()]
+    pipe.write_text("shared X, W\n")
+    states.append(saves.state())
+    pipe.unlink()
+    states.append(saves.state())
+    assert len(set(states)) == 3 and [len(s) for s in states] == [2, 2, 1]
 
 
 # ---------------------------------------------------------------- the report

@@ -69,7 +69,7 @@ def test_the_facts_of_gfx942() -> None:
     assert (t.lds_bytes_per_block, t.lds_banks, t.direct_load_bytes) == (65536, 32, (4,))
     assert (t.product.compute_units, t.product.xcds, t.product.cus_per_xcd) == (304, 8, 38)
     assert (t.dialects, t.kittens_define) == (("tk",), "KITTENS_CDNA3")
-    assert t.max_waves_per_block == 16
+    assert (t.max_threads_per_block, t.wave_size) == (1024, 64)
     assert t.product_named("mi325x").hbm_tbps == 6.0
     assert t.mfma("bf16", 16, 16, 16).cycles == 16  # type: ignore[union-attr]
     assert t.mfma("bf16", 16, 16, 32) is None

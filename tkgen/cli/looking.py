@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,6 +41,7 @@ from tkgen.cli.common import (
 if TYPE_CHECKING:
     from tkgen.backends.protocol import Spec as AnySpec
     from tkgen.build import Build
+    from tkgen.build.saves import State
     from tkgen.execute.predicted import Asked
     from tkgen.report import Facts, Prediction, RowFacts, Several
     from tkgen.rows import RowBuild
@@ -197,12 +197,10 @@ def watch(
 
     from tkgen.backends.registry import backend_of
     from tkgen.build.outputs import DEFAULT_EMITS
-    from tkgen.diagnostics import SpecError
+    from tkgen.build.saves import Saves
     from tkgen.execute import rows as launches
-    from tkgen.syntax import ast
-    from tkgen.syntax.parser import parse_spec
 
-    files = {spec}
+    saves = Saves(spec, roots or ())
 
     def cycle() -> dict[str, object]:
         with reported():
@@ -219,14 +217,9 @@ def watch(
         code = OK if all(row.ok for row in rows) else WRONG
         return {"exit": code, "build": built.report(), "runs": [row.to_json() for row in rows]}
 
-    def stamp() -> tuple[object, ...]:
-        with suppress(SpecError, OSError):  # what is broken now was included before
-            files.update(map(Path, ast.files(parse_spec(spec, roots or ()))))
-        return tuple((f, f.stat().st_mtime_ns, f.stat().st_size) for f in sorted(files) if f.exists())
-
-    seen: tuple[object, ...] | None = None
+    seen: State | None = None
     while True:
-        now = stamp()
+        now = saves.state()
         if now != seen:
             seen = now
             if not as_json:

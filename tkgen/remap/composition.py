@@ -103,15 +103,6 @@ class Remap:
         program = model.function(_model(self), model.SCALAR)
         return [(row, col) for row, col in (program(i, grid_rows, grid_cols) for i in wanted)]
 
-    def is_bijection(self, grid_rows: int, grid_cols: int) -> bool:
-        """Whether every tile of this grid is placed exactly once, by going through them all."""
-        seen = bytearray(_tiles(grid_rows, grid_cols))
-        for row, col in self.order(grid_rows, grid_cols):
-            if not (0 <= row < grid_rows and 0 <= col < grid_cols) or seen[row * grid_cols + col]:
-                return False
-            seen[row * grid_cols + col] = 1
-        return True
-
     def cpp(
         self,
         index: str = "block",

@@ -104,6 +104,11 @@ def _kernel(file: SourceFile, items: list[Branch], builder: TreeBuilder) -> ast.
     return kernel
 
 
+def spec_paths(path: str | os.PathLike[str], include_roots: Sequence[str | os.PathLike[str]] = ()) -> set[Path]:
+    """The file of a spec and those that it includes. Raises SpecError as `parse_spec`."""
+    return {Path(path), *map(Path, ast.files(parse_spec(path, include_roots)))}
+
+
 def _alone(found: ast.Kernel | ast.Sequence) -> ast.Kernel:
     """The kernel; E231 where there are several."""
     if isinstance(found, ast.Kernel):

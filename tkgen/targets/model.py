@@ -159,11 +159,6 @@ class Target:
         """The default device of this target, the first in its file."""
         return self.products[0]
 
-    @property
-    def max_waves_per_block(self) -> int:
-        """Waves of the largest block."""
-        return self.max_threads_per_block // self.wave_size
-
     def cited(self, key: str) -> str:
         """Where a number of this target's file is from, as a note: `cited("lds.banks")`."""
         return f"source of {key} in targets/{self.name}.toml: {self.sources[key]}"

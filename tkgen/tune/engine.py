@@ -19,7 +19,7 @@ from tkgen.ir.types import Dim, Program
 from tkgen.sequence.program import SequenceProgram
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
-from tkgen.syntax.parser import parse_spec
+from tkgen.syntax.parser import parse_spec, spec_paths
 from tkgen.targets import load_target
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.toolchain.discover import find_compiler
@@ -218,7 +218,7 @@ def _identity(request: Request, space: Space) -> dict[str, object]:
     """What decides the trials: two searches with the same may share a journal."""
     texts = {}
     for variant in space.variants:
-        files = sorted({variant.path, *map(Path, ast.files(parse_spec(variant.path, request.include_roots)))})
+        files = sorted(spec_paths(variant.path, request.include_roots))
         texts[str(variant.path)] = hashlib.sha256(b"\0".join(f.read_bytes() for f in files)).hexdigest()
     return {
         "version": __version__,

@@ -16,7 +16,6 @@ class HopperProduct:
     """One device sold with this architecture."""
 
     name: str
-    sms: int
     l2_bytes: int
     clock_mhz: int
     peak_tflops: float

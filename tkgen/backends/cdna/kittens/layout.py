@@ -29,11 +29,6 @@ Instruction = Literal[
 ]
 
 
-def tile_bytes(size: int, rows: int, cols: int) -> int:
-    """LDS bytes of a shared tile of `rows` x `cols` elements of `size` bytes."""
-    return rows * cols * size
-
-
 def element_offset(size: int, rows: int, cols: int, row: int, col: int) -> int:
     """The byte, counted from the beginning of a shared tile, of its element (row, col).
 
