@@ -137,6 +137,7 @@ def low_precision() -> Table:
     for name, target, block, peer in (
         ("fp8", "gfx942", (256, 256, 128), "fp8e4b8"),
         ("fp8_direct", "gfx950", (256, 256, 128), "fp8e4nv"),
+        ("mxfp8", "gfx950", (256, 256, 128), ""),
         ("i8", "gfx942", (128, 128, 64), "i8"),
         ("i8", "gfx950", (128, 128, 64), "i8"),
     ):
@@ -144,8 +145,9 @@ def low_precision() -> Table:
         ours = tkgen.load(LOW_PRECISION / f"{name}.tk", target=target).check().build().check()
         r = ours.resources
         table.add_row(*figures(f"tkgen {name}, {size}, {target}", ours.asm, (r.vgpr, r.agpr, r.vgpr_spills)))
-        theirs = compile_gemm(target, block, 8, dtype=peer)
-        table.add_row(*figures(f"Triton {peer}, {size}, {target}", theirs.asm, _allotted(theirs.asm)))
+        if peer:
+            theirs = compile_gemm(target, block, 8, dtype=peer)
+            table.add_row(*figures(f"Triton {peer}, {size}, {target}", theirs.asm, _allotted(theirs.asm)))
     return table
 
 

@@ -87,3 +87,14 @@ def test_the_loops_of_8_bit_floats(name: str, target: str, most: float) -> None:
     assert (mix.total - sum(mix.mfma.values())) / mfmas <= most
     assert set(mix.lds_reads) == {128} and set(mix.lds_writes) <= {128}
     assert not codegen.hoistable(loop.instructions)
+
+
+def test_the_loop_of_blocks_with_scales() -> None:
+    """256 x 256 x 128 by 8 waves: beside the loop without scales, one load of a byte for 16 rows or columns."""
+    build = tkgen.load(codegen.LOW_PRECISION / "mxfp8.tk").check().build().check()
+    assert build.resources.vgpr_spills == build.resources.scratch_bytes == 0
+    loop = main_loop(build.function)
+    assert loop is not None
+    mix = instruction_mix(loop.instructions)
+    assert codegen.equivalent_mfmas(mix) == 256 and mix.global_loads[8] == 12
+    assert (mix.total - sum(mix.mfma.values())) / 256 <= 0.32

@@ -41,6 +41,7 @@ def test_kernels_of_equations_are_typed() -> None:
     assert names == [
         "quarters",
         "finish",
+        "mx",
         "quantise",
         "rmsnorm",
         "attention",

@@ -39,6 +39,7 @@ OTHERS = {
     "schedule/loops.py: BOX = (16, 32)": "how the headers lay tiles out",
     "schedule/presets.py: PING_PONG_TILE = 128 * 128 * 2": "where one schedule is predicted to be faster",
     "schedule/unrolled.py: MOST_PLACES = 32": "how many values the compiler holds",
+    "ir/products.py: SCALED_BLOCK = 32": "what OCP's MX formats scale",
     "ir/resolve/clauses.py: MOST_UNROLL = 64": "a bound of the language",
     "ir/resolve/waves.py: MOST_SHIFT = 64": "a bound of the language",
     "ir/resolve/written.py: MOST_AHEAD = 64": "a bound of the language",

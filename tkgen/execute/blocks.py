@@ -141,7 +141,7 @@ def _parts(launch: Launch, piece: Piece) -> dict[str, slice]:
                 parts[dim.name] = slice(at, at + 1)
     if program.equations:
         tiles = {program.equations.rows.name: piece.row, program.equations.cols.name: piece.col}
-        scales = [op.source for s in program.equations.sums for op in s.loads]
+        scales = [a for s in program.equations.sums for a in s.beside]
         for access in (*(s.target for s in program.equations.stores), *scales):
             for dim, index in zip(access.tensor.dims, access.indices, strict=True):
                 if index.axis is not None and not index.extends and index.axis != program.equations.contraction:

@@ -27,7 +27,7 @@ from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF, exact_grid, normal, rounded, ulp
-from tkgen.ir.types import Program
+from tkgen.ir.types import DType, Program
 
 
 class Inputs(Enum):
@@ -84,6 +84,8 @@ def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) ->
             limit, unit = exact_grid(dtype, launch.extents[program.k.name])
             whole = torch.randint(-limit, limit + 1, shape, generator=generator, dtype=torch.int32)
             tensors[tensor.name] = (whole.float() * unit).to(dtype)
+        elif kind is Inputs.EXACT and tensor.dtype is DType.E8M0:  # so near to 1 that sums of products stay exact
+            tensors[tensor.name] = torch.exp2(torch.randint(-1, 2, shape, generator=generator).float()).to(dtype)
         else:
             tensors[tensor.name] = normal(shape, tensor.dtype, generator)
     return tensors

@@ -117,7 +117,8 @@ class Axis:
 class Index:
     """The place in one dimension of a tensor: along an axis (an index may be divided: `h / 8`), or the number `at`.
 
-    An axis with tiles is divided by its tile alone: `n / 128` is the number of the tile, the same for all of it.
+    An axis with tiles is divided by its tile: `n / 128` is the number of the tile, the same for all of it. Or it is
+    divided into several blocks a tile, each of which has one place: `k / 32`.
     `through` says that the places are what a tensor of i32 holds there (`X[ROW[m], k]`), of whose indices `axis` is the
     one along which it extends; a place that is none reads zeros.
     """
@@ -130,12 +131,17 @@ class Index:
     @property
     def of_tile(self) -> bool:
         """Whether it is the number of a tile, `n / 128`."""
-        return self.divisor != 1 and self.axis is not None and not self.axis.is_index
+        return self.divisor != 1 and self.axis is not None and not self.axis.is_index and not self.of_blocks
+
+    @property
+    def of_blocks(self) -> bool:
+        """Whether it is the number of one of the blocks that a tile is divided into, `k / 32`."""
+        return self.divisor != 1 and self.axis is not None and self.divisor < (self.axis.tile or 1)
 
     @property
     def extends(self) -> bool:
         """Whether a tile has an extent along this dimension, not one place."""
-        return self.axis is not None and not self.axis.is_index and self.divisor == 1
+        return self.axis is not None and not self.axis.is_index and (self.divisor == 1 or self.of_blocks)
 
 
 @dataclass(frozen=True)

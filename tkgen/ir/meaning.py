@@ -404,7 +404,7 @@ class _Evaluation:
                 continue
             if index.divisor == 1:
                 tensor = tensor.narrow(at, place.start, len(place))
-            elif axis.kind is AxisKind.SEQUENTIAL:  # the number of the tile of this pass
+            elif axis.kind is AxisKind.SEQUENTIAL and index.of_tile:  # the number of the tile of this pass
                 tensor = tensor.select(at, place.start // index.divisor)
                 continue
             else:

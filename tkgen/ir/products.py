@@ -4,13 +4,14 @@ over m in M by 256, n in N by 128         the output tile of a block: rows and c
 each k in K by 64                         the contraction, a K-step a pass
   g = g + X[m, k] @ G[n, k].T             any number of sums, each of one product of tiles of tensors,
   u = u + s[m, k / 64] * (X[m, k] @ U[n, k].T)      or of what is made of one, element by element
+  v = v + (s[m, k / 32] * X[m, k]) @ (t[n, k / 32] * V[n, k]).T      the factors in blocks with scales of e8m0
 Y[m, n] = silu(g) * u                     element by element, of the sums and of tensors
 R[m, n / 128] = rowmax(g)                 and of what is reduced of a block's tile
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -39,9 +40,10 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.liveness import pruned
-from tkgen.ir.tensors import Dim, Tensor
+from tkgen.ir.tensors import Dim, DType, Tensor
 from tkgen.source import Span
 
+SCALED_BLOCK = 32  # elements along the contraction that share a scale (OCP Microscaling formats, revision 1.0)
 ELEMENTWISE = (Map, Convert, Load, Constant, Argument, Coordinate, Store)
 
 
@@ -118,7 +120,7 @@ class Sum:
     """`name` += `left` times `right`, for each K-step; `result` is its value behind the loop, `span` its equation.
 
     With `scaled` operations the product of a K-step is made something of before it is added: these make of `product`,
-    and of `inside`, the sum before, the sum behind the step, `update`.
+    and of `inside`, the sum before, the sum behind the step, `update`. `scales` are those of the blocks of the factors.
     """
 
     name: str
@@ -129,12 +131,13 @@ class Sum:
     inside: Value
     update: Value
     scaled: tuple[Op, ...] = ()
+    scales: tuple[Access, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
-    def loads(self) -> tuple[Load, ...]:
-        """What is loaded for these operations."""
-        return tuple(op for op in self.scaled if isinstance(op, Load))
+    def beside(self) -> tuple[Access, ...]:
+        """What is loaded beside the factors: for these operations, and the scales of blocks."""
+        return (*(op.source for op in self.scaled if isinstance(op, Load)), *self.scales)
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,8 @@ def has_products(kernel: Kernel) -> bool:
 
 def chains_products(kernel: Kernel) -> bool:
     """Whether a loop multiplies what it made of products, or carries something else beside sums of products."""
+    if any(isinstance(op, Load) and op.source.tensor.dtype is DType.E8M0 for op in walk(kernel.body)):
+        return False  # instructions with scales of blocks take tiles of tensors
     for loop in (op for op in kernel.body if isinstance(op, Loop)):
         made = {v: op for op in walk(loop.body) for v in writes(op)}
         for op in walk(loop.body):
@@ -253,6 +258,8 @@ def _output(stores: tuple[Store, ...], loop: Loop) -> tuple[Axis, Axis]:
 
 def _of_the_tile(op: Op, rows: Axis, cols: Axis, after: bool) -> None:
     """Raises Unfit for an operation that is neither element by element of the output tile nor a reduction of it."""
+    if isinstance(op, Load):
+        _no_scale_of_blocks(op)
     if isinstance(op, Load) and any(i.of_tile for i in op.source.indices):
         raise Unfit(f"`{op.source.tensor.name}` is read by the tile outside of the loop", op.result.span)
     span = None if isinstance(op, Store | Loop | When) else op.result.span
@@ -270,6 +277,8 @@ def _scaling(op: Op, carry: Carry, product: Product, rows: Axis, cols: Axis) -> 
     name, span = carry.inside.name, None if isinstance(op, Store | Loop | When) else op.result.span
     if not isinstance(op, Map | Convert | Load | Constant | Argument | Coordinate):
         raise Unfit(f"between a product and `{name}` equations are element by element", span)
+    if isinstance(op, Load):
+        _no_scale_of_blocks(op)
     if stray := [a.name for a in op.result.axes if a not in (rows, cols)]:
         raise Unfit(f"`{stray[0]}` is no axis of `{name}`, which has {rows.name} and {cols.name}", span)
     if carry.inside in reads(op) and op.result != carry.update:
@@ -281,6 +290,51 @@ def _scaling(op: Op, carry: Carry, product: Product, rows: Axis, cols: Axis) -> 
     if isinstance(op, Load) and len(op.result.axes) > 1:
         raise Unfit(f"`{op.source.tensor.name}` has a number for each element of a product: one for each row or column "
                     "can scale it", span)  # fmt: skip
+
+
+def _no_scale_of_blocks(op: Load) -> None:
+    """Raises Unfit for scales of e8m0 that are numbers of an equation."""
+    tensor = op.source.tensor
+    if tensor.dtype is DType.E8M0:
+        raise Unfit(f"`{tensor.name}` is e8m0, and such scales multiply the factors of a product, both of them: "
+                    f"`({tensor.name}[m, k / {SCALED_BLOCK}] * A[m, k]) @ ...`", op.result.span)  # fmt: skip
+
+
+def _factor(defined: Mapping[Value, Op], value: Value) -> tuple[Access | None, Access | None]:
+    """The tile of a tensor that a factor is, and what scales its blocks: None where it is something else."""
+    op = defined.get(value)
+    if isinstance(op, Load):
+        return op.source, None
+    if not isinstance(op, Map) or op.function != "mul":
+        return None, None
+    loads = [x for x in (defined.get(v) for v in op.arguments) if isinstance(x, Load)]
+    loads.sort(key=lambda x: x.source.tensor.dtype is DType.E8M0)
+    if len(loads) != 2 or [x.source.tensor.dtype is DType.E8M0 for x in loads] != [False, True]:
+        return None, None
+    return loads[0].source, loads[1].source
+
+
+def _scales(
+    factors: tuple[Access, Access], scales: tuple[Access | None, Access | None], along: tuple[Axis, Axis], loop: Loop,
+    at: Span | None,
+) -> None:  # fmt: skip
+    """Raises Unfit for scales of blocks that no matrix instruction takes: of factors `along` the rows, the columns."""
+    for factor, scale, own in zip(factors, scales, along, strict=True):
+        if scale is None:
+            raise Unfit(f"the blocks of one factor have scales, those of `{factor.tensor.name}` have none", at)
+        if not factor.tensor.dtype.encoded:
+            raise Unfit(f"`{scale.tensor.name}` scales blocks of {factor.tensor.dtype.spelling}: matrix instructions "
+                        "scale those of 8-bit floats", at)  # fmt: skip
+        last = scale.indices[-1]
+        if last.axis != loop.axis or last.divisor != SCALED_BLOCK or not last.of_blocks:
+            raise Unfit(f"`{access_text(scale)}` is no scale for each block of {SCALED_BLOCK} along {loop.axis.name}, "
+                        f"as `{loop.axis.name} / {SCALED_BLOCK}` is, the last index", at)  # fmt: skip
+        before = scale.indices[-2] if len(scale.indices) > 1 else last
+        if before.axis != own or before.divisor != 1 or before.through is not None or own.within is not None:
+            raise Unfit(f"`{access_text(scale)}` has no scale for each place along {own.name} of "
+                        f"`{factor.tensor.name}`, its index before the last", at)  # fmt: skip
+        if any(i.extends or i.of_tile for i in scale.indices[:-2]):
+            raise Unfit(f"`{access_text(scale)}` has more axes than `{factor.tensor.name}`", at)
 
 
 def needed(ops: tuple[Op, ...], *values: Value, known: Collection[Value] = ()) -> list[Op]:
@@ -347,28 +401,30 @@ def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis,
             raise Unfit(
                 f"`{name}` is no sum of products, as {wanted} is; no other loop has a schedule yet", carry.update.span
             )
-        factors = [defined.get(v) for v in (product.left, product.right)]
-        left, right = (f.source if isinstance(f, Load) else None for f in factors)
+        (left, left_scale), (right, right_scale) = (_factor(defined, v) for v in (product.left, product.right))
         if left is None or right is None:
-            raise Unfit("a factor of a product is a tile of a tensor", product.result.span)
+            raise Unfit("a factor of a product is a tile of a tensor, of e8m0 scales of its blocks times one",
+                        product.result.span)  # fmt: skip
         if rows not in left.axes:
-            left, right = right, left
+            left, right, left_scale, right_scale = right, left, right_scale, left_scale
         _gathered(left, right, (*before, *after))
         if by_tile := next((f for f in (left, right) if any(i.of_tile for i in f.indices)), None):
             raise Unfit(f"`{access_text(by_tile)}` is another matrix for each tile", product.result.span)
         if set(left.axes) != {rows, loop.axis} or set(right.axes) != {cols, loop.axis}:
             message = f"`{name}` is no product of a factor along {rows.name} and one along {cols.name}"
             raise Unfit(message, product.result.span)
+        if left_scale is not None or right_scale is not None:
+            _scales((left, right), (left_scale, right_scale), (rows, cols), loop, product.result.span)
         scaled = needed((*before, *loop.body), carry.update, known=(carry.inside, product.result))
         scaled = [] if len(scaled) == 1 else scaled
         for op in scaled:
             _scaling(op, carry, product, rows, cols)
         result.append(Sum(
             name, left, right, carry.result, product.result, carry.inside, carry.update, tuple(scaled),
-            carry.update.span or product.result.span,
+            tuple(a for a in (left_scale, right_scale) if a is not None), carry.update.span or product.result.span,
         ))  # fmt: skip
-        used |= {carry.update, product.result, product.left, product.right}
-        used |= {v for op in scaled for v in writes(op)}
+        used |= {carry.update, product.result}
+        used |= {v for op in (*scaled, *needed(loop.body, product.left, product.right)) for v in writes(op)}
     for op in loop.body:
         if isinstance(op, Store | Loop | When) or op.result not in used:
             raise Unfit("the loop does nothing but sum products", op.span if isinstance(op, Store) else loop.span)

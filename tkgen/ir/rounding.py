@@ -42,11 +42,11 @@ TORCH = {
     DType.BF16: torch.bfloat16, DType.F16: torch.float16, DType.F32: torch.float32,
     DType.E4M3FN: torch.float8_e4m3fn, DType.E4M3FNUZ: torch.float8_e4m3fnuz,
     DType.E5M2: torch.float8_e5m2, DType.E5M2FNUZ: torch.float8_e5m2fnuz,
-    DType.I8: torch.int8, DType.I32: torch.int32,
+    DType.E8M0: torch.float8_e8m0fnu, DType.I8: torch.int8, DType.I32: torch.int32,
 }  # fmt: skip
 SIGNIFICANDS = {
     torch.bfloat16: 8, torch.float16: 11, torch.float32: 24, torch.float8_e4m3fn: 4, torch.float8_e4m3fnuz: 4,
-    torch.float8_e5m2: 3, torch.float8_e5m2fnuz: 3, torch.int8: 7, torch.int32: 31,
+    torch.float8_e5m2: 3, torch.float8_e5m2fnuz: 3, torch.float8_e8m0fnu: 1, torch.int8: 7, torch.int32: 31,
 }  # bits, the leading one counted  # fmt: skip
 UNIT_ROUNDOFF = 2.0**-24  # of f32
 LEAST = 2.0**-126  # the least normal number of f32
@@ -200,8 +200,10 @@ def rounded(value: Tensor, dtype: DType) -> Tensor:
 
 
 def normal(shape: Sequence[int], dtype: DType, generator: torch.Generator) -> Tensor:
-    """Normally distributed numbers without subnormals; whole ones with a deviation of 32."""
+    """Normally distributed numbers without subnormals; whole ones and powers of two with a deviation of 32 and 2."""
     values = torch.randn(tuple(shape), generator=generator)
+    if dtype is DType.E8M0:
+        return torch.exp2((2 * values).round()).to(TORCH[dtype])
     if dtype.whole:
         return rounded(32 * values, dtype)
     tiny = torch.finfo(TORCH[dtype]).tiny

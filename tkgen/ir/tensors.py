@@ -13,7 +13,7 @@ class DType(Enum):
 
     The 8-bit floats are named as torch does: those that end in `fn` or in nothing are OCP's (OFP8, revision 1.0), the
     `fnuz` ones have no infinity, no negative zero, and one NaN, 0x80. C++ has one type for both encodings, which is the
-    target's own.
+    target's own. `e8m0` is a power of two, by its exponent: a scale of OCP's Microscaling formats (MX, revision 1.0).
     """
 
     BF16 = ("bf16", "bf16", 16, "bf")
@@ -23,6 +23,7 @@ class DType(Enum):
     E4M3FNUZ = ("e4m3fnuz", "fp8e4m3", 8, "fp8e4m3")
     E5M2 = ("e5m2", "fp8e5m2", 8, "fp8e5m2")
     E5M2FNUZ = ("e5m2fnuz", "fp8e5m2", 8, "fp8e5m2")
+    E8M0 = ("e8m0", "uint8_t", 8, "e8m0")
     I8 = ("i8", "int8_t", 8, "i8")
     I32 = ("i32", "int", 32, "i32")
 
@@ -56,7 +57,7 @@ class DType(Enum):
     def largest(self) -> float:
         """The largest finite number (bf16 and 8-bit floats: OFP8, revision 1.0, and the CDNA3 ISA guide for fnuz)."""
         floats = {"bf16": (2 - 2**-7) * 2.0**127, "f16": 65504.0, "f32": (2 - 2**-23) * 2.0**127, "e4m3fn": 448.0,
-                  "e4m3fnuz": 240.0, "e5m2": 57344.0, "e5m2fnuz": 57344.0}  # fmt: skip
+                  "e4m3fnuz": 240.0, "e5m2": 57344.0, "e5m2fnuz": 57344.0, "e8m0": 2.0**127}  # fmt: skip
         return float(2 ** (self.bits - 1) - 1) if self.whole else floats[self.spelling]
 
     @property
@@ -67,7 +68,7 @@ class DType(Enum):
     @property
     def encoded(self) -> bool:
         """Whether it is a float of 8 bits: one whose encoding is not the same on all targets."""
-        return self.bits == 8 and not self.whole
+        return self.bits == 8 and not self.whole and self is not DType.E8M0
 
     @property
     def sums(self) -> DType:

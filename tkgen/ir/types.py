@@ -450,7 +450,7 @@ class Program:
         """What the kernel reads beside its operands."""
         if self.equations is None:
             return tuple(s.tensor for s in self.epilogue if s.tensor)
-        scales = [op.source.tensor for s in self.equations.sums for op in s.loads]
+        scales = [a.tensor for s in self.equations.sums for a in s.beside]
         read = [op.source.tensor for op in self.equations.epilogue if isinstance(op, Load)]
         return tuple(dict.fromkeys([*scales, *read]))
 

@@ -265,7 +265,8 @@ class _Verifier:
                 self.insist(index.divisor > 1, "bounds", op)
                 number = index.divisor == index.axis.tile and index.axis.within is None
                 number = number and (isinstance(op, Load) or index.axis.kind is AxisKind.PARALLEL)
-                self.insist(index.axis.is_index or number, "place", op)
+                blocks = index.of_blocks and isinstance(op, Load) and (index.axis.tile or 1) % index.divisor == 0
+                self.insist(index.axis.is_index or number or blocks, "place", op)
                 last = None if extent is None else (extent - 1) // index.divisor
                 self.insist(last is None or dim.size is None or last < dim.size, "bounds", op)
 

@@ -45,7 +45,7 @@ from tkgen.ir.equations import (
     When,
     walk,
 )
-from tkgen.ir.tensors import Dim
+from tkgen.ir.tensors import Dim, DType
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.schedule.row_loops import gathered, loops
 from tkgen.schedule.row_steps import Step, steps
@@ -297,6 +297,9 @@ def _refuse(kernel: Kernel) -> None:
         if isinstance(op, Store) and op.adds:
             raise RowError("blocks that add to a tensor are for matrix products", op.span)
     for access in accesses(kernel):
+        if access.tensor.dtype is DType.E8M0:
+            raise RowError(f"`{access.tensor.name}` is e8m0, which scales factors of matrix products alone",
+                           access.tensor.span)  # fmt: skip
         if len(access.indices) > 4:
             raise RowError(f"{access.tensor.name} has more than four dimensions", access.tensor.span)
         for index in access.indices:

@@ -25,6 +25,7 @@ from tkgen.targets.model import (
     most_threads,
     own_fp8,
     product_sides,
+    scales_blocks,
     target_names,
 )
 
@@ -46,5 +47,6 @@ __all__ = [
     "most_threads",
     "own_fp8",
     "product_sides",
+    "scales_blocks",
     "target_names",
 ]

@@ -133,6 +133,7 @@ class Target:
     access_bytes: int
     flushes_f16: bool
     own_fp8: tuple[str, ...]
+    scales_blocks: bool
     registers_per_lane: int
     register_granule: int
     max_vgprs: int
@@ -295,6 +296,11 @@ def own_fp8(name: str) -> tuple[str, ...]:
     return tuple(_data(name)["compute"]["own_fp8"]["value"])
 
 
+def scales_blocks(name: str) -> bool:
+    """Whether matrix instructions of a target scale blocks of their factors by powers of two."""
+    return bool(_data(name)["compute"].get("scales_blocks", {"value": False})["value"])
+
+
 def fp8_cited(name: str) -> str:
     """Where that is from, as a note."""
     return f"source of compute.own_fp8 in targets/{name}.toml: {_data(name)['compute']['own_fp8']['source']}"
@@ -344,6 +350,7 @@ def _target(data: dict[str, Any]) -> Target:
         access_bytes=number("compute", "access_bytes"),
         flushes_f16=number("compute", "flushes_f16"),
         own_fp8=number("compute", "own_fp8"),
+        scales_blocks=number("compute", "scales_blocks"),
         registers_per_lane=number("registers", "vector_per_lane"),
         register_granule=number("registers", "granule"),
         max_vgprs=number("registers", "max_vgprs"),

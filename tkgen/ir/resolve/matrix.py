@@ -13,7 +13,7 @@ from tkgen.ir.resolve import clauses, dataflow, waves
 from tkgen.ir.resolve.assembly import assembled
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.written import divided, scheduled
-from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, Accumulator, Operand, Product, Program, Side, Tensor
+from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, Accumulator, Operand, Product, Program, Side, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.targets.model import round_up
@@ -55,6 +55,7 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
         for s, (left, right) in zip(found.sums, factors.values(), strict=True)
     )
     _scaled(scope, found, operands)
+    _blocks(scope, found, operands, accumulator.mfma)
     spans = _spans(found, accumulate, at)
     return assembled(scope, block, operands, products, roles, accumulator, grid, spans, equations=found)
 
@@ -74,6 +75,24 @@ def _scaled(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:
             f"{operand.step}", operand.registers_span or operand.span,
             secondary=(Label(scaled.span),) if scaled.span else (), fix="leave `slice` out",
         )  # fmt: skip
+
+
+def _blocks(scope: Scope, found: Sums, operands: tuple[Operand, ...], mfma: tuple[int, int]) -> None:
+    """E230 where slices are no multiple of what an instruction with scales of blocks sums, or these cannot be read."""
+    sum_ = next((s for s in found.sums if s.scales), None)
+    if sum_ is None:
+        return
+    at, deep = sum_.span or operands[0].span, 2 * ACCESS_BYTES * WAVE_LANES // mfma[0]  # two base tiles (CDNA4 ISA)
+    if any(o.slice % deep for o in operands):
+        raise scope.error(
+            "E230", f"`{sum_.name}` is summed by instructions that scale blocks, {deep} of "
+            f"{found.contraction.name} at a time, and a slice is {operands[0].slice}",
+            operands[0].registers_span or found.contraction.span or at, secondary=(Label(at),),
+            fix=f"make the step and slices of it multiples of {deep}",
+        )  # fmt: skip
+    if clauses.tail(scope) == "clamped":
+        raise scope.error("E230", "a tile that moved back would begin within a block that has one scale",
+                          next(iter(scope.all(ast.Tail))).span, fix="write `tail masked`")  # fmt: skip
 
 
 def _tile(axis: Axis) -> int:
@@ -227,7 +246,7 @@ def _operands(
                 raise scope.error("E205", f"`{name}` is a left and a right factor; its tiles are of one of them",
                                   access.tensor.span)  # fmt: skip
     types = {tensor.dtype: tensor for _, tensor in wanted.values()}
-    if len(types) > 1:
+    if len(types) > 1 and not all(s.scales for s in found.sums):  # instructions with scales take each in its format
         first, second = list(types.values())[:2]
         raise scope.error(
             "E204", f"products of {first.dtype.spelling} and {second.dtype.spelling}: no MFMA mixes them", second.span,

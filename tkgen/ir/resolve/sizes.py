@@ -9,7 +9,7 @@ from tkgen.ir.limits import LARGEST_INT
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.types import DTYPE_NAMES, OWN_ENCODING, DType
 from tkgen.syntax import ast
-from tkgen.targets import fp8_cited, known_names, own_fp8
+from tkgen.targets import fp8_cited, known_names, own_fp8, scales_blocks
 
 ELEMENTS = (*DTYPE_NAMES, *OWN_ENCODING)  # the names of element types in a spec
 LARGEST_F32 = (2 - 2**-23) * 2.0**127
@@ -131,6 +131,13 @@ def element(scope: Scope, name: ast.Name) -> DType:
     if name.id in OWN_ENCODING and own:
         return DTYPE_NAMES[own[OWN_ENCODING.index(name.id)]]
     found = DTYPE_NAMES.get(name.id)
+    if found is DType.E8M0 and not scales_blocks(scope.chosen):
+        having = [t for t in known_names() if scales_blocks(t)]
+        raise scope.error(
+            "E204", f"{scope.chosen} has no e8m0", name.span,
+            notes=("none of its matrix instructions scales blocks of its factors",),
+            fix=f"scale products of whole steps with f32, or build for `target {', '.join(having)}`",
+        )  # fmt: skip
     if found is None or (found.encoded and found.spelling not in own):
         raise _foreign(scope, name, own)
     return found

@@ -444,7 +444,10 @@ class Expressions:
         wide, node, to = (a, left, b.value.dtype) if a.value.dtype is DType.F32 else (b, right, a.value.dtype)
         first, second = a.value.dtype.spelling, b.value.dtype.spelling
         fix = Fix("make both factors of one type")
-        if wide.value.dtype is DType.F32:
+        scaled = any(isinstance(op, Load) and op.source.tensor.dtype is DType.E8M0 for op in self.ops)
+        if scaled and DType.F32 in (a.value.dtype, b.value.dtype):
+            fix = Fix("scale the blocks of both factors: `(s[m, k / 32] * A[m, k]) @ (t[n, k / 32] * B[n, k]).T`")
+        elif wide.value.dtype is DType.F32:
             text = f"{to.spelling}({node.span.text})"
             fix = Fix(f"round it first: `{text}`", (Edit(node.span, text),), certain=False)
         return self.scope.error(

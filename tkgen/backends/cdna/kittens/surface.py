@@ -173,6 +173,7 @@ _KITTENS = [
     *_names(
         "function",
         """
+        scales_of: the scales of a tile's blocks of 32 along k, which mma_ABt takes
         prefill_swizzled_offsets: what a group's direct loads of tiles of one kind need beside the coordinate
         """,
         addition=True,

@@ -12,7 +12,7 @@ from tkgen.backends.cdna.lower.epilogue_statements import EpilogueStatements
 from tkgen.backends.cdna.lower.expressions import float_literal, loops_over
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
-from tkgen.backends.cdna.lower.scaled import Scaling
+from tkgen.backends.cdna.lower.scaled import Scaling, scales_of_blocks
 from tkgen.backends.cdna.lower.statements import (
     AsNumbers,
     Call,
@@ -262,12 +262,15 @@ class Operations:
         for t in op.slices:
             loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
             left, right = (self._register_slot(o, step, t) for o in product.factors)
-            code = Multiply(
-                f"mma_{product.layouts}",
-                f"{self.c.sums(product)}[{i}][{j}]",
+            tiles = (
                 f"{self.c.registers(product.left)}[{left}][{i}]",
                 f"{self.c.registers(product.right)}[{right}][{j}]",
             )
+            scales: tuple[str, ...] = ()
+            if summed is not None and summed.scales:
+                at = _nth_of(self._step_of_tensor(step), product.left.slices, str(t))
+                scales = scales_of_blocks(self.c, summed, tiles, self.c.output_tile(i, j), at)
+            code = Multiply(f"mma_{product.layouts}", f"{self.c.sums(product)}[{i}][{j}]", *tiles, scales)
             result.append(Statement(code, loops, self.c.origin(op.span, product.span)))
         return result
 

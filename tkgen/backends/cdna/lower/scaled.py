@@ -1,4 +1,4 @@
-"""Products that are made something of before they are added: scales of blocks along the contraction."""
+"""Products with scales: what is made of them before they are added, and what multiplies blocks of their factors."""
 
 from __future__ import annotations
 
@@ -80,3 +80,26 @@ class Scaling:
                 place = place if place.isidentifier() or not stride else f"({place})"
                 terms.append(f"{place} * {stride}" if stride else place)
         return " + ".join(terms) or "0"
+
+
+def scales_of_blocks(
+    context: Context, sum_: Sum, tiles: tuple[str, str], place: tuple[str, str], step: str
+) -> tuple[str, ...]:
+    """The scales of both factors of a product as C++: of register `tiles` at `place` of the output and slice `step`."""
+    masked = "true" if context.program.tail else "false"
+    return tuple(
+        f"scales_of<{masked}>({tile}, g.{cpp_name(scale.tensor.name)}, {_first(context, scale)}, {at}, {step})"
+        for tile, at, scale in zip(tiles, place, sum_.scales, strict=True)
+    )
+
+
+def _first(context: Context, scale: Access) -> str:
+    """The element from which the matrix of scales that a block reads begins."""
+    terms = list[str]()
+    for n, index in enumerate(scale.indices[:-2]):
+        place = str(index.at) if index.axis is None else context.index(index.axis)
+        place += f" / {index.divisor}" if index.divisor != 1 else ""
+        stride = " * ".join(context.extent_of(d) for d in scale.tensor.dims[n + 1 :])
+        if place != "0":
+            terms.append(f"({place}) * {stride}" if "/" in place else f"{place} * {stride}")
+    return " + ".join(terms) or "0"

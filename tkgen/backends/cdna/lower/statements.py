@@ -85,12 +85,13 @@ class Take:
 
 @dataclass(frozen=True)
 class Multiply:
-    """`function(acc, a, b, acc)`"""
+    """`function(acc, a, b, acc)`; behind these the scales of the blocks of a and of b, where they have some."""
 
     function: str
     acc: str
     a: str
     b: str
+    scales: tuple[str, ...] = ()
     macro: ClassVar = "multiply"
 
 

@@ -217,4 +217,75 @@ __device__ __forceinline__ void mma_ABt(D &d, const A &a, const B &b, const C &c
             }
 }
 
+#ifdef KITTENS_CDNA4
+
+/* ---------- products of blocks that have scales ---------- */
+
+/// Exponents of the scales of a tile's blocks of 32 along k (e8m0, 127 is 1): those that a lane hands to each
+/// instruction, which takes that of row l % side and of the (l / side)-th block of what it sums (CDNA4 ISA).
+template <ducks::rt::bytes RT> struct block_scales {
+    static_assert(RT::width % 2 == 0, "an instruction takes two base tiles");
+    int tiles[RT::height][RT::width / 2];
+};
+
+/// The scales of the tile of `rows x cols` elements at (row, col), counted in tiles like `of`, from element `first` of
+/// src on. `masked`: blocks past the end of a row may not be read as the next row's, which need not be numbers.
+template <bool masked, ducks::rt::bytes RT, ducks::gl::all GL>
+__device__ __forceinline__ block_scales<RT> scales_of(const RT &, const GL &src, int first, int row, int col) {
+    static_assert(sizeof(typename GL::dtype) == 1, "scales of blocks are exponents of one byte");
+    constexpr int across = WARP_THREADS / RT::side;
+    const uint64_t bytes = uint64_t(src.batch()) * src.depth() * src.rows() * src.cols();
+    const auto buffer = __builtin_amdgcn_make_buffer_rsrc((void *)src.raw_ptr, 0, bytes < 0xffffffff ? bytes : 0xffffffff, 0x00020000);
+    const int lane = laneid() % RT::side * src.cols() + laneid() / RT::side; // what no other lane has
+    block_scales<RT> scales;
+#pragma unroll
+    for (int i = 0; i < RT::height; i++)
+#pragma unroll
+        for (int n = 0; n < RT::width / 2; n++) {
+            const int block = col * (RT::cols / 32) + n * across;
+            const bool outside = masked && block + int(laneid() / RT::side) >= src.cols();
+            const int uniform = first + (row * RT::rows + i * RT::side) * src.cols() + block;
+            scales.tiles[i][n] = __builtin_amdgcn_raw_buffer_load_b8(buffer, outside ? -1 : lane, uniform, 0);
+        }
+    return scales;
+}
+
+namespace detail {
+
+/// The format of factors in CBSZ and BLGP.
+template <typename T> constexpr int format = __is_same(T, fp8e4m3) ? 0 : 1;
+
+template <typename A, typename B, typename D>
+concept scaled_operands = ducks::rt::bytes<A> && ducks::rt::bytes<B> && ducks::rt::col_layout<D> &&
+                          is_fp8<typename A::T> && is_fp8<typename B::T> && __is_same(typename D::T, float) &&
+                          A::side == D::shape::side && B::side == D::shape::side;
+
+} // namespace detail
+
+/// d = (a x) (b y)^T + c: x and y are powers of two for each block of 32 along k; the formats of a and b may differ.
+template <typename D, typename A, typename B>
+    requires detail::scaled_operands<A, B, D>
+__device__ __forceinline__ void mma_ABt(D &d, const A &a, const B &b, const D &c, const block_scales<A> &x, const block_scales<B> &y) {
+    static_assert(A::rows == D::rows && B::rows == D::cols && A::cols == B::cols,
+                  "mma_ABt: (M x K) (N x K)^T -> (M x N)");
+    constexpr int left = detail::format<typename A::T>, right = detail::format<typename B::T>;
+#pragma unroll
+    for (int n = 0; n < A::width / 2; n++)
+#pragma unroll
+        for (int i = 0; i < D::height; i++)
+#pragma unroll
+            for (int j = 0; j < D::width; j++) {
+                const auto acc = n == 0 ? c.tiles[i][j].get_all() : d.tiles[i][j].get_all();
+                const auto p = detail::bits<detail::vec<int, 8>>(detail::nth_bytes<32>([&](int k) { return a.tiles[i][k]; }, n));
+                const auto q = detail::bits<detail::vec<int, 8>>(detail::nth_bytes<32>([&](int k) { return b.tiles[j][k]; }, n));
+                if constexpr (A::side == 16)
+                    d.tiles[i][j].set_all(__builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(
+                        p, q, acc, left, right, 0, x.tiles[i][n], 0, y.tiles[j][n]));
+                else
+                    d.tiles[i][j].set_all(__builtin_amdgcn_mfma_scale_f32_32x32x64_f8f6f4(
+                        p, q, acc, left, right, 0, x.tiles[i][n], 0, y.tiles[j][n]));
+            }
+}
+#endif
+
 } // namespace kittens
