@@ -279,10 +279,11 @@ def test_a_launch_that_the_referee_cannot_watch_says_so() -> None:
     assert "touches more memory than the referee can watch" in tried.failure
 
 
-def test_no_harness_is_written_for_them(tmp_path: Path) -> None:
-    result = CliRunner().invoke(
-        app, ["build", str(SPECS / "long_softmax.tk"), "--emit", "harness", "-o", str(tmp_path / "out")]
-    )
+def test_no_harness_is_written_for_stores_that_some_passes_lack(tmp_path: Path) -> None:
+    spec = tmp_path / "some.tk"
+    spec.write_text(SOFTMAX.format(length=5, rows=4, tile=4, waves=1).replace("in D by 4\n", "in D by 4 to r\n"))
+    result = CliRunner().invoke(app, ["build", str(spec), "--emit", "harness", "-o", str(tmp_path / "out")])
     assert result.exit_code == 1
-    assert "no harness is written for loops over rows" in result.output
+    assert "no harness is written for stores that not every block or not every pass carries out" in result.output
+    assert f"{spec}:14" in result.output
     assert not (tmp_path / "out").exists()

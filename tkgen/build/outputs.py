@@ -13,15 +13,15 @@ from tkgen import machine_check
 from tkgen.backends.cdna import kittens as headers
 from tkgen.backends.cdna.kernel_spec import KernelSpec
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
+from tkgen.backends.cdna.lower.reference_loops import without_reference
 from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.spec import TypedSpec
 from tkgen.build.compiling import compiled, watched
 from tkgen.build.model import Build, Compiled
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
-from tkgen.loops.spec import LoopSpec
+from tkgen.ir.equations import Store
 from tkgen.rows.build import RowBuild
 from tkgen.rows.spec import RowSpec
-from tkgen.schedule.row_loops import loops
 from tkgen.targets import Target
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
@@ -101,11 +101,10 @@ def write_module(spec: TypedSpec[Any, Target], compiler: Compiler, directory: Pa
 def check_harness(spec: KernelSpec[Any, Compiled]) -> None:
     """Raises SpecError for a kernel that has no harness."""
     fix = Fix("`tkgen run` and `tkgen sanitize` compare the machine code with its equations")
-    if isinstance(spec, LoopSpec):
-        raise SpecError(Diagnostic("E230", "no harness is written for products of products", spec.here, fix=fix))
-    if isinstance(spec, RowSpec) and (found := loops(spec.program.kernel)):
-        span = found[0].axis.span or spec.program.spans["kernel"]
-        raise SpecError(Diagnostic("E230", "no harness is written for loops over rows", Label(span), fix=fix))
+    if isinstance(spec, RowSpec) and (found := without_reference(spec.program.kernel)):
+        what, op = found
+        span = (op.span if isinstance(op, Store) else None) or spec.program.spans["kernel"]
+        raise SpecError(Diagnostic("E230", f"no harness is written for {what}", Label(span), fix=fix))
     if isinstance(spec, Spec) and spec.program.equations and any(s.scaled for s in spec.program.equations.sums):
         raise SpecError(Diagnostic("E230", "no harness is written for products that are scaled step by step",
                                    Label(spec.program.spans["block"]), fix=fix))  # fmt: skip

@@ -25,11 +25,12 @@ from tkgen.backends.cdna.lower.reference import (
     places,
     torch_reference,
 )
+from tkgen.backends.cdna.lower.reference_loops import has_loops, host_loops, loop_places, torch_loops
 from tkgen.backends.cdna.lower.render import environment
 from tkgen.ir.desugar import desugared
 from tkgen.ir.divided import completed, divided
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Kernel, Reduce
+from tkgen.ir.equations import Axis, AxisKind, Kernel, Reduce
 from tkgen.ir.limits import with_all
 from tkgen.ir.products import Sums, sums
 from tkgen.ir.types import Program, Tensor
@@ -40,6 +41,7 @@ from tkgen.targets.model import round_up
 DYNAMIC_SIZE, DYNAMIC_PLACES = 4096, 4
 MOST_ELEMENTS = 1 << 28  # of a tensor in a check of rows, whose dynamic dimensions are smaller where they are many
 SAMPLES, REDUCED_SAMPLES = 2000, 16  # elements that the HIP program computes; for a reduction it needs whole rows
+BLOCKS = 4  # that it computes of a kernel with loops
 PYTHON_OPTIONS = frozenset({"help", "repeats", "warmup", "seed"})
 CORNERS = {"row": "i / 2", "col": "i % 2"}  # which corner of the matrix sample `i` is, of the first four
 
@@ -125,8 +127,19 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Walk:
+    """An axis of a kernel with loops: its dimension, and elements of a block's tile; none where it is taken whole."""
+
+    dim: str
+    tile: int
+
+
+@dataclass(frozen=True)
 class Part:
-    """What a check needs of one kernel: its reference, what it stores, the places of samples."""
+    """What a check needs of one kernel: its reference, what it stores, the places of samples.
+
+    Of a kernel with loops samples are blocks, and `walks` are its axes.
+    """
 
     name: str
     function: str
@@ -136,6 +149,7 @@ class Part:
     written: tuple[str, ...]
     places: tuple[Place, ...]
     products: bool
+    walks: tuple[Walk, ...]
 
 
 @dataclass(frozen=True)
@@ -182,6 +196,8 @@ def _render(template: str, kernel: Checked, target: str) -> str:
             host_lines="\n".join(line for part in parts for line in part.on_host.lines),
             host_helpers=list(dict.fromkeys(h for part in parts for h in part.on_host.helpers)),
             kept=[name for name in written if name in given],
+            directions=max(len(part.walks) for part in parts),
+            blocks=BLOCKS,
             samples=REDUCED_SAMPLES if reduces else SAMPLES,
             deviations=DEVIATIONS,
             work=_work(programs),
@@ -224,20 +240,36 @@ def _is_exact(program: Program | EquationProgram, terms: Mapping[str, str]) -> b
 
 def _part(program: Program | EquationProgram, exact: bool, several: bool) -> Part:
     found = _equations(program)
-    formula, at, on_host = Formula.of(found), places(found), host_reference(found, exact)
+    loops = isinstance(found, Kernel) and has_loops(found)
+    formula = Formula.of(found)
+    if isinstance(found, Kernel) and loops:
+        at, in_torch, on_host = loop_places(found), torch_loops(found), host_loops(found)
+    else:
+        at, in_torch, on_host = places(found), torch_reference(found, exact), host_reference(found, exact)
     return Part(
         name=program.name,
         function=f"reference_{program.name}" if several else "reference",
-        in_torch=torch_reference(found, exact),
+        in_torch=in_torch,
         on_host=on_host,
         outputs=tuple(
             Output(s.target.tensor.name, o.label, element(s.target, at), s.target.tensor.dtype.spelling)
             for s, o in zip(formula.stores, on_host.outputs, strict=True)
         ),
         written=tuple(dict.fromkeys(s.target.tensor.name for s in formula.stores)),
-        places=tuple(Place(at[a.name], a.dim.name, CORNERS.get(at[a.name], "")) for a in formula.order),
+        places=()
+        if loops
+        else tuple(Place(at[a.name], a.dim.name, CORNERS.get(at[a.name], "")) for a in formula.order),
         products=bool(formula.sums),
+        walks=tuple(map(_walk, formula.order)) if loops else (),
     )
+
+
+def _place(axis: Axis, at: str) -> Place:
+    return Place(at, axis.dim.name, CORNERS.get(at, ""))
+
+
+def _walk(axis: Axis) -> Walk:
+    return Walk(axis.dim.name, (axis.tile or 1) if axis.kind is AxisKind.PARALLEL else 0)
 
 
 def _work(programs: Sequence[Program | EquationProgram]) -> Work:

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 
 from tkgen.backends.cdna.lower.elements import literal
 from tkgen.ir.equations import (
@@ -24,6 +25,7 @@ from tkgen.ir.equations import (
     Coordinate,
     Index,
     Kernel,
+    Kind,
     Load,
     Map,
     Op,
@@ -32,6 +34,7 @@ from tkgen.ir.equations import (
     Value,
     access_text,
     reads,
+    walk,
     writes,
 )
 from tkgen.ir.functions import FUNCTIONS, HOST, TORCH, Function, helpers
@@ -72,12 +75,17 @@ class Formula:
     @property
     def stores(self) -> tuple[Store, ...]:
         """What is written, in order."""
-        return tuple(op for op in self.body if isinstance(op, Store))
+        return tuple(op for op in walk(self.body) if isinstance(op, Store))
+
+    def label(self, target: Access) -> str:
+        """What a report calls a store: its tensor, or the place there where others store to it, too."""
+        several = Counter(s.target.tensor.name for s in self.stores)[target.tensor.name] > 1
+        return access_text(target) if several else target.tensor.name
 
     @property
     def values(self) -> tuple[Value, ...]:
         """Everything that is made, in order."""
-        return (*(s.result for s in self.sums), *(v for op in self.body for v in writes(op)))
+        return (*(s.result for s in self.sums), *(v for op in walk(self.body) for v in writes(op)))
 
 
 @dataclass(frozen=True)
@@ -111,8 +119,8 @@ def torch_reference(found: Sums | Kernel, exact: bool = True) -> Reference:
     `exact` says that sums of products do not round.
     """
     formula = Formula.of(found)
-    say = _Torch(formula, _names(formula), exact)
-    made = _reference(say, formula.values, TORCH)
+    say = _Torch(formula, variables(formula), exact)
+    made = reference(say, _lines(say, set(formula.values)), TORCH)
     parts = [say.stored(s.target) for s in formula.stores]
     shaped = tuple(replace(o, index=i, shaped=s) for o, (i, s) in zip(made.outputs, parts, strict=True))
     return replace(made, outputs=shaped, extents=tuple(say.extent(a) for a in formula.order))
@@ -121,8 +129,8 @@ def torch_reference(found: Sums | Kernel, exact: bool = True) -> Reference:
 def host_reference(found: Sums | Kernel, exact: bool = True) -> Reference:
     """One element, whose place along each axis is the variable of `places`; `exact` as above."""
     formula = Formula.of(found)
-    say = _Host(formula, _names(formula), exact, places(found))
-    return _reference(say, _made_of([s.value for s in formula.stores], formula), HOST)
+    say = _Host(formula, variables(formula), exact, places(found))
+    return reference(say, _lines(say, needed_by([s.value for s in formula.stores], formula)), HOST)
 
 
 def places(found: Sums | Kernel) -> dict[str, str]:
@@ -134,27 +142,25 @@ def places(found: Sums | Kernel) -> dict[str, str]:
     return named | ({} if formula.contraction is None else {formula.contraction.name: "k"})
 
 
-def _reference(say: _Language, made: Iterable[Value], language: str) -> Reference:
+def reference(say: Language, lines: Iterable[str], language: str) -> Reference:
+    """What these lines define, as a language says it."""
     formula = say.formula
-    several = {name for name, count in Counter(s.target.tensor.name for s in formula.stores).items() if count > 1}
     outputs = tuple(
-        Output(
-            name := s.target.tensor.name, say.names[s.value.number], access_text(s.target) if name in several else name
-        )
-        for s in formula.stores
+        Output(s.target.tensor.name, say.names[s.value.number], formula.label(s.target)) for s in formula.stores
     )
-    functions = [op.function for op in formula.body if isinstance(op, Map)]
-    return Reference(tuple(_lines(say, set(made))), outputs, helpers(functions, language))
+    functions = [op.function for op in walk(formula.body) if isinstance(op, Map)]
+    return Reference(tuple(lines), outputs, helpers(functions, language))
 
 
-def _names(formula: Formula) -> dict[int, str]:
+def variables(formula: Formula) -> dict[int, str]:
+    """The variable of each value."""
     return {v.number: f"{v.name or 't'}_{v.number}" for v in formula.values}
 
 
 # ---------------------------------------------------------------- the walk
 
 
-class _Language(ABC):
+class Language(ABC):
     """How a language says what a reference is made of."""
 
     def __init__(self, formula: Formula, names: Names, exact: bool):
@@ -189,10 +195,6 @@ class _Language(ABC):
         """`a`, rounded to a type."""
 
     @abstractmethod
-    def truth(self, function: Function, given: Sequence[str]) -> str:
-        """A predicate of these values, as a number."""
-
-    @abstractmethod
     def called(self, parameters: str, body: str | Function, off: str, given: Sequence[str]) -> str:
         """A function of these values, which is `off` so much itself."""
 
@@ -205,7 +207,7 @@ class _Language(ABC):
         """Lines that define a reduction."""
 
 
-def _lines(say: _Language, made: set[Value]) -> Iterator[str]:
+def _lines(say: Language, made: set[Value]) -> Iterator[str]:
     """Lines that define these values, in order."""
     for s in say.formula.sums:
         if s.result in made:
@@ -216,10 +218,10 @@ def _lines(say: _Language, made: set[Value]) -> Iterator[str]:
             if isinstance(op, Reduce):
                 yield from say.reduced(op, name)
             else:
-                yield say.defined(name, _made(op, say))
+                yield say.defined(name, made_by(op, say))
 
 
-def _made(op: Op, say: _Language) -> str:
+def made_by(op: Op, say: Language) -> str:
     """The value that an operation makes."""
     given = [say.names[v.number] for v in reads(op)]
     match op:
@@ -235,21 +237,20 @@ def _made(op: Op, say: _Language) -> str:
             return say.called("a", say.rounded(result.dtype), EXACT, given)
         case Map(function=name):
             function = FUNCTIONS[name]
-            if function.predicate:
-                return say.certain(say.truth(function, given))
-            off = f"{function.ulps!r}, {function.growth!r}, {function.below!r}"
+            places = function.whole and all(v.kind is Kind.COORDINATE for v in reads(op))  # whole numbers, in an int
+            off = EXACT if places else f"{function.ulps!r}, {function.growth!r}, {function.below!r}"
             return say.called(LETTERS[: len(given)], function, off, given)
     raise ValueError(f"{op} is no operation of a reference")
 
 
-def _made_of(values: Iterable[Value], formula: Formula) -> set[Value]:
+def needed_by(values: Iterable[Value], formula: Formula) -> set[Value]:
     """What is computed for values at a place; of what is reduced only that which stays the same along the way."""
     found = set(values)
     for op in reversed(formula.body):
         if not found.intersection(writes(op)):
             continue
         if isinstance(op, Reduce):
-            found |= {v for v in _made_of([op.argument], formula) if op.axis not in v.axes}
+            found |= {v for v in needed_by([op.argument], formula) if op.axis not in v.axes}
         else:
             found.update(reads(op))
     return found
@@ -268,7 +269,7 @@ def _run(formula: Formula) -> tuple[Axis, int, int] | None:
 # ---------------------------------------------------------------- torch
 
 
-class _Torch(_Language):
+class _Torch(Language):
     """Tensors with a direction for each axis of the order, of one place where nothing changes along it."""
 
     def defined(self, name: str, value: str) -> str:
@@ -278,7 +279,8 @@ class _Torch(_Language):
         return f"certain({number})"
 
     def constant(self, value: float) -> str:
-        return f"number({float(value)!r}, device)"
+        text = f"{float(value)!r}"
+        return f"number({text}, device)" if isfinite(value) else f'number(float("{text}"), device)'
 
     def scalar(self, name: str) -> str:
         return f'number(scalars["{name}"], device)'
@@ -294,9 +296,6 @@ class _Torch(_Language):
 
     def rounded(self, dtype: DType) -> str:
         return f"a.to(torch.{TORCH_TYPES[dtype]}).double()"
-
-    def truth(self, function: Function, given: Sequence[str]) -> str:
-        return function.torch.format(*(f"{v}[0]" for v in given))
 
     def called(self, parameters: str, body: str | Function, off: str, given: Sequence[str]) -> str:
         text = body.torch.format(*parameters) if isinstance(body, Function) else body
@@ -346,13 +345,18 @@ class _Torch(_Language):
             if index.divisor != 1:
                 size = self.extent(index.axis)
                 text += f".repeat_interleave({index.divisor}, {at}).narrow({at}, 0, {size})"
+            text += self.part(index.axis, at)
             at += 1
         return text
+
+    def part(self, axis: Axis, at: int) -> str:
+        """An index of the places along an axis that are looked at, which is direction `at` of a tensor; all here."""
+        return ""
 
     def extent(self, axis: Axis) -> str:
         """How far an axis goes: a size of some tensor that has a place for each."""
         accesses = [s.target for s in self.formula.stores] + [a for s in self.formula.sums for a in (s.left, s.right)]
-        accesses += [op.source for op in self.formula.body if isinstance(op, Load)]
+        accesses += [op.source for op in walk(self.formula.body) if isinstance(op, Load)]
         target, at = next(
             (a, n) for a in accesses for n, i in enumerate(a.indices) if i.axis == axis and i.divisor == 1
         )
@@ -380,7 +384,7 @@ class _Torch(_Language):
 # ---------------------------------------------------------------- C++
 
 
-class _Host(_Language):
+class _Host(Language):
     """Numbers at the place `at` along each axis."""
 
     def __init__(self, formula: Formula, names: Names, exact: bool, at: Mapping[str, str]):
@@ -407,9 +411,6 @@ class _Host(_Language):
 
     def rounded(self, dtype: DType) -> str:
         return f"double(float({HOST_TYPES[dtype]}(float(a))))"
-
-    def truth(self, function: Function, given: Sequence[str]) -> str:
-        return f"double({function.cpp[HOST].format(*(f'{v}.value' for v in given))})"
 
     def called(self, parameters: str, body: str | Function, off: str, given: Sequence[str]) -> str:
         text = body.cpp[HOST].format(*parameters) if isinstance(body, Function) else body
@@ -440,7 +441,7 @@ class _Host(_Language):
             first = f"{place} / {op.axis.tile} * {op.axis.tile}"
             last = f"std::min({first} + {op.axis.tile}, {extent})"
         yield f"const number {name} = reduced<'{op.function[-1]}'>({first}, {last}, [&](int {place}) {{"
-        inside = {v for v in _made_of([op.argument], self.formula) if op.axis in v.axes}
+        inside = {v for v in needed_by([op.argument], self.formula) if op.axis in v.axes}
         yield from (f"    {line}" for line in _lines(self, inside))
         yield f"    return {self.names[op.argument.number]};"
         yield "});"

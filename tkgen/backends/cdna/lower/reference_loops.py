@@ -1,0 +1,416 @@
+"""The references of kernels with loops: their equations tile by tile, in torch for all blocks at once, in C++ for one.
+
+Both languages say the same: a value is numbers and bounds with a direction for each axis of the kernel, of one place
+where nothing changes along it, so names broadcast by themselves. A loop is a loop. In torch a block that does not visit
+a tile keeps what it carries; in C++ it goes on with the next one. What is nothing but sums along a loop is one sum over
+all of it, whose order is not the kernel's (`tkgen.ir.summing`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from tkgen.backends.cdna.lower.elements import literal
+from tkgen.backends.cdna.lower.reference import (
+    LETTERS,
+    Formula,
+    Language,
+    Reference,
+    _Host,
+    _Torch,
+    made_by,
+    reference,
+    variables,
+)
+from tkgen.ir.equations import (
+    Access,
+    Axis,
+    AxisKind,
+    Carry,
+    Kernel,
+    Load,
+    Loop,
+    Map,
+    Op,
+    Product,
+    Reduce,
+    Store,
+    Value,
+    When,
+    reads,
+    walk,
+    writes,
+)
+from tkgen.ir.functions import FUNCTIONS, HOST, TORCH, Function
+from tkgen.ir.summing import adds_to_carry, is_sums
+
+
+def has_loops(kernel: Kernel) -> bool:
+    """Whether a kernel needs these references."""
+    return any(isinstance(op, Loop | When | Product) for op in kernel.body)
+
+
+def without_reference(kernel: Kernel) -> tuple[str, Op] | None:
+    """What these references do not say of a kernel, and where it stands; None for nothing."""
+
+    def within(body: Iterable[Op], some: bool) -> Iterator[tuple[str, Op]]:
+        for op in body:
+            if isinstance(op, Store) and some:
+                yield "stores that not every block or not every pass carries out", op
+            elif isinstance(op, Product) and op.axis.kind is AxisKind.PARALLEL and not op.axis.is_one_tile:
+                yield "products that are summed over the tiles of blocks", op
+            elif isinstance(op, Loop):
+                yield from within(op.body, some or bool(op.axis.bounds) or op.axis.part is not None)
+            elif isinstance(op, When):
+                yield from within(op.body, True)
+
+    return next(within(kernel.body, False), None)
+
+
+def torch_loops(kernel: Kernel) -> Reference:
+    """All blocks at once: `tensors` and `scalars` are dictionaries, each output a pair of numbers and bounds."""
+    formula = Formula.of(kernel)
+    say = _TorchLoops(formula, _variables(formula), exact=False)
+    made = reference(say, _body(say, kernel.body), TORCH)
+    parts = [say.stored(s.target) for s in formula.stores]
+    text = "\n".join(made.lines)
+    sizes = [f"{say.extent(a)} = {_Torch.extent(say, a)}" for a in formula.order if say.extent(a) in text]
+    found = ["found = {}"]
+    for output, (index, _) in zip(made.outputs, parts, strict=True):
+        whole = f'tensors["{output.tensor}"]' + (f"[{index}]" if index else "")
+        found.append(f'found["{output.label}"] = unknown({whole})')
+    outputs = tuple(replace(o, index=index) for o, (index, _) in zip(made.outputs, parts, strict=True))
+    return replace(made, lines=(*sizes, *found, *made.lines), outputs=outputs)
+
+
+def host_loops(kernel: Kernel) -> Reference:
+    """One block, whose place and tile along each axis `here` knows."""
+    formula = Formula.of(kernel)
+    say = _HostLoops(formula, _variables(formula), False, loop_places(kernel))
+    return reference(say, _body(say, kernel.body), HOST)
+
+
+def loop_places(kernel: Kernel) -> dict[str, str]:
+    """What is the place along each axis where a number of a block is computed or compared."""
+    return {axis.name: f"at[{number}]" for number, axis in enumerate(kernel.axes)}
+
+
+def _variables(formula: Formula) -> dict[int, str]:
+    """The variable of each value: what a loop carries has one, within the loop and after it."""
+    names = variables(formula)
+    for op in walk(formula.body):
+        for c in op.carries if isinstance(op, Loop) else ():
+            names[c.inside.number] = names[c.result.number]
+    return names
+
+
+# ---------------------------------------------------------------- the walk
+
+
+class _Loops(Language):
+    """What the languages say of loops beside the rest."""
+
+    def place(self, axis: Axis) -> int:
+        """The direction of an axis."""
+        return self.formula.order.index(axis)
+
+    @abstractmethod
+    def spread(self, carry: Carry) -> str:
+        """A line that defines what is carried by what it is before the first pass, along all of its directions."""
+
+    @abstractmethod
+    def whole(self, axis: Axis) -> str:
+        """A line that makes all of an axis the part that is looked at."""
+
+    @abstractmethod
+    def passes(self, op: Loop, body: Iterable[str]) -> Iterator[str]:
+        """A loop with this body, which hands on what it carries."""
+
+    @abstractmethod
+    def multiplied(self, op: Product) -> str:
+        """A product."""
+
+    @abstractmethod
+    def any_of(self, condition: Value) -> str:
+        """Whether a predicate holds anywhere in a tile."""
+
+    @abstractmethod
+    def put(self, op: Store) -> Iterator[str]:
+        """Lines that keep or compare what is stored."""
+
+    def loaded(self, op: Load, name: str) -> Iterator[str]:
+        """Lines that define what is read of a tensor."""
+        yield self.defined(name, made_by(op, self))
+
+    def chosen(self, condition: str, update: Value, otherwise: Value) -> str:
+        """One of two values."""
+        return self.function("where", [condition, self.names[update.number], self.names[otherwise.number]])
+
+    def function(self, name: str, given: Sequence[str]) -> str:
+        """A function of variables."""
+        function = FUNCTIONS[name]
+        off = f"{function.ulps!r}, {function.growth!r}, {function.below!r}"
+        return self.called(LETTERS[: len(given)], function, off, given)
+
+
+def _body(say: _Loops, ops: Iterable[Op]) -> Iterator[str]:
+    """Lines that carry operations out, in order."""
+    for op in ops:
+        if isinstance(op, Store):
+            yield from say.put(op)
+        elif isinstance(op, Loop):
+            yield from _sums(say, op) if is_sums(op) and op.axis.part is None else _loop(say, op)
+        elif isinstance(op, When):
+            condition = f"taken_{op.condition.number}"
+            yield say.defined(condition, say.any_of(op.condition))
+            yield from _body(say, op.body)
+            for c in op.chosen:
+                yield say.defined(say.names[c.result.number], say.chosen(condition, c.update, c.otherwise))
+        elif isinstance(op, Reduce):
+            yield from say.reduced(op, say.names[op.result.number])
+        elif isinstance(op, Load):
+            yield from say.loaded(op, say.names[op.result.number])
+        else:
+            name = say.names[op.result.number]
+            yield say.defined(name, say.multiplied(op) if isinstance(op, Product) else _simple(say, op))
+
+
+def _simple(say: _Loops, op: Op) -> str:
+    """An operation of elements; a - max(a, b) is exactly zero wherever a is larger for certain."""
+    text = made_by(op, say)
+    if isinstance(op, Map) and op.function == "sub":
+        a, larger = op.arguments
+        made = next((o for o in walk(say.formula.body) if larger in writes(o)), None)
+        if isinstance(made, Map) and made.function == "max" and a in made.arguments:
+            b = made.arguments[1 - made.arguments.index(a)]
+            return f"unmoved({say.names[a.number]}, {say.names[b.number]}, {text})"
+    return text
+
+
+def _sums(say: _Loops, op: Loop) -> Iterator[str]:
+    """One sum over all of the loop's axis, for each that it carries."""
+    yield say.whole(op.axis)
+    yield from _body(say, [o for o in op.body if not adds_to_carry(o, op.carries)])
+    for c in op.carries:
+        add = next(o for o in op.body if adds_to_carry(o, (c,)))
+        given = [say.names[(c.initial if v == c.inside else v).number] for v in reads(add)]
+        yield say.defined(say.names[c.result.number], say.function("add", given))
+
+
+def _loop(say: _Loops, op: Loop) -> Iterator[str]:
+    yield from (say.spread(c) for c in op.carries)
+    yield from say.passes(op, _body(say, op.body))
+
+
+# ---------------------------------------------------------------- torch
+
+
+class _TorchLoops(_Torch, _Loops):
+    """Tensors; `place_j` is the part of axis j that its loop is at."""
+
+    def part(self, axis: Axis, at: int) -> str:
+        walked = axis.kind is AxisKind.SEQUENTIAL
+        return f"[{':, ' * at}place_{axis.name}]" if walked else ""
+
+    def extent(self, axis: Axis) -> str:
+        return f"size_{axis.name}"
+
+    def coordinate(self, axis: Axis) -> str:
+        return f"torch.arange({self.extent(axis)}, device=device){self.part(axis, 0)}.double(){self._shaped((axis,))}"
+
+    def spread(self, carry: Carry) -> str:
+        axes = carry.inside.axes
+        walked = {a for a in axes if a.kind is AxisKind.SEQUENTIAL}
+        sizes = [self.extent(a) if a in axes and a not in walked else "1" for a in self.formula.order]
+        initial = self.names[carry.initial.number]
+        return self.defined(self.names[carry.inside.number], f"spread({initial}, {', '.join(sizes)})")
+
+    def whole(self, axis: Axis) -> str:
+        return f"place_{axis.name} = slice(None)"
+
+    def passes(self, op: Loop, body: Iterable[str]) -> Iterator[str]:
+        axis, step = op.axis, op.axis.tile or 1
+        start, visited = f"start_{axis.name}", f"visited_{axis.name}"
+        some = list(self._visits(axis, start))
+        for of in dict.fromkeys(b.axis for b in axis.bounds):
+            yield f"begin_{of} = {self._begin(of)}"
+        yield f"for {start} in range(0, {self.extent(axis)}, {step}):"
+        yield f"    place_{axis.name} = slice({start}, {start} + {step})"
+        if some:
+            yield f"    {visited} = certain({some[0] if len(some) == 1 else ' & '.join(f'({each})' for each in some)})"
+            yield f"    if not {visited}[0].any():"
+            yield "        continue"
+        yield from (f"    {line}" for line in body)
+        carries = [c for c in op.carries if c.update != c.inside]
+        new = [self.names[c.update.number] for c in carries]
+        if some:
+            new = [f"next_{self.names[c.inside.number]}" for c in carries]
+            for name, c in zip(new, carries, strict=True):
+                yield f"    {self.defined(name, self.chosen(visited, c.update, c.inside))}"
+        if carries:
+            yield f"    {', '.join(self.names[c.inside.number] for c in carries)} = {', '.join(new)}"
+
+    def _begin(self, name: str) -> str:
+        """The first place of the tile that each place of an axis is in."""
+        axis = next(a for a in self.formula.order if a.name == name)
+        every = f"torch.arange({self.extent(axis)}, device=device)"
+        shape = self._shaped((axis,))
+        return f"({every} // {axis.tile} * {axis.tile}){shape}" if (axis.tile or 1) > 1 else every + shape
+
+    def _visits(self, axis: Axis, start: str) -> Iterator[str]:
+        """Of which blocks a loop is at `start`."""
+        if axis.since is not None:
+            yield f"begin_{axis.since.axis} <= {_moved(start, (axis.tile or 1) - 1 - axis.since.moved)}"
+        if axis.until is not None:
+            of = next(a for a in self.formula.order if a.name == axis.until.axis)
+            yield f"begin_{of.name} >= {_moved(start, 1 - (of.tile or 1) - axis.until.moved)}"
+        if axis.part is not None:
+            index, run = _parts(self.formula, axis)
+            yield f"{self._begin(index.name)} == {start} // {run}"
+
+    def loaded(self, op: Load, name: str) -> Iterator[str]:
+        part = self._indexed(op.source)
+        form = self.element(op.source).removeprefix(part)
+        if any(i.divisor != 1 for i in op.source.indices):  # a line of its own
+            yield f"{name} = {part}"
+            part = name
+        yield self.defined(name, self.certain(part + form))
+
+    def multiplied(self, op: Product) -> str:
+        left, right = (self.names[v.number] for v in (op.left, op.right))
+        return f"product({left}, {right}, {self.place(op.axis) - len(self.formula.order)})"
+
+    def any_of(self, condition: Value) -> str:
+        ways = []
+        for axis in condition.axes:
+            one = axis.kind is AxisKind.SEQUENTIAL or axis.is_one_tile
+            ways.append(f"({self.place(axis) - len(self.formula.order)}, {None if one else axis.tile})")
+        return f"any_of({', '.join([self.names[condition.number], *ways])})"
+
+    def reduced(self, op: Reduce, name: str) -> Iterator[str]:
+        if op.axis.kind is not AxisKind.SEQUENTIAL:
+            yield from super().reduced(op, name)
+            return
+        dim = self.place(op.axis) - len(self.formula.order)
+        yield f'{name} = reduced("{op.function}", {self.names[op.argument.number]}, {dim}, None)'
+
+    def put(self, op: Store) -> Iterator[str]:
+        label = self.formula.label(op.target)
+        picks = [i for i in op.target.indices if i.axis is not None]
+        places = [self._at(i.axis, i.divisor) for i in picks if i.axis is not None]
+        steps = {i.axis: i.divisor for i in picks}
+        order = self.formula.order
+        cut = ", ".join((f"::{steps[a]}" if steps[a] != 1 else ":") if a in steps else "0" for a in order)
+        left, axes = [a for a in order if a in steps], [i.axis for i in picks]
+        turned = "" if left == axes else f".permute({', '.join(str(left.index(a)) for a in axes if a)})"
+        yield f'for kept, new in zip(found["{label}"], full({self.names[op.value.number]}, {len(order)}), strict=True):'
+        yield f"    kept[{', '.join(places) or '...'}] = new[{cut}]{turned}"
+
+    def _at(self, axis: Axis, divisor: int) -> str:
+        if axis.kind is not AxisKind.SEQUENTIAL:
+            return ":"
+        place = f"place_{axis.name}"
+        if divisor == 1:
+            return place
+        start = f"start_{axis.name}"
+        return f"{start} // {divisor} : ({start} + {axis.tile or 1} - 1) // {divisor} + 1"
+
+
+def _moved(place: str, by: int) -> str:
+    return f"{place} {'-' if by < 0 else '+'} {abs(by)}" if by else place
+
+
+def _parts(formula: Formula, axis: Axis) -> tuple[Axis, int]:
+    """The index of the parts of a loop, and elements of each."""
+    index = next(a for a in formula.order if a.name == axis.part)
+    assert axis.dim.size is not None and index.dim.size is not None  # typing refuses others
+    return index, axis.part_length(axis.dim.size, index.dim.size)
+
+
+# ---------------------------------------------------------------- C++
+
+
+class _HostLoops(_Host, _Loops):
+    """Grids of a block: numbers with a direction for each axis."""
+
+    def defined(self, name: str, value: str) -> str:
+        return f"const grid {name} = {value};"
+
+    def certain(self, number: str) -> str:
+        return number
+
+    def constant(self, value: float) -> str:
+        return f"uniform({literal(value)})"
+
+    def scalar(self, name: str) -> str:
+        return f"uniform(scalar_{name})"
+
+    def element(self, source: Access) -> str:
+        axes = [i.axis for i in source.indices if i.axis is not None]
+        return self._made(axes, super().element(source))
+
+    def coordinate(self, axis: Axis) -> str:
+        return self._made([axis], super().coordinate(axis))
+
+    def _made(self, axes: Sequence[Axis], text: str) -> str:
+        unused = "" if "at[" in text else "[[maybe_unused]] "
+        return f"made(here, {self._set(axes)}, [&]({unused}const places &at) {{ return {text}; }})"
+
+    def _set(self, axes: Iterable[Axis]) -> str:
+        return f"{{{', '.join(str(self.place(a)) for a in axes)}}}"
+
+    def called(self, parameters: str, body: str | Function, off: str, given: Sequence[str]) -> str:
+        return "mapped" + super().called(parameters, body, off, given).removeprefix("apply")
+
+    def reduced(self, op: Reduce, name: str) -> Iterator[str]:
+        letter = op.function[-1]
+        yield self.defined(name, f"folded<'{letter}'>({self.names[op.argument.number]}, {self.place(op.axis)})")
+
+    def spread(self, carry: Carry) -> str:
+        axes = self._set(carry.inside.axes)
+        return f"grid {self.names[carry.inside.number]} = spread(here, {axes}, {self.names[carry.initial.number]});"
+
+    def whole(self, axis: Axis) -> str:
+        return f"here.walk({self.place(axis)}, 0, extent_{axis.dim.name});"
+
+    def passes(self, op: Loop, body: Iterable[str]) -> Iterator[str]:
+        axis, step = op.axis, op.axis.tile or 1
+        start, extent = f"start_{axis.name}", f"extent_{axis.dim.name}"
+        yield f"for (int {start} = 0; {start} < {extent}; {start} += {step}) {{"
+        if some := list(self._leaves(axis, start)):
+            yield f"    if ({' || '.join(some)}) continue;"
+        yield f"    here.walk({self.place(axis)}, {start}, std::min({step}, {extent} - {start}));"
+        yield from (f"    {line}" for line in body)
+        if op.carries:
+            inside, update = (
+                ", ".join(self.names[v.number] for v in values)
+                for values in ([c.inside for c in op.carries], [c.update for c in op.carries])
+            )
+            yield f"    std::tie({inside}) = std::tuple({update});"
+        yield "}"
+
+    def _leaves(self, axis: Axis, start: str) -> Iterator[str]:
+        """Whether a block does not visit the tile at `start`."""
+        if axis.since is not None:
+            of = next(a for a in self.formula.order if a.name == axis.since.axis)
+            yield f"here.first[{self.place(of)}] > {_moved(start, (axis.tile or 1) - 1 - axis.since.moved)}"
+        if axis.until is not None:
+            of = next(a for a in self.formula.order if a.name == axis.until.axis)
+            yield f"here.first[{self.place(of)}] < {_moved(start, 1 - (of.tile or 1) - axis.until.moved)}"
+        if axis.part is not None:
+            index, run = _parts(self.formula, axis)
+            yield f"here.first[{self.place(index)}] != {start} / {run}"
+
+    def multiplied(self, op: Product) -> str:
+        left, right = (self.names[v.number] for v in (op.left, op.right))
+        return f"product({left}, {right}, {self.place(op.axis)})"
+
+    def any_of(self, condition: Value) -> str:
+        return f"any_of({self.names[condition.number]})"
+
+    def put(self, op: Store) -> Iterator[str]:
+        number = self.formula.stores.index(op)
+        axes = [i.axis for i in op.target.indices if i.axis is not None and i.divisor == 1]
+        yield f"stored(here, {self._set(axes)}, {self.names[op.value.number]}, output_{number});"
