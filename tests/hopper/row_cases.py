@@ -57,3 +57,9 @@ CASES += [Case("elementwise", by, 4, (("ROWS", 17), ("COLS", cols))) for by in (
           for cols in (1, 7, 512, 513, 1000)]  # fmt: skip
 CASES += [Case("transpose", 128, 4, (("ROWS", rows), ("COLS", cols))) for rows, cols in
           ((1, 1), (3, 129), (128, 256), (136, 200), (1000, 8))]  # fmt: skip
+CASES += [Case("long_softmax", by, 4, (("ROWS", 7), ("D", length)), dtype) for by, dtype in ((1, "bf16"), (4, "bf16"),
+          (4, "f32")) for length in (1, 7, 2047, 2048, 2049, 4096, 10000)]  # fmt: skip
+CASES += [Case("h100_long_softmax", 1, warps, (("ROWS", 5), ("D", length), ("WARPS", warps), ("STEP", step)))
+          for warps, step in ((8, 4096), (16, 8192)) for length in (1, 4095, 8192, 20001)]  # fmt: skip
+CASES += [Case("norm_gradient", by, 8, (("TOKENS", tokens), ("D", 72))) for by in (16, 32)
+          for tokens in (1, 255, 256, 257, 1000)]  # fmt: skip

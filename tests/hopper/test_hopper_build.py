@@ -17,7 +17,7 @@ from tkgen.cli import app
 from tkgen.toolchain.compiler import NoCompilerError, ToolchainError
 
 ROOT = Path(__file__).parents[2]
-ROWS = ("elementwise", "layernorm", "rmsnorm", "rotary", "softmax", "transpose")
+ROWS = ("elementwise", "layernorm", "long_softmax", "norm_gradient", "rmsnorm", "rotary", "softmax", "transpose")
 SPECS = [path for path in sorted((ROOT / "specs" / "hopper").glob("*.tk")) if not path.stem.endswith(ROWS)]
 
 
