@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import hopper_more as more
-from hopper_race import ROTATED_BYTES, ROUNDS, raced
 
 from tkgen.api import load
 from tkgen.backends.hopper import HopperSpec
+from tkgen.execute.race import ROTATED_BYTES, ROUNDS, raced
 
 ROOT = Path(__file__).parents[1]
 

@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from hopper_race import ROTATED_BYTES, raced
-
 from tkgen.api import load
+from tkgen.execute.race import ROTATED_BYTES, raced
 
 SPECS = Path(__file__).parents[1] / "specs" / "hopper"
 
@@ -24,6 +23,8 @@ ROWS: dict[str, list[dict[str, int]]] = {
     "h100_layernorm": [{"TOKENS": 131072, "D": 1024, "TILE": 1, "WARPS": 2}, {"TOKENS": 32768, "D": 4096},
                        {"TOKENS": 16384, "D": 8192, "TILE": 1, "WARPS": 8},
                        {"TOKENS": 8192, "D": 16384, "TILE": 2, "WARPS": 16}],
+    "h100_long_softmax": [{}, {"ROWS": 16384, "D": 32768, "WARPS": 16, "STEP": 8192}],
+    "h100_norm_gradient": [{}],
     "h100_elementwise": [{}],
     "h100_rotary": [{}],
     "h100_transpose": [{}],
@@ -64,6 +65,13 @@ def rmsnorm(x: Any, r: Any, w: Any) -> tuple[Any, Any]:
     return s.to(x.dtype), (s * (s.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * w.float()).to(x.dtype)
 
 
+def long_softmax(x: Any) -> tuple[Any, Any]:
+    """What h100_long_softmax computes: the quotients, and the logarithms of the sums of powers."""
+    import torch
+
+    return torch.logsumexp(x.float(), -1), torch.softmax(x, -1)
+
+
 def rotary(x: Any, c: Any, s: Any) -> Any:
     """What h100_rotary computes."""
     import torch
@@ -79,6 +87,8 @@ def with_torch(name: str) -> Callable[..., Any]:
 
     functions: dict[str, Callable[..., Any]] = {
         "h100_rmsnorm": rmsnorm,
+        "h100_long_softmax": long_softmax,
+        "h100_norm_gradient": lambda x, g: (x.float() * g.float()).sum(0),
         "h100_softmax": lambda x: F.softmax(x, -1),
         "h100_layernorm": lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
         "h100_elementwise": lambda x, g: F.silu(x) * g,
@@ -147,7 +157,7 @@ def _agree(build: Any, name: str, tensors: dict[str, Any]) -> None:
     program = build.spec.program
     wanted = with_torch(name)(*(tensors[t.name] for t in program.reads))
     wanted = wanted[-1] if isinstance(wanted, tuple) else wanted
-    last = program.outputs[-1].name
+    last = "Y" if name == "h100_long_softmax" else program.outputs[-1].name
     mine = {n: t.clone() for n, t in tensors.items()}
     mine[last].fill_(float("nan"))
     row_launcher(build, row_launch(program, build.spec.layout), mine, check_scalars(program))()

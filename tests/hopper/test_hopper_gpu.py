@@ -24,7 +24,7 @@ def has_gpu() -> bool:
 pytestmark = pytest.mark.skipif(not has_gpu(), reason="needs a Hopper GPU")
 
 
-@pytest.mark.parametrize("script, least", [("on_gpu.py", 80), ("rows_on_gpu.py", 250), ("loops_on_gpu.py", 70)])
+@pytest.mark.parametrize("script, least", [("on_gpu.py", 80), ("rows_on_gpu.py", 360), ("loops_on_gpu.py", 70)])
 def test_the_numbers_are_right_and_the_same_at_every_launch(script: str, least: int) -> None:
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name(script))],
@@ -57,3 +57,25 @@ def test_run_compares_rows_with_their_equations(spec: str, sizes: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = json.loads(done.stdout)
     assert row["ok"] and row["gbps"] > 0
+
+
+@pytest.mark.parametrize("spec", ["h100_lcf", "h100_norm_gradient", "h100_attention_causal"])
+def test_the_regression_run_passes(spec: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tkgen", "test", f"specs/hopper/{spec}.tk", "--device", "gpu", "--json"],
+        cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(json.loads(done.stdout)) >= 5
+
+
+def test_tune_measures(tmp_path: Path) -> None:
+    words = ["specs/hopper/h100_long_softmax.tk", "--device", "gpu", "-D", "ROWS=512 D=32768", "--range", "WARPS=4,8",
+             "-o", str(tmp_path), "--json"]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "tkgen", "tune", *words],
+        cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert all(t["verified"] and t["gpu_seconds"] > 0 for t in found["trials"]) and len(found["trials"]) == 2

@@ -36,6 +36,8 @@ from tkgen.cli.common import (
 
 commands = typer.Typer()
 
+Device = Annotated[str, typer.Option(help="`emulator`, or a `gpu` that is here.")]
+
 
 @commands.command()
 def run(
@@ -44,7 +46,7 @@ def run(
     define: Defines = None,
     seed: Seed = 0,
     schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try.")] = 1,
-    device: Annotated[str, typer.Option(help="`emulator`, or `gpu` through the built module.")] = "emulator",
+    device: Device = "emulator",
     blocks: Blocks = "",
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks.")] = 1,
     as_json: Json = False,
@@ -59,10 +61,7 @@ def run(
     from tkgen.execute import rows as launches
     from tkgen.execute.arguments import SizeError
 
-    if device not in ("emulator", "gpu"):
-        raise typer.BadParameter("--device is `emulator` or `gpu`")
-    if device == "emulator":
-        need_emulator()
+    _check_device(device)
     wrong = []
     chosen, files = block_ids(blocks), spec_files(specs)
 
@@ -94,6 +93,14 @@ def run(
     raise typer.Exit(worst or (WRONG if wrong else OK))
 
 
+def _check_device(device: str) -> None:
+    """End the command where there is no such device."""
+    if device not in ("emulator", "gpu"):
+        raise typer.BadParameter("--device is `emulator` or `gpu`")
+    if device == "emulator":
+        need_emulator()
+
+
 @commands.command()
 def test(
     specs: Specs,
@@ -103,22 +110,26 @@ def test(
     blocks: Annotated[
         str, typer.Option(metavar="0,8..11", help="Blocks of the shipped code to run at full size; else a few.")
     ] = "",
+    device: Device = "emulator",
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
     jobs: Jobs = None,
     as_json: Json = False,
     cxx: Cxx = None,
 ) -> None:
-    """The regression run: every spec at several sizes, under several schedules, against source and figures expected."""
+    """The regression run: every spec at several sizes, under several schedules, against source and figures expected.
+
+    A GPU launches all blocks, in an order of its own: `--schedules` and `--blocks` are for the emulator.
+    """
     from dataclasses import asdict
 
-    from tkgen.execute import suites
-    from tkgen.targets import load_target
+    from tkgen.execute import gpu_suite, suites
     from tkgen.toolchain.files import write_atomic
 
-    need_emulator()
+    _check_device(device)
+    if device == "gpu" and blocks:
+        raise typer.BadParameter("a GPU launches all blocks: it is for the emulator", param_hint="--blocks")
     with reported():
-        if target is not None:
-            load_target(target)
+        _check_target(target, device)
     if generated is not None and not generated.is_dir():
         raise typer.BadParameter(f"no folder {generated}", param_hint="--generated")
     chosen = block_ids(blocks)
@@ -126,20 +137,33 @@ def test(
 
     def one(path: Path) -> tuple[list[object], list[str]]:
         with reported():
-            found = suites.regression(
-                path, target=target, schedules=schedules, generated=generated, blocks=chosen, cxx=cxx
-            )
+            if device == "gpu":
+                found = gpu_suite.regression(path, target=target, generated=generated, cxx=cxx)
+            else:
+                found = suites.regression(
+                    path, target=target, schedules=schedules, generated=generated, blocks=chosen, cxx=cxx
+                )
         results.extend(found)
         bad = [r for r in found if r.failure]
         passed = f"{path}: {len(found) - len(bad)} passed, {len(bad)} failed  ({sum(r.seconds for r in found):.1f} s)"
         return [asdict(r) for r in found], [passed, *(f"  {r.case}: {r.failure}" for r in bad)]
 
-    plain, worst = each(one, spec_files(specs), jobs, "testing", as_json)
+    # one after another on a GPU: kernels of others would stand beside those that are compared
+    plain, worst = each(one, spec_files(specs), 1 if device == "gpu" else jobs, "testing", as_json)
     if junit is not None:
         write_atomic(junit, suites.junit(results))
     if as_json:
         say(json.dumps(plain, indent=2))
     raise typer.Exit(worst or (WRONG if any(r.failure for r in results) else OK))
+
+
+def _check_target(target: str | None, device: str) -> None:
+    """Raises UnknownTargetError where nothing is called so, or the emulator does not have it."""
+    from tkgen.backends.registry import backend_of
+    from tkgen.targets import load_target
+
+    if target is not None and (device != "gpu" or backend_of(target).emulated):
+        load_target(target)
 
 
 @commands.command()

@@ -53,7 +53,9 @@ def tune(
     trials: Annotated[int, typer.Option(min=1, help="Candidates to compile; fewer than there are: Optuna picks.")] = 64,
     best: Annotated[int, typer.Option(min=1, help="Fastest candidates to verify on the emulator.")] = 3,
     product: Annotated[str | None, typer.Option(help="The device to predict for, such as MI325X.")] = None,
-    device: Annotated[str, typer.Option(help="`gpu` also times the verified ones.")] = "emulator",
+    device: Annotated[
+        str, typer.Option(help="`gpu` also times the verified ones; where nothing predicts, all.")
+    ] = "emulator",
     executor: Annotated[str, typer.Option(help="`process`, or `ray` for a cluster.")] = "process",
     jobs: Annotated[
         int | None,
@@ -75,10 +77,16 @@ def tune(
         tuple(spec_files(specs)), defines(define), _ranges(ranges), _sizes(sizes), target, product,
         tuple(roots or ()), trials, best, jobs or os.cpu_count() or 1, executor, device, out, resume, cxx, seed,
     )  # fmt: skip
-    need_emulator()
+    with reported():
+        try:
+            measured = bool(tuner.unpredicted(request))
+        except tuner.TuneError as error:
+            fail(str(error), USAGE)
+    if not measured:
+        need_emulator()
     outcome = _searched(request, out)
     with reported():
-        offers = tuner.offered(request, outcome)
+        offers = {} if measured else tuner.offered(request, outcome)
     if as_json:
         offered = {str(spec): str(path) for spec, path in offers.items()}
         say(json.dumps(outcome.to_json() | {"offers": offered}, indent=2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -206,6 +207,20 @@ def sample(spec: Spec | RowSpec) -> tuple[int, ...]:
 def launches(launch: AnyLaunch) -> tuple[Launch | RowLaunch, ...]:
     """The launches of single kernels."""
     return launch.launches if isinstance(launch, SequenceLaunch) else (launch,)
+
+
+def work(launch: AnyLaunch) -> tuple[int, int]:
+    """Floating-point operations of the products of a launch, and bytes that it reads and writes, each once."""
+    moved = sum(prod(launch.shape(t)) * t.dtype.bytes for t in (*launch.program.reads, *launch.program.outputs))
+    return sum(map(_flops, launches(launch))), moved
+
+
+def _flops(launch: Launch | RowLaunch) -> int:
+    if isinstance(launch, RowLaunch):
+        return 0
+    program = launch.program
+    m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))
+    return 2 * m * n * k * launch.factors * len(program.products)
 
 
 def first(launch: AnyLaunch, count: int) -> AnyLaunch:

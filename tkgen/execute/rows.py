@@ -6,24 +6,21 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from tkgen.api import load, target_of
-from tkgen.backends.protocol import Backend, Spec
+from tkgen.backends.protocol import Backend
 from tkgen.backends.registry import backend_of
 from tkgen.emulate import EmulateError
 from tkgen.execute import kernels
-from tkgen.execute.arguments import Sized, SizeError, check_scalars, scalar_values
+from tkgen.execute.arguments import SizeError, check_scalars
 from tkgen.execute.blocks import watched
 from tkgen.execute.cases import blocks_text, size_cases
 from tkgen.execute.compare import Comparison, Inputs
-from tkgen.execute.given import Values
-from tkgen.execute.kernels import AnyLaunch, AnySpec, Chosen, emulated
+from tkgen.execute.kernels import AnyLaunch, Chosen, emulated
 from tkgen.execute.launch import trials
 from tkgen.ir.launch import Launch
-from tkgen.rows.launch import RowLaunch
 from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.launch import SequenceLaunch
 from tkgen.toolchain.compiler import ToolchainError
@@ -200,14 +197,13 @@ def _on_gpu(
     """One launch on a GPU, timed."""
     from tkgen.execute import gpu
 
-    values = Values.of(_sized(load(path, None, target, roots)).program, defines)
-    spec = load(path, values.static, target, roots).check()
-    launch = kernels.launch_of(_sized(spec), values.extents)
-    scalars = scalar_values(launch.program, values.scalars)
-    comparison, again = gpu.compared_launch(backend, spec, launch, scalars, seed, cxx)
+    found = gpu.prepared(path, defines, target, roots)
+    spec, launch = found.spec, found.launch
+    backend.need_gpu()  # before the reference, which takes long
+    wanted = gpu.expected(backend, launch, found.scalars, seed)
+    comparison, again = gpu.compared_launch(backend, spec, launch, found.scalars, wanted, cxx)
     milliseconds = gpu.median_milliseconds(again)
-    flops = sum(map(_flops, kernels.launches(launch)))
-    moved = sum(prod(launch.shape(t)) * t.dtype.bytes for t in (*launch.program.reads, *launch.program.outputs))
+    flops, moved = kernels.work(launch)
     return Row(
         spec=spec.name,
         sizes=launch.extents,
@@ -222,17 +218,3 @@ def _on_gpu(
         tflops=flops / (milliseconds * 1e9) if flops else None,
         gbps=None if flops else moved / (milliseconds * 1e6),
     )
-
-
-def _flops(launch: Launch | RowLaunch) -> int:
-    """Floating-point operations of the products."""
-    if isinstance(launch, RowLaunch):
-        return 0
-    program = launch.program
-    m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))
-    return 2 * m * n * k * launch.factors * len(program.products)
-
-
-def _sized(spec: Spec) -> AnySpec | Sized:
-    """The spec: of AMD's GPUs, or of matrix products."""
-    return cast("AnySpec | Sized", spec)

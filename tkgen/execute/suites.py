@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 
 from tkgen.api import load
 from tkgen.backends import protocol
+from tkgen.backends.registry import backend_of
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.render import render_text
 from tkgen.emulate import EmulateError
@@ -124,7 +125,8 @@ def attempted(
 
 
 def _source(spec: protocol.Spec, generated: Path) -> str:
-    golden = generated / spec.target.name / f"{spec.path.stem}.cpp"
+    suffix = backend_of(spec.target.name).suffix
+    golden = generated / spec.target.name / f"{spec.path.stem}.{suffix}"
     if not golden.exists():
         return f"there is no {golden} to compare with; `tkgen regen` writes it"
     if golden.read_text(encoding="utf-8") != spec.text:

@@ -5,12 +5,14 @@
     outcome.winner.values, outcome.winner.tflops
 
 `space` reads the `tune` clauses, `evaluate` checks, predicts, verifies and times one candidate, `search` chooses which
-come next, `executor` where they run, `journal` keeps what is known across a kill, `engine` puts it together, `winner`
-writes the best one as a spec, `offers` what to tune in specs that say nothing of it, `plot` and `render` show the rest.
+come next, `executor` where they run, `journal` keeps what is known across a kill, `engine` puts it together; `measured`
+does without predictions; `winner` writes the best one as a spec, `offers` what to tune in specs that say nothing of it,
+`plot` and `render` show the rest.
 """
 
-from tkgen.tune.engine import Outcome, Progress, Request, tune
+from tkgen.tune.engine import Outcome, Progress, Request
 from tkgen.tune.errors import MissingPackage, NothingFits, TuneError
+from tkgen.tune.measured import tune, unpredicted
 from tkgen.tune.offers import offered
 from tkgen.tune.plot import pareto, pareto_svg, pareto_text
 from tkgen.tune.render import render_terminal
@@ -35,5 +37,6 @@ __all__ = [
     "pareto_text",
     "render_terminal",
     "tune",
+    "unpredicted",
     "winner_text",
 ]

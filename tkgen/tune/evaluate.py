@@ -58,7 +58,7 @@ def check(setting: Setting, candidate: Candidate) -> Trial:
     try:
         spec = setting.load(candidate).check()
     except SpecError as error:
-        return _rejected(candidate, error)
+        return rejected(candidate, error)
     product = spec.target.product_named(setting.product) if setting.product else spec.target.product
     kernels = spec.kernels if isinstance(spec, SequenceSpec) else (spec,)
     bound = sum(
@@ -70,7 +70,8 @@ def check(setting: Setting, candidate: Candidate) -> Trial:
     return Trial(candidate, Status.BOUNDED, bound_seconds=bound)
 
 
-def _rejected(candidate: Candidate, error: SpecError) -> Trial:
+def rejected(candidate: Candidate, error: SpecError) -> Trial:
+    """The trial of a candidate that is refused, with its first error."""
     first = next((d for d in error.diagnostics if d.severity is Severity.ERROR), error.diagnostics[0])
     return Trial(candidate, Status.REJECTED, first.code, first.message)
 
@@ -118,7 +119,7 @@ def measure(setting: Setting, candidate: Candidate) -> Trial:
         kernels = build.kernels if isinstance(build, SequenceBuild) else (build,)
         prediction = predict_any(build, setting.sizes, setting.product, what_if=False)
     except SpecError as error:
-        return _rejected(candidate, error)
+        return rejected(candidate, error)
     except (ToolchainError, PredictError, ValueError) as error:
         return replace(found, status=Status.FAILED, message=str(error))
     return replace(

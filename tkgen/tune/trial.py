@@ -16,6 +16,7 @@ class Status(StrEnum):
     FAILED = "failed"  # the compiler or the prediction gave up
     BOUNDED = "bounded"  # passes the checks, not compiled: even its lower bound is slower than the best
     PREDICTED = "predicted"
+    BUILT = "built"  # compiled, where nothing predicts
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Trial:
     Products have a rate in `tflops`, kernels of rows in `gbps`, which counts every byte of their tensors once.
 
     `code` is that of the diagnostic that rejected it, `message` its sentence or what failed. `verified` is None until
-    the emulator ran it at a small size; `gpu_seconds` is measured.
+    the emulator ran it at a small size, or a GPU where nothing predicts; `gpu_seconds` is measured, `spread` the
+    part of it between the fastest round and the slowest.
     """
 
     candidate: Candidate
@@ -42,6 +44,7 @@ class Trial:
     waves_per_simd: float = 0.0
     verified: bool | None = None
     gpu_seconds: float | None = None
+    spread: float | None = None
 
     @property
     def values(self) -> Mapping[str, int]:

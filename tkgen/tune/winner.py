@@ -13,26 +13,32 @@ from tkgen.syntax.format import format_source
 from tkgen.syntax.parser import parse_spec
 
 if TYPE_CHECKING:
+    from tkgen.backends.protocol import Spec
     from tkgen.execute.kernels import AnyBuild
-    from tkgen.tune.evaluate import AnySpec
     from tkgen.tune.trial import Trial
 
 _Edit = tuple[int, int, str]  # start, end, what stands there instead
 
 
 def winner_text(
-    spec: AnySpec, winner: Trial, build: AnyBuild, sizes: Mapping[str, int], product: str, roots: Sequence[Path] = ()
+    spec: Spec,
+    winner: Trial,
+    build: AnyBuild | None,
+    sizes: Mapping[str, int],
+    product: str,
+    roots: Sequence[Path] = (),
 ) -> str:
     """The formatted text of `spec` with the values of `winner`, which reads and builds like `build`.
 
     Its includes may reach `roots`; what comes of it stands alone and includes nothing. The figures of an `expect` line
-    become those of the build.
+    become those of the build; without one, they stay.
     """
     written = ast.together(parse_spec(spec.path, roots))
     file = written.name.span.file
     values = {n: v for n, v in spec.defines.items() if v is not None}
     text = _substituted(file, written.body, values)
-    text = re.sub(r"(?m)^# expect .*$", lambda m: _expect(m[0], build), text)
+    if build is not None:
+        text = re.sub(r"(?m)^# expect .*$", lambda m: _expect(m[0], build), text)
     lines = text.split("\n")
     at = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return format_source(

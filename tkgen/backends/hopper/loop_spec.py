@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import lcm
 
 from tkgen.backends.hopper.build import CudaBuild, compiled
 from tkgen.backends.hopper.checks import check_figures
@@ -15,6 +16,7 @@ from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.spec import TypedSpec
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.equations import AxisKind
 from tkgen.schedule.loops import LoopError
 
 
@@ -56,6 +58,14 @@ class HopperLoopSpec(TypedSpec[EquationProgram, Hopper]):
     def text(self) -> str:
         """The generated CUDA C++."""
         return lower_loop(self.layout, self.program.header.splitlines(), self.path.name, self.target.name).text
+
+    def size_cases(self) -> Iterator[dict[str, int]]:
+        """Sizes worth trying: one, two and three times what holds whole tiles of each axis that has tiles."""
+        units: dict[str, int] = {}
+        for axis in self.program.kernel.axes:
+            if axis.kind is not AxisKind.WHOLE and (axis.tile or 1) > 1:
+                units[axis.dim.name] = lcm(units.get(axis.dim.name, 1), axis.tile or 1)
+        yield from ({name: times * unit for name, unit in units.items()} for times in (1, 2, 3))
 
     def build(self, *, cxx: str | None = None) -> HopperLoopBuild:
         """Compile to a cubin, with the nvcc `cxx` where it is given.

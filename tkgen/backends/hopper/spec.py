@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from tkgen.checks.words import statement
 from tkgen.diagnostics import Diagnostic
 from tkgen.ir.limits import Requirement, requirements
 from tkgen.ir.types import Program
+from tkgen.targets.model import round_up
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,24 @@ class HopperSpec(TypedSpec[Program, Hopper]):
     def requirements(self) -> list[Requirement]:
         """What dynamic sizes must be: any number of K-steps is one pass."""
         return requirements(self.program, 1, 0)
+
+    def size_cases(self) -> Iterator[dict[str, int]]:
+        """Sizes worth trying: steps around one and two turns of the ring, several tiles of a block, ragged ones."""
+        program, stages = self.program, self.layout.stages
+        bm, bn, bk = program.block
+        m, n, k = program.m.name, program.n.name, program.k.name
+        counts = sorted({1, max(stages - 1, 1), stages, stages + 1, 2 * stages + 1})
+        yield from ({m: bm, n: bn, k: count * bk} for count in counts)
+        blocks = program.grid.count if program.grid.name == "persistent" else 3
+        yield {m: 2 * bm, n: (blocks // 2 + 1) * bn, k: 3 * bk}
+        if program.tail == "masked":
+            for case in ({m: bm + 1, n: 2 * bn - 5, k: counts[-1] * bk - 3}, {m: 1, n: 1, k: 1}):
+                yield {name: round_up(size, self._chunk(name)) for name, size in case.items()}
+
+    def _chunk(self, dim: str) -> int:
+        """What a size must be a multiple of: rows that the copy engine moves are whole numbers of 16 bytes."""
+        rows = [a.tensor.dtype.bytes for a in self.layout.moved.values() if a.tensor.dims[-1].name == dim]
+        return self.target.stride_alignment // min(rows) if rows else 1
 
     def build(self, *, cxx: str | None = None) -> HopperBuild:
         """Compile to a cubin, with the nvcc `cxx` where it is given.

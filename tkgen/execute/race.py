@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
+
+W = TypeVar("W", bound=Hashable)
 
 ROUNDS = 15
 REPLAY_SECONDS = 4e-3  # a replay takes at least about this long
@@ -29,8 +31,8 @@ def graph_of(launches: Sequence[Callable[[], None]]) -> Any:
 
 
 def raced(
-    launches: Mapping[str, Sequence[Callable[[], None]]], seconds: float, rounds: int = ROUNDS
-) -> dict[str, list[float]]:
+    launches: Mapping[W, Sequence[Callable[[], None]]], seconds: float, rounds: int = ROUNDS
+) -> dict[W, list[float]]:
     """Seconds of a launch of each contestant, round by round; one takes about `seconds`.
 
     Each has one launch for each set of tensors, all of them the same number.
@@ -40,7 +42,7 @@ def raced(
     sets = len(next(iter(launches.values())))
     repeats = max(1, round(REPLAY_SECONDS / seconds / sets)) * sets
     graphs = {who: graph_of([each[i % sets] for i in range(repeats)]) for who, each in launches.items()}
-    times: dict[str, list[float]] = {who: [] for who in graphs}
+    times: dict[W, list[float]] = {who: [] for who in graphs}
     for turn in range(rounds + 2):  # two to warm up
         for who, graph in graphs.items():
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -1,0 +1,91 @@
+"""The regression run of a kernel suite on a GPU: every spec at several sizes, on outputs that hold NaN, against its
+equations.
+
+For each spec: the checks pass; the generated source equals the checked-in one, where there is one; it compiles, with
+the figures of its `# expect` line on AMD's GPUs; each size gives the right numbers on both kinds of inputs; so does the
+code as it is shipped at its own sizes, where its reference, which the CPU works out, takes seconds and not minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from tkgen.api import load, target_of
+from tkgen.backends import protocol
+from tkgen.backends.hopper.loop_spec import HopperLoopSpec
+from tkgen.backends.hopper.row_spec import HopperRowSpec
+from tkgen.backends.hopper.spec import HopperSpec
+from tkgen.backends.registry import backend_of
+from tkgen.execute import gpu
+from tkgen.execute.arguments import check_scalars
+from tkgen.execute.cases import size_cases, unmet
+from tkgen.execute.compare import Inputs
+from tkgen.execute.kernels import emulated, work
+from tkgen.execute.suites import Result, Work, attempted
+from tkgen.loops.spec import LoopSpec
+
+MOST_FLOPS, MOST_BYTES = 2**35, 2**27
+"""What the CPU works out of a launch at the sizes that are shipped, in seconds."""
+
+
+def regression(
+    path: Path, *, target: str | None = None, generated: Path | None = None, cxx: str | None = None, seed: int = 0
+) -> list[Result]:
+    """Everything the regression run tries on one spec.
+
+    Raises:
+        SpecError: it cannot be said which target the spec is for.
+        ToolchainError: there is no such GPU here.
+    """
+    name = target_of(path, target)
+    backend_of(name).need_gpu()
+
+    def numbers(values: Mapping[str, int]) -> str:
+        return _wrong(path, name, values, cxx, seed)
+
+    def proved() -> protocol.Spec:
+        return load(path, None, name).check()
+
+    def shipped(spec: protocol.Spec) -> Iterator[tuple[str, Work]]:
+        if _is_small(path, name, spec):
+            yield "as shipped", partial(numbers, {})
+
+    return attempted(path.stem, proved, partial(_figures, cxx=cxx), sizes, numbers, shipped, generated)
+
+
+def _is_small(path: Path, target: str, spec: protocol.Spec) -> bool:
+    """Whether a kernel has sizes of its own, and the CPU soon knows what it computes at these."""
+    dims = spec.program.dims  # type: ignore[attr-defined]
+    if any(d.size is None for d in dims) or isinstance(spec, LoopSpec | HopperLoopSpec):
+        return False
+    scalars = check_scalars(load(path, None, target).program)  # type: ignore[arg-type]
+    flops, moved = work(gpu.prepared(path, scalars, target).launch)
+    return flops <= MOST_FLOPS and moved <= MOST_BYTES
+
+
+def sizes(spec: protocol.Spec) -> list[dict[str, int]]:
+    """Sizes worth trying, by the names of dimensions; those that are left out are the spec's own."""
+    if isinstance(spec, HopperSpec | HopperRowSpec | HopperLoopSpec):
+        return list(spec.size_cases())
+    return size_cases(emulated(spec))
+
+
+def _figures(spec: protocol.Spec, cxx: str | None) -> str:
+    if isinstance(spec, HopperSpec | HopperRowSpec | HopperLoopSpec):
+        spec.build(cxx=cxx)  # which refuses what spills
+        return ""
+    return unmet(emulated(spec).build(cxx=cxx).check())
+
+
+def _wrong(path: Path, target: str, values: Mapping[str, int], cxx: str | None, seed: int) -> str:
+    """What is wrong with the numbers at these sizes; empty where nothing is."""
+    scalars = check_scalars(load(path, None, target).program)  # type: ignore[arg-type]
+    found = gpu.prepared(path, {**scalars, **values}, target)
+    for kind in Inputs:
+        wanted = gpu.expected(backend_of(target), found.launch, found.scalars, seed, kind)
+        comparison, _ = gpu.compared_launch(backend_of(target), found.spec, found.launch, found.scalars, wanted, cxx)
+        if not comparison.right:
+            return f"{kind.value} inputs: {comparison}"
+    return ""
