@@ -202,7 +202,8 @@ def write_program(folder: Path, name: str) -> EquationProgram:
 def test_the_program_means_what_the_equations_mean(name: str, tmp_path: Path) -> None:
     """Its inputs are those of every run: the first gives them, in the second all is right, in the third one is not."""
     spec = write_program(tmp_path, name)
-    host_compile(tmp_path, "fake.cpp", *LINK_FLAGS, str(tmp_path / "run"))
+    unused = ["-Wno-unused-variable"] if name.startswith("attention") else []  # places that a kernel needs for masks
+    host_compile(tmp_path, "fake.cpp", *unused, *LINK_FLAGS, str(tmp_path / "run"))
     options = {n: f"--{n}_" if n == "seed" else f"--{n}" for n in check_scalars(spec)}  # --seed is the script's own
     scalars = [word for n, value in check_scalars(spec).items() for word in (options[n], str(value))]
 
