@@ -18,7 +18,7 @@ from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.registry import backend_of
 from tkgen.build.outputs import DEFAULT_EMITS
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError, distinct
-from tkgen.ir.program import matrix_program
+from tkgen.ir.program import of_products
 from tkgen.ir.program import program as any_program
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule import plan
@@ -77,8 +77,9 @@ def load_products(
     """
     _check_whole(defines)
     kernel = parse_path(path, include_roots, text)
-    program = matrix_program(kernel, defines, target)
-    chosen = load_target(target or _wanted(program.targets))
+    found = any_program(kernel, defines, target)
+    chosen = load_target(target or _wanted(found.targets))  # another kind of machine is said first
+    program = of_products(kernel, found)
     return Spec(Path(kernel.name.span.file.name), program, chosen, dict(defines or {}), plan(program, chosen))
 
 

@@ -72,7 +72,11 @@ def matrix_program(
     Raises:
         SpecError: as `program`; or the kernel has no product.
     """
-    found = program(kernel, defines, target)
+    return of_products(kernel, program(kernel, defines, target))
+
+
+def of_products(kernel: ast.Kernel, found: Program | EquationProgram) -> Program:
+    """The program of `kernel`, if it is one of matrix products. Raises SpecError where it is not."""
     if isinstance(found, EquationProgram):
         label = Label(kernel.name.span, "no product in it")
         fix = Fix("`tkgen.load` takes kernels of rows")
