@@ -73,7 +73,7 @@ def _targets(program: Program, target: Target) -> Iterator[Diagnostic]:
 def _factors(program: Program, target: Target) -> Iterator[Diagnostic]:
     """The target multiplies elements of that type."""
     first = program.operands[0]
-    dtype = first.tensor.dtype
+    dtype = first.dtype
     if not target.mfma_shapes(dtype.spelling):
         known = dict.fromkeys(i.dtype for i in target.mfmas)
         yield Diagnostic(
@@ -172,7 +172,7 @@ def _slow_reads(program: Program) -> Iterator[Diagnostic]:
             continue
         source = "LDS" if operand.shared else "global memory"
         product = next(p for p in program.products if operand in p.factors)
-        if operand.register_layout == "col" and operand.tensor.dtype.bytes == 2:
+        if operand.register_layout == "col" and operand.dtype.bytes == 2:
             yield Diagnostic(
                 "W201",
                 f"`{operand.name}` is read from {source} one element at a time",
@@ -199,9 +199,7 @@ def _transposed(operand: Operand) -> str:
 
 def _short_slices(program: Program, target: Target) -> Iterator[Diagnostic]:
     operand, side = program.a, program.accumulator.mfma[0]
-    rates = {
-        i.k: (i.flops_per_cycle, i) for i in target.mfma_shapes(operand.tensor.dtype.spelling) if i.m == i.n == side
-    }
+    rates = {i.k: (i.flops_per_cycle, i) for i in target.mfma_shapes(operand.dtype.spelling) if i.m == i.n == side}
     possible = max((rate for k, (rate, _) in rates.items() if operand.slice % k == 0), default=0)
     depth, (best, fastest) = max(rates.items(), key=lambda item: item[1][0])
     if 0 < possible < best:
@@ -212,7 +210,7 @@ def _short_slices(program: Program, target: Target) -> Iterator[Diagnostic]:
             (),
             (
                 f"{fastest.instruction} sums {depth} products at a time, and is the fastest for "
-                f"{operand.tensor.dtype.spelling}",
+                f"{operand.dtype.spelling}",
                 target.cited(f"mfma.{fastest.instruction}.cycles"),
             ),
             Fix(f"use slices that are a multiple of {depth}"),
@@ -221,9 +219,9 @@ def _short_slices(program: Program, target: Target) -> Iterator[Diagnostic]:
 
 def _slow_products(program: Program, target: Target) -> Iterator[Diagnostic]:
     """f32 operands, and slices too short for the fastest instructions: the matrix units are several times slower."""
-    if program.a.tensor.dtype.encoded:
+    if program.a.dtype.encoded:
         yield from _short_slices(program, target)
-    if program.a.tensor.dtype is not DType.F32 or not target.mfma_shapes("f32"):
+    if program.a.dtype is not DType.F32 or not target.mfma_shapes("f32"):
         return
     times = target.peak_tflops("bf16") / target.peak_tflops("f32")
     fastest = max(target.mfma_shapes("f32"), key=lambda i: i.flops_per_cycle)

@@ -126,7 +126,7 @@ def _conflicts(program: Program, target: Target) -> Iterator[Diagnostic]:
         found = {o.name: (o, *ways_of(o)) for o in program.shared}
         for names in _alike({name: (o.span, o.part_shape, ways) for name, (o, _, ways) in found.items()}):
             operand, instruction, ways = found[names[0]]
-            if ways > 1:
+            if ways > 1 and not (operand.multiplied and what == "reads"):  # no layout of rows is better for these
                 dtype = operand.tensor.dtype
                 yield Diagnostic(
                     "W501",
@@ -149,8 +149,11 @@ def _alike(facts: dict[str, object]) -> list[list[str]]:
 def read_ways(operand: Operand) -> tuple[str, int]:
     """The instruction that reads register tiles of an operand from LDS and its bank conflicts (1: none).
 
-    Tiles that direct loads fill have none: `hk.cuh` says why.
+    Tiles that direct loads fill have none: `hk.cuh` says why. Bytes that are computed on their way are read 4 at a time
+    (`load_made` of `bytes.cuh`).
     """
+    if operand.multiplied:
+        return "ds_read_b32", layout.conflict_ways("ds_read_b32", layout.quad_addresses(*operand.part_shape))
     if operand.via is Via.DIRECT:
         return ("ds_read_b128" if operand.register_layout == "row" else "ds_read_b64_tr_b16"), 1
     size = operand.tensor.dtype.bytes

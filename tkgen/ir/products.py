@@ -45,6 +45,7 @@ from tkgen.source import Span
 
 SCALED_BLOCK = 32  # elements along the contraction that share a scale (OCP Microscaling formats, revision 1.0)
 ELEMENTWISE = (Map, Convert, Load, Constant, Argument, Coordinate, Store)
+COMPUTED = (Map, Convert, Constant, Argument)  # of what a factor is made beside tensors
 
 
 @dataclass(frozen=True)
@@ -116,11 +117,30 @@ class Unfit(Exception):
 
 
 @dataclass(frozen=True)
+class Made:
+    """A factor that `ops` make of `tile`, what is loaded of its tensor, element by element.
+
+    Its last operation rounds to the type `multiplied`; what else is loaded is a number for each of its rows.
+    """
+
+    tile: Load
+    ops: tuple[Op, ...]
+    value: Value
+    multiplied: DType
+
+    @property
+    def tensor(self) -> Tensor:
+        """The tensor that tiles are loaded of."""
+        return self.tile.source.tensor
+
+
+@dataclass(frozen=True)
 class Sum:
     """`name` += `left` times `right`, for each K-step; `result` is its value behind the loop, `span` its equation.
 
     With `scaled` operations the product of a K-step is made something of before it is added: these make of `product`,
     and of `inside`, the sum before, the sum behind the step, `update`. `scales` are those of the blocks of the factors.
+    Factors in `made` are computed from their tiles before they are multiplied.
     """
 
     name: str
@@ -132,12 +152,14 @@ class Sum:
     update: Value
     scaled: tuple[Op, ...] = ()
     scales: tuple[Access, ...] = ()
+    made: tuple[Made, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
     def beside(self) -> tuple[Access, ...]:
-        """What is loaded beside the factors: for these operations, and the scales of blocks."""
-        return (*(op.source for op in self.scaled if isinstance(op, Load)), *self.scales)
+        """What is loaded beside the factors: for these operations and those of `made`, and the scales of blocks."""
+        ops = (*self.scaled, *(op for m in self.made for op in m.ops))
+        return (*(op.source for op in ops if isinstance(op, Load)), *self.scales)
 
 
 @dataclass(frozen=True)
@@ -175,6 +197,11 @@ class Sums:
         return tuple(op for op in self.epilogue if isinstance(op, Store))
 
     @property
+    def made(self) -> dict[str, Made]:
+        """The factors that are computed, by the names of their tensors."""
+        return {m.tensor.name: m for s in self.sums for m in s.made}
+
+    @property
     def rounds(self) -> tuple[tuple[Reduce, ...], ...]:
         """The reductions of the epilogue, those that need others in a later round than these."""
         level: dict[Value, int] = {}
@@ -200,9 +227,22 @@ def chains_products(kernel: Kernel) -> bool:
     for loop in (op for op in kernel.body if isinstance(op, Loop)):
         made = {v: op for op in walk(loop.body) for v in writes(op)}
         for op in walk(loop.body):
-            if isinstance(op, Product) and any(not isinstance(made.get(v), Load | None) for v in reads(op)):
+            if isinstance(op, Product) and not all(_of_tile(v, made) for v in reads(op)):
                 return True
     return False
+
+
+def _of_tile(value: Value, made: Mapping[Value, Op]) -> bool:
+    """Whether a factor is a tile of a tensor, or computed of one of whole numbers of 8 bits, element by element."""
+    if isinstance(made.get(value), Load | None):
+        return True
+    ops = needed(tuple(made.values()), value)
+    return all(isinstance(op, (*COMPUTED, Load)) for op in ops) and any(map(_is_packed, ops))
+
+
+def _is_packed(op: Op) -> bool:
+    """Whether a tile of whole numbers of 8 bits is loaded: what is widened and scaled on its way to a product."""
+    return isinstance(op, Load) and op.source.tensor.dtype is DType.I8 and len(op.source.axes) == 2
 
 
 def sums(kernel: Kernel) -> Sums:
@@ -385,6 +425,44 @@ def _gathered(left: Access, right: Access, epilogue: tuple[Op, ...]) -> None:
                 raise Unfit(f"`{held}` holds places of `{name}` that are no rows of a left factor", access.tensor.span)
 
 
+def _computed(
+    ops: tuple[Op, ...], value: Value, sides: tuple[Axis, Axis], contraction: Axis, computed: list[Made]
+) -> Access:
+    """What is loaded for a factor that `ops` compute of it; the factor goes to `computed`."""
+    ops = tuple(needed(ops, value))
+    last = ops[-1] if ops else None
+    tiles = [op for op in ops if isinstance(op, Load) and _is_packed(op)]
+    if not isinstance(last, Convert) or len(tiles) != 1:
+        raise Unfit("a factor of a product is a tile of a tensor, of e8m0 scales of its blocks times one, or made of "
+                    "one of i8 and rounded: `bf16(s[n, k / 128] * W[n, k])`", value.span)  # fmt: skip
+    (tile,) = tiles
+    for op in ops:
+        _making(op, tile, sides, contraction)
+    computed.append(Made(tile, tuple(op for op in ops if op is not tile), value, value.dtype))
+    return tile.source
+
+
+def _making(op: Op, tile: Load, sides: tuple[Axis, Axis], contraction: Axis) -> None:
+    """Raises Unfit for an operation that no schedule carries out between a tile and its product."""
+    name, span = tile.source.tensor.name, None if isinstance(op, Store | Loop | When) else op.result.span
+    if not isinstance(op, (*COMPUTED, Load)):
+        raise Unfit(f"between `{name}` and its product equations are element by element", span)
+    if not isinstance(op, Load) or op is tile:
+        return
+    if any(i.through is not None for i in op.source.indices):
+        raise Unfit(f"`{op.source.tensor.name}` scales `{name}` from places that a tensor holds", span)
+    if any(i.axis is not None and i.axis.within for i in op.source.indices):
+        raise Unfit(f"`{op.source.tensor.name}` scales `{name}` along a ragged axis, which has no schedule yet", span)
+    if any(i.of_blocks for i in op.source.indices):
+        raise Unfit(f"`{op.source.tensor.name}` has several numbers in a step, and one scales `{name}`", span)
+    stray = [a for a in op.result.axes if a not in sides or a not in tile.result.axes]
+    if contraction in stray:
+        raise Unfit(f"`{op.source.tensor.name}` has a number for each place along {contraction.name}: one for each "
+                    f"step, `{contraction.name} / {contraction.tile}`, can scale `{name}`", span)  # fmt: skip
+    if stray:
+        raise Unfit(f"`{stray[0].name}` is no axis of `{name}`", span)
+
+
 def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis, cols: Axis) -> tuple[Sum, ...]:
     defined = {op.result: op for op in (*before, *loop.body) if not isinstance(op, Store | Loop | When)}
     result, used = [], set[Value]()
@@ -401,10 +479,10 @@ def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis,
             raise Unfit(
                 f"`{name}` is no sum of products, as {wanted} is; no other loop has a schedule yet", carry.update.span
             )
+        computed = list[Made]()
         (left, left_scale), (right, right_scale) = (_factor(defined, v) for v in (product.left, product.right))
-        if left is None or right is None:
-            raise Unfit("a factor of a product is a tile of a tensor, of e8m0 scales of its blocks times one",
-                        product.result.span)  # fmt: skip
+        left = left or _computed((*before, *loop.body), product.left, (rows, cols), loop.axis, computed)
+        right = right or _computed((*before, *loop.body), product.right, (rows, cols), loop.axis, computed)
         if rows not in left.axes:
             left, right, left_scale, right_scale = right, left, right_scale, left_scale
         _gathered(left, right, (*before, *after))
@@ -421,7 +499,8 @@ def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis,
             _scaling(op, carry, product, rows, cols)
         result.append(Sum(
             name, left, right, carry.result, product.result, carry.inside, carry.update, tuple(scaled),
-            tuple(a for a in (left_scale, right_scale) if a is not None), carry.update.span or product.result.span,
+            tuple(a for a in (left_scale, right_scale) if a is not None), tuple(computed),
+            carry.update.span or product.result.span,
         ))  # fmt: skip
         used |= {carry.update, product.result}
         used |= {v for op in (*scaled, *needed(loop.body, product.left, product.right)) for v in writes(op)}

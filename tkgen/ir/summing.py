@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkgen.ir.equations import Carry, Loop, Map, Op, Product, Reduce, Store, When, reads, writes
+from tkgen.ir.equations import Carry, Load, Loop, Map, Op, Product, Reduce, Store, When, reads, writes
 
 
 def adds_to_carry(op: Op, carries: Sequence[Carry]) -> bool:
@@ -17,6 +17,9 @@ def is_sums(loop: Loop) -> bool:
     made = {v.number: op for op in loop.body for v in writes(op)}
     if loop.axis.bounds or loop.axis.is_index or any(isinstance(op, Store | Loop | When) for op in loop.body):
         return False
+    loads = (op for op in loop.body if isinstance(op, Load))
+    if any(i.of_tile and i.axis == loop.axis for op in loads for i in op.source.indices):
+        return False  # what is loaded by the tile is another number in each pass
     for c in loop.carries:
         update = made.get(c.update.number)
         readers = [op for op in loop.body if c.inside in reads(op)]

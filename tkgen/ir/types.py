@@ -60,6 +60,9 @@ class Operand:
     The tile in LDS lies in `parts`, equal ones along `extent` and along the contraction, each a tile of its own: what a
     schedule moves apart. A part holds the same fragments of all waves, and whole slices. Where `via` is None there is
     none, in 0 buffers: each wave that multiplies reads its register tiles from global memory.
+
+    Register tiles are of the type `multiplied`, where that is another than the tensor's: they are computed as they are
+    read from LDS.
     """
 
     side: Side
@@ -77,11 +80,17 @@ class Operand:
     registers_span: Span | None = field(default=None, compare=False, repr=False)
     parts: tuple[int, int] = (1, 1)
     together: int = 1
+    multiplied: DType | None = None
 
     @property
     def name(self) -> str:
         """The tensor's name."""
         return self.tensor.name
+
+    @property
+    def dtype(self) -> DType:
+        """The elements of its register tiles, which are multiplied."""
+        return self.multiplied or self.tensor.dtype
 
     @property
     def shared(self) -> bool:
@@ -161,7 +170,7 @@ class Operand:
     @property
     def registers_per_tile(self) -> int:
         """VGPRs per lane of one register tile."""
-        return self.fragment_extent * self.slice * self.tensor.dtype.bytes // (WAVE_LANES * 4)
+        return self.fragment_extent * self.slice * self.dtype.bytes // (WAVE_LANES * 4)
 
 
 ALL_WAVES = "waves"  # the role of a kernel that declares none

@@ -123,7 +123,7 @@ class Workload:
             lefts=sum(o.side is Side.A for o in program.operands),
             rights=sum(o.side is Side.B for o in program.operands),
             block=program.block,
-            dtype=program.a.tensor.dtype.spelling,
+            dtype=program.a.dtype.spelling,
             element_bytes=program.a.tensor.dtype.bytes,
             output_bytes=output,
             pieces=pieces,

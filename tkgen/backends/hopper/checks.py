@@ -111,6 +111,9 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     if scaled := next((s for s in equations.sums if s.scaled), None):
         yield _refused("sm_90a adds products as they are yet", scaled.span or statement(program, "kernel"),
                        "scale the whole sum behind the loop")  # fmt: skip
+    if made := next(iter(equations.made.values()), None):
+        yield _refused("sm_90a multiplies tiles as they are stored yet", made.value.span or
+                       statement(program, "kernel"), "store the factor in the type that is multiplied")  # fmt: skip
     for axis in equations.kernel.ragged:
         yield _refused("sm_90a has no ragged axes yet", axis.span or statement(program, "kernel"),
                        "leave `within` out: each block then has a tile of all of it")  # fmt: skip

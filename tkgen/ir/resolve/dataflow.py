@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import gcd
+from types import MappingProxyType
 from typing import TypeVar
 
 from tkgen.diagnostics import Edit, Fix, Label
@@ -128,16 +129,24 @@ def operands(
     block: tuple[int, int, int],
     step_at: Span,
     accumulator: Accumulator,
+    made: Mapping[str, DType] = MappingProxyType({}),
 ) -> tuple[Operand, ...]:
-    """The factors of all products, each with its tile in LDS and its register tiles."""
-    found = tuple(_operand(scope, side, tensor, contraction, block, step_at, accumulator) for side, tensor in tensors)
-    wanted = found[0].tensor.dtype.sums
+    """The factors of all products, each with its tile in LDS and its register tiles.
+
+    `made` has the types of those that are computed of their tensors, by name.
+    """
+    found = tuple(
+        replace(_operand(scope, side, tensor, contraction, block, step_at, accumulator),
+                multiplied=made.get(tensor.name))
+        for side, tensor in tensors
+    )  # fmt: skip
+    wanted = found[0].dtype.sums
     if accumulator.dtype is not wanted:
-        of = found[0].tensor
+        of = found[0]
         raise scope.error(
             "E204",
             f"products of {of.dtype.spelling} are summed in {wanted.spelling}, not {accumulator.dtype.spelling}",
-            accumulator.span, secondary=(Label(of.span, of.dtype.spelling),),
+            accumulator.span, secondary=(Label(of.tensor.span, of.dtype.spelling),),
             fix=f"write `: {wanted.spelling} tile`; the store converts to the tensor's type",
         )  # fmt: skip
     common = min(found, key=lambda o: o.slice)

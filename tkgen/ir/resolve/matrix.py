@@ -13,7 +13,19 @@ from tkgen.ir.resolve import clauses, dataflow, waves
 from tkgen.ir.resolve.assembly import assembled
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.written import divided, scheduled
-from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, Accumulator, Operand, Product, Program, Side, Tensor
+from tkgen.ir.types import (
+    ACCESS_BYTES,
+    BASE_TILE,
+    WAVE_LANES,
+    Accumulator,
+    DType,
+    Operand,
+    Product,
+    Program,
+    Side,
+    Tensor,
+    Via,
+)
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.targets.model import round_up
@@ -64,7 +76,7 @@ def _scaled(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:
     """What is made of the product of a K-step is made of all of it, so registers hold whole steps."""
     scaled = next((s for s in found.sums if s.scaled), None)
     operand = operands[0]
-    if scaled is not None and operand.tensor.dtype.whole:
+    if scaled is not None and operand.dtype.whole:
         raise scope.error(
             "E230", f"`{scaled.name}` scales products of {operand.tensor.dtype.spelling}, which has no schedule yet",
             scaled.span or operand.span, fix="sum them whole, and scale the sum",
@@ -213,7 +225,7 @@ def _default(scope: Scope, found: Sums, names: list[str], block: tuple[int, int,
     """`accumulate` as it would be written: in base tiles, or two by two of them where a wave has so many."""
     at = found.contraction.span or scope.kernel.name.span
     first, *others = (ast.Name(at, n) for n in names)
-    dtype = found.sums[0].left.tensor.dtype.sums
+    dtype = _multiplied(found, found.sums[0].left.tensor).sums
 
     def clause(rows: int, cols: int) -> ast.Accumulate:
         tile = (ast.Number(at, rows), ast.Number(at, cols))
@@ -245,16 +257,46 @@ def _operands(
             if wanted.setdefault(name, (side, views[access]))[0] is not side:
                 raise scope.error("E205", f"`{name}` is a left and a right factor; its tiles are of one of them",
                                   access.tensor.span)  # fmt: skip
-    types = {tensor.dtype: tensor for _, tensor in wanted.values()}
+    types = {_multiplied(found, tensor): tensor for _, tensor in wanted.values()}
     if len(types) > 1 and not all(s.scales for s in found.sums):  # instructions with scales take each in its format
-        first, second = list(types.values())[:2]
+        (one, first), (other, second) = list(types.items())[:2]
         raise scope.error(
-            "E204", f"products of {first.dtype.spelling} and {second.dtype.spelling}: no MFMA mixes them", second.span,
-            secondary=(Label(first.span, first.dtype.spelling),),
-            fix=f"make all factors {first.dtype.spelling}",
+            "E204", f"products of {one.spelling} and {other.spelling}: no MFMA mixes them", second.span,
+            secondary=(Label(first.span, one.spelling),),
+            fix=f"make all factors {one.spelling}",
         )  # fmt: skip
     step_at = found.contraction.span or scope.kernel.name.span
-    return dataflow.operands(scope, list(wanted.values()), found.contraction.dim, block, step_at, accumulator)
+    made = {name: m.multiplied for name, m in found.made.items()}
+    operands = dataflow.operands(scope, list(wanted.values()), found.contraction.dim, block, step_at, accumulator, made)
+    _computed(scope, found, operands)
+    return operands
+
+
+def _multiplied(found: Sums, tensor: Tensor) -> DType:
+    """The type of which the factors from a tensor are when they are multiplied."""
+    made = found.made.get(tensor.name)
+    return made.multiplied if made else tensor.dtype
+
+
+def _computed(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:
+    """Factors are computed as they are read from LDS, to which they come as they are stored; each for one product."""
+    for operand in (o for o in operands if o.multiplied):
+        made = found.made[operand.name]
+        at = made.value.span or operand.span
+        direct = next((o for o in operands if o.via is Via.DIRECT), None)
+        if not operand.shared:
+            raise scope.error("E230", f"`{operand.name}` is computed as it is read from LDS", operand.span,
+                              "straight from global memory", fix=f"write `shared {operand.name}`")  # fmt: skip
+        if direct is not None:
+            raise scope.error("E230", f"`{operand.name}` is computed, and tiles of direct loads lie otherwise",
+                              direct.span, fix="use `via registers`")  # fmt: skip
+        if any(m.ops != made.ops for s in found.sums for m in s.made if m.tensor == made.tensor):
+            raise scope.error("E230", f"`{operand.name}` is computed in two ways", at,
+                              fix="declare it as two tensors")  # fmt: skip
+        plain = (s for s in found.sums if made.tensor in (s.left.tensor, s.right.tensor))
+        if any(made.tensor not in [m.tensor for m in s.made] for s in plain):
+            raise scope.error("E230", f"`{operand.name}` is multiplied as it is, and computed", at,
+                              fix="declare it as two tensors")  # fmt: skip
 
 
 def _spans(found: Sums, accumulate: ast.Accumulate, at: Span) -> dict[str, Span]:

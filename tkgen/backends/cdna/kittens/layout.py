@@ -98,6 +98,11 @@ def fragment_addresses(
     return addresses
 
 
+def quad_addresses(rows: int, cols: int) -> list[int]:
+    """The byte each lane addresses when `load_made(rt, st)` reads a quad of a base tile of one-byte elements."""
+    return [element_offset(1, rows, cols, lane % 16, lane // 16 * 4) for lane in range(WAVE)]
+
+
 def piece(rows: int, row_bytes: int, threads: int, thread: int, turn: int) -> tuple[int, int] | None:
     """Which 16 bytes a thread of a group moves in its `turn`-th access of `group<N>::load`: (row, byte in the row).
 

@@ -25,10 +25,10 @@ class Dialect:
     def register_type(self, operand: Operand, side: int) -> str:
         """The C++ type of a register tile of `operand`, for matrix instructions of `side` x `side`."""
         rows, cols = operand.register_shape
-        if operand.tensor.dtype.bytes == 1:
+        if operand.dtype.bytes == 1:
             shape = "" if side == BASE_TILE else f", ducks::rt_layout::row, ducks::rt_shape::rt_{side}x{side}_bytes"
-            return f"rt_{operand.tensor.dtype.suffix}<{rows}, {cols}{shape}>"
-        name, layout = f"rt_{operand.tensor.dtype.suffix}", operand.register_layout
+            return f"rt_{operand.dtype.suffix}<{rows}, {cols}{shape}>"
+        name, layout = f"rt_{operand.dtype.suffix}", operand.register_layout
         if not self.direct:
             shape = f", ducks::rt_shape::rt_{side}x{side}" if side != BASE_TILE else ""
             stated = f", ducks::rt_layout::{layout}" if layout == "col" or shape else ""

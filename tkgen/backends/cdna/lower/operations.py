@@ -12,7 +12,7 @@ from tkgen.backends.cdna.lower.epilogue_statements import EpilogueStatements
 from tkgen.backends.cdna.lower.expressions import float_literal, loops_over
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
-from tkgen.backends.cdna.lower.scaled import Scaling, scales_of_blocks
+from tkgen.backends.cdna.lower.scaled import Making, Scaling, scales_of_blocks
 from tkgen.backends.cdna.lower.statements import (
     AsNumbers,
     Call,
@@ -249,8 +249,16 @@ class Operations:
             code = Read(
                 tile, rows, cols, self._slot(operand, placed.step_of(op.source)) + self._of_part(operand, part), *index
             )
+            if operand.multiplied:
+                per_block = operand.extent // operand.fragment_extent
+                place = _nth_of(TILE[operand.side], per_block, self.c.fragment_index(axis, wave, f, waves))
+                code = self._made(operand).read(code, place, self._step_of_tensor(placed.step))
             result.append(Statement(code, loops, self.c.origin(op.span, operand.registers_span)))
         return result
+
+    def _made(self, operand: Operand) -> Making:
+        assert self.c.equations is not None
+        return Making(self.c, self.c.equations.made[operand.name])
 
     def _multiply(self, op: ops.Multiply, step: Step) -> list[Statement]:
         product = self.c.program.product_of(op.product)

@@ -1,15 +1,16 @@
-"""Products with scales: what is made of them before they are added, and what multiplies blocks of their factors."""
+"""What stands beside the products in a loop: scales of sums and of blocks, factors made of what is loaded."""
 
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.elements import functions, local, statements
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.statements import ScaledMultiply
-from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Map, Value
-from tkgen.ir.products import Sum
+from tkgen.backends.cdna.lower.statements import Read, ReadMade, ScaledMultiply
+from tkgen.ir.equations import Access, Argument, Axis, Convert, Coordinate, Load, Map, Value, reads, writes
+from tkgen.ir.products import Made, Sum
 from tkgen.ir.reductions import rounds
 
 
@@ -30,7 +31,7 @@ class Scaling:
             match op:
                 case Load(result=result, source=source):
                     known[result] = local(result, known)
-                    at = self._offset(source, step)
+                    at = offset(self.c, source, step)
                     lines.append(f"const float {known[result]} = number_at(g.{cpp_name(source.tensor.name)}, {at});")
                 case Argument(result=result, scalar=scalar):
                     known[result] = f"g.{cpp_name(scalar.name)}"
@@ -62,24 +63,58 @@ class Scaling:
             return self.c.index(axis)
         return "row" if axis == self.c.equations.rows else "col"
 
-    def _offset(self, source: Access, step: str) -> str:
-        """Which element of its tensor is loaded."""
-        equations, terms = self.c.equations, list[str]()
-        assert equations is not None
-        for n, index in enumerate(source.indices):
-            stride = " * ".join(self.c.extent_of(d) for d in source.tensor.dims[n + 1 :])
-            place = str(index.at)
-            if index.axis is not None and index.axis.is_index:
-                place = self.c.index(index.axis) + (f" / {index.divisor}" if index.divisor != 1 else "")
-            elif index.axis == equations.contraction:
-                place = step
-            elif index.axis is not None:
-                names = ("row", "col") if index.extends else ("tile_row", "tile_col")
-                place = names[index.axis != equations.rows]
-            if place != "0":
-                place = place if place.isidentifier() or not stride else f"({place})"
-                terms.append(f"{place} * {stride}" if stride else place)
-        return " + ".join(terms) or "0"
+
+class Making:
+    """What is made of a tile as it is read: a number of each element, and what is the same along its rows."""
+
+    def __init__(self, context: Context, made: Made):
+        self.c, self.made = context, made
+
+    def read(self, plain: Read, place: str, step: str) -> ReadMade:
+        """`plain`, a read of K-step `step`, with what is computed; `place` is the tile's along its rows."""
+        m, known, outer, inner = self.made, dict[Value, str](), list[str](), list[str]()
+        known[m.tile.result] = "element"
+        of_tile = {m.tile.result}
+        for op in m.ops[:-1]:  # without the conversion: what is kept is rounded once
+            match op:
+                case Load(result=result, source=source):
+                    known[result] = local(result, known)
+                    at = offset(self.c, source, step)
+                    outer.append(f"const float {known[result]} = number_at(g.{cpp_name(source.tensor.name)}, {at});")
+                case Argument(result=result, scalar=scalar):
+                    known[result] = f"g.{cpp_name(scalar.name)}"
+                case _:
+                    inside = bool(of_tile.intersection(reads(op)))
+                    of_tile |= set(writes(op)) if inside else set()
+                    (inner if inside else outer).extend(statements([op], known))
+        self.c.helpers |= functions(op for op in m.ops if isinstance(op, Map)) | {"number_at"}
+        last = m.ops[-1]
+        assert isinstance(last, Convert) and self.c.equations is not None
+        along: Literal["row", "col"] = "row" if self.c.equations.rows in m.tile.source.axes else "col"
+        return ReadMade(
+            **vars(plain), place=place, along=along, outer=tuple(outer), inner=tuple(inner),
+            value=known[last.argument],
+        )  # fmt: skip
+
+
+def offset(c: Context, source: Access, step: str) -> str:
+    """Which element of its tensor is loaded, at a K-step."""
+    equations, terms = c.equations, list[str]()
+    assert equations is not None
+    for n, index in enumerate(source.indices):
+        stride = " * ".join(c.extent_of(d) for d in source.tensor.dims[n + 1 :])
+        place = str(index.at)
+        if index.axis is not None and index.axis.is_index:
+            place = c.index(index.axis) + (f" / {index.divisor}" if index.divisor != 1 else "")
+        elif index.axis == equations.contraction:
+            place = step
+        elif index.axis is not None:
+            names = ("row", "col") if index.extends else ("tile_row", "tile_col")
+            place = names[index.axis != equations.rows]
+        if place != "0":
+            place = place if place.isidentifier() or not stride else f"({place})"
+            terms.append(f"{place} * {stride}" if stride else place)
+    return " + ".join(terms) or "0"
 
 
 def scales_of_blocks(

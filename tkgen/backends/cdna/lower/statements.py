@@ -72,6 +72,21 @@ class Read:
 
 
 @dataclass(frozen=True)
+class ReadMade(Read):
+    """A read of bytes with `value`, which `inner` lines compute of each `element`, in its place.
+
+    `outer` lines are of a row of the tile, number `place` of those along the rows or columns of the output (`along`).
+    """
+
+    place: str
+    along: Literal["row", "col"]
+    outer: tuple[str, ...]
+    inner: tuple[str, ...]
+    value: str
+    macro: ClassVar = "read_made"
+
+
+@dataclass(frozen=True)
 class Take:
     """Tile (row, col) of a tensor in global memory to a register tile. `masked`: it may hang over the end."""
 
@@ -320,8 +335,8 @@ class CatchUp:
 
 
 Code = (
-    Call | Wait | Priority | Mix | Zero | AsNumbers | Read | Take | Multiply | ScaledMultiply | Prefill | GatherRows
-    | Move | Store
+    Call | Wait | Priority | Mix | Zero | AsNumbers | Read | ReadMade | Take | Multiply | ScaledMultiply | Prefill
+    | GatherRows | Move | Store
     | Keep | Combine | Results | Fold | Across | Hand | StoreOwned | CatchUp
 )  # fmt: skip
 
