@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 from fuzzing.specs import Sample
 
@@ -57,8 +58,26 @@ def narrow(seed: int) -> Sample:
     lines += [f"each k in K by {step}", f"  c = c + {term}", f"x = {value}", "C[m, n] = x"]
     if any(line.startswith("global MOST") for line in lines):
         lines.append(f"MOST[m, n / {cols}] = rowmax(abs(x))")
+    if target == "gfx950" and dtype in ("fp8", "bf8") and not scaled:
+        lines = _with_blocks(seed, lines, step, features)
     text = f"kernel fuzz_{seed}\n" + "".join(f"  {line}\n" for line in lines)
     return Sample(seed, text, target, step=step, features=frozenset(features), family="narrow")
+
+
+def _with_blocks(seed: int, lines: list[str], step: int, features: set[str]) -> list[str]:
+    """Two of three times with a scale for each block of 32 of the factors, where instructions sum whole slices so."""
+    rng = random.Random(f"narrow blocks {seed}")
+    text = "\n".join(lines)
+    found = re.search(r"slice (\d+)", text)
+    if (int(found[1]) if found else step) % (64 if "mfma 32" in text else 128) or rng.random() < 0.33:
+        return lines
+    features.add("blocks")
+    other = rng.choice(["fp8", "bf8"])
+    text = text.replace("STEPS = ", "BLOCKS = ceil_div(K, 32), STEPS = ", 1)
+    text = re.sub(r"global B : \w+", f"global B : {other}", text)
+    text = text.replace("global C", "global x8 : e8m0[M, BLOCKS]\nglobal y8 : e8m0[N, BLOCKS]\nglobal C", 1)
+    scaled = "(x8[m, k / 32] * A[m, k]) @ (B[n, k] * y8[n, k / 32]).T"
+    return text.replace("A[m, k] @ B[n, k].T", scaled).split("\n")
 
 
 def _way(rng: random.Random, step: int, scaled: bool, target: str, masked: bool, size: int) -> list[str]:

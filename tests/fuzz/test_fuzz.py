@@ -28,6 +28,7 @@ EQUATIONS = [
     ("narrow", 1),
     ("narrow", 2),
     ("narrow", 4),
+    ("narrow", 9),  # scales of blocks
     ("gradients", 2),
 ]
 
