@@ -42,6 +42,8 @@ def loops(seed: int) -> Sample:
     ]
     second = rng.random() < 0.4
     parts = 0 if causal or rng.random() < 0.8 else rng.choice([1, 2, 3, 8])
+    dynamic = not parts and random.Random(f"size of loops {seed}").random() < 0.2
+    size = "dynamic" if dynamic else str(length)
     at, of, others = ("h, t, q", "H, P, L", f", P = {parts}") if parts else ("h, q", "H, L", "")
     ends = f"{begin} to q + {moved}" if causal else " part t" if parts else ""
     counted = rng.random() < 0.05  # a number that no tile needs
@@ -53,7 +55,7 @@ def loops(seed: int) -> Sample:
         body.append("c = c + 1")
     shared = [f"  shared K, V{rng.choice(['', ' buffers 2'])}"] if rng.random() < 0.9 else []
     lines = [
-        "kernel drawn", f"  dims H = 2, {'KV = 1, ' if group > 1 else ''}L = {length}, D = {head}{others}",
+        "kernel drawn", f"  dims H = 2, {'KV = 1, ' if group > 1 else ''}L = {size}, D = {head}{others}",
         *(f"  global {name} : {dtype}[{'H' if name == 'Q' or group == 1 else 'KV'}, L, D]" for name in "QKV"),
         f"  global O : {stored}[{of}, D]", *([f"  global E : f32[{of}]"] if second else []),
         f"  scalar scale : f32 = {head**-0.5}", f"  over h in H, {'t in P, ' if parts else ''}q in L by {rows}",
@@ -65,5 +67,7 @@ def loops(seed: int) -> Sample:
         "  reference scaled_dot_product_attention(Q, K, V)",
     ]  # fmt: skip
     form = ("window" if window else "causal") if causal else "parts of keys" if parts else "all keys"
-    features = {form, *(["when any"] if lazy else []), f"group {group}"}
-    return Sample(seed, "\n".join(lines) + "\n", rng.choice(TARGETS), features=frozenset(features), family="loops")
+    features = {form, *(["when any"] if lazy else []), f"group {group}", *(["dynamic"] if dynamic else [])}
+    extents = {"L": tuple(sorted({1, rows, step + 1, length}))} if dynamic else {}
+    target = rng.choice(TARGETS)
+    return Sample(seed, "\n".join(lines) + "\n", target, extents, features=frozenset(features), family="loops")

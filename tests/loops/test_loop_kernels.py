@@ -365,7 +365,6 @@ def test_tiles_that_must_spill_are_refused(
          "`to b` names another axis than the one that the waves divide", "j"),
         ("each j in LENGTH by 64", "each j in LENGTH by 64 from b - 2 to q",
          "`from b - 2` names another axis than the one that the waves divide", "j"),
-        ("LENGTH = 256", "LENGTH = dynamic", "LENGTH is dynamic, which such loops cannot be yet", None),
         ("shared K, V", "shared K", "all waves multiply by `V`, which must go through LDS", None),
         ("V : bf16[BATCH, HEADS, LENGTH, D]\n", "V : f32[BATCH, HEADS, LENGTH, D]\n", "a product of f32", None),
         ("waves 4", "waves 16", "16 waves cannot share a tile of 128 in parts of 16", "waves 16 along q"),

@@ -4,7 +4,7 @@
     Axis     PARALLEL (one block each tile), SEQUENTIAL (a loop), WHOLE (a tensor's extent that a tile spans whole)
     Value    a tile over axes, defined once (SSA)
     Access   a tensor at an index of each of its dimensions
-    Op       Load | Store | Constant | Argument | Coordinate | Map | Convert | Reduce | Product | Loop | When
+    Op       Load | Store | Constant | Argument | Coordinate | Extent | Map | Convert | Reduce | Product | Loop | When
 
 An operation on several values broadcasts by the names of axes, as einsum does: o[q, D] / l[q] divides rows. Numbers of
 a computation are f32 (predicates and coordinates aside): a load widens, a store and a `Convert` round to the type that
@@ -226,6 +226,14 @@ class Coordinate:
 
 
 @dataclass(frozen=True)
+class Extent:
+    """`result` = how many places `axis` has, a whole number; of a ragged one those of the group at hand. No axes."""
+
+    result: Value
+    axis: Axis
+
+
+@dataclass(frozen=True)
 class Map:
     """`result` = `function` (one of `tkgen.ir.functions`) of the arguments, element by element, broadcast by axes."""
 
@@ -305,7 +313,7 @@ class When:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-Op = Load | Store | Constant | Argument | Coordinate | Map | Convert | Reduce | Product | Loop | When
+Op = Load | Store | Constant | Argument | Coordinate | Extent | Map | Convert | Reduce | Product | Loop | When
 
 
 @dataclass(frozen=True)
@@ -452,6 +460,8 @@ def op_text(op: Op) -> str:
             return f"{_typed(result)} = argument {scalar.name}"
         case Coordinate(result=result, axis=axis):
             return f"{_typed(result)} = coordinate {axis.name}"
+        case Extent(result=result, axis=axis):
+            return f"{_typed(result)} = extent {axis.name}"
         case Map(result=result, function=function, arguments=arguments):
             return f"{_typed(result)} = {function} {', '.join(map(str, arguments))}"
         case Convert(result=result, argument=argument):

@@ -267,6 +267,8 @@ class _Evaluation:
                 return self.number(rounding.f32(self.scalars[scalar.name]))
             case equations.Coordinate(axis=axis):
                 return self.coordinate(axis)
+            case equations.Extent(axis=axis):
+                return self.integer(self.length(axis))
             case Map():
                 return self.map(op)
             case equations.Convert(result=result, argument=argument):

@@ -38,6 +38,7 @@ from tkgen.ir.equations import (
     Constant,
     Convert,
     Coordinate,
+    Extent,
     Kernel,
     Kind,
     Load,
@@ -174,6 +175,9 @@ class _Verifier:
             case Coordinate(result=result, axis=axis):
                 self.own(axis, op)
                 self.result(result, () if axis.is_index else (axis,), Kind.COORDINATE, op)
+            case Extent(result=result, axis=axis):
+                self.insist(self.axes.get(axis.name) == axis, "names", op)
+                self.result(result, (), Kind.COORDINATE, op)
             case Map():
                 self.map(op)
             case Convert(result=result, argument=argument):

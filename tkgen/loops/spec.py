@@ -17,7 +17,8 @@ from tkgen.loops.build import LoopBuild
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule.loop_registers import shares, total
 from tkgen.schedule.loop_steps import LoopSteps, steps
-from tkgen.schedule.loops import LoopError, LoopMap, map_loops
+from tkgen.schedule.loop_tiles import LoopError
+from tkgen.schedule.loops import LoopMap, map_loops
 from tkgen.schedule.row_graph import loop_graph
 from tkgen.schedule.step_text import loop_text
 
@@ -94,7 +95,11 @@ class LoopSpec(RowSpec):
         return bool(self.layout.votes)
 
     def size_cases(self) -> Iterator[dict[str, int]]:
-        """Sizes worth trying: one, two and three times what holds whole tiles of each axis."""
+        """Sizes worth trying: one, two and three times what holds whole tiles of each axis; where only run time knows
+        some, those of rows."""
+        if self.program.dynamic:
+            yield from super().size_cases()
+            return
         units: dict[str, int] = {}
         for axis in (*self.program.parallel, self.layout.loop.axis):
             units[axis.dim.name] = lcm(units.get(axis.dim.name, 1), axis.tile or 1)

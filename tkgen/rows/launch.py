@@ -11,9 +11,9 @@ from tkgen.execute.arguments import SizeError, sizes
 from tkgen.ir.divided import divided
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis, Kernel
-from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE, LAUNCH_THREADS
+from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.types import Tensor
-from tkgen.schedule.rows import accesses, in_form, reach_bytes
+from tkgen.schedule.rows import accesses, reach_bytes
 
 
 class Layout(Protocol):
@@ -30,6 +30,9 @@ class Layout(Protocol):
     @property
     def registers(self) -> int:
         """VGPRs of a lane, as predicted."""
+
+    def largest(self, dim: str) -> int:
+        """The largest size of a dimension that only run time knows."""
 
     def describe(self) -> str:
         """One line for people."""
@@ -86,8 +89,8 @@ def row_launch(program: EquationProgram, layout: Layout, given: Mapping[str, int
     """
     extents = sizes(program, given)
     for name, size in extents.items():
-        if not 1 <= size <= LARGEST_ROWS_SIZE:
-            raise SizeError(f"{program.name}: {name} must be from 1 to {LARGEST_ROWS_SIZE}")
+        if not 1 <= size <= layout.largest(name):
+            raise SizeError(f"{program.name}: {name} must be from 1 to {layout.largest(name)}")
     for found in divided(program.kernel):
         large, small = found.large.name, found.small.name
         if found.of(extents[large]) != extents[small] or (not found.by_tile and extents[large] % found.count):
@@ -95,7 +98,7 @@ def row_launch(program: EquationProgram, layout: Layout, given: Mapping[str, int
     launch, most = RowLaunch(program, layout, extents), LAUNCH_THREADS // layout.threads
     if launch.blocks > most:
         raise SizeError(f"{program.name}: there must be at most {most} blocks")
-    for access in accesses(in_form(program.kernel)) if program.dynamic else ():
+    for access in accesses(layout.kernel) if program.dynamic else ():
         if reach_bytes(access, extents) > BUFFER_BYTES:
             raise SizeError(f"{program.name}: a tile of {access.tensor.name} spans more than {BUFFER_BYTES} bytes")
     return launch

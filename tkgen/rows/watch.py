@@ -34,12 +34,15 @@ if TYPE_CHECKING:
 def launches(spec: RowSpec) -> Iterator[RowLaunch]:
     """The launches that decide whether the machine code is right."""
     program = spec.program
-    tiles = {a.dim.name: a.tile for a in program.kernel.axes if a.tile is not None}
+    tiles: dict[str, set[int]] = {}
+    for axis in program.kernel.axes:
+        if axis.tile is not None:
+            tiles.setdefault(axis.dim.name, set()).add(axis.tile)
     shared, choices = divided(program.kernel), dict[str, list[int]]()
     for dim in program.dims:
         if dim.size is None and dim not in [d.small for d in shared]:
-            tile = tiles.get(dim.name, 1)
-            sizes = {round_up(size, unit(dim, shared)) for size in (1, tile, tile + 1, 3 * tile - 1)}
+            around = {size for t in tiles.get(dim.name, {1}) for size in (1, t, t + 1, 3 * t - 1)}
+            sizes = {round_up(size, unit(dim, shared)) for size in around}
             choices[dim.name] = sorted(sizes, reverse=True)
     for chosen in product(*choices.values()):
         given = completed(program.dims, shared, dict(zip(choices, chosen, strict=True)))

@@ -19,6 +19,7 @@ from tkgen.ir.equations import (
     Constant,
     Convert,
     Coordinate,
+    Extent,
     Kernel,
     Kind,
     Loop,
@@ -39,7 +40,7 @@ NEUTRAL = {"sum": 0.0, "max": -inf, "min": inf}
 def masked(kernel: Kernel, loop: Loop) -> Kernel:
     """The kernel with what lies beyond the end of the axis of `loop`, one of its operations, left out."""
     axis = loop.axis
-    if axis.dim.size is None or axis.dim.size % (axis.tile or 1) == 0:
+    if axis.dim.size is not None and axis.dim.size % (axis.tile or 1) == 0:
         return kernel
     made = _Masked(kernel, axis)
     factors = {v for op in loop.body if isinstance(op, Product) and op.axis == axis for v in (op.left, op.right)}
@@ -76,20 +77,24 @@ class _Masked:
         """`value` within the axis' extent, `filler` beyond."""
         if self.fillers.get(value) == filler:
             return value
-        size = self.axis.dim.size
-        assert size is not None
         place, there = self._new((self.axis,), Kind.COORDINATE), self._new((self.axis,), Kind.PREDICATE)
-        end, other, result = self._new(()), self._new(()), replace(self._new(value.axes), span=value.span)
+        end, other, result = self._end(), self._new(()), replace(self._new(value.axes), span=value.span)
         self.body += [
             Coordinate(place, self.axis),
-            Constant(end, float(size)),
-            Map(there, "lt", (place, end)),
+            end,
+            Map(there, "lt", (place, end.result)),
             Constant(other, filler),
             Map(result, "where", (there, value, other)),
         ]
         self.others = {k: result if v == value else v for k, v in self.others.items()} | {value: result}
         self.fillers[result] = filler
         return result
+
+    def _end(self) -> Constant | Extent:
+        """How many places the axis has."""
+        if self.axis.dim.size is None:
+            return Extent(self._new((), Kind.COORDINATE), self.axis)
+        return Constant(self._new(()), float(self.axis.dim.size))
 
 
 def _carried(op: Op) -> tuple[Value, ...]:

@@ -14,9 +14,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tkgen.ir.equations import Argument, Constant, Convert, Coordinate, Kind, Load, Op, Product, Value, reads, writes
+from tkgen.ir.equations import (
+    Argument,
+    Constant,
+    Convert,
+    Coordinate,
+    Extent,
+    Kind,
+    Load,
+    Op,
+    Product,
+    Value,
+    reads,
+    writes,
+)
 from tkgen.ir.types import WAVE_LANES
-from tkgen.schedule.loops import LoopMap, Multiplication, extent
+from tkgen.schedule.loop_tiles import extent
+from tkgen.schedule.loops import LoopMap, Multiplication
 
 REGISTER_BYTES = 4  # of a lane
 
@@ -67,6 +81,6 @@ def _at(m: LoopMap, place: int, x: Multiplication) -> Iterator[Share]:
 
 def _has_place(m: LoopMap, value: Value, made: Op | None) -> bool:
     """Whether a value is a tile or a vector in registers, not a number or a predicate that is worked out when used."""
-    if isinstance(made, Constant | Argument | Coordinate | Load) or value.kind is not Kind.NUMBER:
+    if isinstance(made, Constant | Argument | Coordinate | Extent | Load) or value.kind is not Kind.NUMBER:
         return False
     return m.split in value.axes or isinstance(made, Convert)

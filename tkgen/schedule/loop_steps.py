@@ -37,6 +37,7 @@ from itertools import combinations, islice
 from tkgen.ir.equations import (
     Constant,
     Coordinate,
+    Extent,
     Load,
     Op,
     Product,
@@ -406,7 +407,7 @@ class _Run:
                     values[op.result] = self.lds.get(slot, terms.unknown())
             case Load(source=source):
                 values[op.result] = terms.leaf(access_text(source), number if source in self.rings else 0)
-            case Constant() | Coordinate():
+            case Constant() | Coordinate() | Extent():
                 values[op.result] = terms.leaf(_formula(op), number)
             case When(condition=condition):
                 taken = values[condition]

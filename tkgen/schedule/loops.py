@@ -50,7 +50,6 @@ from tkgen.ir.equation_program import EquationProgram, Staging
 from tkgen.ir.equations import (
     Access,
     Axis,
-    AxisKind,
     Convert,
     Kernel,
     Load,
@@ -66,9 +65,10 @@ from tkgen.ir.equations import (
     walk,
     writes,
 )
-from tkgen.ir.limits import BUFFER_BYTES
+from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, DType, Via
 from tkgen.schedule.loop_masks import masked
+from tkgen.schedule.loop_tiles import LoopError, extent, pitch_bytes, reach
 from tkgen.source import Span
 from tkgen.targets import Target
 from tkgen.targets.model import round_up
@@ -80,15 +80,6 @@ VOTES = 2  # slots of a ring of votes: a wave that votes again has met all that 
 VOTE_BYTES = 4  # of LDS for the vote of a wave
 ALIGNMENT = 16  # bytes; `shared_allocator` of the ThunderKittens surface
 BOX = (16, 32)  # elements of 2 bytes that a wave brings with one direct load: `st_16x32` of the ThunderKittens surface
-
-
-class LoopError(ValueError):
-    """Why a loop of equations has no schedule, with the place in the spec and what to do."""
-
-    def __init__(self, message: str, span: Span | None = None, fix: str = ""):
-        super().__init__(message)
-        self.span = span
-        self.fix = fix
 
 
 @dataclass(frozen=True)
@@ -231,6 +222,14 @@ class LoopMap:
         votes = round_up(VOTES * self.waves * VOTE_BYTES, ALIGNMENT)
         return sum(m.bytes for m in self.moving) + votes * len(self.votes)
 
+    def largest(self, dim: str) -> int:
+        """The largest size of a dimension that only run time knows: direct loads count all rows of a tensor."""
+        found = [LARGEST_ROWS_SIZE]
+        for ring in self.moving:
+            if ring.direct and ring.access.axes[0].dim.name == dim:
+                found.append(BUFFER_BYTES // pitch_bytes(ring.access))
+        return min(found)
+
     @property
     def tiles(self) -> tuple[Value, ...]:
         """What takes registers through the whole loop: carried tiles, held factors."""
@@ -267,14 +266,6 @@ def _shape(ring: Moving) -> str:
     return " x ".join(str(extent(a)) for a in (ring.rows, ring.cols) if a is not None)
 
 
-def extent(axis: Axis) -> int:
-    """Elements of a tile along an axis that has an extent. Raises LoopError where only run time knows."""
-    size = axis.tile if axis.kind is not AxisKind.WHOLE else axis.dim.size
-    if size is None:
-        raise LoopError(f"{axis.dim.name} is held whole: its size must be known", axis.span)
-    return size
-
-
 def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     """The layout of a program's kernel on `target`.
 
@@ -282,13 +273,12 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
         LoopError: the kernel is not of this form, or its tiles are not.
     """
     kernel = program.kernel
-    if dynamic := next((d for t in kernel.tensors for d in t.dims if d.size is None), None):
-        raise LoopError(f"{dynamic.name} is dynamic, which such loops cannot be yet", dynamic.span, "give it a size")
     if narrow := next((t for t in kernel.tensors if t.dtype.bits == 8 or t.dtype.whole), None):
         raise LoopError(f"`{narrow.name}` is {narrow.dtype.spelling}, which such loops cannot hold yet", narrow.span)
     _loop(kernel)
     kernel = masked(kernel, _loop(kernel))
     loop, split = _loop(kernel), _split(program)
+    _parts(kernel, loop.axis)
     for word, bound in (("from", loop.axis.since), ("to", loop.axis.until)):
         if bound is not None and bound.axis != split.name:
             message = f"`{word} {bound}` names another axis than the one that the waves divide"
@@ -332,6 +322,13 @@ def _loop(kernel: Kernel) -> Loop:
     if product := next((op for op in kernel.body if isinstance(op, Product)), None):
         raise LoopError("a product stands outside of the loop", product.result.span)
     return loop
+
+
+def _parts(kernel: Kernel, axis: Axis) -> None:
+    """Raises LoopError for parts of a loop of which only run time knows how long they are."""
+    dims = [axis.dim, *(a.dim for a in kernel.axes if a.name == axis.part)] if axis.part else []
+    if dynamic := next((dim for dim in dims if dim.size is None), None):
+        raise LoopError(f"how long a part of `{axis.name}` is must be known, and {dynamic.name} is dynamic", axis.span)
 
 
 def _condition(when: When, in_loop: bool) -> None:
@@ -404,7 +401,8 @@ def _pair(op: Product, made: Mapping[Value, Op], loop: Loop, split: Axis) -> _Pa
     if not isinstance(source, Load) or loop.axis not in other.axes:
         raise LoopError("the other factor is a tile of a tensor along the loop's axis", op.result.span)
     name = source.source.tensor.name
-    if source.source.indices[-1].axis == loop.axis and (loop.axis.dim.size or 1) % extent(loop.axis):
+    known = loop.axis.dim.size is not None  # else its rows are too far apart: `_reach`
+    if source.source.indices[-1].axis == loop.axis and known and (loop.axis.dim.size or 1) % extent(loop.axis):
         raise LoopError(
             f"`{name}` has `{loop.axis.name}` innermost, and {loop.axis.dim.name} is no multiple of its tiles",
             op.result.span,
@@ -501,7 +499,7 @@ def _direct(program: EquationProgram, m: LoopMap, target: Target) -> None:
         if rows % BOX[0] or cols % BOX[1] or rows * cols // (BOX[0] * BOX[1]) % m.waves:
             raise LoopError(f"{m.waves} waves cannot share a tile of `{ring.name}` of {rows} x {cols} in boxes of "
                             f"{BOX[0]} x {BOX[1]}, which direct loads bring", at, "leave `via direct` out")  # fmt: skip
-        _reach(ring.access, all_rows=True)
+        reach(ring.access, all_rows=True)
     loaded, depth = {load.result for load in m.held}, BOX[0] * BOX[1] // m.side
     for x in m.multiplications:
         if x.held not in loaded and not x.by_columns:
@@ -558,7 +556,7 @@ def _accesses(m: LoopMap) -> None:
         if isinstance(op, Store):
             _stored(m, op)
     for access in (op.source for op in walk(m.kernel.body) if isinstance(op, Load)):
-        _reach(access)
+        reach(access)
 
 
 def _stored(m: LoopMap, store: Store) -> None:
@@ -569,24 +567,4 @@ def _stored(m: LoopMap, store: Store) -> None:
         raise LoopError(f"`{name}` is stored without `{m.split.name}`", store.span)
     if len(store.target.axes) > 1 and last == m.split:
         raise LoopError(f"`{name}` has `{last.name}` innermost", store.span)
-    _reach(store.target)
-
-
-def _reach(access: Access, all_rows: bool = False) -> None:
-    """Raises LoopError where the rows of a tile are too far apart for 32-bit offsets, or nobody knows how far.
-
-    `all_rows`: those of the whole tensor, which direct loads count from the first one.
-    """
-    place = next(n for n, i in enumerate(access.indices) if i.extends)
-    pitch = access.tensor.dtype.bytes
-    for dim in access.tensor.dims[place + 1 :]:
-        if dim.size is None:
-            raise LoopError(f"the rows of `{access.tensor.name}` are {dim.name} apart, which is dynamic", dim.span)
-        pitch *= dim.size
-    axis = access.indices[place].axis
-    assert axis is not None
-    if pitch * extent(axis) > BUFFER_BYTES:
-        raise LoopError(f"a tile of `{access.tensor.name}` reaches over {BUFFER_BYTES} bytes", access.tensor.span)
-    if all_rows and pitch * (axis.dim.size or 1) > BUFFER_BYTES:
-        raise LoopError(f"the rows of `{access.tensor.name}` along `{axis.name}` reach over {BUFFER_BYTES} bytes, "
-                        "which direct loads cannot count", access.tensor.span, "leave `via direct` out")  # fmt: skip
+    reach(store.target)

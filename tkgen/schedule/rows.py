@@ -45,6 +45,7 @@ from tkgen.ir.equations import (
     When,
     walk,
 )
+from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.tensors import Dim, DType
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.schedule.row_loops import gathered, loops
@@ -162,6 +163,10 @@ class RowMap:
     def steps(self) -> tuple[Step, ...]:
         """What a block does in one pass."""
         return steps(self.sweeps, self.waves_of_row > 1)
+
+    def largest(self, dim: str) -> int:
+        """The largest size of a dimension that only run time knows."""
+        return LARGEST_ROWS_SIZE
 
     @property
     def exchanges(self) -> int:

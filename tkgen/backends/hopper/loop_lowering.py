@@ -18,7 +18,7 @@ from tkgen.backends.hopper.lowering import environment
 from tkgen.ir.equations import Access, Axis, AxisKind, Convert, Loop, Map, Store, walk
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.tensors import Tensor
-from tkgen.schedule.loops import extent
+from tkgen.schedule.loop_tiles import extent
 
 ALONG = ("BATCH", "DEPTH")
 

@@ -17,7 +17,7 @@ from tkgen.backends.spec import TypedSpec
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import AxisKind
-from tkgen.schedule.loops import LoopError
+from tkgen.schedule.loop_tiles import LoopError
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,11 @@ from tkgen.ir.equations import (
     walk,
     writes,
 )
+from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.tensors import Tensor
 from tkgen.ir.types import DType, Via
 from tkgen.schedule.loop_masks import masked
-from tkgen.schedule.loops import LoopError, extent
+from tkgen.schedule.loop_tiles import LoopError, extent
 from tkgen.source import Span
 
 FACTORS = (DType.BF16, DType.F16)
@@ -87,6 +88,10 @@ class HopperLoop:
     def bounded(self) -> bool:
         """Whether the loop begins or ends with the block's tile, so that tiles differ in their passes."""
         return bool(self.loop.axis.bounds)
+
+    def largest(self, dim: str) -> int:
+        """The largest size of a dimension that only run time knows: there is none."""
+        return LARGEST_ROWS_SIZE
 
     def passes(self, tile: int) -> range:
         """The passes of tile number `tile` along the split axis, as the tiles of the loop's axis that they take."""

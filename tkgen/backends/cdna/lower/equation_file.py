@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, ScalarMember
-from tkgen.backends.cdna.lower.names import comment_text, cpp_name
+from tkgen.backends.cdna.lower.names import as_given, comment_text, cpp_name, outside
 from tkgen.backends.cdna.lower.origins import Origins, Source
 from tkgen.backends.cdna.lower.places import BlockPlaces, origin
 from tkgen.backends.cdna.lower.render import environment, file_text, tidy
+from tkgen.ir.divided import divided
 from tkgen.ir.equations import Kernel, Map, walk
 from tkgen.ir.functions import CDNA, helpers
+from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.types import Tensor
+from tkgen.schedule.rows import accesses, far, reach_bytes
 from tkgen.targets import Target
 
 
@@ -28,6 +31,13 @@ class Layout(Protocol):
     @property
     def waves(self) -> int:
         """Waves of a block."""
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+
+    def largest(self, dim: str) -> int:
+        """The largest size of a dimension that only run time knows."""
 
     def waves_per_simd(self, target: Target) -> int:
         """How many waves share a SIMD as far as the registers say."""
@@ -67,8 +77,35 @@ class Lowering(ABC):
         yield Constant("THREADS", f"{self.layout.waves} * WARP_THREADS", f"{self.layout.waves} waves")
 
     def checks(self) -> Iterator[Check]:
-        """What a launch asks of sizes that are known at run time."""
-        yield from ()
+        """Sizes known at run time are as `tkgen.rows.launch.row_launch` wants them, and the same in all tensors."""
+        dynamic = {name: dim for name, dim in self.places.dims.items() if dim.size is None}
+        for name, dim in dynamic.items():
+            size = f"g.{self.places.member(name)}"
+            most = self.layout.largest(name)
+            message = f"{name} must be from 1 to {most}"
+            yield Check(outside(size, 1, most), message, origin(dim.span))
+            for tensor in self.places.tensors:
+                for here in self.places.members(tensor, name):
+                    if f"g.{here}" != size:
+                        message = f"{tensor.name} and its partners differ in {name}"
+                        yield Check(f"{as_given(f'g.{here}')} != {as_given(size)}", message, origin(dim.span))
+        for d in (d for d in divided(self.kernel) if d.dynamic):
+            large, small = (f"g.{self.places.member(dim.name)}" for dim in (d.large, d.small))
+            wrong = f"{small} != ({large} + {d.count} - 1) / {d.count}"
+            wrong += "" if d.by_tile else f" || {large} % {d.count} != 0"
+            message = f"{d.small.name} must be {d.large.name} / {d.count}{', rounded up' * d.by_tile}"
+            yield Check(wrong, message, origin(d.small.span))
+        if dynamic:
+            most = LAUNCH_THREADS // self.layout.threads
+            blocks = f"uint64_t(1) * {self.places.grid('g.')}"
+            yield Check(f"{blocks} > {most}", f"there must be at most {most} blocks", self.grid_origin)
+        for access in dict.fromkeys(accesses(self.kernel)):
+            if not reach_bytes(access):
+                terms = [" * ".join([f"uint64_t({places})", *(self.places.extent(d, "g.") for d in within)])
+                         for places, within in far(access) if places]  # fmt: skip
+                spanned = f"({' + '.join(terms)} + 1) * {access.tensor.dtype.bytes}"
+                message = f"a tile of {access.tensor.name} spans more than {BUFFER_BYTES} bytes"
+                yield Check(f"{spanned} > {BUFFER_BYTES}", message, origin(access.tensor.span))
 
     @property
     def grid_origin(self) -> Origins:

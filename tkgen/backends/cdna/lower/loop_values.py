@@ -21,6 +21,7 @@ from tkgen.ir.equations import (
     Constant,
     Convert,
     Coordinate,
+    Extent,
     Kind,
     Load,
     Loop,
@@ -37,7 +38,8 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.types import DType
-from tkgen.schedule.loops import SIDES, VOTES, LoopMap, Moving, Multiplication, extent
+from tkgen.schedule.loop_tiles import extent
+from tkgen.schedule.loops import SIDES, VOTES, LoopMap, Moving, Multiplication
 
 REDUCTIONS = {"sum": "col_sum", "max": "col_max", "min": "col_min"}
 OF_VALUE = ("_e", "_d", "_r")
@@ -151,7 +153,7 @@ class LoopValues:
     def is_inline(self, value: Value) -> bool:
         """Whether a value is worked out wherever it is used: it has no place in registers."""
         made = self.made[value]
-        if isinstance(made, Constant | Argument | Coordinate) or value.kind is not Kind.NUMBER:
+        if isinstance(made, Constant | Argument | Coordinate | Extent) or value.kind is not Kind.NUMBER:
             return True
         return isinstance(made, Elementwise) and self.m.split not in value.axes
 
@@ -197,6 +199,8 @@ class LoopValues:
         match self.made[value]:
             case Constant(value=number) if number == int(number):
                 return str(int(number)), str(int(number))
+            case Extent(axis=axis):
+                return (self.places.size(axis.dim.name),) * 2
             case Coordinate(axis=axis):
                 first = f"{self.places.axis[axis]}_0"
                 if axis.is_index:
@@ -226,6 +230,8 @@ class LoopValues:
                 return self.scalars[scalar]
             case Coordinate(axis=axis):
                 return self._coordinate(axis)
+            case Extent(axis=axis):
+                return self.places.size(axis.dim.name)
         if value in local:
             return f"{self.name[value]}_e"
         if self.is_inline(value) or value in self.inlined:

@@ -22,7 +22,7 @@ from tkgen.schedule.loops import VOTES, Moving
 
 # What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
 LOCALS = frozenset({
-    "i", "c", "e", "n", "g", "step", "al", "part", "wave", "first_of_wave", "first_column", "tile", "columns",
+    "i", "c", "e", "n", "g", "step", "steps", "al", "part", "wave", "first_of_wave", "first_column", "tile", "columns",
     "factor_bf", "factor_hf", "row_at", "at", "put", "load_factor", "store_rows", "store_columns", "buffer_from",
     "rows_from", "divisor", "pin", "lds_barrier", "settle", "fetch", "write", "fetch_turned", "write_turned",
     "chunk_at", "square_at", "words_2", "words_4", "base", "from", "to", "load_across", "store_interleaved",
@@ -96,22 +96,35 @@ class LoopLowering(Lowering):
         yield Constant("ELEMENTS", "SIDE * SIDE / WARP_THREADS", "of a base tile, for a lane")
         axis = m.loop.axis
         yield Constant(self.values.extent(axis), str(axis.tile), f"of {axis.dim.name} in a pass", origin(axis.span))
-        size, tile = f"DIM_{axis.dim.name}", self.values.extent(axis)
-        ragged = axis.dim.size is not None and axis.dim.size % (axis.tile or 1)
-        yield Constant("STEPS", f"({size} + {tile} - 1) / {tile}" if ragged else f"{size} / {tile}", "passes")
+        if axis.dim.size is not None:
+            yield Constant("STEPS", self._steps(), "passes")
+
+    def _steps(self) -> str:
+        """Tiles of the loop's axis."""
+        axis = self.m.loop.axis
+        size, tile = self.places.size(axis.dim.name), self.values.extent(axis)
+        whole = axis.dim.size is not None and axis.dim.size % (axis.tile or 1) == 0
+        return f"{size} / {tile}" if whole else f"({size} + {tile} - 1) / {tile}"
 
     # ------------------------------------------------------------ the kernel's body
 
     def body(self) -> Iterator[str]:
         """The statements of the kernel."""
-        m, loop = self.m, self.m.loop
-        at = self.kernel.body.index(loop)
         # s - n is zero where n is the maximum of s; if s were a product rounded with the difference alone, it were not.
         yield "#pragma clang fp contract(on)  // within an expression, not across"
+        lines = list(self._lines())
+        yield from self.places.extents("\n".join(lines))
+        yield from lines
+
+    def _lines(self) -> Iterator[str]:
+        m, loop = self.m, self.m.loop
+        at = self.kernel.body.index(loop)
         yield from self._rings()
         yield "const int wave = warpid();"
         yield from self.values.quieted()
         yield from self.places.head()
+        if self._all_steps != "STEPS":
+            yield f"const int {self._all_steps} = {self._steps()};{self.places.remark(loop.axis.span)}"
         yield f"const int first_of_wave = {self.places.axis[m.split]}_0 + wave * COLS;"
         yield "const int first_column = first_of_wave + laneid() % SIDE;"
         yield from self._held()
@@ -147,17 +160,22 @@ class LoopLowering(Lowering):
         fixed = axis.since is None and axis.until is None and axis.dim.size is not None
         return self.m.early is not None and fixed and -(-(axis.dim.size or 0) // (axis.tile or 1)) % 2 == 0
 
+    @property
+    def _all_steps(self) -> str:
+        """The name of the number of passes over the whole axis."""
+        return "STEPS" if self.m.loop.axis.dim.size is not None else "steps"
+
     def _passes(self) -> str:
         """Before which pass a block ends: where the loop does with its tile, behind what has its last element."""
         axis, split = self.m.loop.axis, self.m.split
         if axis.part is not None:
-            return f"min(STEPS, first_step + {self._steps_of_part(axis)})"
+            return f"min({self._all_steps}, first_step + {self._steps_of_part(axis)})"
         if axis.until is None:
-            return "STEPS"
+            return self._all_steps
         tile, behind = self.values.extent(axis), (split.tile or 1) - 1 + axis.until.moved
         if behind >= 0:
-            return f"min(STEPS, ({self.places.axis[split]}_0 + {behind}) / {tile} + 1)"
-        return f"min(STEPS, max({self.places.axis[split]}_0 - {-behind} + {tile}, 0) / {tile})"
+            return f"min({self._all_steps}, ({self.places.axis[split]}_0 + {behind}) / {tile} + 1)"
+        return f"min({self._all_steps}, max({self.places.axis[split]}_0 - {-behind} + {tile}, 0) / {tile})"
 
     def _first(self) -> str:
         """The first pass of a block: that of its part, or what has the last element that is not before its tile."""
@@ -264,7 +282,7 @@ class LoopLowering(Lowering):
             to, apart = self.values.ring(ring.access, ring.buffers, item), pitch if outer == loop else "1"
             yield f"fetch_direct<THREADS>({to}, {self._staged(n)}, {start} * {apart});"
             return
-        there = f"DIM_{loop.dim.name} - {start}"
+        there = f"{self.places.size(loop.dim.name)} - {start}"
         rows = f"min({there}, {tile})" if outer == loop else f"{there} > 0 ? {self.values.extent(outer)} : 0"
         apart = pitch if outer == loop else "1"
         begin = f"{self.places.origin(ring.access)} + uint64_t({start}) * {apart}"
@@ -276,7 +294,7 @@ class LoopLowering(Lowering):
     def _direct(self, n: int) -> str:
         """What all direct loads of a ring take."""
         access = self.m.moving[n].access
-        outer, inner = (f"DIM_{axis.dim.name}" for axis in access.axes)
+        outer, inner = (self.places.size(axis.dim.name) for axis in access.axes)
         pitch = self._pitch(access)
         place = f"g.{cpp_name(access.tensor.name)}, {self.places.origin(access)}, {outer}, {pitch}, {inner}"
         return f"const direct<THREADS, {self._ring_type(self.m.moving[n])}> {self._staged(n)}({place});"
@@ -317,7 +335,7 @@ class LoopLowering(Lowering):
             what, cpp = "store_interleaved", f"{cpp}, {self.m.neighbours(along)}"
         buffer, pitch = self.places.buffer(store.target), self._pitch(store.target)
         split = self.m.split
-        left, tile = f"DIM_{split.dim.name} - {self.places.axis[split]}_0", split.tile or 1
+        left, tile = f"{self.places.size(split.dim.name)} - {self.places.axis[split]}_0", split.tile or 1
         if split.dim.size is not None and split.dim.size % tile == 0:
             rows = str(tile)
         else:  # a wave may have columns beyond the tile, which are another block's

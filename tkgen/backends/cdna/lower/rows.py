@@ -16,18 +16,15 @@ from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.elements import INDENT, nest
 from tkgen.backends.cdna.lower.equation_file import EquationModel, Lowering
-from tkgen.backends.cdna.lower.model import Check, Constant
-from tkgen.backends.cdna.lower.names import as_given, outside
-from tkgen.backends.cdna.lower.places import Names, origin
+from tkgen.backends.cdna.lower.model import Constant
+from tkgen.backends.cdna.lower.places import Names
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
-from tkgen.ir.divided import divided
 from tkgen.ir.equations import Access, Carry, Convert, Load, Map, Op, Store, reads, writes
 from tkgen.ir.functions import CDNA
-from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE, LAUNCH_THREADS
 from tkgen.schedule.row_loops import loops
 from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Repeat, Step, Walk
-from tkgen.schedule.rows import RowMap, Way, accesses, far, reach_bytes
+from tkgen.schedule.rows import RowMap, Way
 from tkgen.schedule.sweeps import Sweep
 
 OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}
@@ -78,36 +75,6 @@ class RowLowering(Lowering):
             shuffles="across<" in body,
             exchanges="lds_barrier()" in body,
         )
-
-    def checks(self) -> Iterator[Check]:
-        """Sizes known at run time are as `tkgen.rows.launch.row_launch` wants them, and the same in all tensors."""
-        dynamic = {name: dim for name, dim in self.places.dims.items() if dim.size is None}
-        for name, dim in dynamic.items():
-            size = f"g.{self.places.member(name)}"
-            message = f"{name} must be from 1 to {LARGEST_ROWS_SIZE}"
-            yield Check(outside(size, 1, LARGEST_ROWS_SIZE), message, origin(dim.span))
-            for tensor in self.places.tensors:
-                for here in self.places.members(tensor, name):
-                    if f"g.{here}" != size:
-                        message = f"{tensor.name} and its partners differ in {name}"
-                        yield Check(f"{as_given(f'g.{here}')} != {as_given(size)}", message, origin(dim.span))
-        for d in (d for d in divided(self.kernel) if d.dynamic):
-            large, small = (f"g.{self.places.member(dim.name)}" for dim in (d.large, d.small))
-            wrong = f"{small} != ({large} + {d.count} - 1) / {d.count}"
-            wrong += "" if d.by_tile else f" || {large} % {d.count} != 0"
-            message = f"{d.small.name} must be {d.large.name} / {d.count}{', rounded up' * d.by_tile}"
-            yield Check(wrong, message, origin(d.small.span))
-        if dynamic:
-            most = LAUNCH_THREADS // self.m.threads
-            blocks = f"uint64_t(1) * {self.places.grid('g.')}"
-            yield Check(f"{blocks} > {most}", f"there must be at most {most} blocks", self.grid_origin)
-        for access in dict.fromkeys(accesses(self.kernel)):
-            if not reach_bytes(access):
-                terms = [" * ".join([f"uint64_t({places})", *(self.places.extent(d, "g.") for d in within)])
-                         for places, within in far(access) if places]  # fmt: skip
-                spanned = f"({' + '.join(terms)} + 1) * {access.tensor.dtype.bytes}"
-                message = f"a tile of {access.tensor.name} spans more than {BUFFER_BYTES} bytes"
-                yield Check(f"{spanned} > {BUFFER_BYTES}", message, origin(access.tensor.span))
 
     def constants(self) -> Iterator[Constant]:
         """The numbers that its statements name."""

@@ -1,0 +1,47 @@
+"""Tiles of a loop of equations over waves: how far they extend, how far apart their rows are, and what is too far."""
+
+from __future__ import annotations
+
+from tkgen.ir.equations import Access, Axis, AxisKind
+from tkgen.ir.limits import BUFFER_BYTES
+from tkgen.source import Span
+
+
+class LoopError(ValueError):
+    """Why a loop of equations has no schedule, with the place in the spec and what to do."""
+
+    def __init__(self, message: str, span: Span | None = None, fix: str = ""):
+        super().__init__(message)
+        self.span = span
+        self.fix = fix
+
+
+def extent(axis: Axis) -> int:
+    """Elements of a tile along an axis that has an extent. Raises LoopError where only run time knows."""
+    size = axis.tile if axis.kind is not AxisKind.WHOLE else axis.dim.size
+    if size is None:
+        raise LoopError(f"{axis.dim.name} is held whole: its size must be known", axis.span)
+    return size
+
+
+def reach(access: Access, all_rows: bool = False) -> None:
+    """Raises LoopError where the rows of a tile are too far apart for 32-bit offsets, or nobody knows how far.
+
+    `all_rows`: those of the whole tensor, which direct loads count from the first one.
+    """
+    pitch, axis = pitch_bytes(access), access.axes[0]
+    if pitch * extent(axis) > BUFFER_BYTES:
+        raise LoopError(f"a tile of `{access.tensor.name}` reaches over {BUFFER_BYTES} bytes", access.tensor.span)
+    if all_rows and pitch * (axis.dim.size or 1) > BUFFER_BYTES:
+        raise LoopError(f"the rows of `{access.tensor.name}` along `{axis.name}` reach over {BUFFER_BYTES} bytes, "
+                        "which direct loads cannot count", access.tensor.span, "leave `via direct` out")  # fmt: skip
+
+
+def pitch_bytes(access: Access) -> int:
+    """Bytes from a row of a tile to the next one. Raises LoopError where only run time knows."""
+    place, pitch = next(n for n, i in enumerate(access.indices) if i.extends), access.tensor.dtype.bytes
+    for dim in access.tensor.dims[place + 1 :]:
+        if dim.size is None:
+            raise LoopError(f"the rows of `{access.tensor.name}` are {dim.name} apart, which is dynamic", dim.span)
+        pitch *= dim.size
+    return pitch
