@@ -92,6 +92,20 @@ template <ducks::gl::all GL> __device__ inline float number_at(const GL &tensor,
         return base_types::convertor<float, T>::convert(__builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b16(buffer, index * 2, 0, 0)));
 }
 
+/// What reads the products comes a wait state later than LLVM thinks: on gfx950 a product of 16 passes needs 20, and of the
+/// instructions before a read its GCNHazardRecognizer (LLVM 22) sees 19. It counts no inline assembly.
+template <ducks::rt::all RT> __device__ inline void outlast(RT &products) {
+#ifdef KITTENS_CDNA4
+    asm volatile("s_nop 0" : "+v"(products.tiles[0][0].data[0].x));
+#pragma unroll
+    for (int i = 0; i < RT::height; ++i)
+#pragma unroll
+        for (int j = 0; j < RT::width; ++j)
+#pragma unroll
+            for (auto &pair : products.tiles[i][j].data) asm volatile("" : "+v"(pair.x), "+v"(pair.y));
+#endif
+}
+
 /// tile = f(row, column, element of each of `sums`) for every element; row and column are counted in the tensor. A lane
 /// owns quads of four rows of a column, two pairs each.
 template <ducks::rt::all RT, typename F, ducks::rt::all... Sums> __device__ inline void combine(RT &tile, int tile_row, int tile_col, F f, const Sums &...sums) {
@@ -157,6 +171,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
                 rt_fl<32, 32, ducks::rt_layout::col> part;
                 zero(part);
                 mma_ABt(part, A_r[0][0], B_r[0][j], part);
+                outlast(part);
                 combine(c_acc[0][j], tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j, [&](int row, int, float c_e, float product) {
                     const float t5 = number_at(g.s, row * DIM_K_BLOCKS + k);
                     const float t6 = number_at(g.t, tile_col * DIM_K_BLOCKS + k);

@@ -109,3 +109,25 @@ def test_mistakes(old: str, new: str, code: str, message: str) -> None:
     with pytest.raises(SpecError, match=message) as raised:
         tkgen.load(SPEC.replace(old, new)).check()
     assert {d.code for d in raised.value.diagnostics} == {code}
+
+
+def test_a_product_of_sixteen_passes_is_read_late_enough() -> None:
+    """The compiler looks back over nineteen instructions, and gfx950 needs twenty wait states (found by the fuzz)."""
+    built = tkgen.load("""kernel late
+  target gfx950
+  dims M = 127, N = 127, K = 448, STEPS = 7, TILES = 2
+  global A : fp8[M, K]
+  global B : fp8[N, K]
+  global C : f32[M, N]
+  global s : bf16[M, STEPS]
+  global t : bf16[TILES, STEPS]
+  over m in M by 64, n in N by 64
+  waves 1 x 2
+  registers A, B buffers 3
+  tail masked
+  accumulate c : f32 tile 32 x 32 interleaved mfma 32 x 32
+  each k in K by 64
+    c = c + ((A[m, k] @ B[n, k].T) * s[m, k / 64]) * t[n / 64, k / 64]
+  C[m, n] = c
+""").build()
+    assert built.machine_check.outcome == "right"

@@ -39,7 +39,7 @@ class Scaling:
                     known[result] = self._coordinate(axis)
                 case _:
                     lines += statements([op], known)
-        self.c.helpers |= functions(op for op in s.scaled if isinstance(op, Map)) | {"combine", "number_at"}
+        self.c.helpers |= functions(op for op in s.scaled if isinstance(op, Map)) | {"combine", "number_at", "outlast"}
         text = "\n".join([*lines, known[s.update]])
         own = tuple(f"int {name}" if re.search(rf"\b{name}\b", text) else "int" for name in ("row", "col"))
         owned = ("int", "int") if rounds(self.c.program) else ()  # places among a lane's rows and columns
