@@ -135,10 +135,11 @@ def test_two_kernels_of_rows_are_compared(tmp_path: Path) -> None:
     assert any("by 1 wave:" in line for mark, line in texts["schedule"]["lines"] if mark == "-")
 
 
-def test_what_there_is_not_for_products_of_products_is_said(tmp_path: Path) -> None:
-    """Each says so in a diagnostic with its place, and writes nothing."""
+def test_products_of_products_have_a_harness_and_a_graph(tmp_path: Path) -> None:
     spec = str(SPECS.parent / "attention" / "attention.tk")
-    result = CliRunner().invoke(app, ["build", spec, "--emit", "harness", "-o", str(tmp_path / "out")])
-    assert result.exit_code == 1, result.output
-    assert "E230" in result.stderr and "attention.tk:" in result.stderr
-    assert not (tmp_path / "out").exists()
+    built = CliRunner().invoke(app, ["build", spec, "--emit", "cpp,harness", "--no-machine-check", "-o", str(tmp_path)])
+    assert built.exit_code == 0, built.output
+    assert "product(" in (tmp_path / "attention_check.py").read_text()
+    assert "product(" in (tmp_path / "attention_check.cpp").read_text()
+    drawn = CliRunner().invoke(app, ["graph", spec])
+    assert drawn.exit_code == 0 and "each j" in drawn.output, drawn.output
