@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from tkgen.api import Spec
 from tkgen.backends import protocol
+from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.hopper.row_spec import HopperRowSpec
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.loops.spec import LoopSpec
@@ -52,7 +53,7 @@ def owners(spec: protocol.Spec) -> Iterator[Owners]:
             yield [[wave] for wave in range(spec.layout.waves)]
         case RowSpec() | HopperRowSpec():
             yield rows(spec.rows)
-        case HopperSpec():
+        case HopperSpec() | HopperLoopSpec():
             yield [[consumer] for consumer in range(spec.layout.consumers)]
         case Spec():
             own = ownership(spec.program)
