@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -173,3 +174,26 @@ def test_rows_have_no_scales_of_blocks() -> None:
 """
     with pytest.raises(SpecError, match="`S` is e8m0, which scales factors of matrix products alone"):
         tkgen.load(text).check()
+
+
+@pytest.mark.parametrize(("types", "stored"), [(("e8m0", "bf16"), "c"), (("f32", "bf16"), "e8m0(c)")])
+def test_nothing_makes_such_scales(types: tuple[str, str], stored: str) -> None:
+    output, factor = types
+    head = f"""kernel made
+  target gfx950
+  dims M = 128, N = 128, K = 128
+  global A : {factor}[M, K]
+  global B : {factor}[N, K]
+  global C : {output}[M, N]
+"""
+    sums = "  over m in M by 128, n in N by 128\n  waves 2 x 2\n  shared A, B\n  each k in K by 64\n"
+    equations = f"{head}{sums}    c = c + A[m, k] @ B[n, k].T\n  C[m, n] = {stored}\n"
+    clauses = (
+        f"{head}  block 128 x 128 step 64\n  waves 2 x 2\n  shared A, B\n  accumulate C : f32 tile 32 x 32\n  store C\n"
+    )
+    for text in (equations, clauses)[: 1 + (stored == "c")]:
+        with pytest.raises(SpecError) as error:
+            tkgen.load(text)
+        (found,) = error.value.diagnostics
+        assert found.code == "E204"
+        assert re.search(r"nothing makes (such scales|scales of e8m0) yet", found.message)

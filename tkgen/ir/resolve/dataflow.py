@@ -46,6 +46,9 @@ def accumulator(
     """The output fragments of the waves that multiply."""
     assert compute.shape is not None
     dtype = element(scope, at.dtype)
+    if output.dtype is DType.E8M0:
+        raise scope.error("E204", f"`{output.name}` is e8m0, and nothing makes such scales yet: products read them",
+                          output.span, fix="store another type")  # fmt: skip
     if dtype not in (DType.F32, DType.I32):
         raise scope.error(
             "E204", f"MFMA accumulates in f32, not {dtype.spelling}", at.dtype.span,

@@ -303,6 +303,11 @@ class Body:
         tile = at.number(value, "a store")
         if access is None:
             return
+        if access.tensor.dtype is DType.E8M0:
+            raise at.scope.error(
+                "E204", f"`{access.tensor.name}` is e8m0, and nothing makes such scales yet: products read them",
+                target.span, secondary=(Label(access.tensor.span),), fix="store another type",
+            )  # fmt: skip
         if set(tile.axes) != set(access.axes):
             raise self._misfit(target, access, tile, value)
         self._once(access, target)

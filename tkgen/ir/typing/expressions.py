@@ -304,8 +304,11 @@ class Expressions:
             return self._reduction(node, name)
         if word == PLACE:
             return self._place(node, name)
-        tile = self.number(node.args[0], f"`{word}`")
-        result = self.value(tile.value.axes, node.span, name, dtype=element(self.scope, node.name))
+        tile, dtype = self.number(node.args[0], f"`{word}`"), element(self.scope, node.name)
+        if dtype is DType.E8M0:
+            raise self.scope.error("E204", "nothing makes scales of e8m0 yet: products read them", node.name.span,
+                                   fix="convert to another type")  # fmt: skip
+        result = self.value(tile.value.axes, node.span, name, dtype=dtype)
         self.ops.append(Convert(result, tile.value))
         return Tile(result, tile.axes)
 
