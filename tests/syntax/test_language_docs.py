@@ -48,6 +48,7 @@ def test_kernels_of_equations_are_typed() -> None:
         "grouped",
         "gated",
         "block_scales",
+        "weights",
         "linear_softmax",
         "block_scaled",
         "attend",
