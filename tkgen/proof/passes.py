@@ -53,6 +53,17 @@ def loop_faults(loop: Loop, passes: int | None = None) -> list[Fault]:
     return []
 
 
+def first_wrong(loop: Loop) -> str | None:
+    """In words what goes wrong first in a loop of any number of passes; None where nothing does."""
+    if found := next(unbalanced(loop), None):
+        return found
+    if not (wrong := loop_faults(loop)):
+        return None
+    fault = wrong[0]
+    where = f" of `{fault.access.ring}`" if fault.access else f" at `{fault.stuck.meeting}`" if fault.stuck else ""
+    return f"{fault.kind.value}{where}"
+
+
 def unbalanced(loop: Loop) -> Iterator[str]:
     """Meetings to which a pass brings other than the phases that it goes on by, or other bytes than it expects.
 

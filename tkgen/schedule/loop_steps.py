@@ -51,7 +51,7 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.equations import Loop as EquationLoop
 from tkgen.proof import program as proof
-from tkgen.proof.passes import loop_faults, unbalanced
+from tkgen.proof.passes import first_wrong
 from tkgen.proof.terms import Term, Terms
 from tkgen.schedule.loops import VOTES, LoopMap, Moving
 from tkgen.targets.synchronisation import Attendance, Synchronisation
@@ -256,14 +256,7 @@ def _touches(m: LoopMap, step: Step) -> Iterator[tuple[int, bool, int]]:
 
 def unproven(made: LoopSteps, machine: Synchronisation) -> str | None:
     """What some interleaving gets wrong first, of any number of passes."""
-    loop = clocked(made, machine)
-    if found := next(unbalanced(loop), None):
-        return found
-    faults = loop_faults(loop)
-    if not faults:
-        return None
-    where = f" of `{faults[0].access.ring}`" if faults[0].access else ""
-    return f"{faults[0].kind.value}{where}"
+    return first_wrong(clocked(made, machine))
 
 
 def clocked(made: LoopSteps, machine: Synchronisation) -> proof.Loop:

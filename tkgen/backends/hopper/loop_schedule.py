@@ -29,7 +29,7 @@ from math import gcd, lcm
 
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.schedule import ASYNC, MACHINE
-from tkgen.proof.passes import loop_faults, unbalanced
+from tkgen.proof.passes import first_wrong
 from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Meeting, Step
 
 
@@ -70,14 +70,7 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
 
 @cache
 def _wrong(shape: Shape) -> str | None:
-    loop = schedule(shape)
-    if found := next(unbalanced(loop), None):
-        return found
-    if not (faults := loop_faults(loop)):
-        return None
-    fault = faults[0]
-    where = f" of `{fault.access.ring}`" if fault.access else f" at `{fault.stuck.meeting}`" if fault.stuck else ""
-    return f"{fault.kind.value}{where}"
+    return first_wrong(schedule(shape))
 
 
 def schedule(shape: Shape) -> Loop:

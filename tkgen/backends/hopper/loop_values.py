@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from tkgen.backends.cdna.lower.elements import literal
 from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.ranges import Range, holds
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.ir.equations import (
     Argument,
@@ -39,7 +40,6 @@ INDENT = "    "
 UNROLL = "#pragma unroll"
 OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
-SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 INLINE = (Constant, Argument, Coordinate)
 
 
@@ -142,38 +142,16 @@ class LoopValues:
 
     def holds(self, predicate: Value) -> str | None:
         """C++ that is true where a condition on coordinates holds for a warp's whole tile; None for another."""
-        made = self.made[predicate]
-        if not isinstance(made, Map):
-            return None
-        if made.function == "and":
-            parts = [self.holds(v) for v in made.arguments]
-            return None if None in parts else " && ".join(map(str, parts))
-        if made.function not in SIGNS:
-            return None
-        ranges = [self._range(v) for v in made.arguments]
-        if ranges[0] is None or ranges[1] is None:
-            return None
-        (least, most), (other_least, other_most) = ranges[0], ranges[1]
-        sign = SIGNS[made.function]
-        return f"{most} {sign} {other_least}" if sign[0] == "<" else f"{least} {sign} {other_most}"
+        return holds(predicate, self.made, self._range)
 
-    def _range(self, value: Value) -> tuple[str, str] | None:
-        match self.made[value]:
-            case Constant(value=number) if number == int(number):
-                return str(int(number)), str(int(number))
+    def _range(self, op: Op) -> Range | None:
+        match op:
             case Coordinate(axis=axis) if axis == self.m.split:
                 return "first_row", "first_row + 15"
             case Coordinate(axis=axis) if axis == self.m.loop.axis:
                 return "pass * KEYS", "pass * KEYS + KEYS - 1"
             case Coordinate(axis=axis) if axis.is_index:
                 return f"{cpp_name(axis.name)}_i", f"{cpp_name(axis.name)}_i"
-            case Map(function="add" | "sub" as function, arguments=(a, b)):
-                left, right = self._range(a), self._range(b)
-                if left is None or right is None:
-                    return None
-                if function == "add":
-                    return f"{left[0]} + {right[0]}", f"{left[1]} + {right[1]}"
-                return f"{left[0]} - ({right[1]})", f"{left[1]} - ({right[0]})"
         return None
 
     # ------------------------------------------------------------ nests

@@ -14,6 +14,7 @@ from dataclasses import replace
 from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, TYPES, applied, literal, nest
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names
+from tkgen.backends.cdna.lower.ranges import Range, holds
 from tkgen.ir.equations import (
     Argument,
     Axis,
@@ -179,26 +180,10 @@ class LoopValues:
 
     def holds(self, predicate: Value) -> str | None:
         """C++ that is true where a predicate of coordinates holds for all elements of a wave's tile, None elsewhere."""
-        made = self.made[predicate]
-        if not isinstance(made, Map):
-            return None
-        if made.function == "and":
-            parts = [self.holds(v) for v in made.arguments]
-            return None if None in parts else " && ".join(map(str, parts))
-        if made.function not in ("lt", "le", "gt", "ge"):
-            return None
-        ranges = [self._range(v) for v in made.arguments]
-        if ranges[0] is None or ranges[1] is None:
-            return None
-        (least, most), (other_least, other_most) = ranges[0], ranges[1]
-        sign = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}[made.function]
-        return f"{most} {sign} {other_least}" if sign[0] == "<" else f"{least} {sign} {other_most}"
+        return holds(predicate, self.made, self._range)
 
-    def _range(self, value: Value) -> tuple[str, str] | None:
-        """The least and the largest of the whole numbers that a value has in a wave's tile, as C++."""
-        match self.made[value]:
-            case Constant(value=number) if number == int(number):
-                return str(int(number)), str(int(number))
+    def _range(self, op: Op) -> Range | None:
+        match op:
             case Extent(axis=axis):
                 return (self.places.size(axis.dim.name),) * 2
             case Coordinate(axis=axis):
@@ -208,13 +193,6 @@ class LoopValues:
                 if axis == self.m.split:
                     return "first_of_wave", "first_of_wave + COLS - 1"
                 return (first, f"{first} + {self.extent(axis)} - 1") if axis.tile is not None else None
-            case Map(function="add" | "sub" as function, arguments=(a, b)):
-                left, right = self._range(a), self._range(b)
-                if left is None or right is None:
-                    return None
-                if function == "add":
-                    return f"{left[0]} + {right[0]}", f"{left[1]} + {right[1]}"
-                return f"{left[0]} - ({right[1]})", f"{left[1]} - ({right[0]})"
         return None
 
     # ------------------------------------------------------------ expressions
