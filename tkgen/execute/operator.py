@@ -107,7 +107,6 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
     named = {t.name: tensor.detach() for t, tensor in zip(program.reads, tensors, strict=True)}
     if devices == {torch.device("cpu")}:
         _check_offsets(launch, named)
-    if devices == {torch.device("cpu")}:
         found = computed(build, launch, named, values)
     else:
         found = memory(launch, named)
