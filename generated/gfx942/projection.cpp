@@ -156,6 +156,15 @@ template <ducks::rt::all RT, typename F, ducks::rt::all... Sums> __device__ inli
             }
 }
 
+/// Both are computed before one is chosen: no lane branches.
+__device__ inline float choose(bool c, float a, float b) { return c ? a : b; }
+
+/// As torch.clamp: NaN of any argument stays NaN; of bounds that are crossed the upper one holds. No lane branches.
+__device__ inline float clamp(float x, float low, float high) {
+    const float above = choose(x < low, low, x), within = choose(above > high, high, above);
+    return choose((low != low) | (high != high), low + high, within);
+}
+
 __device__ inline float exponential(float x) { return __builtin_amdgcn_exp2f(x * 1.44269504088896341f); }
 
 /// 1 - 2 / (1 + exp(2|x|)) with the sign of x; below 0.5, where that cancels, a polynomial. Both are computed before
@@ -235,7 +244,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             const float t8 = t7 * c_e;
             const float t9 = element(g.b, col);
             const float t10 = t8 + t9;
-            const float t13 = t10 < -4.0f ? -4.0f : t10 > 4.0f ? 4.0f : t10;
+            const float t13 = clamp(t10, -4.0f, 4.0f);
             const float h_e = hyperbolic_tangent(t13);
             return h_e;
         }, c_acc[0][j]);

@@ -152,6 +152,32 @@ COSTLY_CHOICE = """kernel found
   v2 = Z[t] * 0.5 + (where((v1 + v1) > 0, tanh((v1)), 0.5))
   Y[t] = v2 * 0.5 + w
 """
+# A clamp between two reductions of the tile: of two choices clang made a branch on data.
+CLAMP_OF_A_REDUCTION = """kernel found
+  dims M = dynamic, N = 1, K = (264 - 8)
+  dims P = 2, COLS = ceil_div(N, 16)
+  global A : f32[K, M]
+  global Bg : f32[K, N]
+  global v : bf16[M]
+  global R : bf16[P, M, COLS]
+  global Y : f16[P, M, N]
+  scalar s : f32 = 0.5
+  over p in P, m in M by 32, n in N by 16
+  tail masked
+  allow slow_reads
+  target gfx90a
+  waves 2 x 1
+  shared A, Bg
+  registers A slice 16
+  registers Bg slice 16
+  accumulate g : f32 tile 16 x 16
+  each k in K by 64 part p
+    g = g + A[k, m].T @ Bg[k, n]
+  v0 = rowmin(g * 0.5 + (where((g + g) < 1 and not relu((g)) >= 0.25, 0.5, 2)))
+  v1 = rowmax(g * 0.5 + g)
+  R[p, m, n / 16] = v0 + v1
+  Y[p, m, n] = g * 0.5 + (abs((v0)) + clamp((v0), -1, 1.5)) + 0 * (g)
+"""
 # Two truths, the second one costly: of `||` clang made a branch on data.
 COSTLY_TRUTH = """kernel found
   dims R = 27, D = 16
@@ -176,6 +202,9 @@ ACCEPTED = {
     "a matrix loaded for two reductions of a fragment": fuzz.Sample(1, TWO_REDUCTIONS_LOAD, step=16, ragged=3),
     "a row that is divided": fuzz.Sample(1, DIVISION, family="rows"),
     "a costly function chosen by element": fuzz.Sample(1, COSTLY_CHOICE, target="gfx950", family="rows"),
+    "a clamp of a reduction": fuzz.Sample(
+        1, CLAMP_OF_A_REDUCTION, target="gfx90a", extents={"M": (28, 44, 1, 32)}, step=64, family="sums"
+    ),
     "two truths of which one is costly": fuzz.Sample(1, COSTLY_TRUTH, family="rows"),
     "writes complete before the barrier at the loop's head": fuzz.Sample(
         1, LATE_WRITE, extents={"M": (192,)}, dynamic_k=True, step=64

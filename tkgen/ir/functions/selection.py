@@ -13,18 +13,27 @@ CHOOSE = """\
 /// Both are computed before one is chosen: no lane branches.
 __device__ inline float choose(bool c, float a, float b) { return c ? a : b; }"""
 RELU = "__device__ inline float relu(float x) { return x < 0.0f ? 0.0f : x; }  // NaN stays NaN"
+CLAMP = """\
+/// As torch.clamp: NaN of any argument stays NaN; of bounds that are crossed the upper one holds. No lane branches.
+__device__ inline float clamp(float x, float low, float high) {
+    const float above = choose(x < low, low, x), within = choose(above > high, high, above);
+    return choose((low != low) | (high != high), low + high, within);
+}"""
+CUDA_CLAMP = """\
+/// As torch.clamp: NaN of any argument stays NaN; of bounds that are crossed the upper one holds.
+__device__ inline float clamp(float x, float low, float high) {
+    const float above = x < low ? low : x, within = above > high ? high : above;
+    return (low != low) | (high != high) ? low + high : within;
+}"""
 
 
 def _where_slopes(c: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return (a - b).abs(), c.double(), (~c).double()
 
 
-def _clamp(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    return low.where(x < low, high.where(x > high, x))
-
-
 def _clamp_slopes(x: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    under, over = x < low, (x > high) & ~(x < low)
+    over = x.maximum(low) > high
+    under = (x < low) & ~over
     return (~(under | over)).double(), under.double(), over.double()
 
 
@@ -52,9 +61,13 @@ FUNCTIONS = (
         {CDNA: "__builtin_fabsf({0})", HOPPER: "fabsf({0})", HOST: "std::abs({0})"}, "{0}.abs()",
     ),
     Function(
-        "clamp", 3, "The first argument, but not below the second nor above the third; NaN stays NaN.",
-        _clamp, _clamp_slopes, dict.fromkeys(BACK_ENDS, "{0} < {1} ? {1} : {0} > {2} ? {2} : {0}"),
-        "torch.where({0} < {1}, {1}, torch.where({0} > {2}, {2}, {0}))",
+        "clamp", 3, "The first, not below the second nor above the third, which wins over it; NaN of any stays NaN.",
+        lambda x, low, high: x.maximum(low).minimum(high), _clamp_slopes,
+        dict.fromkeys(BACK_ENDS, "clamp({0}, {1}, {2})"), "torch.minimum(torch.maximum({0}, {1}), {2})",
+        {
+            CDNA: (CHOOSE, CLAMP), HOPPER: (CUDA_CLAMP,),
+            HOST: (CUDA_CLAMP.replace("__device__ ", "").replace("float", "double"),),
+        },
     ),
     Function(
         "relu", 1, "max(x, 0), but NaN stays NaN.", lambda x: x.clamp(min=0), lambda x: ((x >= 0).double(),),
