@@ -181,6 +181,9 @@ def host_library(folder: Path) -> ctypes.CDLL:
     command = [
         CLANG or "c++",
         "-std=c++20",
+        "-Wall",  # as the programs themselves are compiled in tests
+        "-Wextra",
+        "-Werror",
         "-O1",
         "-shared",
         "-fPIC",

@@ -23,7 +23,7 @@ CUDA_CLAMP = """\
 /// As torch.clamp: NaN of any argument stays NaN; of bounds that are crossed the upper one holds.
 __device__ inline float clamp(float x, float low, float high) {
     const float above = x < low ? low : x, within = above > high ? high : above;
-    return (low != low) | (high != high) ? low + high : within;
+    return ((low != low) | (high != high)) ? low + high : within;
 }"""
 
 
