@@ -293,7 +293,7 @@ def _ragged(program: Program) -> Iterator[Tensor]:
     """Tensors read in 16-byte chunks whose rows are no whole number of them. (An epilogue reads element by element.)"""
     for tensor in dict.fromkeys(o.tensor for o in program.operands):
         inner = tensor.dims[-1].size
-        if len(tensor.dims) == 2 and inner is not None and inner * tensor.dtype.bytes % ACCESS_BYTES:
+        if len(tensor.dims) == 2 and inner is not None and tensor.dtype.sized(inner) % ACCESS_BYTES:
             yield tensor
 
 
@@ -307,11 +307,11 @@ def _tail(program: Program) -> Iterator[Diagnostic]:
         if inner in seen:
             continue
         seen.add(inner)
-        unit = ACCESS_BYTES // tensor.dtype.bytes
+        unit = tensor.dtype.elements(ACCESS_BYTES)
         assert inner.size is not None
         yield Diagnostic(
             "E606",
-            f"a row of `{tensor.name}` is {inner.size * tensor.dtype.bytes} bytes, no multiple of {ACCESS_BYTES}",
+            f"a row of `{tensor.name}` is {tensor.dtype.sized(inner.size)} bytes, no multiple of {ACCESS_BYTES}",
             Label(inner.span, f"{inner.name} = {inner.size}"),
             (Label(tensor.span, f"{tensor.dtype.spelling}, {inner.name} innermost"), Label(statement(program, "tail"))),
             (f"rows are read in chunks of {ACCESS_BYTES} bytes; one would reach across the end of a row",),
@@ -330,7 +330,7 @@ def _extents(program: Program) -> Iterator[Diagnostic]:
             message, note = f"{dim.name} = {dim.size} cannot be counted", "rows and columns are counted in 32 bits"
         else:
             rows = f"{limit.rows} rows of " if limit.rows > 1 else ""
-            message = f"{rows}`{limit.tensor.name}` span {limit.rows * dim.size * limit.tensor.dtype.bytes} bytes"
+            message = f"{rows}`{limit.tensor.name}` span {limit.tensor.dtype.sized(limit.rows * dim.size)} bytes"
             note = "a tile is addressed with 32-bit offsets from its first row: less than 2 GiB"
         yield Diagnostic(
             "E607",

@@ -111,7 +111,7 @@ def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
     line = next(o for o in program.operands if o.via is Via.DIRECT).span
     for operand in program.shared:
         rows, cols = operand.part_shape
-        across = BOX[1] // operand.tensor.dtype.bytes
+        across = operand.tensor.dtype.elements(BOX[1])
         tile = "tile" if operand.part_count == 1 else f"parts of {rows} x {cols}"
         problem, way = "", ""
         if operand.tensor.dtype.bytes > 2:

@@ -153,11 +153,11 @@ def read_ways(operand: Operand) -> tuple[str, int]:
     (`load_made` of `bytes.cuh`).
     """
     if operand.multiplied:
-        return "ds_read_b32", layout.conflict_ways("ds_read_b32", layout.quad_addresses(*operand.part_shape))
+        return "ds_read_b32", layout.conflict_ways("ds_read_b32", layout.quad_addresses(*operand.part_stored))
     if operand.via is Via.DIRECT:
         return ("ds_read_b128" if operand.register_layout == "row" else "ds_read_b64_tr_b16"), 1
     size = operand.tensor.dtype.bytes
-    rows, cols = operand.part_shape
+    rows, cols = operand.part_stored
     kind: layout.Layout = "col" if operand.register_layout == "col" else "row"
     worst: tuple[int, str] = (1, layout.fragment_instruction(size, cols, kind))
     for base_row in range(min(rows // BASE_TILE, 2)):
@@ -176,7 +176,7 @@ def write_ways(program: Program, operand: Operand) -> tuple[str, int]:
     dealt to threads 16 bytes each, as `chunk_at` of the generated code says, and written in two halves; of one-byte
     elements whole.
     """
-    size, (rows, cols) = operand.tensor.dtype.bytes, operand.part_shape
+    size, (rows, cols) = operand.tensor.dtype.bytes, operand.part_stored
     role = next(r for r in program.roles if operand.name in r.loads)
     threads = layout.WAVE * role.group
     by_rows = operand.via is Via.REGISTERS or program.tail is not None

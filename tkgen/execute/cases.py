@@ -126,7 +126,7 @@ def _of_products(spec: Spec) -> list[dict[str, int]]:
     cases = [{m: bm, n: bn, k: c * bk} for c in counts]
     cases.append({m: 2 * bm, n: 3 * bn, k: counts[min(2, len(counts) - 1)] * bk})
     if program.tail == "clamped":
-        elements = 16 // program.a.tensor.dtype.bytes  # a clamped load moves whole chunks of 16 bytes
+        elements = program.a.tensor.dtype.elements(ACCESS_BYTES)  # a clamped load moves whole chunks of 16 bytes
         cases.append({m: bm + elements, n: 2 * bn - elements, k: counts[-1] * bk})
     if program.tail == "masked":
         ragged = [{m: bm + 1, n: 2 * bn - 5, k: counts[-1] * bk - 3}, {m: bm - 8, n: bn + 8, k: counts[-1] * bk - 8}]
@@ -156,7 +156,7 @@ def _pitched(program: Program) -> set[str]:
 def _chunks(program: Program) -> dict[str, int]:
     """Along which dimensions rows that are gathered lie, and how many of their elements are a chunk."""
     gathered = [o.tensor for o in program.operands if o.name in program.gathered]
-    return {t.dims[-1].name: ACCESS_BYTES // t.dtype.bytes for t in gathered}
+    return {t.dims[-1].name: t.dtype.elements(ACCESS_BYTES) for t in gathered}
 
 
 def blocks_text(blocks: Sequence[int]) -> str:

@@ -68,7 +68,7 @@ def launch_of(build: AnyBuild, tensors: Sequence[torch.Tensor]) -> AnyLaunch:
             raise ValueError(f"{program.name}: {spec.name} is {spec.dtype.spelling}, not {tensor.dtype}")
         if tensor.dim() != len(spec.dims):
             raise ValueError(f"{program.name}: {spec.name} has {len(spec.dims)} dimensions, not {tensor.dim()}")
-        for dim, size in zip(spec.dims, tensor.shape, strict=True):
+        for dim, size in zip(spec.dims, spec.dtype.counted(tensor.shape), strict=True):
             if extents.setdefault(dim.name, size) != size:
                 raise ValueError(f"{program.name}: {spec.name} has {dim.name} = {size}, expected {extents[dim.name]}")
             if size == 0 and dim not in places:

@@ -17,7 +17,7 @@ def extents_of(kernel: Kernel, inputs: Mapping[str, Tensor], given: Mapping[str,
         if tensor.name in inputs:
             if inputs[tensor.name].dim() != len(tensor.dims):
                 raise ValueError(f"{tensor.name} has {len(tensor.dims)} dimensions, not {inputs[tensor.name].dim()}")
-            for dim, size in zip(tensor.dims, inputs[tensor.name].shape, strict=True):
+            for dim, size in zip(tensor.dims, tensor.dtype.counted(inputs[tensor.name].shape), strict=True):
                 if found.setdefault(dim.name, size) != size:
                     raise ValueError(f"{dim.name} is {found[dim.name]}, but {size} in {tensor.name}")
     for shared in divided(kernel):  # of these an output alone may have the smaller one

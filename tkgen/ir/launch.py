@@ -52,8 +52,8 @@ class Launch:
         return cls(program, {d.name: d.size for d in program.dims if d.size is not None})
 
     def shape(self, tensor: Tensor) -> list[int]:
-        """The sizes of a tensor."""
-        return [self.extents[d.name] for d in tensor.dims]
+        """The sizes of a tensor in memory: elements, or bytes along a dimension of which they hold several."""
+        return tensor.dtype.stored([self.extents[d.name] for d in tensor.dims])
 
     @property
     def tile_grid(self) -> tuple[int, int]:

@@ -109,7 +109,7 @@ def reach(program: Program, dim: Dim) -> Reach:
     for tensor, rows in tiles:
         if tensor.dims[-1] == dim:
             rows = rows if len(tensor.dims) == 2 else 1
-            found.append(Reach(BUFFER_BYTES // (rows * tensor.dtype.bytes), tensor, rows))
+            found.append(Reach(tensor.dtype.elements(BUFFER_BYTES) // rows, tensor, rows))
     return min(found, key=lambda r: r.most)
 
 
@@ -218,7 +218,7 @@ def _whole_chunks(program: Program) -> list[Requirement]:
     """A clamped load moves a whole chunk back inside its row, so the rows of operands must be whole chunks."""
     found = []
     for tensor in (o.tensor for o in program.operands):
-        dim, unit = tensor.dims[-1], ACCESS_BYTES // tensor.dtype.bytes
+        dim, unit = tensor.dims[-1], tensor.dtype.elements(ACCESS_BYTES)
         if dim.size is None and dim != program.k:
             message = f"{dim.name} must be a multiple of {unit}: `tail clamped` reads rows of {tensor.name} in chunks"
             found.append(Requirement(Kind.MULTIPLE, dim, unit, message, ("tail",)))

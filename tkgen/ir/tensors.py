@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -14,6 +15,7 @@ class DType(Enum):
     The 8-bit floats are named as torch does: those that end in `fn` or in nothing are OCP's (OFP8, revision 1.0), the
     `fnuz` ones have no infinity, no negative zero, and one NaN, 0x80. C++ has one type for both encodings, which is the
     target's own. `e8m0` is a power of two, by its exponent: a scale of OCP's Microscaling formats (MX, revision 1.0).
+    Where elements have less than a byte, or parts of one, memory holds, and C++ counts, the bytes.
     """
 
     BF16 = ("bf16", "bf16", 16, "bf")
@@ -43,10 +45,30 @@ class DType(Enum):
         return int(self.value[2])
 
     @property
+    def packed(self) -> bool:
+        """Whether bytes hold several elements, or parts of them."""
+        return self.bits % 8 != 0
+
+    @property
     def bytes(self) -> int:
-        """Bytes of one element that has a whole number of them."""
-        assert self.bits % 8 == 0
-        return self.bits // 8
+        """Bytes of what memory is counted in: of one element, or 1 where bytes hold several."""
+        return 1 if self.packed else self.bits // 8
+
+    def sized(self, elements: int) -> int:
+        """Bytes of so many neighbours."""
+        return -(-elements * self.bits // 8)
+
+    def elements(self, size: int) -> int:
+        """How many neighbours are in so many bytes."""
+        return size * 8 // self.bits
+
+    def stored(self, shape: Sequence[int]) -> list[int]:
+        """The shape of a tensor of `shape` elements, in what memory is counted in."""
+        return [*shape[:-1], self.sized(shape[-1])] if self.packed and shape else list(shape)
+
+    def counted(self, stored: Sequence[int]) -> list[int]:
+        """The shape in elements of a tensor that memory holds as `stored`: the other way round."""
+        return [*stored[:-1], self.elements(stored[-1])] if self.packed and stored else list(stored)
 
     @property
     def suffix(self) -> str:

@@ -105,7 +105,7 @@ class Operand:
     @property
     def lds_bytes(self) -> int:
         """Bytes of one LDS buffer."""
-        return self.extent * self.step * self.tensor.dtype.bytes
+        return self.tensor.dtype.sized(self.extent * self.step)
 
     @property
     def part_count(self) -> int:
@@ -117,6 +117,12 @@ class Operand:
         """(rows, columns) of a part, laid out as the tensor is."""
         extent, step = self.extent // self.parts[0], self.step // self.parts[1]
         return (step, extent) if self.contraction_first else (extent, step)
+
+    @property
+    def part_stored(self) -> tuple[int, int]:
+        """The same in what memory is counted in: bytes, where these hold several elements."""
+        rows, cols = self.tensor.dtype.stored(self.part_shape)
+        return rows, cols
 
     @property
     def part_bytes(self) -> int:
@@ -170,7 +176,7 @@ class Operand:
     @property
     def registers_per_tile(self) -> int:
         """VGPRs per lane of one register tile."""
-        return self.fragment_extent * self.slice * self.dtype.bytes // (WAVE_LANES * 4)
+        return self.dtype.sized(self.fragment_extent * self.slice) // (WAVE_LANES * 4)
 
 
 ALL_WAVES = "waves"  # the role of a kernel that declares none

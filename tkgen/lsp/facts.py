@@ -156,7 +156,7 @@ def _volume(tensor: Tensor) -> str:
     elements = 1
     for size in tensor.shape:
         elements *= size or 1
-    return f": {elements:,} elements, {_bytes(elements * tensor.dtype.bytes)}"
+    return f": {elements:,} elements, {_bytes(tensor.dtype.sized(elements))}"
 
 
 def _uses_of_dim(p: Program, name: str) -> Iterator[str]:
@@ -173,7 +173,7 @@ def _uses_of_dim(p: Program, name: str) -> Iterator[str]:
 def _of_block(p: Program) -> Iterator[str]:
     rows, cols, step = p.block
     tensor, elements = p.accumulator.tensor, rows * cols
-    yield f"{rows} x {cols} of {tensor.name}: {elements:,} elements, {_bytes(elements * tensor.dtype.bytes)} stored"
+    yield f"{rows} x {cols} of {tensor.name}: {elements:,} elements, {_bytes(tensor.dtype.sized(elements))} stored"
     yield from _of_launch(p)
     if p.steps is not None:
         yield f"{p.steps:,} K-steps of {step}"
@@ -287,7 +287,7 @@ def _loaded(p: Program, o: Operand) -> int:
 
 def _taken(o: Operand) -> int:
     """Bytes of an operand that a wave multiplies in a K-step."""
-    return o.fragments * o.fragment_extent * o.step * o.tensor.dtype.bytes
+    return o.tensor.dtype.sized(o.fragments * o.fragment_extent * o.step)
 
 
 def _traffic(p: Program, o: Operand) -> str:
@@ -391,7 +391,7 @@ def _flops(p: Program, op: Multiply) -> int:
 
 def _read_bytes(p: Program, op: Read | Take) -> int:
     o = p.operand(op.operand)
-    return len(op.tile.fragments) * len(op.tile.slices) * o.fragment_extent * o.slice * o.tensor.dtype.bytes
+    return o.tensor.dtype.sized(len(op.tile.fragments) * len(op.tile.slices) * o.fragment_extent * o.slice)
 
 
 def _size(size: int | None) -> str:

@@ -142,7 +142,7 @@ def _choices(program: Program, axis: int, most: bool) -> list[int]:
         return [dim.size]
     if program.tail is None:
         return [2 * block]
-    unit = ACCESS_BYTES // program.a.tensor.dtype.bytes if program.tail == "clamped" else 1
+    unit = program.a.tensor.dtype.elements(ACCESS_BYTES) if program.tail == "clamped" else 1
     remainders = dict.fromkeys((unit, block - unit, block // 2 // unit * unit, block))
     return [block + r for r in remainders if r][: None if most else 1]
 
@@ -337,7 +337,7 @@ def _near_square(program: Program, tiles: int) -> dict[str, int]:
     left = ceil(tiles / fixed[0]) if fixed else tiles
     rows = ceil(sqrt(left)) if len(dims) == 2 else left
     extents = [rows, ceil(left / rows)][: len(dims)]
-    unit = ACCESS_BYTES // program.a.tensor.dtype.bytes
+    unit = program.a.tensor.dtype.elements(ACCESS_BYTES)
     cut = {None: 0, "masked": 1, "clamped": unit}[program.tail]
     return {d.name: count * b - cut for (d, b), count in zip(dims, extents, strict=True)}
 

@@ -91,7 +91,7 @@ def lds_map(program: Program, target: Target, places: Places | None = None) -> L
 
 
 def _swizzle(operand: Operand, target: Target) -> Swizzle:
-    rows, cols = operand.part_shape
+    rows, cols = operand.part_stored
     size = operand.tensor.dtype.bytes
     units = min(cols // UNIT_ELEMENTS, SHOWN_UNITS)
     offsets = tuple(
@@ -138,7 +138,7 @@ def _compiled(program: Program, places: Places) -> Iterator[Access]:
 
 def _half_chunk_ways(operand: Operand) -> int:
     """Bank conflicts where the compiler reads 8 of a chunk's 16 bytes, because the others are not used."""
-    size, (rows, cols) = operand.tensor.dtype.bytes, operand.part_shape
+    size, (rows, cols) = operand.tensor.dtype.bytes, operand.part_stored
     return max(
         layout.conflict_ways("ds_read_b64", layout.fragment_addresses(size, rows, cols, "row", row, col))
         for row in range(min(rows // BASE_TILE, 2))

@@ -78,7 +78,7 @@ def _read_weight(program: Program, operand: Operand) -> int:
         return 0
     if operand.contraction_first and size == 2 and not (operand.shared and program.direct):
         return elements // WAVE_LANES * WAVE_BYTES
-    return elements * size
+    return operand.tensor.dtype.sized(elements)
 
 
 def _group(program: Program, op: Move) -> tuple[Operand, int]:
@@ -105,7 +105,7 @@ def global_instructions(program: Program, op: Move) -> int:
     if isinstance(op, Take):
         operand = program.operand(op.operand)
         together = 1 if operand.contraction_first else 8 if program.direct else 4
-        together = ACCESS_BYTES if operand.tensor.dtype.bytes == 1 else together
+        together = operand.tensor.dtype.elements(ACCESS_BYTES) if operand.tensor.dtype.bytes == 1 else together
         each = operand.fragment_extent * operand.slice // (WAVE_LANES * together)
         return len(op.tile.fragments) * len(op.tile.slices) * each
     return len(program.operand(op.operand).parts_of(op.tile)) * _part_loads(program, op)

@@ -190,7 +190,7 @@ def _operand(
         )  # fmt: skip
     axis = 0 if side is Side.A else 1
     base = accumulator.mfma[0]
-    if tensor.dtype.bits == BYTE:
+    if tensor.dtype.bits <= BYTE:
         if tensor.dims[0] == contraction:
             raise scope.error(
                 "E204", f"`{tensor.name}` of {tensor.dtype.spelling} is stored with `{contraction.name}` first",
@@ -198,7 +198,8 @@ def _operand(
                 notes=(f"matrix instructions take bytes that are neighbours along `{contraction.name}`",),
                 fix=f"store it transposed, `[{tensor.dims[1].name}, {contraction.name}]`",
             )  # fmt: skip
-        base = max(ACCESS_BYTES * WAVE_LANES // base, LDS_ROW) if shared else ACCESS_BYTES * WAVE_LANES // base
+        base = tensor.dtype.elements(ACCESS_BYTES) * WAVE_LANES // base
+        base = max(base, tensor.dtype.elements(LDS_ROW)) if shared else base
     return Operand(
         side=side,
         tensor=tensor,
@@ -231,7 +232,7 @@ def way(scope: Scope, shared: ast.Shared) -> Via:
 
 def _buffers(scope: Scope, shared: ast.Shared, tensor: Tensor, tile: tuple[int, int]) -> int:
     buffers = positive(scope, shared.buffers, "buffers") if shared.buffers else 1
-    need = buffers * tile[0] * tile[1] * tensor.dtype.bytes
+    need = tensor.dtype.sized(buffers * tile[0] * tile[1])
     if need > MOST_LDS:
         label = f"{buffers} buffers of {tile[0]} x {tile[1]} {tensor.dtype.spelling}"
         limit, fix = f"no GPU has more than {MOST_LDS}", "make the block or the K-step smaller, or use fewer buffers"

@@ -163,12 +163,12 @@ def _supported_places(scope: Scope, found: Sums, v: View) -> None:
             "E230", f"rows of `{v.tensor.name}` are gathered, through registers to LDS", v.tensor.span,
             fix=f"write `shared {v.tensor.name}`, `via registers` or without a way",
         )  # fmt: skip
-    if len(v.tensor.dims) != 2 or inner.size is None or inner.size * v.tensor.dtype.bytes % ACCESS_BYTES:
+    if len(v.tensor.dims) != 2 or inner.size is None or v.tensor.dtype.sized(inner.size) % ACCESS_BYTES:
         raise scope.error(
             "E230", f"rows of `{v.tensor.name}` are gathered in whole chunks of {ACCESS_BYTES} bytes, one row a place",
             v.tensor.span, fix=f"declare it as [{rows.name}, {inner.name}], of a known {inner.name} that divides so",
         )  # fmt: skip
-    if rows.size is None or rows.size * inner.size * v.tensor.dtype.bytes > BUFFER_BYTES:
+    if rows.size is None or v.tensor.dtype.sized(rows.size * inner.size) > BUFFER_BYTES:
         raise scope.error(
             "E230", f"rows are gathered of a tensor of at most {BUFFER_BYTES} bytes, known at build time",
             v.tensor.span, fix=f"give {rows.name} a size, or take fewer of them at a time",

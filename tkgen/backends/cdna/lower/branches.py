@@ -40,6 +40,6 @@ def _some_lanes(operand: Operand, role: Role, by_panels: bool) -> bool:
 
     `by_panels`: the header's own load deals out whole panels first, then the half panel that rows may end with.
     """
-    total, row = operand.part_bytes, operand.part_shape[1] * operand.tensor.dtype.bytes
+    total, row = operand.part_bytes, operand.tensor.dtype.sized(operand.part_shape[1])
     half = total // row * (row % PANEL) if by_panels else 0
     return any(part % (ACCESS_BYTES * role.group * WAVE_LANES) for part in (total - half, half))

@@ -185,7 +185,7 @@ class _Lowering:
         elements = 1
         for dim in tensor.dims:
             elements *= dim.size or 1 << 31
-        return elements * tensor.dtype.bytes >= 1 << 31
+        return tensor.dtype.sized(elements) >= 1 << 31
 
     def tensor(self, tensor: Tensor) -> GlobalTensor:
         b, d, r, c = (["1"] * 4 + ["-1" if d.size is None else self.c.dim(d.name) for d in tensor.dims])[-4:]
