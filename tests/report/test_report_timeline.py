@@ -6,6 +6,7 @@ import itertools
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from report_specs import SPECS, spec_of
@@ -90,10 +91,8 @@ def test_code_without_a_loop_is_shown_whole() -> None:
     assert found.loop[0] == 0 and found.end == found.loop[1] >= max(b.start for b in found.bars)
 
 
-@pytest.mark.parametrize("name", ["ping_pong", "producer_consumer_4p4c", "eight_wave"])
-def test_the_trace_is_one_that_viewers_read(name: str) -> None:
-    build = spec_of(name).build()
-    data = trace(build, profile(build))
+def insist_readable(data: dict[str, Any]) -> None:
+    """What viewers ask of a trace: known fields, named threads, spans that do not overlap, pairs that are whole."""
     assert json.loads(json.dumps(data)) == data
     threads: dict[tuple[int, int], list[tuple[float, float]]] = {}
     named = {(e["pid"], e["tid"]) for e in data["traceEvents"] if e["name"] == "thread_name"}
@@ -106,19 +105,73 @@ def test_the_trace_is_one_that_viewers_read(name: str) -> None:
             begun[e["id"]] = e["ts"]
         elif e["ph"] == "e":
             assert begun.pop(e["id"]) <= e["ts"]
-    assert not begun and len(threads) >= 4 + 8
+    assert not begun
     for spans in threads.values():  # what shares a thread must not overlap, or a viewer drops it
         spans.sort()
         assert all(a[1] <= b[0] + 1e-6 for a, b in itertools.pairwise(spans))
-    flows = [e for e in data["traceEvents"] if e["ph"] in "sf"]
-    assert Counter(e["ph"] for e in flows)["s"] == len(flows) / 2 > 0
-    for e in flows:  # an arrow is tied to a slice of its thread
+    flows = Counter(e["ph"] for e in data["traceEvents"] if e["ph"] in "sf")
+    assert flows["s"] == flows["f"]
+    for e in (e for e in data["traceEvents"] if e["ph"] in "sf"):  # an arrow is tied to a slice of its thread
         assert any(a - 1e-6 <= e["ts"] <= b + 1e-6 for a, b in threads[e["pid"], e["tid"]]), e
 
 
+@pytest.mark.parametrize("name", ["ping_pong", "producer_consumer_4p4c", "eight_wave"])
+def test_the_trace_is_one_that_viewers_read(name: str) -> None:
+    build = spec_of(name).build()
+    data = trace(name, "MI300X", [(build, profile(build).recording)])
+    insist_readable(data)
+    assert len({(e["pid"], e["tid"]) for e in data["traceEvents"] if e["ph"] == "X"}) >= 4 + 8
+    assert any(e["ph"] == "s" for e in data["traceEvents"])
+
+
+def traced(spec: str, into: Path, *options: str) -> dict[str, Any]:
+    """The trace that the command writes."""
+    done = CliRunner().invoke(app, ["predict", str(SPECS / spec), *options, "--trace", str(into)])
+    assert done.exit_code == 0 and f"wrote {into}" in done.stdout.replace("\n", ""), done.output
+    data: dict[str, Any] = json.loads(into.read_text())
+    insist_readable(data)
+    return data
+
+
 def test_the_command_writes_a_trace(tmp_path: Path) -> None:
-    into = tmp_path / "trace.json"
-    done = CliRunner().invoke(app, ["predict", str(SPECS / "one_wave.tk"), "--trace", str(into)])
-    assert done.exit_code == 0 and f"wrote {into}" in done.stdout.replace("\n", "")
-    data = json.loads(into.read_text())
+    data = traced("one_wave.tk", tmp_path / "trace.json")
     assert data["otherData"]["kernel"] == "one_wave" and len(data["traceEvents"]) > 100
+
+
+@pytest.mark.parametrize(
+    ("spec", "sizes", "equations"),
+    [
+        ("rows/softmax.tk", "ROWS=4096 D=1024", ["e = exp2((x - rowmax(x)) * LOG2E)", "Y[r] = e / rowsum(e)"]),
+        (
+            "rows/long_softmax.tk",
+            "ROWS=512 D=8000",
+            ["l = l * exp(m - n) + rowsum(exp(x - n))", "n = max(m, rowmax(x))"],
+        ),
+        (
+            "attention/attention_causal.tk",
+            "LENGTH=1024",
+            ["s = scale * Q[b, q, h] @ K[b, j, h / GROUP].T", "p = exp2(s - n)"],
+        ),
+    ],
+)
+def test_kernels_of_equations_have_a_trace_named_by_their_lines(
+    spec: str, sizes: str, equations: list[str], tmp_path: Path
+) -> None:
+    data = traced(spec, tmp_path / "trace.json", "-D", sizes)
+    assert {*equations} <= {e["name"] for e in data["traceEvents"]}
+    tracks = {"vector", "memory", "wait"} | ({"MFMA", "LDS", "barrier"} if "@" in equations[0] else set())
+    assert tracks <= {e.get("cat") for e in data["traceEvents"]}
+
+
+def test_kernels_of_a_sequence_stand_one_after_the_other(tmp_path: Path) -> None:
+    data = traced("sequences/split_k_gelu.tk", tmp_path / "trace.json")
+    begun, ended = dict[str, float](), dict[str, float]()
+    names = {e["pid"]: e["args"]["name"] for e in data["traceEvents"] if e["name"] == "process_name"}
+    for e in data["traceEvents"]:
+        if e["ph"] == "X":
+            kernel, _, simd = names[e["pid"]].partition(": ")
+            assert simd.startswith("SIMD ")
+            begun[kernel] = min(begun.get(kernel, e["ts"]), e["ts"])
+            ended[kernel] = max(ended.get(kernel, 0.0), e["ts"] + e["dur"])
+    first, second = begun
+    assert begun[first] < ended[first] <= begun[second] + 1e-6 < ended[second]

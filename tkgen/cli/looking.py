@@ -277,9 +277,8 @@ def predict(
     asked = [Asked(path, defines(values), target, tuple(roots or ()), product) for path, values in places]
     with reported():
         try:
-            if (found := others(asked)) and trace is not None:
-                fail(f"{found[0]} is no kernel of matrix products: no --trace", USAGE)
-            first, *rest = (_predicted(a, not found, trace if a is asked[0] else None, cxx) for a in asked)
+            closely = not others(asked)
+            first, *rest = (_predicted(a, closely, trace if a is asked[0] else None, cxx) for a in asked)
         except PredictError as error:
             fail(str(error), USAGE)
     tried = _tried(asked[0], first.seconds, cxx) if edits else None

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tkgen.api import Spec, load
+from tkgen.api import load
 from tkgen.execute.given import given
 from tkgen.execute.kernels import AnySpec, valued
-from tkgen.predict import device_of, profile
+from tkgen.predict import device_of
 from tkgen.report.timeline import trace
 from tkgen.rows.spec import RowSpec
-from tkgen.sequence.prediction import AnyPrediction, predict_any
+from tkgen.sequence.build import SequenceBuild
+from tkgen.sequence.prediction import AnyPrediction, models, predicted
 from tkgen.sequence.spec import SequenceSpec
 from tkgen.toolchain.files import write_atomic
 
@@ -57,18 +58,21 @@ class Subject:
     closely: bool
 
     def predict(self, cxx: str | None = None, into: Path | None = None) -> AnyPrediction:
-        """Build and predict it; a spec of products writes the work and waits of each wave as a trace to `into`.
+        """Build and predict it; the work and waits of each wave are written as a trace to `into`.
 
         Raises:
             SpecError, ToolchainError: as `build` of a spec.
             PredictError, UnknownTargetError: as `predict_any`.
         """
-        if into is None or not isinstance(self.spec, Spec):
-            return predict_any(self.spec.build(cxx=cxx).check(), self.extents, self.product, what_if=self.closely)
         build = self.spec.build(cxx=cxx).check()
-        profiled = profile(build, self.extents, self.product)
-        write_atomic(into, json.dumps(trace(build, profiled), separators=(",", ":")))
-        return profiled.prediction
+        known = models(build, self.extents, self.product)
+        found = predicted(build, known, self.extents, what_if=self.closely)
+        if into is not None:
+            kernels = build.kernels if isinstance(build, SequenceBuild) else (build,)
+            runs = [(kernel, model.recording()) for kernel, model in zip(kernels, known, strict=True)]
+            traced = trace(self.spec.name, found.product, runs)
+            write_atomic(into, json.dumps(traced, separators=(",", ":")))
+        return found
 
 
 def others(asked: Iterable[Asked]) -> list[Path]:

@@ -7,7 +7,7 @@ from itertools import product as combinations
 
 from tkgen.ir.equations import Axis
 from tkgen.loops.build import LoopBuild
-from tkgen.predict.loops import LoopPrediction, LoopWorkload, predict_loop
+from tkgen.predict.loops import LoopModel, LoopPrediction, LoopWorkload
 from tkgen.rows.launch import RowLaunch
 from tkgen.rows.prediction import arguments, launch_at
 
@@ -21,9 +21,14 @@ def predict_build(
         PredictError: the target has no timing data, or the kernel cannot do the sizes.
         UnknownTargetError: it has no such product.
     """
+    return model(build, sizes, product).prediction()
+
+
+def model(build: LoopBuild, sizes: Mapping[str, int] | None = None, product: str | None = None) -> LoopModel:
+    """The model of `build` on a product of its target. Raises as `predict_build`."""
     target = build.spec.target
     chosen = target.product_named(product) if product else target.product
-    return predict_loop(_workload(build, launch_at(build, sizes)), target, chosen)
+    return LoopModel(_workload(build, launch_at(build, sizes)), target, chosen)
 
 
 def _workload(build: LoopBuild, launch: RowLaunch) -> LoopWorkload:

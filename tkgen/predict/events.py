@@ -9,10 +9,12 @@ The model itself (`timing.ComputeUnit`) keeps none of this, so that predictions 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
+from typing import Any
 
 from tkgen.predict.stream import Instruction, Unit, WaveStream
 from tkgen.predict.timing import WARM_PASSES, Cause, ComputeUnit, Machine, Wave
@@ -67,14 +69,19 @@ class Recording:
 
 def record(streams: Sequence[WaveStream], blocks: int, machine: Machine) -> Recording:
     """Run as `timing.simulate` does and hand out what happened."""
-    unit = _Recorder(streams, blocks, machine)
+    return recorded(ComputeUnit, streams, blocks, machine)
+
+
+def recorded(kind: type[ComputeUnit], *given: Any) -> Recording:
+    """Run a CU of this `kind`, which is made of what is `given`, and hand out what happened."""
+    unit = type("Recorded", (_Recorder, kind), {})(*given)
     unit.run()
     events = sorted(unit.events, key=lambda e: (e.start, e.wave))
     passes = tuple(tuple(unit.headers[w.age][i] for i in sorted(w.marks.values())) for w in unit.waves)
     return Recording(
-        simds=machine.simds,
-        waves=len(streams),
-        blocks=blocks,
+        simds=unit.machine.simds,
+        waves=len(unit.streams),
+        blocks=unit.blocks,
         end=unit.end,
         events=tuple(events),
         passes=passes,
@@ -86,8 +93,8 @@ def record(streams: Sequence[WaveStream], blocks: int, machine: Machine) -> Reco
 class _Recorder(ComputeUnit):
     """The model with a pen: every step is the model's own."""
 
-    def __init__(self, streams: Sequence[WaveStream], blocks: int, machine: Machine):
-        super().__init__(streams, blocks, machine)
+    def __init__(self, *given: Any):
+        super().__init__(*given)
         self.events: list[Event] = []
         self.issued: list[list[tuple[int, float]]] = [[] for _ in self.waves]
 
@@ -149,6 +156,7 @@ class _Recorder(ComputeUnit):
         In the loop of one steady pass, on average; elsewhere of the one time it runs, on average over the blocks.
         """
         found: list[dict[int, float]] = [{} for _ in self.streams]
+        runs = Counter(w.age % len(self.streams) for w in self.waves for at, _ in self.issued[w.age] if at == 0)
         for wave, issued in zip(self.waves, self.issued, strict=True):
             headers = sorted(wave.marks)  # where each pass begins, and the end of the last
             passes = len(headers) - 1
@@ -158,7 +166,8 @@ class _Recorder(ComputeUnit):
                 inside = passes and headers[0] <= at < headers[-1]
                 if inside and at not in measured:
                     continue
-                parts = self.blocks * (passes - warm if inside else 1)
-                cycles, address = found[wave.age % len(self.streams)], wave.code[at].address
+                index = wave.age % len(self.streams)
+                parts = runs[index] * (passes - warm if inside else 1)
+                cycles, address = found[index], wave.code[at].address
                 cycles[address] = cycles.get(address, 0.0) + (end - begin) / parts
         return found

@@ -6,7 +6,7 @@ such a loop powers and maxima take the place of waits, and waves of several bloc
 an XCD that walk along the same tiles fetch each of them once into its L2; over the launch each byte of the tensors is
 read from HBM once, where what moves fits the last-level cache.
 
->>> p = predict_loop(workload, load_target("gfx942"))
+>>> p = LoopModel(workload, target, target.product).prediction()
 >>> p.tflops, p.limiter
 """
 
@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from tkgen.emulate import Arg, EmulateError, Outcome, TraceRequest, launch
 from tkgen.predict.clock import Clock, engine_clock
+from tkgen.predict.events import Recording, recorded
 from tkgen.predict.rows import RowPrediction
 from tkgen.predict.stream import Instruction, Unit, WaveStream, looped
 from tkgen.predict.timing import ComputeUnit, CuTiming, Machine, Memory, Wave
 from tkgen.predict.workload import PredictError
 from tkgen.targets import Target
-from tkgen.targets.model import Product, Timing
+from tkgen.targets.model import Product
 from tkgen.toolchain.compiler import ToolchainError
 
 CHANGES: Final = {
@@ -81,58 +83,6 @@ class LoopPrediction(RowPrediction):
     faster: dict[str, float]
 
 
-def predict_loop(workload: LoopWorkload, target: Target, product: Product) -> LoopPrediction:
-    """The predicted time of one launch with empty caches on `product` of `target`.
-
-    Raises:
-        PredictError: the target has no timing data, no block fits a CU, or the code has no shape to extrapolate.
-        ToolchainError: the emulator cannot start it.
-    """
-    timing = target.timing
-    if timing is None:
-        raise PredictError(f"{target.name} cannot be predicted: its file has no latencies and bandwidths")
-    if workload.blocks_per_cu == 0:
-        raise PredictError(f"no block of {workload.name} fits on a compute unit")
-    streams = looped(lambda limit: _run(workload, limit), workload.name, workload.waves, target)
-    model = _Model(workload, target, product, timing, streams)
-    clock = Clock(product.clock_mhz, "peak")
-    for _ in range(3):  # a lower clock makes memory faster in cycles, and leaves the matrix units less time to rest
-        cycles, steady = model.cycles(clock)
-        settled = engine_clock(target, product, workload.dtype, model.matrix_cycles / cycles)
-        if abs(settled.mhz - clock.mhz) < 0.01 * clock.mhz:
-            break
-        clock = settled
-    cycles, steady = model.cycles(clock)
-    seconds = timing.launch_us * 1e-6 + cycles / (clock.mhz * 1e6)
-    faster = {name: max(cycles / model.cycles(clock, frozenset({name}))[0], 1.0) for name in CHANGES}
-    peak = target.peak_tflops(workload.dtype, product)
-    rate = model.flops / seconds / 1e12
-    moved = workload.read_bytes + workload.written_bytes
-    return LoopPrediction(
-        workload.name,
-        target.name,
-        product.name,
-        workload.sizes,
-        seconds,
-        moved / seconds / 1e9,
-        moved / seconds / model.copy_rate,
-        model.copy_rate / 1e9,
-        max(faster, key=lambda name: faster[name]),
-        model.busy(clock, steady),
-        workload.blocks,
-        workload.blocks_per_cu,
-        timing.launch_us * 1e-6,
-        rate,
-        rate / peak,
-        clock.mhz,
-        clock.limit == "unknown",
-        workload.passes,
-        steady.pass_cycles,
-        {cause.value: cycles / steady.pass_cycles for cause, cycles in steady.lost.items()},
-        faster,
-    )
-
-
 def _run(workload: LoopWorkload, limit: int) -> Outcome:
     try:
         return launch(
@@ -149,24 +99,27 @@ def _run(workload: LoopWorkload, limit: int) -> Outcome:
         raise ToolchainError(f"{workload.name} does not run on the emulator: {error}") from error
 
 
-class _Model:
-    """A kernel on a device: blocks over its CUs in rounds, the memory as one CU sees it."""
+class LoopModel:
+    """A kernel on a device: blocks over its CUs in rounds, the memory as one CU sees it.
 
-    def __init__(
-        self,
-        workload: LoopWorkload,
-        target: Target,
-        product: Product,
-        timing: Timing,
-        streams: Sequence[WaveStream],
-    ):
-        self.workload, self.target, self.product, self.timing = workload, target, product, timing
+    Raises:
+        PredictError: the target has no timing data, no block fits a CU, or the code has no shape to extrapolate.
+        ToolchainError: the emulator cannot start it.
+    """
+
+    def __init__(self, workload: LoopWorkload, target: Target, product: Product):
+        if target.timing is None:
+            raise PredictError(f"{target.name} cannot be predicted: its file has no latencies and bandwidths")
+        if workload.blocks_per_cu == 0:
+            raise PredictError(f"no block of {workload.name} fits on a compute unit")
+        streams = looped(lambda limit: _run(workload, limit), workload.name, workload.waves, target)
+        self.workload, self.target, self.product, self.timing = workload, target, product, target.timing
         # A pass may begin before the loop and end behind it: what stands there counts as what it multiplies.
         once, each = (sum(x.flops for s in streams for x in part(s)) for part in (_around, _body))
         self.around = min(once / each, workload.most) if each else 0.0
         looping = round(workload.most - self.around)
         self.streams = [replace(s, passes=looping if s.body else 0) for s in streams]
-        self.copy_rate = product.hbm_tbps * timing.hbm_efficiency * 1e12
+        self.copy_rate = product.hbm_tbps * self.timing.hbm_efficiency * 1e12
         cus = product.compute_units
         self.active = min(cus, workload.blocks)
         self.resident = min(workload.blocks_per_cu, -(-workload.blocks // cus))
@@ -205,6 +158,54 @@ class _Model:
         if not any(s.body for s in self.streams):  # straight code
             return timing.cycles * passes / most
         return timing.cycles - timing.pass_cycles * (most - passes)
+
+    @cached_property
+    def settled(self) -> tuple[Clock, float, CuTiming]:
+        """The clock that settles with what it leaves to do, cycles of the launch at it, the timing of a full CU."""
+        clock = Clock(self.product.clock_mhz, "peak")
+        for _ in range(3):  # a lower clock makes memory faster in cycles, and leaves the matrix units less time to rest
+            cycles, _ = self.cycles(clock)
+            found = engine_clock(self.target, self.product, self.workload.dtype, self.matrix_cycles / cycles)
+            if abs(found.mhz - clock.mhz) < 0.01 * clock.mhz:
+                break
+            clock = found
+        return clock, *self.cycles(clock)
+
+    def prediction(self) -> LoopPrediction:
+        """The time of one launch with empty caches, and where a pass's goes."""
+        w, (clock, cycles, steady) = self.workload, self.settled
+        launch_seconds = self.timing.launch_us * 1e-6
+        seconds = launch_seconds + cycles / (clock.mhz * 1e6)
+        faster = {name: max(cycles / self.cycles(clock, frozenset({name}))[0], 1.0) for name in CHANGES}
+        rate, moved = self.flops / seconds / 1e12, w.read_bytes + w.written_bytes
+        return LoopPrediction(
+            w.name,
+            self.target.name,
+            self.product.name,
+            w.sizes,
+            seconds,
+            moved / seconds / 1e9,
+            moved / seconds / self.copy_rate,
+            self.copy_rate / 1e9,
+            max(faster, key=lambda name: faster[name]),
+            self.busy(clock, steady),
+            w.blocks,
+            w.blocks_per_cu,
+            launch_seconds,
+            rate,
+            rate / self.target.peak_tflops(w.dtype, self.product),
+            clock.mhz,
+            clock.limit == "unknown",
+            w.passes,
+            steady.pass_cycles,
+            {cause.value: cycles / steady.pass_cycles for cause, cycles in steady.lost.items()},
+            faster,
+        )
+
+    def recording(self) -> Recording:
+        """What happens on a full CU in some passes, event by event."""
+        machine = Machine.of(self.target, self.memory(self.settled[0]))
+        return recorded(LoopUnit, self.streams, self.resident, machine)
 
     def memory(self, clock: Clock) -> Memory:
         """Latency and rates of one CU's share, in cycles of this clock."""

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Final
 
 from tkgen.emulate import Arg, TraceRequest, launch
+from tkgen.predict.events import Recording, recorded
 from tkgen.predict.stream import Instruction, Unit, WaveStream, decoder, paths
 from tkgen.predict.timing import ComputeUnit, Machine, Memory, Wave
 from tkgen.predict.workload import PredictError
@@ -25,6 +27,7 @@ from tkgen.targets.model import Product
 
 LINE: Final = 64  # bytes that go between L2 and a CU together
 MOST_INSTRUCTIONS: Final = 400_000  # of a block's waves together: a trace beyond this takes too long
+SHOWN: Final = 2  # blocks in a row in each place of a CU, in what is written down of a run
 
 
 @dataclass(frozen=True)
@@ -81,44 +84,77 @@ class RowPrediction:
 
 
 def predict_rows(workload: RowWorkload, target: Target, product: Product) -> RowPrediction:
-    """The predicted time of one launch with empty caches on `product` of `target`.
+    """The predicted time of one launch with empty caches on `product` of `target`. Raises as `RowModel` does."""
+    return RowModel(workload, target, product).prediction()
+
+
+class RowModel:
+    """A kernel on a device: its blocks over the CUs, one of which they pass through.
 
     Raises:
         PredictError: the target has no timing data, no block fits a CU, or a block is too long to follow.
     """
-    timing = target.timing
-    if timing is None:
-        raise PredictError(f"{target.name} cannot be predicted: its file has no latencies and bandwidths")
-    if workload.blocks_per_cu == 0:
-        raise PredictError(f"no block of {workload.name} fits on a compute unit")
-    streams = _streams(workload, target)
-    cus = product.compute_units
-    active = min(cus, workload.blocks)
-    hertz = product.clock_mhz * 1e6
-    copy = product.hbm_tbps * timing.hbm_efficiency * 1e12
-    share = copy / hertz / active
-    each = -(-workload.blocks // cus)
-    memory = Memory(timing.hbm_latency_ns * 1e-9 * hertz, share, share, "HBM")
-    machine = Machine.of(target, memory)
-    needed = (workload.bytes + workload.read_again_bytes) / workload.blocks
-    cycles, busy = _steady(streams, workload.blocks_per_cu, each, machine, needed, float(timing.l1_bytes_per_clock))
-    seconds = timing.launch_us * 1e-6 + cycles / hertz
-    limiter = max(busy, key=lambda unit: busy[unit])
-    return RowPrediction(
-        workload.name,
-        target.name,
-        product.name,
-        workload.sizes,
-        seconds,
-        workload.bytes / seconds / 1e9,
-        workload.bytes / seconds / copy,
-        copy / 1e9,
-        limiter if busy[limiter] > 0.7 else "latency",
-        busy,
-        workload.blocks,
-        workload.blocks_per_cu,
-        timing.launch_us * 1e-6,
-    )
+
+    def __init__(self, workload: RowWorkload, target: Target, product: Product):
+        if target.timing is None:
+            raise PredictError(f"{target.name} cannot be predicted: its file has no latencies and bandwidths")
+        if workload.blocks_per_cu == 0:
+            raise PredictError(f"no block of {workload.name} fits on a compute unit")
+        self.workload, self.target, self.product, self.timing = workload, target, product, target.timing
+        self.streams = _streams(workload, target)
+        self.hertz = product.clock_mhz * 1e6
+        self.copy_rate = product.hbm_tbps * self.timing.hbm_efficiency * 1e12
+        self.each = -(-workload.blocks // product.compute_units)  # blocks of a CU
+
+    @cached_property
+    def machine(self) -> Machine:
+        """One CU with its share of the memory."""
+        share = self.copy_rate / self.hertz / min(self.product.compute_units, self.workload.blocks)
+        return Machine.of(self.target, Memory(self.timing.hbm_latency_ns * 1e-9 * self.hertz, share, share, "HBM"))
+
+    def _given(self, count: int) -> tuple[Sequence[WaveStream], int, Machine, int, float, float]:
+        """What makes a CU (`RowUnit`) through which `count` blocks are to stream."""
+        w = self.workload
+        needed = (w.bytes + w.read_again_bytes) / w.blocks
+        return self.streams, w.blocks_per_cu, self.machine, count, needed, float(self.timing.l1_bytes_per_clock)
+
+    def prediction(self) -> RowPrediction:
+        """The time of one launch, and where a CU's goes."""
+        w, launch_seconds = self.workload, self.timing.launch_us * 1e-6
+        cycles, busy = self._steady()
+        seconds = launch_seconds + cycles / self.hertz
+        limiter = max(busy, key=lambda unit: busy[unit])
+        return RowPrediction(
+            w.name,
+            self.target.name,
+            self.product.name,
+            w.sizes,
+            seconds,
+            w.bytes / seconds / 1e9,
+            w.bytes / seconds / self.copy_rate,
+            self.copy_rate / 1e9,
+            limiter if busy[limiter] > 0.7 else "latency",
+            busy,
+            w.blocks,
+            w.blocks_per_cu,
+            launch_seconds,
+        )
+
+    def recording(self) -> Recording:
+        """What happens on a CU, event by event, while `SHOWN` blocks pass through each place on it."""
+        return recorded(RowUnit, *self._given(min(self.each, SHOWN * self.workload.blocks_per_cu)))
+
+    def _steady(self) -> tuple[float, dict[str, float]]:
+        """Cycles of the blocks of a CU, and how busy its units are."""
+        count, resident = self.each, self.workload.blocks_per_cu
+        some, more = min(count, 2 * resident), min(count, 4 * resident)
+        first = RowUnit(*self._given(some))
+        first.run()
+        if more == some:
+            return first.end, first.busy()
+        second = RowUnit(*self._given(more))
+        second.run()
+        return second.end + (second.end - first.end) / (more - some) * (count - more), second.busy()
 
 
 def _streams(workload: RowWorkload, target: Target) -> tuple[WaveStream, ...]:
@@ -138,20 +174,6 @@ def _streams(workload: RowWorkload, target: Target) -> tuple[WaveStream, ...]:
     decode = decoder(outcome, target)
     found = [tuple(decode(wave, i) for i in path) for wave, path in enumerate(paths(outcome, workload.waves))]
     return tuple(WaveStream(path, (), 0, ()) for path in found)
-
-
-def _steady(
-    streams: Sequence[WaveStream], resident: int, count: int, machine: Machine, needed: float, path: float
-) -> tuple[float, dict[str, float]]:
-    """Cycles of `count` blocks on a CU that has room for `resident`, and how busy its units are."""
-    some, more = min(count, 2 * resident), min(count, 4 * resident)
-    first = RowUnit(streams, resident, machine, some, needed, path)
-    first.run()
-    if more == some:
-        return first.end, first.busy()
-    second = RowUnit(streams, resident, machine, more, needed, path)
-    second.run()
-    return second.end + (second.end - first.end) / (more - some) * (count - more), second.busy()
 
 
 class RowUnit(ComputeUnit):

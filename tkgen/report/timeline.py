@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tkgen.predict.events import Event, Recording, Track
-from tkgen.report.places import Places
-from tkgen.report.texts import Rows
+from tkgen.report.places import Places, known_lines
+from tkgen.report.texts import Rows, texts
+from tkgen.rows.build import RowBuild
 from tkgen.toolchain.isa import classify
 
 if TYPE_CHECKING:
@@ -114,37 +115,52 @@ def timeline(build: Build, profile: Profile) -> Timeline:
     )
 
 
-def trace(build: Build, profile: Profile) -> dict[str, Any]:
-    """All events for Perfetto or chrome://tracing, one microsecond there for a cycle here.
+def trace(name: str, product: str, kernels: Sequence[tuple[Build | RowBuild, Recording]]) -> dict[str, Any]:
+    """All events of what is called `name` for Perfetto or chrome://tracing, one microsecond there for a cycle here.
 
     A process is a SIMD. Its matrix unit has a thread, each wave one for what it does or waits for and one for its
     vector work. Accesses to memory overlap, so they are asynchronous events; an arrow leads from the wave that comes
-    last to a barrier to those that have waited for it.
+    last to a barrier to those that have waited for it. Of several kernels each has processes of its own, and begins
+    where what is written down of the one before ends.
     """
-    recording = profile.recording
-    bars = list(_bars(recording.events, _Names(build)))
+    events: list[dict[str, Any]] = []
+    begin = 0.0
+    for place, (build, recording) in enumerate(kernels):
+        of = f"{build.spec.name}: " if len(kernels) > 1 else ""
+        for event in _events(recording, _Names(build), of):
+            event["pid"] += place * recording.simds
+            if "id" in event:
+                event["id"] = event["id"] * len(kernels) + place
+            if "ts" in event:
+                event["ts"] += begin
+            events.append(event)
+        begin += recording.end
+    known = {"kernel": name, "product": product, "one microsecond": "one cycle"}
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": known}
+
+
+def _events(recording: Recording, names: _Names, of: str) -> Iterator[dict[str, Any]]:
+    """What a viewer draws of one kernel; the names of its processes begin with `of`."""
+    bars = list(_bars(recording.events, names))
     slices = _slices(bars)
-    events: list[dict[str, Any]] = list(_named(recording))
+    yield from _named(recording, of)
     for number, bar in enumerate(bars):
         pid, wave = bar.wave % recording.simds, _thread(bar.wave)
         about = {"name": bar.text or bar.kind, "cat": bar.track, "pid": pid, "args": {"instructions": bar.count}}
         span = {"ph": "X", "ts": bar.start, "dur": bar.end - bar.start}
         if bar.track in (Track.LDS.value, Track.MEMORY.value):
-            events.append(about | {"tid": wave, "ph": "b", "id": number, "ts": bar.start})
-            events.append(about | {"tid": wave, "ph": "e", "id": number, "ts": bar.end})
+            yield about | {"tid": wave, "ph": "b", "id": number, "ts": bar.start}
+            yield about | {"tid": wave, "ph": "e", "id": number, "ts": bar.end}
         elif bar.track in (Track.MFMA.value, Track.IDLE.value):
-            events.append(about | {"tid": 0, "name": f"wave {bar.wave}: {about['name']}"} | span)
+            yield about | {"tid": 0, "name": f"wave {bar.wave}: {about['name']}"} | span
         elif bar.track == Track.VECTOR.value:
-            events.append(about | {"tid": wave + 1} | span)
+            yield about | {"tid": wave + 1} | span
         if bar.by >= 0 and bar.end > bar.start:
-            events += _arrow(number, bar, slices.get(bar.by, []), recording.simds)
+            yield from _arrow(number, bar, slices.get(bar.by, []), recording.simds)
     for w, found in slices.items():
         for start, end, bar in found:
             about = {"name": bar.text or bar.kind, "cat": bar.track, "args": {"instructions": bar.count}}
-            place = {"pid": w % recording.simds, "tid": _thread(w)}
-            events.append(about | place | {"ph": "X", "ts": start, "dur": end - start})
-    known = {"kernel": build.spec.name, "product": profile.prediction.product, "one microsecond": "one cycle"}
-    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": known}
+            yield about | {"pid": w % recording.simds, "tid": _thread(w), "ph": "X", "ts": start, "dur": end - start}
 
 
 def _thread(wave: int) -> int:
@@ -180,14 +196,14 @@ def _arrow(number: int, bar: Bar, last: Sequence[tuple[float, float, Bar]], simd
         yield arrow | {"ph": "f", "bp": "e", "ts": finish, "pid": bar.wave % simds, "tid": _thread(bar.wave)}
 
 
-def _named(recording: Recording) -> Iterator[dict[str, Any]]:
-    """The names of processes and threads."""
+def _named(recording: Recording, of: str) -> Iterator[dict[str, Any]]:
+    """The names of processes, which begin with `of`, and threads."""
 
     def name(what: str, pid: int, tid: int, text: str) -> dict[str, Any]:
         return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": text}}
 
     for simd in range(recording.simds):
-        yield name("process_name", simd, 0, f"SIMD {simd}")
+        yield name("process_name", simd, 0, f"{of}SIMD {simd}")
         yield name("thread_name", simd, 0, "matrix unit")
     for wave in range(recording.waves * recording.blocks):
         block = f", block {wave // recording.waves}" if recording.blocks > 1 else ""
@@ -197,22 +213,17 @@ def _named(recording: Recording) -> Iterator[dict[str, Any]]:
 
 
 class _Names:
-    """What an instruction, by its address, is called: kind, operations, row of the spec."""
+    """What an instruction, by its address, is called: kind, operations or the line of equations, row of the spec."""
 
-    def __init__(self, build: Build):
+    def __init__(self, build: Build | RowBuild):
         from tkgen.emulate import load
         from tkgen.emulate.decode import decode
 
         code = load(build.hsaco)
         starts = decode(code.code, code.target).starts()
-        function, rows = build.function, Rows(build.spec.program.origins.files)
-        self.position = {start: i for i, start in enumerate(starts[: len(function.instructions)])}
-        self.kinds = [classify(x)[0] for x in function.instructions]
-        places = Places(function, build.spec.plan, build.spec.source, f"{build.spec.name}.cpp")
-        texts = {s.line: s.text for s in reversed(places.placed)}
-        lines = {s.line: rows.of(s.span) for s in reversed(places.placed)}
-        self.texts = [" + ".join(dict.fromkeys(texts[n] for n in at if n in texts)) for at in places.lines]
-        self.lines = [next((lines[n] for n in at if lines.get(n)), 0) for at in places.lines]
+        self.position = {start: i for i, start in enumerate(starts[: len(build.function.instructions)])}
+        self.kinds = [classify(x)[0] for x in build.function.instructions]
+        self.texts, self.lines = _of_equations(build) if isinstance(build, RowBuild) else _of_plan(build)
 
     def bar(self, event: Event) -> Bar:
         """The bar of one event."""
@@ -229,6 +240,28 @@ class _Names:
             kind = "vector"
         ends = event.start, event.end
         return Bar(event.track.value, kind, event.wave, *ends, text, line, 1, event.by, event.cause)
+
+
+def _of_plan(build: Build) -> tuple[list[str], list[int]]:
+    """For each instruction the operations that it carries out, and the row of the first one's line."""
+    rows = Rows(build.spec.program.origins.files)
+    places = Places(build.function, build.spec.plan, build.spec.source, f"{build.spec.name}.cpp")
+    texts = {s.line: s.text for s in reversed(places.placed)}
+    lines = {s.line: rows.of(s.span) for s in reversed(places.placed)}
+    return (
+        [" + ".join(dict.fromkeys(texts[n] for n in at if n in texts)) for at in places.lines],
+        [next((lines[n] for n in at if lines.get(n)), 0) for at in places.lines],
+    )
+
+
+def _of_equations(build: RowBuild) -> tuple[list[str], list[int]]:
+    """For each instruction the line of the spec that it carries out, without its comment, and that line's row."""
+    spec, rows = build.spec, Rows(build.spec.program.origins.files)
+    cpp = texts(spec.program.origins, rows, spec.source, None, spec.name).cpp
+    known = known_lines(build.function, spec.source, f"{spec.name}.cpp")
+    found = [next(iter(cpp[line - 1].spec), 0) if line else 0 for line in known]
+    said = [line.text.partition("#")[0].strip() for line in rows.lines]
+    return [said[row - 1] if row else "" for row in found], found
 
 
 def _bars(events: Sequence[Event], names: _Names) -> Iterator[Bar]:

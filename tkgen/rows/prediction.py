@@ -10,7 +10,7 @@ from tkgen.execute.arguments import check_scalars, packed
 from tkgen.ir.equations import Kernel, Load
 from tkgen.ir.types import Tensor
 from tkgen.predict.loops import CHANGES, LoopPrediction
-from tkgen.predict.rows import RowPrediction, RowWorkload, predict_rows
+from tkgen.predict.rows import RowModel, RowPrediction, RowWorkload
 from tkgen.predict.workload import PredictError
 from tkgen.rows.build import RowBuild
 from tkgen.rows.launch import RowLaunch, row_launch
@@ -66,9 +66,14 @@ def predict_build(build: RowBuild, sizes: Mapping[str, int] | None = None, produ
         PredictError: the target has no timing data, or the kernel cannot do the sizes.
         UnknownTargetError: it has no such product.
     """
+    return model(build, sizes, product).prediction()
+
+
+def model(build: RowBuild, sizes: Mapping[str, int] | None = None, product: str | None = None) -> RowModel:
+    """The model of `build` on a product of its target. Raises as `predict_build`."""
     target = build.spec.target
     device = target.product_named(product) if product else target.product
-    return predict_rows(workload(build, launch_at(build, sizes)), target, device)
+    return RowModel(workload(build, launch_at(build, sizes)), target, device)
 
 
 def launch_at(build: RowBuild, sizes: Mapping[str, int] | None) -> RowLaunch:

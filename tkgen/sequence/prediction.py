@@ -13,9 +13,10 @@ from typing import TypeAlias
 from tkgen.build import Build
 from tkgen.loops import prediction as loops
 from tkgen.loops.build import LoopBuild
-from tkgen.predict import Prediction, predict, to_json
-from tkgen.predict.loops import LoopPrediction
-from tkgen.predict.rows import RowPrediction
+from tkgen.predict import Prediction, Workload, device_of, to_json
+from tkgen.predict.loops import LoopModel, LoopPrediction
+from tkgen.predict.model import Model, model_of
+from tkgen.predict.rows import RowModel, RowPrediction
 from tkgen.rows import prediction as rows
 from tkgen.rows.build import RowBuild
 from tkgen.sequence.build import SequenceBuild
@@ -79,6 +80,7 @@ class SequencePrediction:
 
 
 AnyPrediction: TypeAlias = Prediction | RowPrediction | SequencePrediction
+AnyModel: TypeAlias = Model | RowModel | LoopModel
 
 
 def predict_any(
@@ -94,20 +96,40 @@ def predict_any(
         PredictError: the target has no timing data, or a kernel cannot do the sizes, or is not one to predict.
         UnknownTargetError: it has no such product.
     """
+    return predicted(build, models(build, sizes, product), sizes, what_if=what_if)
+
+
+def models(
+    build: Build | RowBuild | SequenceBuild, sizes: Mapping[str, int] | None = None, product: str | None = None
+) -> tuple[AnyModel, ...]:
+    """The model of each kernel of a build, in order. Raises as `predict_any`."""
+    kernels = build.kernels if isinstance(build, SequenceBuild) else (build,)
+    return tuple(_model(kernel, sizes, product) for kernel in kernels)
+
+
+def _model(build: Build | RowBuild, sizes: Mapping[str, int] | None, product: str | None) -> AnyModel:
     if isinstance(build, LoopBuild):
-        return loops.predict_build(build, sizes, product)
+        return loops.model(build, sizes, product)
     if isinstance(build, RowBuild):
-        return rows.predict_build(build, sizes, product)
-    if isinstance(build, Build):
-        return predict(build, sizes, product, what_if=what_if)
-    found = []
-    for kernel in build.kernels:
-        made = predict_any(kernel, sizes, product, what_if=what_if)
-        assert not isinstance(made, SequencePrediction)
-        found.append(made)
+        return rows.model(build, sizes, product)
+    target = build.spec.target
+    return model_of(Workload.of(build, sizes), target, device_of(target, product))
+
+
+def predicted(
+    build: Build | RowBuild | SequenceBuild,
+    known: Sequence[AnyModel],
+    sizes: Mapping[str, int] | None = None,
+    *,
+    what_if: bool = True,
+) -> AnyPrediction:
+    """What the `models` of a build predict."""
+    found = tuple(m.prediction(what_if) if isinstance(m, Model) else m.prediction() for m in known)
+    if not isinstance(build, SequenceBuild):
+        return found[0]
     spec = build.spec
     extents = {d.name: d.size if d.size is not None else (sizes or {})[d.name] for d in spec.program.dims}
-    return SequencePrediction(spec.name, spec.target.name, found[0].product, tuple(extents.items()), tuple(found))
+    return SequencePrediction(spec.name, spec.target.name, found[0].product, tuple(extents.items()), found)
 
 
 def text(p: AnyPrediction) -> str:
