@@ -69,6 +69,85 @@ __device__ inline void lds_barrier() {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
     pin();
 }
+constexpr int RAW_BUFFER = 0x00020000;  // word 3 of a buffer descriptor: 32-bit raw data (CDNA3 ISA guide, table 44)
+constexpr int OUTSIDE = -1;             // an offset past every buffer: loads give zero, stores are dropped
+
+/// The buffer from element `origin` of a tensor to its end.
+template <ducks::gl::all GL> __device__ inline auto buffer_at(const GL &tensor, uint64_t origin) {
+    const uint64_t bytes = (uint64_t(tensor.rows()) * tensor.cols() - origin) * sizeof(typename GL::dtype);
+    return __builtin_amdgcn_make_buffer_rsrc(tensor.raw_ptr + origin, 0, bytes < 0xfffffffc ? bytes : 0xfffffffc, RAW_BUFFER);
+}
+
+/// element = f(offset, element) for each element of a register tile that this lane owns: quads of four rows of a column. The
+/// offset is in bytes from the tile's first row in `tensor`, or OUTSIDE.
+template <ducks::gl::all GL, ducks::rt::all RT, typename F> __device__ inline void for_each_inside(const GL &tensor, RT &tile, int tile_row, int tile_col, F f) {
+    constexpr int side = RT::tile_size_row, quads = side * side / WARP_THREADS / 4;  // of a base tile
+    const int first_row = tile_row * RT::rows, first_col = tile_col * RT::cols, rows = tensor.rows(), cols = tensor.cols();
+#pragma unroll
+    for (int i = 0; i < RT::height; ++i)
+#pragma unroll
+        for (int j = 0; j < RT::width; ++j)
+#pragma unroll
+            for (int k = 0; k < 4 * quads; ++k) {
+                const int row = side * i + WARP_THREADS / side * (k / 4 * 4) + laneid() / side * 4 + k % 4;
+                const int col = first_col + side * j + laneid() % side;
+                const bool inside = first_row + row < rows && col < cols;
+                auto &pair = tile.tiles[i][j].data[k / 2];
+                const int offset = inside ? (row * cols + col) * int(sizeof(typename GL::dtype)) : OUTSIDE;
+                if (k % 2) pair.y = f(offset, pair.y);
+                else pair.x = f(offset, pair.x);
+            }
+}
+
+/// The buffer from the first row of a tile to the end of the tensor.
+template <ducks::gl::all GL> __device__ inline auto rows_from(const GL &tensor, int first_row) {
+    return buffer_at(tensor, uint64_t(min(first_row, int(tensor.rows()))) * tensor.cols());
+}
+
+/// Registers -> global memory, leaving out what lies outside the tensor.
+template <ducks::gl::all GL, ducks::rt::all RT> __device__ inline void store_masked(const GL &dst, const RT &src, int tile_row, int tile_col) {
+    using T = typename GL::dtype;
+    rt<T, RT::rows, RT::cols, ducks::rt_layout::col> out;
+    copy(out, src);
+    const auto buffer = rows_from(dst, tile_row * RT::rows);
+    for_each_inside(dst, out, tile_row, tile_col, [&](int offset, T value) {
+        if constexpr (sizeof(T) == 4)
+            __builtin_amdgcn_raw_buffer_store_b32(__builtin_bit_cast(uint32_t, value), buffer, offset, 0, 0);
+        else
+            __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, value), buffer, offset, 0, 0);
+        return value;
+    });
+}
+
+/// An element of a matrix in global memory; `buffer` begins at row `first_row`.
+template <ducks::gl::all GL, typename B> __device__ inline float element_of(const GL &tensor, const B &buffer, int first_row, int row, int col) {
+    using T = typename GL::dtype;
+    const int cols = tensor.cols();
+    const int offset = ((row - first_row) * cols + col) * int(sizeof(T));
+    if constexpr (sizeof(T) == 4)
+        return __builtin_bit_cast(float, __builtin_amdgcn_raw_buffer_load_b32(buffer, offset, 0, 0));
+    else
+        return base_types::convertor<float, T>::convert(__builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b16(buffer, offset, 0, 0)));
+}
+
+/// tile = f(row, column, element of each of `sums`) for every element; row and column are counted in the tensor. A lane
+/// owns quads of four rows of a column, two pairs each.
+template <ducks::rt::all RT, typename F, ducks::rt::all... Sums> __device__ inline void combine(RT &tile, int tile_row, int tile_col, F f, const Sums &...sums) {
+    constexpr int side = RT::tile_size_row;
+#pragma unroll
+    for (int i = 0; i < RT::height; ++i)
+#pragma unroll
+        for (int j = 0; j < RT::width; ++j)
+#pragma unroll
+            for (int k = 0; k < RT::packed_per_tile; ++k) {
+                const int row = tile_row * RT::rows + side * i + WARP_THREADS / side * 4 * (k / 2) + laneid() / side * 4 + k % 2 * 2;
+                const int col = tile_col * RT::cols + side * j + laneid() % side;
+                tile.tiles[i][j].data[k] = {f(row, col, sums.tiles[i][j].data[k].x...), f(row + 1, col, sums.tiles[i][j].data[k].y...)};
+            }
+}
+
+/// Both are computed before one is chosen: no lane branches.
+__device__ inline float choose(bool c, float a, float b) { return c ? a : b; }
 
 __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec:14
     // Static: from its size the compiler knows how many waves fit, and so how many registers it may use.
@@ -119,14 +198,19 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     settle();
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        mul(D_acc[0][j], D_acc[0][j], g.alpha);  // spec:18,17
-        if (g.beta != 0.0f) {  // else the tensor is not read, as in BLAS
-            rt_fl<32, 32, ducks::rt_layout::col> add_1;
-            load(add_1, g.C, {0, 0, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j});
-            mul(add_1, add_1, g.beta);
-            add(D_acc[0][j], D_acc[0][j], add_1);
+        {  // spec:18,17
+            const bool t14 = g.beta != 0.0f;
+            const auto C_e_rows = rows_from(g.C, t14 ? (tile_row * 4 + wave_row) * 32 : g.C.rows());
+            combine(D_acc[0][j], tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j, [&](int row, int col, float D_e) {
+                const float t8 = g.alpha * D_e;
+                const float C_e = element_of(g.C, C_e_rows, (tile_row * 4 + wave_row) * 32, row, col);
+                const float t11 = g.beta * C_e;
+                const float t12 = t8 + t11;
+                const float t15 = choose(t14, t12, t8);
+                return t15;
+            }, D_acc[0][j]);
+            store(g.D, D_acc[0][j], {0, 0, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j});
         }
-        store(g.D, D_acc[0][j], {0, 0, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j});
     }
 }
 

@@ -85,31 +85,19 @@ template <ducks::gl::all GL> __device__ inline float element(const GL &vector, i
         return base_types::convertor<float, T>::convert(__builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b16(buffer_at(vector, 0), index * 2, 0, 0)));
 }
 
-/// tile(row, col) += bias(col). A lane owns parts of one column of a base tile.
-template <ducks::rt::all RT, ducks::gl::all GL> __device__ inline void add_to_columns(RT &tile, const GL &bias, int tile_col) {
-#pragma unroll
-    for (int j = 0; j < RT::width; ++j) {
-        const float value = element(bias, tile_col * RT::cols + RT::tile_size_col * j + laneid() % RT::tile_size_col);
-#pragma unroll
-        for (int i = 0; i < RT::height; ++i)
-#pragma unroll
-            for (int k = 0; k < RT::packed_per_tile; ++k) {
-                auto &pair = tile.tiles[i][j].data[k];
-                pair = {pair.x + value, pair.y + value};
-            }
-    }
-}
-
-/// `f` of every element of a register tile.
-template <ducks::rt::all RT, typename F> __device__ inline void apply(RT &tile, F f) {
+/// tile = f(row, column, element of each of `sums`) for every element; row and column are counted in the tensor. A lane
+/// owns quads of four rows of a column, two pairs each.
+template <ducks::rt::all RT, typename F, ducks::rt::all... Sums> __device__ inline void combine(RT &tile, int tile_row, int tile_col, F f, const Sums &...sums) {
+    constexpr int side = RT::tile_size_row;
 #pragma unroll
     for (int i = 0; i < RT::height; ++i)
 #pragma unroll
         for (int j = 0; j < RT::width; ++j)
 #pragma unroll
             for (int k = 0; k < RT::packed_per_tile; ++k) {
-                auto &pair = tile.tiles[i][j].data[k];
-                pair = {f(pair.x), f(pair.y)};
+                const int row = tile_row * RT::rows + side * i + WARP_THREADS / side * 4 * (k / 2) + laneid() / side * 4 + k % 2 * 2;
+                const int col = tile_col * RT::cols + side * j + laneid() % side;
+                tile.tiles[i][j].data[k] = {f(row, col, sums.tiles[i][j].data[k].x...), f(row + 1, col, sums.tiles[i][j].data[k].y...)};
             }
 }
 
@@ -185,9 +173,15 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     settle();
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
-        add_to_columns(Y_acc[0][j], g.bias, tile_col * 4 + wave_col * 2 + j);  // spec:17,16
-        apply(Y_acc[0][j], [](float x) { return gelu(x); });
-        store(g.Y, Y_acc[0][j], {0, 0, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j});
+        {  // spec:17,16
+            combine(Y_acc[0][j], tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j, [&](int, int col, float Y_e) {
+                const float bias_e = element(g.bias, col);
+                const float t8 = Y_e + bias_e;
+                const float t9 = gelu(t8);
+                return t9;
+            }, Y_acc[0][j]);
+            store(g.Y, Y_acc[0][j], {0, 0, tile_row * 4 + wave_row, tile_col * 4 + wave_col * 2 + j});
+        }
     }
 }
 

@@ -105,7 +105,7 @@ def check_harness(spec: KernelSpec[Any, Compiled]) -> None:
         what, op = found
         span = (op.span if isinstance(op, Store) else None) or spec.program.spans["kernel"]
         raise SpecError(Diagnostic("E230", f"no harness is written for {what}", Label(span), fix=fix))
-    if isinstance(spec, Spec) and spec.program.equations and any(s.scaled for s in spec.program.equations.sums):
+    if isinstance(spec, Spec) and any(s.scaled for s in spec.program.equations.sums):
         raise SpecError(Diagnostic("E230", "no harness is written for products that are scaled step by step",
                                    Label(spec.program.spans["block"]), fix=fix))  # fmt: skip
     for tensor in spec.program.arguments:

@@ -98,9 +98,6 @@ def _parts(plan: Plan) -> Iterator[Diagnostic]:
 
 def _not_linear(program: Program) -> Iterator[tuple[str, Span]]:
     """What is made of the sums that is not the same of their parts, added up: (its name, where)."""
-    yield from ((step.function, step.span) for step in program.epilogue if step.function != "scale")
-    if program.equations is None:
-        return
     of_sums = {s.result for s in program.equations.sums}
     for op in program.equations.epilogue:
         if isinstance(op, Load | Store | Constant | Argument | Coordinate) or not of_sums & set(reads(op)):

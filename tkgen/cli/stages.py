@@ -65,13 +65,10 @@ def stage_text(
 def _of_kernel(stage: Stage, spec: Spec | RowSpec) -> str:
     """What a stage makes of one kernel."""
     from tkgen.ir import graph, program_text
-    from tkgen.ir.desugar import desugared
     from tkgen.ir.equations import to_text
-    from tkgen.rows import RowSpec
 
     if stage is Stage.EQUATIONS:
-        kernel = spec.program.kernel if isinstance(spec, RowSpec) else desugared(spec.program)
-        return to_text(kernel).rstrip("\n")
+        return to_text(spec.program.kernel).rstrip("\n")
     if stage is Stage.RESOLVE:
         return program_text.to_text(spec.program).rstrip("\n")
     if stage is Stage.GRAPH:

@@ -84,7 +84,7 @@ def run_blocks(
     launch = launched(build.spec, extents)
     values = scalar_values(program, scalars)
     check_blocks(launch, blocks)
-    if program.equations and any(isinstance(op, Coordinate) for op in program.equations.epilogue):
+    if any(isinstance(op, Coordinate) for op in program.equations.epilogue):
         raise SizeError(f"{program.name}: equations that name coordinates are run whole, with no blocks chosen")
     mine = [piece for block in dict.fromkeys(blocks) for piece in launch.work[block]]
     inputs = _inputs(launch, mine, seed, kind)
@@ -134,20 +134,19 @@ def _parts(launch: Launch, piece: Piece) -> dict[str, slice]:
         own = launch.groups[piece.matrix]
         parts[program.k.name] = slice(own.start, own.stop)
     indices = launch.indices(piece.matrix)
-    for view in program.equations.views if program.equations else ():
+    for view in program.equations.views:
         for dim, index in zip(view.tensor.dims, view.access.indices, strict=True):
             if index.axis is not None and index.axis.name in indices:
                 at = indices[index.axis.name] // index.divisor
                 parts[dim.name] = slice(at, at + 1)
-    if program.equations:
-        tiles = {program.equations.rows.name: piece.row, program.equations.cols.name: piece.col}
-        scales = [a for s in program.equations.sums for a in s.beside]
-        for access in (*(s.target for s in program.equations.stores), *scales):
-            for dim, index in zip(access.tensor.dims, access.indices, strict=True):
-                if index.axis is not None and not index.extends and index.axis != program.equations.contraction:
-                    name = index.axis.name
-                    at = indices[name] // index.divisor if name in indices else tiles[name]
-                    parts[dim.name] = slice(at, at + 1)
+    tiles = {program.equations.rows.name: piece.row, program.equations.cols.name: piece.col}
+    scales = [a for s in program.equations.sums for a in s.beside]
+    for access in (*(s.target for s in program.equations.stores), *scales):
+        for dim, index in zip(access.tensor.dims, access.indices, strict=True):
+            if index.axis is not None and not index.extends and index.axis != program.equations.contraction:
+                name = index.axis.name
+                at = indices[name] // index.divisor if name in indices else tiles[name]
+                parts[dim.name] = slice(at, at + 1)
     return parts
 
 

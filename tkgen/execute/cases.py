@@ -149,7 +149,7 @@ def _batched(program: Program, cases: list[dict[str, int]]) -> Iterator[dict[str
 
 def _pitched(program: Program) -> set[str]:
     """The dimensions along which a row ends where another one's numbers begin, beside it: they have no tail."""
-    views = program.equations.views if program.equations else ()
+    views = program.equations.views
     return {v.tensor.dims[-1].name for v in views if len(v.pitch) > 1}
 
 

@@ -20,7 +20,6 @@ from enum import Enum
 
 import torch
 
-from tkgen.ir.desugar import desugared
 from tkgen.ir.equations import Map
 from tkgen.ir.extents import extents_of
 from tkgen.ir.functions import CDNA
@@ -130,7 +129,7 @@ def references(
 
     `extents` are those of dimensions of which the inputs have a part.
     """
-    kernel = desugared(program)
+    kernel = program.kernel
     found = evaluate(kernel, inputs, scalars, extents, back_end=back_end)
     made = [op for op in kernel.body if isinstance(op, Map)]
     if not program.adds_to_output or not made:

@@ -74,8 +74,7 @@ def launch_of(build: AnyBuild, tensors: Sequence[torch.Tensor]) -> AnyLaunch:
             if size == 0 and dim not in places:
                 raise ValueError(f"{program.name}: {spec.name} has {dim.name} = 0, there is nothing to compute")
     for kernel in _kernels(program):
-        equations = kernel.equations if isinstance(kernel, Program) else kernel
-        for found in divided(equations.kernel) if equations is not None else ():
+        for found in divided(kernel.kernel):
             if found.large.name in extents:  # an output alone may have the smaller dimension
                 extents.setdefault(found.small.name, found.of(extents[found.large.name]))
     return kernels.launch_of(build.spec, extents)

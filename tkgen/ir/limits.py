@@ -146,8 +146,7 @@ def with_all(program: Program, extents: Mapping[str, int], places: int = 1) -> d
 
 
 def _divided(program: Program) -> tuple[Divided, ...]:
-    found = divided(program.equations.kernel) if program.equations else ()
-    return tuple(d for d in found if d.dynamic)
+    return tuple(d for d in divided(program.kernel) if d.dynamic)
 
 
 def counts_steps_in_64_bits(program: Program) -> bool:
@@ -205,7 +204,7 @@ def _places(program: Program) -> Iterator[Requirement]:
 
 def _pitches(program: Program) -> Iterator[Requirement]:
     """Rows that lie a dynamic distance apart: those of a tile are within what its offsets reach."""
-    for v in program.equations.views if program.equations else ():
+    for v in program.equations.views:
         first = next((d for d in v.pitch if d.size is None), None)
         if len(v.pitch) > 1 and first is not None:
             found = reach(program, v.matrix.dims[-1])

@@ -1,9 +1,9 @@
-"""The typed program of any kernel: a matrix product in clauses, equations that sum products, or equations without."""
+"""The typed program of any kernel: of its equations, or of those that its clauses stand for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import suppress
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.desugar import desugared
@@ -11,11 +11,10 @@ from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel
 from tkgen.ir.products import chains_products, has_products
 from tkgen.ir.program_verifier import verify
-from tkgen.ir.resolve import resolve
 from tkgen.ir.resolve.matrix import matrix
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.types import Program
-from tkgen.ir.typing import equations, typed
+from tkgen.ir.typing import Typed, equations
 from tkgen.ir.typing.clauses import equation_program
 from tkgen.syntax import ast
 from tkgen.syntax.ast import has_equations
@@ -31,24 +30,23 @@ def program(
     Raises:
         SpecError: with every independent problem found.
     """
-    if not has_equations(kernel):
-        resolved = verify(resolve(kernel, defines, target), "resolve")
-        desugared(resolved)  # verified, too
-        return resolved
     scope = Scope(kernel, dict(defines or {}), target)
     found: Program | EquationProgram | None = None
-    try:
-        body = equations(scope)
-        if has_products(body.kernel) and not chains_products(body.kernel):
-            found = verify(replace(matrix(scope, body.kernel), unused=body.unused), "products")
+    with suppress(Stop):
+        typed = _typed(scope)
+        if has_products(typed.kernel) and not chains_products(typed.kernel):
+            found = matrix(scope, typed)
         else:
-            found = equation_program(scope, body)
-    except Stop:
-        pass
+            found = equation_program(scope, typed)
     if scope.errors:
         raise SpecError(scope.errors)
     assert found is not None
-    return found
+    return verify(found, "resolve") if isinstance(found, Program) else found
+
+
+def _typed(scope: Scope) -> Typed:
+    """The equations of a kernel: its own, or those that its clauses stand for."""
+    return equations(scope) if has_equations(scope.kernel) else desugared(scope)
 
 
 def equations_of(
@@ -59,9 +57,14 @@ def equations_of(
     Raises:
         SpecError: with every independent problem found.
     """
-    if has_equations(kernel):
-        return typed(kernel, defines, target).kernel
-    return desugared(matrix_program(kernel, defines, target))
+    scope = Scope(kernel, dict(defines or {}), target)
+    found: Typed | None = None
+    with suppress(Stop):
+        found = _typed(scope)
+    if scope.errors:
+        raise SpecError(scope.errors)
+    assert found is not None
+    return found.kernel
 
 
 def matrix_program(

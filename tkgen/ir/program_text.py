@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import to_text as equations_text
-from tkgen.ir.types import EpilogueStep, Operand, Program, Role, role_text
+from tkgen.ir.types import Operand, Program, Role, role_text
 
 
 def to_text(program: Program | EquationProgram) -> str:
@@ -32,7 +32,6 @@ def _lines(p: Program) -> Iterator[str]:
     order = "interleaved" if sums.interleaved else "blocked"
     yield (f"  sums {_by(sums.fragments)} of {_by(sums.tile)} {sums.dtype.spelling}  {order}  mfma {_by(sums.mfma)}  "
            f"registers {p.sum_registers}")  # fmt: skip
-    yield from (f"  epilogue {_step(s)}" for s in p.epilogue)
     yield from (f"  role {_role(r)}" for r in p.roles)
     yield from (f"  phase waves {s.first}..{s.last} by {s.barriers}" for s in p.phases)
 
@@ -55,18 +54,13 @@ def _operand(o: Operand) -> str:
     return f"{o.name} {o.side.value}  {shared}  {tiles}, {o.slices} slices"
 
 
-def _step(s: EpilogueStep) -> str:
-    given = [str(g) for g in (s.factor, s.most, s.tensor and s.tensor.name) if g is not None]
-    return f"{s.function}({', '.join(given)})"
-
-
 def _role(r: Role) -> str:
     said = [role_text(r.name, r.waves)]
     if r.shape:
         said.append(f"multiplies as {_by(r.shape)}")
     if r.loads:
         said.append(f"loads {', '.join(r.loads)} by {r.group}")
-    if r.stores:
+    if r.multiplies:
         said.append("stores")
     if r.schedule:
         said.append(f"schedule {r.schedule.preset or f'of {len(r.schedule.clusters)} clusters'}")

@@ -124,7 +124,5 @@ def _there(p: Program, access: Access) -> bool:
 
 
 def _axes(p: Program) -> str:
-    if p.equations is None:
-        return ""
     axes = (p.equations.rows, p.equations.cols, p.equations.contraction)
     return next((a.name for a, size in zip(axes, p.block, strict=True) if a.tile not in (None, size)), "")

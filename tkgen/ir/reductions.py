@@ -49,7 +49,7 @@ class Round:
 def rounds(program: Program) -> tuple[Round, ...]:
     """The rounds of an epilogue."""
     equations, shape = program.equations, program.compute.shape
-    if equations is None or not equations.rounds:
+    if not equations.rounds:
         return ()
     assert shape is not None
     found: list[Round] = []

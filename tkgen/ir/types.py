@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cached_property
 
 from tkgen.ir.equations import Access as EquationAccess
-from tkgen.ir.equations import Axis, Load
+from tkgen.ir.equations import Axis, Kernel, Load
 from tkgen.ir.ops import Access, Multiply, Schedule
 from tkgen.ir.products import Sums
 from tkgen.ir.tensors import DTYPE_NAMES as DTYPE_NAMES
@@ -202,7 +202,6 @@ class Role:
     shape: tuple[int, int] | None
     loads: tuple[str, ...]
     group: int
-    stores: bool
     schedule: Schedule | None
     span: Span = field(compare=False, repr=False)
     loads_span: Span | None = field(default=None, compare=False, repr=False)
@@ -214,7 +213,7 @@ class Role:
 
     @property
     def multiplies(self) -> bool:
-        """Whether these waves own accumulators."""
+        """Whether these waves own accumulators, and store them."""
         return self.shape is not None
 
 
@@ -271,20 +270,6 @@ class Accumulator:
 
 
 @dataclass(frozen=True)
-class EpilogueStep:
-    """One step of the epilogue: `function` with a tensor and/or a factor (a number or the name of a scalar).
-
-    `most` is the upper end of a clamp, whose lower one is the factor.
-    """
-
-    function: str
-    tensor: Tensor | None
-    factor: float | str | None
-    span: Span = field(compare=False, repr=False)
-    most: float | str | None = None
-
-
-@dataclass(frozen=True)
 class RemapStage:
     """A remap with its arguments evaluated."""
 
@@ -307,6 +292,11 @@ class GridKind:
     name: str
     count: int
     span: Span | None = field(compare=False, repr=False)
+
+    @property
+    def shares_tiles(self) -> bool:
+        """Whether several blocks add to an output tile."""
+        return self.name in ("split_k", "stream_k")
 
 
 @dataclass(frozen=True)
@@ -353,7 +343,7 @@ class Program:
     products: tuple[Product, ...]
     roles: tuple[Role, ...]
     accumulator: Accumulator
-    epilogue: tuple[EpilogueStep, ...]
+    equations: Sums
     remap: tuple[RemapStage, ...]
     grid: GridKind
     tail: str | None
@@ -366,7 +356,11 @@ class Program:
     spans: dict[str, Span] = field(compare=False, repr=False)
     origins: Origins = field(compare=False, repr=False)
     streamed: frozenset[str] = frozenset()  # tensors that should not displace others in the caches
-    equations: Sums | None = None  # where the spec says the product by equations, epilogue included
+
+    @property
+    def kernel(self) -> Kernel:
+        """What it computes."""
+        return self.equations.kernel
 
     @property
     def a(self) -> Operand:
@@ -413,35 +407,29 @@ class Program:
     @property
     def outputs(self) -> tuple[Tensor, ...]:
         """What the kernel writes, in the order of declaration."""
-        if self.equations is None:
-            return (self.accumulator.tensor,)
         written = {s.target.tensor.name for s in self.equations.stores}
         return tuple(t for t in self.tensors if t.name in written)
 
     @property
     def stored_matrices(self) -> tuple[Tensor, ...]:
         """What a block sees of the tensors beside its operands: outputs, and what their epilogue reads."""
-        if self.equations is None:
-            return (self.accumulator.tensor, *self.epilogue_tensors)
         names = {o.name for o in self.operands}
         return tuple(v.matrix for v in self.equations.views if v.matrix.dims and v.tensor.name not in names)
 
     @property
     def batch(self) -> tuple[Axis, ...]:
         """The indices that say which matrices a block works on, the last one fastest."""
-        return self.equations.batch if self.equations else ()
+        return self.equations.batch
 
     @property
     def ragged(self) -> Axis | None:
         """The rows, where a tensor of offsets says which of them are of which matrix of the batch."""
-        rows = self.equations.rows if self.equations else None
-        return rows if rows is not None and rows.within else None
+        return self.equations.rows if self.equations.rows.within else None
 
     @property
     def ragged_sum(self) -> Axis | None:
         """The contraction, where a tensor of offsets says which part of it each matrix of the batch sums."""
-        summed = self.equations.contraction if self.equations else None
-        return summed if summed is not None and summed.within else None
+        return self.equations.contraction if self.equations.contraction.within else None
 
     @property
     def offsets(self) -> Tensor | None:
@@ -452,19 +440,16 @@ class Program:
     @property
     def gathered(self) -> dict[str, EquationAccess]:
         """What holds the places of an operand's rows, for the operands whose rows lie at places that a tensor holds."""
-        views = self.equations.views if self.equations else ()
-        return {v.tensor.name: v.gathered for v in views if v.gathered is not None}
+        return {v.tensor.name: v.gathered for v in self.equations.views if v.gathered is not None}
 
     @property
     def held(self) -> dict[Tensor, Dim]:
         """The tensors that hold places, and of which dimension."""
-        return self.equations.kernel.held if self.equations else {}
+        return self.kernel.held
 
     @property
     def epilogue_tensors(self) -> tuple[Tensor, ...]:
         """What the kernel reads beside its operands."""
-        if self.equations is None:
-            return tuple(s.tensor for s in self.epilogue if s.tensor)
         scales = [a.tensor for s in self.equations.sums for a in s.beside]
         read = [op.source.tensor for op in self.equations.epilogue if isinstance(op, Load)]
         return tuple(dict.fromkeys([*scales, *read]))
@@ -485,23 +470,17 @@ class Program:
     @property
     def m(self) -> Dim:
         """The rows of the output."""
-        if self.equations is not None:
-            return self.equations.rows.dim
-        return self.accumulator.tensor.dims[0]
+        return self.equations.rows.dim
 
     @property
     def n(self) -> Dim:
         """The columns of the output."""
-        if self.equations is not None:
-            return self.equations.cols.dim
-        return self.accumulator.tensor.dims[1]
+        return self.equations.cols.dim
 
-    @cached_property
+    @property
     def k(self) -> Dim:
         """The contraction dimension."""
-        if self.equations is not None:
-            return self.equations.contraction.dim
-        return self.a.tensor.dims[0 if self.a.contraction_first else 1]
+        return self.equations.contraction.dim
 
     @property
     def waves(self) -> int:
@@ -531,8 +510,7 @@ class Program:
     @property
     def part(self) -> Axis | None:
         """The index of the batch among whose places the contraction is divided."""
-        name = self.equations.contraction.part if self.equations else None
-        return next((a for a in self.batch if a.name == name), None)
+        return next((a for a in self.batch if a.name == self.equations.contraction.part), None)
 
     @property
     def steps(self) -> int | None:
@@ -550,7 +528,7 @@ class Program:
     @property
     def adds_to_output(self) -> bool:
         """Whether several blocks add to an output tile, which must then be zero before the launch."""
-        return self.grid.name in ("split_k", "stream_k")
+        return self.grid.shares_tiles
 
     @property
     def direct(self) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from math import ceil, gcd, lcm, sqrt
 
 from tkgen.ir.divided import divided
+from tkgen.ir.equations import Argument, Map, walk
+from tkgen.ir.functions import FUNCTIONS
 from tkgen.ir.launch import Launch, Piece
 from tkgen.ir.limits import dynamic_batch, requirements, with_all
 from tkgen.ir.types import ACCESS_BYTES, Program
@@ -57,11 +59,17 @@ def launches(plan: Plan) -> list[Watched]:
     needed = requirements(program, shape.unroll, shape.tail_iterations)
     made = _stream_k(program, repeat) if program.grid.name == "stream_k" else _tile_by_tile(plan, repeat)
     taken = [w for w in made if all(r.holds(program, w.launch.extents) for r in needed)]
-    # A factor of zero leaves out the tensor that it multiplies.
-    names = list(dict.fromkeys(s.factor for s in program.epilogue if s.tensor and isinstance(s.factor, str)))
+    names = _compared(program)
     zeros = [_ones(program) | {zero: 0.0} for zero in names]
     zeros += [_ones(program) | dict.fromkeys(names, 0.0)] if len(names) > 1 else []
     return [*taken, *(replace(taken[0], scalars=values, others=()) for values in zeros if taken)]
+
+
+def _compared(program: Program) -> list[str]:
+    """The scalars that are compared with something: of one that is zero a tensor may be left out, as in BLAS."""
+    arguments = {op.result: op.scalar.name for op in walk(program.kernel.body) if isinstance(op, Argument)}
+    made = [op for op in walk(program.kernel.body) if isinstance(op, Map) and FUNCTIONS[op.function].predicate]
+    return list(dict.fromkeys(arguments[v] for op in made for v in op.arguments if v in arguments))
 
 
 def _tile_by_tile(plan: Plan, repeat: _Repeat) -> Iterator[Watched]:
@@ -83,8 +91,7 @@ def _batched(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
 
 def _with_tiles(program: Program, sizes: Mapping[str, int], tiles: int) -> dict[str, int]:
     """All sizes, of one dynamic index so many places that all matrices have at least so many tiles."""
-    assert program.equations is not None, "who has a batch has equations"
-    least, shared = with_all(program, sizes), [d.small for d in divided(program.equations.kernel)]
+    least, shared = with_all(program, sizes), [d.small for d in divided(program.kernel)]
     alone = next(d.name for d in dynamic_batch(program) if d not in shared)
     places = least[alone]
     return with_all(program, {**sizes, alone: round_up(-(-tiles * places // Launch(program, least).all_tiles), places)})

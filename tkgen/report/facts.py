@@ -21,6 +21,7 @@ from tkgen.backends.cdna.spec import Spec
 from tkgen.build import Build
 from tkgen.checks.registers import estimate
 from tkgen.diagnostics.model import Diagnostic
+from tkgen.ir.equations import Map, Reduce
 from tkgen.ir.ops import Barrier, Op
 from tkgen.report.figures import Figure, MixEntry, figures, mix
 from tkgen.report.flow import Flow, flow
@@ -204,7 +205,7 @@ def _problem(spec: Spec) -> Problem:
         types=tuple((t.name, t.dtype.spelling) for t in tensors),
         block=program.block,
         waves=program.waves,
-        epilogue=tuple(s.function for s in program.epilogue),
+        epilogue=tuple(op.function for op in program.equations.epilogue if isinstance(op, Map | Reduce)),
     )
 
 

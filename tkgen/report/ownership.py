@@ -124,6 +124,6 @@ def _work(program: Program, name: str) -> str:
     if role.multiplies:
         rows, cols = program.accumulator.fragments
         parts.append(f"multiply into {rows} x {cols} fragments each")
-    if role.stores:
+    if role.multiplies:
         parts.append(f"store {program.accumulator.tensor.name}")
     return ", ".join(parts) or "nothing"

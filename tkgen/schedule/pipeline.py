@@ -108,7 +108,7 @@ def clip(program: Program, body: Body, shape: Shape) -> tuple[Segment, Segment, 
             if isinstance(op, Control) or i + op.offset < 0
         ]
     epilogue += _reduced(program, role)
-    if role.stores:
+    if role.multiplies:
         inputs, outputs = (tuple(t.name for t in each) for each in (program.epilogue_tensors, program.outputs))
         epilogue.append(Placed(Store(rows, cols, inputs, outputs, span=span), Step("end", 0)))
     return tuple(prologue), tuple(passes) if shape.passes != 0 else (), tuple(epilogue)
@@ -131,7 +131,7 @@ def _reduced(program: Program, role: Role) -> list[Placed]:
         )
         # What is gathered is complete before the next meeting, or a later round would write over it.
         ops = [reduce, wait, barrier, gather, wait] if shared else [reduce]
-        kept = ops if role.stores else [barrier] * shared
+        kept = ops if role.multiplies else [barrier] * shared
         made += [Placed(op, step) for op in kept]
     return made
 

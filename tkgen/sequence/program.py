@@ -8,7 +8,6 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-from tkgen.ir.desugar import desugared
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Access, Kernel, Store
 from tkgen.ir.types import Dim, Program, ScalarArg, Tensor
@@ -16,7 +15,7 @@ from tkgen.ir.types import Dim, Program, ScalarArg, Tensor
 
 def meaning_of(program: Program | EquationProgram) -> Kernel:
     """The equations of a kernel."""
-    return program.kernel if isinstance(program, EquationProgram) else desugared(program)
+    return program.kernel
 
 
 def covered(tensor: Tensor, stores: Sequence[Store]) -> bool:

@@ -79,8 +79,7 @@ def _targets(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
 
 def _language(program: Program) -> Iterator[Diagnostic]:
     """Clauses that this back end has nothing for."""
-    if program.equations is not None:
-        yield from _equations(program, program.equations)
+    yield from _equations(program, program.equations)
     if program.grid.name not in ("linear", "persistent"):
         yield _refused(f"sm_90a does not have `grid {program.grid.name}` yet", program.grid.span or
                        statement(program, "kernel"), "use `grid persistent(132)`")  # fmt: skip

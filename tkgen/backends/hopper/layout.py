@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tkgen.backends.hopper.machine import Hopper
-from tkgen.ir.desugar import desugared
 from tkgen.ir.equations import Access
-from tkgen.ir.products import Sums, sums, view
+from tkgen.ir.products import Sums, view
 from tkgen.ir.types import Operand, Program, Role, Side, Tensor
 
 BARRIER_BYTES = 8  # of an mbarrier (PTX ISA, mbarrier)
@@ -52,10 +51,10 @@ class Layout:
         """Bytes of the tiles of a K-step."""
         return sum(o.lds_bytes for o in self.program.operands)
 
-    @cached_property
+    @property
     def equations(self) -> Sums:
-        """The program's equations: its own, or those of its clauses."""
-        return self.program.equations or sums(desugared(self.program))
+        """The program's equations."""
+        return self.program.equations
 
     @cached_property
     def moved(self) -> dict[str, Access]:

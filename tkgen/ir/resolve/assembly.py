@@ -6,7 +6,7 @@ from tkgen.ir.products import Sums
 from tkgen.ir.resolve import clauses, waves
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.origins import origins_of
-from tkgen.ir.types import Accumulator, EpilogueStep, GridKind, Operand, Product, Program, Role, Unused
+from tkgen.ir.types import Accumulator, GridKind, Operand, Product, Program, Role, Unused
 from tkgen.source import Span
 from tkgen.syntax import ast
 
@@ -20,10 +20,8 @@ def assembled(
     accumulator: Accumulator,
     grid: GridKind,
     spans: dict[str, Span],
-    *,
-    epilogue: tuple[EpilogueStep, ...] = (),
-    unused: tuple[Unused, ...] = (),
-    equations: Sums | None = None,
+    equations: Sums,
+    unused: tuple[Unused, ...],
 ) -> Program:
     """The whole program; `spans` are those of what has no statement of its own. Problems of clauses are reported."""
     placed = {"kernel": scope.kernel.name.span, **spans}
@@ -40,7 +38,7 @@ def assembled(
         products=products,
         roles=roles,
         accumulator=accumulator,
-        epilogue=epilogue,
+        equations=equations,
         remap=clauses.remap(scope),
         grid=grid,
         tail=clauses.tail(scope),
@@ -53,5 +51,4 @@ def assembled(
         unused=unused,
         spans=placed,
         origins=origins_of(scope.kernel),
-        equations=equations,
     )

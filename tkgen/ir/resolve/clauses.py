@@ -1,84 +1,19 @@
-"""The clauses around the product: epilogue, remap, grid, tail, occupancy, unrolling, allowances."""
+"""The clauses around the product: remap, grid, tail, occupancy, unrolling, allowances."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from tkgen.diagnostics import Label
-from tkgen.ir.resolve.names import Scope, Stop
-from tkgen.ir.resolve.sizes import number, positive, real
-from tkgen.ir.types import EpilogueStep, GridKind, Operand, RemapStage, Tensor
+from tkgen.ir.resolve.names import Scope
+from tkgen.ir.resolve.sizes import number, positive
+from tkgen.ir.types import GridKind, Operand, RemapStage
 from tkgen.syntax import ast
 from tkgen.targets import largest
 
-ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "tanh")  # functions of one element
-EPILOGUES = ("scale", "add", "bias", "mul", "clamp", *ACTIVATIONS)
 GRIDS = ("linear", "persistent", "split_k", "stream_k")
 TAILS = ("masked", "clamped")
 ALLOWANCES = ("spills", "slow_reads", "low_occupancy")
 MOST_OF_SIMD = largest(lambda target: target.max_waves_per_simd)
 MOST_UNROLL = 64  # K-steps of one pass; their code is written out
-
-
-def epilogue(scope: Scope, output: Tensor) -> tuple[EpilogueStep, ...]:
-    """The steps between the sums and the store; every wrong one is said."""
-    steps = []
-    for call in [c for e in scope.all(ast.Epilogue) for c in e.calls]:
-        if call.name.id not in EPILOGUES:
-            scope.error(
-                "E211", f"unknown epilogue step `{call.name.id}`", call.name.span,
-                fix=f"the steps are {', '.join(EPILOGUES)}", known=EPILOGUES,
-            )  # fmt: skip
-            continue
-        with suppress(Stop):  # what is wrong with the other steps is said, too
-            steps.append(_epilogue_step(scope, call, output))
-    return tuple(steps)
-
-
-def _epilogue_step(scope: Scope, call: ast.Call, output: Tensor) -> EpilogueStep:
-    name, args = call.name.id, list(call.args)
-    shapes = {
-        "scale": "scale(factor)", "add": "add(tensor, factor)", "bias": "bias(vector)", "mul": "mul(tensor)",
-        "clamp": "clamp(least, most)",
-    }  # fmt: skip
-    expected = {"scale": (1, 1), "add": (1, 2), "bias": (1, 1), "mul": (1, 1), "clamp": (2, 2)}.get(name, (0, 0))
-    if call.keywords or not expected[0] <= len(args) <= expected[1]:
-        raise scope.error(
-            "E211", f"`{name}` does not take these arguments", call.span,
-            fix=f"write `{shapes.get(name, name)}`",
-        )  # fmt: skip
-    tensor = None
-    if name in ("add", "bias", "mul"):
-        head = args.pop(0)
-        if not isinstance(head, ast.Name):
-            raise scope.error("E211", f"the first argument of `{name}` is a tensor", head.span, fix="name a `global`")
-        tensor = scope.tensor_named(head, f"`{name}`")
-        vectors = ((output.dims[0],), (output.dims[1],))
-        wanted = {"add": (output.dims,), "bias": vectors, "mul": (output.dims, *vectors)}[name]
-        if tensor.dims not in wanted:
-            raise scope.error(
-                "E211", f"`{name}({tensor.name})` needs a tensor shaped "
-                + " or ".join(f"[{', '.join(d.name for d in w)}]" for w in wanted), head.span,
-                secondary=(Label(tensor.span, "declared here"),),
-                fix="use a `global` of that shape" + (", or `add` for a whole matrix" * (name == "bias")),
-            )  # fmt: skip
-    factors = [_factor(scope, argument) for argument in args]
-    return EpilogueStep(name, tensor, next(iter(factors), None), call.span, factors[1] if len(factors) > 1 else None)
-
-
-def _factor(scope: Scope, argument: ast.Expr) -> float | str:
-    """A number, or the name of a scalar."""
-    match argument:
-        case ast.Number(value=value):
-            return real(scope, argument, value)
-        case ast.Unary(op="-", operand=ast.Number(value=value)):
-            return -real(scope, argument, value)
-        case ast.Name(id=scalar) if scalar in scope.scalars:
-            return scalar
-    raise scope.error(
-        "E211", f"a factor is a number or a scalar, not `{argument.span.text}`", argument.span,
-        fix="declare `scalar alpha : f32 = 1.0`",
-    )  # fmt: skip
 
 
 def remap(scope: Scope) -> tuple[RemapStage, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import gcd
 from types import MappingProxyType
@@ -19,12 +19,10 @@ from tkgen.ir.types import (
     Accumulator,
     Dim,
     DType,
-    EpilogueStep,
     Operand,
     Role,
     Side,
     Tensor,
-    Unused,
     Via,
 )
 from tkgen.source import Span
@@ -112,17 +110,6 @@ def _fragments(
             )
         fragments.append(block[axis] // covered)
     return fragments
-
-
-def factors(
-    scope: Scope, at: ast.Accumulate, output: Tensor, block: tuple[int, int, int], accumulator: Accumulator
-) -> tuple[Operand, Operand]:
-    """The two factors of the clause's product."""
-    tensors = _factors(scope, at, output)
-    contraction = _contraction(scope, tensors, output, at)
-    step_at = scope.all(ast.Block)[0].step.span
-    a, b = operands(scope, list(zip(Side, tensors, strict=True)), contraction, block, step_at, accumulator)
-    return a, b
 
 
 def operands(
@@ -295,84 +282,3 @@ def _clause(scope: Scope, kind: type[Clause], tensor: Tensor) -> Clause | None:
             fix="keep one of them",
         )  # fmt: skip
     return found[0] if found else None
-
-
-def _factors(scope: Scope, at: ast.Accumulate, output: Tensor) -> tuple[Tensor, Tensor]:
-    """The tensors of the product: as written, or the two that `shared` names, else `shared` and `registers` together,
-    ordered by the output's dims."""
-    for shared in scope.all(ast.Shared):
-        for name in shared.names:
-            scope.tensor_named(name, "`shared`")
-    for registers in scope.all(ast.Registers):
-        for name in registers.names:
-            scope.tensor_named(name, "`registers`")
-    if at.product:
-        a, b = (scope.tensor_named(n, "the product") for n in at.product)
-        return a, b
-    through = [n.id for s in scope.all(ast.Shared) for n in s.names]
-    names = list(dict.fromkeys(through))
-    if len(names) < 2:
-        names = list(dict.fromkeys([*through, *(n.id for r in scope.all(ast.Registers) for n in r.names)]))
-    if len(names) < 2:
-        raise scope.error(
-            "E205", f"only `{names[0]}` gets to registers" if names else "no tensor gets to registers", at.span,
-            "a product of two tensors",
-            notes=("a factor is named in `shared`, or in `registers` alone where it goes there straight from global "
-                   "memory",),
-            fix="name both, such as `shared A, B buffers 2`",
-        )  # fmt: skip
-    if len(names) > 2:
-        raise scope.error(
-            "E205", f"the product is not clear: `shared` and `registers` name {len(names)} tensors", at.span,
-            fix=f"write it out: `accumulate {at.name.id} = A * B : f32 ...`",
-        )  # fmt: skip
-    first, second = (scope.tensors[n] for n in names)
-    return (first, second) if output.dims[0] in first.dims else (second, first)
-
-
-def _contraction(scope: Scope, tensors: tuple[Tensor, Tensor], output: Tensor, at: ast.Accumulate) -> Dim:
-    a, b = tensors
-    shared = [d for d in a.dims if d in b.dims]
-    good = (
-        len(a.dims) == len(b.dims) == 2
-        and len(shared) == 1
-        and output.dims[0] in a.dims
-        and output.dims[1] in b.dims
-        and shared[0] not in output.dims
-    )
-    if not good:
-        shape = {t.name: f"[{', '.join(d.name for d in t.dims)}]" for t in (a, b, output)}
-        raise scope.error(
-            "E205",
-            f"`{a.name}{shape[a.name]}` times `{b.name}{shape[b.name]}` does not make "
-            f"`{output.name}{shape[output.name]}`",
-            at.span,
-            secondary=(Label(a.span, "the left factor"), Label(b.span, "the right factor")),
-            notes=("the left factor has the output's first dimension, the right one its second, "
-                   "and both have one contracted dimension in common",),
-            fix=f"change the dimensions of `{a.name}`, `{b.name}` or `{output.name}`, or the order of the factors",
-        )  # fmt: skip
-    if a.dtype is not b.dtype:
-        raise scope.error(
-            "E204", f"one product of {a.dtype.spelling} and {b.dtype.spelling}: no MFMA mixes them", at.span,
-            secondary=(Label(a.span, a.dtype.spelling), Label(b.span, b.dtype.spelling)),
-            fix=f"make both {a.dtype.spelling} or both {b.dtype.spelling}",
-        )  # fmt: skip
-    return shared[0]
-
-
-def unused(
-    scope: Scope,
-    operands: tuple[Operand, ...],
-    epilogue: tuple[EpilogueStep, ...],
-    output: Tensor,
-) -> Iterator[Unused]:
-    """Tiles of tensors that are no operand, tensors and scalars that nothing names."""
-    names = [o.name for o in operands]
-    tiles = [("shared tile", n) for s in scope.all(ast.Shared) for n in s.names]
-    tiles += [("register tile", n) for s in scope.all(ast.Registers) for n in s.names]
-    yield from (Unused(what, n.id, n.span) for what, n in tiles if n.id not in names)
-    used = {*names, output.name, *(s.tensor.name for s in epilogue if s.tensor)}
-    yield from (Unused("tensor", t.name, t.span) for t in scope.tensors.values() if t.name not in used)
-    factors = {s.factor for s in epilogue}
-    yield from (Unused("scalar", s.name, s.span) for s in scope.scalars.values() if s.name not in factors)

@@ -1,12 +1,11 @@
-"""Equations that sum products, with the clauses that say how: the same `Program` as the clauses of one product make."""
+"""The program of equations that sum products, and of the clauses that say how."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 
 from tkgen.diagnostics import Edit, Fix, Label
-from tkgen.ir.equations import Access, Axis, Kernel
+from tkgen.ir.equations import Access, Axis
 from tkgen.ir.limits import BUFFER_BYTES
 from tkgen.ir.products import Sums, Unfit, View, sums
 from tkgen.ir.resolve import clauses, dataflow, waves
@@ -24,31 +23,34 @@ from tkgen.ir.types import (
     Program,
     Side,
     Tensor,
+    Unused,
     Via,
 )
+from tkgen.ir.typing import Typed
 from tkgen.source import Span
 from tkgen.syntax import ast
+from tkgen.syntax.ast import has_equations
 from tkgen.targets.model import round_up
 
 
-def matrix(scope: Scope, kernel: Kernel) -> Program:
-    """The program of a kernel that sums products.
+def matrix(scope: Scope, typed: Typed) -> Program:
+    """The program of equations that sum products.
 
     Raises:
         Stop: it is one that no schedule can carry out, or a clause is wrong; both are reported.
     """
     at = scope.kernel.name.span
     try:
-        found = sums(kernel)
+        found = sums(typed.kernel)
         views = {v.access: v.matrix for v in found.views}
     except Unfit as problem:
         raise scope.error("E230", str(problem), problem.span or at) from None
     _supported(scope, found, at)
     block = (_tile(found.rows), _tile(found.cols), _tile(found.contraction))
-    accumulate = _accumulate(scope, found, block)
+    written = has_equations(scope.kernel)
+    accumulate = _accumulate(scope, found, block) if written else scope.all(ast.Accumulate)[0]
     output = next((views[s.target] for s in found.stores if s.target in views), found.stores[0].target.tensor)
-    roles = waves.roles(scope, block, accumulate, (found.rows.name, found.cols.name))
-    roles = tuple(replace(r, stores=r.multiplies) for r in roles)
+    roles = waves.roles(scope, block, accumulate, (found.rows.name, found.cols.name) if written else ())
     accumulator = dataflow.accumulator(scope, accumulate, output, block, next(r for r in roles if r.multiplies))
     operands = _operands(scope, found, views, block, accumulator)
     roles = waves.loads(scope, roles, operands)
@@ -68,8 +70,9 @@ def matrix(scope: Scope, kernel: Kernel) -> Program:
     )
     _scaled(scope, found, operands)
     _blocks(scope, found, operands, accumulator.mfma)
-    spans = _spans(found, accumulate, at)
-    return assembled(scope, block, operands, products, roles, accumulator, grid, spans, equations=found)
+    spans = _spans(found, accumulate, at) if written else {}
+    unused = (*_unread(scope, operands), *typed.unused)
+    return assembled(scope, block, operands, products, roles, accumulator, grid, spans, found, unused)
 
 
 def _scaled(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:
@@ -297,6 +300,14 @@ def _computed(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:
         if any(made.tensor not in [m.tensor for m in s.made] for s in plain):
             raise scope.error("E230", f"`{operand.name}` is multiplied as it is, and computed", at,
                               fix="declare it as two tensors")  # fmt: skip
+
+
+def _unread(scope: Scope, operands: tuple[Operand, ...]) -> Iterator[Unused]:
+    """Tiles of tensors that are no operand."""
+    tiles = [("shared tile", name) for clause in scope.all(ast.Shared) for name in clause.names]
+    tiles += [("register tile", name) for clause in scope.all(ast.Registers) for name in clause.names]
+    names = {o.name for o in operands}
+    yield from (Unused(what, name.id, name.span) for what, name in tiles if name.id not in names)
 
 
 def _spans(found: Sums, accumulate: ast.Accumulate, at: Span) -> dict[str, Span]:

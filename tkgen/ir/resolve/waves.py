@@ -1,8 +1,8 @@
-"""The waves of a block: their grid or their roles, what each role loads and stores, phase shifts."""
+"""The waves of a block: their grid or their roles, what each role loads, phase shifts."""
 
 from __future__ import annotations
 
-from tkgen.diagnostics import Edit, Fix, Label
+from tkgen.diagnostics import Label
 from tkgen.ir.resolve.names import Scope, statements
 from tkgen.ir.resolve.sizes import number, positive
 from tkgen.ir.types import ALL_WAVES, Operand, PhaseShift, Role
@@ -34,7 +34,7 @@ def roles(
             grid = (rows, positive(scope, waves.cols, "wave columns")) if waves.cols else _split(rows, block, tile)
         count = grid[0] * grid[1]
         wave_limit(scope, count, waves.span)
-        return (Role(ALL_WAVES, 0, count - 1, grid, (), count, True, None, waves.span),)
+        return (Role(ALL_WAVES, 0, count - 1, grid, (), count, None, waves.span),)
     for waves in scope.all(ast.Waves):
         scope.error(
             "E214",
@@ -61,9 +61,8 @@ def roles(
                 )
         elif multiplies:
             shape = _split(last - first + 1, block, tile)
-        stores = any(isinstance(s, ast.Store) for s in flatten(role.body))
         shape = shape if multiplies else None
-        resolved.append(Role(role.name.id, first, last, shape, (), last - first + 1, stores, None, role.name.span))
+        resolved.append(Role(role.name.id, first, last, shape, (), last - first + 1, None, role.name.span))
     _partition(scope, resolved)
     if not any(r.multiplies for r in resolved):
         raise scope.error(
@@ -175,8 +174,8 @@ def loads(
                 fix="write one `load` line for all",
             )
         group = by.pop() if by else len(role.waves)
-        result.append(Role(role.name, role.first, role.last, role.shape, loaded, group, role.stores or not scope.roles,
-                           role.schedule, role.span, found[0].span if found else None))  # fmt: skip
+        at = found[0].span if found else None
+        result.append(Role(role.name, role.first, role.last, role.shape, loaded, group, role.schedule, role.span, at))
     for operand in operands:
         if operand.shared and not any(operand.name in r.loads for r in result):
             raise scope.error(
@@ -184,49 +183,6 @@ def loads(
                 fix=f"add `load {operand.name}` to a role",
             )  # fmt: skip
     return tuple(result)
-
-
-def stores(scope: Scope, at: ast.Accumulate) -> None:
-    """That the sums are stored once, by the waves that own them."""
-    found = scope.all(ast.Store)
-    for store in found:
-        if store.name.id != at.name.id:
-            scope.error(
-                "E215", f"`store {store.name.id}`, but the accumulator is `{at.name.id}`", store.name.span,
-                secondary=(Label(at.name.span, "accumulated here"),),
-                fix=Fix(f"store `{at.name.id}`", (Edit(store.name.span, at.name.id),)),
-            )  # fmt: skip
-    if not found:
-        scope.error(
-            "E215", f"`{at.name.id}` is accumulated and never stored", at.name.span,
-            fix=f"add `store {at.name.id}`",
-        )  # fmt: skip
-    if len(found) > 1:
-        scope.error(
-            "E602", f"`{at.name.id}` is stored twice", found[1].span, "every element would be written again",
-            secondary=(Label(found[0].span, "first stored here"),),
-            fix=Fix("remove the second store", ()),
-        )  # fmt: skip
-    for role in scope.roles:
-        body = list(flatten(role.body))
-        accumulates = any(isinstance(s, ast.Accumulate) for s in body)
-        for store in statements(ast.Store, body):
-            if not accumulates:
-                scope.error(
-                    "E401", f"role `{role.name.id}` stores `{store.name.id}`, whose registers it does not own",
-                    store.span, secondary=(Label(at.span, "these registers belong to the role that accumulates"),),
-                    notes=("a register tile lives in the waves that filled it; other waves cannot see it",),
-                    fix="move `store` into the role that accumulates",
-                )  # fmt: skip
-        for registers in statements(ast.Registers, body):
-            if not accumulates:
-                scope.error(
-                    "E401",
-                    f"role `{role.name.id}` declares register tiles, but another role multiplies them",
-                    registers.span, secondary=(Label(at.span, "multiplied by the waves of this role"),),
-                    notes=("a register tile lives in the waves that filled it; other waves cannot see it",),
-                    fix="move `registers` into the role that accumulates",
-                )  # fmt: skip
 
 
 def phases(scope: Scope) -> tuple[PhaseShift, ...]:

@@ -6,7 +6,7 @@ lines in order; `clauses` reads how tiles without products are mapped onto block
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -87,7 +87,12 @@ def _unused(at: Expressions, kernel: Kernel) -> list[Unused]:
     """Values, tensors and scalars that no store depends on."""
     alive = live(tuple(at.ops))
     found = [Unused("value", name.id, name.span) for name, value in at.defined if value.number not in alive]
+    return [*found, *untouched(kernel)]
+
+
+def untouched(kernel: Kernel) -> Iterator[Unused]:
+    """Tensors and scalars that no operation names."""
     touched = {*kernel.inputs, *kernel.outputs}
-    found += [Unused("tensor", t.name, t.span) for t in kernel.tensors if t not in touched]
+    yield from (Unused("tensor", t.name, t.span) for t in kernel.tensors if t not in touched)
     read = {op.scalar for op in walk(kernel.body) if isinstance(op, Argument)}
-    return found + [Unused("scalar", s.name, s.span) for s in kernel.scalars if s not in read]
+    yield from (Unused("scalar", s.name, s.span) for s in kernel.scalars if s not in read)

@@ -10,15 +10,12 @@ from tkgen.backends.cdna.lower.dialects import dialect
 from tkgen.backends.cdna.lower.names import EXTENTS, cpp_name
 from tkgen.backends.cdna.lower.origins import Origin, Origins
 from tkgen.backends.cdna.lower.statements import How
-from tkgen.ir.desugar import desugared
 from tkgen.ir.equations import Access, Axis
-from tkgen.ir.products import Sums, View, sums
+from tkgen.ir.products import Sums, View
 from tkgen.ir.types import BASE_TILE, Dim, DType, Operand, Product, Tensor
 from tkgen.remap import NamedInt
 from tkgen.schedule import Plan
 from tkgen.source import SourceFile, Span
-
-AS_EQUATIONS = frozenset({"mul", "clamp", "tanh"})  # epilogue steps whose code is that of their equations
 
 
 class Context:
@@ -103,18 +100,15 @@ class Context:
             return constant.lower()
         return NamedInt(constant, -(-size // self.program.block[axis]))
 
-    @cached_property
-    def equations(self) -> Sums | None:
-        """What becomes of the sums, where equations say it, or steps without statements of their own."""
-        if self.program.equations is None and any(s.function in AS_EQUATIONS for s in self.program.epilogue):
-            return sums(desugared(self.program))
+    @property
+    def equations(self) -> Sums:
+        """What is summed, and what becomes of it."""
         return self.program.equations
 
     @cached_property
     def views(self) -> dict[Access, View]:
         """What the block sees of the tensors, where that is not all of them."""
-        equations = self.program.equations
-        return {v.access: v for v in equations.views if not v.is_whole} if equations else {}
+        return {v.access: v for v in self.equations.views if not v.is_whole}
 
     def matrix(self, of: Access | Tensor) -> str:
         """The tensor, or the block's matrix of it, as C++."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tkgen.backends.cdna.lower.elements import functions, literal, local, statements
 from tkgen.backends.cdna.lower.names import cpp_name
@@ -151,28 +151,34 @@ class Epilogue:
         for r in self.reductions:
             at = f"[{self.place.fragment[r.kept]}][{'rc'[r.kept]}]" if r.op.result.axes else "[0][0]"
             known[r.op.result] = self.variable(r) + at
-        for op in ops:
+        optional = _optional(ops, value)
+        first = needed(self.equations.epilogue, *optional.values())  # the same for all elements: before them
+        for op in [*first, *(op for op in ops if op not in first)]:
             match op:
                 case Load(result=result, source=source):
                     known[result] = local(result, known)
-                    lines.append(f"const float {known[result]} = {self._loaded(source, known[result], buffers)};")
+                    wanted = known[optional[result]] if result in optional else ""
+                    loaded = self._loaded(source, known[result], buffers, wanted)
+                    lines.append(f"const float {known[result]} = {loaded};")
                 case Argument(result=result, scalar=scalar):
                     known[result] = f"g.{cpp_name(scalar.name)}"
                 case Coordinate(result=result, axis=axis):
                     known[result] = self._coordinate(axis)
                 case _:
-                    lines += statements([op], known)
+                    (buffers if op in first else lines).extend(statements([op], known))
         self.helpers |= functions(op for op in ops if isinstance(op, Map))
         return known, parameters, given, buffers, lines
 
-    def _loaded(self, source: Access, name: str, buffers: list[str]) -> str:
+    def _loaded(self, source: Access, name: str, buffers: list[str], wanted: str) -> str:
+        """An element of a tensor; of a matrix that is not `wanted` none is read, from a buffer without rows."""
         tensor, axes = self.matrix(source), source.axes
         at = [self._coordinate(axis) for axis in axes]
         if len(axes) != 2:
             self.helpers.add("bias")
             return f"element({tensor}, {at[0] if at else '0'})"
         first = self._first(axes[0])
-        buffers.append(f"const auto {name}_rows = rows_from({tensor}, {first});")
+        begin = f"{wanted} ? {first} : {tensor}.rows()" if wanted else first
+        buffers.append(f"const auto {name}_rows = rows_from({tensor}, {begin});")
         self.helpers |= {"element_of", "masked_store"}
         return f"element_of({tensor}, {name}_rows, {first}, {at[0]}, {at[1]})"
 
@@ -184,6 +190,18 @@ class Epilogue:
         number = 0 if axis == self.equations.rows else 1
         tile, size = (self.place.row, self.place.col)[number], self.place.shape[number]
         return f"{tile if tile.isidentifier() else f'({tile})'} * {size}"
+
+
+def _optional(ops: Sequence[Op], value: Value) -> dict[Value, Value]:
+    """The loads among `ops` that only one condition of all elements asks for, `where(beta != 0, c + beta * C, c)`."""
+    found = dict[Value, Value]()
+    for op in ops:
+        if isinstance(op, Map) and op.function == "where" and not op.arguments[0].axes:
+            condition, _, otherwise = op.arguments
+            without = tuple(replace(o, arguments=(condition, otherwise, otherwise)) if o is op else o for o in ops)
+            read = needed(without, value)
+            found |= {o.result: condition for o in ops if isinstance(o, Load) and o not in read}
+    return found
 
 
 def variable(result: Value) -> str:

@@ -15,7 +15,6 @@ from tkgen.backends.cdna.lower.statements import Across, CatchUp, Code, Hand, Lo
 from tkgen.ir.equations import Access, Reduce, Store, Value
 from tkgen.ir.ops import OfRound, OfSums
 from tkgen.ir.ops import Store as StoreOp
-from tkgen.ir.products import Sums
 from tkgen.ir.reductions import Reduction, owned, rounds
 from tkgen.ir.types import Role
 from tkgen.source import Span
@@ -26,8 +25,7 @@ class EpilogueStatements:
 
     def __init__(self, context: Context):
         self.c = context
-        assert context.equations is not None
-        self.equations: Sums = context.equations
+        self.equations = context.equations
         self.rounds = rounds(context.program)
         self.kept = {statement.op: statement for statement in statements(self.equations)}
 
@@ -190,5 +188,4 @@ class EpilogueStatements:
         self, code: Code, loops: tuple[Loop, ...], value: Value, known: Collection[Value], span: Span | None = None
     ) -> Statement:
         spans = [op.result.span for op in spans_of(self.equations, value, known)]  # type: ignore[union-attr]
-        steps = (step.span for step in self.c.program.epilogue)
-        return Statement(code, loops, self.c.origin(span or value.span, *spans, "tail", *steps))
+        return Statement(code, loops, self.c.origin(span or value.span, *spans, "tail"))

@@ -27,12 +27,11 @@ from tkgen.backends.cdna.lower.reference import (
 )
 from tkgen.backends.cdna.lower.reference_loops import has_loops, host_loops, loop_places, torch_loops
 from tkgen.backends.cdna.lower.render import environment
-from tkgen.ir.desugar import desugared
 from tkgen.ir.divided import completed, divided
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis, AxisKind, Kernel, Reduce
 from tkgen.ir.limits import with_all
-from tkgen.ir.products import Sums, sums
+from tkgen.ir.products import Sums
 from tkgen.ir.types import Program, Tensor
 from tkgen.schedule import Plan
 from tkgen.targets.model import round_up
@@ -211,7 +210,7 @@ def _program(kernel: Plan | EquationProgram) -> Program | EquationProgram:
 
 
 def _equations(program: Program | EquationProgram) -> Sums | Kernel:
-    return program.kernel if isinstance(program, EquationProgram) else program.equations or sums(desugared(program))
+    return program.kernel if isinstance(program, EquationProgram) else program.equations
 
 
 def _given(programs: Sequence[Program | EquationProgram]) -> set[str]:

@@ -9,14 +9,12 @@ from typing import Literal
 from tkgen.backends.cdna.lower.branches import branches
 from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.epilogue_statements import EpilogueStatements
-from tkgen.backends.cdna.lower.expressions import float_literal, loops_over
-from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.expressions import loops_over
 from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
 from tkgen.backends.cdna.lower.scaled import Making, Scaling, scales_of_blocks
 from tkgen.backends.cdna.lower.statements import (
     AsNumbers,
     Call,
-    EpilogueCode,
     GatherRows,
     Loop,
     Mix,
@@ -26,7 +24,6 @@ from tkgen.backends.cdna.lower.statements import (
     Priority,
     Read,
     Statement,
-    Store,
     Take,
     Wait,
     Zero,
@@ -34,8 +31,7 @@ from tkgen.backends.cdna.lower.statements import (
 from tkgen.backends.cdna.lower.waits import least, wait_for
 from tkgen.ir import ops
 from tkgen.ir.ops import Placed, Step
-from tkgen.ir.resolve.clauses import ACTIVATIONS
-from tkgen.ir.types import EpilogueStep, Operand, Product, Role, Side
+from tkgen.ir.types import Operand, Product, Role, Side
 
 MOVES: dict[type[ops.Op], Literal["load", "fetch", "write", "copy"]] = {
     ops.Load: "load", ops.Fetch: "fetch", ops.Write: "write", ops.Copy: "copy",
@@ -130,7 +126,7 @@ class Operations:
                 loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
                 return [Statement(Zero(f"{self.c.sums(x)}[{i}][{j}]"), loops, origin) for x in self.c.program.products]
             case ops.Store():
-                return [self._store(op)] if self.c.equations is None else EpilogueStatements(self.c).stored(op)
+                return EpilogueStatements(self.c).stored(op)
             case ops.Reduce():
                 return EpilogueStatements(self.c).reduced(op)
             case ops.Gather():
@@ -257,15 +253,13 @@ class Operations:
         return result
 
     def _made(self, operand: Operand) -> Making:
-        assert self.c.equations is not None
         return Making(self.c, self.c.equations.made[operand.name])
 
     def _multiply(self, op: ops.Multiply, step: Step) -> list[Statement]:
         product = self.c.program.product_of(op.product)
         result: list[Statement] = []
-        equations = self.c.program.equations
-        summed = next((s for s in equations.sums if s.name == product.name), None) if equations else None
-        if summed is not None and summed.scaled:
+        summed = next(s for s in self.c.equations.sums if s.name == product.name)
+        if summed.scaled:
             return [self._multiply_scaled(op, product, Scaling(self.c, summed), step)]
         for t in op.slices:
             loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
@@ -275,7 +269,7 @@ class Operations:
                 f"{self.c.registers(product.right)}[{right}][{j}]",
             )
             scales: tuple[str, ...] = ()
-            if summed is not None and summed.scales:
+            if summed.scales:
                 at = _nth_of(self._step_of_tensor(step), product.left.slices, str(t))
                 scales = scales_of_blocks(self.c, summed, tiles, self.c.output_tile(i, j), at)
             code = Multiply(f"mma_{product.layouts}", f"{self.c.sums(product)}[{i}][{j}]", *tiles, scales)
@@ -293,48 +287,6 @@ class Operations:
             self._step_of_tensor(step),
         )
         return Statement(code, loops, self.c.origin(op.span, product.span))
-
-    def _store(self, op: ops.Store) -> Statement:
-        p = self.c.program
-        loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
-        if p.adds_to_output:
-            self.c.helpers.add("atomic_store")
-        elif p.tail:
-            self.c.helpers.add("masked_store")
-            if any(s.function == "add" for s in p.epilogue):
-                self.c.helpers.add("masked_add")
-        row, col = self.c.output_tile(i, j)
-        code = Store(
-            tensor=f"g.{cpp_name(p.accumulator.tensor.name)}",
-            tile=f"{(self.c.sums if self._as_summed() else self.c.accumulator)(p.products[0])}[{i}][{j}]",
-            type=self.c.accumulator_type,
-            row=row,
-            col=col,
-            epilogue=tuple(self._epilogue_step(number, step) for number, step in enumerate(p.epilogue)),
-            how=self.c.how,
-        )
-        return Statement(code, loops, self.c.origin("store", "tail", *(s.span for s in p.epilogue)))
-
-    def _as_summed(self) -> bool:
-        """Whether sums are stored as they are, without rounding to floats."""
-        p = self.c.program
-        return not p.epilogue and p.accumulator.tensor.dtype is p.accumulator.dtype
-
-    def _epilogue_step(self, number: int, step: EpilogueStep) -> EpilogueCode:
-        along_rows = step.tensor is not None and step.tensor.dims == (self.c.program.m,)
-        if step.function in ACTIVATIONS:
-            self.c.helpers |= {step.function, "apply"}
-        elif step.function == "bias":
-            self.c.helpers |= {"bias", "add_to_rows" if along_rows else "add_to_columns"}
-        return EpilogueCode(
-            function=step.function,
-            tensor=f"g.{cpp_name(step.tensor.name)}" if step.tensor else "",
-            factor=f"g.{cpp_name(step.factor)}" if isinstance(step.factor, str) else float_literal(step.factor),
-            scalar=isinstance(step.factor, str),
-            nothing=step.factor == 0,
-            along_rows=along_rows,
-            variable=f"{step.function}_{number}",
-        )
 
     def _step(self, step: Step) -> str:
         """A K-step as C++."""

@@ -58,7 +58,6 @@ class Scaling:
 
     def _coordinate(self, axis: Axis) -> str:
         """The place of an element along an axis of the output, or of a batch."""
-        assert self.c.equations is not None
         if axis.is_index:
             return self.c.index(axis)
         return "row" if axis == self.c.equations.rows else "col"
@@ -89,7 +88,7 @@ class Making:
                     (inner if inside else outer).extend(statements([op], known))
         self.c.helpers |= functions(op for op in m.ops if isinstance(op, Map)) | {"number_at"}
         last = m.ops[-1]
-        assert isinstance(last, Convert) and self.c.equations is not None
+        assert isinstance(last, Convert)
         along: Literal["row", "col"] = "row" if self.c.equations.rows in m.tile.source.axes else "col"
         return ReadMade(
             **vars(plain), place=place, along=along, outer=tuple(outer), inner=tuple(inner),
@@ -100,7 +99,6 @@ class Making:
 def offset(c: Context, source: Access, step: str) -> str:
     """Which element of its tensor is loaded, at a K-step."""
     equations, terms = c.equations, list[str]()
-    assert equations is not None
     for n, index in enumerate(source.indices):
         stride = " * ".join(c.extent_of(d) for d in source.tensor.dims[n + 1 :])
         place = str(index.at)

@@ -178,37 +178,7 @@ class Move:
         return self.kind
 
 
-@dataclass(frozen=True)
-class EpilogueCode:
-    """A step of an epilogue: a function of elements, or one that takes a `tensor` (by rows or columns) and a `factor`.
-
-    `scalar`: the factor is known at launch. `nothing`: it is zero, so that the tensor is not read, as in BLAS.
-    """
-
-    function: str
-    tensor: str
-    factor: str
-    scalar: bool
-    nothing: bool
-    along_rows: bool
-    variable: str
-
-
 How = Literal["whole", "masked", "add"]  # how a tile goes to memory
-
-
-@dataclass(frozen=True)
-class Store:
-    """A register tile of `type`, after the steps of its epilogue, to tile (row, col) of a tensor."""
-
-    tensor: str
-    tile: str
-    type: str
-    row: str
-    col: str
-    epilogue: tuple[EpilogueCode, ...]
-    how: How
-    macro: ClassVar = "store"
 
 
 @dataclass(frozen=True)
@@ -336,7 +306,7 @@ class CatchUp:
 
 Code = (
     Call | Wait | Priority | Mix | Zero | AsNumbers | Read | ReadMade | Take | Multiply | ScaledMultiply | Prefill
-    | GatherRows | Move | Store
+    | GatherRows | Move
     | Keep | Combine | Results | Fold | Across | Hand | StoreOwned | CatchUp
 )  # fmt: skip
 
