@@ -8,7 +8,8 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from tkgen.diagnostics import SpecError
-from tkgen.ir.resolve import resolve
+from tkgen.ir.equations import Argument, Load, Map
+from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import DType, Program, Via
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
@@ -113,18 +114,18 @@ def test_roles() -> None:
 """
     p = resolved(extra=text, waves="", accumulate="", store="")
     producer, consumer = p.roles
-    assert (producer.loads, producer.group, producer.stores, producer.multiplies) == (("A", "B"), 3, False, False)
-    assert (consumer.shape, consumer.loads, consumer.stores) == ((4, 1), (), True)
+    assert (producer.loads, producer.group, producer.multiplies) == (("A", "B"), 3, False)
+    assert (consumer.shape, consumer.loads, consumer.multiplies) == ((4, 1), (), True)
     assert p.compute is consumer and p.waves == 7
 
 
 def test_epilogue() -> None:
     extra = "  scalar alpha : f32 = 0.5\n  global v : bf16[N]\n  epilogue scale(alpha) | bias(v) | gelu\n"
-    steps = resolved(extra=extra).epilogue
-    assert [(s.function, s.factor, s.tensor and s.tensor.name) for s in steps] == [
-        ("scale", "alpha", None),
-        ("bias", None, "v"),
-        ("gelu", None, None),
+    ops = resolved(extra=extra).equations.epilogue
+    assert [op.function for op in ops if isinstance(op, Map)] == ["mul", "add", "gelu"]
+    assert [op.scalar.name for op in ops if isinstance(op, Argument)] == ["alpha"]
+    assert [(op.source.tensor.name, [a.name for a in op.source.axes]) for op in ops if isinstance(op, Load)] == [
+        ("v", ["n"])
     ]
 
 

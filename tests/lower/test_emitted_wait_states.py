@@ -74,9 +74,6 @@ CONSTRUCTS = {
         shape=DYNAMIC,
         shared="  shared A, B buffers 1 via registers\n",
     ),
-    "a tensor that is not read where its factor is zero": gemm().replace(
-        "  accumulate", "  scalar beta : f32\n  epilogue add(C, beta)\n  accumulate"
-    ),
 }
 
 
@@ -88,6 +85,9 @@ def test_products_settle_before_code_that_branches(name: str) -> None:
 
 
 BRANCHLESS = {
+    "a tensor that is not read where its factor is zero": gemm().replace(
+        "  accumulate", "  scalar beta : f32\n  epilogue add(C, beta)\n  accumulate"
+    ),
     "sizes known at run time": gemm(MULTIPLY_FIRST.format(load=COLLECTIVE), shape=DYNAMIC),
     "rows along K, as many as show at run time": gemm(
         "  allow slow_reads\n" + MULTIPLY_FIRST.format(load=COLLECTIVE), shape=DYNAMIC, a="K, M", b="K, N"

@@ -19,7 +19,6 @@ from planning import planned
 
 from tkgen.api import load
 from tkgen.backends.cdna.lower import harness_cpp, harness_python, lower
-from tkgen.ir.desugar import desugared
 from tkgen.ir.types import DType
 from tkgen.schedule import Plan
 
@@ -328,7 +327,7 @@ def test_references_are_what_the_equations_mean(text: str, tmp_path: Path) -> No
     harness = script(harness_python(plan, "gfx942"))
     tensors = harness.make_tensors(harness.SIZES | {"N": 128, "K": 64}, "cpu")
     scalars = {"alpha": 0.5, "beta": 2.0, "seed": 3.0}
-    meant = evaluate(desugared(plan.program), {t.name: tensors[t.name] for t in plan.program.reads}, scalars)
+    meant = evaluate(plan.program.kernel, {t.name: tensors[t.name] for t in plan.program.reads}, scalars)
     dtypes = {t.name: t.dtype for t in plan.program.tensors}
     for label, (value, bound) in harness.reference(tensors, scalars).items():
         name, *at = label.rstrip("]").split("[")

@@ -1,4 +1,4 @@
-"""What holds of every `Program`, from clauses or from equations: what scheduling and lowering rely on.
+"""What holds of every `Program`: what scheduling and lowering rely on.
 
 `verify(program, "resolve")` raises `Broken` (see `tkgen.ir.verifier`): a mistake of tkgen, never of a spec. The rules:
 
@@ -43,7 +43,7 @@ def _names(p: Program) -> str:
         if len(set(names)) != len(names):
             return ", ".join(names)
     known = {t.name for t in p.tensors}
-    used = [*(o.name for o in p.operands), *(t.name for t in p.outputs)]
+    used = [*(o.name for o in p.operands), *(s.target.tensor.name for s in p.equations.stores)]
     return next((name for name in used if name not in known), "")
 
 

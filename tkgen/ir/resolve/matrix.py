@@ -266,7 +266,7 @@ def _operands(
         raise scope.error(
             "E204", f"products of {one.spelling} and {other.spelling}: no MFMA mixes them", second.span,
             secondary=(Label(first.span, one.spelling),),
-            fix=f"make all factors {one.spelling}",
+            fix=f"make all factors {one.spelling}, or all {other.spelling}",
         )  # fmt: skip
     step_at = found.contraction.span or scope.kernel.name.span
     made = {name: m.multiplied for name, m in found.made.items()}
