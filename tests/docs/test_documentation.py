@@ -94,7 +94,7 @@ def test_the_map_of_the_code_names_what_is_there() -> None:
     inside = ("", "diagnostics", "ir", "schedule", "backends/cdna", "backends/cdna/lower/templates")
     folders = [ROOT, *(ROOT / "tkgen" / folder for folder in inside)]
     assert not [p for p in paths if not any(list(f.glob(p.removeprefix("../").rstrip("/"))) for f in folders)]
-    for family, name in (("ir.desugar", "ACTIVATIONS"), ("ir.desugar", "EPILOGUES"),
+    for family, name in (("ir.typing.desugar", "ACTIVATIONS"), ("ir.typing.desugar", "EPILOGUES"),
                          ("checks", "FAMILIES"), ("remap.registry", "_MODULES"), ("schedule.presets", "PRESETS"),
                          ("schedule.presets", "OBSTACLES"), ("syntax.grammar", "OPERATIONS"),
                          ("syntax.ast", "ScheduleOp")):  # fmt: skip

@@ -10,8 +10,8 @@ from tkgen.api import load
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.execute.compare import Inputs, random_inputs, reference
 from tkgen.execute.launch import run
-from tkgen.ir.desugar import EPILOGUES
 from tkgen.ir.launch import Launch
+from tkgen.ir.typing.desugar import EPILOGUES
 
 SPEC = """kernel steps
   dims M = 64, N = 64, K = 32

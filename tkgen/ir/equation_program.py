@@ -1,6 +1,6 @@
 """A kernel of equations with everything that its spec says around them: names, sizes, and how tiles map onto waves.
 
-`tkgen.ir.typing` makes it from the AST, as `tkgen.ir.resolve` makes a `Program` from the clauses of a matrix product.
+`tkgen.ir.typing` makes it from the AST, as `tkgen.ir.resolve` makes a `Program` where equations sum products.
 """
 
 from __future__ import annotations

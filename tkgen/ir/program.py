@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
-from tkgen.ir.desugar import desugared
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel
 from tkgen.ir.products import chains_products, has_products
@@ -16,6 +15,7 @@ from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.types import Program
 from tkgen.ir.typing import Typed, equations
 from tkgen.ir.typing.clauses import equation_program
+from tkgen.ir.typing.desugar import desugared
 from tkgen.syntax import ast
 from tkgen.syntax.ast import has_equations
 

@@ -10,10 +10,10 @@ from importlib.resources import files
 from typing import Any
 
 from tkgen.backends.registry import backend_of
-from tkgen.ir.desugar import EPILOGUES
 from tkgen.ir.resolve.clauses import ALLOWANCES, GRIDS, TAILS
 from tkgen.ir.resolve.written import COUNTERS, LEVELS
 from tkgen.ir.types import OWN_ENCODING, DType, Via
+from tkgen.ir.typing.desugar import EPILOGUES
 from tkgen.ir.typing.expressions import CALLS, CONSTANTS, LARGEST, PLACE, REDUCTIONS
 from tkgen.remap import REMAPS
 from tkgen.schedule.presets import PRESETS

@@ -1,7 +1,8 @@
 """The equations of a kernel, from the AST to operations.
 
 `axes` declares axes and reads the indices of tensors, `expressions` turns formulas into operations, `body` reads the
-lines in order; `clauses` reads how tiles without products are mapped onto blocks and waves. Every problem is collected.
+lines in order; `desugar` writes those that the clauses of a matrix product stand for. `clauses` reads how tiles without
+products are mapped onto blocks and waves. Every problem is collected.
 """
 
 from __future__ import annotations
