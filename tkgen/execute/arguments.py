@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tkgen.ir.launch import Launch
+from tkgen.ir.launch import Launch, Sizing
 from tkgen.ir.limits import Requirement, requirements
 from tkgen.ir.types import Program, ScalarArg
 from tkgen.schedule import Plan
@@ -13,7 +13,6 @@ from tkgen.schedule import Plan
 if TYPE_CHECKING:
     from tkgen.emulate.arguments import Buffer, Struct
     from tkgen.ir.equation_program import EquationProgram
-    from tkgen.rows.launch import RowLaunch
 
 
 class SizeError(ValueError):
@@ -40,7 +39,7 @@ class Sized(Protocol):
         """What dynamic sizes must be."""
 
 
-def packed(launch: Launch | RowLaunch, buffers: Mapping[str, Buffer], scalars: Mapping[str, float]) -> Struct:
+def packed(launch: Sizing, buffers: Mapping[str, Buffer], scalars: Mapping[str, float]) -> Struct:
     """The kernel's one argument, laid out as the generated `globals` is, over a buffer for every tensor it takes."""
     from tkgen.emulate.arguments import Scalar, Struct
 

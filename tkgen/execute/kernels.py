@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,7 +23,7 @@ from tkgen.execute.compare import Inputs, Reference
 from tkgen.execute.given import Values
 from tkgen.execute.launch import Run, emulate
 from tkgen.ir.functions import CDNA
-from tkgen.ir.launch import Launch
+from tkgen.ir.launch import Launch, OneLaunch
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import TORCH, unwritten
 from tkgen.ir.types import Tensor
@@ -211,12 +210,12 @@ def launches(launch: AnyLaunch) -> tuple[Launch | RowLaunch, ...]:
 
 def work(launch: AnyLaunch) -> tuple[int, int]:
     """Floating-point operations of the products of a launch, and bytes that it reads and writes, each once."""
-    moved = sum(prod(launch.shape(t)) * t.dtype.bytes for t in (*launch.program.reads, *launch.program.outputs))
+    moved = sum(map(launch.bytes, (*launch.program.reads, *launch.program.outputs)))
     return sum(map(_flops, launches(launch))), moved
 
 
-def _flops(launch: Launch | RowLaunch) -> int:
-    if isinstance(launch, RowLaunch):
+def _flops(launch: OneLaunch) -> int:
+    if not isinstance(launch, Launch):
         return 0
     program = launch.program
     m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))

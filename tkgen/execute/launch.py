@@ -15,13 +15,12 @@ from tkgen.emulate import Buffer, Interleaving, Outcome, interleavings
 from tkgen.emulate import launch as emulate_launch
 from tkgen.execute.arguments import SizeError, launched, packed, scalar_values
 from tkgen.execute.compare import Comparison, Inputs, compared, random_inputs, references, worst
-from tkgen.ir.launch import Launch
+from tkgen.ir.launch import OneLaunch, Sizing
 from tkgen.ir.rounding import TORCH, unwritten
 
 if TYPE_CHECKING:
     from tkgen.build import Build
     from tkgen.build.model import Compiled
-    from tkgen.rows.launch import RowLaunch
 
 
 @dataclass(frozen=True)
@@ -71,13 +70,13 @@ def trials(count: int) -> Iterator[tuple[Interleaving, Inputs]]:
         yield order, (Inputs.EXACT, Inputs.NORMAL)[number % 2]
 
 
-def check_blocks(launch: Launch | RowLaunch, blocks: Sequence[int]) -> None:
+def check_blocks(launch: OneLaunch, blocks: Sequence[int]) -> None:
     """Raises SizeError for a block that the launch does not have."""
     if beyond := [b for b in blocks if not 0 <= b < launch.blocks]:
         raise SizeError(f"there is no block {beyond[0]}: the launch has blocks 0..{launch.blocks - 1}")
 
 
-def check_memory(launch: Launch | RowLaunch) -> None:
+def check_memory(launch: Sizing) -> None:
     """Raises SizeError where a run with random inputs at these sizes would not fit the memory that is free here.
 
     An input is there as it is, as fp32 and as fp64, an output four times as fp64: result, reference, bound, error.
@@ -101,7 +100,7 @@ def _free_memory() -> int | None:
     return int(found[1]) * 1024 if found else None
 
 
-def outputs(launch: Launch | RowLaunch, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def outputs(launch: Sizing, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """What outputs hold before the launch: their input, where the kernel reads it, else what a store overwrites."""
     return {
         out.name: inputs[out.name].clone(memory_format=torch.contiguous_format)
@@ -115,7 +114,7 @@ def outputs(launch: Launch | RowLaunch, inputs: Mapping[str, torch.Tensor]) -> d
 
 def emulate(
     build: Compiled,
-    launch: Launch | RowLaunch,
+    launch: OneLaunch,
     inputs: Mapping[str, torch.Tensor],
     scalars: Mapping[str, float],
     *,

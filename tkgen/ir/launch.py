@@ -7,13 +7,15 @@ What asks for one grid of tiles is told that of a group of average length.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from typing import Protocol
 
 from tkgen.ir.segments import segments
-from tkgen.ir.types import Program, Tensor
+from tkgen.ir.types import Program, ScalarArg, Tensor
 from tkgen.remap import Remap, RemapCall, compose
 
 
@@ -36,12 +38,75 @@ class Piece:
         return self.last - self.first
 
 
+class Taking(Protocol):
+    """What a launch needs to know of a kernel, or of several: what they take and write."""
+
+    @property
+    def arguments(self) -> Sequence[Tensor]:
+        """All tensors, in the order of the spec."""
+
+    @property
+    def reads(self) -> Sequence[Tensor]:
+        """Those to be given."""
+
+    @property
+    def outputs(self) -> Sequence[Tensor]:
+        """What it is for."""
+
+    @property
+    def scalars(self) -> Sequence[ScalarArg]:
+        """The scalars."""
+
+    @property
+    def adds_to_output(self) -> bool:
+        """Whether several blocks add to an output tile, which must then be zero before the launch."""
+
+
 @dataclass(frozen=True)
-class Launch:
+class Sizing:
     """`program` at the sizes `extents`, by the names of dimensions; only those asked about need be there."""
 
-    program: Program = field(repr=False)
+    program: Taking = field(repr=False)
     extents: Mapping[str, int] = field(compare=False)
+
+    def shape(self, tensor: Tensor) -> list[int]:
+        """The sizes of a tensor in memory: elements, or bytes along a dimension of which they hold several."""
+        return tensor.dtype.stored([self.extents[d.name] for d in tensor.dims])
+
+    def bytes(self, tensor: Tensor) -> int:
+        """The size of a tensor in memory."""
+        return prod(self.shape(tensor)) * tensor.dtype.bytes
+
+
+class OneLaunch(Sizing, ABC):
+    """A kernel at sizes, of whichever kind: what launching it takes."""
+
+    @property
+    @abstractmethod
+    def blocks(self) -> int:
+        """Blocks to launch."""
+
+    @property
+    @abstractmethod
+    def threads(self) -> int:
+        """Threads of a block."""
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Blocks in each direction."""
+        return self.blocks, 1, 1
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """Threads of a block in each direction."""
+        return self.threads, 1, 1
+
+
+@dataclass(frozen=True)
+class Launch(OneLaunch):
+    """A launch of matrix products."""
+
+    program: Program = field(repr=False)
     offsets: tuple[int, ...] = ()  # of ragged rows; without any, groups are alike
 
     @classmethod
@@ -50,10 +115,6 @@ class Launch:
         if any(d.size is None for d in (program.m, program.n, *(a.dim for a in program.batch))):
             return None
         return cls(program, {d.name: d.size for d in program.dims if d.size is not None})
-
-    def shape(self, tensor: Tensor) -> list[int]:
-        """The sizes of a tensor in memory: elements, or bytes along a dimension of which they hold several."""
-        return tensor.dtype.stored([self.extents[d.name] for d in tensor.dims])
 
     @property
     def tile_grid(self) -> tuple[int, int]:
@@ -164,14 +225,9 @@ class Launch:
         return self.all_tiles * self.parts
 
     @property
-    def grid(self) -> tuple[int, int, int]:
-        """Blocks in each direction."""
-        return self.blocks, 1, 1
-
-    @property
-    def block(self) -> tuple[int, int, int]:
-        """Threads of a block in each direction."""
-        return self.program.threads, 1, 1
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.program.threads
 
     @property
     def run_length(self) -> int:

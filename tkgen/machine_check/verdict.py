@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -183,8 +182,7 @@ def _run(
 
     buffers = {}
     for tensor in program.arguments:
-        size = tensor.dtype.bytes * prod(of.launch.shape(tensor))
-        data: object = Hollow(size)
+        data: object = Hollow(of.launch.bytes(tensor))
         if tensor in program.held:  # where blocks go, and addresses, depend on it
             data = np.array(of.launch.held_values(tensor), dtype=np.int32)
         buffers[tensor.name] = Buffer(data, tensor.name, tensor in program.outputs)

@@ -11,8 +11,8 @@ from tkgen.execute.arguments import SizeError, sizes
 from tkgen.ir.divided import divided
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis, Kernel
+from tkgen.ir.launch import OneLaunch
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
-from tkgen.ir.types import Tensor
 from tkgen.schedule.rows import accesses, reach_bytes
 
 
@@ -39,20 +39,11 @@ class Layout(Protocol):
 
 
 @dataclass(frozen=True)
-class RowLaunch:
-    """`program` over lanes as `layout` says, at the sizes `extents`, by the names of dimensions."""
+class RowLaunch(OneLaunch):
+    """A launch of equations over lanes, or over waves, as `layout` says."""
 
     program: EquationProgram = field(repr=False)
     layout: Layout = field(repr=False)
-    extents: Mapping[str, int]
-
-    def shape(self, tensor: Tensor) -> list[int]:
-        """The sizes of a tensor."""
-        return [self.extents[d.name] for d in tensor.dims]
-
-    def bytes(self, tensor: Tensor) -> int:
-        """The size of a tensor in memory."""
-        return prod(self.shape(tensor)) * tensor.dtype.bytes
 
     def tiles(self, axis: Axis) -> int:
         """Tiles along a parallel axis, one that hangs over the end counted."""
@@ -64,14 +55,9 @@ class RowLaunch:
         return prod(map(self.tiles, self.program.parallel))
 
     @property
-    def grid(self) -> tuple[int, int, int]:
-        """Blocks in each direction."""
-        return self.blocks, 1, 1
-
-    @property
-    def block(self) -> tuple[int, int, int]:
-        """Threads of a block in each direction."""
-        return self.layout.threads, 1, 1
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.layout.threads
 
     def place(self, block: int) -> dict[Axis, int]:
         """The number of a block's tile along every parallel axis; the last one changes fastest."""
@@ -95,7 +81,7 @@ def row_launch(program: EquationProgram, layout: Layout, given: Mapping[str, int
         large, small = found.large.name, found.small.name
         if found.of(extents[large]) != extents[small] or (not found.by_tile and extents[large] % found.count):
             raise SizeError(f"{program.name}: {small} must be {large} / {found.count}{', rounded up' * found.by_tile}")
-    launch, most = RowLaunch(program, layout, extents), LAUNCH_THREADS // layout.threads
+    launch, most = RowLaunch(program, extents, layout), LAUNCH_THREADS // layout.threads
     if launch.blocks > most:
         raise SizeError(f"{program.name}: there must be at most {most} blocks")
     for access in accesses(layout.kernel) if program.dynamic else ():

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import prod
 from typing import TYPE_CHECKING
 
 from tkgen.execute.arguments import launched
-from tkgen.ir.launch import Launch
-from tkgen.ir.types import Tensor
+from tkgen.ir.launch import Launch, Sizing
 from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.rows.spec import RowSpec
 from tkgen.sequence.program import SequenceProgram
@@ -19,20 +17,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SequenceLaunch:
-    """The launches of the kernels of `program` in order, at the sizes `extents`, by the names of dimensions."""
+class SequenceLaunch(Sizing):
+    """The launches of the kernels of `program`, in order, at the same sizes."""
 
     program: SequenceProgram = field(repr=False)
     launches: tuple[Launch | RowLaunch, ...]
-    extents: Mapping[str, int]
-
-    def shape(self, tensor: Tensor) -> list[int]:
-        """The sizes of a tensor."""
-        return [self.extents[d.name] for d in tensor.dims]
-
-    def bytes(self, tensor: Tensor) -> int:
-        """The size of a tensor in memory."""
-        return prod(self.shape(tensor)) * tensor.dtype.bytes
 
     @property
     def blocks(self) -> int:
@@ -50,4 +39,4 @@ def sequence_launch(spec: SequenceSpec, given: Mapping[str, int] | None = None) 
         row_launch(k.program, k.layout, given) if isinstance(k, RowSpec) else launched(k, given) for k in spec.kernels
     )
     extents = {name: size for launch in launches for name, size in launch.extents.items()}
-    return SequenceLaunch(spec.program, launches, extents)
+    return SequenceLaunch(spec.program, extents, launches)

@@ -12,7 +12,7 @@ from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Access
-from tkgen.ir.launch import Launch
+from tkgen.ir.launch import Launch, OneLaunch
 from tkgen.ir.tensors import DType, Tensor
 from tkgen.ir.types import ACCESS_BYTES, Program
 from tkgen.packages import install_line
@@ -160,7 +160,7 @@ def argument(
     return whole.ljust(-(-len(whole) // alignment) * alignment, b"\0")
 
 
-def _checked(launch: Launch | RowLaunch, tensors: Mapping[str, torch.Tensor], alignment: int) -> None:
+def _checked(launch: OneLaunch, tensors: Mapping[str, torch.Tensor], alignment: int) -> None:
     """Raises ValueError for tensors that the kernel, built for these sizes, would read or write past."""
     from tkgen.ir.rounding import TORCH
 
