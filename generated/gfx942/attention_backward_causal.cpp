@@ -31,10 +31,10 @@ constexpr int ROWS = 1;  // that a lane has at a time
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
     gl<bf16, DIM_SETS, DIM_GROUP, DIM_LENGTH, DIM_D> O;  // spec:10
-    gl<float, 1, DIM_SETS, DIM_GROUP, DIM_LENGTH> LSE_;  // spec:11
+    gl<float, 1, DIM_SETS, DIM_GROUP, DIM_LENGTH> LSE2_;  // spec:11
     gl<bf16, DIM_SETS, DIM_GROUP, DIM_LENGTH, DIM_D> GO;  // spec:12
     gl<float, 1, DIM_SETS, DIM_GROUP, DIM_LENGTH> DELTA_;  // spec:13
-    gl<float, 1, DIM_SETS, DIM_GROUP, DIM_LENGTH> LSE2_;  // spec:14
+    gl<float, 1, DIM_SETS, DIM_GROUP, DIM_LENGTH> SHIFT_;  // spec:14
     uint64_t stream;  // hipStream_t, as an integer
 
     __host__ __device__ dim3 grid() const { return dim3(DIM_SETS * DIM_GROUP * ((DIM_LENGTH + 16 - 1) / 16)); }  // spec:23
@@ -112,6 +112,9 @@ template <typename op, int lanes> __device__ inline float across(float value) {
     return value;
 }
 
+/// Both are computed before one is chosen: no lane branches.
+__device__ inline float choose(bool c, float a, float b) { return c ? a : b; }
+
 __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int lane = int(threadIdx.x) % LANES;
     const int group = int(threadIdx.x) / LANES;
@@ -122,11 +125,11 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const auto GO_at = buffer_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const auto O_at = buffer_from(g.O, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const auto DELTA__at = buffer_from(g.DELTA_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
-    const auto LSE__at = buffer_from(g.LSE_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
     const auto LSE2__at = buffer_from(g.LSE2_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
+    const auto SHIFT__at = buffer_from(g.SHIFT_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
     elements<bf16, CHUNK> GO_r[ROWS][CHUNKS];  // spec:25
     elements<bf16, CHUNK> O_r[ROWS][CHUNKS];  // spec:25
-    elements<float, 1> LSE__r[ROWS];  // spec:26
+    elements<float, 1> LSE2__r[ROWS];  // spec:26
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int q_in = i * GROUPS + group;
@@ -142,14 +145,14 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int q_in = i * GROUPS + group;
-        LSE__r[i] = load_elements<float, 1>(LSE__at, q_in * 4);
+        LSE2__r[i] = load_elements<float, 1>(LSE2__at, q_in * 4);
     }
 
     float v3[ROWS];
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int q_in = i * GROUPS + group;
-        store_elements(LSE2__at, lane == 0 ? q_in * 4 : OUTSIDE, elements<float, 1>{narrow<float>(widen(LSE__r[i].at[0]) * 1.442695f)});  // spec:26
+        store_elements(SHIFT__at, lane == 0 ? q_in * 4 : OUTSIDE, elements<float, 1>{narrow<float>(choose((widen(LSE2__r[i].at[0]) > (-__builtin_inff())), widen(LSE2__r[i].at[0]), 0.0f))});  // spec:26
         float v3_e[CHUNK];
         #pragma unroll
         for (int e = 0; e < CHUNK; ++e)
@@ -207,7 +210,7 @@ struct globals {
     gl<bf16, 1, DIM_SETS, DIM_LENGTH, DIM_D> V;  // spec:9
     gl<bf16, DIM_SETS, DIM_GROUP, DIM_LENGTH, DIM_D> GO;  // spec:12
     gl<float, 1, DIM_SETS, DIM_GROUP, DIM_LENGTH> DELTA_;  // spec:13
-    gl<float, 1, DIM_SETS, DIM_GROUP, DIM_LENGTH> LSE2_;  // spec:14
+    gl<float, 1, DIM_SETS, DIM_GROUP, DIM_LENGTH> SHIFT_;  // spec:14
     gl<float, DIM_SETS, DIM_GROUP, DIM_LENGTH, DIM_D> PK;  // spec:15
     gl<float, DIM_SETS, DIM_GROUP, DIM_LENGTH, DIM_D> PV;  // spec:16
     float scale;  // spec:20
@@ -473,7 +476,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     shared_allocator al((int *)&__shm[0]);
     st_bf<TILE_q, DIM_D> (&Q_s)[2] = al.allocate<st_bf<TILE_q, DIM_D>, 2>();  // spec:7
     st_bf<TILE_q, DIM_D> (&GO_s)[2] = al.allocate<st_bf<TILE_q, DIM_D>, 2>();  // spec:12
-    sv_fl<TILE_q> (&LSE2__s)[2] = al.allocate<sv_fl<TILE_q>, 2>();  // spec:14
+    sv_fl<TILE_q> (&SHIFT__s)[2] = al.allocate<sv_fl<TILE_q>, 2>();  // spec:14
     sv_fl<TILE_q> (&DELTA__s)[2] = al.allocate<sv_fl<TILE_q>, 2>();  // spec:13
     const int wave = warpid();
     const int j_0 = int(blockIdx.x) % ((DIM_LENGTH + 128 - 1) / 128) * 128;  // first of this block, spec:29
@@ -496,15 +499,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     zero(gk);  // spec:39
     words_4 Q_f[CHUNKS<THREADS, st_bf<TILE_q, DIM_D>>];
     words_4 GO_f[CHUNKS<THREADS, st_bf<TILE_q, DIM_D>>];
-    float LSE2__f[LINES<THREADS, sv_fl<TILE_q>>];
+    float SHIFT__f[LINES<THREADS, sv_fl<TILE_q>>];
     float DELTA__f[LINES<THREADS, sv_fl<TILE_q>>];
     const int first_step = (j_0) / TILE_q;  // spec:33
     fetch<THREADS>(Q_s[0 % 2], Q_f, rows_from(g.Q, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(first_step * TILE_q) * DIM_D, min(DIM_LENGTH - first_step * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
     write<THREADS>(Q_s[first_step % 2], Q_f);
     fetch<THREADS>(GO_s[0 % 2], GO_f, rows_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(first_step * TILE_q) * DIM_D, min(DIM_LENGTH - first_step * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
     write<THREADS>(GO_s[first_step % 2], GO_f);
-    fetch_vector<THREADS>(LSE2__s[0 % 2], LSE2__f, rows_from(g.LSE2_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(first_step * TILE_q) * 1, min(DIM_LENGTH - first_step * TILE_q, TILE_q), 1, 1), 1);
-    write_vector<THREADS>(LSE2__s[first_step % 2], LSE2__f);
+    fetch_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f, rows_from(g.SHIFT_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(first_step * TILE_q) * 1, min(DIM_LENGTH - first_step * TILE_q, TILE_q), 1, 1), 1);
+    write_vector<THREADS>(SHIFT__s[first_step % 2], SHIFT__f);
     fetch_vector<THREADS>(DELTA__s[0 % 2], DELTA__f, rows_from(g.DELTA_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(first_step * TILE_q) * 1, min(DIM_LENGTH - first_step * TILE_q, TILE_q), 1, 1), 1);
     write_vector<THREADS>(DELTA__s[first_step % 2], DELTA__f);
     lds_barrier();
@@ -513,7 +516,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         const int q_0 = step * TILE_q;
         fetch<THREADS>(Q_s[0 % 2], Q_f, rows_from(g.Q, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_q) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
         fetch<THREADS>(GO_s[0 % 2], GO_f, rows_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_q) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
-        fetch_vector<THREADS>(LSE2__s[0 % 2], LSE2__f, rows_from(g.LSE2_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
+        fetch_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f, rows_from(g.SHIFT_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
         fetch_vector<THREADS>(DELTA__s[0 % 2], DELTA__f, rows_from(g.DELTA_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
         tile<TILE_q> v6;
         #pragma unroll
@@ -543,7 +546,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                         put(x, i, c, e, choose(((q_0 + row_at(i, e)) >= (first_column + c * SIDE)), at(x, i, c, e), (-__builtin_inff())));
         }
         typename tile<TILE_q>::col_vec v13;
-        load(v13, LSE2__s[step % 2]);  // spec:35
+        load(v13, SHIFT__s[step % 2]);  // spec:35
         tile<TILE_q> p;
         #pragma unroll
         for (int i = 0; i < TILE_q / SIDE; ++i)
@@ -609,7 +612,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         }
         write<THREADS>(Q_s[(step + 1) % 2], Q_f);
         write<THREADS>(GO_s[(step + 1) % 2], GO_f);
-        write_vector<THREADS>(LSE2__s[(step + 1) % 2], LSE2__f);
+        write_vector<THREADS>(SHIFT__s[(step + 1) % 2], SHIFT__f);
         write_vector<THREADS>(DELTA__s[(step + 1) % 2], DELTA__f);
         lds_barrier();
     }
@@ -817,7 +820,7 @@ struct globals {
     gl<bf16, 1, DIM_SETS, DIM_LENGTH, DIM_D> V;  // spec:9
     gl<bf16, DIM_SETS, DIM_GROUP, DIM_LENGTH, DIM_D> GO;  // spec:12
     gl<float, 1, DIM_SETS, DIM_GROUP, DIM_LENGTH> DELTA_;  // spec:13
-    gl<float, 1, DIM_SETS, DIM_GROUP, DIM_LENGTH> LSE2_;  // spec:14
+    gl<float, 1, DIM_SETS, DIM_GROUP, DIM_LENGTH> SHIFT_;  // spec:14
     gl<bf16, DIM_SETS, DIM_GROUP, DIM_LENGTH, DIM_D> GQ;  // spec:17
     float scale;  // spec:20
     uint64_t stream;  // hipStream_t, as an integer
@@ -1072,7 +1075,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const int h_0 = rest_2 % DIM_GROUP;  // first of this block, spec:50
     const int s_0 = rest_2 / DIM_GROUP;  // first of this block, spec:50
     const auto Q_at = buffer_from(g.Q, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
-    const auto LSE2__at = buffer_from(g.LSE2_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
+    const auto SHIFT__at = buffer_from(g.SHIFT_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
     const auto GO_at = buffer_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const auto DELTA__at = buffer_from(g.DELTA_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
     const auto GQ_at = buffer_from(g.GQ, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
@@ -1083,7 +1086,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v15;  // spec:57
     load_factor(v15, GO_at, wave * COLS, DIM_D);
     columns v12;  // spec:56
-    load_columns<float>(v12, LSE2__at, wave * COLS, 1);
+    load_columns<float>(v12, SHIFT__at, wave * COLS, 1);
     columns v18;  // spec:58
     load_columns<float>(v18, DELTA__at, wave * COLS, 1);
     tile<DIM_D> gq;
@@ -1205,10 +1208,10 @@ struct globals {
     decltype(keys::globals::K) K;
     decltype(keys::globals::V) V;
     decltype(delta::globals::O) O;
-    decltype(delta::globals::LSE_) LSE_;
+    decltype(delta::globals::LSE2_) LSE2_;
     decltype(delta::globals::GO) GO;
     decltype(delta::globals::DELTA_) DELTA_;  // between the kernels: as large as this, its contents are nobody's
-    decltype(delta::globals::LSE2_) LSE2_;  // between the kernels: as large as this, its contents are nobody's
+    decltype(delta::globals::SHIFT_) SHIFT_;  // between the kernels: as large as this, its contents are nobody's
     decltype(keys::globals::PK) PK;  // between the kernels: as large as this, its contents are nobody's
     decltype(keys::globals::PV) PV;  // between the kernels: as large as this, its contents are nobody's
     decltype(queries::globals::GQ) GQ;
@@ -1221,10 +1224,10 @@ struct globals {
 #ifndef KITTENS_DEVICE_ONLY
 /// Launches the kernels one after the other on `g.stream`.
 inline void dispatch(globals g) {
-    delta::dispatch({g.O, g.LSE_, g.GO, g.DELTA_, g.LSE2_, g.stream});
-    keys::dispatch({g.Q, g.K, g.V, g.GO, g.DELTA_, g.LSE2_, g.PK, g.PV, g.scale, g.stream});
+    delta::dispatch({g.O, g.LSE2_, g.GO, g.DELTA_, g.SHIFT_, g.stream});
+    keys::dispatch({g.Q, g.K, g.V, g.GO, g.DELTA_, g.SHIFT_, g.PK, g.PV, g.scale, g.stream});
     sums::dispatch({g.PK, g.PV, g.GK, g.GV, g.stream});
-    queries::dispatch({g.Q, g.K, g.V, g.GO, g.DELTA_, g.LSE2_, g.GQ, g.scale, g.stream});
+    queries::dispatch({g.Q, g.K, g.V, g.GO, g.DELTA_, g.SHIFT_, g.GQ, g.scale, g.stream});
 }
 #endif
 
@@ -1233,6 +1236,6 @@ inline void dispatch(globals g) {
 #if !defined(KITTENS_DEVICE_ONLY) && !defined(TKGEN_STANDALONE)
 PYBIND11_MODULE(attention_backward_causal, m) {
     m.doc() = "attention_backward_causal: generated by tkgen";
-    py::bind_function<attention_backward_causal::dispatch>(m, "dispatch", &attention_backward_causal::globals::Q, &attention_backward_causal::globals::K, &attention_backward_causal::globals::V, &attention_backward_causal::globals::O, &attention_backward_causal::globals::LSE_, &attention_backward_causal::globals::GO, &attention_backward_causal::globals::DELTA_, &attention_backward_causal::globals::LSE2_, &attention_backward_causal::globals::PK, &attention_backward_causal::globals::PV, &attention_backward_causal::globals::GQ, &attention_backward_causal::globals::GK, &attention_backward_causal::globals::GV, &attention_backward_causal::globals::scale, &attention_backward_causal::globals::stream);
+    py::bind_function<attention_backward_causal::dispatch>(m, "dispatch", &attention_backward_causal::globals::Q, &attention_backward_causal::globals::K, &attention_backward_causal::globals::V, &attention_backward_causal::globals::O, &attention_backward_causal::globals::LSE2_, &attention_backward_causal::globals::GO, &attention_backward_causal::globals::DELTA_, &attention_backward_causal::globals::SHIFT_, &attention_backward_causal::globals::PK, &attention_backward_causal::globals::PV, &attention_backward_causal::globals::GQ, &attention_backward_causal::globals::GK, &attention_backward_causal::globals::GV, &attention_backward_causal::globals::scale, &attention_backward_causal::globals::stream);
 }
 #endif

@@ -448,15 +448,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = divisor(l[c][0]);
-    tile<DIM_D> v37;
+    tile<DIM_D> v39;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
-                put(v37, i, c, e, at(o, i, c, e) / l_d[c]);  // spec:27
-    store_rows<bf16>(O_at, v37, wave * COLS, DIM_LENGTH - q_0, DIM_D);  // spec:27
+                put(v39, i, c, e, choose((l[c][0] > 0.0f), (at(o, i, c, e) / l_d[c]), 0.0f));  // spec:27
+    store_rows<bf16>(O_at, v39, wave * COLS, DIM_LENGTH - q_0, DIM_D);  // spec:27
 }
 
 #ifndef KITTENS_DEVICE_ONLY

@@ -30,10 +30,10 @@ constexpr int ROWS = 1;  // that a lane has at a time
 /// The kernel's argument: tensors in global memory and the stream to launch on.
 struct globals {
     gl<bf16, DIM_BATCH, DIM_HEADS, DIM_LENGTH, DIM_D> O;  // spec:10
-    gl<float, 1, DIM_BATCH, DIM_HEADS, DIM_LENGTH> LSE_;  // spec:11
+    gl<float, 1, DIM_BATCH, DIM_HEADS, DIM_LENGTH> LSE2_;  // spec:11
     gl<bf16, DIM_BATCH, DIM_HEADS, DIM_LENGTH, DIM_D> GO;  // spec:12
     gl<float, 1, DIM_BATCH, DIM_HEADS, DIM_LENGTH> DELTA_;  // spec:13
-    gl<float, 1, DIM_BATCH, DIM_HEADS, DIM_LENGTH> LSE2_;  // spec:14
+    gl<float, 1, DIM_BATCH, DIM_HEADS, DIM_LENGTH> SHIFT_;  // spec:14
     uint64_t stream;  // hipStream_t, as an integer
 
     __host__ __device__ dim3 grid() const { return dim3(DIM_BATCH * DIM_HEADS * ((DIM_LENGTH + 16 - 1) / 16)); }  // spec:21
@@ -111,6 +111,9 @@ template <typename op, int lanes> __device__ inline float across(float value) {
     return value;
 }
 
+/// Both are computed before one is chosen: no lane branches.
+__device__ inline float choose(bool c, float a, float b) { return c ? a : b; }
+
 __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int lane = int(threadIdx.x) % LANES;
     const int group = int(threadIdx.x) / LANES;
@@ -121,11 +124,11 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const auto GO_at = buffer_from(g.GO, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const auto O_at = buffer_from(g.O, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const auto DELTA__at = buffer_from(g.DELTA_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
-    const auto LSE__at = buffer_from(g.LSE_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
     const auto LSE2__at = buffer_from(g.LSE2_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
+    const auto SHIFT__at = buffer_from(g.SHIFT_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
     elements<bf16, CHUNK> GO_r[ROWS][CHUNKS];  // spec:23
     elements<bf16, CHUNK> O_r[ROWS][CHUNKS];  // spec:23
-    elements<float, 1> LSE__r[ROWS];  // spec:24
+    elements<float, 1> LSE2__r[ROWS];  // spec:24
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int q_in = i * GROUPS + group;
@@ -141,14 +144,14 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int q_in = i * GROUPS + group;
-        LSE__r[i] = load_elements<float, 1>(LSE__at, q_in * 4);
+        LSE2__r[i] = load_elements<float, 1>(LSE2__at, q_in * 4);
     }
 
     float v3[ROWS];
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int q_in = i * GROUPS + group;
-        store_elements(LSE2__at, lane == 0 ? q_in * 4 : OUTSIDE, elements<float, 1>{narrow<float>(widen(LSE__r[i].at[0]) * 1.442695f)});  // spec:24
+        store_elements(SHIFT__at, lane == 0 ? q_in * 4 : OUTSIDE, elements<float, 1>{narrow<float>(choose((widen(LSE2__r[i].at[0]) > (-__builtin_inff())), widen(LSE2__r[i].at[0]), 0.0f))});  // spec:24
         float v3_e[CHUNK];
         #pragma unroll
         for (int e = 0; e < CHUNK; ++e)
@@ -206,7 +209,7 @@ struct globals {
     gl<bf16, DIM_BATCH, DIM_HEADS, DIM_LENGTH, DIM_D> V;  // spec:9
     gl<bf16, DIM_BATCH, DIM_HEADS, DIM_LENGTH, DIM_D> GO;  // spec:12
     gl<float, 1, DIM_BATCH, DIM_HEADS, DIM_LENGTH> DELTA_;  // spec:13
-    gl<float, 1, DIM_BATCH, DIM_HEADS, DIM_LENGTH> LSE2_;  // spec:14
+    gl<float, 1, DIM_BATCH, DIM_HEADS, DIM_LENGTH> SHIFT_;  // spec:14
     gl<bf16, DIM_BATCH, DIM_HEADS, DIM_LENGTH, DIM_D> GK;  // spec:16
     gl<bf16, DIM_BATCH, DIM_HEADS, DIM_LENGTH, DIM_D> GV;  // spec:17
     float scale;  // spec:18
@@ -434,7 +437,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     shared_allocator al((int *)&__shm[0]);
     st_bf<TILE_q, DIM_D, st_16x32_s> (&Q_s)[2] = al.allocate<st_bf<TILE_q, DIM_D, st_16x32_s>, 2>();  // spec:7
     st_bf<TILE_q, DIM_D, st_16x32_s> (&GO_s)[2] = al.allocate<st_bf<TILE_q, DIM_D, st_16x32_s>, 2>();  // spec:12
-    sv_fl<TILE_q> (&LSE2__s)[2] = al.allocate<sv_fl<TILE_q>, 2>();  // spec:14
+    sv_fl<TILE_q> (&SHIFT__s)[2] = al.allocate<sv_fl<TILE_q>, 2>();  // spec:14
     sv_fl<TILE_q> (&DELTA__s)[2] = al.allocate<sv_fl<TILE_q>, 2>();  // spec:13
     const int wave = warpid();
     const int j_0 = int(blockIdx.x) % ((DIM_LENGTH + 128 - 1) / 128) * 128;  // first of this block, spec:27
@@ -447,8 +450,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto GV_at = buffer_from(g.GV, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(j_0) * DIM_D);
     const int first_of_wave = j_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> v4;  // spec:33
-    load_factor(v4, K_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> v5;  // spec:33
+    load_factor(v5, K_at, wave * COLS, DIM_D);
     rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> v15;  // spec:36
     load_factor(v15, V_at, wave * COLS, DIM_D);
     tile<DIM_D> gv;
@@ -457,12 +460,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     zero(gk);  // spec:38
     const direct<THREADS, st_bf<TILE_q, DIM_D, st_16x32_s>> Q_f(g.Q, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D, DIM_LENGTH, DIM_D, DIM_D);
     const direct<THREADS, st_bf<TILE_q, DIM_D, st_16x32_s>> GO_f(g.GO, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D, DIM_LENGTH, DIM_D, DIM_D);
-    float LSE2__f[LINES<THREADS, sv_fl<TILE_q>>];
+    float SHIFT__f[LINES<THREADS, sv_fl<TILE_q>>];
     float DELTA__f[LINES<THREADS, sv_fl<TILE_q>>];
     fetch_direct<THREADS>(Q_s[0 % 2], Q_f, 0 * TILE_q * DIM_D);
     fetch_direct<THREADS>(GO_s[0 % 2], GO_f, 0 * TILE_q * DIM_D);
-    fetch_vector<THREADS>(LSE2__s[0 % 2], LSE2__f, rows_from(g.LSE2_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(0 * TILE_q) * 1, min(DIM_LENGTH - 0 * TILE_q, TILE_q), 1, 1), 1);
-    write_vector<THREADS>(LSE2__s[0 % 2], LSE2__f);
+    fetch_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f, rows_from(g.SHIFT_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(0 * TILE_q) * 1, min(DIM_LENGTH - 0 * TILE_q, TILE_q), 1, 1), 1);
+    write_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f);
     fetch_vector<THREADS>(DELTA__s[0 % 2], DELTA__f, rows_from(g.DELTA_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(0 * TILE_q) * 1, min(DIM_LENGTH - 0 * TILE_q, TILE_q), 1, 1), 1);
     write_vector<THREADS>(DELTA__s[0 % 2], DELTA__f);
     landed_barrier();
@@ -471,27 +474,35 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         const int q_0 = step * TILE_q;
         fetch_direct<THREADS>(Q_s[(step + 1) % 2], Q_f, (step + 1) * TILE_q * DIM_D);
         fetch_direct<THREADS>(GO_s[(step + 1) % 2], GO_f, (step + 1) * TILE_q * DIM_D);
-        fetch_vector<THREADS>(LSE2__s[0 % 2], LSE2__f, rows_from(g.LSE2_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
+        fetch_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f, rows_from(g.SHIFT_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
         fetch_vector<THREADS>(DELTA__s[0 % 2], DELTA__f, rows_from(g.DELTA_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
-        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> s_r[1];
+        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> v6_r[1];
         #pragma unroll
         for (int n = 0; n < 1; ++n)
-            load(s_r[n], subtile_inplace<32, DIM_D>(Q_s[step % 2], {n, 0}));
-        tile<TILE_q> s;
+            load(v6_r[n], subtile_inplace<32, DIM_D>(Q_s[step % 2], {n, 0}));
+        tile<TILE_q> v6;
         arrived();
         #pragma unroll
         for (int n = 0; n < 1; ++n) {
-            auto &part = subtile_inplace<32>(s, n);
+            auto &part = subtile_inplace<32>(v6, n);
             zero(part);
-            mma_ABt(part, s_r[n], v4, part);  // spec:33
+            mma_ABt(part, v6_r[n], v5, part);  // spec:33
         }
         __builtin_amdgcn_sched_barrier(0);
         rt_bf<TILE_q, 32, ducks::rt_layout::col, COMPUTED> gv_r[4];
         #pragma unroll
         for (int n = 0; n < 4; ++n)
             load(gv_r[n], subtile_inplace<TILE_q, 32>(GO_s[step % 2], {0, n}));
+        tile<TILE_q> x;
+        #pragma unroll
+        for (int i = 0; i < TILE_q / SIDE; ++i)
+            #pragma unroll
+            for (int c = 0; c < COLS / SIDE; ++c)
+                #pragma unroll
+                for (int e = 0; e < ELEMENTS / 2; ++e)
+                    put_pair(x, i, c, e, g.scale * pair_at(v6, i, c, e));  // spec:33
         typename tile<TILE_q>::col_vec v8;
-        load(v8, LSE2__s[step % 2]);  // spec:34
+        load(v8, SHIFT__s[step % 2]);  // spec:34
         tile<TILE_q> p;
         #pragma unroll
         for (int i = 0; i < TILE_q / SIDE; ++i)
@@ -499,7 +510,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS; ++e)
-                    put(p, i, c, e, __builtin_amdgcn_exp2f(((g.scale * at(s, i, c, e)) - at(v8, i, e))));  // spec:34
+                    put(p, i, c, e, __builtin_amdgcn_exp2f((at(x, i, c, e) - at(v8, i, e))));  // spec:34
         factor_bf<TILE_q> v11;
         round_factor(v11, p);  // spec:35
         arrived();
@@ -528,16 +539,16 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             load(gk_r[n], subtile_inplace<TILE_q, 32>(Q_s[step % 2], {0, n}));
         typename tile<TILE_q>::col_vec v17;
         load(v17, DELTA__s[step % 2]);  // spec:37
-        tile<TILE_q> gs;
+        tile<TILE_q> gx;
         #pragma unroll
         for (int i = 0; i < TILE_q / SIDE; ++i)
             #pragma unroll
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS; ++e)
-                    put(gs, i, c, e, at(p, i, c, e) * (at(gp, i, c, e) - at(v17, i, e)));  // spec:37
+                    put(gx, i, c, e, at(p, i, c, e) * (at(gp, i, c, e) - at(v17, i, e)));  // spec:37
         factor_bf<TILE_q> v20;
-        round_factor(v20, gs);  // spec:38
+        round_factor(v20, gx);  // spec:38
         arrived();
         #pragma unroll
         for (int n = 0; n < 4; ++n) {
@@ -545,7 +556,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             mma_AtB(part, gk_r[n], v20, part);  // spec:38
         }
         __builtin_amdgcn_sched_barrier(0);
-        write_vector<THREADS>(LSE2__s[(step + 1) % 2], LSE2__f);
+        write_vector<THREADS>(SHIFT__s[(step + 1) % 2], SHIFT__f);
         write_vector<THREADS>(DELTA__s[(step + 1) % 2], DELTA__f);
         landed_barrier();
     }
@@ -596,7 +607,7 @@ struct globals {
     gl<bf16, DIM_BATCH, DIM_HEADS, DIM_LENGTH, DIM_D> V;  // spec:9
     gl<bf16, DIM_BATCH, DIM_HEADS, DIM_LENGTH, DIM_D> GO;  // spec:12
     gl<float, 1, DIM_BATCH, DIM_HEADS, DIM_LENGTH> DELTA_;  // spec:13
-    gl<float, 1, DIM_BATCH, DIM_HEADS, DIM_LENGTH> LSE2_;  // spec:14
+    gl<float, 1, DIM_BATCH, DIM_HEADS, DIM_LENGTH> SHIFT_;  // spec:14
     gl<bf16, DIM_BATCH, DIM_HEADS, DIM_LENGTH, DIM_D> GQ;  // spec:15
     float scale;  // spec:18
     uint64_t stream;  // hipStream_t, as an integer
@@ -813,18 +824,18 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const int h_0 = rest_2 % DIM_HEADS;  // first of this block, spec:43
     const int b_0 = rest_2 / DIM_HEADS;  // first of this block, spec:43
     const auto Q_at = buffer_from(g.Q, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
-    const auto LSE2__at = buffer_from(g.LSE2_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
+    const auto SHIFT__at = buffer_from(g.SHIFT_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
     const auto GO_at = buffer_from(g.GO, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const auto DELTA__at = buffer_from(g.DELTA_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
     const auto GQ_at = buffer_from(g.GQ, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> v2;  // spec:48
-    load_factor(v2, Q_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> v3;  // spec:48
+    load_factor(v3, Q_at, wave * COLS, DIM_D);
     rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> v10;  // spec:50
     load_factor(v10, GO_at, wave * COLS, DIM_D);
     columns v7;  // spec:49
-    load_columns<float>(v7, LSE2__at, wave * COLS, 1);
+    load_columns<float>(v7, SHIFT__at, wave * COLS, 1);
     columns v13;  // spec:51
     load_columns<float>(v13, DELTA__at, wave * COLS, 1);
     tile<DIM_D> gq;
@@ -839,17 +850,17 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         const int j_0 = step * TILE_j;
         fetch_direct<THREADS>(K_s[(step + 1) % 2], K_f, (step + 1) * TILE_j * DIM_D);
         fetch_direct<THREADS>(V_s[(step + 1) % 2], V_f, (step + 1) * TILE_j * DIM_D);
-        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> s_r[2];
+        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> v5_r[2];
         #pragma unroll
         for (int n = 0; n < 2; ++n)
-            load(s_r[n], subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
-        tile<TILE_j> s;
+            load(v5_r[n], subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
+        tile<TILE_j> v5;
         arrived();
         #pragma unroll
         for (int n = 0; n < 2; ++n) {
-            auto &part = subtile_inplace<32>(s, n);
+            auto &part = subtile_inplace<32>(v5, n);
             zero(part);
-            mma_ABt(part, s_r[n], v2, part);  // spec:48
+            mma_ABt(part, v5_r[n], v3, part);  // spec:48
         }
         __builtin_amdgcn_sched_barrier(0);
         rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> gp_r[2];
@@ -862,8 +873,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             #pragma unroll
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    put_pair(p, i, c, e, each([](float x) { return __builtin_amdgcn_exp2f(x); }, ((g.scale * pair_at(s, i, c, e)) - v7[c][0])));  // spec:49
+                for (int e = 0; e < ELEMENTS / 2; ++e) {
+                    const pair x_e = g.scale * pair_at(v5, i, c, e);  // spec:48
+                    put_pair(p, i, c, e, each([](float x) { return __builtin_amdgcn_exp2f(x); }, (x_e - v7[c][0])));  // spec:49
+                }
         tile<TILE_j> gp;
         arrived();
         #pragma unroll
@@ -927,10 +940,10 @@ struct globals {
     decltype(keys::globals::K) K;
     decltype(keys::globals::V) V;
     decltype(delta::globals::O) O;
-    decltype(delta::globals::LSE_) LSE_;
+    decltype(delta::globals::LSE2_) LSE2_;
     decltype(delta::globals::GO) GO;
     decltype(delta::globals::DELTA_) DELTA_;  // between the kernels: as large as this, its contents are nobody's
-    decltype(delta::globals::LSE2_) LSE2_;  // between the kernels: as large as this, its contents are nobody's
+    decltype(delta::globals::SHIFT_) SHIFT_;  // between the kernels: as large as this, its contents are nobody's
     decltype(queries::globals::GQ) GQ;
     decltype(keys::globals::GK) GK;
     decltype(keys::globals::GV) GV;
@@ -941,9 +954,9 @@ struct globals {
 #ifndef KITTENS_DEVICE_ONLY
 /// Launches the kernels one after the other on `g.stream`.
 inline void dispatch(globals g) {
-    delta::dispatch({g.O, g.LSE_, g.GO, g.DELTA_, g.LSE2_, g.stream});
-    keys::dispatch({g.Q, g.K, g.V, g.GO, g.DELTA_, g.LSE2_, g.GK, g.GV, g.scale, g.stream});
-    queries::dispatch({g.Q, g.K, g.V, g.GO, g.DELTA_, g.LSE2_, g.GQ, g.scale, g.stream});
+    delta::dispatch({g.O, g.LSE2_, g.GO, g.DELTA_, g.SHIFT_, g.stream});
+    keys::dispatch({g.Q, g.K, g.V, g.GO, g.DELTA_, g.SHIFT_, g.GK, g.GV, g.scale, g.stream});
+    queries::dispatch({g.Q, g.K, g.V, g.GO, g.DELTA_, g.SHIFT_, g.GQ, g.scale, g.stream});
 }
 #endif
 
@@ -952,6 +965,6 @@ inline void dispatch(globals g) {
 #if !defined(KITTENS_DEVICE_ONLY) && !defined(TKGEN_STANDALONE)
 PYBIND11_MODULE(attention_backward_direct, m) {
     m.doc() = "attention_backward_direct: generated by tkgen";
-    py::bind_function<attention_backward_direct::dispatch>(m, "dispatch", &attention_backward_direct::globals::Q, &attention_backward_direct::globals::K, &attention_backward_direct::globals::V, &attention_backward_direct::globals::O, &attention_backward_direct::globals::LSE_, &attention_backward_direct::globals::GO, &attention_backward_direct::globals::DELTA_, &attention_backward_direct::globals::LSE2_, &attention_backward_direct::globals::GQ, &attention_backward_direct::globals::GK, &attention_backward_direct::globals::GV, &attention_backward_direct::globals::scale, &attention_backward_direct::globals::stream);
+    py::bind_function<attention_backward_direct::dispatch>(m, "dispatch", &attention_backward_direct::globals::Q, &attention_backward_direct::globals::K, &attention_backward_direct::globals::V, &attention_backward_direct::globals::O, &attention_backward_direct::globals::LSE2_, &attention_backward_direct::globals::GO, &attention_backward_direct::globals::DELTA_, &attention_backward_direct::globals::SHIFT_, &attention_backward_direct::globals::GQ, &attention_backward_direct::globals::GK, &attention_backward_direct::globals::GV, &attention_backward_direct::globals::scale, &attention_backward_direct::globals::stream);
 }
 #endif

@@ -86,7 +86,7 @@ def test_the_host_asks_for_sizes_that_the_kernel_can_do() -> None:
     with pytest.raises(SizeError, match="LENGTH"):
         row_launch(spec.program, spec.layout, {"BATCH": 1})
     for message in (
-        "LENGTH must be from 1 to 1073741822", "K and its partners differ in LENGTH", "LSE and its partners differ",
+        "LENGTH must be from 1 to 1073741822", "K and its partners differ in LENGTH", "LSE2 and its partners differ",
         "there must be at most 16777215 blocks",
     ):  # fmt: skip
         assert f'throw std::invalid_argument("attention_causal: {message}' in spec.text, message

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import hurting
 import pytest
 import torch
 import torch.nn.functional as F
+from hurting import LENGTHS
 
 import tkgen
 from tkgen import ops
@@ -87,6 +89,27 @@ def test_numbers_and_gradients(name: str) -> None:
         assert found.dtype is torch.bfloat16
         allowed = 2 * (rounded[place].double() - exact[place]).abs().max()
         assert (found.double() - exact[place]).abs().max() <= allowed, f"result {place}"
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_attention_of_inputs_that_hurt(length: int, causal: bool) -> None:
+    """Its sums, and gradients of what its own forward pass has left; lengths on the two targets in turn."""
+    seen = torch.ones(length, length).tril().bool() if causal else None
+    for case in hurting.CASES:
+        given = hurting.hurting(case, (1, 2, length, 64), (1, 1, length, 64))
+        g = normal(1, 2, length, 64, scale=0.01)
+        q, k, v = (x.clone().requires_grad_() for x in given)
+        with ops.emulated("gfx950" if length in (63, 127) else "gfx942"):
+            found = ops.attention(q, k, v, causal)
+            found.backward(g)
+        meant, theirs = (hurting.attended(*given, seen, exact=exact) for exact in (True, False))
+        hurting.assert_near(found.detach(), meant, theirs, case)
+        exact, torchs = (hurting.gradients(*given, g, seen, exact=exact) for exact in (True, False))
+        rounding = hurting.cancelled(*given, g) if length == 1 else 0.0
+        for name, x in zip(exact, (q, k, v), strict=True):
+            assert x.grad is not None
+            hurting.assert_near(x.grad, exact[name], torchs[name], (case, name), rounding)
 
 
 FIRST = torch.tensor([0, 17, 17, 50, 61], dtype=torch.int32)  # the second group is empty
