@@ -74,7 +74,8 @@ def test_source_figures_and_machine_code(path: Path, target: str) -> None:
 def test_numbers_are_right_in_twenty_interleavings(path: Path, target: str) -> None:
     text = path.read_text(encoding="utf-8")
     heads = {"HEADS": 1} | ({"KV_HEADS": 1} if "KV_HEADS" in text else {}) | ({"KEYS": 192} if "KEYS" in text else {})
-    spec = tkgen.load(path, {"BATCH": 1, "LENGTH": 128} | heads, target=target)
+    sizes = {"SEQUENCES": 3, "TOTAL": 150} if "SEQUENCES" in text else {"BATCH": 1, "LENGTH": 128}
+    spec = tkgen.load(path, sizes | heads, target=target)
     assert isinstance(spec, LoopSpec)
     right(built(spec), 20)
 

@@ -120,10 +120,14 @@ def _check_offsets(launch: AnyLaunch, named: Mapping[str, torch.Tensor]) -> None
     """
     for of in kernels.launches(launch):
         program = of.program
-        if not isinstance(program, Program) or program.offsets is None or program.offsets.name not in named:
-            continue
-        if lie := problem(named[program.offsets.name].tolist(), of.extents[program.held[program.offsets].name]):
-            raise ValueError(f"{program.name}: {program.offsets.name}{lie}")
+        if isinstance(program, Program):
+            offsets = {program.offsets: program.held[program.offsets]} if program.offsets else {}
+        else:
+            offsets = {tensor: axis.dim for tensor, axis in program.kernel.offsets.items()}
+        for tensor, dim in offsets.items():
+            lie = problem(named[tensor.name].tolist(), of.extents[dim.name]) if tensor.name in named else ""
+            if lie:
+                raise ValueError(f"{program.name}: {tensor.name}{lie}")
 
 
 def _alone(results: tuple[torch.Tensor, ...]) -> torch.Tensor | tuple[torch.Tensor, ...]:

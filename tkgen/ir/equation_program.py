@@ -68,8 +68,19 @@ class EquationProgram:
 
     @property
     def blocks(self) -> tuple[int | None, ...]:
-        """Blocks along each parallel axis; None where only run time knows."""
-        return tuple(None if a.dim.size is None else -(-a.dim.size // (a.tile or 1)) for a in self.parallel)
+        """Blocks along each parallel axis; None where only run time knows.
+
+        A ragged one has as many as groups can need together, and the index of these none of its own.
+        """
+        groups = self.kernel.groups if any(a.within for a in self.parallel) else None
+
+        def along(axis: Axis) -> int | None:
+            size, tile = axis.dim.size, axis.tile or 1
+            if axis.within is not None and size is not None and groups is not None and groups.dim.size is not None:
+                return (size + groups.dim.size * (tile - 1)) // tile
+            return 1 if axis == groups else None if size is None else -(-size // tile)
+
+        return tuple(map(along, self.parallel))
 
     @property
     def reads(self) -> tuple[Tensor, ...]:

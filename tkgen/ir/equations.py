@@ -332,6 +332,17 @@ class Kernel:
         return tuple(a for a in self.axes if a.within is not None)
 
     @property
+    def groups(self) -> Axis | None:
+        """The index whose places are groups, where axes are ragged."""
+        of = {a.within.of for a in self.axes if a.within is not None}
+        return next((a for a in self.axes if a.name in of), None)
+
+    @property
+    def offsets(self) -> dict[Tensor, Axis]:
+        """The tensors that hold where groups begin, each with an axis that goes by it."""
+        return {a.within.offsets: a for a in reversed(self.axes) if a.within is not None}
+
+    @property
     def places(self) -> tuple[Access, ...]:
         """What is read of tensors that hold places in others."""
         indices = (i for op in walk(self.body) if isinstance(op, Load) for i in op.source.indices)

@@ -39,7 +39,8 @@ def _workload(build: LoopBuild, launch: RowLaunch) -> LoopWorkload:
 
     def walks(block: int) -> Hashable:
         place = launch.place(block)
-        return tuple(place[i.axis] // i.divisor for i in indices if i.axis in place)
+        along = tuple(place[i.axis] // i.divisor for i in indices if i.axis in place)
+        return (*along, place[kernel.groups]) if kernel.groups is not None else along
 
     return LoopWorkload(
         name=build.spec.name,
@@ -62,17 +63,21 @@ def _workload(build: LoopBuild, launch: RowLaunch) -> LoopWorkload:
 
 
 def _passes(launch: RowLaunch, axis: Axis) -> tuple[list[int], int]:
-    """How many tiles of the loop blocks visit, alike for all that differ along other axes than its bounds name; and a
-    block that visits most."""
-    bounding = [a for a in launch.program.parallel if a.name in {b.axis for b in axis.bounds}]
-    starts = range(0, launch.extents[axis.dim.name], axis.tile or 1)
+    """How many tiles of the loop blocks visit, alike for all that differ along other axes than its bounds name, and
+    groups; and a block that visits most. Blocks for which no group has a tile visit none."""
+    walked, groups = launch.walked, launch.program.kernel.groups
+    bounding = [a for a in launch.program.parallel if a == walked or a.name in {b.axis for b in axis.bounds}]
     counts: dict[tuple[int, ...], int] = {}
-    for at in combinations(*(range(launch.tiles(a)) for a in bounding)):
-        tiles = {a.name: range(n * (a.tile or 1), (n + 1) * (a.tile or 1)) for a, n in zip(bounding, at, strict=True)}
-        counts[at] = sum(axis.visits(start, tiles) for start in starts)
+    for group in range(launch.group_count):
+        size = len(launch.groups(axis)[group]) if axis.within else launch.extents[axis.dim.name]
+        tiled = [-(-len(launch.groups(a)[group]) // (a.tile or 1)) if a.within else launch.tiles(a) for a in bounding]
+        for at in combinations(*map(range, tiled)):
+            tiles = {
+                a.name: range(n * (a.tile or 1), (n + 1) * (a.tile or 1)) for a, n in zip(bounding, at, strict=True)
+            }
+            counts[group, *at] = sum(axis.visits(start, tiles) for start in range(0, size, axis.tile or 1))
     most = max(counts, key=lambda at: counts[at])
-    place = dict(zip(bounding, most, strict=True))
-    number = 0
-    for a in launch.program.parallel:
-        number = number * launch.tiles(a) + place.get(a, 0)
-    return list(counts.values()), number
+    place = dict.fromkeys(launch.program.parallel, 0) | dict(zip(bounding, most[1:], strict=True))
+    place |= {groups: most[0]} if groups is not None else {}
+    idle = launch.tiles(walked) - len(counts) if walked is not None and bounding == [walked] else 0
+    return [*counts.values(), *([0] * idle)], launch.number(place)

@@ -12,6 +12,7 @@ from tkgen.backends.cdna.lower.loops import LoopLowering
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.checks.words import count_text
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.ir.divided import divided
 from tkgen.ir.room import too_many_registers
 from tkgen.loops.build import LoopBuild
 from tkgen.rows.spec import RowSpec
@@ -103,8 +104,14 @@ class LoopSpec(RowSpec):
         units: dict[str, int] = {}
         for axis in (*self.program.parallel, self.layout.loop.axis):
             units[axis.dim.name] = lcm(units.get(axis.dim.name, 1), axis.tile or 1)
+        fixed = {name: 1 for name, unit in units.items() if unit == 1}
+        for d in divided(self.program.kernel):
+            if d.large.name in fixed:  # heads that share keys: one set of them
+                fixed |= {d.large.name: d.count, d.small.name: 1}
+        if (groups := self.program.kernel.groups) is not None:
+            fixed[groups.dim.name] = 3
         for times in (1, 2, 3):
-            yield {name: unit * (1 if unit == 1 else times) for name, unit in units.items()}
+            yield {name: unit * times for name, unit in units.items()} | fixed
 
     @property
     def scheduled(self) -> str:

@@ -1,8 +1,13 @@
-"""A launch of a kernel of rows: its sizes, its blocks."""
+"""A launch of a kernel of rows, or of a loop of products: its sizes, its blocks.
+
+Where an axis along which blocks have tiles is ragged, each group has tiles of its own, in the order of the groups: as
+many as it needs. How many these are only the device knows, so there are as many blocks as there can be tiles; those
+beyond do nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Protocol
@@ -13,6 +18,8 @@ from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis, Kernel
 from tkgen.ir.launch import OneLaunch
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
+from tkgen.ir.segments import segments
+from tkgen.ir.types import Tensor
 from tkgen.schedule.rows import accesses, reach_bytes
 
 
@@ -44,15 +51,52 @@ class RowLaunch(OneLaunch):
 
     program: EquationProgram = field(repr=False)
     layout: Layout = field(repr=False)
+    offsets: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by tensor; without any, groups are alike
 
     def tiles(self, axis: Axis) -> int:
-        """Tiles along a parallel axis, one that hangs over the end counted."""
-        return -(-self.extents[axis.dim.name] // (axis.tile or 1))
+        """Tiles along a parallel axis, one that hangs over the end counted; of a ragged one as many as there can be."""
+        size, tile = self.extents[axis.dim.name], axis.tile or 1
+        return -(-size // tile) if axis.within is None else (size + self.group_count * (tile - 1)) // tile
+
+    @property
+    def walked(self) -> Axis | None:
+        """The ragged axis along which blocks have tiles."""
+        return next((a for a in self.program.parallel if a.within is not None), None)
+
+    @property
+    def numbered(self) -> tuple[Axis, ...]:
+        """The axes along which the number of a block counts: which group has its tile follows from that."""
+        return tuple(a for a in self.program.parallel if self.walked is None or a != self.program.kernel.groups)
 
     @property
     def blocks(self) -> int:
         """Blocks to launch."""
-        return prod(map(self.tiles, self.program.parallel))
+        return prod(map(self.tiles, self.numbered))
+
+    @property
+    def group_count(self) -> int:
+        """How many groups ragged axes have."""
+        index = self.program.kernel.groups
+        return 1 if index is None else self.extents[index.dim.name]
+
+    def offset_values(self, axis: Axis) -> Sequence[int]:
+        """What the offsets of a ragged axis hold."""
+        assert axis.within is not None
+        size, count = self.extents[axis.dim.name], self.group_count
+        return self.offsets.get(axis.within.offsets.name) or [size * g // count for g in range(count + 1)]
+
+    def groups(self, axis: Axis) -> list[range]:
+        """The places of each group of a ragged axis."""
+        return segments(self.offset_values(axis), self.extents[axis.dim.name])
+
+    def held(self) -> dict[Tensor, list[int]]:
+        """What tensors of places and offsets hold where nobody says: rows far from one another."""
+        found = {}
+        for tensor, dim in self.program.kernel.held.items():
+            ragged = self.program.kernel.offsets.get(tensor)
+            size, count = self.extents[dim.name], prod(self.shape(tensor))
+            found[tensor] = [*self.offset_values(ragged)] if ragged else [7919 * at % size for at in range(count)]
+        return found
 
     @property
     def threads(self) -> int:
@@ -60,11 +104,37 @@ class RowLaunch(OneLaunch):
         return self.layout.threads
 
     def place(self, block: int) -> dict[Axis, int]:
-        """The number of a block's tile along every parallel axis; the last one changes fastest."""
+        """The number of a block's tile along every parallel axis; the last one changes fastest.
+
+        Along a ragged axis it is the number in the group that has it; a block that none has a tile for is behind the
+        last tile of the last group.
+        """
         found: dict[Axis, int] = {}
-        for axis in reversed(self.program.parallel):
+        for axis in reversed(self.numbered):
             block, found[axis] = divmod(block, self.tiles(axis))
+        if self.walked is not None and self.program.kernel.groups is not None:
+            found[self.program.kernel.groups], found[self.walked] = self._of_group(self.walked, found[self.walked])
         return found
+
+    def _of_group(self, axis: Axis, number: int) -> tuple[int, int]:
+        """The group that has tile `number` of all, and which of its own that is."""
+        groups, group, tiles = self.groups(axis), -1, 0
+        for group, places in enumerate(groups):
+            tiles = -(-len(places) // (axis.tile or 1))
+            if number < tiles:
+                return group, number
+            number -= tiles
+        return group, tiles
+
+    def number(self, place: Mapping[Axis, int]) -> int:
+        """The block that has these tiles: what `place` says of it."""
+        number = 0
+        for axis in self.numbered:
+            number = number * self.tiles(axis) + place[axis]
+            if axis.within is not None and self.program.kernel.groups is not None:
+                before = self.groups(axis)[: place[self.program.kernel.groups]]
+                number += sum(-(-len(g) // (axis.tile or 1)) for g in before)
+        return number
 
 
 def row_launch(program: EquationProgram, layout: Layout, given: Mapping[str, int] | None = None) -> RowLaunch:

@@ -36,7 +36,10 @@ def workload(build: RowBuild, launch: RowLaunch) -> RowWorkload:
 
 
 def arguments(launch: RowLaunch) -> Callable[[], Sequence[Arg]]:
-    """What makes the kernel's arguments, tensors of zeros among them. PredictError where there is no room for these."""
+    """What makes the kernel's arguments: zeros, and offsets of groups that are alike.
+
+    PredictError where there is no room for these.
+    """
 
     def made() -> Sequence[Arg]:
         import numpy as np
@@ -45,6 +48,8 @@ def arguments(launch: RowLaunch) -> Callable[[], Sequence[Arg]]:
             buffers = {t.name: Buffer(np.zeros(launch.bytes(t), np.uint8), t.name) for t in launch.program.arguments}
         except MemoryError as error:
             raise PredictError(f"tensors of these sizes cannot be had here: {error}") from None
+        for tensor, axis in launch.program.kernel.offsets.items():
+            buffers[tensor.name] = Buffer(np.array(launch.offset_values(axis), np.int32), tensor.name)
         return [packed(launch, buffers, check_scalars(launch.program))]
 
     return made

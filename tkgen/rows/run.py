@@ -10,7 +10,7 @@ import torch
 
 from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import check_scalars
-from tkgen.execute.compare import Comparison, Inputs, compare, random_places
+from tkgen.execute.compare import Comparison, Inputs, compare, random_offsets, random_places
 from tkgen.execute.launch import Run, check_blocks, check_memory, emulate
 from tkgen.ir.equations import Axis, AxisKind, Constant, Coordinate, Kernel, Loop, Map, Op, Value, When, walk, writes
 from tkgen.ir.meaning import evaluate
@@ -32,14 +32,17 @@ class RowRun(Run):
 
 def random_inputs(launch: RowLaunch, seed: int = 0, kind: Inputs = Inputs.EXACT) -> dict[str, torch.Tensor]:
     """A tensor for everything that the kernel reads: eighths from -4 to 4, or normally distributed; no subnormals."""
-    generator, held = torch.Generator().manual_seed(seed), launch.program.kernel.held
-    inputs = launch.program.kernel.inputs
-    return {
-        t.name: random_places(launch.shape(t), launch.extents[held[t].name], generator)
-        if t in held
-        else _random(launch.shape(t), t.dtype, kind, generator)
-        for t in inputs
-    }
+    generator, kernel = torch.Generator().manual_seed(seed), launch.program.kernel
+
+    def made(tensor: Tensor) -> torch.Tensor:
+        shape, dim = launch.shape(tensor), kernel.held.get(tensor)
+        if dim is None:
+            return _random(shape, tensor.dtype, kind, generator)
+        if tensor in kernel.offsets:
+            return random_offsets(shape[0], launch.extents[dim.name], generator)
+        return random_places(shape, launch.extents[dim.name], generator)
+
+    return {t.name: made(t) for t in kernel.inputs}
 
 
 def _inputs_of(launch: RowLaunch, blocks: Sequence[int], seed: int, kind: Inputs) -> dict[str, torch.Tensor]:
@@ -48,6 +51,10 @@ def _inputs_of(launch: RowLaunch, blocks: Sequence[int], seed: int, kind: Inputs
     found = {t.name: unwritten(launch.shape(t), t.dtype) for t in inputs}
     generator = torch.Generator().manual_seed(seed)
     for tensor in inputs:
+        ragged = launch.program.kernel.offsets.get(tensor)
+        if ragged is not None:  # all blocks look for their groups in it
+            found[tensor.name] = torch.tensor(launch.offset_values(ragged), dtype=torch.int32)
+            continue
         for block in blocks:
             box = _box(launch, tensor, block)
             shape = list(found[tensor.name][box].shape)
@@ -121,6 +128,10 @@ def _parts(
     expected = []
     for block, box in zip(blocks, parts, strict=True):
         mine = {name: tensor[box[name]] for name, tensor in inputs.items()}
+        if any(a.within and not _range(launch, a, launch.place(block)) for a in launch.program.parallel):
+            none = {t.name: outputs[t.name][box[t.name]].double() for t in kernel.outputs}  # it finds no tile
+            expected.append({name: (x, x) for name, x in none.items()})
+            continue
         found = evaluate(_moved(alone, launch, block), mine, scalars, _extents(alone, launch, mine))
         expected.append({name: (r.value, r.bound) for name, r in found.items()})
     judged = {}
@@ -164,9 +175,10 @@ def _moved(kernel: Kernel, launch: RowLaunch, block: int) -> Kernel:
     """
     own = launch.place(block)
     places = {axis.name: number for axis, number in own.items()}
-    limited = [a for a in launch.program.kernel.axes if a.bounds or a.part]
-    for axis in limited:
-        places[axis.name] = _visited(axis, own, launch).start // (axis.tile or 1)
+    limited = {a.name: a for a in launch.program.kernel.axes if a.bounds or a.part or a.within}
+    for axis in limited.values():
+        if axis not in own:
+            places[axis.name] = _visited(axis, own, launch).start // (axis.tile or 1)
     numbers = count(max((v.number for op in walk(kernel.body) for v in writes(op)), default=0) + 1)
 
     def moved(ops: Sequence[Op]) -> Iterator[Op]:
@@ -180,7 +192,9 @@ def _moved(kernel: Kernel, launch: RowLaunch, block: int) -> Kernel:
                 yield replace(op, body=tuple(moved(op.body))) if isinstance(op, Loop | When) else op
 
     found = replace(kernel, body=tuple(moved(kernel.body)))
-    return substituted(found, {a: replace(a, since=None, until=None, part=None) for a in kernel.axes if a in limited})
+    free: dict[Named, Named] = {}
+    free |= {a: replace(a, since=None, until=None, part=None, within=None) for a in kernel.axes if a.name in limited}
+    return substituted(found, free)
 
 
 def _extents(kernel: Kernel, launch: RowLaunch, tensors: Tensors) -> dict[str, int]:
@@ -193,8 +207,11 @@ def _extents(kernel: Kernel, launch: RowLaunch, tensors: Tensors) -> dict[str, i
 
 
 def _visited(axis: Axis, own: Mapping[Axis, int], launch: RowLaunch) -> slice:
-    """From where to where along its axis a loop goes that begins or ends with a block's tile, or has a part."""
-    size = launch.extents[axis.dim.name]
+    """From where to where along its axis a loop goes that begins or ends with a block's tile, or has a part.
+
+    Of a ragged axis, places are counted in the block's group.
+    """
+    size = len(_group(launch, axis, own)) if axis.within else launch.extents[axis.dim.name]
     if axis.part is not None:
         index, place = next((a, number) for a, number in own.items() if a.name == axis.part)
         run = axis.part_length(size, launch.extents[index.dim.name])
@@ -202,7 +219,20 @@ def _visited(axis: Axis, own: Mapping[Axis, int], launch: RowLaunch) -> slice:
     tiles = {a.name: range(number * (a.tile or 1), (number + 1) * (a.tile or 1)) for a, number in own.items()}
     step = axis.tile or 1
     starts = [s for s in range(0, size, step) if axis.visits(s, tiles)]
-    return slice(starts[0], starts[-1] + step) if starts else slice(0, 0)
+    return slice(starts[0], min(starts[-1] + step, size)) if starts else slice(0, 0)
+
+
+def _group(launch: RowLaunch, axis: Axis, own: Mapping[Axis, int]) -> range:
+    """The places along a ragged axis of the group that a block works on."""
+    assert launch.program.kernel.groups is not None
+    return launch.groups(axis)[own[launch.program.kernel.groups]]
+
+
+def _range(launch: RowLaunch, axis: Axis, own: Mapping[Axis, int]) -> range:
+    """The places of a block's tile along a parallel axis."""
+    places = _group(launch, axis, own) if axis.within else range(launch.extents[axis.dim.name])
+    tile = axis.tile or 1
+    return places[own[axis] * tile : (own[axis] + 1) * tile]
 
 
 def _box(launch: RowLaunch, tensor: Tensor, block: int) -> tuple[slice, ...]:
@@ -215,14 +245,16 @@ def _box(launch: RowLaunch, tensor: Tensor, block: int) -> tuple[slice, ...]:
             if access.tensor != tensor or index.axis is None or index.through is not None:
                 continue
             if index.axis not in own:
-                if index.axis.bounds or index.axis.part:
-                    ranges[place] = _visited(index.axis, own, launch)
+                if index.axis.bounds or index.axis.part or index.axis.within:
+                    first = _group(launch, index.axis, own).start if index.axis.within else 0
+                    visited = _visited(index.axis, own, launch)
+                    ranges[place] = slice(first + visited.start, first + visited.stop)
                 continue
             tile, number = index.axis.tile or 1, own[index.axis]
             if index.divisor != 1:  # what an index is divided for has a part for several
                 here = number * tile // index.divisor
                 ranges[place] = slice(here, here + 1)
             else:
-                size = launch.extents[tensor.dims[place].name]
-                ranges[place] = slice(number * tile, min((number + 1) * tile, size))
+                mine = _range(launch, index.axis, own)
+                ranges[place] = slice(mine.start, mine.stop)
     return tuple(ranges.get(place, slice(None)) for place in range(len(tensor.dims)))

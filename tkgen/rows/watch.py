@@ -6,6 +6,9 @@ first tile, one of the middle and the last one are of different sorts, so one bl
 the run shows that blocks differ at all, else one block, and the last for the bounds of the tensors. A dimension known
 only at run time, of blocks or of a loop, is watched at one element, a tile, a tile and one, and three tiles less one.
 
+What a block of a ragged axis does hangs on how long its group is: groups are given many lengths, and one block of each
+sort is watched, one that finds no tile among them.
+
 A kernel that decides by its data (`when any`) is watched on zeros. What it does under a condition touches no memory and
 meets nobody (`tkgen.schedule.loops`): other data give other numbers, and the same accesses.
 """
@@ -14,7 +17,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING
 
 from tkgen.diagnostics import Diagnostic, Fix, Label
@@ -46,16 +51,52 @@ def launches(spec: RowSpec) -> Iterator[RowLaunch]:
             choices[dim.name] = sorted(sizes, reverse=True)
     for chosen in product(*choices.values()):
         given = completed(program.dims, shared, dict(zip(choices, chosen, strict=True)))
-        yield row_launch(program, spec.layout, given)
+        launch = row_launch(program, spec.layout, given)
+        yield replace(launch, offsets=some_offsets(launch)) if program.kernel.ragged else launch
+
+
+def some_offsets(launch: RowLaunch) -> dict[str, list[int]]:
+    """Offsets of groups of many kinds: empty ones, those that no tile divides, those of a tile, and longer ones.
+
+    Those of tensors differ, so that a group that is empty along one axis has places along another.
+    """
+    found: dict[str, list[int]] = {}
+    for tensor, axis in launch.program.kernel.offsets.items():
+        size, tile = launch.extents[axis.dim.name], axis.tile or 1
+        lengths = [0, 1, tile, tile + 1, 3 * tile - 1, 2 * tile, tile - 1]
+        shift, ends = len(found), [0]
+        for g in range(launch.group_count):
+            ends.append(min(ends[-1] + lengths[(g + shift) % len(lengths)], size))
+        found[tensor.name] = ends
+    return found
+
+
+def sorts_of_groups(launch: RowLaunch) -> tuple[int, ...]:
+    """A block of each sort: by the rows of its tile, how long the loop's group is in tiles, and what is left of these;
+    and one behind all of them, which finds no tile."""
+    groups = launch.program.kernel.groups
+    assert groups is not None
+    along = launch.walked or groups
+    behind = launch.numbered[launch.numbered.index(along) + 1 :]
+    found: dict[object, int] = {}
+    for number in range(0, launch.tiles(along) * prod(map(launch.tiles, behind)), prod(map(launch.tiles, behind))):
+        own = launch.place(number)
+        kind: list[object] = []
+        for axis in launch.program.kernel.ragged:
+            tile = axis.tile or 1
+            left = len(launch.groups(axis)[own[groups]]) - own.get(axis, 0) * tile
+            kind.append((min(-(-left // tile), 3), left % tile != 0))
+        found.setdefault(tuple(kind), number)
+    return tuple(dict.fromkeys((*found.values(), launch.blocks - 1)))
 
 
 def sorts(launch: RowLaunch) -> tuple[int, ...]:
     """A block of each combination of first, middle and last tiles along the parallel axes, the first one in front."""
-    ends = [sorted({0, launch.tiles(a) // 2, launch.tiles(a) - 1}) for a in launch.program.parallel]
+    ends = [sorted({0, launch.tiles(a) // 2, launch.tiles(a) - 1}) for a in launch.numbered]
     found = []
     for places in product(*ends):
         number = 0
-        for axis, place in zip(launch.program.parallel, places, strict=True):
+        for axis, place in zip(launch.numbered, places, strict=True):
             number = number * launch.tiles(axis) + place
         found.append(number)
     return tuple(dict.fromkeys(found))
@@ -84,10 +125,9 @@ def _watched(spec: RowSpec, wanted: Sequence[RowLaunch], hsaco: bytes, kernel: s
     alike = True
     for of in wanted:
         buffers = {t.name: Buffer(contents(of.bytes(t)), t.name, t in outputs) for t in spec.program.arguments}
-        for t, dim in spec.program.kernel.held.items():  # addresses depend on these
-            places = 7919 * np.arange(of.bytes(t) // 4, dtype=np.int64) % of.extents[dim.name]
-            buffers[t.name] = Buffer(places.astype(np.int32), t.name, False)
-        chosen = sorts(of)
+        for t, places in of.held().items():  # addresses depend on these
+            buffers[t.name] = Buffer(np.array(places, np.int32), t.name, False)
+        chosen = sorts_of_groups(of) if spec.program.kernel.ragged else sorts(of)
         first, rest = chosen[:1], chosen[1:]
         for part in (first, rest):
             if not part:

@@ -40,7 +40,7 @@ NEUTRAL = {"sum": 0.0, "max": -inf, "min": inf}
 def masked(kernel: Kernel, loop: Loop) -> Kernel:
     """The kernel with what lies beyond the end of the axis of `loop`, one of its operations, left out."""
     axis = loop.axis
-    if axis.dim.size is not None and axis.dim.size % (axis.tile or 1) == 0:
+    if axis.within is None and axis.dim.size is not None and axis.dim.size % (axis.tile or 1) == 0:
         return kernel
     made = _Masked(kernel, axis)
     factors = {v for op in loop.body if isinstance(op, Product) and op.axis == axis for v in (op.left, op.right)}
@@ -92,7 +92,7 @@ class _Masked:
 
     def _end(self) -> Constant | Extent:
         """How many places the axis has."""
-        if self.axis.dim.size is None:
+        if self.axis.dim.size is None or self.axis.within is not None:
             return Extent(self._new((), Kind.COORDINATE), self.axis)
         return Constant(self._new(()), float(self.axis.dim.size))
 

@@ -35,6 +35,9 @@ it still is an operand as it stands. A loaded factor has eight neighbours, too: 
 With `schedule interleave` the first product of a pass is that of the next pass: nothing waits for it, so its MFMAs
 stand between the vector instructions of what is computed of the one before.
 
+A ragged axis (`q in TOTAL within FIRST[s] by 128`, and so the loop's) changes none of this: places are counted in the
+block's group, and what lies beyond its end is masked as what lies beyond the end of a tensor.
+
 A vector along the loop's axis (a number for each row of results, such as the logarithms of sums) goes through a ring of
 its own; one along the split axis is loaded before the loop.
 """
@@ -273,7 +276,8 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
         LoopError: the kernel is not of this form, or its tiles are not.
     """
     kernel = program.kernel
-    if narrow := next((t for t in kernel.tensors if t.dtype.bits == 8 or t.dtype.whole), None):
+    numbers = [t for t in kernel.tensors if t not in kernel.held]
+    if narrow := next((t for t in numbers if t.dtype.bits == 8 or t.dtype.whole), None):
         raise LoopError(f"`{narrow.name}` is {narrow.dtype.spelling}, which such loops cannot hold yet", narrow.span)
     _loop(kernel)
     kernel = masked(kernel, _loop(kernel))
@@ -311,8 +315,6 @@ def _loop(kernel: Kernel) -> Loop:
     if len(loops) != 1:
         raise LoopError("a kernel of products has one loop", loops[1].span if loops else None)
     (loop,) = loops
-    if kernel.ragged:
-        raise LoopError("ragged axes have no schedule yet in a loop of products of products", kernel.ragged[0].span)
     for op in walk(kernel.body):
         if isinstance(op, When):
             _condition(op, op in loop.body)
@@ -401,6 +403,8 @@ def _pair(op: Product, made: Mapping[Value, Op], loop: Loop, split: Axis) -> _Pa
     if not isinstance(source, Load) or loop.axis not in other.axes:
         raise LoopError("the other factor is a tile of a tensor along the loop's axis", op.result.span)
     name = source.source.tensor.name
+    if source.source.indices[-1].axis == loop.axis and loop.axis.within is not None:
+        raise LoopError(f"`{name}` has `{loop.axis.name}` innermost, whose groups end anywhere", op.result.span)
     known = loop.axis.dim.size is not None  # else its rows are too far apart: `_reach`
     if source.source.indices[-1].axis == loop.axis and known and (loop.axis.dim.size or 1) % extent(loop.axis):
         raise LoopError(

@@ -54,6 +54,8 @@ class Axes:
                 "E232", f"`{name}` walks a group of its own length, which is not divided into parts", loop.part.span,
                 fix=f"leave `part {part}` out",
             )  # fmt: skip
+        if within is None:
+            self._counted_alike(loop, (since, until))
         axis = Axis(name, dim, AxisKind.SEQUENTIAL, tile, since, until, part, within, span=loop.name.span)
         before = self.found.get(name)
         if before is None:
@@ -86,6 +88,17 @@ class Axes:
                                    expr.span, fix="leave it out: no axis is longer")  # fmt: skip
         self.used.add(at.id)
         return Bound(at.id, moved)
+
+    def _counted_alike(self, loop: ast.Each, bounds: tuple[Bound | None, ...]) -> None:
+        """E232 where a loop along a whole dimension begins or ends with a tile whose places are counted in a group."""
+        for axis in (self.found[b.axis] for b in bounds if b is not None):
+            if axis.within is not None:
+                raise self.scope.error(
+                    "E232", f"`{loop.name.id}` is counted from the dimension's first place, `{axis.name}` from its "
+                    "group's", loop.name.span, secondary=(Label(axis.span, "ragged"),) if axis.span else (),
+                    fix=f"walk the group, too: `{loop.name.id} in {loop.extent.span.text} within "
+                    f"{axis.within.offsets.name}[{axis.within.of}]`",
+                )  # fmt: skip
 
     def _part(self, name: ast.Name) -> str:
         """The index among whose places a loop is divided: `each k in K by 64 part s`."""

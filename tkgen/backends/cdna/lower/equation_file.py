@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, ScalarMember
+from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, Offsets, ScalarMember
 from tkgen.backends.cdna.lower.names import as_given, comment_text, cpp_name, outside
 from tkgen.backends.cdna.lower.origins import Origins, Source
 from tkgen.backends.cdna.lower.places import BlockPlaces, origin
@@ -51,6 +51,7 @@ class EquationModel(FileModel):
     """What the template prints beside the kernel's body: the C++ of the functions that the equations call."""
 
     functions: tuple[str, ...]
+    groups: tuple[Offsets, ...]
 
 
 class Lowering(ABC):
@@ -126,7 +127,8 @@ class Lowering(ABC):
         text = environment().get_template(self.template).render(m=model, alone=alone, body=body, remark=remark)
         if alone:
             members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
-            text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members)
+            functions = ("dispatch", "check_offsets") if model.groups else ("dispatch",)
+            text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members, functions)
         return self.places.marks.source(tidy(text).rstrip("\n") + "\n")
 
     def made(self, target: str, waves: int, header: Sequence[str], spec: str) -> tuple[EquationModel, str]:
@@ -146,6 +148,7 @@ class Lowering(ABC):
             waves_per_simd=waves,
             checks=tuple(self.checks()),
             functions=helpers({op.function for op in walk(kernel.body) if isinstance(op, Map)}, self.back_end),
+            groups=tuple(self.places.offsets()),
         )
         return self.model(body, file), body
 

@@ -185,7 +185,7 @@ class LoopValues:
     def _range(self, op: Op) -> Range | None:
         match op:
             case Extent(axis=axis):
-                return (self.places.size(axis.dim.name),) * 2
+                return (self.places.length(axis),) * 2
             case Coordinate(axis=axis):
                 first = f"{self.places.axis[axis]}_0"
                 if axis.is_index:
@@ -209,7 +209,7 @@ class LoopValues:
             case Coordinate(axis=axis):
                 return self._coordinate(axis)
             case Extent(axis=axis):
-                return self.places.size(axis.dim.name)
+                return self.places.length(axis)
         if value in local:
             return f"{self.name[value]}_e"
         if self.is_inline(value) or value in self.inlined:

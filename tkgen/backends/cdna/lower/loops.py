@@ -96,14 +96,14 @@ class LoopLowering(Lowering):
         yield Constant("ELEMENTS", "SIDE * SIDE / WARP_THREADS", "of a base tile, for a lane")
         axis = m.loop.axis
         yield Constant(self.values.extent(axis), str(axis.tile), f"of {axis.dim.name} in a pass", origin(axis.span))
-        if axis.dim.size is not None:
+        if self._all_steps == "STEPS":
             yield Constant("STEPS", self._steps(), "passes")
 
     def _steps(self) -> str:
         """Tiles of the loop's axis."""
         axis = self.m.loop.axis
-        size, tile = self.places.size(axis.dim.name), self.values.extent(axis)
-        whole = axis.dim.size is not None and axis.dim.size % (axis.tile or 1) == 0
+        size, tile = self.places.length(axis), self.values.extent(axis)
+        whole = axis.within is None and axis.dim.size is not None and axis.dim.size % (axis.tile or 1) == 0
         return f"{size} / {tile}" if whole else f"({size} + {tile} - 1) / {tile}"
 
     # ------------------------------------------------------------ the kernel's body
@@ -157,13 +157,14 @@ class LoopLowering(Lowering):
     def _even(self) -> bool:
         """Whether two passes stand in the loop: what one computes for the next one then moves nowhere."""
         axis = self.m.loop.axis
-        fixed = axis.since is None and axis.until is None and axis.dim.size is not None
+        fixed = not axis.bounds and axis.within is None and axis.dim.size is not None
         return self.m.early is not None and fixed and -(-(axis.dim.size or 0) // (axis.tile or 1)) % 2 == 0
 
     @property
     def _all_steps(self) -> str:
         """The name of the number of passes over the whole axis."""
-        return "STEPS" if self.m.loop.axis.dim.size is not None else "steps"
+        axis = self.m.loop.axis
+        return "STEPS" if axis.dim.size is not None and axis.within is None else "steps"
 
     def _passes(self) -> str:
         """Before which pass a block ends: where the loop does with its tile, behind what has its last element."""
@@ -282,7 +283,7 @@ class LoopLowering(Lowering):
             to, apart = self.values.ring(ring.access, ring.buffers, item), pitch if outer == loop else "1"
             yield f"fetch_direct<THREADS>({to}, {self._staged(n)}, {start} * {apart});"
             return
-        there = f"{self.places.size(loop.dim.name)} - {start}"
+        there = f"{self.places.length(loop)} - {start}"
         rows = f"min({there}, {tile})" if outer == loop else f"{there} > 0 ? {self.values.extent(outer)} : 0"
         apart = pitch if outer == loop else "1"
         begin = f"{self.places.origin(ring.access)} + uint64_t({start}) * {apart}"
@@ -294,8 +295,10 @@ class LoopLowering(Lowering):
     def _direct(self, n: int) -> str:
         """What all direct loads of a ring take."""
         access = self.m.moving[n].access
-        outer, inner = (self.places.size(axis.dim.name) for axis in access.axes)
+        outer, inner = (self.places.length(axis) for axis in access.axes)
         pitch = self._pitch(access)
+        if access.axes[0].within is not None:  # a group may have no rows: then one of no elements
+            outer, inner = f"max({outer}, 1)", f"{outer} > 0 ? {inner} : 0"
         place = f"g.{cpp_name(access.tensor.name)}, {self.places.origin(access)}, {outer}, {pitch}, {inner}"
         return f"const direct<THREADS, {self._ring_type(self.m.moving[n])}> {self._staged(n)}({place});"
 
@@ -335,8 +338,8 @@ class LoopLowering(Lowering):
             what, cpp = "store_interleaved", f"{cpp}, {self.m.neighbours(along)}"
         buffer, pitch = self.places.buffer(store.target), self._pitch(store.target)
         split = self.m.split
-        left, tile = f"{self.places.size(split.dim.name)} - {self.places.axis[split]}_0", split.tile or 1
-        if split.dim.size is not None and split.dim.size % tile == 0:
+        left, tile = f"{self.places.length(split)} - {self.places.axis[split]}_0", split.tile or 1
+        if split.within is None and split.dim.size is not None and split.dim.size % tile == 0:
             rows = str(tile)
         else:  # a wave may have columns beyond the tile, which are another block's
             rows = left if self.m.waves * self.m.columns == tile else f"min({left}, {tile})"

@@ -76,6 +76,18 @@ class Groups:
 
 
 @dataclass(frozen=True)
+class Offsets:
+    """A tensor of offsets that a kernel of equations takes: its name in the spec, and as C++ its member in the
+    arguments, how many groups it divides what into, and how long that is."""
+
+    name: str
+    member: str
+    count: str
+    size: str
+    origin: Origins
+
+
+@dataclass(frozen=True)
 class Zeroed:
     """An output that is cleared before the launch: its name, and the number of its elements as C++."""
 

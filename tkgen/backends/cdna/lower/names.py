@@ -47,7 +47,7 @@ TEMPLATES = ("file.cpp.jinja", "kernel.cpp.jinja", "block.jinja", "scope.jinja",
 # Their words that name nothing of the kind: a component of an index, and what a lambda calls its argument.
 HARMLESS = {"x"}
 # Templates that declare functions, types and constants where lines begin.
-DECLARING = ("helpers.jinja", "harness.cpp.jinja", "rows.cpp.jinja")
+DECLARING = ("helpers.jinja", "groups.jinja", "harness.cpp.jinja", "rows.cpp.jinja")
 # A namespace in `kittens`: what it holds is not visible without its name.
 INNER = re.compile(r"^(namespace (?!kittens \{)([\w:]+) \{)$.*?^\} // namespace \2$", re.MULTILINE | re.DOTALL)
 

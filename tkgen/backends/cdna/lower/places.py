@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tkgen.backends.cdna.lower.model import Offsets
 from tkgen.backends.cdna.lower.names import EXTENTS, cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origin, Origins
 from tkgen.ir.equations import Access, Axis, AxisKind, Kernel, Load, Store, walk
@@ -14,6 +15,7 @@ from tkgen.source import Span
 
 # Locals made from the name of an axis, of an access.
 OF_AXIS = ("_0", "_in")
+OF_RAGGED = (*OF_AXIS, "_first", "_length", "_walk")
 OF_ACCESS = ("_at", "_row", "_r", "_w", "_held")
 
 
@@ -43,7 +45,7 @@ class BlockPlaces:
         self.tensors: tuple[Tensor, ...] = tuple(t for t in kernel.tensors if t in kernel.inputs or t in kernel.outputs)
         self.dims = {d.name: d for t in self.tensors for d in t.dims}
         names.used |= {self.size(name) for name in self.dims} | {f"rest_{n}" for n in range(len(kernel.axes))}
-        self.axis = {a: names.new(a.name, OF_AXIS) for a in kernel.axes}
+        self.axis = {a: names.new(a.name, OF_RAGGED if a.within else OF_AXIS) for a in kernel.axes}
         # What is made for an access is named after its tensor: X_at, X_row, X_r, X_w.
         self.base = {a: names.new(a.tensor.name, OF_ACCESS) for a in dict.fromkeys(_accesses(kernel))}
 
@@ -59,6 +61,10 @@ class BlockPlaces:
         """The extent of a dimension: a constant, or a local where only run time knows."""
         return f"DIM_{dim}" if self.dims[dim].size is not None else f"{dim}_size"
 
+    def length(self, axis: Axis) -> str:
+        """How many places an axis has: of a ragged one those of the group at hand."""
+        return self.size(axis.dim.name) if axis.within is None else f"{self.axis[axis]}_length"
+
     # ------------------------------------------------------------ the grid and the block's tile
 
     @property
@@ -66,9 +72,31 @@ class BlockPlaces:
         """The axes along which blocks have tiles, outermost first."""
         return [a for a in self.kernel.axes if a.kind is AxisKind.PARALLEL]
 
+    @property
+    def walked(self) -> Axis | None:
+        """The ragged axis along which blocks have tiles: of which group a block's is, it finds out itself."""
+        return next((a for a in self.parallel if a.within), None)
+
+    @property
+    def numbered(self) -> list[Axis]:
+        """The axes along which the number of a block counts."""
+        return [a for a in self.parallel if self.walked is None or a != self.kernel.groups]
+
+    def _blocks(self, axis: Axis, size: str) -> str:
+        """Tiles along an axis of so many elements; in groups as many as these may need, whatever the offsets are."""
+        if axis.within is None:
+            return _blocks(axis, size)
+        return f"({size} + {self._index.dim.size} * {(axis.tile or 1) - 1}) / {axis.tile}"
+
+    @property
+    def _index(self) -> Axis:
+        """The index whose places are groups. How many these are is known: typing refuses others."""
+        assert self.kernel.groups is not None
+        return self.kernel.groups
+
     def grid(self, of: str = "") -> str:
         """The number of blocks, over the argument struct's members, which `of` stands before."""
-        parts = [_blocks(axis, self.extent(axis.dim, of)) for axis in self.parallel]
+        parts = [self._blocks(axis, self.extent(axis.dim, of)) for axis in self.numbered]
         return " * ".join(f"({p})" if "/" in p and len(parts) > 1 else p for p in parts) or "1"
 
     def extent(self, dim: Dim, of: str = "") -> str:
@@ -93,20 +121,64 @@ class BlockPlaces:
     def head(self) -> Iterator[str]:
         """The origin of the block's tile, a buffer for everything that is touched."""
         rest = "int(blockIdx.x)"
-        for place in range(len(self.parallel) - 1, -1, -1):
-            axis = self.parallel[place]
-            count = _blocks(axis, self.size(axis.dim.name))
+        for place in range(len(self.numbered) - 1, -1, -1):
+            axis = self.numbered[place]
+            count = self._blocks(axis, self.size(axis.dim.name))
             count = f"({count})" if "/" in count else count
             number = f"{rest} % {count}" if place else rest
             scaled = number if axis.tile in (None, 1) else f"{number} * {axis.tile}"
-            yield f"const int {self.axis[axis]}_0 = {scaled};{self.remark(axis.span, 'first of this block')}"
+            if axis.within is not None:
+                yield from self._found(axis, number)
+            else:
+                yield f"const int {self.axis[axis]}_0 = {scaled};{self.remark(axis.span, 'first of this block')}"
             if place > 1:
                 yield f"const int rest_{place} = {rest} / {count};"
                 rest = f"rest_{place}"
             elif place:
                 rest = f"{rest} / {count}"
+        for axis in self.kernel.ragged:
+            yield from self._group(axis)
         # What goes along a loop has another tile in each pass.
         yield from self.buffers([a for a in self.base if all(x.kind is not AxisKind.SEQUENTIAL for x in a.axes)])
+
+    def _found(self, axis: Axis, number: str) -> Iterator[str]:
+        """The group that has a block's tile, and which of its tiles that is; nothing is to do where none has it."""
+        name, walk = self.axis[axis], f"{self.axis[axis]}_walk"
+        yield self._walk(axis) + self.remark(axis.span)
+        yield f"if (!{walk}.find({number}, {axis.tile}, 1)) return;"
+        group = self.axis[self._index]
+        yield f"const int {group}_0 = {walk}.group;{self.remark(self._index.span, 'the group that has it')}"
+        number = f"({number} - {walk}.before)"
+        scaled = number if axis.tile == 1 else f"{number} * {axis.tile}"
+        yield f"const int {name}_0 = {scaled};{self.remark(axis.span, 'first of this block, counted in its group')}"
+
+    def _walk(self, axis: Axis) -> str:
+        """The local that goes over the groups of a ragged axis."""
+        assert axis.within is not None
+        offsets = f"g.{cpp_name(axis.within.offsets.name)}.raw_ptr"
+        return f"group_walk {self.axis[axis]}_walk({offsets}, {self._index.dim.size}, {self.size(axis.dim.name)});"
+
+    def _group(self, axis: Axis) -> Iterator[str]:
+        """Where the group at hand begins along a ragged axis, and how long it is."""
+        name, end = self.axis[axis], self.remark(axis.span)
+        before = self.kernel.ragged[: self.kernel.ragged.index(axis)]
+        same = next((a for a in before if a.within == axis.within and a.dim == axis.dim), None)
+        if same is not None:
+            other = self.axis[same]
+            yield f"const int {name}_first = {other}_first, {name}_length = {other}_length;{end}"
+            return
+        if axis != self.walked:
+            yield self._walk(axis) + end
+            yield f"{name}_walk.go({self.axis[self._index]}_0);"
+        walk = f"{name}_walk"
+        yield f"const int {name}_first = {walk}.first, {name}_length = {walk}.end - {walk}.first;{end}"
+
+    def offsets(self) -> Iterator[Offsets]:
+        """The offsets that ragged axes go by, each once for a dimension."""
+        for axis in {(a.within, a.dim): a for a in self.kernel.ragged}.values():
+            assert axis.within is not None
+            name, size = axis.within.offsets.name, self.extent(axis.dim, "g.")
+            yield Offsets(name, cpp_name(name), str(self._index.dim.size), size, origin(axis.span))
 
     def buffers(self, accesses: Sequence[Access]) -> Iterator[str]:
         """Buffers that begin where the tiles of these accesses do."""
@@ -127,10 +199,11 @@ class BlockPlaces:
                 number = str(index.at) if index.at else ""
             elif index.through is not None:
                 number = ""  # each row lies where another tensor says
-            elif index.axis.kind not in self.placed:
-                number = ""
             else:
-                number = f"{self.axis[index.axis]}_0" + (f" / {index.divisor}" if index.divisor != 1 else "")
+                placed = index.axis.kind in self.placed
+                parts = [f"{self.axis[index.axis]}_first"] if index.axis.within else []
+                parts += [f"{self.axis[index.axis]}_0"] if placed else []
+                number = " + ".join(parts) + (f" / {index.divisor}" if placed and index.divisor != 1 else "")
             if number:
                 stride = self.stride(access, place)
                 terms.append(f"uint64_t({number}) * {stride}" if stride else f"uint64_t({number})")

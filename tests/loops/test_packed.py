@@ -1,0 +1,264 @@
+"""Attention of sequences that lie packed one after the other: any lengths, whatever the offsets hold."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+import tkgen
+from tkgen import operator
+from tkgen.diagnostics import SpecError
+from tkgen.execute.launch import emulate, trials
+from tkgen.ir.meaning import evaluate
+from tkgen.ir.segments import segments
+from tkgen.loops import LoopBuild, LoopSpec
+from tkgen.rows.launch import row_launch
+from tkgen.rows.run import run_rows
+from tkgen.rows.watch import launches, sorts_of_groups
+
+SPEC = Path(__file__).parents[2] / "specs/attention/attention_packed.tk"
+D = 64
+SIZES = "SEQUENCES = 16, OFFSETS = SEQUENCES + 1, TOTAL = 8192, HEADS = 16, KV_HEADS = 4, D = 128"
+PACKED = (
+    SPEC.read_text(encoding="utf-8")
+    .replace(SIZES, f"SEQUENCES = 5, OFFSETS = SEQUENCES + 1, TOTAL = 300, HEADS = 2, KV_HEADS = 1, D = {D}")
+    .replace("0.12751743", f"{math.log2(math.e) / math.sqrt(D)}")
+)
+# Every query sees all keys of its sequence, of which there may be more or fewer than queries, or none.
+CROSS = (
+    PACKED.replace("TOTAL = 300", "TOTAL = 300, KEYS = 280")
+    .replace("  global Q", "  global FIRST_K : i32[OFFSETS]\n  global Q")
+    .replace("K : bf16[TOTAL", "K : bf16[KEYS")
+    .replace("V : bf16[TOTAL", "V : bf16[KEYS")
+    .replace("j in TOTAL within FIRST[s] by 64 to q", "j in KEYS within FIRST_K[s] by 64")
+    .replace("    x = where(q >= j, x, -inf)\n", "")
+    .replace("= o / l", "= where(l > 0, o / l, 0)")
+)
+LENGTHS = [[1, 63, 65, 127, 44], [0, 128, 64, 0, 108], [0, 0, 300, 0, 0], [129, 1, 1, 0, 0]]
+LYING = [
+    [0, 150, 60, 90, 299, 300],
+    [-7, 30, 500, 600, 70, 300],
+    [99, 3, 2, 1, 0, -1],
+    [0, 2**31 - 1, -(2**31), 5, 6, 7],
+]
+
+
+def changed(text: str, *changes: tuple[str, str]) -> str:
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def slowly(*parameters: object) -> list[Any]:
+    return [pytest.param(p, marks=pytest.mark.slow) for p in parameters]
+
+
+@cache
+def built(text: str, target: str = "gfx942") -> LoopBuild:
+    """Compiled, watched, without spills."""
+    spec = tkgen.load(text, target=target)
+    assert isinstance(spec, LoopSpec)
+    build = spec.build().check()
+    assert build.machine_check.outcome == "right" and build.resources.clean
+    return build
+
+
+def right(build: LoopBuild, orders: int = 2, **extents: int) -> None:
+    for seed, (order, kind) in enumerate(trials(orders)):
+        found = run_rows(build, seed=seed, kind=kind, order=order, extents=extents)
+        assert not found.failure, (seed, extents, found.failure)
+
+
+def starts(lengths: list[int]) -> list[int]:
+    return [sum(lengths[:n]) for n in range(len(lengths) + 1)]
+
+
+def tensors(**rows: int) -> dict[str, torch.Tensor]:
+    """Q, K, V with so many rows, and heads as in the specs here."""
+    generator = torch.Generator().manual_seed(sum(rows.values()))
+    heads = {"Q": 2, "K": 1, "V": 1}
+    return {n: torch.randn(count, heads[n], D, generator=generator).bfloat16() for n, count in rows.items()}
+
+
+def attended(build: LoopBuild, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What the machine code stores; nothing was found."""
+    program = build.spec.program
+    scalars = {s.name: s.default or 0.0 for s in program.scalars}
+    outputs, outcome = emulate(build, row_launch(program, build.spec.layout, {}), inputs, scalars)
+    assert not outcome.findings
+    return outputs
+
+
+# ---------------------------------------------------------------- numbers
+
+
+VARIANTS = [
+    (PACKED, "gfx942"),
+    (CROSS, "gfx950"),
+    (changed(CROSS, ("buffers 2", "buffers 2 via direct")), "gfx950"),
+    (changed(PACKED, ("by 64 to q", "by 64 from q - 39 to q"), ("q >= j, x", "q >= j and q - j < 40, x"),
+             ("r = exp2(m - n)", "r = exp2(m - z)"),
+             ("    p = exp2(x - n)", "    z = where(n > -inf, n, 0)\n    p = exp2(x - z)")),
+     "gfx942"),
+    (changed(CROSS, ("  registers Q", "  schedule interleave\n  registers Q")), "gfx950"),
+    (changed(CROSS, ("over h in HEADS, s in SEQUENCES, q in TOTAL within FIRST[s] by 128",
+                     "over s in SEQUENCES, q in TOTAL within FIRST[s] by 64, h in HEADS")), "gfx942"),
+]  # fmt: skip
+NAMES = ["causal", "cross", "direct", "window", "interleave", "heads last"]
+
+
+@pytest.mark.parametrize(("text", "target"), VARIANTS, ids=NAMES)
+def test_sequences_of_any_length(text: str, target: str) -> None:
+    right(built(text, target), 1 if text != PACKED else 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "target"), VARIANTS, ids=NAMES)
+def test_numbers_are_right_in_twenty_interleavings(text: str, target: str) -> None:
+    right(built(text, target), 20)
+
+
+@pytest.mark.parametrize(("lengths", "target"), [*zip(LENGTHS, ["gfx942", "gfx950"] * 2, strict=True)])
+def test_each_sequence_is_attended_alone(lengths: list[int], target: str) -> None:
+    """Within twice the error of torch's attention, sequence by sequence; rows of no sequence are not written."""
+    first, given = starts(lengths), tensors(Q=300, K=300, V=300)
+    found = attended(built(PACKED, target), FIRST=torch.tensor(first, dtype=torch.int32), **given)
+    for begin, end in pairwise(first):
+        q, k, v = (given[n][begin:end].transpose(0, 1) for n in "QKV")
+        if end == begin:
+            continue
+        theirs = scaled_dot_product_attention(q, k.expand_as(q), v.expand_as(q), is_causal=True).double()
+        scores = (q.double() @ k.double().transpose(-1, -2)) / math.sqrt(D)
+        scores.masked_fill_(torch.ones(end - begin, end - begin).triu(1).bool(), -math.inf)
+        meant = scores.softmax(-1) @ v.double()
+        off = found["O"][begin:end].transpose(0, 1).double() - meant
+        assert off.norm() <= 2 * (theirs - meant).norm() + 1e-9
+        assert off.abs().max() <= 2 * (theirs - meant).abs().max() + 1e-9
+        torch.testing.assert_close(found["LSE"][:, begin:end].double(), scores.logsumexp(-1), rtol=1e-4, atol=1e-4)
+    assert found["O"][first[-1] :].isnan().all()
+
+
+def test_queries_without_keys_are_zero() -> None:
+    queries, keys = starts([30, 70, 0, 100, 100]), starts([64, 0, 65, 1, 150])
+    first = {n: torch.tensor(x, dtype=torch.int32) for n, x in (("FIRST", queries), ("FIRST_K", keys))}
+    for target in ("gfx942", "gfx950"):
+        text = CROSS if target == "gfx942" else VARIANTS[2][0]
+        found = attended(built(text, target), **first, **tensors(Q=300, K=280, V=280))
+        assert not found["O"][30:100].any() and found["LSE"][:, 30:100].isneginf().all()
+        assert found["O"][:30].any(-1).all() and found["O"][100:].any(-1).all()
+
+
+@pytest.mark.parametrize("offsets", [*LYING[2:], *slowly(starts(LENGTHS[0]), *LYING[:2])])
+def test_whatever_offsets_hold_no_row_is_written_twice_or_outside(offsets: list[int]) -> None:
+    """The referee sees every access; what is stored is what the offsets mean, and nothing else is touched."""
+    for text, others in ((PACKED, {}), (CROSS, {"FIRST_K": torch.tensor(offsets[::-1], dtype=torch.int32)})):
+        build = built(text)
+        keys = 300 if text == PACKED else 280
+        inputs = {"FIRST": torch.tensor(offsets, dtype=torch.int32), **others, **tensors(Q=300, K=keys, V=keys)}
+        found = attended(build, **inputs)
+        scalars = {s.name: s.default or 0.0 for s in build.spec.program.scalars}
+        meant = evaluate(build.spec.program.kernel, inputs, scalars)["O"]
+        inside = torch.zeros(300, dtype=torch.bool)
+        for part in segments(offsets, 300):
+            inside[part.start : part.stop] = True
+        assert found["O"][~inside].isnan().all()
+        assert ((found["O"].double() - meant.value).abs() <= meant.bound + meant.value.abs() / 128)[inside].all()
+
+
+@pytest.mark.parametrize("total", [1, 65, *slowly(63, 127, 400)])
+def test_one_build_takes_any_number_of_rows(total: int) -> None:
+    right(built(changed(PACKED, ("TOTAL = 300", "TOTAL = dynamic"))), 1, TOTAL=total)
+
+
+def test_keys_alone_are_packed() -> None:
+    """As many queries in each sequence, and keys of any number: an index of groups is one of tensors, too."""
+    text = changed(
+        CROSS, ("  global FIRST : i32[OFFSETS]\n", ""), ("q in TOTAL within FIRST[s] by 128", "q in TOTAL by 64"),
+        ("TOTAL = 300", "TOTAL = 70"), ("Q : bf16[TOTAL", "Q : bf16[SEQUENCES, TOTAL"), ("Q[q, h]", "Q[s, q, h]"),
+        ("O : bf16[TOTAL", "O : bf16[SEQUENCES, TOTAL"), ("O[q, h]", "O[s, q, h]"),
+        ("LSE : f32[HEADS", "LSE : f32[SEQUENCES, HEADS"), ("LSE[h, q]", "LSE[s, h, q]"), ("waves 4", "waves 2"),
+    )  # fmt: skip
+    build = built(text)
+    right(build)
+    assert not run_rows(build, blocks=[0, 7, 19]).failure
+
+
+# ---------------------------------------------------------------- blocks, commands
+
+
+def test_blocks_of_the_shipped_kernel() -> None:
+    """At full size: whole tiles, one that hangs over its sequence's end, one that finds nothing."""
+    spec = tkgen.load(SPEC)
+    assert isinstance(spec, LoopSpec)
+    launch = row_launch(spec.program, spec.layout)
+    assert launch.blocks == (8192 + 16 * 127) // 128 * 16
+    assert not run_rows(spec.build(), blocks=[3, launch.blocks - 17, launch.blocks - 1]).failure
+
+
+def test_blocks_of_each_sort_are_watched() -> None:
+    spec = built(CROSS).spec
+    (launch,) = launches(spec)
+    assert launch.blocks - 1 in sorts_of_groups(launch)
+    q, j = launch.program.kernel.ragged
+    watched = [launch.place(block) for block in sorts_of_groups(launch)]
+    s = launch.program.kernel.groups
+    assert s is not None
+    keys = [len(launch.groups(j)[place[s]]) for place in watched]
+    rows = [len(launch.groups(q)[place[s]]) for place in watched]
+    assert 1 in keys and any(not r for r in rows) and max(keys) > 64
+    assert all(launch.number(launch.place(b)) == b for b in range(3))
+
+
+def test_an_operator_looks_at_the_offsets() -> None:
+    attend = operator(built(changed(PACKED, ("kernel attention_packed", "kernel packed_operator"))))
+    given = tensors(Q=300, K=300, V=300)
+    o, lse = attend(torch.tensor(starts(LENGTHS[0]), dtype=torch.int32), *given.values())
+    assert o.isfinite().all() and lse.isfinite().all()
+    for offsets, message in ((LYING[0], r"FIRST\[2\] is 60, less than the 150"), (LYING[1], r"FIRST\[0\] is -7")):
+        with pytest.raises(ValueError, match=message):
+            attend(torch.tensor(offsets, dtype=torch.int32), *given.values())
+
+
+def test_the_host_can_ask_for_true_offsets() -> None:
+    text = built(CROSS).spec.text
+    assert 'look("FIRST", g.FIRST_.raw_ptr, 5, DIM_TOTAL);' in text
+    assert 'look("FIRST_K", g.FIRST_K_.raw_ptr, 5, DIM_KEYS);' in text
+    assert "check_offsets" not in tkgen.load(SPEC.with_name("attention.tk")).text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "message"),
+    [
+        ("j in TOTAL within FIRST[s] by 64 to q", "j in TOTAL by 64 to q", "E232",
+         "`j` is counted from the dimension's first place, `q` from its group's"),
+        ("FIRST : i32[OFFSETS]", "FIRST : i32[SEQUENCES]", "E232",
+         "`FIRST` has 5 offsets for 5 groups: it is to have one more than these"),
+        ("h in HEADS, s in SEQUENCES,", "h in HEADS,", "E223", "`within FIRST[s]` names no index of `over`"),
+        ("O[q, h] =", "O[s, h] =", "E223", None),
+        ("FIRST[s] by 64 to q", "FIRST[s] by 64 part h", "E232",
+         "`j` walks a group of its own length, which is not divided into parts"),
+        ("  waves 4", "  grid persistent(304)\n  waves 4", "E230",
+         "blocks of such loops take a tile each: there is no `grid persistent` for them"),
+    ],
+)  # fmt: skip
+def test_what_people_get_wrong(old: str, new: str, code: str, message: str | None) -> None:
+    with pytest.raises(SpecError) as caught:
+        tkgen.load(changed(PACKED, (old, new))).check()
+    first = caught.value.diagnostics[0]
+    assert first.code == code and message in (None, first.message)
+
+
+def test_keys_with_their_rows_innermost_are_refused() -> None:
+    text = changed(PACKED, ("K : bf16[TOTAL, KV_HEADS, D]", "K : bf16[KV_HEADS, D, TOTAL]"),
+                   ("@ K[j, h / GROUP].T", "@ K[h / GROUP, D, j]"))  # fmt: skip
+    with pytest.raises(SpecError) as caught:
+        tkgen.load(text).check()
+    assert [d.message for d in caught.value.diagnostics] == ["`K` has `j` innermost, whose groups end anywhere"]
