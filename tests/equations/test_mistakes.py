@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tkgen.api import load
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.fixes import apply_fixes
 from tkgen.diagnostics.render import render_text
@@ -204,13 +203,3 @@ def test_a_value_that_no_store_depends_on_is_told() -> None:
 def test_every_code_of_equations_is_among_the_mistakes() -> None:
     codes = {code for _, _, _, code, _, _ in MISTAKES}
     assert {f"E{n}" for n in (*range(222, 231), 232, 233)} <= codes
-
-
-def test_a_group_of_one_head_is_said_to_be_no_number_of_a_tile() -> None:
-    """`h / GROUP` with tiles of GROUP = 1 is the axis, which the factor has then beside its own two."""
-    with pytest.raises(SpecError) as caught:
-        load(FOLDER.parents[1] / "specs/attention/attention_decode.tk", {"KV_HEADS": 64})
-    (found,) = caught.value.diagnostics
-    assert found.code == "E224"
-    assert "tiles of `h` are of 1, so `h / 1` is `h` itself" in render_text([found])
-    assert "let a tile of `h` have two places or more" in render_text([found])

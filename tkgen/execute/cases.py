@@ -9,8 +9,10 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from tkgen.api import Spec
+from tkgen.ir.divided import divided
 from tkgen.ir.limits import dynamic_batch, with_all
 from tkgen.ir.types import ACCESS_BYTES, Program
+from tkgen.loops import LoopSpec
 from tkgen.rows.build import RowBuild
 from tkgen.rows.spec import RowSpec
 from tkgen.sequence.build import SequenceBuild
@@ -104,6 +106,9 @@ def _of_sequence(spec: SequenceSpec) -> Iterator[dict[str, int]]:
         for kernel in spec.kernels:
             chunks = _chunks(kernel.program) if isinstance(kernel, Spec) else {}
             found |= {name: round_up(found[name], chunk) for name, chunk in chunks.items() if name in found}
+            for d in divided(kernel.program.kernel) if isinstance(kernel, LoopSpec) else ():
+                if d.large.name in found:  # so many heads of keys have a whole number of those of queries
+                    found[d.large.name] = round_up(found[d.large.name], found.get(d.small.name, d.small.size or 1))
         yield found
 
 

@@ -117,7 +117,8 @@ class Axis:
 class Index:
     """The place in one dimension of a tensor: along an axis (an index may be divided: `h / 8`), or the number `at`.
 
-    An axis with tiles is divided by its tile: `n / 128` is the number of the tile, the same for all of it. Or it is
+    An axis with tiles is divided by its tile: `n / 128` is the number of the tile, the same for all of it, and where
+    tiles are of one place `numbered` tells `h / 1` from the tile `h`. Or it is
     divided into several blocks a tile, each of which has one place: `k / 32`.
     `through` says that the places are what a tensor of i32 holds there (`X[ROW[m], k]`), of whose indices `axis` is the
     one along which it extends; a place that is none reads zeros.
@@ -127,11 +128,13 @@ class Index:
     divisor: int = 1
     at: int = 0
     through: Access | None = None
+    numbered: bool = False
 
     @property
     def of_tile(self) -> bool:
         """Whether it is the number of a tile, `n / 128`."""
-        return self.divisor != 1 and self.axis is not None and not self.axis.is_index and not self.of_blocks
+        whole = self.axis is not None and not self.axis.is_index and not self.of_blocks
+        return self.numbered or (self.divisor != 1 and whole)
 
     @property
     def of_blocks(self) -> bool:
@@ -141,7 +144,8 @@ class Index:
     @property
     def extends(self) -> bool:
         """Whether a tile has an extent along this dimension, not one place."""
-        return self.axis is not None and not self.axis.is_index and (self.divisor == 1 or self.of_blocks)
+        along = self.axis is not None and not self.axis.is_index
+        return along and not self.numbered and (self.divisor == 1 or self.of_blocks)
 
 
 @dataclass(frozen=True)
@@ -496,7 +500,7 @@ def _index_text(index: Index) -> str:
         return str(index.at)
     if index.through is not None:
         return access_text(index.through)
-    return index.axis.name + (f" / {index.divisor}" if index.divisor != 1 else "")
+    return index.axis.name + (f" / {index.divisor}" if index.divisor != 1 or index.numbered else "")
 
 
 def _typed(value: Value) -> str:

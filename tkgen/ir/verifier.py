@@ -263,7 +263,8 @@ class _Verifier:
                 continue
             extent = index.axis.dim.size
             if index.divisor == 1:
-                divided = index.axis.is_index and extent is not None and dim.size is not None and extent <= dim.size
+                number = index.axis.is_index or index.numbered
+                divided = number and extent is not None and dim.size is not None and extent <= dim.size
                 self.insist(index.axis.dim == dim or divided, "bounds", op)  # an index may be divided by 1
             else:
                 self.insist(index.divisor > 1, "bounds", op)
@@ -278,7 +279,7 @@ class _Verifier:
         self.access(op.target, op)
         self.insist(op.value.kind in NUMBERS, "kind", op)
         placed = {i.axis for i in op.target.indices if i.axis is not None and i.divisor in (1, i.axis.tile)}
-        whole = {i.axis for i in op.target.indices if i.axis is not None and i.divisor == 1}
+        whole = {i.axis for i in op.target.indices if i.axis is not None and i.divisor == 1 and not i.numbered}
         self.insist(set(op.value.axes) <= whole, "place", op)
         if not op.adds:
             blocks = {a for a in self.kernel.axes if a.kind is AxisKind.PARALLEL and not a.is_one_tile}

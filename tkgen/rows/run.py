@@ -161,7 +161,7 @@ def _apart(kernel: Kernel) -> Kernel:
     }
     found: dict[Named, Named] = {**shared}
     for access in (*accesses(kernel), *kernel.places):
-        straight = [i.axis is not None and i.divisor == 1 and i.through is None for i in access.indices]
+        straight = [i.divisor == 1 and not i.numbered and i.through is None for i in access.indices]
         axes = [i.axis if own else None for i, own in zip(access.indices, straight, strict=True)]
         dims = tuple(shared[a].dim if a and a in shared else d for a, d in zip(axes, access.tensor.dims, strict=True))
         found[access.tensor] = replace(access.tensor, dims=dims)

@@ -343,7 +343,7 @@ class Axes:
                 fix=f"declare `{dim.name} = ceil_div({axis.dim.name}, {divisor})`" if by_tile
                 else f"divide by {count}, and let that be a whole number",
             )  # fmt: skip
-        return Index(axis, divisor)
+        return Index(axis, divisor, numbered=axis.tile == 1)
 
 
 def names(expr: ast.Expr) -> list[ast.Name]:

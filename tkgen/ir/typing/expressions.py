@@ -346,14 +346,9 @@ class Expressions:
     def _transposed(self, operand: ast.Expr, at: Span) -> Tile:
         tile = self.expr(operand)
         if len(tile.axes) != 2:
-            label, fix = axes_text(tile.axes), "name the axes in the order that you want"
-            one = next((a for a in tile.axes if a.tile == 1), None)
-            if one is not None:  # as where the heads of a group are a tile, and the group is one head
-                label = f"{label}: tiles of `{one.name}` are of 1, so `{one.name} / 1` is `{one.name}` itself"
-                fix = f"let a tile of `{one.name}` have two places or more"
             raise self.scope.error(
-                "E224", f"`.T` swaps two axes, this tile has {len(tile.axes)}", at, label,
-                fix="drop it" if len(tile.axes) < 2 else fix,
+                "E224", f"`.T` swaps two axes, this tile has {len(tile.axes)}", at, axes_text(tile.axes),
+                fix="drop it" if len(tile.axes) < 2 else "name the axes in the order that you want",
             )  # fmt: skip
         return Tile(tile.value, tile.axes[::-1])
 
