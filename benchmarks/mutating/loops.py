@@ -14,7 +14,9 @@ from mutating.rows import RowReferee
 from tkgen.api import load
 from tkgen.backends.cdna.lower.loops import LoopLowering
 from tkgen.loops.spec import LoopSpec
-from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Read, Step, Write, unlike, unproven
+from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Read, Step, Write
+from tkgen.schedule.loop_steps import unproven
+from tkgen.schedule.loop_terms import unlike
 from tkgen.sequence.spec import SequenceSpec
 
 # Sizes of two tiles of queries and of three and four passes; one head.
@@ -22,6 +24,8 @@ SIZES = {
     "attention": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64},
     "attention_direct": {"BATCH": 1, "HEADS": 1, "LENGTH": 512, "D": 64},
     "attention_interleaved": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64},
+    "attention_ping_pong": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64},
+    "attention_ping_pong_direct": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64},
     "attention_window": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64, "WINDOW": 100},
     "attention_backward": {"BATCH": 1, "HEADS": 1, "LENGTH": 128, "D": 32},
 }
@@ -91,12 +95,8 @@ class LoopReferee(RowReferee):
         return LoopLowering(changed).source(self.spec.target, occupancy=self.spec.program.occupancy).text
 
     def rejected(self, changed: LoopSteps) -> tuple[str, ...]:
-        """Which of both proofs finds something; steps that take what nobody has computed cannot be done on terms."""
-        races = unproven(changed, self.spec.target.synchronisation)
-        try:
-            terms = unlike(changed)
-        except KeyError as missing:
-            terms = str(missing)
+        """Which of both proofs finds something."""
+        races, terms = unproven(changed, self.spec.target.synchronisation), unlike(changed)
         return ("races",) * bool(races) + ("terms",) * bool(terms)
 
     def patched(self, changed: LoopSteps) -> LoopSpec:

@@ -12,7 +12,9 @@ from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import trials
 from tkgen.loops import LoopSpec
 from tkgen.rows.run import run_rows
-from tkgen.schedule.loop_steps import Fetch, LoopSteps, Meet, Read, Write, unlike, unproven
+from tkgen.schedule.loop_program import Fetch, LoopSteps, Meet, Read, Write
+from tkgen.schedule.loop_steps import unproven
+from tkgen.schedule.loop_terms import unlike
 from tkgen.toolchain.isa import main_loop
 
 TEXT = (Path(__file__).parents[2] / "specs/attention/attention_direct.tk").read_text(encoding="utf-8")

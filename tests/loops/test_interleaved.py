@@ -12,7 +12,9 @@ import tkgen
 from tkgen.execute.launch import trials
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.rows.run import run_rows
-from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Meet, Read, Write, unlike, unproven
+from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Meet, Read, Write
+from tkgen.schedule.loop_steps import unproven
+from tkgen.schedule.loop_terms import unlike
 from tkgen.toolchain.isa import main_loop
 
 SPECS = Path(__file__).parents[2] / "specs/attention"

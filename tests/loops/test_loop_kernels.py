@@ -21,7 +21,9 @@ from tkgen.ir.meaning import evaluate
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.rows.launch import row_launch
 from tkgen.rows.run import run_rows
-from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Meet, Vote, Write, steps, unlike, unproven
+from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Meet, Vote, Write
+from tkgen.schedule.loop_steps import steps, unproven
+from tkgen.schedule.loop_terms import unlike
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted(p for p in (ROOT / "specs/attention").glob("*.tk") if "\nsequence " not in p.read_text())

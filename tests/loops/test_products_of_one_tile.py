@@ -13,7 +13,7 @@ from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import trials
 from tkgen.loops import LoopSpec
 from tkgen.rows.run import run_rows
-from tkgen.schedule.loop_steps import Compute
+from tkgen.schedule.loop_program import Compute
 
 DIMS = "HEADS = 1, LENGTH = 128, KEYS = 192, D = 64"
 QUERIES = f"""kernel queries

@@ -52,6 +52,7 @@ def _workload(build: LoopBuild, launch: RowLaunch) -> LoopWorkload:
         dtype=layout.multiplications[0].moving.access.tensor.dtype.spelling,
         passes=sum(passes) / len(passes),
         most=max(passes),
+        unrolled=layout.unrolled,
         longest=longest,
         read_bytes=sum(map(launch.bytes, kernel.inputs)),
         written_bytes=sum(map(launch.bytes, kernel.outputs)),

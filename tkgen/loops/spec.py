@@ -16,8 +16,9 @@ from tkgen.ir.divided import divided
 from tkgen.ir.room import too_many_registers
 from tkgen.loops.build import LoopBuild
 from tkgen.rows.spec import RowSpec
+from tkgen.schedule.loop_program import LoopSteps
 from tkgen.schedule.loop_registers import shares, total
-from tkgen.schedule.loop_steps import LoopSteps, steps
+from tkgen.schedule.loop_steps import steps
 from tkgen.schedule.loop_tiles import LoopError
 from tkgen.schedule.loops import LoopMap, map_loops
 from tkgen.schedule.row_graph import loop_graph

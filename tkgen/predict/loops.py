@@ -41,8 +41,8 @@ class LoopWorkload:
     """A compiled kernel and its launch.
 
     A block makes `passes` passes of the loop on average, and no block more than `most`, which is what number `longest`
-    makes. `moving_bytes` of the tensors go through LDS pass by pass; blocks with the same `walks`, by their number,
-    walk along the same tiles of them.
+    makes; `unrolled` of them, which divide both, stand in the machine code's loop. `moving_bytes` of the tensors go
+    through LDS pass by pass; blocks with the same `walks`, by their number, walk along the same tiles of them.
     """
 
     name: str
@@ -61,6 +61,7 @@ class LoopWorkload:
     sizes: tuple[tuple[str, int], ...]
     walks: Callable[[int], Hashable] = field(repr=False)
     arguments: Callable[[], Sequence[Arg]] = field(repr=False)
+    unrolled: int = 1
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,8 @@ class LoopModel:
         if workload.blocks_per_cu == 0:
             raise PredictError(f"no block of {workload.name} fits on a compute unit")
         streams = looped(lambda limit: _run(workload, limit), workload.name, workload.waves, target)
+        unrolled = workload.unrolled  # from here on a pass is one of the machine code's loop
+        workload = replace(workload, passes=workload.passes / unrolled, most=workload.most // unrolled)
         self.workload, self.target, self.product, self.timing = workload, target, product, target.timing
         # A pass may begin before the loop and end behind it: what stands there counts as what it multiplies.
         once, each = (sum(x.flops for s in streams for x in part(s)) for part in (_around, _body))
@@ -196,8 +199,8 @@ class LoopModel:
             rate / self.target.peak_tflops(w.dtype, self.product),
             clock.mhz,
             clock.limit == "unknown",
-            w.passes,
-            steady.pass_cycles,
+            w.passes * w.unrolled,
+            steady.pass_cycles / w.unrolled,
             {cause.value: cycles / steady.pass_cycles for cause, cycles in steady.lost.items()},
             faster,
         )

@@ -33,7 +33,8 @@ order in which what was computed has them in its registers (quads of neighbours,
 it still is an operand as it stands. A loaded factor has eight neighbours, too: so by rows goes with what is loaded.
 
 With `schedule interleave` the first product of a pass is that of the next pass: nothing waits for it, so its MFMAs
-stand between the vector instructions of what is computed of the one before.
+stand between the vector instructions of what is computed of the one before. With `schedule ping_pong` it is, too, and
+of the two waves of a SIMD one multiplies while the other one computes: see `tkgen.schedule.loop_ping_pong`.
 
 A ragged axis (`q in TOTAL within FIRST[s] by 128`, and so the loop's) changes none of this: places are counted in the
 block's group, and what lies beyond its end is masked as what lies beyond the end of a tensor.
@@ -76,7 +77,7 @@ from tkgen.source import Span
 from tkgen.targets import Target
 from tkgen.targets.model import round_up
 
-SCHEDULES = ("simple", "interleave")  # of loops of products, by their names
+SCHEDULES = ("simple", "interleave", "ping_pong")  # of loops of products, by their names
 SIDES = (2 * BASE_TILE, BASE_TILE)  # of the base tiles of MFMAs, the better one first: fewer reads of LDS
 FACTORS = (DType.BF16, DType.F16)
 VOTES = 2  # slots of a ring of votes: a wave that votes again has met all that read the vote before last
@@ -154,6 +155,7 @@ class LoopMap:
     multiplications: tuple[Multiplication, ...]
     vectors: tuple[Moving, ...] = ()
     early: Multiplication | None = None  # what is multiplied a pass ahead
+    late: int = 0  # waves from this one on are a meeting behind the others; 0: none are
 
     @property
     def threads(self) -> int:
@@ -169,6 +171,13 @@ class LoopMap:
     def moving(self) -> tuple[Moving, ...]:
         """What goes through LDS: the factors in the order in which they are used, then vectors."""
         return (*dict.fromkeys(m.moving for m in self.multiplications), *self.vectors)
+
+    @property
+    def unrolled(self) -> int:
+        """Passes that stand in the loop: of two what one computes for the next one moves nowhere."""
+        axis = self.loop.axis
+        fixed = not axis.bounds and axis.within is None and axis.dim.size is not None
+        return 2 if self.early is not None and fixed and -(-(axis.dim.size or 0) // (axis.tile or 1)) % 2 == 0 else 1
 
     @property
     def direct(self) -> bool:
@@ -292,7 +301,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     _staged(program, found)
     _tiles(found)
     _direct(program, found, target)
-    found = replace(found, early=_early(program, found))
+    found = replace(found, early=_early(program, found), late=_late(program, target))
     _interleaved(found)
     _accesses(found)
     loaded = {load.result for load in found.held}
@@ -529,6 +538,16 @@ def _early(program: EquationProgram, m: LoopMap) -> Multiplication | None:
     if first.moving.buffers < 2 or sum(x.moving == first.moving for x in m.multiplications) > 1:
         raise LoopError(f"`{first.moving.name}` is read a pass ahead: it needs 2 buffers, and no other use", at)
     return first
+
+
+def _late(program: EquationProgram, target: Target) -> int:
+    """The first of the waves that are a meeting behind. Raises LoopError where SIMDs have not two waves each."""
+    if program.schedule != "ping_pong":
+        return 0
+    if program.waves != 2 * target.simds_per_cu:
+        raise LoopError(f"of two waves of a SIMD one multiplies while the other one computes: {program.waves} waves",
+                        program.spans.get("waves"), f"use {2 * target.simds_per_cu} waves")  # fmt: skip
+    return target.simds_per_cu
 
 
 def _interleaved(m: LoopMap) -> None:

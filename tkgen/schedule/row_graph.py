@@ -17,7 +17,7 @@ import networkx as nx
 from tkgen.ir.equations import Kernel, Load, Loop, Op, Store, Value, When, op_text, reads, walk, writes
 from tkgen.ir.graph import Dependency
 from tkgen.ir.types import ALL_WAVES
-from tkgen.schedule.loop_steps import Fetch, LoopSteps, Meet, Vote, Write
+from tkgen.schedule.loop_program import Fetch, LoopSteps, Meet, Vote, Write
 from tkgen.schedule.rows import RowMap
 
 

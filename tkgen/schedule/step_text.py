@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tkgen.ir.equations import body_text
-from tkgen.schedule import loop_steps as loops
+from tkgen.schedule import loop_program as loops
 from tkgen.schedule import row_steps as rows
-from tkgen.schedule.loop_steps import LoopSteps
+from tkgen.schedule.loop_program import LoopSteps
 from tkgen.schedule.rows import RowMap
 
 INDENT = "  "
@@ -43,7 +43,12 @@ def _reduced(m: RowMap, sweep: int) -> str:
 def loop_text(steps: LoopSteps) -> str:
     """A layout of a loop, and the steps before it and of a pass."""
     lines = [steps.map.describe(), f"{INDENT}prologue", *_loop(steps, steps.prologue)]
-    return "\n".join([*lines, f"{INDENT}pass", *_loop(steps, steps.body)])
+    lines += [f"{INDENT}pass", *_loop(steps, steps.body)]
+    if late := steps.map.late:
+        lines.append(
+            f"{INDENT}waves from {late} on meet the others once more before the loop, these once more behind it"
+        )
+    return "\n".join(lines)
 
 
 def _loop(steps: LoopSteps, part: Sequence[loops.Step]) -> Iterator[str]:
@@ -55,8 +60,12 @@ def _loop(steps: LoopSteps, part: Sequence[loops.Step]) -> Iterator[str]:
                 yield f"{indent}{word} {m.moving[n].access.tensor.name} of pass + {ahead}"
             case loops.Read(ring=n):
                 yield f"{indent}read {m.moving[n].access.tensor.name}"
-            case loops.Compute(first=first, last=last):
-                yield from body_text(m.loop.body[first:last], indent)
+            case loops.Compute(first=first, last=last, part=n, parts=parts):
+                if parts > 1:
+                    yield f"{indent}part {n} of {parts} of"
+                yield from body_text(m.loop.body[first:last], indent + INDENT * (parts > 1))
+            case loops.Priority(level=level):
+                yield f"{indent}priority {level}"
             case loops.Vote(number=n):
                 yield f"{indent}vote on {m.votes[n].condition}"
             case loops.Meet(landed=landed):

@@ -84,6 +84,7 @@ class LoopValues:
             if isinstance(op, Map) and (place := self._taken(op)) is not None:
                 self.name[op.result] = self.name[place]
         self.declared: set[str] = set()
+        self.part = (0, 1)  # of how many along the rows of tiles that statements do
         self.rounds = self._rounds(ops)
         scalars = dict.fromkeys(op.scalar for op in ops if isinstance(op, Argument))
         self.scalars = {s: names.new(s.name, ()) if self.rounds else f"g.{cpp_name(s.name)}" for s in scalars}
@@ -245,9 +246,13 @@ class LoopValues:
 
     # ------------------------------------------------------------ statements
 
-    def statements(self, ops: Sequence[Op]) -> list[str]:
-        """Operations in order; those that are worked out in place, and loads of factors, give none."""
+    def statements(self, ops: Sequence[Op], part: tuple[int, int] = (0, 1)) -> list[str]:
+        """Operations in order; those that are worked out in place, and loads of factors, give none.
+
+        `part`: number, of how many, along the rows of tiles.
+        """
         lines: list[str] = []
+        before, self.part = self.part, part
         group: list[Elementwise] = []
 
         def close() -> None:
@@ -287,6 +292,7 @@ class LoopValues:
             else:
                 assert self._silent(op), f"{op} has no statement"
         close()
+        self.part = before
         return lines
 
     def _silent(self, op: Op) -> bool:
@@ -371,7 +377,9 @@ class LoopValues:
         """The loops over a lane's elements of a tile, or of a vector."""
         heads = ["for (int c = 0; c < COLS / SIDE; ++c)"]
         if rows is not None:
-            first = f"for (int i = 0; i < {self.extent(rows)} / SIDE; ++i)"
+            (part, parts), count = self.part, f"{self.extent(rows)} / SIDE"
+            begin, end = (f"{n} * {count} / {parts}" if n else "0" for n in (part, part + 1))
+            first = f"for (int i = {begin}; i < {count if part + 1 == parts else end}; ++i)"
             heads = [first, *heads, f"for (int e = 0; e < {elements}; ++e)"]
         return nest(heads, body)
 
@@ -463,7 +471,7 @@ class LoopValues:
     def _multiplied(self, x: Multiplication, item: str = "step") -> Iterator[str]:
         """A product, some rows of the result at a time: as many as keep what is read of LDS small."""
         moving, result = x.moving, self.name[x.result]
-        if self.m.early not in (None, x) and x == self.m.multiplications[1]:
+        if self.m.early not in (None, x) and not self.m.late and x == self.m.multiplications[1]:
             yield self._interleaved()
         rows, summed = self.extent(x.rows), self.extent(x.summed)
         yield from self.declare(x.result)
@@ -529,7 +537,7 @@ class LoopValues:
                 f"{how}(part, {self._ahead(x)}[n], {self.name[x.held]}, part);{end}",
             ],
         )
-        if x != self.m.early:
+        if x != self.m.early and not self.m.late:
             yield "__builtin_amdgcn_sched_barrier(0);"
 
     def _part(self, x: Multiplication) -> int:

@@ -17,7 +17,7 @@ from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, origin
 from tkgen.ir.equations import Access, Axis, Store
 from tkgen.ir.equations import Constant as ConstantOp
-from tkgen.schedule.loop_steps import Compute, Fetch, LoopSteps, Meet, Read, Step, Vote, Write
+from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Meet, Priority, Read, Step, Vote, Write
 from tkgen.schedule.loops import VOTES, Moving
 
 # What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
@@ -28,7 +28,7 @@ LOCALS = frozenset({
     "chunk_at", "square_at", "words_2", "words_4", "base", "from", "to", "load_across", "store_interleaved",
     "keep", "load_columns", "fetch_vector", "write_vector", "LINES", "pair", "pair_at", "put_pair", "each",
     "round_factor", "quiet", "first_step", "interleave", "landed_barrier", "arrived", "direct",
-    "fetch_direct", "share", "positions",
+    "fetch_direct", "share", "positions", "turn", "landed_turn",
 })  # fmt: skip
 STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
 
@@ -51,6 +51,7 @@ class LoopModel(EquationModel):
     votes: bool
     direct: bool
     interleaves: bool
+    phases: bool
 
 
 class LoopLowering(Lowering):
@@ -84,7 +85,8 @@ class LoopLowering(Lowering):
             side=self.m.side,
             votes=bool(self.m.votes),
             direct=self.m.direct,
-            interleaves=self.m.early is not None,
+            interleaves=self.m.early is not None and not self.m.late,
+            phases=self.m.late > 0,
         )
 
     def constants(self) -> Iterator[Constant]:
@@ -146,19 +148,17 @@ class LoopLowering(Lowering):
             yield f"const int first_step = {self._first()};{self.places.remark(loop.axis.span)}"
         for step in self.steps.prologue:
             yield from self._step(step, first)
-        yield f"#pragma unroll {2 if self._even() else 1}"
+        if m.late:
+            yield f"if (wave >= {m.late}) {self._meet()}  // these waves run a meeting behind"
+        yield f"#pragma unroll {m.unrolled}"
         yield f"for (int step = {first}; step < {self._passes()}; ++step) {{{self.places.remark(loop.axis.span)}"
         yield from (INDENT + line for line in self._pass())
         yield "}"
+        if m.late:
+            yield f"if (wave < {m.late}) {self._meet()}  // the others catch up"
         yield "settle();"
         for op in self.kernel.body[at + 1 :]:
             yield from self._stored(op) if isinstance(op, Store) else self.values.statements([op])
-
-    def _even(self) -> bool:
-        """Whether two passes stand in the loop: what one computes for the next one then moves nowhere."""
-        axis = self.m.loop.axis
-        fixed = not axis.bounds and axis.within is None and axis.dim.size is not None
-        return self.m.early is not None and fixed and -(-(axis.dim.size or 0) // (axis.tile or 1)) % 2 == 0
 
     @property
     def _all_steps(self) -> str:
@@ -267,11 +267,16 @@ class LoopLowering(Lowering):
                 if self.m.early is not None and ops == (self.m.early.product,):
                     yield from self.values.early(_item(now, ahead), bool(ahead))
                 else:
-                    yield from self.values.statements(ops)
+                    yield from self.values.statements(ops, (step.part, step.parts))
             case Vote(number=n):
                 yield from self.values.voted(self.m.votes[n], n)
             case Meet(landed=landed):
-                yield "landed_barrier();" if landed else "lds_barrier();"
+                yield self._meet(landed)
+            case Priority(level=level):
+                yield f"__builtin_amdgcn_s_setprio({level});"
+
+    def _meet(self, landed: bool = False) -> str:
+        return f"{'landed_' if landed else '' if self.m.late else 'lds_'}{'turn' if self.m.late else 'barrier'}();"
 
     def _fetch(self, n: int, item: str) -> Iterator[str]:
         """A ring's tile of a pass: the rows of memory that are there, none behind the last."""

@@ -1,0 +1,196 @@
+"""`schedule ping_pong` of loops of products: of two waves of a SIMD one multiplies while the other one computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+import tkgen
+from tkgen.diagnostics import SpecError
+from tkgen.execute.launch import trials
+from tkgen.loops import LoopBuild, LoopSpec
+from tkgen.loops.prediction import predict_build
+from tkgen.proof.passes import first_wrong
+from tkgen.rows.run import run_rows
+from tkgen.schedule.loop_program import Compute, LoopSteps, Meet, Priority, Step
+from tkgen.schedule.loop_steps import clocked, unproven
+from tkgen.schedule.loop_terms import unlike
+from tkgen.toolchain.isa import main_loop
+
+SPECS = Path(__file__).parents[2] / "specs/attention"
+PLAIN, DIRECT = ((SPECS / f"attention_ping_pong{kind}.tk").read_text(encoding="utf-8") for kind in ("", "_direct"))
+TEXTS = {"gfx942": PLAIN, "gfx950": PLAIN, "gfx950 direct": DIRECT}
+SIZES = "BATCH = 1, HEADS = 1, LENGTH = {}, D = 64"
+
+
+def with_sizes(text: str, length: int) -> str:
+    return re.sub(r"BATCH = .*", SIZES.format(length), text, count=1)
+
+
+def spec_of(text: str, target: str) -> LoopSpec:
+    spec = tkgen.load(text, target=target.split()[0])
+    assert isinstance(spec, LoopSpec)
+    return spec
+
+
+def built(text: str, target: str) -> LoopBuild:
+    build = spec_of(text, target).build().check()
+    assert build.machine_check.outcome == "right" and build.resources.clean
+    return build
+
+
+def causal(text: str) -> str:
+    found = text.replace("in LENGTH by 64", "in LENGTH by 64 to q")
+    return re.sub(r"( +)(s = scale.*)", r"\1\2\n\1s = where(q >= j, s, -inf)", found)
+
+
+CASES: dict[str, tuple[int, Callable[[str], str]]] = {
+    "two_passes_at_a_time": (512, str),
+    "odd": (300, str),
+    "one_pass": (60, str),
+    "three_buffers": (384, lambda text: text.replace("buffers 2", "buffers 3")),
+    "causal": (300, causal),
+}
+
+
+SAMPLE = {("odd", "gfx942"), ("causal", "gfx950 direct")}  # the others are slow tests
+TRIED = [
+    pytest.param(case, target, marks=() if (case, target) in SAMPLE else pytest.mark.slow)
+    for case in CASES
+    for target in TEXTS
+]
+
+
+@pytest.mark.parametrize(("case", "target"), TRIED)
+def test_numbers_are_right(case: str, target: str) -> None:
+    length, changed = CASES[case]
+    build = built(changed(with_sizes(TEXTS[target], length)), target)
+    for order, kind in trials(3):
+        assert not run_rows(build, kind=kind, order=order).failure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TEXTS)
+def test_twenty_interleavings(target: str) -> None:
+    build = built(with_sizes(TEXTS[target], 256), target)
+    for order, kind in trials(20):
+        assert not run_rows(build, kind=kind, order=order).failure
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950 direct"])
+def test_one_half_multiplies_while_the_other_computes(target: str) -> None:
+    """Between two barriers of the machine code stand MFMAs, or vector instructions, few of the other kind."""
+    loop = main_loop(built(TEXTS[target], target).function)
+    assert loop is not None
+    phases: list[list[str]] = [[]]
+    for x in loop.instructions:
+        if x.mnemonic == "s_barrier":
+            phases.append([])
+        phases[-1].append(x.mnemonic)
+    first, *phases = phases
+    phases[-1] += first  # the loop begins within a phase, or at its end
+    mfmas = [sum(name.startswith("v_mfma") for name in phase) for phase in phases]
+    vector = [sum(name.startswith("v_") for name in phase) - n for phase, n in zip(phases, mfmas, strict=True)]
+    assert len(phases) == 8 and sorted(n > 0 for n in mfmas) == [False] * 4 + [True] * 4
+    computing = sum(v for v, n in zip(vector, mfmas, strict=True) if not n)
+    assert computing > 0.85 * sum(vector)
+    raised = [name for phase, n in zip(phases, mfmas, strict=True) if n for name in phase if name == "s_setprio"]
+    assert len(raised) >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "least"), [("gfx942", 1.05), ("gfx950 direct", 1.2)])
+def test_it_is_predicted_to_be_faster(target: str, least: float) -> None:
+    fast, plain = (
+        predict_build(built(text, target))
+        for text in (TEXTS[target], TEXTS[target].replace("schedule ping_pong", "schedule simple"))
+    )
+    assert fast.tflops > least * plain.tflops
+
+
+def test_two_passes_of_the_machine_code_are_predicted_as_two() -> None:
+    build = built(with_sizes(PLAIN, 512), "gfx942")
+    found, flops = predict_build(build), 4 * 512 * 512 * 64
+    assert build.spec.layout.unrolled == 2 and found.passes == 8
+    assert found.tflops == pytest.approx(flops / found.seconds / 1e12, rel=0.1)  # the first product of one pass more
+
+
+# ---------------------------------------------------------------- what the proof finds
+
+
+def without(steps: LoopSteps, *meetings: int) -> LoopSteps:
+    """The steps without some meetings of a pass, by their number."""
+    at = [n for n, step in enumerate(steps.body) if isinstance(step, Meet)]
+    return replace(steps, body=tuple(s for n, s in enumerate(steps.body) if n not in {at[k] for k in meetings}))
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950 direct"])
+def test_nothing_is_left_out_unseen(target: str) -> None:
+    """But priorities, and meetings that hand over units alone: the next ones order what they order."""
+    spec = spec_of(with_sizes(TEXTS[target], 256), target)
+    machine, found = spec.target.synchronisation, spec.steps
+    assert unproven(found, machine) is None and unlike(found) is None
+    for part in ("prologue", "body"):
+        steps: tuple[Step, ...] = getattr(found, part)
+        for n, step in enumerate(steps):
+            changed: LoopSteps = replace(found, **{part: (*steps[:n], *steps[n + 1 :])})
+            accepted = unproven(changed, machine) is None and unlike(changed) is None
+            assert not accepted or isinstance(step, Priority) or (part == "body" and step == Meet()), step
+
+
+# Which meetings of the four of a pass can be missing: where tiles are staged, one of them, or both around the first
+# product; where direct loads land at the third one, one or both of the first two.
+CAN_BE_MISSING = {"": [{0}, {1}, {2}, {3}, {1, 2}], "direct": [{0}, {1}, {0, 1}]}
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950 direct"])
+def test_meetings_that_order_tiles_are_needed(target: str) -> None:
+    spec = spec_of(with_sizes(TEXTS[target], 256), target)
+    machine, found = spec.target.synchronisation, spec.steps
+    some = [set(c) for size in (1, 2, 3) for c in combinations(range(found.meetings), size)]
+    right = [c for c in some if unproven(without(found, *c), machine) is None]
+    assert found.meetings == 4 and right == CAN_BE_MISSING[target.partition(" ")[2]]
+
+
+def test_all_waves_meet_as_often() -> None:
+    """Where the others do not catch up, late waves wait for ever; and the other way round."""
+    spec = spec_of(with_sizes(PLAIN, 256), "gfx942")
+    loop = clocked(spec.steps, spec.target.synchronisation)
+    assert first_wrong(loop) is None and [bool(a.epilogue) for a in loop.agents] == [True, True, False, False]
+    hanging = replace(loop, agents=tuple(replace(a, epilogue=()) for a in loop.agents))
+    early = replace(loop, agents=tuple(replace(a, prologue=loop.agents[0].prologue) for a in loop.agents))
+    assert all("s_barrier" in (first_wrong(changed) or "") for changed in (hanging, early))
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_a_half_done_twice_or_not_at_all_is_found(half: int) -> None:
+    found = spec_of(with_sizes(PLAIN, 256).replace("D = 64", "D = 128"), "gfx942").steps
+    halves = [n for n, step in enumerate(found.body) if isinstance(step, Compute) and step.parts == 2]
+    assert len(halves) == 2
+    body = list(found.body)
+    body[halves[half]] = body[halves[1 - half]]
+    assert "2 times" in (unlike(replace(found, body=tuple(body))) or "")
+
+
+# ---------------------------------------------------------------- what has no such schedule
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("waves 8", "waves 4", "use 8 waves"),
+        ("buffers 2", "buffers 1", "2 buffers"),
+        ("schedule ping_pong", "schedule pingpong", "`simple` and `interleave` and `ping_pong`"),
+    ],
+)
+def test_what_cannot_be_is_said(old: str, new: str, said: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        spec_of(PLAIN.replace(old, new, 1), "gfx942").check()
+    (diagnostic,) = caught.value.diagnostics
+    fix = diagnostic.fix
+    assert diagnostic.code == "E230" and said in f"{diagnostic.message} {fix.text if fix else ''}"

@@ -1,0 +1,240 @@
+"""What the steps of a loop of equations store, as terms, beside what the equations mean.
+
+A tile of registers is a term for each row of its base tiles, so that a step may do a part of an operation: element by
+element a row takes that of its arguments, a row of a product that of the factor that moves and all of the one that
+stays, and a reduction takes all. An operation that is left out leaves what the pass before made: another term.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from tkgen.ir.equations import (
+    Constant,
+    Convert,
+    Coordinate,
+    Extent,
+    Load,
+    Loop,
+    Map,
+    Op,
+    Product,
+    Store,
+    Value,
+    When,
+    access_text,
+    op_text,
+    reads,
+    writes,
+)
+from tkgen.proof.terms import Term, Terms
+from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Read, Step, Vote, Write
+from tkgen.schedule.loop_tiles import extent
+from tkgen.schedule.loops import VOTES, Moving
+
+Rows = tuple[Term, ...]  # of a tile: of each row of base tiles; of anything else: one
+
+
+def unlike(made: LoopSteps) -> str | None:
+    """What is done twice in a pass; or a store whose term is not the one that the equations give, and after how many.
+
+    On terms an operation could be repeated; in registers a sum is changed where it stands.
+    """
+    done = Counter(
+        (n, row)
+        for step in made.body
+        if isinstance(step, Compute)
+        for n in range(step.first, step.last)
+        for row in rows_of(made, made.map.loop.body[n], step)
+    )
+    if (twice := next((n for (n, _), times in done.items() if times > 1), None)) is not None:
+        times = max(count for (n, _), count in done.items() if n == twice)
+        return f"`{op_text(made.map.loop.body[twice])}` is done {times} times in a pass"
+    for passes in range(1, 2 * max(ring.buffers for ring in made.map.moving) + 2):
+        terms = Terms()
+        meant = _Run(made, terms, scheduled=False).stores(passes)
+        found = _Run(made, terms, scheduled=True).stores(passes)
+        for name, term in meant.items():
+            if found[name] != term:
+                return f"after {passes} passes {name} is not what the equations say"
+    return None
+
+
+def height(made: LoopSteps, value: Value) -> int:
+    """Rows of base tiles of a value; 1 of what is no tile of a wave."""
+    rows = made.map.rows(value)
+    return 1 if rows is None or made.map.split not in value.axes else extent(rows) // made.map.side
+
+
+def rows_of(made: LoopSteps, op: Op, step: Compute) -> range:
+    """The rows of base tiles of an operation's result that a step makes."""
+    count = height(made, writes(op)[0]) if writes(op) else 1
+    return range(step.part * count // step.parts, (step.part + 1) * count // step.parts)
+
+
+class _Run:
+    """The equations on terms: with the steps of a wave, or without."""
+
+    def __init__(self, made: LoopSteps, terms: Terms, scheduled: bool):
+        self.made, self.terms, self.scheduled = made, terms, scheduled
+        self.values: dict[Value, Rows] = {}
+        self.lds: dict[tuple[int, int], Term] = {}
+        self.staged: dict[int, Term] = {}
+        self.read: dict[Product, Term] = {}
+        self.next: dict[Value, Rows] = {}
+        self.found: dict[str, Term] = {}
+        self.rings = {ring.access: n for n, ring in enumerate(made.map.moving)}
+        self.moving = {x.product: x.moving for x in made.map.multiplications}
+
+    def stores(self, passes: int) -> dict[str, Term]:
+        """The term of each store after so many passes."""
+        for op in self.made.map.kernel.body:
+            if isinstance(op, Loop):
+                self._loop(op, passes)
+            else:
+                self._op(op, 0)
+        return self.found
+
+    def _loop(self, loop: Loop, passes: int) -> None:
+        values = self.values
+        for carry in loop.carries:
+            values[carry.inside] = self._rows(carry.initial, carry.inside)
+        for load in self.made.map.held if self.scheduled else ():
+            self._op(load, 0)
+        for step in self.made.prologue if self.scheduled else ():
+            self._step(step, 0)
+        for number in range(passes):
+            if self.scheduled:
+                for step in self.made.body:
+                    self._step(step, number)
+            else:
+                for op in loop.body:
+                    self._op(op, number)
+            values.update(self.next)
+            self.next.clear()
+            ends = [self._made(carry.update) for carry in loop.carries]
+            for carry, end in zip(loop.carries, ends, strict=True):
+                values[carry.inside] = values[carry.result] = end
+
+    def _step(self, step: Step, number: int) -> None:
+        match step:
+            case Fetch(ring=ring, ahead=ahead):
+                moving = self.made.map.moving[ring]
+                self.staged[ring] = self._brought(moving, number + ahead)
+                if moving.direct:
+                    self.lds[ring, (number + ahead) % moving.buffers] = self.staged[ring]
+            case Write(ring=ring, ahead=ahead):
+                slots = self.made.map.moving[ring].buffers
+                self.lds[ring, (number + ahead) % slots] = self.staged.get(ring, self.terms.unknown())
+            case Read(number=which, ring=ring, ahead=ahead):
+                slot = ring, (number + ahead) % self.made.map.moving[ring].buffers
+                self.read[self.made.map.multiplications[which].product] = self.lds.get(slot, self.terms.unknown())
+            case Compute(first=first, last=last, ahead=ahead):
+                now = dict(self.values)
+                for op in self.made.map.loop.body[first:last]:
+                    self._op(op, number + ahead, rows_of(self.made, op, step))
+                if ahead:  # this pass still has its own
+                    self.next |= {v: self._made(v) for op in self.made.map.loop.body[first:last] for v in writes(op)}
+                    self.values |= {v: now.get(v, (self.terms.unknown(),)) for v in self.next}
+            case Vote(number=vote, ring=ring):
+                self.lds[ring, number % VOTES] = self._whole(self.made.map.votes[vote].condition)
+
+    def _brought(self, ring: Moving, number: int) -> Term:
+        return self.terms.leaf(access_text(ring.access), number)
+
+    # ------------------------------------------------------------ values
+
+    def _made(self, value: Value) -> Rows:
+        """What a value is; where nobody has made it, what is equal to nothing else."""
+        return self.values.get(value) or (self.terms.unknown(),)
+
+    def _whole(self, value: Value) -> Term:
+        found = self._made(value)
+        return found[0] if len(found) == 1 else self.terms.of("rows", *found)
+
+    def _rows(self, value: Value, like: Value) -> Rows:
+        """A value as rows of a tile such as `like` is: what is no tile is the same in each."""
+        found, count = self._made(value), height(self.made, like)
+        return found if len(found) == count else tuple(self._row(value, row) for row in range(count))
+
+    def _row(self, value: Value, row: int) -> Term:
+        """What row `row` of a value takes of another one: of a vector along the rows its part."""
+        found = self._made(value)
+        if len(found) > 1:
+            return found[row]
+        return found[0] if self.made.map.rows(value) is None else self.terms.of("row", self.terms.leaf(row), found[0])
+
+    def _put(self, value: Value, made: Mapping[int, Term]) -> None:
+        before = self.values.get(value, ())
+        count = height(self.made, value)
+        kept = before if len(before) == count else [self.terms.unknown() for _ in range(count)]
+        self.values[value] = tuple(made.get(row, kept[row]) for row in range(count))
+
+    def _op(self, op: Op, number: int, rows: Sequence[int] | None = None) -> None:
+        terms, values = self.terms, self.values
+        match op:
+            case Store():
+                self.found[access_text(op.target)] = self._whole(op.value)
+            case Product():
+                self._product(op, number, rows)
+            case Load(source=source) if source in self.rings and self.scheduled:
+                moves = self.made.map.moving[self.rings[source]]
+                values.pop(op.result, None)
+                if moves.cols is None:  # a vector is read where it is loaded
+                    slot = self.rings[source], number % moves.buffers
+                    values[op.result] = (self.lds.get(slot, terms.unknown()),)
+            case Load(source=source):
+                values[op.result] = (terms.leaf(access_text(source), number if source in self.rings else 0),)
+            case Constant() | Coordinate() | Extent():
+                values[op.result] = (terms.leaf(_formula(op), number),)
+            case When(condition=condition):
+                self._choose(op, condition, number)
+            case Loop():
+                raise AssertionError("no loop in the loop is scheduled")
+            case Map() | Convert():
+                like = op.result
+                made = {
+                    row: terms.of(_formula(op), *(self._row(v, row) for v in reads(op)))
+                    for row in (range(height(self.made, like)) if rows is None else rows)
+                }
+                self._put(like, made)
+            case _:
+                values[op.result] = (terms.of(_formula(op), *(self._whole(v) for v in reads(op))),)
+
+    def _product(self, op: Product, number: int, rows: Sequence[int] | None) -> None:
+        """A product reads the ring's tile where it stands, or what was read of it."""
+        terms, values = self.terms, self.values
+        tile: Term | None = None
+        if self.scheduled:
+            moving = self.moving[op]
+            slot = self.rings[moving.access], number % moving.buffers
+            tile = self.read.get(op) if moving.direct else self.lds.get(slot)
+        factors = [self._whole(v) if v in values else terms.unknown() if tile is None else tile for v in reads(op)]
+        made = {
+            row: terms.of(_formula(op), terms.leaf(row), *factors)
+            for row in (range(height(self.made, op.result)) if rows is None else rows)
+        }
+        self._put(op.result, made)
+
+    def _choose(self, op: When, condition: Value, number: int) -> None:
+        taken = self._whole(condition)
+        if self.scheduled:
+            ring = len(self.made.map.moving) + self.made.map.votes.index(op)
+            taken = self.lds.get((ring, number % VOTES), self.terms.unknown())
+        for inner in op.body:
+            self._op(inner, number)
+        for c in op.chosen:
+            both = zip(self._rows(c.update, c.result), self._rows(c.otherwise, c.result), strict=True)
+            self.values[c.result] = tuple(self.terms.of("when any", taken, *pair) for pair in both)
+
+
+@cache
+def _formula(op: Op) -> str:
+    """What an operation does, without the names of its values."""
+    text = op_text(op)
+    names: Mapping[str, str] = {str(v): f"%{n}" for n, v in enumerate((*reads(op), *writes(op)))}
+    for name in sorted(names, key=len, reverse=True):
+        text = text.replace(name, names[name])
+    return text
