@@ -9,7 +9,7 @@
            multiply   the next products, up to where something else is computed
            meet       ... and so on, two phases for each run of products
 
-Half of the waves are a meeting behind the others (`LoopMap.late`), and the waves of a SIMD are of both halves, for waves
+Half of the waves are a meeting behind the others (`LoopMap.late`), and each SIMD has a wave of both halves, for waves
 are given to SIMDs in turn: so a SIMD's matrix unit and its vector unit have a wave each, which change places at every
 meeting. A wave that multiplies has the higher priority: its MFMAs issue as soon as they can, and leave most issue slots
 to the other wave. What went to LDS directly is read in the phase before, while the wave computes; other tiles are read
