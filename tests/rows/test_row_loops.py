@@ -279,11 +279,9 @@ def test_a_launch_that_the_referee_cannot_watch_says_so() -> None:
     assert "touches more memory than the referee can watch" in tried.failure
 
 
-def test_no_harness_is_written_for_stores_that_some_passes_lack(tmp_path: Path) -> None:
+def test_a_harness_is_written_for_stores_that_some_passes_lack(tmp_path: Path) -> None:
     spec = tmp_path / "some.tk"
     spec.write_text(SOFTMAX.format(length=5, rows=4, tile=4, waves=1).replace("in D by 4\n", "in D by 4 to r\n"))
     result = CliRunner().invoke(app, ["build", str(spec), "--emit", "harness", "-o", str(tmp_path / "out")])
-    assert result.exit_code == 1
-    assert "no harness is written for stores that not every block or not every pass carries out" in result.output
-    assert f"{spec}:14" in result.output
-    assert not (tmp_path / "out").exists()
+    assert result.exit_code == 0, result.output
+    assert len(list((tmp_path / "out").glob("*_check.*"))) == 2  # what they say: tests/lower/test_harness_kinds.py

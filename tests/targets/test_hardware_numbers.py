@@ -33,6 +33,7 @@ OTHERS = {
     'ir/tensors.py: I32 = ("i32", "int", 32, "i32")': "bits of an element",
     "ir/rounding.py: return rounded(32 * values, dtype)": "numbers worth trying",
     "ir/types.py: BASE_TILE = 16": "how the headers lay tiles out",
+    "lower/harness.py: DType.E5M2FNUZ: -15,": "an exponent of a type",
     "lower/harness.py: DYNAMIC_SIZE, DYNAMIC_PLACES = 4096, 4": "a size to run with",
     "lower/harness.py: SAMPLES, REDUCED_SAMPLES = 2000, 16": "elements to look at",
     "schedule/loops.py: ALIGNMENT = 16": "how the headers lay tiles out",

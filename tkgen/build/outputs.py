@@ -13,15 +13,13 @@ from tkgen import machine_check
 from tkgen.backends.cdna import kittens as headers
 from tkgen.backends.cdna.kernel_spec import KernelSpec
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
-from tkgen.backends.cdna.lower.reference_loops import without_reference
+from tkgen.backends.cdna.lower.reference import HOST_TYPES
 from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.spec import TypedSpec
 from tkgen.build.compiling import compiled, watched
 from tkgen.build.model import Build, Compiled
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
-from tkgen.ir.equations import Store
 from tkgen.rows.build import RowBuild
-from tkgen.rows.spec import RowSpec
 from tkgen.targets import Target
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
@@ -99,17 +97,10 @@ def write_module(spec: TypedSpec[Any, Target], compiler: Compiler, directory: Pa
 
 
 def check_harness(spec: KernelSpec[Any, Compiled]) -> None:
-    """Raises SpecError for a kernel that has no harness."""
-    fix = Fix("`tkgen run` and `tkgen sanitize` compare the machine code with its equations")
-    if isinstance(spec, RowSpec) and (found := without_reference(spec.program.kernel)):
-        what, op = found
-        span = (op.span if isinstance(op, Store) else None) or spec.program.spans["kernel"]
-        raise SpecError(Diagnostic("E230", f"no harness is written for {what}", Label(span), fix=fix))
-    if isinstance(spec, Spec) and any(s.scaled for s in spec.program.equations.sums):
-        raise SpecError(Diagnostic("E230", "no harness is written for products that are scaled step by step",
-                                   Label(spec.program.spans["block"]), fix=fix))  # fmt: skip
+    """Raises SpecError for a kernel that has no harness: rows whose elements share bytes have no type in torch."""
     for tensor in spec.program.arguments:
-        if tensor.dtype.bits == 8 or tensor.dtype.whole:
+        if tensor.dtype not in HOST_TYPES:
+            fix = Fix("`tkgen run` and `tkgen sanitize` compare the machine code with its equations")
             message = f"no harness is written for {tensor.dtype.spelling}"
             raise SpecError(Diagnostic("E230", message, Label(tensor.span, f"`{tensor.name}`"), fix=fix))
 
@@ -137,7 +128,7 @@ def produce(
         return outline(spec) if "html" in emit and isinstance(spec, Spec) else None
 
     spec.check()
-    if "harness" in emit and isinstance(spec, Spec | RowSpec):
+    if "harness" in emit:
         check_harness(spec)
     compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
     with ThreadPoolExecutor(1) as pool:

@@ -22,19 +22,20 @@ from tkgen.backends.cdna.lower.reference import (
     Reference,
     element,
     host_reference,
+    is_gathered,
     places,
     torch_reference,
 )
-from tkgen.backends.cdna.lower.reference_loops import has_loops, host_loops, loop_places, torch_loops
+from tkgen.backends.cdna.lower.reference_loops import has_loops, host_loops, loop_places, some_store, torch_loops
 from tkgen.backends.cdna.lower.render import environment
 from tkgen.ir.divided import completed, divided
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis, AxisKind, Kernel, Reduce
 from tkgen.ir.limits import with_all
 from tkgen.ir.products import Sums
-from tkgen.ir.types import Program, Tensor
+from tkgen.ir.types import DType, Program, Tensor
 from tkgen.schedule import Plan
-from tkgen.targets.model import round_up
+from tkgen.targets.model import load_target, round_up
 
 # What dynamic dimensions are unless the command line says otherwise, rounded up to what fits: a product's, and others.
 DYNAMIC_SIZE, DYNAMIC_PLACES = 4096, 4
@@ -42,6 +43,15 @@ MOST_ELEMENTS = 1 << 28  # of a tensor in a check of rows, whose dynamic dimensi
 SAMPLES, REDUCED_SAMPLES = 2000, 16  # elements that the HIP program computes; for a reduction it needs whole rows
 BLOCKS = 4  # that it computes of a kernel with loops
 PYTHON_OPTIONS = frozenset({"help", "repeats", "warmup", "seed"})
+# Of each type the bits of its significand (of whole numbers those of the largest), the exponent of its least normal.
+DIGITS = {
+    DType.BF16: 8, DType.F16: 11, DType.F32: 24, DType.E4M3FN: 4, DType.E4M3FNUZ: 4, DType.E5M2: 3, DType.E5M2FNUZ: 3,
+    DType.E8M0: 1, DType.I8: 7, DType.I32: 31,
+}  # fmt: skip
+LEAST = {
+    DType.BF16: -126, DType.F16: -14, DType.F32: -126, DType.E4M3FN: -6, DType.E4M3FNUZ: -7, DType.E5M2: -14,
+    DType.E5M2FNUZ: -15,
+}  # fmt: skip
 CORNERS = {"row": "i / 2", "col": "i % 2"}  # which corner of the matrix sample `i` is, of the first four
 
 
@@ -84,17 +94,20 @@ class Size:
 class Argument:
     """A tensor of the dispatcher, in its order; `member` is its name in the argument struct.
 
-    `terms` is the dimension that is summed over where the contents are exact.
+    `of` is the dimension that is summed over where the contents are exact, that of the groups or places where they are.
     """
 
     name: str
     member: str
     torch_type: str
     host_type: str
+    digits: int
+    whole: bool
     dims: tuple[str, ...]
     dynamic: tuple[bool, ...]
-    contents: str  # `exact` factors of the products, `random` numbers, or `poison` that a kernel overwrites
-    terms: str
+    contents: str  # `exact` factors, `random`, `powers` of two, `offsets` of groups, `places` in a dimension, `poison`
+    of: str
+    byte: int  # of poison, which a kernel overwrites
 
 
 @dataclass(frozen=True)
@@ -108,12 +121,16 @@ class Number:
 
 @dataclass(frozen=True)
 class Output:
-    """What a check compares: a part of a tensor, the place of an element in it, its type."""
+    """What a check compares: a part of a tensor, the place of an element in it, how its type rounds, as C++ has it.
+
+    `some` says that a launch may leave elements as they were, or make them of such.
+    """
 
     name: str
     label: str
     place: str
-    dtype: str
+    rounds: str
+    some: bool
 
 
 @dataclass(frozen=True)
@@ -127,10 +144,17 @@ class Place:
 
 @dataclass(frozen=True)
 class Walk:
-    """An axis of a kernel with loops: its dimension, and elements of a block's tile; none where it is taken whole."""
+    """An axis of a kernel with loops: its dimension, and elements of a block's tile; none where it is taken whole.
+
+    A ragged one has `offsets` of groups, by whose index, the axis of this number, its part is known. That index has the
+    `rows` whose groups have tiles: their offsets and dimension.
+    """
 
     dim: str
     tile: int
+    offsets: str = ""
+    index: int = 0
+    rows: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
@@ -170,10 +194,15 @@ def _render(template: str, kernel: Checked, target: str) -> str:
     used = dict.fromkeys(d for t in arguments for d in t.dims)
     sizes = [Size(d.name, d.size, defaults[d.name], _option(d.name, names)) for d in used]
     given, terms = _given(programs), _terms(programs)
-    parts = [_part(p, _is_exact(p, terms), several) for p in programs]
+    held = {t.name: dim.name for p in programs for t, dim in _kernel(p).held.items()}
+    parts, some = list[Part](), set[str]()
+    for p in programs:
+        parts.append(_part(p, _is_exact(p, terms), several, some))
+        some |= {o.name for o in parts[-1].outputs if o.some}
     formulas = [Formula.of(_equations(p)) for p in programs]
     reduces = any(isinstance(op, Reduce) for f in formulas for op in f.body)
     written = dict.fromkeys(name for part in parts for name in part.written)
+    types = {t.dtype for t in arguments}
     text = (
         environment()
         .get_template(template)
@@ -181,9 +210,10 @@ def _render(template: str, kernel: Checked, target: str) -> str:
             name=name,
             space=cpp_name(name),
             target=target,
+            define=load_target(target).kittens_define,
             sizes=sizes,
             dynamic=[s for s in sizes if s.size is None],
-            tensors=[_argument(t, terms.get(t.name, ""), t.name in given) for t in arguments],
+            tensors=[_argument(t, _contents(t, programs, given, terms), held | terms) for t in arguments],
             scalars=[
                 Number(s.name, _check_value(s.default), _option(s.name, names))
                 for s in {s.name: s for p in programs for s in p.scalars}.values()
@@ -194,7 +224,9 @@ def _render(template: str, kernel: Checked, target: str) -> str:
             torch_helpers=list(dict.fromkeys(h for part in parts for h in part.in_torch.helpers)),
             host_lines="\n".join(line for part in parts for line in part.on_host.lines),
             host_helpers=list(dict.fromkeys(h for part in parts for h in part.on_host.helpers)),
-            kept=[name for name in written if name in given],
+            kept=[name for name in written if name in given or name in some],
+            saturates=any(d.bits == 8 or d.whole for d in types),
+            digits=[(TORCH_TYPES[d], DIGITS[d]) for d in DIGITS if d is DType.F32 or d in types],
             directions=max(len(part.walks) for part in parts),
             blocks=BLOCKS,
             samples=REDUCED_SAMPLES if reduces else SAMPLES,
@@ -209,8 +241,17 @@ def _program(kernel: Plan | EquationProgram) -> Program | EquationProgram:
     return kernel if isinstance(kernel, EquationProgram) else kernel.program
 
 
+def _kernel(program: Program | EquationProgram) -> Kernel:
+    return program.kernel if isinstance(program, EquationProgram) else program.equations.kernel
+
+
 def _equations(program: Program | EquationProgram) -> Sums | Kernel:
-    return program.kernel if isinstance(program, EquationProgram) else program.equations
+    """What a reference is made from: sums, where they are of tiles of tensors as these lie there."""
+    if isinstance(program, EquationProgram):
+        return program.kernel
+    found = program.equations
+    plain = not any(s.scaled or s.scales or s.made or is_gathered(s.left) for s in found.sums)
+    return found if plain and not found.kernel.ragged else found.kernel
 
 
 def _given(programs: Sequence[Program | EquationProgram]) -> set[str]:
@@ -237,10 +278,12 @@ def _is_exact(program: Program | EquationProgram, terms: Mapping[str, str]) -> b
     return isinstance(program, EquationProgram) or all(terms.get(o.name) == program.k.name for o in program.operands)
 
 
-def _part(program: Program | EquationProgram, exact: bool, several: bool) -> Part:
+def _part(program: Program | EquationProgram, exact: bool, several: bool, left: set[str]) -> Part:
+    """A kernel's part; of the tensors `left` some elements are as they were before all kernels."""
     found = _equations(program)
     loops = isinstance(found, Kernel) and has_loops(found)
-    formula = Formula.of(found)
+    formula, reads = Formula.of(found), {t.name for t in program.reads}
+    some = {t.name for t in program.outputs} if reads & left else some_store(_kernel(program))
     if isinstance(found, Kernel) and loops:
         at, in_torch, on_host = loop_places(found), torch_loops(found), host_loops(found)
     else:
@@ -251,7 +294,7 @@ def _part(program: Program | EquationProgram, exact: bool, several: bool) -> Par
         in_torch=in_torch,
         on_host=on_host,
         outputs=tuple(
-            Output(s.target.tensor.name, o.label, element(s.target, at), s.target.tensor.dtype.spelling)
+            Output(o.tensor, o.label, element(s.target, at), _rounds(s.target.tensor.dtype), o.tensor in some)
             for s, o in zip(formula.stores, on_host.outputs, strict=True)
         ),
         written=tuple(dict.fromkeys(s.target.tensor.name for s in formula.stores)),
@@ -259,16 +302,24 @@ def _part(program: Program | EquationProgram, exact: bool, several: bool) -> Par
         if loops
         else tuple(Place(at[a.name], a.dim.name, CORNERS.get(at[a.name], "")) for a in formula.order),
         products=bool(formula.sums),
-        walks=tuple(map(_walk, formula.order)) if loops else (),
+        walks=tuple(_walk(a, formula.order) for a in formula.order) if loops else (),
     )
 
 
-def _place(axis: Axis, at: str) -> Place:
-    return Place(at, axis.dim.name, CORNERS.get(at, ""))
+def _walk(axis: Axis, order: Sequence[Axis]) -> Walk:
+    tile = (axis.tile or 1) if axis.kind is AxisKind.PARALLEL else 0
+    if axis.within is not None:
+        index = next(n for n, a in enumerate(order) if axis.within.of == a.name)
+        return Walk(axis.dim.name, tile, axis.within.offsets.name, index)
+    ragged = (a for a in order if a.kind is AxisKind.PARALLEL and a.within and a.within.of == axis.name)
+    rows = next(((a.within.offsets.name, a.dim.name) for a in ragged if a.within), ("", ""))
+    return Walk(axis.dim.name, tile, rows=rows)
 
 
-def _walk(axis: Axis) -> Walk:
-    return Walk(axis.dim.name, (axis.tile or 1) if axis.kind is AxisKind.PARALLEL else 0)
+def _rounds(dtype: DType) -> str:
+    """How a type rounds, in C++: bits of its significand, none of whole numbers, its least exponent, where it stops."""
+    stops = repr(dtype.largest) if dtype.bits == 8 or dtype.whole else "HUGE_VAL"
+    return f"{{{0 if dtype.whole else DIGITS[dtype]}, {LEAST.get(dtype, 0)}, {stops}}}"
 
 
 def _work(programs: Sequence[Program | EquationProgram]) -> Work:
@@ -276,8 +327,9 @@ def _work(programs: Sequence[Program | EquationProgram]) -> Work:
     for p in programs:
         moved += [t.name for t in (*p.reads, *p.outputs)]
         if isinstance(p, Program):
-            formula = Formula.of(_equations(p))
-            batch = [axis.dim.name for axis in formula.batch if axis != p.part]
+            formula = Formula.of(p.equations)
+            groups = {a.within.of for a in _kernel(p).ragged if a.within}  # which divide rows, or what is summed
+            batch = [axis.dim.name for axis in formula.batch if axis != p.part and axis.name not in groups]
             flops.append((2 * len(formula.sums), (p.m.name, p.n.name, p.k.name, *batch)))
     return Work(tuple(flops), tuple(moved))
 
@@ -324,14 +376,33 @@ def _check_value(default: float | None) -> float:
     return default if default else 0.5
 
 
-def _argument(tensor: Tensor, terms: str, given: bool) -> Argument:
+def _contents(
+    tensor: Tensor, programs: Sequence[Program | EquationProgram], given: set[str], terms: Mapping[str, str]
+) -> str:
+    kernels = [_kernel(p) for p in programs]
+    if any(a.within and a.within.offsets == tensor for k in kernels for a in k.ragged):
+        return "offsets"
+    if any(tensor in k.held for k in kernels):
+        return "places"
+    if tensor.name not in given:
+        return "poison"
+    if tensor.dtype is DType.E8M0:
+        return "powers"
+    return "exact" if tensor.name in terms else "random"
+
+
+def _argument(tensor: Tensor, contents: str, of: Mapping[str, str]) -> Argument:
+    whole, unsigned_zero = tensor.dtype.whole, tensor.dtype in (DType.E4M3FNUZ, DType.E5M2FNUZ)
     return Argument(
         tensor.name,
         cpp_name(tensor.name),
         TORCH_TYPES[tensor.dtype],
         HOST_TYPES[tensor.dtype],
+        DIGITS[tensor.dtype],
+        whole,
         tuple(d.name for d in tensor.dims),
         tuple(d.size is None for d in tensor.dims),
-        "exact" if terms else "random" if given else "poison",
-        terms,
+        contents,
+        of.get(tensor.name, ""),
+        0x80 if whole or unsigned_zero else 0xFF,  # NaN, of whole numbers the least one
     )

@@ -20,9 +20,11 @@ from tkgen.ir.equations import (
     Access,
     Argument,
     Axis,
+    AxisKind,
     Constant,
     Convert,
     Coordinate,
+    Extent,
     Index,
     Kernel,
     Kind,
@@ -41,8 +43,16 @@ from tkgen.ir.functions import FUNCTIONS, HOST, TORCH, Function, helpers
 from tkgen.ir.products import Sum, Sums
 from tkgen.ir.types import DType
 
-TORCH_TYPES = {DType.BF16: "bfloat16", DType.F16: "float16", DType.F32: "float32"}
-HOST_TYPES = {DType.BF16: "brain", DType.F16: "_Float16", DType.F32: "float"}
+TORCH_TYPES = {
+    DType.BF16: "bfloat16", DType.F16: "float16", DType.F32: "float32", DType.E4M3FN: "float8_e4m3fn",
+    DType.E4M3FNUZ: "float8_e4m3fnuz", DType.E5M2: "float8_e5m2", DType.E5M2FNUZ: "float8_e5m2fnuz",
+    DType.E8M0: "float8_e8m0fnu", DType.I8: "int8", DType.I32: "int32",
+}  # fmt: skip
+HOST_TYPES = {
+    DType.BF16: "brain", DType.F16: "_Float16", DType.F32: "float", DType.E4M3FN: "eight<3, false>",
+    DType.E4M3FNUZ: "eight<3, true>", DType.E5M2: "eight<2, false>", DType.E5M2FNUZ: "eight<2, true>",
+    DType.E8M0: "power", DType.I8: "int8_t", DType.I32: "int",
+}  # fmt: skip
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 DEVIATIONS = 80.0  # `DEVIATIONS_SQUARED` of `tkgen.ir.rounding`, which needs torch
 EXACT = "0.0, 0.0, 0.0"  # what a function is off that is not
@@ -186,9 +196,17 @@ class Language(ABC):
     def element(self, source: Access) -> str:
         """The numbers of a tensor."""
 
+    def before(self, source: Access) -> Iterator[str]:
+        """Lines that the numbers of a tensor need before them."""
+        yield from ()
+
     @abstractmethod
     def coordinate(self, axis: Axis) -> str:
         """The places along an axis."""
+
+    @abstractmethod
+    def length(self, axis: Axis) -> str:
+        """How many places an axis has."""
 
     @abstractmethod
     def rounded(self, dtype: DType) -> str:
@@ -218,6 +236,7 @@ def _lines(say: Language, made: set[Value]) -> Iterator[str]:
             if isinstance(op, Reduce):
                 yield from say.reduced(op, name)
             else:
+                yield from say.before(op.source) if isinstance(op, Load) else ()
                 yield say.defined(name, made_by(op, say))
 
 
@@ -233,6 +252,8 @@ def made_by(op: Op, say: Language) -> str:
             return say.scalar(scalar.name)
         case Coordinate(axis=axis):
             return say.certain(say.coordinate(axis))
+        case Extent(axis=axis):
+            return say.certain(say.length(axis))
         case Convert(result=result):
             return say.called("a", say.rounded(result.dtype), EXACT, given)
         case Map(function=name):
@@ -241,6 +262,27 @@ def made_by(op: Op, say: Language) -> str:
             off = EXACT if places else f"{function.ulps!r}, {function.growth!r}, {function.below!r}"
             return say.called(LETTERS[: len(given)], function, off, given)
     raise ValueError(f"{op} is no operation of a reference")
+
+
+def is_gathered(access: Access) -> bool:
+    """Whether a tensor holds places of what is read."""
+    return any(i.through is not None for i in access.indices)
+
+
+def is_one_place(index: Index) -> bool:
+    """Whether it is the number of the tile that a loop is at: the same for all of the tile."""
+    return index.of_tile and index.axis is not None and index.axis.kind is AxisKind.SEQUENTIAL
+
+
+def directions(access: Access) -> list[Axis]:
+    """The axes along which what is read may change, in the order of the tensor's dimensions."""
+    found = list[Axis]()
+    for index in access.indices:
+        if index.through is not None:
+            found += [a for a in directions(index.through) if a not in found]
+        elif index.axis is not None and not is_one_place(index):
+            found.append(index.axis)
+    return found
 
 
 def needed_by(values: Iterable[Value], formula: Formula) -> set[Value]:
@@ -286,16 +328,45 @@ class _Torch(Language):
         return f'number(scalars["{name}"], device)'
 
     def element(self, source: Access) -> str:
-        axes = tuple(i.axis for i in source.indices if i.axis is not None)
+        return self._aligned(source, "double")
+
+    def _aligned(self, source: Access, kind: str) -> str:
+        """The numbers of a tensor, with all directions from the first on that it has."""
+        if is_gathered(source):
+            return f'gathered(tensors["{source.tensor.name}"].{kind}(), *picks)'
+        axes = directions(source)
         order = [a for a in self.formula.order if a in axes]
-        turned = "" if list(axes) == order else f".permute({', '.join(str(axes.index(a)) for a in order)})"
-        return f"{self._indexed(source)}.double(){turned}{self._shaped(tuple(order))}"
+        turned = "" if axes == order else f".permute({', '.join(str(axes.index(a)) for a in order)})"
+        return f"{self._indexed(source)}.{kind}(){turned}{self._shaped(tuple(order))}"
+
+    def before(self, source: Access) -> Iterator[str]:
+        if is_gathered(source):
+            yield from ("picks = [", *(f"    {self._picks(i)}," for i in source.indices), "]")
+
+    def _picks(self, index: Index) -> str:
+        """The places along a dimension of a tensor, with all directions from the first on that they have."""
+        if index.through is not None:
+            return self._aligned(index.through, "long")
+        if index.axis is None:
+            return str(index.at)
+        divided = f" // {index.divisor}" if index.divisor != 1 else ""
+        if is_one_place(index):
+            return f"place_{index.axis.name}.start{divided}"
+        return f"{self.along(index.axis)}{self._shaped((index.axis,))}{divided}"
+
+    def along(self, axis: Axis) -> str:
+        """The places along an axis, in its dimension."""
+        return f"torch.arange({self.extent(axis)}, device=device)"
 
     def coordinate(self, axis: Axis) -> str:
-        return f"torch.arange({self.extent(axis)}, device=device).double(){self._shaped((axis,))}"
+        return f"{self.along(axis)}.double(){self._shaped((axis,))}"
+
+    def length(self, axis: Axis) -> str:
+        return f"torch.tensor(float({self.extent(axis)}), dtype=torch.float64, device=device)"
 
     def rounded(self, dtype: DType) -> str:
-        return f"a.to(torch.{TORCH_TYPES[dtype]}).double()"
+        to = f"torch.{TORCH_TYPES[dtype]}"
+        return f"held(a, {to})" if dtype.encoded or dtype.whole else f"a.to({to}).double()"
 
     def called(self, parameters: str, body: str | Function, off: str, given: Sequence[str]) -> str:
         text = body.torch.format(*parameters) if isinstance(body, Function) else body
@@ -338,9 +409,11 @@ class _Torch(Language):
     def _indexed(self, access: Access) -> str:
         """A tensor with a direction for each axis that an index names."""
         text, at = f'tensors["{access.tensor.name}"]', 0
+        if access.tensor.dtype.bits == 8 and any(i.divisor != 1 for i in access.indices):
+            text += ".double()"  # torch repeats no floats of 8 bits
         for index in access.indices:
-            if index.axis is None:
-                text += f".select({at}, {index.at})"
+            if index.axis is None or is_one_place(index):
+                text += f".select({at}, {self._picks(index)})"
                 continue
             if index.divisor != 1:
                 size = self.extent(index.axis)
@@ -357,9 +430,9 @@ class _Torch(Language):
         """How far an axis goes: a size of some tensor that has a place for each."""
         accesses = [s.target for s in self.formula.stores] + [a for s in self.formula.sums for a in (s.left, s.right)]
         accesses += [op.source for op in walk(self.formula.body) if isinstance(op, Load)]
-        target, at = next(
-            (a, n) for a in accesses for n, i in enumerate(a.indices) if i.axis == axis and i.divisor == 1
-        )
+        accesses += [i.through for a in accesses for i in a.indices if i.through is not None]
+        plain = ((a, n) for a in accesses for n, i in enumerate(a.indices) if i.divisor == 1 and i.through is None)
+        target, at = next((a, n) for a, n in plain if a.indices[n].axis == axis)
         return f'tensors["{target.tensor.name}"].shape[{at}]'
 
     def stored(self, target: Access) -> tuple[str, str]:
@@ -404,12 +477,21 @@ class _Host(Language):
         return self.certain(f"scalar_{name}")
 
     def element(self, source: Access) -> str:
-        return f"float(tensor_{source.tensor.name}.host[{element(source, self.at)}])"
+        text = f"float(tensor_{source.tensor.name}.host[{element(source, self.at)}])"
+        for dim, index in zip(source.tensor.dims, source.indices, strict=True):
+            if index.through is not None:
+                text = f"(inside({_place(index, self.at)}, extent_{dim.name}) ? {text} : 0.0f)"
+        return text
 
     def coordinate(self, axis: Axis) -> str:
         return f"double({self.at[axis.name]})"
 
+    def length(self, axis: Axis) -> str:
+        return f"double(extent_{axis.dim.name})"
+
     def rounded(self, dtype: DType) -> str:
+        if dtype.whole:
+            return f"std::nearbyint(std::clamp(a, {-dtype.largest - 1}, {dtype.largest}))"
         return f"double(float({HOST_TYPES[dtype]}(float(a))))"
 
     def called(self, parameters: str, body: str | Function, off: str, given: Sequence[str]) -> str:
@@ -461,6 +543,8 @@ def element(access: Access, at: Mapping[str, str]) -> str:
 
 
 def _place(index: Index, at: Mapping[str, str]) -> str:
+    if index.through is not None:
+        return f"tensor_{index.through.tensor.name}.host[{element(index.through, at)}]"
     if index.axis is None:
         return str(index.at)
     return at[index.axis.name] + (f" / {index.divisor}" if index.divisor != 1 else "")

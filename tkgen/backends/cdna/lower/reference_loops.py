@@ -3,7 +3,8 @@
 Both languages say the same: a value is numbers and bounds with a direction for each axis of the kernel, of one place
 where nothing changes along it, so names broadcast by themselves. A loop is a loop. In torch a block that does not visit
 a tile keeps what it carries; in C++ it goes on with the next one. What is nothing but sums along a loop is one sum over
-all of it, whose order is not the kernel's (`tkgen.ir.summing`).
+all of it, whose order is not the kernel's (`tkgen.ir.summing`). Of ragged axes
+(`tkgen.ir.segments`) torch goes from group to group, and a block of the C++ check is one of a group.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from tkgen.backends.cdna.lower.reference import (
     Reference,
     _Host,
     _Torch,
+    directions,
+    is_gathered,
     made_by,
     reference,
     variables,
@@ -52,21 +55,12 @@ def has_loops(kernel: Kernel) -> bool:
     return any(isinstance(op, Loop | When | Product) for op in kernel.body)
 
 
-def without_reference(kernel: Kernel) -> tuple[str, Op] | None:
-    """What these references do not say of a kernel, and where it stands; None for nothing."""
-
-    def within(body: Iterable[Op], some: bool) -> Iterator[tuple[str, Op]]:
-        for op in body:
-            if isinstance(op, Store) and some:
-                yield "stores that not every block or not every pass carries out", op
-            elif isinstance(op, Product) and op.axis.kind is AxisKind.PARALLEL and not op.axis.is_one_tile:
-                yield "products that are summed over the tiles of blocks", op
-            elif isinstance(op, Loop):
-                yield from within(op.body, some or bool(op.axis.bounds) or op.axis.part is not None)
-            elif isinstance(op, When):
-                yield from within(op.body, True)
-
-    return next(within(kernel.body, False), None)
+def some_store(kernel: Kernel) -> frozenset[str]:
+    """The tensors of which a launch may leave elements as they were."""
+    if kernel.ragged:
+        return frozenset(s.target.tensor.name for s in kernel.stores)
+    loops = [op for op in walk(kernel.body) if isinstance(op, Loop) and (op.axis.bounds or op.axis.part is not None)]
+    return frozenset(op.target.tensor.name for loop in loops for op in walk(loop.body) if isinstance(op, Store))
 
 
 def torch_loops(kernel: Kernel) -> Reference:
@@ -76,13 +70,14 @@ def torch_loops(kernel: Kernel) -> Reference:
     made = reference(say, _body(say, kernel.body), TORCH)
     parts = [say.stored(s.target) for s in formula.stores]
     text = "\n".join(made.lines)
-    sizes = [f"{say.extent(a)} = {_Torch.extent(say, a)}" for a in formula.order if say.extent(a) in text]
+    sizes = [f"size_{a.name} = {_Torch.extent(say, a)}"
+             for a in formula.order if f"size_{a.name}" in text and a not in say.grouped]  # fmt: skip
     found = ["found = {}"]
     for output, (index, _) in zip(made.outputs, parts, strict=True):
         whole = f'tensors["{output.tensor}"]' + (f"[{index}]" if index else "")
         found.append(f'found["{output.label}"] = unknown({whole})')
     outputs = tuple(replace(o, index=index) for o, (index, _) in zip(made.outputs, parts, strict=True))
-    return replace(made, lines=(*sizes, *found, *made.lines), outputs=outputs)
+    return replace(made, lines=(*sizes, *found, *say.by_group(made.lines)), outputs=outputs)
 
 
 def host_loops(kernel: Kernel) -> Reference:
@@ -115,6 +110,11 @@ class _Loops(Language):
     def place(self, axis: Axis) -> int:
         """The direction of an axis."""
         return self.formula.order.index(axis)
+
+    @property
+    def ragged(self) -> list[Axis]:
+        """The axes of which each group has a part."""
+        return [a for a in self.formula.order if a.within is not None]
 
     @abstractmethod
     def spread(self, carry: Carry) -> str:
@@ -208,17 +208,57 @@ def _loop(say: _Loops, op: Loop) -> Iterator[str]:
 
 
 class _TorchLoops(_Torch, _Loops):
-    """Tensors; `place_j` is the part of axis j that its loop is at."""
+    """Tensors; `place_j` is the part of axis j that its loop is at, or that the group at hand has."""
+
+    some: tuple[str, ...] = ()  # by which tiles the loops at hand are, where not by all
+
+    @property
+    def grouped(self) -> list[Axis]:
+        """The ragged axes and the index of their groups."""
+        indices = {a.within.of for a in self.ragged if a.within}
+        return [a for a in self.formula.order if a.within or a.name in indices]
+
+    def by_group(self, lines: Sequence[str]) -> Iterator[str]:
+        """These lines for each group, where there are ragged axes."""
+        if not self.ragged:
+            yield from lines
+            return
+        within = {axis: axis.within for axis in self.ragged if axis.within is not None}
+        for axis, of in within.items():
+            yield f'groups_{axis.name} = segments(tensors["{of.offsets.name}"], {_Torch.extent(self, axis)})'
+        first = self.ragged[0]
+        yield f"for group in range(len(groups_{first.name})):"
+        if any(f"place_{within[first].of}" in line for line in lines):
+            yield f"    place_{within[first].of} = slice(group, group + 1)"
+        for axis in self.ragged:
+            name = axis.name
+            yield f"    first_{name}, last_{name} = groups_{name}[group]"
+            yield f"    place_{name} = slice(first_{name}, last_{name})"
+            if any(f"size_{name}" in line for line in lines):
+                yield f"    size_{name} = last_{name} - first_{name}"
+            if axis.kind is AxisKind.PARALLEL:
+                yield f"    if first_{name} == last_{name}:"
+                yield "        continue"
+        yield from (f"    {line}" for line in lines)
 
     def part(self, axis: Axis, at: int) -> str:
-        walked = axis.kind is AxisKind.SEQUENTIAL
-        return f"[{':, ' * at}place_{axis.name}]" if walked else ""
+        return f"[{':, ' * at}place_{axis.name}]" if self._walks(axis) else ""
+
+    def _walks(self, axis: Axis) -> bool:
+        return axis.kind is AxisKind.SEQUENTIAL or axis in self.grouped
 
     def extent(self, axis: Axis) -> str:
         return f"size_{axis.name}"
 
+    def along(self, axis: Axis) -> str:
+        if not self._walks(axis):
+            return super().along(axis)
+        place = f"place_{axis.name}"
+        return f"torch.arange({place}.start, {place}.stop, device=device)"
+
     def coordinate(self, axis: Axis) -> str:
-        return f"torch.arange({self.extent(axis)}, device=device){self.part(axis, 0)}.double(){self._shaped((axis,))}"
+        first = f" - first_{axis.name}" if axis.within else ""
+        return f"({self.along(axis)}{first}).double(){self._shaped((axis,))}"
 
     def spread(self, carry: Carry) -> str:
         axes = carry.inside.axes
@@ -228,21 +268,25 @@ class _TorchLoops(_Torch, _Loops):
         return self.defined(self.names[carry.inside.number], f"spread({initial}, {', '.join(sizes)})")
 
     def whole(self, axis: Axis) -> str:
-        return f"place_{axis.name} = slice(None)"
+        first, last = (f"first_{axis.name}", f"last_{axis.name}") if axis.within else ("0", self.extent(axis))
+        return f"place_{axis.name} = slice({first}, {last})"
 
     def passes(self, op: Loop, body: Iterable[str]) -> Iterator[str]:
         axis, step = op.axis, op.axis.tile or 1
         start, visited = f"start_{axis.name}", f"visited_{axis.name}"
-        some = list(self._visits(axis, start))
+        some, first = list(self._visits(axis, start)), f"first_{axis.name} + " if axis.within else ""
         for of in dict.fromkeys(b.axis for b in axis.bounds):
             yield f"begin_{of} = {self._begin(of)}"
         yield f"for {start} in range(0, {self.extent(axis)}, {step}):"
-        yield f"    place_{axis.name} = slice({start}, {start} + {step})"
+        yield f"    place_{axis.name} = slice({first}{start}, {first}min({start} + {step}, {self.extent(axis)}))"
         if some:
             yield f"    {visited} = certain({some[0] if len(some) == 1 else ' & '.join(f'({each})' for each in some)})"
             yield f"    if not {visited}[0].any():"
             yield "        continue"
+            self.some = (*self.some, visited)
         yield from (f"    {line}" for line in body)
+        if some:
+            self.some = self.some[:-1]
         carries = [c for c in op.carries if c.update != c.inside]
         new = [self.names[c.update.number] for c in carries]
         if some:
@@ -271,9 +315,11 @@ class _TorchLoops(_Torch, _Loops):
             yield f"{self._begin(index.name)} == {start} // {run}"
 
     def loaded(self, op: Load, name: str) -> Iterator[str]:
-        part = self._indexed(op.source)
-        form = self.element(op.source).removeprefix(part)
-        if any(i.divisor != 1 for i in op.source.indices):  # a line of its own
+        form = self.element(op.source)
+        yield from self.before(op.source)
+        part = "" if is_gathered(op.source) else self._indexed(op.source)
+        form = form.removeprefix(part)
+        if part and any(i.divisor != 1 for i in op.source.indices):  # a line of its own
             yield f"{name} = {part}"
             part = name
         yield self.defined(name, self.certain(part + form))
@@ -305,11 +351,15 @@ class _TorchLoops(_Torch, _Loops):
         cut = ", ".join((f"::{steps[a]}" if steps[a] != 1 else ":") if a in steps else "0" for a in order)
         left, axes = [a for a in order if a in steps], [i.axis for i in picks]
         turned = "" if left == axes else f".permute({', '.join(str(left.index(a)) for a in axes if a)})"
+        at, form = f"kept[{', '.join(places) or '...'}]", f"[{cut}]{turned}"
         yield f'for kept, new in zip(found["{label}"], full({self.names[op.value.number]}, {len(order)}), strict=True):'
-        yield f"    kept[{', '.join(places) or '...'}] = new[{cut}]{turned}"
+        new = f"new{form}"
+        for visited in self.some:
+            new = f"torch.where(full({visited}, {len(order)})[0]{form}, {new}, {at})"
+        yield f"    {at} = {new}"
 
     def _at(self, axis: Axis, divisor: int) -> str:
-        if axis.kind is not AxisKind.SEQUENTIAL:
+        if not self._walks(axis):
             return ":"
         place = f"place_{axis.name}"
         if divisor == 1:
@@ -348,11 +398,26 @@ class _HostLoops(_Host, _Loops):
         return f"uniform(scalar_{name})"
 
     def element(self, source: Access) -> str:
-        axes = [i.axis for i in source.indices if i.axis is not None]
-        return self._made(axes, super().element(source))
+        return self._made(directions(source), super().element(source))
 
     def coordinate(self, axis: Axis) -> str:
-        return self._made([axis], super().coordinate(axis))
+        first = f" - {self._first(axis)}" if axis.within else ""
+        return self._made([axis], f"double({self.at[axis.name]}{first})")
+
+    def length(self, axis: Axis) -> str:
+        return f"uniform({self._extent(axis)})"
+
+    def _first(self, axis: Axis) -> str:
+        """The place from which those of an axis are counted."""
+        return f"group_{self.place(axis)}.first" if axis.within else "0"
+
+    def _extent(self, axis: Axis) -> str:
+        return f"group_{self.place(axis)}.size()" if axis.within else f"extent_{axis.dim.name}"
+
+    def _begin(self, axis: Axis) -> str:
+        """Where a block's tile begins."""
+        first = f"here.first[{self.place(axis)}]"
+        return f"({first} - {self._first(axis)})" if axis.within else first
 
     def _made(self, axes: Sequence[Axis], text: str) -> str:
         unused = "" if "at[" in text else "[[maybe_unused]] "
@@ -373,15 +438,21 @@ class _HostLoops(_Host, _Loops):
         return f"grid {self.names[carry.inside.number]} = spread(here, {axes}, {self.names[carry.initial.number]});"
 
     def whole(self, axis: Axis) -> str:
-        return f"here.walk({self.place(axis)}, 0, extent_{axis.dim.name});"
+        return f"here.walk({self.place(axis)}, {self._first(axis)}, {self._extent(axis)});"
 
     def passes(self, op: Loop, body: Iterable[str]) -> Iterator[str]:
-        axis, step = op.axis, op.axis.tile or 1
-        start, extent = f"start_{axis.name}", f"extent_{axis.dim.name}"
+        axis, step, extent = op.axis, op.axis.tile or 1, self._extent(op.axis)
+        start = f"start_{axis.name}"
+        place = f"{self._first(axis)} + {start}" if axis.within else start
         yield f"for (int {start} = 0; {start} < {extent}; {start} += {step}) {{"
+        yield f"    here.walk({self.place(axis)}, {place}, std::min({step}, {extent} - {start}));"
         if some := list(self._leaves(axis, start)):
-            yield f"    if ({' || '.join(some)}) continue;"
-        yield f"    here.walk({self.place(axis)}, {start}, std::min({step}, {extent} - {start}));"
+            yield f"    if ({' || '.join(some)}) {{"
+            for inner in op.body:
+                if isinstance(inner, Store):
+                    yield f"        left(here, {self._stored(inner)}, left_{self.formula.stores.index(inner)});"
+            yield "        continue;"
+            yield "    }"
         yield from (f"    {line}" for line in body)
         if op.carries:
             inside, update = (
@@ -395,13 +466,13 @@ class _HostLoops(_Host, _Loops):
         """Whether a block does not visit the tile at `start`."""
         if axis.since is not None:
             of = next(a for a in self.formula.order if a.name == axis.since.axis)
-            yield f"here.first[{self.place(of)}] > {_moved(start, (axis.tile or 1) - 1 - axis.since.moved)}"
+            yield f"{self._begin(of)} > {_moved(start, (axis.tile or 1) - 1 - axis.since.moved)}"
         if axis.until is not None:
             of = next(a for a in self.formula.order if a.name == axis.until.axis)
-            yield f"here.first[{self.place(of)}] < {_moved(start, 1 - (of.tile or 1) - axis.until.moved)}"
+            yield f"{self._begin(of)} < {_moved(start, 1 - (of.tile or 1) - axis.until.moved)}"
         if axis.part is not None:
             index, run = _parts(self.formula, axis)
-            yield f"here.first[{self.place(index)}] != {start} / {run}"
+            yield f"{self._begin(index)} != {start} / {run}"
 
     def multiplied(self, op: Product) -> str:
         left, right = (self.names[v.number] for v in (op.left, op.right))
@@ -412,5 +483,8 @@ class _HostLoops(_Host, _Loops):
 
     def put(self, op: Store) -> Iterator[str]:
         number = self.formula.stores.index(op)
-        axes = [i.axis for i in op.target.indices if i.axis is not None and i.divisor == 1]
-        yield f"stored(here, {self._set(axes)}, {self.names[op.value.number]}, output_{number});"
+        yield f"stored(here, {self._stored(op)}, {self.names[op.value.number]}, output_{number});"
+
+    def _stored(self, op: Store) -> str:
+        """The directions along which a store has places."""
+        return self._set(i.axis for i in op.target.indices if i.axis is not None and i.divisor == 1)
