@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tkgen.ir.equations import Axis, AxisKind, Kernel
-from tkgen.ir.types import Dim, GridKind, Origins, RemapStage, ScalarArg, Tensor, Unused, Via
+from tkgen.ir.equations import Axis, AxisKind
+from tkgen.ir.types import KernelProgram, Tensor, Via
 from tkgen.source import Span
 
 
@@ -31,35 +31,20 @@ class Reference:
     span: Span = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True)
-class EquationProgram:
+@dataclass(frozen=True, kw_only=True)
+class EquationProgram(KernelProgram):
     """A whole kernel of equations, typed.
 
     The `waves` of a block share its tiles: along `waves_along`, a tiled axis, each has an equal part; without it,
-    they share the elements as the lowering sees fit. `spans` names clauses by their keyword (`waves`, `remap`), the
-    header as `kernel`; a clause that is not written is missing there.
+    they share the elements as the lowering sees fit.
     """
 
-    name: str
-    header: str
-    dims: tuple[Dim, ...]
-    tensors: tuple[Tensor, ...]
-    scalars: tuple[ScalarArg, ...]
-    kernel: Kernel
     waves: int
     waves_along: Axis | None
     shared: tuple[Staging, ...]
     registers: tuple[Tensor, ...]  # those of which the spec says that they do without LDS
     schedule: str | None  # of a loop of products, by its name
-    remap: tuple[RemapStage, ...]
-    grid: GridKind
-    occupancy: int | None
-    allow: frozenset[str]
-    targets: tuple[str, ...]
     reference: Reference | None
-    unused: tuple[Unused, ...]
-    spans: dict[str, Span] = field(compare=False, repr=False)
-    origins: Origins = field(compare=False, repr=False)
 
     @property
     def parallel(self) -> tuple[Axis, ...]:
@@ -81,26 +66,6 @@ class EquationProgram:
             return 1 if axis == groups else None if size is None else -(-size // tile)
 
         return tuple(map(along, self.parallel))
-
-    @property
-    def reads(self) -> tuple[Tensor, ...]:
-        """The tensors whose elements the kernel reads."""
-        return self.kernel.inputs
-
-    @property
-    def outputs(self) -> tuple[Tensor, ...]:
-        """What the kernel writes."""
-        return self.kernel.outputs
-
-    @property
-    def arguments(self) -> tuple[Tensor, ...]:
-        """The tensors that the kernel takes, in the order of the spec: what it reads and what it writes."""
-        return tuple(t for t in self.kernel.tensors if t in self.reads or t in self.outputs)
-
-    @property
-    def adds_to_output(self) -> bool:
-        """Whether several blocks add to an output tile: never, each has tiles of its own."""
-        return False
 
     @property
     def dynamic(self) -> bool:

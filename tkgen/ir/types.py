@@ -11,7 +11,12 @@ from enum import Enum
 from functools import cached_property
 
 from tkgen.ir.equations import Access as EquationAccess
-from tkgen.ir.equations import Axis, Kernel, Load
+from tkgen.ir.equations import Axis, Load
+from tkgen.ir.kernel_program import GridKind as GridKind
+from tkgen.ir.kernel_program import KernelProgram as KernelProgram
+from tkgen.ir.kernel_program import Origins as Origins
+from tkgen.ir.kernel_program import RemapStage as RemapStage
+from tkgen.ir.kernel_program import Unused as Unused
 from tkgen.ir.ops import Access, Multiply, Schedule
 from tkgen.ir.products import Sums
 from tkgen.ir.tensors import DTYPE_NAMES as DTYPE_NAMES
@@ -20,7 +25,7 @@ from tkgen.ir.tensors import Dim as Dim
 from tkgen.ir.tensors import DType as DType
 from tkgen.ir.tensors import ScalarArg as ScalarArg
 from tkgen.ir.tensors import Tensor as Tensor
-from tkgen.source import SourceFile, Span
+from tkgen.source import Span
 from tkgen.targets import common
 
 WAVE_LANES = common(lambda target: target.wave_size)
@@ -270,36 +275,6 @@ class Accumulator:
 
 
 @dataclass(frozen=True)
-class RemapStage:
-    """A remap with its arguments evaluated."""
-
-    name: str
-    positional: tuple[int, ...]
-    keywords: tuple[tuple[str, int], ...]
-    span: Span = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class GridKind:
-    """How the work is dealt to blocks.
-
-    `linear`: an output tile each. `persistent`: `count` blocks, each taking every count-th tile. `split_k`: `count`
-    blocks
-    to a tile, each summing a part of the K-steps. `stream_k`: `count` blocks, each an equal run of K-steps of tiles
-    laid end to end (Osama et al., "Stream-K", PPoPP 2023). The last two add their sums to the output atomically.
-    """
-
-    name: str
-    count: int
-    span: Span | None = field(compare=False, repr=False)
-
-    @property
-    def shares_tiles(self) -> bool:
-        """Whether several blocks add to an output tile."""
-        return self.name in ("split_k", "stream_k")
-
-
-@dataclass(frozen=True)
 class PhaseShift:
     """Waves `first`..`last` run `barriers` meetings behind the others."""
 
@@ -309,58 +284,20 @@ class PhaseShift:
     span: Span = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True)
-class Unused:
-    """Something declared that no operation touches: `what` as in "shared tile"."""
+@dataclass(frozen=True, kw_only=True)
+class Program(KernelProgram):
+    """A whole kernel that sums products, resolved: what moves where, before anything is scheduled."""
 
-    what: str
-    name: str
-    span: Span = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class Origins:
-    """Where a kernel was written: the spec and then what it includes, by name; where parameters are used.
-
-    `parameters` pairs statements with the declaration, or the `tune` clause, of each parameter in them.
-    """
-
-    files: tuple[SourceFile, ...]
-    parameters: tuple[tuple[Span, Span], ...]
-
-
-@dataclass(frozen=True)
-class Program:
-    """A whole kernel, resolved: what moves where, before anything is scheduled."""
-
-    name: str
-    header: str
-    dims: tuple[Dim, ...]
-    tensors: tuple[Tensor, ...]
-    scalars: tuple[ScalarArg, ...]
     block: tuple[int, int, int]
     operands: tuple[Operand, ...]
     products: tuple[Product, ...]
     roles: tuple[Role, ...]
     accumulator: Accumulator
     equations: Sums
-    remap: tuple[RemapStage, ...]
-    grid: GridKind
     tail: str | None
-    occupancy: int | None
-    allow: frozenset[str]
     phases: tuple[PhaseShift, ...]
     unroll: int | None
-    targets: tuple[str, ...]
-    unused: tuple[Unused, ...]
-    spans: dict[str, Span] = field(compare=False, repr=False)
-    origins: Origins = field(compare=False, repr=False)
     streamed: frozenset[str] = frozenset()  # tensors that should not displace others in the caches
-
-    @property
-    def kernel(self) -> Kernel:
-        """What it computes."""
-        return self.equations.kernel
 
     @property
     def a(self) -> Operand:
@@ -405,12 +342,6 @@ class Program:
         return {o.name: o for o in self.operands}
 
     @property
-    def outputs(self) -> tuple[Tensor, ...]:
-        """What the kernel writes, in the order of declaration."""
-        written = {s.target.tensor.name for s in self.equations.stores}
-        return tuple(t for t in self.tensors if t.name in written)
-
-    @property
     def stored_matrices(self) -> tuple[Tensor, ...]:
         """What a block sees of the tensors beside its operands: outputs, and what their epilogue reads."""
         names = {o.name for o in self.operands}
@@ -453,19 +384,6 @@ class Program:
         scales = [a.tensor for s in self.equations.sums for a in s.beside]
         read = [op.source.tensor for op in self.equations.epilogue if isinstance(op, Load)]
         return tuple(dict.fromkeys([*scales, *read]))
-
-    @property
-    def reads(self) -> tuple[Tensor, ...]:
-        """The tensors whose elements the kernel reads, in the order of the spec."""
-        wanted = {o.name for o in self.operands} | {t.name for t in self.epilogue_tensors}
-        wanted |= {t.name for t in self.held}
-        return tuple(t for t in self.tensors if t.name in wanted)
-
-    @property
-    def arguments(self) -> tuple[Tensor, ...]:
-        """The tensors that the kernel takes, in the order of the spec: what it reads and what it writes."""
-        wanted = {t.name for t in (*self.reads, *self.outputs)}
-        return tuple(t for t in self.tensors if t.name in wanted)
 
     @property
     def m(self) -> Dim:
@@ -524,11 +442,6 @@ class Program:
             assert self.part.dim.size is not None
             return -(-self.tile_steps // self.part.dim.size)
         return self.tile_steps // self.grid.count if self.grid.name == "split_k" else self.tile_steps
-
-    @property
-    def adds_to_output(self) -> bool:
-        """Whether several blocks add to an output tile, which must then be zero before the launch."""
-        return self.grid.shares_tiles
 
     @property
     def direct(self) -> bool:

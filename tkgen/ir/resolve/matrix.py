@@ -9,8 +9,8 @@ from tkgen.ir.equations import Access, Axis
 from tkgen.ir.limits import BUFFER_BYTES
 from tkgen.ir.products import Sums, Unfit, View, sums
 from tkgen.ir.resolve import clauses, dataflow, waves
-from tkgen.ir.resolve.assembly import assembled
 from tkgen.ir.resolve.names import Scope
+from tkgen.ir.resolve.said import said
 from tkgen.ir.resolve.written import divided, scheduled
 from tkgen.ir.types import (
     ACCESS_BYTES,
@@ -72,7 +72,19 @@ def matrix(scope: Scope, typed: Typed) -> Program:
     _blocks(scope, found, operands, accumulator.mfma)
     spans = _spans(found, accumulate, at) if written else {}
     unused = (*_unread(scope, operands), *typed.unused)
-    return assembled(scope, block, operands, products, roles, accumulator, grid, spans, found, unused)
+    return Program(
+        **vars(said(scope, typed.kernel, grid, unused, spans)),
+        block=block,
+        operands=operands,
+        products=products,
+        roles=roles,
+        accumulator=accumulator,
+        equations=found,
+        tail=clauses.tail(scope),
+        streamed=clauses.streamed(scope),
+        phases=waves.phases(scope),
+        unroll=clauses.unroll(scope),
+    )
 
 
 def _scaled(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:

@@ -10,7 +10,7 @@ from tkgen.ir.equations import Axis, AxisKind, Kernel, Product, walk
 from tkgen.ir.resolve import clauses
 from tkgen.ir.resolve.dataflow import MOST_BUFFERS, way
 from tkgen.ir.resolve.names import Scope, Stop
-from tkgen.ir.resolve.origins import origins_of
+from tkgen.ir.resolve.said import said
 from tkgen.ir.resolve.sizes import positive
 from tkgen.ir.resolve.waves import wave_limit
 from tkgen.ir.types import GridKind, Tensor
@@ -40,30 +40,14 @@ def equation_program(scope: Scope, typed: Typed) -> EquationProgram:
     read = frozenset(t.name for t in kernel.inputs)
     count, along = _waves(scope, kernel)
     staged = _shared(scope, read)
-    spans = {"kernel": scope.kernel.name.span}
-    for statement in scope.everything:
-        spans.setdefault(type(statement).__name__.lower(), statement.span)
     return EquationProgram(
-        name=kernel.name,
-        header=scope.kernel.header,
-        dims=tuple(scope.dims.values()),
-        tensors=kernel.tensors,
-        scalars=kernel.scalars,
-        kernel=kernel,
+        **vars(said(scope, kernel, _grid(scope), typed.unused)),
         waves=count,
         waves_along=along,
         shared=staged,
         registers=_registers(scope, read, staged),
         schedule=next((s.preset.id for s in scope.all(ast.Schedule) if s.preset is not None), None),
-        remap=clauses.remap(scope),
-        grid=_grid(scope),
-        occupancy=clauses.occupancy(scope),
-        allow=clauses.allow(scope),
-        targets=tuple(n.id for t in scope.all(ast.Targets) for n in t.names),
         reference=_reference(scope),
-        unused=typed.unused,
-        spans=spans,
-        origins=origins_of(scope.kernel),
     )
 
 

@@ -1,0 +1,104 @@
+"""What the program of every kernel has: its equations, and what the spec says around them whatever they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tkgen.ir.equations import Kernel
+from tkgen.ir.tensors import Dim, ScalarArg, Tensor
+from tkgen.source import SourceFile, Span
+
+
+@dataclass(frozen=True)
+class RemapStage:
+    """A remap with its arguments evaluated."""
+
+    name: str
+    positional: tuple[int, ...]
+    keywords: tuple[tuple[str, int], ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class GridKind:
+    """How the work is dealt to blocks.
+
+    `linear`: an output tile each. `persistent`: `count` blocks, each taking every count-th tile. `split_k`: `count`
+    blocks
+    to a tile, each summing a part of the K-steps. `stream_k`: `count` blocks, each an equal run of K-steps of tiles
+    laid end to end (Osama et al., "Stream-K", PPoPP 2023). The last two add their sums to the output atomically.
+    """
+
+    name: str
+    count: int
+    span: Span | None = field(compare=False, repr=False)
+
+    @property
+    def shares_tiles(self) -> bool:
+        """Whether several blocks add to an output tile."""
+        return self.name in ("split_k", "stream_k")
+
+
+@dataclass(frozen=True)
+class Unused:
+    """Something declared that no operation touches: `what` as in "shared tile"."""
+
+    what: str
+    name: str
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Origins:
+    """Where a kernel was written: the spec and then what it includes, by name; where parameters are used.
+
+    `parameters` pairs statements with the declaration, or the `tune` clause, of each parameter in them.
+    """
+
+    files: tuple[SourceFile, ...]
+    parameters: tuple[tuple[Span, Span], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelProgram:
+    """A kernel, typed.
+
+    `spans` names clauses by their keyword (`waves`, `remap`), the header as `kernel`; a clause that is not written is
+    missing there.
+    """
+
+    name: str
+    header: str
+    dims: tuple[Dim, ...]
+    tensors: tuple[Tensor, ...]
+    scalars: tuple[ScalarArg, ...]
+    kernel: Kernel
+    remap: tuple[RemapStage, ...]
+    grid: GridKind
+    occupancy: int | None
+    allow: frozenset[str]
+    targets: tuple[str, ...]
+    unused: tuple[Unused, ...]
+    spans: dict[str, Span] = field(compare=False, repr=False)
+    origins: Origins = field(compare=False, repr=False)
+
+    @property
+    def reads(self) -> tuple[Tensor, ...]:
+        """The tensors whose elements the kernel reads, in the order of the spec."""
+        return self.kernel.inputs
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """What the kernel writes, in the order of the spec."""
+        return self.kernel.outputs
+
+    @property
+    def arguments(self) -> tuple[Tensor, ...]:
+        """The tensors that the kernel takes, in the order of the spec: what it reads and what it writes."""
+        taken = {t.name for t in (*self.reads, *self.outputs)}
+        return tuple(t for t in self.tensors if t.name in taken)
+
+    @property
+    def adds_to_output(self) -> bool:
+        """Whether several blocks add to an output tile, which must then be zero before the launch."""
+        return self.grid.shares_tiles
