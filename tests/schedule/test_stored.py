@@ -13,7 +13,9 @@ from mutating.schedules import mutants
 
 import tkgen.api
 from tkgen.backends.cdna.lower import lower
+from tkgen.checks.sync import check
 from tkgen.ir.ops import Fetch, Multiply, Op, Placed, Store, Zero
+from tkgen.ir.verifier import Broken
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts
 from tkgen.schedule.stored import Wrong, wrong_stores
@@ -99,3 +101,16 @@ def test_a_buffer_holds_what_was_written_to_it() -> None:
         replace(p, step=replace(p.step, offset=p.step.offset - 1)) if isinstance(p.op, Fetch) else p for p in wave.body
     )
     assert {w.product for w in wrong(plan.with_segment(wave.role, "body", body))} == {plan.program.products[0].name}
+
+
+def test_a_plan_that_the_calculus_takes_though_it_stores_something_else_is_not_accepted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second proof of every check: as if the calculus were blind."""
+    plan = plan_of("double_buffer")
+    blind = changed(plan, "body", Multiply)
+    assert check(plan, plan.target) == [] and blind.conflicts()
+    monkeypatch.setattr(Plan, "conflicts", lambda self: [])
+    assert check(plan, plan.target) == []
+    with pytest.raises(Broken, match="stored"):
+        check(blind, plan.target)

@@ -20,7 +20,6 @@ from tkgen.ir.graph import dependencies
 from tkgen.ir.ops import Placed, Take, Wait
 from tkgen.machine_check import RIGHT
 from tkgen.report import facts, write_report
-from tkgen.schedule.stored import wrong_stores
 
 TEXT = """\
 kernel past_lds
@@ -238,7 +237,7 @@ def test_tkgens_own_waits_leave_them_in_flight(tmp_path: Path) -> None:
 def test_another_step_is_another_sum(tmp_path: Path, wrong: int, kind: str) -> None:
     """Both proofs see it: the walk along the waves, and what is stored as terms."""
     plan = spec(tmp_path).check().plan
-    assert not plan.conflicts() and not stored_wrong(plan)
+    assert not plan.conflicts() and not plan.wrong_stores()
 
     def moved(placed: Placed) -> Placed:
         past = isinstance(placed.op, Take)
@@ -247,13 +246,7 @@ def test_another_step_is_another_sum(tmp_path: Path, wrong: int, kind: str) -> N
 
     (wave,) = plan.waves
     changed = plan.with_segment(wave.role, "body", tuple(map(moved, wave.body)))
-    assert kind in {c.kind for c in changed.conflicts()} and stored_wrong(changed)
-
-
-def stored_wrong(plan: object) -> bool:
-    passes = min(plan.passes_to_prove[0], plan.passes_to_repeat)  # type: ignore[attr-defined]
-    shape = plan.shape  # type: ignore[attr-defined]
-    return bool(wrong_stores(plan.program, plan.waves, passes, shape.unroll, shape.steps(passes)))  # type: ignore[attr-defined]
+    assert kind in {c.kind for c in changed.conflicts()} and changed.wrong_stores()
 
 
 def test_a_register_that_is_still_multiplied_is_not_filled(tmp_path: Path) -> None:

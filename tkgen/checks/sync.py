@@ -23,6 +23,7 @@ from tkgen.checks.words import count_text, names_text, part_text, place, waves_t
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.ir.ops import LDS_WRITES, SHARED_READS, Barrier, Body, Copy, Fetch, Gather, Op, Read, Reduce, Wait, Write
 from tkgen.ir.types import WAVE_LANES, Program, Role
+from tkgen.ir.verifier import Broken
 from tkgen.schedule import Plan
 from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.epochs import Cover, rings
@@ -37,7 +38,10 @@ PROOFS = 12_000  # events that the searches for redundant barriers and waits may
 
 
 def check(plan: Plan, target: Target) -> list[Diagnostic]:
-    """Everything that some interleaving of the waves gets wrong, then barriers and waits that order nothing."""
+    """Everything that some interleaving of the waves gets wrong, then barriers and waits that order nothing.
+
+    What is found right is held against the meaning once more, as terms: raises Broken where the two disagree.
+    """
     program = plan.program
     groups = list(_collectives(program))
     twice = [] if groups else list(_loaded_twice(program))
@@ -48,6 +52,8 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
     if deadlocks and not phases:
         return [*found, _deadlock(plan, deadlocks[0])]  # epochs of waves that do not meet say nothing more
     if not conflicts and not found:
+        if wrong := plan.wrong_stores():
+            raise Broken(program.name, "check", "stored", str(wrong[0]))
         return _redundant(plan)
     absent = _absent(plan, conflicts)
     rest = [c for c in conflicts if c.operand not in {a.operand for a in absent}]

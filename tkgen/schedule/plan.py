@@ -32,10 +32,11 @@ from tkgen.ir.types import Program, role_text
 from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
 from tkgen.schedule.conflict import Conflict
-from tkgen.schedule.epochs import Purposes, conflicts, passes_to_prove, purposes
+from tkgen.schedule.epochs import Purposes, conflicts, distinct, passes_to_prove, purposes
 from tkgen.schedule.orders import Orders, Unrolled, most_in_flight, orders
 from tkgen.schedule.pipeline import Shape, clip, shape
 from tkgen.schedule.presets import preset
+from tkgen.schedule.stored import Wrong, wrong_stores
 from tkgen.schedule.templates import iteration as template
 from tkgen.schedule.traces import Passed, Place, held
 from tkgen.schedule.verifier import verify
@@ -102,6 +103,21 @@ class Plan:
         for passes in self.passes_to_prove:
             steps = self.shape.steps(passes)
             found = conflicts(self.program, self.waves, passes, self.shape.unroll, steps, self.tiles_to_prove)
+            if found:
+                return found
+        return []
+
+    def wrong_stores(self) -> list[Wrong]:
+        """Fragments that are not stored as they are meant, as far as one interleaving shows (`tkgen.schedule.stored`).
+
+        A second proof, which knows nothing of epochs: of a plan without conflicts there are none. Programs that differ
+        in their phase alone store the same then, so the first of them stands for all; and of all numbers of passes the
+        most and the fewest for those between.
+        """
+        waves = [self.waves[n] for n in distinct(self.waves)]
+        for passes in sorted({self.passes_to_prove[0], self.passes_to_prove[-1]}):
+            steps = self.shape.steps(passes)
+            found = wrong_stores(self.program, waves, passes, self.shape.unroll, steps, self.tiles_to_prove)
             if found:
                 return found
         return []
