@@ -221,3 +221,11 @@ def test_predict_says_what_limits_and_compares() -> None:
     )
     assert both.exit_code == 0 and "TFLOP/s" in both.output
     assert tkgen("predict", str(SPECS / "eight_wave.tk"), "--product", "H100").exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["run", "test"])
+@pytest.mark.parametrize("option", [("--schedules", "2"), ("--schedules", "1"), ("--blocks", "0")])
+def test_what_a_gpu_has_no_use_for_is_refused(command: str, option: tuple[str, str]) -> None:
+    """Not ignored: a GPU launches all blocks, and nobody chooses the order of its waves."""
+    result = tkgen(command, str(SPECS / "eight_wave.tk"), "--device", "gpu", *option)
+    assert result.exit_code == 2 and option[0] in result.stderr and "emulator" in result.stderr

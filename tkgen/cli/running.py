@@ -45,7 +45,7 @@ def run(
     target: Target = None,
     define: Defines = None,
     seed: Seed = 0,
-    schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try.")] = 1,
+    schedules: Annotated[int | None, typer.Option(min=1, help="Interleavings of the waves to try; else 1.")] = None,
     device: Device = "emulator",
     blocks: Blocks = "",
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks.")] = 1,
@@ -61,7 +61,7 @@ def run(
     from tkgen.execute import rows as launches
     from tkgen.execute.arguments import SizeError
 
-    _check_device(device)
+    _check_device(device, schedules, blocks)
     wrong = []
     chosen, files = block_ids(blocks), spec_files(specs)
 
@@ -75,7 +75,7 @@ def run(
                     roots or (),
                     device,
                     seed,
-                    schedules,
+                    schedules or 1,
                     jobs,
                     cxx,
                     chosen,
@@ -93,10 +93,14 @@ def run(
     raise typer.Exit(worst or (WRONG if wrong else OK))
 
 
-def _check_device(device: str) -> None:
-    """End the command where there is no such device."""
+def _check_device(device: str, schedules: int | None, blocks: str) -> None:
+    """End the command where there is no such device, or it has no use for what is asked for."""
     if device not in ("emulator", "gpu"):
         raise typer.BadParameter("--device is `emulator` or `gpu`")
+    for name, given in (("--schedules", schedules), ("--blocks", blocks)):
+        if device == "gpu" and given:
+            message = "a GPU launches all blocks, in an order of its own: it is for the emulator"
+            raise typer.BadParameter(message, param_hint=name)
     if device == "emulator":
         need_emulator()
 
@@ -105,7 +109,9 @@ def _check_device(device: str) -> None:
 def test(
     specs: Specs,
     target: Target = None,
-    schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try on each size.")] = 5,
+    schedules: Annotated[
+        int | None, typer.Option(min=1, help="Interleavings of the waves to try on each size; else 5.")
+    ] = None,
     generated: Annotated[Path | None, typer.Option(help="Folder of checked-in sources to compare with.")] = None,
     blocks: Annotated[
         str, typer.Option(metavar="0,8..11", help="Blocks of the shipped code to run at full size; else a few.")
@@ -125,9 +131,7 @@ def test(
     from tkgen.execute import gpu_suite, suites
     from tkgen.toolchain.files import write_atomic
 
-    _check_device(device)
-    if device == "gpu" and blocks:
-        raise typer.BadParameter("a GPU launches all blocks: it is for the emulator", param_hint="--blocks")
+    _check_device(device, schedules, blocks)
     with reported():
         _check_target(target, device)
     if generated is not None and not generated.is_dir():
@@ -141,7 +145,7 @@ def test(
                 found = gpu_suite.regression(path, target=target, generated=generated, cxx=cxx)
             else:
                 found = suites.regression(
-                    path, target=target, schedules=schedules, generated=generated, blocks=chosen, cxx=cxx
+                    path, target=target, schedules=schedules or 5, generated=generated, blocks=chosen, cxx=cxx
                 )
         results.extend(found)
         bad = [r for r in found if r.failure]

@@ -142,11 +142,9 @@ def run_spec(
     """
     name = target_of(path, target, roots)
     backend = backend_of(name)
-    if not backend.emulated and (device != "gpu" or blocks is not None):
+    if not backend.emulated and device != "gpu":
         raise SizeError(f"nothing here emulates {name}: use `--device gpu`, without `--blocks`")
     if device == "gpu":
-        if blocks is not None:
-            raise SizeError("a GPU launches all blocks: `--blocks` is for the emulator")
         return [_on_gpu(path, backend, defines, name, roots, seed, cxx)]
     chosen = kernels.chosen(path, defines, target, roots)
     launched = _launched(chosen, chosen.spec.build(cxx=cxx).check(), alone=blocks is not None)
