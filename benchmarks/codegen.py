@@ -129,6 +129,13 @@ def main() -> None:
     Console(width=180).print(low_precision())
 
 
+def low_precision_kernel(name: str, target: str) -> Build:
+    """A spec of that folder; behind a comma may stand how it is changed."""
+    name, _, changed = name.partition(", ")
+    text = (LOW_PRECISION / f"{name}.tk").read_text(encoding="utf-8")
+    return tkgen.load(text.replace("] interleaved", "]") if changed else text, target=target).check().build().check()
+
+
 def low_precision() -> Table:
     """The loops of 8-bit floats and whole numbers; an MFMA that is deeper than 16 counts as several."""
     from triton_gemm import compile_gemm
@@ -140,9 +147,15 @@ def low_precision() -> Table:
         ("mxfp8", "gfx950", (256, 256, 128), ""),
         ("i8", "gfx942", (128, 128, 64), "i8"),
         ("i8", "gfx950", (128, 128, 64), "i8"),
+        ("w8", "gfx942", (128, 128, 128), ""),
+        ("w8", "gfx950", (128, 128, 128), ""),
+        ("w4", "gfx942", (128, 128, 128), ""),
+        ("w4, not interleaved", "gfx942", (128, 128, 128), ""),
+        ("w4", "gfx950", (128, 128, 128), ""),
+        ("w4, not interleaved", "gfx950", (128, 128, 128), ""),
     ):
         size = " x ".join(map(str, block))
-        ours = tkgen.load(LOW_PRECISION / f"{name}.tk", target=target).check().build().check()
+        ours = low_precision_kernel(name, target)
         r = ours.resources
         table.add_row(*figures(f"tkgen {name}, {size}, {target}", ours.asm, (r.vgpr, r.agpr, r.vgpr_spills)))
         if peer:

@@ -260,9 +260,9 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             const int col = (tile_col * 4 + wave_col) * 32 + within;
             const float t2 = number_at(g.s, col * DIM_GROUPS + k);
             const float t4 = number_at(g.z, col * DIM_GROUPS + k);
-            return [=, &g](float element) {
-                const float t5 = element - t4;
-                const float t6 = t2 * t5;
+            return [=, &g](auto element) {
+                const auto t5 = element + -t4;
+                const auto t6 = t2 * t5;
                 return t6;
             };
         });

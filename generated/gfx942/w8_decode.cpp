@@ -254,8 +254,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         load_made(W_r[0][0], subtile_inplace<16, 128>(W_s[k % 4], {wave_col, 0}), [&](int within) {  // spec:15
             const int col = (tile_col * 4 + wave_col) * 16 + within;
             const float t3 = number_at(g.s, col * DIM_GROUPS + k);
-            return [=, &g](float element) {
-                const float t5 = t3 * element;
+            return [=, &g](auto element) {
+                const auto t5 = t3 * element;
                 return t5;
             };
         });
@@ -270,8 +270,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     load_made(W_r[0][0], subtile_inplace<16, 128>(W_s[1], {wave_col, 0}), [&](int within) {  // spec:15
         const int col = (tile_col * 4 + wave_col) * 16 + within;
         const float t3 = number_at(g.s, col * DIM_GROUPS + K_STEPS - 3);
-        return [=, &g](float element) {
-            const float t5 = t3 * element;
+        return [=, &g](auto element) {
+            const auto t5 = t3 * element;
             return t5;
         };
     });
@@ -281,8 +281,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     load_made(W_r[0][0], subtile_inplace<16, 128>(W_s[2], {wave_col, 0}), [&](int within) {  // spec:15
         const int col = (tile_col * 4 + wave_col) * 16 + within;
         const float t3 = number_at(g.s, col * DIM_GROUPS + K_STEPS - 2);
-        return [=, &g](float element) {
-            const float t5 = t3 * element;
+        return [=, &g](auto element) {
+            const auto t5 = t3 * element;
             return t5;
         };
     });
@@ -291,8 +291,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     load_made(W_r[0][0], subtile_inplace<16, 128>(W_s[3], {wave_col, 0}), [&](int within) {  // spec:15
         const int col = (tile_col * 4 + wave_col) * 16 + within;
         const float t3 = number_at(g.s, col * DIM_GROUPS + K_STEPS - 1);
-        return [=, &g](float element) {
-            const float t5 = t3 * element;
+        return [=, &g](auto element) {
+            const auto t5 = t3 * element;
             return t5;
         };
     });

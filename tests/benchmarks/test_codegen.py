@@ -89,6 +89,23 @@ def test_the_loops_of_8_bit_floats(name: str, target: str, most: float) -> None:
     assert not codegen.hoistable(loop.instructions)
 
 
+@pytest.mark.parametrize(
+    ("name", "target", "most"),
+    [("w8", "gfx942", 8.1), ("w8", "gfx950", 3.15), ("w4", "gfx942", 3.0), ("w4", "gfx950", 3.0),
+     ("w4, not interleaved", "gfx942", 3.15)],
+)  # fmt: skip
+def test_the_loops_of_weights(name: str, target: str, most: float) -> None:
+    """Vector instructions beside an MFMA; a lane reads 16 bytes of interleaved weights at a time, else two."""
+    build = codegen.low_precision_kernel(name, target)
+    assert build.resources.vgpr_spills == build.resources.scratch_bytes == 0
+    loop = main_loop(build.function)
+    assert loop is not None
+    mix = instruction_mix(loop.instructions)
+    vector = [x for x in loop.instructions if x.mnemonic.startswith("v_") and "mfma" not in x.mnemonic]
+    assert len(vector) / codegen.equivalent_mfmas(mix) <= most
+    assert (set(mix.lds_reads) == {128}) == (name == "w4")
+
+
 def test_the_loop_of_blocks_with_scales() -> None:
     """256 x 256 x 128 by 8 waves: beside the loop without scales, one load of a byte for 16 rows or columns."""
     build = tkgen.load(codegen.LOW_PRECISION / "mxfp8.tk").check().build().check()

@@ -69,11 +69,14 @@ PLACES = ROWS.replace("  global X", "  global ROW : i32[M]\n  global FIRST : i32
 PLACES = PLACES.replace("M = 1024", "H = 4, ENDS = H + 1, M = 1024")
 PLACED = SUMS.replace("  global A : bf16[H, M, K]", "  global ROW : i32[M]\n  global A : bf16[M, K]")
 PLACED = PLACED.replace("A[h, m", "A[ROW[m]")
+WEIGHTS = SUMS.replace("B : bf16[H, N, K]", "B : u4[H, N, K]").replace("K by 64", "K by 128")
+WEIGHTS = WEIGHTS.replace("B[h, n, k].T", "bf16(B[h, n, k]).T")
 SOMETIMES = "  when any({0} > 4)\n    {0} = {0} * 0.5\n"
 CHANGES = [
     ("E204", SPEC, "A : bf16", "A : fp8"),
     ("E204", SPEC, "C : f32 tile", "C : bf16 tile"),
     ("E608", SPEC, "  waves 2 x 2", "  grid split_k(2)\n  waves 2 x 2\n  epilogue relu"),
+    ("E209", WEIGHTS, "K = 1024", "K = dynamic"),
     ("E226", SUMS, "  C[h", "  x = c - rowmax(c)\n  C[h"),
     ("E230", SUMS, "    c = c + A", "    c = c + (A[h, m, k] @ B[h, n, k].T) * A"),
     ("E230", SUMS, "  C[h", SOMETIMES.format("c") + "  C[h"),

@@ -49,6 +49,7 @@ def test_kernels_of_equations_are_typed() -> None:
         "gated",
         "block_scales",
         "weights",
+        "weights_of_4_bits",
         "linear_softmax",
         "block_scaled",
         "attend",

@@ -150,7 +150,7 @@ def read_ways(operand: Operand) -> tuple[str, int]:
     """The instruction that reads register tiles of an operand from LDS and its bank conflicts (1: none).
 
     Tiles that direct loads fill have none: `hk.cuh` says why. Bytes that are computed on their way are read 4 at a time
-    (`load_made` of `bytes.cuh`).
+    (`load_made` of `made.cuh`).
     """
     if operand.multiplied:
         return "ds_read_b32", layout.conflict_ways("ds_read_b32", layout.quad_addresses(*operand.part_stored))

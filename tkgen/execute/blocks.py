@@ -152,7 +152,10 @@ def _parts(launch: Launch, piece: Piece) -> dict[str, slice]:
 
 def _at(launch: Launch, tensor: Tensor, parts: Mapping[str, slice]) -> tuple[slice, ...]:
     """A part of a tensor: all of it along dimensions that are not divided."""
-    return tuple(parts.get(d.name, slice(0, launch.extents[d.name])) for d in tensor.dims)
+    found = [parts.get(d.name, slice(0, launch.extents[d.name])) for d in tensor.dims]
+    if tensor.dtype.packed:
+        found[-1] = slice(*map(tensor.dtype.sized, (found[-1].start, found[-1].stop)))
+    return tuple(found)
 
 
 def _inputs(launch: Launch, mine: Sequence[Piece], seed: int, kind: Inputs) -> dict[str, torch.Tensor]:
@@ -169,7 +172,7 @@ def _inputs(launch: Launch, mine: Sequence[Piece], seed: int, kind: Inputs) -> d
         whole = dict(launch.extents) | sizes
         panels = random_inputs(Launch(program, whole), seed + number, kind)
         for t in read:
-            own = tuple(parts[d.name] if d == program.k else slice(None) for d in t.dims)
+            own = _at(Launch(program, whole), t, {n: p for n, p in parts.items() if n == program.k.name})
             tensors[t.name][_at(launch, t, parts)] = panels[t.name][own]
     return tensors
 

@@ -79,7 +79,7 @@ def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) ->
     factors = {o.name for o in program.operands}
     for tensor in (t for t in program.reads if t.name not in tensors):
         shape, dtype = launch.shape(tensor), TORCH[tensor.dtype]
-        if kind is Inputs.EXACT and tensor.name in factors:
+        if kind is Inputs.EXACT and tensor.name in factors and not tensor.dtype.packed:
             limit, unit = exact_grid(dtype, launch.extents[program.k.name])
             whole = torch.randint(-limit, limit + 1, shape, generator=generator, dtype=torch.int32)
             tensors[tensor.name] = (whole.float() * unit).to(dtype)

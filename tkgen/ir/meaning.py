@@ -146,7 +146,7 @@ class _Evaluation:
         for tensor in dict.fromkeys([*kernel.inputs, *kernel.outputs]):
             shape = [self.extents[d.name] for d in tensor.dims]
             if tensor.name in inputs:
-                start = inputs[tensor.name].to(self.precision, copy=tensor in kernel.outputs)
+                start = rounding.numbers(inputs[tensor.name], tensor).to(self.precision, copy=tensor in kernel.outputs)
             elif tensor in kernel.inputs:
                 raise ValueError(f"{tensor.name} is missing: the kernel reads it")
             else:

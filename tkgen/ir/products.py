@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import inf, prod
+from operator import add, mul, sub
 
 from tkgen.ir.equations import (
     Access,
@@ -44,6 +45,9 @@ from tkgen.ir.tensors import Dim, DType, Tensor
 from tkgen.source import Span
 
 SCALED_BLOCK = 32  # elements along the contraction that share a scale (OCP Microscaling formats, revision 1.0)
+LEAST_BLOCK = 32  # elements along the contraction that share what factors are made of
+WHOLE = {DType.BF16: 2.0**8, DType.F16: 2.0**11}  # up to which all whole numbers are numbers of the type
+PACKED = (DType.I8, DType.I4, DType.U4)  # what factors may be made of
 ELEMENTWISE = (Map, Convert, Load, Constant, Argument, Coordinate, Store)
 COMPUTED = (Map, Convert, Constant, Argument)  # of what a factor is made beside tensors
 
@@ -120,7 +124,8 @@ class Unfit(Exception):
 class Made:
     """A factor that `ops` make of `tile`, what is loaded of its tensor, element by element.
 
-    Its last operation rounds to the type `multiplied`; what else is loaded is a number for each of its rows.
+    Its last operation rounds to the type `multiplied`; what else is loaded is a number for each of its rows, or for
+    each block of them (`s[n, k / 32]`).
     """
 
     tile: Load
@@ -132,6 +137,25 @@ class Made:
     def tensor(self) -> Tensor:
         """The tensor that tiles are loaded of."""
         return self.tile.source.tensor
+
+    @property
+    def block(self) -> int | None:
+        """Elements along a row that have all that is loaded in common; None where all of a K-step have."""
+        loads = (op.source for op in self.ops if isinstance(op, Load))
+        return min((i.divisor for source in loads for i in source.indices if i.of_blocks), default=None)
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is made of whole numbers, and of so small ones that all of them are `multiplied` as they are."""
+        value = self.ops[-1]
+        assert isinstance(value, Convert)
+        ranges = {self.tile.result: tuple(map(float, self.tensor.dtype.range))}
+        for op in self.ops[:-1]:
+            found = _range(op, ranges)
+            if found is None:
+                return False
+            ranges |= dict.fromkeys(writes(op), found)
+        return max(map(abs, ranges.get(value.argument, (inf,)))) <= WHOLE[self.multiplied]
 
 
 @dataclass(frozen=True)
@@ -233,7 +257,7 @@ def chains_products(kernel: Kernel) -> bool:
 
 
 def _of_tile(value: Value, made: Mapping[Value, Op]) -> bool:
-    """Whether a factor is a tile of a tensor, or computed of one of whole numbers of 8 bits, element by element."""
+    """Whether a factor is a tile of a tensor, or computed of one of whole numbers, element by element."""
     if isinstance(made.get(value), Load | None):
         return True
     ops = needed(tuple(made.values()), value)
@@ -241,8 +265,9 @@ def _of_tile(value: Value, made: Mapping[Value, Op]) -> bool:
 
 
 def _is_packed(op: Op) -> bool:
-    """Whether a tile of whole numbers of 8 bits is loaded: what is widened and scaled on its way to a product."""
-    return isinstance(op, Load) and op.source.tensor.dtype is DType.I8 and len(op.source.axes) == 2
+    """Whether a tile of whole numbers of 8 or 4 bits is loaded: what is widened and scaled on its way to a product."""
+    tile = isinstance(op, Load) and len(op.source.axes) == 2 and not any(i.of_blocks for i in op.source.indices)
+    return tile and isinstance(op, Load) and op.source.tensor.dtype in PACKED
 
 
 def sums(kernel: Kernel) -> Sums:
@@ -333,8 +358,14 @@ def _scaling(op: Op, carry: Carry, product: Product, rows: Axis, cols: Axis) -> 
 
 
 def _no_scale_of_blocks(op: Load) -> None:
-    """Raises Unfit for scales of e8m0 that are numbers of an equation."""
+    """Raises Unfit for scales of e8m0 that are numbers of an equation, and for packed ones."""
     tensor = op.source.tensor
+    if tensor.dtype in (DType.I4, DType.U4):
+        raise Unfit(f"`{tensor.name}` is {tensor.dtype.spelling}, and of such tensors factors of products are made: "
+                    f"`bf16({tensor.name}[n, k]) ...`", op.result.span)  # fmt: skip
+    if any(i.of_blocks for i in op.source.indices):
+        raise Unfit(f"`{access_text(op.source)}` is several numbers in a step, and one is added at a time",
+                    op.result.span)  # fmt: skip
     if tensor.dtype is DType.E8M0:
         raise Unfit(f"`{tensor.name}` is e8m0, and such scales multiply the factors of a product, both of them: "
                     f"`({tensor.name}[m, k / {SCALED_BLOCK}] * A[m, k]) @ ...`", op.result.span)  # fmt: skip
@@ -344,7 +375,7 @@ def _factor(defined: Mapping[Value, Op], value: Value) -> tuple[Access | None, A
     """The tile of a tensor that a factor is, and what scales its blocks: None where it is something else."""
     op = defined.get(value)
     if isinstance(op, Load):
-        return op.source, None
+        return (None if op.source.tensor.dtype in (DType.I4, DType.U4) else op.source), None
     if not isinstance(op, Map) or op.function != "mul":
         return None, None
     loads = [x for x in (defined.get(v) for v in op.arguments) if isinstance(x, Load)]
@@ -425,6 +456,20 @@ def _gathered(left: Access, right: Access, epilogue: tuple[Op, ...]) -> None:
                 raise Unfit(f"`{held}` holds places of `{name}` that are no rows of a left factor", access.tensor.span)
 
 
+def _range(op: Op, known: Mapping[Value, tuple[float, ...]]) -> tuple[float, ...] | None:
+    """The ends of the whole numbers that an operation can give; None where others are among them."""
+    match op:
+        case Load(source=Access(tensor=Tensor(dtype=dtype))) if dtype.whole:
+            return tuple(map(float, dtype.range))
+        case Constant(value=value) if value == round(value):
+            return (value, value)
+        case Map(function="add" | "sub" | "mul" as function, arguments=(a, b)) if a in known and b in known:
+            meaning = {"add": add, "sub": sub, "mul": mul}[function]
+            ends = [meaning(x, y) for x in known[a] for y in known[b]]
+            return min(ends), max(ends)
+    return None
+
+
 def _computed(
     ops: tuple[Op, ...], value: Value, sides: tuple[Axis, Axis], contraction: Axis, computed: list[Made]
 ) -> Access:
@@ -434,7 +479,7 @@ def _computed(
     tiles = [op for op in ops if isinstance(op, Load) and _is_packed(op)]
     if not isinstance(last, Convert) or len(tiles) != 1:
         raise Unfit("a factor of a product is a tile of a tensor, of e8m0 scales of its blocks times one, or made of "
-                    "one of i8 and rounded: `bf16(s[n, k / 128] * W[n, k])`", value.span)  # fmt: skip
+                    "one of i8, i4 or u4 and rounded: `bf16(s[n, k / 128] * W[n, k])`", value.span)  # fmt: skip
     (tile,) = tiles
     for op in ops:
         _making(op, tile, sides, contraction)
@@ -449,16 +494,22 @@ def _making(op: Op, tile: Load, sides: tuple[Axis, Axis], contraction: Axis) -> 
         raise Unfit(f"between `{name}` and its product equations are element by element", span)
     if not isinstance(op, Load) or op is tile:
         return
+    if op.source.tensor.dtype.packed:
+        raise Unfit(f"`{op.source.tensor.name}` is {op.source.tensor.dtype.spelling}: numbers that a factor is made of "
+                    "beside its tile have whole bytes", span)  # fmt: skip
     if any(i.through is not None for i in op.source.indices):
         raise Unfit(f"`{op.source.tensor.name}` scales `{name}` from places that a tensor holds", span)
     if any(i.axis is not None and i.axis.within for i in op.source.indices):
         raise Unfit(f"`{op.source.tensor.name}` scales `{name}` along a ragged axis, which has no schedule yet", span)
-    if any(i.of_blocks for i in op.source.indices):
-        raise Unfit(f"`{op.source.tensor.name}` has several numbers in a step, and one scales `{name}`", span)
-    stray = [a for a in op.result.axes if a not in sides or a not in tile.result.axes]
+    blocks = [i for i in op.source.indices if i.of_blocks]
+    if uneven := next((i for i in blocks if i.divisor % LEAST_BLOCK or i.divisor & (i.divisor - 1)), None):
+        raise Unfit(f"`{access_text(op.source)}` is a number for each {uneven.divisor} places along "
+                    f"{contraction.name}: blocks are {LEAST_BLOCK} long, or twice that, and so on", span)  # fmt: skip
+    inside = [i.axis for i in blocks]
+    stray = [a for a in op.result.axes if (a not in sides or a not in tile.result.axes) and a not in inside]
     if contraction in stray:
         raise Unfit(f"`{op.source.tensor.name}` has a number for each place along {contraction.name}: one for each "
-                    f"step, `{contraction.name} / {contraction.tile}`, can scale `{name}`", span)  # fmt: skip
+                    f"step, `{contraction.name} / {contraction.tile}`, or block can scale `{name}`", span)  # fmt: skip
     if stray:
         raise Unfit(f"`{stray[0].name}` is no axis of `{name}`", span)
 

@@ -35,14 +35,17 @@ from math import ceil, frexp, isfinite, isqrt, log2, sqrt
 import torch
 from torch import Tensor
 
+from tkgen.ir import tensors
 from tkgen.ir.functions import CDNA, Function
 from tkgen.ir.types import DType
+from tkgen.packing import unpack
 
 TORCH = {
     DType.BF16: torch.bfloat16, DType.F16: torch.float16, DType.F32: torch.float32,
     DType.E4M3FN: torch.float8_e4m3fn, DType.E4M3FNUZ: torch.float8_e4m3fnuz,
     DType.E5M2: torch.float8_e5m2, DType.E5M2FNUZ: torch.float8_e5m2fnuz,
-    DType.E8M0: torch.float8_e8m0fnu, DType.I8: torch.int8, DType.I32: torch.int32,
+    DType.E8M0: torch.float8_e8m0fnu, DType.I4: torch.uint8, DType.U4: torch.uint8, DType.I8: torch.int8,
+    DType.I32: torch.int32,
 }  # fmt: skip
 SIGNIFICANDS = {
     torch.bfloat16: 8, torch.float16: 11, torch.float32: 24, torch.float8_e4m3fn: 4, torch.float8_e4m3fnuz: 4,
@@ -199,8 +202,20 @@ def rounded(value: Tensor, dtype: DType) -> Tensor:
     return torch.where(value.float().isfinite(), result.float(), torch.nan).to(to)
 
 
+def numbers(held: Tensor, tensor: tensors.Tensor) -> Tensor:
+    """What memory holds of a tensor, a number for each element."""
+    if not tensor.dtype.packed:
+        return held
+    return unpack(held, tensor.dtype.spelling, interleaved=tensor.interleaved)
+
+
 def normal(shape: Sequence[int], dtype: DType, generator: torch.Generator) -> Tensor:
-    """Normally distributed numbers without subnormals; whole ones and powers of two with a deviation of 32 and 2."""
+    """Normally distributed numbers without subnormals; whole ones and powers of two with a deviation of 32 and 2.
+
+    What is packed is made of any bytes.
+    """
+    if dtype.packed:
+        return torch.randint(0, 256, tuple(shape), generator=generator, dtype=torch.uint8)
     values = torch.randn(tuple(shape), generator=generator)
     if dtype is DType.E8M0:
         return torch.exp2((2 * values).round()).to(TORCH[dtype])

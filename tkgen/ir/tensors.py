@@ -26,6 +26,8 @@ class DType(Enum):
     E5M2 = ("e5m2", "fp8e5m2", 8, "fp8e5m2")
     E5M2FNUZ = ("e5m2fnuz", "fp8e5m2", 8, "fp8e5m2")
     E8M0 = ("e8m0", "uint8_t", 8, "e8m0")
+    I4 = ("i4", "i4x2", 4, "i4x2")
+    U4 = ("u4", "u4x2", 4, "u4x2")
     I8 = ("i8", "int8_t", 8, "i8")
     I32 = ("i32", "int", 32, "i32")
 
@@ -80,12 +82,20 @@ class DType(Enum):
         """The largest finite number (bf16 and 8-bit floats: OFP8, revision 1.0, and the CDNA3 ISA guide for fnuz)."""
         floats = {"bf16": (2 - 2**-7) * 2.0**127, "f16": 65504.0, "f32": (2 - 2**-23) * 2.0**127, "e4m3fn": 448.0,
                   "e4m3fnuz": 240.0, "e5m2": 57344.0, "e5m2fnuz": 57344.0, "e8m0": 2.0**127}  # fmt: skip
-        return float(2 ** (self.bits - 1) - 1) if self.whole else floats[self.spelling]
+        return float(self.range[1]) if self.whole else floats[self.spelling]
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The least and the largest of the whole numbers that it holds."""
+        assert self.whole
+        if self is DType.U4:
+            return 0, 2**self.bits - 1
+        return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
 
     @property
     def whole(self) -> bool:
         """Whether its numbers are whole ones."""
-        return self in (DType.I8, DType.I32)
+        return self in (DType.I4, DType.U4, DType.I8, DType.I32)
 
     @property
     def encoded(self) -> bool:
@@ -119,6 +129,7 @@ class Tensor:
     dtype: DType
     dims: tuple[Dim, ...]
     span: Span = field(compare=False, repr=False)
+    interleaved: bool = False  # of 4 bits, in the order of `tkgen.packing`
 
     @property
     def shape(self) -> tuple[int | None, ...]:

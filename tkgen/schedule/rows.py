@@ -305,10 +305,13 @@ def _refuse(kernel: Kernel) -> None:
         if access.tensor.dtype is DType.E8M0:
             raise RowError(f"`{access.tensor.name}` is e8m0, which scales factors of matrix products alone",
                            access.tensor.span)  # fmt: skip
+        if access.tensor.dtype.packed:
+            raise RowError(f"`{access.tensor.name}` is {access.tensor.dtype.spelling}, of which factors of matrix "
+                           "products are made alone", access.tensor.span)  # fmt: skip
         if len(access.indices) > 4:
             raise RowError(f"{access.tensor.name} has more than four dimensions", access.tensor.span)
         for index in access.indices:
-            if index.of_tile and index.axis is not None:
+            if (index.of_tile or index.of_blocks) and index.axis is not None:
                 raise RowError(f"{index.axis.name} is divided, but a tile extends along it", index.axis.span)
     for loop in loops(kernel):
         _refuse_loop(kernel, loop)

@@ -111,11 +111,15 @@ class Param(Node):
 
 @dataclass(frozen=True)
 class Global(Node):
-    """`global A : bf16[M, K]`: a tensor in global memory, row-major, argument of the kernel."""
+    """`global A : bf16[M, K]`: a tensor in global memory, row-major, argument of the kernel.
+
+    `order` is the word behind it, of weights of 4 bits: `global W : u4[N, K] interleaved`.
+    """
 
     name: Name
     dtype: Name
     shape: tuple[Expr, ...]
+    order: Name | None = None
 
 
 @dataclass(frozen=True)

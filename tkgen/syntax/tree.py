@@ -210,11 +210,14 @@ class TreeBuilder:
 
     def _global(self, node: Branch) -> ast.Global:
         name, dtype, *shape = node.children
+        last = shape[-1]
+        order = self.name(last) if isinstance(last, Tree) and last.data == "order" else None
         tensor = self.name(name)
         if tensor.id in OPERATIONS:
             text = "an operation of schedules has this name"
             self.error("E108", f"`{tensor.id}` is a reserved word", tensor.span, text, Fix("rename the tensor"))
-        return ast.Global(self.span(node), tensor, self.name(dtype), self.exprs(shape))
+        extents = self.exprs(shape if order is None else shape[:-1])
+        return ast.Global(self.span(node), tensor, self.name(dtype), extents, order)
 
     def _scalar(self, node: Branch) -> ast.Scalar:
         name, dtype, *default = node.children

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
+from math import gcd
 
+from tkgen.diagnostics import Label
 from tkgen.diagnostics.suggest import suggestion
 from tkgen.ir.resolve.names import Scope, Stop, guarded
 from tkgen.ir.resolve.sizes import element, positive, real
@@ -12,6 +14,7 @@ from tkgen.ir.types import Dim, DType, ScalarArg, Tensor
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten, has_equations
 
+INTERLEAVED = 128  # elements of a row that lie interleaved (`tkgen.packing`)
 MOST_DIMENSIONS = 4  # of a tensor that equations name: those of ThunderKittens' global layouts
 
 
@@ -102,7 +105,31 @@ def _tensor(scope: Scope, statement: ast.Global) -> None:
             statement.span,
             fix="let dimensions that are neighbours in memory be one" if most > 2 else fix,
         )
-    scope.tensors[statement.name.id] = Tensor(statement.name.id, dtype, tuple(dims), statement.span)
+    found = Tensor(statement.name.id, dtype, tuple(dims), statement.span, statement.order is not None)
+    _order(scope, found, statement.order)
+    scope.tensors[statement.name.id] = found
+
+
+def _order(scope: Scope, tensor: Tensor, order: ast.Name | None) -> None:
+    """Raises E209 for an order that tensors of its type have not, and for rows that are no whole bytes."""
+    if order is not None and (order.id != "interleaved" or tensor.dtype not in (DType.I4, DType.U4)):
+        raise scope.error(
+            "E209", f"`{tensor.name}` of {tensor.dtype.spelling} does not lie `{order.id}`", order.span,
+            notes=("tensors are row-major; rows of i4 and u4 may be `interleaved` (`tkgen.packing`)",),
+            fix="leave the word out", known=("interleaved",),
+        )  # fmt: skip
+    if not tensor.dtype.packed:
+        return
+    inner, unit = tensor.dims[-1], INTERLEAVED if tensor.interleaved else 8 // gcd(8, tensor.dtype.bits)
+    if inner.size is None or inner.size % unit:
+        size = "known at run time only" if inner.size is None else f"{inner.size}"
+        what = "is interleaved" if tensor.interleaved else "has bytes of several elements"
+        raise scope.error(
+            "E209", f"a row of `{tensor.name}` {what}, and `{inner.name}` is {size}", tensor.span,
+            f"wants a multiple of {unit}",
+            secondary=(Label(inner.span, "declared here"),),
+            fix=f"give `{inner.name}` a size that is a multiple of {unit}: fill rows up with zeros",
+        )  # fmt: skip
 
 
 def _scalar(scope: Scope, statement: ast.Scalar) -> None:

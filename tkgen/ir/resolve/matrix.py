@@ -305,6 +305,10 @@ def _computed(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:
         if direct is not None:
             raise scope.error("E230", f"`{operand.name}` is computed, and tiles of direct loads lie otherwise",
                               direct.span, fix="use `via registers`")  # fmt: skip
+        if made.block and operand.slice % made.block and made.block % operand.slice:
+            raise scope.error("E230", f"slices of {operand.slice} are no whole blocks of {made.block}", operand.span,
+                              f"`{operand.name}` is computed in these",
+                              fix="use slices that are a power of two")  # fmt: skip
         if any(m.ops != made.ops for s in found.sums for m in s.made if m.tensor == made.tensor):
             raise scope.error("E230", f"`{operand.name}` is computed in two ways", at,
                               fix="declare it as two tensors")  # fmt: skip

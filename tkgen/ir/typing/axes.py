@@ -323,7 +323,9 @@ class Axes:
                 secondary=(Label(axis.span, "ragged"),) if axis.span else (),
                 fix="store a result for each row, or reduce along another axis",
             )  # fmt: skip
-        blocks = tensor.dtype is DType.E8M0 and axis.kind is AxisKind.SEQUENTIAL and (axis.tile or 1) % divisor == 0
+        weights = any(t.dtype.whole and t.dtype.bits <= 8 for t in self.scope.tensors.values())
+        blocks = tensor.dtype is DType.E8M0 or weights  # scales of blocks of factors, or what these are made of
+        blocks = blocks and axis.kind is AxisKind.SEQUENTIAL and (axis.tile or 1) % divisor == 0
         if by_tile and divisor != axis.tile and not blocks:
             assert isinstance(expr.left, ast.Name)
             text = f"{expr.left.id} / {axis.tile}"

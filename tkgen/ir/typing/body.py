@@ -308,6 +308,12 @@ class Body:
                 "E204", f"`{access.tensor.name}` is e8m0, and nothing makes such scales yet: products read them",
                 target.span, secondary=(Label(access.tensor.span),), fix="store another type",
             )  # fmt: skip
+        if access.tensor.dtype.packed:
+            raise at.scope.error(
+                "E204", f"`{access.tensor.name}` is {access.tensor.dtype.spelling}, and no kernel packs numbers yet",
+                target.span, secondary=(Label(access.tensor.span),),
+                fix="store i8, and pack it with `tkgen.packing.pack`",
+            )  # fmt: skip
         if set(tile.axes) != set(access.axes):
             raise self._misfit(target, access, tile, value)
         self._once(access, target)

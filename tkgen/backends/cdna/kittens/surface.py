@@ -156,6 +156,8 @@ _KITTENS = [
         rt_16x64, rt_32x32_bytes: base tile shapes of one-byte elements
         rt_fp8e4m3, rt_fp8e5m2, rt_i8, rt_i32: rt of 8-bit floats, of whole numbers
         st_fp8e4m3, st_fp8e5m2, st_i8: st of them
+        u4x2, i4x2: two whole numbers of 4 bits, from 0 to 15, from -8 to 7
+        st_u4x2, st_i4x2: st of them
         """,
         addition=True,
     ),

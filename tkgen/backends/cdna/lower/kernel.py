@@ -41,6 +41,16 @@ BUFFERED = frozenset(
 )  # helpers that address memory through a buffer
 
 
+def counted(tensor: Tensor, extent: str) -> str:
+    """An extent along the rows of a tensor in what memory is counted in; "1" and "" are none."""
+    bits = tensor.dtype.bits
+    return (
+        f"{extent} * {bits} / 8".replace(" * 4 / 8", " / 2")
+        if tensor.dtype.packed and extent not in ("", "1")
+        else extent
+    )
+
+
 def kernel_model(plan: Plan, target: str, spec: str = "") -> KernelModel:
     """The C++ model of `plan`; `spec` is the path that comments name."""
     return _Lowering(Context(plan, target, spec)).model()
@@ -177,7 +187,7 @@ class _Lowering:
         """Rows and columns of a tile in LDS, as C++."""
         whole = {Side.A: "BLOCK_ROWS", Side.B: "BLOCK_COLS"}[o.side], "K_STEP"
         extent, step = (name if n == 1 else f"{name} / {n}" for name, n in zip(whole, o.parts, strict=True))
-        return (step, extent) if o.contraction_first else (extent, step)
+        return (step, extent) if o.contraction_first else (extent, counted(o.tensor, step))
 
     @staticmethod
     def may_be_wide(tensor: Tensor) -> bool:
@@ -189,6 +199,7 @@ class _Lowering:
 
     def tensor(self, tensor: Tensor) -> GlobalTensor:
         b, d, r, c = (["1"] * 4 + ["-1" if d.size is None else self.c.dim(d.name) for d in tensor.dims])[-4:]
+        c = counted(tensor, c)
         return GlobalTensor(
             cpp_name(tensor.name), tensor.dtype.cpp, (b, d, r, c), self.c.origin(tensor.span), self.policy(tensor)
         )
@@ -227,7 +238,7 @@ class _Lowering:
                 continue
             if index.divisor != 1:
                 place += f" / {index.divisor}"
-            stride = " * ".join(self.c.extent_of(d) for d in tensor.dims[n + 1 :])
+            stride = counted(tensor, " * ".join(self.c.extent_of(d) for d in tensor.dims[n + 1 :]))
             terms.append(f"size_t({place}) * {stride}" if stride else f"size_t({place})")
         rows, cols = tensor.dims[tiled[0]] if len(tiled) == 2 else None, tensor.dims[tiled[-1]] if tiled else None
         known = ["1" if rows is None else "-1" if rows.size is None else self.c.dim(rows.name)]
@@ -237,7 +248,7 @@ class _Lowering:
         else:
             spacing = view.pitch or (cols,)
             dynamic = any(d.size is None for d in spacing)
-            distance = " * ".join(self.c.extent_of(d) for d in spacing)
+            distance = counted(tensor, " * ".join(self.c.extent_of(d) for d in spacing))
             known.append("-1" if dynamic else distance)
             given.append(distance if dynamic else "nullptr")
         if ragged is not None:  # rows of a matrix, or the elements of a row

@@ -238,7 +238,7 @@ class Operations:
             loops, (f,) = loops_over(("i" if is_a else "j", mine))
             first = part // operand.parts[1] * operand.fragments // operand.parts[0]
             subtile = self.c.fragment_index(axis, wave, _less(f, first), waves)
-            rows, cols = operand.register_shape
+            rows, cols = operand.tensor.dtype.stored(operand.register_shape)
             within = str(t % (operand.slices // operand.parts[1]))
             index = (within, subtile) if operand.contraction_first else (subtile, within)
             tile = f"{self.c.registers(operand)}[{self._register_slot(operand, placed.step, t)}][{f}]"
@@ -248,7 +248,7 @@ class Operations:
             if operand.multiplied:
                 per_block = operand.extent // operand.fragment_extent
                 place = _nth_of(TILE[operand.side], per_block, self.c.fragment_index(axis, wave, f, waves))
-                code = self._made(operand).read(code, place, self._step_of_tensor(placed.step))
+                code = self._made(operand).read(code, place, self._step_of_tensor(placed.step), t, operand.slice)
             result.append(Statement(code, loops, self.c.origin(op.span, operand.registers_span)))
         return result
 

@@ -9,9 +9,11 @@ from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.elements import functions, local, statements
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.statements import Read, ReadMade, ScaledMultiply
-from tkgen.ir.equations import Access, Argument, Axis, Convert, Coordinate, Load, Map, Value, reads, writes
+from tkgen.ir.equations import Access, Argument, Axis, Convert, Coordinate, Load, Map, Op, Value, reads, writes
 from tkgen.ir.products import Made, Sum
 from tkgen.ir.reductions import rounds
+
+ARITHMETIC = ("add", "sub", "mul")  # operators of C++ on numbers, and on several of them
 
 
 class Scaling:
@@ -69,35 +71,69 @@ class Making:
     def __init__(self, context: Context, made: Made):
         self.c, self.made = context, made
 
-    def read(self, plain: Read, place: str, step: str) -> ReadMade:
-        """`plain`, a read of K-step `step`, with what is computed; `place` is the tile's along its rows."""
+    def read(self, plain: Read, place: str, step: str, slice_: int, length: int) -> ReadMade:
+        """`plain`, a read of K-step `step`, with what is computed; `place` is the tile's along its rows.
+
+        It has slice number `slice_` of the step, so many elements of it.
+        """
         m, known, outer, inner = self.made, dict[Value, str](), list[str](), list[str]()
         known[m.tile.result] = "element"
-        of_tile = {m.tile.result}
+        of_tile, kind = {m.tile.result}, "auto"  # several elements at once, where there is arithmetic alone
         for op in m.ops[:-1]:  # without the conversion: what is kept is rounded once
             match op:
                 case Load(result=result, source=source):
                     known[result] = local(result, known)
-                    at = offset(self.c, source, step)
+                    at = offset(self.c, source, step, self._block(source, slice_, length))
                     outer.append(f"const float {known[result]} = number_at(g.{cpp_name(source.tensor.name)}, {at});")
                 case Argument(result=result, scalar=scalar):
                     known[result] = f"g.{cpp_name(scalar.name)}"
+                case _ if of_tile.intersection(reads(op)):
+                    kind = kind if isinstance(op, Map) and op.function in ARITHMETIC else "float"
+                    inner += self._of_elements(op, known, of_tile)
+                    of_tile |= set(writes(op))
                 case _:
-                    inside = bool(of_tile.intersection(reads(op)))
-                    of_tile |= set(writes(op)) if inside else set()
-                    (inner if inside else outer).extend(statements([op], known))
+                    outer += statements([op], known)
         self.c.helpers |= functions(op for op in m.ops if isinstance(op, Map)) | {"number_at"}
         last = m.ops[-1]
         assert isinstance(last, Convert)
+        blocks = max(1, length // m.block) if m.block else 1
+        traits = [str(blocks), str(m.tensor.interleaved).lower(), str(m.exact).lower()]
+        while traits and traits[-1] in ("1", "false"):
+            traits.pop()
         along: Literal["row", "col"] = "row" if self.c.equations.rows in m.tile.source.axes else "col"
         return ReadMade(
             **vars(plain), place=place, along=along, outer=tuple(outer), inner=tuple(inner),
-            value=known[last.argument],
+            value=known[last.argument], traits=tuple(traits), blocks=blocks > 1, kind=kind,
         )  # fmt: skip
 
+    def _of_elements(self, op: Op, known: dict[Value, str], of_tile: set[Value]) -> list[str]:
+        """The C++ of an operation of elements.
 
-def offset(c: Context, source: Access, step: str) -> str:
-    """Which element of its tensor is loaded, at a K-step."""
+        What all have in common is subtracted by adding its opposite, which gives the same number: two elements at once
+        can be added (v_pk_add_f32), not subtracted.
+        """
+        if isinstance(op, Map) and op.function == "sub" and op.arguments[1] not in of_tile:
+            known[op.result] = local(op.result, known)
+            element, common = (known[a] for a in op.arguments)
+            opposite = common.removeprefix("-") if common.startswith("-") else f"-{common}"
+            return [f"const auto {known[op.result]} = {element} + {opposite};"]
+        lines = statements([op], known)
+        return [line.replace("const float ", "const auto ", 1) for line in lines]
+
+    def _block(self, source: Access, slice_: int, length: int) -> str:
+        """The block of a K-step that an element of the tile is in, among those that a tensor has a number for."""
+        divisor = next((i.divisor for i in source.indices if i.of_blocks), None)
+        if divisor is None or self.made.block is None:
+            return ""
+        if length <= divisor:
+            return str(slice_ * length // divisor)
+        shared = divisor // self.made.block
+        within = f"block / {shared}" if shared > 1 else "block"
+        return f"{slice_ * length // divisor} + {within}" if slice_ else within
+
+
+def offset(c: Context, source: Access, step: str, block: str = "") -> str:
+    """Which element of its tensor is loaded, at a K-step; at one of its blocks, where there are several."""
     equations, terms = c.equations, list[str]()
     for n, index in enumerate(source.indices):
         stride = " * ".join(c.extent_of(d) for d in source.tensor.dims[n + 1 :])
@@ -106,6 +142,9 @@ def offset(c: Context, source: Access, step: str) -> str:
             place = c.index(index.axis) + (f" / {index.divisor}" if index.divisor != 1 else "")
         elif index.axis == equations.contraction:
             place = step
+            if index.of_blocks:
+                count = (equations.contraction.tile or 1) // index.divisor
+                place = f"{step if step.isidentifier() else f'({step})'} * {count} + {block}"
         elif index.axis is not None:
             names = ("row", "col") if index.extends else ("tile_row", "tile_col")
             place = names[index.axis != equations.rows]

@@ -75,7 +75,9 @@ class Read:
 class ReadMade(Read):
     """A read of bytes with `value`, which `inner` lines compute of each `element`, in its place.
 
-    `outer` lines are of a row of the tile, number `place` of those along the rows or columns of the output (`along`).
+    `outer` lines are of a row of the tile, number `place` of those along the rows or columns of the output (`along`),
+    and of each block of it where it has several. `traits` are the template arguments of `load_made`, `kind` the type of
+    `element`: `auto` where the lines take several elements at once as well.
     """
 
     place: str
@@ -83,6 +85,9 @@ class ReadMade(Read):
     outer: tuple[str, ...]
     inner: tuple[str, ...]
     value: str
+    traits: tuple[str, ...]
+    blocks: bool
+    kind: str
     macro: ClassVar = "read_made"
 
 

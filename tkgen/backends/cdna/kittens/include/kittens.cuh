@@ -12,6 +12,7 @@
  *   maps.cuh        zero, copy, element-wise, row and column maps, reductions
  *   mma.cuh         mma_AB, mma_ABt, mma_AtB, mma_AtBt
  *   bytes.cuh       operands of 8-bit floats and whole numbers
+ *   made.cuh        operands computed of weights of 8 and 4 bits
  *   hk.cuh          gfx950 (KITTENS_CDNA4): tiles of HipKittens, direct loads to LDS, wide matrix instructions
  *   group.cuh       group<N>: loads and stores by N waves together
  *
@@ -29,6 +30,7 @@
 #include "kittens/maps.cuh"
 #include "kittens/mma.cuh"
 #include "kittens/bytes.cuh"
+#include "kittens/made.cuh"
 #ifdef KITTENS_CDNA4
 #include "kittens/hk.cuh"
 #endif

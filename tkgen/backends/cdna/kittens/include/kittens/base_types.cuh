@@ -21,6 +21,14 @@ struct fp8e5m2 {
     uint8_t bits;
 };
 
+/// Two whole numbers of 4 bits, the first one in the low half: from 0 to 15, from -8 to 7. Nothing is computed in them.
+struct u4x2 {
+    uint8_t bits;
+};
+struct i4x2 {
+    uint8_t bits;
+};
+
 namespace detail {
 template <typename T, int n> using vec = T __attribute__((ext_vector_type(n)));
 using u32x2 = vec<uint32_t, 2>;

@@ -69,6 +69,8 @@ using rt_i32 = rt<int, rows, cols, layout, shape>;
 template <int rows, int cols, typename shape = ducks::st_shape::panels> using st_fp8e4m3 = st<fp8e4m3, rows, cols, shape>;
 template <int rows, int cols, typename shape = ducks::st_shape::panels> using st_fp8e5m2 = st<fp8e5m2, rows, cols, shape>;
 template <int rows, int cols, typename shape = ducks::st_shape::panels> using st_i8 = st<int8_t, rows, cols, shape>;
+template <int rows, int cols, typename shape = ducks::st_shape::panels> using st_u4x2 = st<u4x2, rows, cols, shape>;
+template <int rows, int cols, typename shape = ducks::st_shape::panels> using st_i4x2 = st<i4x2, rows, cols, shape>;
 
 /* ---------- LDS -> registers ---------- */
 
@@ -98,41 +100,6 @@ template <ducks::rt::bytes RT, ducks::st::all ST> __device__ __forceinline__ voi
             dst.tiles[i][j] = detail::lds_read<detail::u32x4>(
                 base[column % bases] + i * RT::side * positions::row_bytes + column / bases * positions::column_bytes);
         }
-}
-
-/// dst = what `of` makes of each element of the shared tile src, of one byte; equal shapes. `of` takes a row's number in
-/// the tile, and gives the function of that row's elements. A quad is one read of 4 bytes: what a lane owns of dst is in
-/// other chunks than 16 bytes of its own would be.
-template <ducks::rt::row_layout RT, ducks::st::all ST, typename F>
-__device__ __forceinline__ void load_made(RT &dst, const ST &src, F of) {
-    using positions = typename ST::positions;
-    using shape = typename RT::shape;
-    using bytes = detail::vec<typename ST::dtype, 4>;
-    static_assert(sizeof(typename ST::dtype) == 1, "the shared tile has elements of one byte");
-    static_assert(RT::rows == ST::rows && RT::cols == ST::cols,
-                  "register tile and shared tile must have the same shape");
-    constexpr int chunks = 4, chunk = 16, panel = chunks * chunk; // of a panel's row
-    static_assert(RT::cols % panel == 0, "tiles of one-byte elements are a multiple of 64 columns wide");
-    const int uniform = src.row_offset * positions::row_bytes + src.col_offset / panel * positions::column_bytes;
-    detail::lds_byte *base[chunks];
-#pragma unroll
-    for (int b = 0; b < chunks; b++)
-        base[b] = detail::lds_pointer(src.data, positions::offset(shape::line(), b * chunk + shape::first()), uniform);
-#pragma unroll
-    for (int i = 0; i < RT::height; i++) {
-        const auto value = of(i * shape::side + int(shape::line()));
-#pragma unroll
-        for (int j = 0; j < RT::width; j++)
-#pragma unroll
-            for (int m = 0; m < shape::quads; m++) {
-                const int column = j * shape::side + m * shape::quad_stride;
-                const auto quad = detail::lds_read<bytes>(
-                    base[column / chunk % chunks] + column % chunk + column / panel * positions::column_bytes +
-                    i * shape::side * positions::row_bytes);
-                const detail::vec<float, 4> made{value(quad[0]), value(quad[1]), value(quad[2]), value(quad[3])};
-                dst.tiles[i][j].set(detail::convert_vector<typename RT::T>(made), m);
-            }
-    }
 }
 
 /* ---------- global -> registers ---------- */
