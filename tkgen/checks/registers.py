@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from tkgen.checks.shared_memory import lds_bytes
-from tkgen.checks.words import count_text, place, statement, waves_text
+from tkgen.checks.words import block_text, count_text, place, statement, waves_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.ops import READS, Fetch, Load, Multiply, Op, Take, Wait, Write
 from tkgen.ir.reductions import held
@@ -291,8 +291,9 @@ def _changes(plan: Plan, target: Target) -> list[str]:
             found.append(f"ask for `occupancy {count_text(fits, 'wave')} per simd`")
     excess = worst.least - target.max_registers(per_simd)
     if worst.accumulators // 2 >= excess:
-        smaller = f"{rows // 2} x {cols}" if program.accumulator.fragments[0] % 2 == 0 else f"{rows} x {cols // 2}"
-        found.append(f"halve the fragments of a wave: `block {smaller} step {step}`")
+        by_rows = program.accumulator.fragments[0] % 2 == 0
+        smaller = (rows // 2, cols, step) if by_rows else (rows, cols // 2, step)
+        found.append(f"halve the fragments of a wave: {block_text(program, smaller)}")
     return found
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from tkgen.backends.cdna.kittens import layout
-from tkgen.checks.words import count_text, names_text
+from tkgen.checks.words import block_text, count_text, names_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.reductions import BYTES, exchanged
 from tkgen.ir.room import too_much_lds
@@ -78,7 +78,7 @@ def _smaller(program: Program, have: int) -> list[str]:
     smaller = step // 2
     while smaller >= BASE_TILE and smaller % BASE_TILE == 0:
         if all_buffers * smaller // step <= have:
-            found.append(f"make the K-step smaller: `block {rows} x {cols} step {smaller}`")
+            found.append(f"make the K-step smaller: {block_text(program, (rows, cols, smaller))}")
             break
         smaller //= 2
     buffers = have // one if one else 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from tkgen.ir.equations import axis_text
 from tkgen.ir.ops import Move, Op, Store, indices
 from tkgen.ir.types import Program
 from tkgen.source import Span
@@ -60,3 +62,12 @@ def place(program: Program, op: Op | None) -> Span:
 def statement(program: Program, name: str) -> Span:
     """The first statement of that kind, or the kernel's name where there is none."""
     return program.spans.get(name, program.spans["kernel"])
+
+
+def block_text(program: Program, block: tuple[int, int, int]) -> str:
+    """How a spec says another block: by its clause, or by the axes that have other tiles."""
+    if program.spans["block"].text.startswith("block"):
+        return f"`block {block[0]} x {block[1]} step {block[2]}`"
+    axes = (program.equations.rows, program.equations.cols, program.equations.contraction)
+    changed = [axis_text(replace(a, tile=size)) for a, size in zip(axes, block, strict=True) if a.tile != size]
+    return ", ".join(f"`{text}`" for text in changed)
