@@ -57,6 +57,11 @@ class TypedSpec(ABC, Generic[P, T]):
 
     @property
     @abstractmethod
+    def scheduled(self) -> str:
+        """What its waves do, or other agents, as text. Raises SpecError where nothing carries it out."""
+
+    @property
+    @abstractmethod
     def text(self) -> str:
         """The generated source."""
 

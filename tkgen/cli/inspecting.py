@@ -134,7 +134,7 @@ def graph(
 ) -> None:
     """Print a spec's dataflow graph: operations, dependencies, the barrier that covers each."""
     from tkgen.ir import graph as dataflow
-    from tkgen.rows import RowSpec
+    from tkgen.rows.spec import LaidRows
     from tkgen.sequence import SequenceSpec
 
     with reported():
@@ -142,7 +142,7 @@ def graph(
         if isinstance(found, SequenceSpec):
             graphs = [kernel.graph for kernel in found.kernels]
         else:
-            graphs = [(found if isinstance(found, RowSpec) else load_products_spec(spec, define, None, roots)).graph]
+            graphs = [(found if isinstance(found, LaidRows) else load_products_spec(spec, define, None, roots)).graph]
     if as_json or how is GraphFormat.JSON:
         plain = [dataflow.to_json(each) for each in graphs]
         say(json.dumps(plain if isinstance(found, SequenceSpec) else plain[0], indent=2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from tkgen.cli.common import defines, load_products_spec, load_spec
 
 if TYPE_CHECKING:
     from tkgen.backends.cdna.spec import Spec
-    from tkgen.rows import RowSpec
+    from tkgen.rows.spec import LaidRows
 
 
 class Stage(StrEnum):
@@ -41,7 +41,7 @@ def stage_text(
     from tkgen.ir import program_text
     from tkgen.ir.equations import to_text
     from tkgen.ir.program import equations_of, program
-    from tkgen.rows import RowSpec
+    from tkgen.rows.spec import LaidRows
     from tkgen.sequence import SequenceSpec
     from tkgen.syntax.ast import Sequence as Several
     from tkgen.syntax.dump import dump
@@ -57,12 +57,14 @@ def stage_text(
     found = load_spec(path, define, target, roots)
     if stage is Stage.LOWER:
         return found.text.rstrip("\n")
+    if stage is Stage.SCHEDULE:
+        return found.scheduled.rstrip("\n")
     if isinstance(found, SequenceSpec):
         return "\n\n".join(_of_kernel(stage, kernel) for kernel in found.kernels)
-    return _of_kernel(stage, found if isinstance(found, RowSpec) else load_products_spec(path, define, target, roots))
+    return _of_kernel(stage, found if isinstance(found, LaidRows) else load_products_spec(path, define, target, roots))
 
 
-def _of_kernel(stage: Stage, spec: Spec | RowSpec) -> str:
+def _of_kernel(stage: Stage, spec: Spec | LaidRows[Any]) -> str:
     """What a stage makes of one kernel."""
     from tkgen.ir import graph, program_text
     from tkgen.ir.equations import to_text
@@ -71,6 +73,4 @@ def _of_kernel(stage: Stage, spec: Spec | RowSpec) -> str:
         return to_text(spec.program.kernel).rstrip("\n")
     if stage is Stage.RESOLVE:
         return program_text.to_text(spec.program).rstrip("\n")
-    if stage is Stage.GRAPH:
-        return graph.to_text(spec.graph).rstrip("\n")
-    return spec.scheduled.rstrip("\n")
+    return graph.to_text(spec.graph).rstrip("\n")

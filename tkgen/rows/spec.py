@@ -144,6 +144,11 @@ class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
             whole = completed(program.dims, shared, sizes)
             yield {dim.name: whole[dim.name] for dim in program.dims if dim in follow or dim.name in sizes}
 
+    @property
+    def scheduled(self) -> str:
+        """Its steps, as text. Raises SpecError as `layout`."""
+        return row_text(self.rows)
+
     @cached_property
     def graph(self) -> MultiDiGraph:
         """The dataflow graph of its equations. Raises SpecError as `layout`."""
@@ -158,11 +163,6 @@ class RowSpec(LaidRows[Target], KernelSpec[EquationProgram, "RowBuild"]):
     def lanes(self) -> LaneTarget:
         """The target."""
         return self.target
-
-    @property
-    def scheduled(self) -> str:
-        """Its steps, as text. Raises SpecError as `layout`."""
-        return row_text(self.rows)
 
     def generated(self, alone: bool) -> Source:
         """The C++ of the kernel; without the file around it where it is not `alone` there."""

@@ -60,6 +60,11 @@ class SequenceSpec(TypedSpec[SequenceProgram, Target]):
 
     # ------------------------------------------------------------ code
 
+    @property
+    def scheduled(self) -> str:
+        """What the waves of each kernel do, as text."""
+        return "\n\n".join(k.scheduled.rstrip("\n") for k in self.kernels)
+
     @cached_property
     def source(self) -> Source:
         """The generated C++: every kernel in a namespace of its own, and one `dispatch` that launches them in order."""

@@ -22,11 +22,6 @@ B = TypeVar("B", bound="Compiled", covariant=True)
 class KernelSpec(TypedSpec[P, Target], Generic[P, B]):
     """A spec of one kernel, of which a `B` is built."""
 
-    @property
-    @abstractmethod
-    def scheduled(self) -> str:
-        """What its waves do, as text."""
-
     @abstractmethod
     def generated(self, alone: bool) -> Source:
         """The C++ of the kernel; without the file around it where it is not `alone` there."""

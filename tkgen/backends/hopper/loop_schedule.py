@@ -31,6 +31,7 @@ from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.schedule import ASYNC, MACHINE
 from tkgen.proof.passes import first_wrong
 from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Meeting, Step
+from tkgen.proof.text import loop_text
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,17 @@ class Shape:
 
 def unproven(m: HopperLoop) -> str | None:
     """What can go wrong first in some interleaving of a kernel with this layout, at any number of output tiles."""
-    shape = Shape(*m.buffers, m.consumers, 0)
-    return next(filter(None, map(_wrong, representatives(shape, m.pass_counts))), None)
+    return next(filter(None, map(_wrong, shapes(m))), None)
+
+
+def scheduled(m: HopperLoop) -> str:
+    """The schedule as text: that of the shape with all consumers and most passes of those that stand for the kernel."""
+    return loop_text(schedule(shapes(m)[-1]))
+
+
+def shapes(m: HopperLoop) -> list[Shape]:
+    """The shapes that stand for a kernel with this layout."""
+    return representatives(Shape(*m.buffers, m.consumers, 0), m.pass_counts)
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:

@@ -10,7 +10,7 @@ from math import lcm
 from tkgen.backends.hopper.build import CudaBuild, compiled
 from tkgen.backends.hopper.checks import check_figures
 from tkgen.backends.hopper.loop_lowering import lower_loop
-from tkgen.backends.hopper.loop_schedule import unproven
+from tkgen.backends.hopper.loop_schedule import scheduled, unproven
 from tkgen.backends.hopper.loops import HopperLoop, hopper_loop
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.spec import TypedSpec
@@ -53,6 +53,11 @@ class HopperLoopSpec(TypedSpec[EquationProgram, Hopper]):
             yield Diagnostic(
                 "W502", f"the {unused.what} `{unused.name}` is never used", Label(unused.span), fix=Fix("remove it")
             )
+
+    @property
+    def scheduled(self) -> str:
+        """What its producer and consumers do, as text. Raises SpecError as `layout`."""
+        return scheduled(self.layout)
 
     @cached_property
     def text(self) -> str:

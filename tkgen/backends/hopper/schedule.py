@@ -34,6 +34,7 @@ from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import load_hopper
 from tkgen.proof.passes import first_wrong
 from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Meeting, Step
+from tkgen.proof.text import loop_text
 
 ASYNC = "async"  # the proxy of copies and matrix instructions (PTX ISA, "Async proxy")
 MACHINE = load_hopper().synchronisation
@@ -69,12 +70,22 @@ class Shape:
 
 def unproven(layout: Layout) -> str | None:
     """What can go wrong first in some interleaving of a kernel with this layout, at any number of output tiles."""
+    return next(filter(None, map(_wrong, shapes(layout))), None)
+
+
+def scheduled(layout: Layout) -> str:
+    """The schedule as text: that of the shape with most steps of those that stand for the kernel."""
+    return loop_text(schedule(shapes(layout)[-1]))
+
+
+def shapes(layout: Layout) -> list[Shape]:
+    """The shapes that stand for a kernel with this layout."""
     k, step = layout.program.k.size, layout.program.block[2]
     lefts, rights = (list(dict.fromkeys(p.factors[i].name for p in layout.program.products)) for i in (0, 1))
     products = tuple((lefts.index(p.left.name), rights.index(p.right.name)) for p in layout.program.products)
     shape = Shape(layout.stages, layout.consumers, 0, layout.panels, layout.store_buffers, products)
     numbers = range(1, 3 * layout.stages) if k is None else [-(-k // step)]
-    return next(filter(None, map(_wrong, representatives(shape, numbers))), None)
+    return representatives(shape, numbers)
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:

@@ -11,6 +11,7 @@ from tkgen.backends.hopper.checks import check, check_figures
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.lowering import lower
 from tkgen.backends.hopper.machine import Hopper
+from tkgen.backends.hopper.schedule import scheduled
 from tkgen.backends.spec import TypedSpec
 from tkgen.checks.words import statement
 from tkgen.diagnostics import Diagnostic
@@ -31,6 +32,11 @@ class HopperSpec(TypedSpec[Program, Hopper]):
     def found(self) -> Iterable[Diagnostic]:
         """What the checks say."""
         return check(self.program, self.target)
+
+    @property
+    def scheduled(self) -> str:
+        """What its producer and consumers do, as text."""
+        return scheduled(self.layout)
 
     @cached_property
     def text(self) -> str:
