@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import tokenize
+from ast import literal_eval
 from collections.abc import Iterator
 from pathlib import Path
 
 TKGEN = Path(__file__).parents[2] / "tkgen"
-PACKAGES = ("ir", "schedule", "checks", "backends/cdna/lower", "proof")
+PACKAGES = ("ir", "schedule", "checks", "backends/cdna/lower", "proof", "rows", "loops", "sequence", "machine_check",
+            "build")  # fmt: skip
 # Lanes of a wave, threads and waves of a block, registers of a lane, LDS in KiB or bytes, its banks, compute units,
 # what counters count, bytes of an access, sides of products, boxes of copies. (4 SIMDs and 8 waves of one are also
 # numbers of much else.)
 KNOWN = {
-    "64", "1024", "256", "512", "160", "65536", "163840", "232448", "227", "228", "304", "132", "63", "62", "15",
-    "16", "32", "128", "255", "104", "110", "80", "38", "131072", "262144", "524288", "2048", "4096",
+    64, 1024, 256, 512, 160, 65536, 163840, 232448, 227, 228, 304, 132, 63, 62, 15,
+    16, 32, 128, 255, 104, 110, 80, 38, 131072, 262144, 524288, 2048, 4096,
 }  # fmt: skip
 # What is one of these numbers, but none of a GPU's, or a fact of the embedded headers.
 OTHERS = {
@@ -31,6 +33,13 @@ OTHERS = {
     'ir/tensors.py: F16 = ("f16", "half", 16, "hf")': "bits of an element",
     'ir/tensors.py: F32 = ("f32", "float", 32, "fl")': "bits of an element",
     'ir/tensors.py: I32 = ("i32", "int", 32, "i32")': "bits of an element",
+    "ir/products.py: LEAST_BLOCK = 32": "how many elements share a scale at least",
+    "ir/resolve/declarations.py: INTERLEAVED = 128": "how packed weights are laid out",
+    "ir/rounding.py: DEVIATIONS_SQUARED = 80.0": "of a bound",
+    "ir/rounding.py: return torch.randint(0, 256, tuple(shape), generator=generator, dtype=torch.uint8)": "of a byte",
+    "lower/harness.py: 0x80 if whole or unsigned_zero else 0xFF,": "the encoding of NaN",
+    "lower/reference.py: DEVIATIONS = 80.0": "of a bound",
+    "rows/run.py: eighths = torch.randint(-32, 33, shape, generator=generator).float()": "numbers worth trying",
     "ir/rounding.py: return rounded(32 * values, dtype)": "numbers worth trying",
     "ir/types.py: BASE_TILE = 16": "how the headers lay tiles out",
     "lower/harness.py: DType.E5M2FNUZ: -15,": "an exponent of a type",
@@ -53,14 +62,23 @@ OTHERS = {
 
 
 def numbers(path: Path) -> Iterator[str]:
-    """The lines, without comments, in which a known number stands as a number."""
+    """The lines, without comments, in which a known number stands as a number, however it is written."""
     with tokenize.open(path) as file:
         for token in tokenize.generate_tokens(file.readline):
-            if token.type == tokenize.NUMBER and token.string in KNOWN:
-                place = path.relative_to(TKGEN).as_posix().removeprefix("backends/cdna/")
-                yield f"{place}: {token.line.split('  #')[0].strip()}"
+            if token.type == tokenize.NUMBER and literal_eval(token.string) in KNOWN:
+                yield token.line.split("  #")[0].strip()
+
+
+def test_a_number_is_found_however_it_is_written(tmp_path: Path) -> None:
+    ways = ["64", "65_536", "0x40", "1024.0", "0b100000"]
+    file = tmp_path / "a.py"
+    file.write_text("".join(f"x = {way}\n" for way in [*ways, "65", "0x41", "'64'"]))
+    assert list(numbers(file)) == [f"x = {way}" for way in ways]
 
 
 def test_known_numbers_of_gpus_are_read_from_the_targets() -> None:
-    found = {line for package in PACKAGES for path in (TKGEN / package).rglob("*.py") for line in numbers(path)}
+    found = {
+        f"{path.relative_to(TKGEN).as_posix().removeprefix('backends/cdna/')}: {line}"
+        for package in PACKAGES for path in (TKGEN / package).rglob("*.py") for line in numbers(path)
+    }  # fmt: skip
     assert found == set(OTHERS)

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Final
 
 from tkgen.emulate import Arg, EmulateError, Outcome, TraceRequest, launch
+from tkgen.ir.types import WAVE_LANES
 from tkgen.predict.clock import Clock, engine_clock
 from tkgen.predict.events import Recording, recorded
 from tkgen.predict.rows import RowPrediction
@@ -90,7 +91,7 @@ def _run(workload: LoopWorkload, limit: int) -> Outcome:
             workload.hsaco,
             kernel=workload.kernel,
             grid=(workload.blocks, 1, 1),
-            block=(workload.waves * 64, 1, 1),
+            block=(workload.waves * WAVE_LANES, 1, 1),
             args=workload.arguments(),
             blocks=[workload.longest],
             budget=limit,

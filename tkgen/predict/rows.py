@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Final
 
 from tkgen.emulate import Arg, TraceRequest, launch
+from tkgen.ir.types import WAVE_LANES
 from tkgen.predict.events import Recording, recorded
 from tkgen.predict.stream import Instruction, Unit, WaveStream, decoder, paths
 from tkgen.predict.timing import ComputeUnit, Machine, Memory, Wave
@@ -163,7 +164,7 @@ def _streams(workload: RowWorkload, target: Target) -> tuple[WaveStream, ...]:
         workload.hsaco,
         kernel=workload.kernel,
         grid=(workload.blocks, 1, 1),
-        block=(workload.waves * 64, 1, 1),
+        block=(workload.waves * WAVE_LANES, 1, 1),
         args=workload.arguments(),
         blocks=[0],
         budget=MOST_INSTRUCTIONS,

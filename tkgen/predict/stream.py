@@ -23,6 +23,7 @@ import numpy.typing as npt
 from tkgen.backends.cdna.kittens.layout import lane_groups
 from tkgen.emulate import EmulateError, Outcome, TraceRequest, launch
 from tkgen.emulate.decode import Encoding, Flag, Program
+from tkgen.ir.types import WAVE_LANES
 from tkgen.predict.workload import PredictError, Workload
 from tkgen.targets import Target
 from tkgen.toolchain.compiler import ToolchainError
@@ -131,7 +132,7 @@ def _run(workload: Workload, limit: int) -> Outcome:
             workload.hsaco,
             kernel=workload.kernel,
             grid=workload.grid,
-            block=(workload.waves * 64, 1, 1),
+            block=(workload.waves * WAVE_LANES, 1, 1),
             lds_bytes=workload.dynamic_lds,
             args=workload.arguments(),
             blocks=[0],
