@@ -38,7 +38,8 @@ def divided(kernel: Kernel) -> tuple[Divided, ...]:
     accesses = (op.source if isinstance(op, Load) else op.target
                 for op in walk(kernel.body) if isinstance(op, Load | Store))  # fmt: skip
     indices = (pair for a in accesses for pair in zip(a.tensor.dims, a.indices, strict=True))
-    found = (Divided(i.axis.dim, i.divisor, dim, not i.axis.is_index) for dim, i in indices if i.axis and i.divisor > 1)
+    parts = ((i, i.axis, dim) for dim, i in indices if i.axis and i.divisor > 1 and not i.remainder)
+    found = (Divided(axis.dim, i.divisor, dim, not axis.is_index) for i, axis, dim in parts)
     return tuple(dict.fromkeys(found))
 
 

@@ -121,7 +121,8 @@ class Index:
     tiles are of one place `numbered` tells `h / 1` from the tile `h`. Or it is
     divided into several blocks a tile, each of which has one place: `k / 32`.
     `through` says that the places are what a tensor of i32 holds there (`X[ROW[m], k]`), of whose indices `axis` is the
-    one along which it extends; a place that is none reads zeros.
+    one along which it extends; a place that is none reads zeros. Or that tensor has a place for each page of an axis,
+    `K[PAGES[b, j / 64], j % 64]`: the second index is the `remainder`, the place in the page.
     """
 
     axis: Axis | None
@@ -129,12 +130,18 @@ class Index:
     at: int = 0
     through: Access | None = None
     numbered: bool = False
+    remainder: bool = False
 
     @property
     def of_tile(self) -> bool:
         """Whether it is the number of a tile, `n / 128`."""
-        whole = self.axis is not None and not self.axis.is_index and not self.of_blocks
+        whole = self.axis is not None and not self.axis.is_index and not self.of_blocks and not self.remainder
         return self.numbered or (self.divisor != 1 and whole)
+
+    @property
+    def of_page(self) -> bool:
+        """Whether it is the one page that a tensor holds for a tile."""
+        return self.through is not None and not self.through.axes
 
     @property
     def of_blocks(self) -> bool:
@@ -145,7 +152,8 @@ class Index:
     def extends(self) -> bool:
         """Whether a tile has an extent along this dimension, not one place."""
         along = self.axis is not None and not self.axis.is_index
-        return along and not self.numbered and (self.divisor == 1 or self.of_blocks)
+        aside = self.numbered or self.of_page
+        return along and not aside and (self.divisor == 1 or self.of_blocks or self.remainder)
 
 
 @dataclass(frozen=True)
@@ -347,6 +355,13 @@ class Kernel:
         return {a.within.offsets: a for a in reversed(self.axes) if a.within is not None}
 
     @property
+    def numbers(self) -> frozenset[Tensor]:
+        """The tensors of which a tile takes one number each time, such as how many keys a sequence has."""
+        loads = [op.source for op in walk(self.body) if isinstance(op, Load)]
+        tiled = {access.tensor for access in loads if access.axes} | {s.target.tensor for s in self.stores}
+        return frozenset(access.tensor for access in loads if access.tensor not in tiled)
+
+    @property
     def places(self) -> tuple[Access, ...]:
         """What is read of tensors that hold places in others."""
         indices = (i for op in walk(self.body) if isinstance(op, Load) for i in op.source.indices)
@@ -500,7 +515,8 @@ def _index_text(index: Index) -> str:
         return str(index.at)
     if index.through is not None:
         return access_text(index.through)
-    return index.axis.name + (f" / {index.divisor}" if index.divisor != 1 or index.numbered else "")
+    how = "%" if index.remainder else "/"
+    return index.axis.name + (f" {how} {index.divisor}" if index.divisor != 1 or index.numbered else "")
 
 
 def _typed(value: Value) -> str:

@@ -396,16 +396,17 @@ class _Evaluation:
                 tensor = tensor.select(at, index.at)
                 continue
             if index.through is not None:
-                held = self.view(self.tensors[index.through.tensor.name].value, index.through)[0]
+                held, along = self.view(self.tensors[index.through.tensor.name].value, index.through)
                 tensor = picked(tensor, at, held.long())
-                dims.append(axis.name)
+                dims += along
                 continue
             place, one = self.place(axis), self.at(axis)
             if one is not None:
                 tensor = tensor.select(at, one // index.divisor)
                 continue
-            if index.divisor == 1:
-                tensor = tensor.narrow(at, place.start, len(place))
+            if index.divisor == 1 or index.remainder:
+                first = place.start % index.divisor if index.remainder else place.start
+                tensor = tensor.narrow(at, first, len(place))
             elif axis.kind is AxisKind.SEQUENTIAL and index.of_tile:  # the number of the tile of this pass
                 tensor = tensor.select(at, place.start // index.divisor)
                 continue

@@ -451,6 +451,9 @@ def _gathered(left: Access, right: Access, epilogue: tuple[Op, ...]) -> None:
     for access in (right, *loads, left):
         first = 0 if access is left else -1
         for n, index in enumerate(access.indices):
+            if index.of_page:
+                raise Unfit(f"`{access.tensor.name}` lies in pages, which loops of products of products alone read",
+                            access.tensor.span)  # fmt: skip
             if index.through is not None and (access is not left or n != first):
                 held, name = index.through.tensor.name, access.tensor.name
                 raise Unfit(f"`{held}` holds places of `{name}` that are no rows of a left factor", access.tensor.span)

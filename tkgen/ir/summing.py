@@ -18,7 +18,7 @@ def is_sums(loop: Loop) -> bool:
     if loop.axis.bounds or loop.axis.is_index or any(isinstance(op, Store | Loop | When) for op in loop.body):
         return False
     loads = (op for op in loop.body if isinstance(op, Load))
-    if any(i.of_tile and i.axis == loop.axis for op in loads for i in op.source.indices):
+    if any((i.of_tile or i.of_page) and i.axis == loop.axis for op in loads for i in op.source.indices):
         return False  # what is loaded by the tile is another number in each pass
     for c in loop.carries:
         update = made.get(c.update.number)

@@ -39,7 +39,8 @@ def cut(tile: Tile, name: str, first: int, end: int | None) -> Tile:
 
 
 def picked(tensor: Tensor, at: int, places: Tensor) -> Tensor:
-    """The parts of a tensor at `places` along dimension `at`; zeros for a place that is none."""
+    """The parts of a tensor at `places` along dimension `at`, whose dimensions are theirs; zeros for none."""
     there = (places >= 0) & (places < tensor.shape[at])
-    found = tensor.index_select(at, places.clamp(0, tensor.shape[at] - 1))
+    found = tensor.index_select(at, places.clamp(0, tensor.shape[at] - 1).flatten())
+    found = found.reshape(*tensor.shape[:at], *places.shape, *tensor.shape[at + 1 :])
     return torch.where(there[(..., *[None] * (tensor.dim() - 1 - at))], found, 0.0)

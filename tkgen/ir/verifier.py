@@ -249,26 +249,30 @@ class _Verifier:
     def access(self, access: Access, op: Op) -> None:
         tensor, indices = access.tensor, access.indices
         self.insist(tensor in self.kernel.tensors, "names", op)
-        axes = [i.axis for i in indices if i.axis is not None]
+        axes = [i.axis for i in indices if i.axis is not None and not i.of_page]
         self.insist(len(indices) == len(tensor.dims) and len(set(axes)) == len(axes), "rank", op)
-        for index, dim in zip(indices, tensor.dims, strict=True):
+        for index, dim, before in zip(indices, tensor.dims, (None, *indices), strict=False):
             if index.axis is None:
                 self.insist(index.at >= 0 and (dim.size is None or index.at < dim.size), "bounds", op)
                 continue
             self.own(index.axis, op)
             if index.through is not None:
                 self.insist(isinstance(op, Load) and index.through.tensor.dtype is DType.I32, "place", op)
-                self.insist(index.extends and index.through.axes == (index.axis,), "place", op)
+                self.insist(index.of_page or index.through.axes == (index.axis,), "place", op)
                 self.access(index.through, op)
                 continue
             extent = index.axis.dim.size
-            if index.divisor == 1:
+            if index.remainder:
+                paged = before is not None and before.of_page and before.axis == index.axis
+                self.insist(paged and dim.size == index.divisor and isinstance(op, Load), "place", op)
+            elif index.divisor == 1:
                 number = index.axis.is_index or index.numbered
                 divided = number and extent is not None and dim.size is not None and extent <= dim.size
                 self.insist(index.axis.dim == dim or divided, "bounds", op)  # an index may be divided by 1
             else:
                 self.insist(index.divisor > 1, "bounds", op)
-                number = index.divisor == index.axis.tile and index.axis.within is None
+                page = index.divisor % (index.axis.tile or 1) == 0 and tensor.dtype is DType.I32
+                number = (index.divisor == index.axis.tile or page) and index.axis.within is None
                 number = number and (isinstance(op, Load) or index.axis.kind is AxisKind.PARALLEL)
                 blocks = index.of_blocks and isinstance(op, Load) and (index.axis.tile or 1) % index.divisor == 0
                 self.insist(index.axis.is_index or number or blocks, "place", op)

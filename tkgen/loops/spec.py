@@ -93,8 +93,8 @@ class LoopSpec(RowSpec):
 
     @property
     def decides(self) -> bool:
-        """Whether there is a condition on which the waves decide."""
-        return bool(self.layout.votes)
+        """Whether there is a condition on which waves decide, or a number from memory to compare places with."""
+        return bool(self.layout.votes or self.layout.numbers_loaded)
 
     def size_cases(self) -> Iterator[dict[str, int]]:
         """Sizes worth trying: one, two and three times what holds whole tiles of each axis; where only run time knows

@@ -19,6 +19,7 @@ from tkgen.ir.substitution import Named, substituted
 from tkgen.ir.types import DType, Tensor
 from tkgen.rows.build import RowBuild
 from tkgen.rows.launch import RowLaunch, row_launch
+from tkgen.rows.pages import laid_out
 from tkgen.rows.watch import sorts
 from tkgen.schedule.rows import accesses
 
@@ -123,16 +124,18 @@ def _parts(
 ) -> dict[str, Comparison]:
     """What some blocks store, compared; that nothing else is stored is compared, too."""
     kernel = launch.program.kernel
-    alone = _apart(kernel)
-    parts = [{t.name: _box(launch, t, block) for t in kernel.tensors} for block in blocks]
-    expected = []
-    for block, box in zip(blocks, parts, strict=True):
-        mine = {name: tensor[box[name]] for name, tensor in inputs.items()}
+    parts, expected = [], []
+    for block in blocks:
+        laid, given = laid_out(launch, inputs, block)
+        alone = _apart(laid.program.kernel)
+        box = {t.name: _box(laid, t, block) for t in laid.program.kernel.tensors}
+        parts.append(box)
+        mine = {t.name: given[t.name][box[t.name]] for t in laid.program.kernel.inputs}
         if any(a.within and not _range(launch, a, launch.place(block)) for a in launch.program.parallel):
             none = {t.name: outputs[t.name][box[t.name]].double() for t in kernel.outputs}  # it finds no tile
             expected.append({name: (x, x) for name, x in none.items()})
             continue
-        found = evaluate(_moved(alone, launch, block), mine, scalars, _extents(alone, launch, mine))
+        found = evaluate(_moved(alone, laid, block), mine, scalars, _extents(alone, laid, mine))
         expected.append({name: (r.value, r.bound) for name, r in found.items()})
     judged = {}
     for tensor in kernel.outputs:
@@ -245,7 +248,7 @@ def _box(launch: RowLaunch, tensor: Tensor, block: int) -> tuple[slice, ...]:
             if access.tensor != tensor or index.axis is None or index.through is not None:
                 continue
             if index.axis not in own:
-                if index.axis.bounds or index.axis.part or index.axis.within:
+                if index.divisor == 1 and (index.axis.bounds or index.axis.part or index.axis.within):
                     first = _group(launch, index.axis, own).start if index.axis.within else 0
                     visited = _visited(index.axis, own, launch)
                     ranges[place] = slice(first + visited.start, first + visited.stop)

@@ -9,8 +9,9 @@ only at run time, of blocks or of a loop, is watched at one element, a tile, a t
 What a block of a ragged axis does hangs on how long its group is: groups are given many lengths, and one block of each
 sort is watched, one that finds no tile among them.
 
-A kernel that decides by its data (`when any`) is watched on zeros. What it does under a condition touches no memory and
-meets nobody (`tkgen.schedule.loops`): other data give other numbers, and the same accesses.
+A kernel that decides by its data (`when any`, or a mask of tiles by a number from memory) is watched on zeros. What it
+does under a condition touches no memory and meets nobody (`tkgen.schedule.loops`): other data give other numbers, and
+the same accesses.
 """
 
 from __future__ import annotations

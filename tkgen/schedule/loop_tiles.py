@@ -32,6 +32,9 @@ def reach(access: Access, all_rows: bool = False) -> None:
     pitch, axis = pitch_bytes(access), access.axes[0]
     if pitch * extent(axis) > BUFFER_BYTES:
         raise LoopError(f"a tile of `{access.tensor.name}` reaches over {BUFFER_BYTES} bytes", access.tensor.span)
+    if all_rows and any(i.of_page for i in access.indices):
+        raise LoopError(f"`{access.tensor.name}` lies in pages, which direct loads cannot count", access.tensor.span,
+                        "leave `via direct` out")  # fmt: skip
     if all_rows and pitch * (axis.dim.size or 1) > BUFFER_BYTES:
         raise LoopError(f"the rows of `{access.tensor.name}` along `{axis.name}` reach over {BUFFER_BYTES} bytes, "
                         "which direct loads cannot count", access.tensor.span, "leave `via direct` out")  # fmt: skip

@@ -200,6 +200,11 @@ class LoopMap:
         return tuple(op for op in walk(self.kernel.body) if isinstance(op, Load) and op.result in self._factors)
 
     @property
+    def numbers_loaded(self) -> tuple[Load, ...]:
+        """The numbers that a block takes of tensors, before the loop."""
+        return tuple(op for op in walk(self.kernel.body) if isinstance(op, Load) and not op.result.axes)
+
+    @property
     def columns_loaded(self) -> tuple[Load, ...]:
         """The vectors along the split axis, which are loaded before the loop."""
         loads = (op for op in walk(self.kernel.body) if isinstance(op, Load))
@@ -285,8 +290,8 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
         LoopError: the kernel is not of this form, or its tiles are not.
     """
     kernel = program.kernel
-    numbers = [t for t in kernel.tensors if t not in kernel.held]
-    if narrow := next((t for t in numbers if t.dtype.bits == 8 or t.dtype.whole), None):
+    tiled = [t for t in kernel.tensors if t not in kernel.held and t not in kernel.numbers]
+    if narrow := next((t for t in tiled if t.dtype.bits == 8 or t.dtype.whole), None):
         raise LoopError(f"`{narrow.name}` is {narrow.dtype.spelling}, which such loops cannot hold yet", narrow.span)
     _loop(kernel)
     kernel = masked(kernel, _loop(kernel))
@@ -567,9 +572,11 @@ def _accesses(m: LoopMap) -> None:
     factors = {v for x in m.multiplications for v in (x.product.left, x.product.right)}
     factors = {op.result for op in walk(m.kernel.body) if isinstance(op, Load) and op.result in factors}
     for op in walk(m.kernel.body):
-        if isinstance(op, Load) and op.result not in factors and op.result.axes not in ((m.split,), (m.loop.axis,)):
+        if isinstance(op, Load) and op.result not in factors and op.result.axes not in ((m.split,), (m.loop.axis,), ()):
             raise LoopError(f"`{op.source.tensor.name}` is no factor of a product, and no vector along "
                             f"`{m.split.name}` or `{m.loop.axis.name}`", op.result.span)  # fmt: skip
+        if isinstance(op, Load) and not op.result.axes and any(i.axis == m.loop.axis for i in op.source.indices):
+            raise LoopError(f"`{op.source.tensor.name}` has another number in each pass", op.result.span)
         if not isinstance(op, Product) and (other := next((v for v in reads(op) if v in factors), None)) is not None:
             raise LoopError("a tile that is multiplied is a factor of products alone, which hold it in another layout",
                             other.span)  # fmt: skip
@@ -578,7 +585,7 @@ def _accesses(m: LoopMap) -> None:
                             "reduce it before it is rounded")  # fmt: skip
         if isinstance(op, Store):
             _stored(m, op)
-    for access in (op.source for op in walk(m.kernel.body) if isinstance(op, Load)):
+    for access in (op.source for op in walk(m.kernel.body) if isinstance(op, Load) and op.source.axes):
         reach(access)
 
 

@@ -281,6 +281,9 @@ def _refuse_places(kernel: Kernel, fast: Axis) -> None:
             if index.through is None:
                 continue
             held, name = index.through.tensor.name, access.tensor.name
+            if index.of_page:
+                raise RowError(f"`{name}` lies in pages, which loops of products of products alone read",
+                               access.tensor.span)  # fmt: skip
             if index.axis == fast or fast not in access.axes:
                 raise RowError(f"`{held}` holds places along {fast.name}, in which lanes take elements side by side",
                                access.tensor.span, "gather whole rows")  # fmt: skip

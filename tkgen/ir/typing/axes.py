@@ -216,11 +216,12 @@ class Axes:
                 "E223", f"`{shape}` has {len(tensor.dims)} dimensions, not {len(indices)}", at,
                 secondary=declared, fix="write an index for each dimension, or fewer",
             )  # fmt: skip
-        found = [
-            self._index(tensor, dim, expr, indices, stored) for dim, expr in zip(tensor.dims, indices, strict=False)
-        ]
+        found: list[Index] = []
+        for dim, expr in zip(tensor.dims, indices, strict=False):
+            place = self._in_page(tensor, dim, expr, found[-1]) if found and found[-1].of_page else None
+            found.append(place or self._index(tensor, dim, expr, indices, stored))
         found += [Index(self.whole(dim, at)) for dim in tensor.dims[len(indices) :]]
-        axes = [i.axis for i in found if i.axis is not None]
+        axes = [i.axis for i in found if i.axis is not None and not i.of_page]
         twice = next((a for a in axes if axes.count(a) > 1), None)
         if twice is not None:
             raise self.scope.error(
@@ -284,6 +285,8 @@ class Axes:
                 secondary=(Label(holding.span, "declared here"),),
                 fix=f"declare it as `global {name.id} : i32[...]`",
             )  # fmt: skip
+        if (page := self._page(holding, expr)) is not None:
+            return page
         access = self.access(holding, expr.indices, expr.span)
         axes = [i.axis for i in access.indices if i.axis is not None]
         if len(axes) != 1 or not access.axes or axes[0].kind is AxisKind.WHOLE or access.indices[-1].through:
@@ -292,6 +295,50 @@ class Axes:
                 fix="index it with one axis that has tiles, else with numbers: `ROW[m]`, `SLOT[t, 0]`",
             )  # fmt: skip
         return Index(axes[0], through=access)
+
+    def _page(self, table: Tensor, expr: ast.Access) -> Index | None:
+        """`PAGES[b, j / 64]`: the page of a loop's tile, as a table of i32 has it; None where nothing is divided."""
+        last = expr.indices[-1] if expr.indices else None
+        if not isinstance(last, ast.Binary) or last.op != "/" or not isinstance(last.left, ast.Name):
+            return None
+        axis = self.named(last.left) if self.is_axis(last.left.id) else None
+        if axis is None or axis.kind is not AxisKind.SEQUENTIAL:
+            return None
+        places = positive(self.scope, last.right, "the places of a page")
+        before = [
+            self._index(table, dim, e, expr.indices, False)
+            for dim, e in zip(table.dims, expr.indices[:-1], strict=False)
+        ]
+        moved = axis.within is not None or any(i.extends or i.through is not None for i in before)
+        if len(expr.indices) != len(table.dims) or moved or places % (axis.tile or 1):
+            raise self.scope.error(
+                "E233", f"`{expr.span.text}` is no page for each tile of `{axis.name}`", expr.span,
+                f"tiles are of {axis.tile}", secondary=(Label(axis.span, "the axis"),) if axis.span else (),
+                fix=f"let a page have a multiple of {axis.tile} places, and index the table with axes without tiles",
+            )  # fmt: skip
+        dim, size = table.dims[-1], axis.dim.size
+        if dim.size is None or size is None or dim.size * places < size:
+            raise self.scope.error(
+                "E233", f"`{table.name}` has no page for each {places} places of `{axis.name}`", expr.span,
+                f"`{dim.name}` is {dim.size or 'dynamic'}, `{axis.dim.name}` {size or 'dynamic'}",
+                secondary=(Label(table.span, "declared here"),),
+                fix=f"declare `dims {dim.name} = ceil_div({axis.dim.name}, {places})`, both known at build time",
+            )  # fmt: skip
+        return Index(axis, through=Access(table, (*before, Index(axis, places, numbered=places == 1))))
+
+    def _in_page(self, tensor: Tensor, dim: Dim, expr: ast.Expr, page: Index) -> Index:
+        """`j % 64`, behind the index of its page."""
+        assert page.axis is not None and page.through is not None
+        places, name = page.through.indices[-1].divisor, page.axis.name
+        rest = isinstance(expr, ast.Binary) and expr.op == "%" and expr
+        of = rest and isinstance(rest.left, ast.Name) and rest.left.id == name
+        if not rest or not of or number(self.scope, rest.right) != places or dim.size != places:
+            raise self.scope.error(
+                "E233", f"`{expr.span.text}` is not the place in a page of {places}", expr.span,
+                f"`{dim.name}` is {dim.size or 'dynamic'}", secondary=(Label(tensor.span, "declared here"),),
+                fix=f"behind a page comes `{name} % {places}`, along a dimension of {places}",
+            )  # fmt: skip
+        return Index(page.axis, places, remainder=True)
 
     def _misfit(self, tensor: Tensor, dim: Dim, axis: Axis, expr: ast.Expr, beside: set[str]) -> Stop:
         fitting = [a.name for a in self.found.values() if a.dim == dim and a.kind is not AxisKind.WHOLE]

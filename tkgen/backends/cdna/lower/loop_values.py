@@ -187,6 +187,8 @@ class LoopValues:
         match op:
             case Extent(axis=axis):
                 return (self.places.length(axis),) * 2
+            case Load(result=result) if not result.axes:
+                return (self.name[result],) * 2
             case Coordinate(axis=axis):
                 first = f"{self.places.axis[axis]}_0"
                 if axis.is_index:
@@ -211,6 +213,8 @@ class LoopValues:
                 return self._coordinate(axis)
             case Extent(axis=axis):
                 return self.places.length(axis)
+            case Load() if not value.axes:
+                return self.name[value]
         if value in local:
             return f"{self.name[value]}_e"
         if self.is_inline(value) or value in self.inlined:

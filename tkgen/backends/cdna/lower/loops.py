@@ -15,8 +15,9 @@ from tkgen.backends.cdna.lower.loop_values import NEXT, LoopValues
 from tkgen.backends.cdna.lower.model import Constant
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, origin
-from tkgen.ir.equations import Access, Axis, Store
+from tkgen.ir.equations import Access, Axis, Index, Store
 from tkgen.ir.equations import Constant as ConstantOp
+from tkgen.ir.types import DType
 from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Meet, Priority, Read, Step, Vote, Write
 from tkgen.schedule.loops import VOTES, Moving
 
@@ -28,7 +29,7 @@ LOCALS = frozenset({
     "chunk_at", "square_at", "words_2", "words_4", "base", "from", "to", "load_across", "store_interleaved",
     "keep", "load_columns", "fetch_vector", "write_vector", "LINES", "pair", "pair_at", "put_pair", "each",
     "round_factor", "quiet", "first_step", "interleave", "landed_barrier", "arrived", "direct",
-    "fetch_direct", "share", "positions", "turn", "landed_turn",
+    "fetch_direct", "share", "positions", "turn", "landed_turn", "page_of",
 })  # fmt: skip
 STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
 
@@ -49,6 +50,7 @@ class LoopModel(EquationModel):
     columns_stored: bool
     side: int
     votes: bool
+    pages: bool
     direct: bool
     interleaves: bool
     phases: bool
@@ -84,6 +86,7 @@ class LoopLowering(Lowering):
             columns_stored="store_columns<" in body,
             side=self.m.side,
             votes=bool(self.m.votes),
+            pages="page_of(" in body,
             direct=self.m.direct,
             interleaves=self.m.early is not None and not self.m.late,
             phases=self.m.late > 0,
@@ -225,6 +228,12 @@ class LoopLowering(Lowering):
             yield f"{kind} {name};{self.places.remark(load.result.span)}"
             pitch = self._pitch(load.source)
             yield f"load_factor({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
+        for load in self.m.numbers_loaded:
+            tensor, name = load.source.tensor, self.values.name[load.result]
+            held = f"g.{cpp_name(tensor.name)}.raw_ptr[{self.places.origin(load.source)}]"
+            if not tensor.dtype.whole and tensor.dtype is not DType.F32:
+                held = f"base_types::convertor<float, {tensor.dtype.cpp}>::convert({held})"
+            yield f"const float {name} = {held};{self.places.remark(load.result.span)}"
         for load in self.m.columns_loaded:
             name, pitch = self.values.name[load.result], self._pitch(load.source)
             kind, end = load.source.tensor.dtype.cpp, self.places.remark(load.result.span)
@@ -291,11 +300,27 @@ class LoopLowering(Lowering):
         there = f"{self.places.length(loop)} - {start}"
         rows = f"min({there}, {tile})" if outer == loop else f"{there} > 0 ? {self.values.extent(outer)} : 0"
         apart = pitch if outer == loop else "1"
-        begin = f"{self.places.origin(ring.access)} + uint64_t({start}) * {apart}"
+        begin = f"uint64_t({start}) * {apart}"
+        if (page := next((i for i in ring.access.indices if i.of_page), None)) is not None:
+            name = f"{self.places.base[ring.access]}_page"
+            yield f"{{ const int {name} = {self._page(ring.access, page, start)};"
+            size = next(i.divisor for i in ring.access.indices if i.remainder)
+            begin = f"(uint64_t(max({name}, 0)) * {size} + ({start}) % {size}) * {apart}"
+            rows = f"{name} < 0 ? 0 : {rows}"
+        begin = f"{self.places.origin(ring.access)} + {begin}"
         across = "1" if ring.cols is None else self.values.extent(inner)
         buffer = f"rows_from(g.{cpp_name(ring.access.tensor.name)}, {begin}, {rows}, {pitch}, {across})"
         to = self.values.ring(ring.access, ring.buffers, "0")
-        yield f"fetch{_way(ring)}<THREADS>({to}, {self._staged(n)}, {buffer}, {pitch});"
+        end = " }" if page is not None else ""
+        yield f"fetch{_way(ring)}<THREADS>({to}, {self._staged(n)}, {buffer}, {pitch});{end}"
+
+    def _page(self, access: Access, index: Index, start: str) -> str:
+        """The page that has the tile from place `start` on, as its table says."""
+        assert index.through is not None
+        table, size = index.through.tensor, index.through.indices[-1].divisor
+        pages = self.places.size(access.tensor.dims[access.indices.index(index)].name)
+        first, entries = self.places.origin(index.through), self.places.size(table.dims[-1].name)
+        return f"page_of(g.{cpp_name(table.name)}, {first}, ({start}) / {size}, {entries}, {pages})"
 
     def _direct(self, n: int) -> str:
         """What all direct loads of a ring take."""

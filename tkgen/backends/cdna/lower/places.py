@@ -16,7 +16,7 @@ from tkgen.source import Span
 # Locals made from the name of an axis, of an access.
 OF_AXIS = ("_0", "_in")
 OF_RAGGED = (*OF_AXIS, "_first", "_length", "_walk")
-OF_ACCESS = ("_at", "_row", "_r", "_w", "_held")
+OF_ACCESS = ("_at", "_row", "_r", "_w", "_held", "_page")
 
 
 @dataclass
@@ -44,6 +44,8 @@ class BlockPlaces:
         self.kernel, self.marks = kernel, Marks()
         self.tensors: tuple[Tensor, ...] = tuple(t for t in kernel.tensors if t in kernel.inputs or t in kernel.outputs)
         self.dims = {d.name: d for t in self.tensors for d in t.dims}
+        walked = {a.dim.name: a.dim for a in kernel.axes if a.kind is AxisKind.SEQUENTIAL}
+        self.dims |= {name: dim for name, dim in walked.items() if name not in self.dims}  # of keys in pages
         names.used |= {self.size(name) for name in self.dims} | {f"rest_{n}" for n in range(len(kernel.axes))}
         self.axis = {a: names.new(a.name, OF_RAGGED if a.within else OF_AXIS) for a in kernel.axes}
         # What is made for an access is named after its tensor: X_at, X_row, X_r, X_w.
@@ -139,7 +141,10 @@ class BlockPlaces:
         for axis in self.kernel.ragged:
             yield from self._group(axis)
         # What goes along a loop has another tile in each pass.
-        yield from self.buffers([a for a in self.base if all(x.kind is not AxisKind.SEQUENTIAL for x in a.axes)])
+        stay = [
+            a for a in self.base if all(i.axis is None or i.axis.kind is not AxisKind.SEQUENTIAL for i in a.indices)
+        ]
+        yield from self.buffers([a for a in stay if a.axes])
 
     def _found(self, axis: Axis, number: str) -> Iterator[str]:
         """The group that has a block's tile, and which of its tiles that is; nothing is to do where none has it."""
