@@ -11,6 +11,7 @@ from measured_kernels import eight_clusters, element_reads
 import tkgen
 from tkgen.backends.cdna.kittens.layout import conflict_ways, fragment_addresses
 from tkgen.predict import Workload
+from tkgen.predict.cache import traffic
 from tkgen.predict.stream import Unit, WaveStream, block_streams, lds_cycles
 from tkgen.targets import load_target
 
@@ -46,7 +47,19 @@ def test_operands_are_loaded_once_a_step() -> None:
         if not i.is_store
     )
     rows, cols, _ = workload.block
-    assert loaded == pytest.approx((rows + cols) * workload.k * workload.element_bytes, rel=0.1)
+    assert loaded == pytest.approx((rows * workload.left_bits + cols * workload.right_bits) // 8 * workload.k, rel=0.1)
+
+
+@pytest.mark.parametrize(("name", "width"), [("w8", 8), ("w4", 4), ("fp8_rowwise", 0)])
+def test_factors_have_the_bytes_of_their_own_elements(name: str, width: int) -> None:
+    """Weights are narrower than what they are multiplied with: of all factors, and asked of the caches."""
+    rows, cols, length = 512, 1024, 256
+    workload, _ = of_spec(f"low_precision/{name}", M=rows, N=cols, K=length)
+    bits = (16, width) if width else (8, 8)
+    assert workload.operand_bytes == (rows * bits[0] + cols * bits[1]) * length // 8
+    found = traffic(workload, TARGET, TARGET.products[0])
+    assert found.l2_bytes == rows // 128 * (cols // 128) * 128 * length * sum(bits) // 8
+    assert found.hbm_bytes == workload.operand_bytes
 
 
 def test_roles_have_streams_of_their_own() -> None:

@@ -58,8 +58,8 @@ def traffic(workload: Workload, target: Target, product: Product) -> Traffic:
     """The traffic of one launch with empty caches."""
     rounds = _rounds(workload, product)
     rows, cols, step = workload.block
-    depth = min(workload.piece_steps * step, workload.k) * workload.element_bytes
-    size = {"a": rows * depth * workload.lefts, "b": cols * depth * workload.rights}
+    depth = min(workload.piece_steps * step, workload.k)
+    size = {"a": rows * depth * workload.left_bits // 8, "b": cols * depth * workload.right_bits // 8}
     tile_out = rows * cols * workload.output_bytes
     l2 = llc = hbm = 0
     waiting_llc = waiting_hbm = 0.0

@@ -31,10 +31,11 @@ class PredictError(Exception):
 
 @dataclass(frozen=True)
 class Workload:
-    """A matrix product C[m, n] of `element_bytes` operands over `k`, computed by blocks of `block` elements.
+    """A matrix product C[m, n] over `k`, computed by blocks of `block` elements.
 
-    `products` sums are made at once of `lefts` left and `rights` right factors, for each of `matrices` outputs; no two
-    of these share a factor here, which heads of grouped queries do.
+    `products` sums are made at once, for each of `matrices` outputs; no two of these share a factor here, which heads
+    of grouped queries do. An element of all left factors together has `left_bits` in memory, one of all right ones
+    `right_bits`: weights are narrower than what they are multiplied with.
 
     `pieces` gives, in launch order, the block tile that is worked on and the first K-step of the part of K that is
     summed (0 where nothing is split), as (row, column, step); `piece_steps` is the length of that part. A block does
@@ -54,7 +55,8 @@ class Workload:
     k: int
     block: tuple[int, int, int]
     dtype: str
-    element_bytes: int
+    left_bits: int
+    right_bits: int
     output_bytes: int
     pieces: Sequence[tuple[int, int, int]] = field(repr=False)
     piece_steps: int
@@ -64,8 +66,6 @@ class Workload:
     matrices: int = 1  # of outputs
     factors: int = 1  # of pairs of factors, of which several outputs may take a part each
     products: int = 1
-    lefts: int = 1
-    rights: int = 1
 
     @property
     def flops(self) -> int:
@@ -75,7 +75,7 @@ class Workload:
     @property
     def operand_bytes(self) -> int:
         """Bytes of all factors."""
-        return (self.m * self.lefts + self.n * self.rights) * self.k * self.element_bytes * self.factors
+        return (self.m * self.left_bits + self.n * self.right_bits) * self.k // 8 * self.factors
 
     @property
     def flops_per_piece(self) -> int:
@@ -120,11 +120,10 @@ class Workload:
             matrices=launch.matrices,
             factors=launch.factors,
             products=len(program.products),
-            lefts=sum(o.side is Side.A for o in program.operands),
-            rights=sum(o.side is Side.B for o in program.operands),
+            left_bits=sum(o.tensor.dtype.bits for o in program.operands if o.side is Side.A),
+            right_bits=sum(o.tensor.dtype.bits for o in program.operands if o.side is Side.B),
             block=program.block,
             dtype=program.a.dtype.spelling,
-            element_bytes=program.a.tensor.dtype.bytes,
             output_bytes=output,
             pieces=pieces,
             piece_steps=piece_steps,
