@@ -1,6 +1,9 @@
 """The compiled main loops of attention beside those of Triton and HipKittens, for the same block, in one run.
 
-    python benchmarks/attention.py
+    python benchmarks/attention.py [--write]
+
+Behind it, predicted TFLOP/s at lengths from 1024 to 16384, which `--write` puts into docs/prediction.md. Nothing of them
+has been measured.
 
 Each row is one pass of the loop, for a wave, as it stands in the machine code: branches that are seldom taken count,
 too. All but registers and LDS bytes are per MFMA, counted in those of 32 x 32 x 8 on gfx942 and of 32 x 32 x 16 on
@@ -13,7 +16,8 @@ by clang 22 with its own options (-O3 -ffast-math), of whose loop four passes ar
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,11 +26,15 @@ from rich.table import Table
 
 import tkgen
 from tkgen.loops import LoopBuild, LoopSpec
+from tkgen.sequence.prediction import predict_any
+from tkgen.targets import load_target
 from tkgen.toolchain.isa import instruction_mix, main_loop, parse_asm
 
 ROOT = Path(__file__).parent.parent
 DEPTH = {"gfx942": 8, "gfx950": 16}  # of the MFMAs in which is counted
 LANES = 64
+LENGTHS, TOKENS, HEADS = (1024, 2048, 4096, 8192, 16384), 16384, 16  # TOKENS: of all sequences of a batch together
+DOCS, BEGIN, END = ROOT / "docs/prediction.md", "<!-- attention: begin -->\n", "<!-- attention: end -->\n"
 KINDS = ("vector", "scalar", "LDS reads", "LDS writes", "global loads", "waits", "barriers")
 
 
@@ -110,6 +118,67 @@ def specs(target: str) -> Sequence[tuple[str, int]]:
     return found
 
 
+# ---------------------------------------------------------------- predictions
+
+
+def forms(target: str) -> Mapping[str, str]:
+    """The kernels of D = 128 whose speed is predicted, by what they are called: their specs."""
+    plain, interleaved, direct = (
+        (ROOT / "specs/attention" / f"attention{name}.tk").read_text(encoding="utf-8")
+        for name in ("", "_interleaved", "_direct")
+    )
+    found = {"128 queries, 4 waves": plain, "the same, interleaved": interleaved}
+    if target == "gfx950":
+        found["128 queries, 4 waves, direct"] = plain.replace("buffers 2", "buffers 2 via direct")
+        found["the same, interleaved, direct"] = interleaved.replace("buffers 2", "buffers 2 via direct")
+        found["256 queries, 8 waves, direct"] = direct
+    return found
+
+
+def causal(text: str) -> str:
+    """The same kernel, where a query sees the keys up to its own place."""
+    bounded = text.replace("each j in LENGTH by 64\n", "each j in LENGTH by 64 to q\n")
+    masked = bounded.replace("    n = max(", "    s = where(q >= j, s, -inf)\n    n = max(")
+    assert bounded != text and masked != bounded
+    return masked
+
+
+def predicted(text: str, target: str, length: int, masked: bool) -> float:
+    """TFLOP/s of 16 heads of sequences of that length; half the products count where half of the scores do."""
+    sizes = {"BATCH": TOKENS // length, "HEADS": HEADS, "LENGTH": length, "D": 128}
+    build = tkgen.load(causal(text) if masked else text, sizes, target=target).build()
+    assert isinstance(build, LoopBuild)
+    flops = 4 * TOKENS * HEADS * length * 128 / (1 + masked)
+    return flops / predict_any(build, what_if=False).seconds / 1e12
+
+
+def predictions() -> Iterator[list[str]]:
+    """A row for each kernel: target, kernel, causal or not, and its speed at each length."""
+    for target in DEPTH:
+        product = load_target(target).product.name
+        for masked in (False, True):
+            for name, text in forms(target).items():
+                speeds = [f"{predicted(text, target, length, masked):.0f}" for length in LENGTHS]
+                yield [product, name, "causal" if masked else "all keys", *speeds]
+
+
+def show_predictions(write: bool) -> None:
+    """Print them, and put them into the documentation."""
+    headings = ["GPU", "kernel", "sees", *map(str, LENGTHS)]
+    table = Table(title=f"attention, forward, D = 128, {TOKENS} tokens, {HEADS} heads: predicted TFLOP/s, not measured")
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading.isdigit() else "left")
+    rows = list(predictions())
+    for row in rows:
+        table.add_row(*row)
+    Console(width=200).print(table)
+    if write:
+        lines = [headings, ["---"] * 3 + ["---:"] * len(LENGTHS), *rows]
+        text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        head, rest = DOCS.read_text(encoding="utf-8").split(BEGIN)
+        DOCS.write_text(head + BEGIN + text + END + rest.split(END)[1], encoding="utf-8")
+
+
 def main() -> None:
     headings = ("kernel", "VGPR", "AGPR", "spills", *KINDS, "all others", "exp", "LDS bytes")
     for target in DEPTH:
@@ -125,6 +194,7 @@ def main() -> None:
         if target == "gfx950":
             table.add_row(*HIPKITTENS.row("HipKittens 256 x 64, D = 128, 8 waves"))
         Console(width=200).print(table)
+    show_predictions("--write" in sys.argv[1:])
 
 
 if __name__ == "__main__":

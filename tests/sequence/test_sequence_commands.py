@@ -198,6 +198,13 @@ def test_a_gpu_gets_the_memory_between_the_kernels_and_all_is_compared(gpu: list
     assert "TFLOP/s" in tkgen_("run", str(SPLIT), "--device", "gpu")
 
 
+def test_of_attention_a_gpu_is_said_in_multiplications(gpu: list[str]) -> None:
+    spec, sizes = SPECS / "attention/attention_causal.tk", "BATCH=1 HEADS=2 KV_HEADS=1 LENGTH=100 D=64"
+    (row,) = json.loads(tkgen_("run", str(spec), "-D", sizes, "--device", "gpu", "--json"))
+    assert row["ok"] and row["tflops"] == pytest.approx(4 * 2 * 100 * 100 * 64 / 2e-3 / 1e12) and row["gbps"] is None
+    assert "TFLOP/s" in tkgen_("run", str(spec), "-D", sizes, "--device", "gpu")
+
+
 def test_without_products_a_gpu_is_said_in_bytes(gpu: list[str], tmp_path: Path) -> None:
     (row,) = json.loads(tkgen_("run", written(tmp_path, HALVES), "--device", "gpu", "--json"))
     assert row["ok"] and row["gbps"] == pytest.approx(2 * 13 * 100 * 4 / 2e-3 / 1e9) and row["tflops"] is None

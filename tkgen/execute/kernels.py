@@ -215,6 +215,8 @@ def work(launch: AnyLaunch) -> tuple[int, int]:
 
 
 def _flops(launch: OneLaunch) -> int:
+    if isinstance(launch, RowLaunch):
+        return multiplied(launch)
     if not isinstance(launch, Launch):
         return 0
     program = launch.program

@@ -46,7 +46,7 @@ class Row:
     watched: bool = True  # by the referee
     milliseconds: float | None = None
     tflops: float | None = None
-    gbps: float | None = None  # of kernels without a product: what is read and written, once
+    gbps: float | None = None  # of kernels whose multiplications nobody counts: what is read and written, once
 
     @property
     def ok(self) -> bool:

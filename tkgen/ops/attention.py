@@ -16,7 +16,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: floa
     """softmax(scale q kᵀ) v over [BATCH, HEADS, LENGTH, D], as torch's scaled_dot_product_attention.
 
     k and v are [BATCH, KV_HEADS, KEYS, D]: a head of keys serves HEADS / KV_HEADS heads of queries, in order. `causal`
-    lets the query at place i see the keys up to place i. `scale` is 1 / sqrt(D) unless given.
+    lets the query at place i see the keys up to place i. `scale` is 1 / sqrt(D) unless given. One build serves all
+    batches and lengths of a D and of as many heads to a head of keys.
 
     Raises:
         ValueError: tensors that are not bf16 or whose shapes do not go together.
@@ -35,15 +36,14 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: floa
     return o.reshape(q.shape)  # type: ignore[no-any-return]
 
 
-def _sizes(q: Tensor, k: Tensor) -> dict[str, int]:
-    sets, group, length, width = q.shape
-    return {"SETS": sets, "GROUP": group, "LENGTH": length, "KEYS": k.shape[1], "D": width}
+def _sizes(q: Tensor) -> dict[str, int]:
+    return {"GROUP": q.shape[1], "D": q.shape[3]}
 
 
 @custom_op(f"{NAMESPACE}::attention", mutates_args=())
 def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
     scalars = {"scale": scale * math.log2(math.e)}
-    o, lse = outputs("attention_causal" if causal else "attention", q, k, v, scalars=scalars, sizes=_sizes(q, k))
+    o, lse = outputs("attention_causal" if causal else "attention", q, k, v, scalars=scalars, sizes=_sizes(q))
     return o, lse
 
 
@@ -58,7 +58,7 @@ def _attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     name = "attention_backward_causal" if causal else "attention_backward"
     scalars = {"scale": scale * math.log2(math.e)}
-    gq, gk, gv = outputs(name, q, k, v, o, lse, go, scalars=scalars, sizes=_sizes(q, k))
+    gq, gk, gv = outputs(name, q, k, v, o, lse, go, scalars=scalars, sizes=_sizes(q))
     return gq, gk, gv
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -13,6 +14,7 @@ import torch
 from tkgen.api import load
 from tkgen.backends import protocol
 from tkgen.execute.operator import run
+from tkgen.targets import load_target
 
 SPECS = Path(__file__).with_name("specs")
 NAMESPACE = "tkgen_ops"
@@ -60,7 +62,20 @@ def outputs(
 
 @cache
 def _built(name: str, target: str, sizes: tuple[tuple[str, int], ...]) -> protocol.Build:
-    return load(SPECS / f"{name}.tk", dict(sizes), target).check().build()
+    return load(text_for(name, target), dict(sizes), target).check().build()
+
+
+def text_for(name: str, target: str) -> Path | str:
+    """The spec `name`, in the form that is fastest on a target.
+
+    Where there are direct loads of 16 bytes a lane (gfx950), what the loops of attention multiply goes to LDS by them:
+    its gradients are predicted to take 0.83 of the time (`tkgen predict specs/attention/attention_backward_direct.tk`),
+    and a backward pass must compute the scores of its forward pass bit by bit, so both do.
+    """
+    path = SPECS / f"{name}.tk"
+    if not name.startswith("attention") or 16 not in load_target(target).direct_load_bytes:
+        return path
+    return re.sub(r"(shared (?:K, V|Q, GO) buffers 2)", r"\1 via direct", path.read_text(encoding="utf-8"))
 
 
 def architecture(device: torch.device) -> str:

@@ -1,0 +1,46 @@
+"""How much a launch of attention multiplies, and that a GPU's time is said by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tkgen
+from tkgen.execute.kernels import launch_of, work
+
+SPECS = Path(__file__).parents[2] / "specs/attention"
+
+
+def flops(name: str, **sizes: int) -> int:
+    spec = tkgen.load(SPECS / f"{name}.tk", sizes)
+    return work(launch_of(spec, {}))[0]
+
+
+def test_all_that_is_multiplied_counts() -> None:
+    heads = {"BATCH": 3, "HEADS": 8, "D": 64}
+    assert flops("attention", LENGTH=100, **heads) == 4 * 3 * 8 * 100 * 100 * 64
+    assert flops("attention_decode", KEYS=100, KV_HEADS=2, PARTS=3, **heads) == 4 * 3 * 8 * 100 * 64
+    assert flops("attention_backward", LENGTH=100, **heads) == 7 * 2 * 3 * 8 * 100 * 100 * 64
+    assert flops("attention_lazy", LENGTH=100, **heads) == flops("attention", LENGTH=100, **heads)
+
+
+@pytest.mark.parametrize("length", [1, 64, 100, 128, 129, 300, 2000])
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("attention_causal", 0), ("attention_mqa", 77), ("attention_window", 0)],
+)
+def test_tiles_that_are_not_visited_do_not(name: str, more: int, length: int) -> None:
+    """A block of 128 queries visits tiles of 64 keys: those up to its last query, in a window since its first."""
+    pairs = 0
+    for first in range(0, length, 128):
+        rows = min(128, length - first)
+        since = first - 511 if name == "attention_window" else 0
+        for key in range(0, length + more, 64):
+            if key <= first + 127 + more and key + 63 >= since:
+                pairs += rows * min(64, length + more - key)
+    sizes = {"BATCH": 2, "HEADS": 4, "LENGTH": length, "D": 64}
+    sizes |= {"KEYS": length + more} if more else {"KV_HEADS": 2} if name == "attention_causal" else {}
+    assert flops(name, **sizes) == 4 * 2 * 4 * 64 * pairs
+    if length == 2000 and name == "attention_causal":
+        assert 0.5 < pairs / length**2 < 0.56
