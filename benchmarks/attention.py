@@ -2,7 +2,7 @@
 
     python benchmarks/attention.py [--write]
 
-Behind it, predicted TFLOP/s at lengths from 1024 to 16384, which `--write` puts into docs/prediction.md. Nothing of them
+Behind it, predicted TFLOP/s at lengths from 1024 to 16384, which `--write` puts into docs/prediction.md. None
 has been measured.
 
 Each row is one pass of the loop, for a wave, as it stands in the machine code: branches that are seldom taken count,
@@ -123,15 +123,16 @@ def specs(target: str) -> Sequence[tuple[str, int]]:
 
 def forms(target: str) -> Mapping[str, str]:
     """The kernels of D = 128 whose speed is predicted, by what they are called: their specs."""
-    plain, interleaved, direct = (
+    plain, interleaved, direct, halves, direct_halves = (
         (ROOT / "specs/attention" / f"attention{name}.tk").read_text(encoding="utf-8")
-        for name in ("", "_interleaved", "_direct")
+        for name in ("", "_interleaved", "_direct", "_ping_pong", "_ping_pong_direct")
     )
     found = {"128 queries, 4 waves": plain, "the same, interleaved": interleaved}
     if target == "gfx950":
         found["128 queries, 4 waves, direct"] = plain.replace("buffers 2", "buffers 2 via direct")
         found["the same, interleaved, direct"] = interleaved.replace("buffers 2", "buffers 2 via direct")
         found["256 queries, 8 waves, direct"] = direct
+    found["256 queries, 8 waves, ping-pong"] = direct_halves if target == "gfx950" else halves
     return found
 
 

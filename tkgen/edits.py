@@ -20,6 +20,7 @@ from tkgen.backends.cdna.spec import Spec
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.suggest import suggestion
 from tkgen.ir.types import Via
+from tkgen.loops import LoopSpec
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule.presets import PRESETS
 from tkgen.sequence.spec import SequenceSpec
@@ -154,6 +155,32 @@ def tunable(spec: EditSpec, roots: Sequence[Path] = ()) -> str:
     return text[:head] + "".join(f"{indent}{line}\n" for line in lines) + "\n" + text[head:]
 
 
+def worded(spec: EditSpec, roots: Sequence[Path] = ()) -> dict[str, EditSpec]:
+    """A loop of products with each schedule and way to LDS that passes the checks, by their words: `interleave_direct`.
+
+    Its own schedule and way are not among them. Of other kernels there are none: the checks choose their schedule.
+    """
+    found: dict[str, EditSpec] = {}
+    if not isinstance(spec, LoopSpec):
+        return found
+    scheduled = {"": spec} | _with_words(spec, "schedule", roots)
+    for name, one in scheduled.items():
+        for way, other in ({"": one} | _with_words(one, "via", roots)).items():
+            found["_".join(filter(None, (name, way)))] = other
+    return {name: other for name, other in found.items() if name}
+
+
+def _with_words(spec: EditSpec, kind: str, roots: Sequence[Path]) -> dict[str, EditSpec]:
+    """The spec with each other word of a kind that passes the checks and makes another kernel of it, by that word."""
+    found: dict[str, EditSpec] = {}
+    for change in changes(spec, roots):
+        if change.name.split()[0] == kind and passes(spec, change.text, roots):
+            other = load(spec.path, spec.defines, spec.target.name, roots, change.text)
+            if other.source.text != spec.source.text:
+                found[change.name.split()[1]] = other
+    return found
+
+
 def passes(spec: EditSpec, text: str, roots: Sequence[Path] = ()) -> bool:
     """Whether `text` in the place of `spec` passes all checks."""
     try:
@@ -232,7 +259,7 @@ def _words(kernel: ast.Kernel, text: str, alone: bool) -> Iterator[Change]:
             yield Change(f"schedule {name}", f"{_inserted(text, at, f'{NEW}schedule {name}').rstrip()}\n")
     for shared in (s for s in body if isinstance(s, ast.Shared)):
         for way in (w.value for w in Via):
-            if (shared.via.id if shared.via else Via.COLLECTIVE.value) == way or written:
+            if (shared.via.id if shared.via else Via.COLLECTIVE.value) == way or len(written) > len(presets):
                 continue
             if shared.via:
                 yield Change(f"via {way}", _replaced(text, shared.via.span, way))

@@ -27,7 +27,8 @@ SCALE = {"scale": math.log2(math.e) / math.sqrt(D)}
 FORWARD: dict[str, Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor] | None] = {
     "attention": None, "attention_256": lambda q, j, _: q >= j, "attention_causal": lambda q, j, _: q >= j,
     "attention_direct": None, "attention_f16": None, "attention_interleaved": None, "attention_lazy": None,
-    "attention_mqa": lambda q, j, more: q + more >= j, "attention_window": lambda q, j, _: (q >= j) & (q - j < 40),
+    "attention_mqa": lambda q, j, more: q + more >= j, "attention_ping_pong": None, "attention_ping_pong_direct": None,
+    "attention_window": lambda q, j, _: (q >= j) & (q - j < 40),
 }  # fmt: skip
 GUARDED = """    z = where(n > -inf, n, 0)
     p = exp2(s - z)
@@ -105,6 +106,27 @@ def test_errors_of_every_forward_kernel(name: str, length: int) -> None:
         assert not outcome.findings
         found = as_torchs(tensors["O"], outputs["O"])
         assert_near(found, attended(q, k, v, seen, exact=True), attended(q, k, v, seen), case)
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_errors_of_packed_sequences(target: str) -> None:
+    """A sequence of each length, one behind the other: what hurts one must not reach the next."""
+    first = torch.tensor([0, *LENGTHS]).cumsum(0).int()
+    sizes = {"SEQUENCES": len(LENGTHS), "TOTAL": int(first[-1]), "HEADS": 2, "KV_HEADS": 1, "D": D}
+    spec = tkgen.load(FOLDER / "attention_packed.tk", sizes, target=target)
+    assert isinstance(spec, LoopSpec)
+    build, launch = spec.build().check(), row_launch(spec.program, spec.layout)
+    for case in CASES:
+        parts = [hurting(case, (1, 2, length, D), (1, 1, length, D)) for length in LENGTHS]
+        packed = {n: torch.cat([part[i][0] for part in parts], 1).transpose(0, 1) for i, n in enumerate("QKV")}
+        given = {n: x.contiguous() for n, x in packed.items()} | {"FIRST": first}
+        outputs, outcome = emulate(build, launch, given, SCALE)
+        assert not outcome.findings
+        for place, (length, (q, k, v)) in enumerate(zip(LENGTHS, parts, strict=True)):
+            found = outputs["O"][first[place] : first[place + 1]].transpose(0, 1)
+            seen = torch.ones(length, length).tril().bool()
+            meant, theirs = (attended(q, k, v, seen, exact=exact) for exact in (True, False))
+            assert_near(found, meant, theirs, (case, length))
 
 
 @pytest.mark.parametrize("window", [1, 40])

@@ -126,6 +126,35 @@ def test_tune_offers_parameters_where_there_are_none(tmp_path: Path) -> None:
     assert Space.of([out / "one_wave_tunable.tk"], {}, {}).size > 2
 
 
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [
+        ("gfx942", {"interleave", "ping_pong"}),
+        ("gfx950", {"interleave", "ping_pong", "direct", "interleave_direct", "ping_pong_direct"}),
+    ],
+)
+def test_tune_offers_schedules_of_attention(target: str, names: set[str], tmp_path: Path) -> None:
+    """A file for each schedule and way to LDS: what is no number varies from file to file."""
+    out, path = tmp_path / "tune", SPECS / "attention/attention.tk"
+    text = path.read_text().replace("q in LENGTH by 128", "q in LENGTH by 256").replace("waves 4", "waves 8")
+    (tmp_path / "attention.tk").write_text(text)
+    sizes = "BATCH=1 HEADS=1 LENGTH=256 D=64"
+    arguments = ["tune", str(tmp_path / "attention.tk"), "-t", target, "-D", sizes, "-j", "1", "--json", "-o", str(out)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    (first,), (others,) = told["offers"].values(), told["variants"].values()
+    assert Path(first).name == "attention_tunable.tk"
+    assert {Path(o).name for o in others} == {f"attention_{name}_tunable.tk" for name in names}
+    for other in others:
+        words = Path(other).stem.removeprefix("attention_").removesuffix("_tunable")
+        spec = tkgen.load(Path(other), target=target).check()
+        assert ("via direct" in Path(other).read_text()) == words.endswith("direct")
+        assert ("schedule" in Path(other).read_text()) == (words != "direct")
+        assert spec.source.text
+    assert Space.of([Path(first), *map(Path, others)], {}, {}).size > 10
+
+
 FAMILIES = {
     "attention/attention": {"Q_TILE", "J_STEP", "WAVES", "BUFFERS"},
     "attention/attention_decode": {"PARTS_SIZE", "J_STEP", "BUFFERS", "H_TILE", "WAVES"},

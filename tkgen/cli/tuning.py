@@ -88,12 +88,13 @@ def tune(
     with reported():
         offers = {} if measured else tuner.offered(request, outcome)
     if as_json:
-        offered = {str(spec): str(path) for spec, path in offers.items()}
-        say(json.dumps(outcome.to_json() | {"offers": offered}, indent=2))
+        offered = {str(spec): str(paths[0]) for spec, paths in offers.items()}
+        variants = {str(spec): [str(path) for path in paths[1:]] for spec, paths in offers.items()}
+        say(json.dumps(outcome.to_json() | {"offers": offered, "variants": variants}, indent=2))
         return
     tuner.render_terminal(outcome, Console())
-    for spec, path in offers.items():
-        say(f"{spec} has nothing to tune; with sensible parameters: tkgen tune {path}")
+    for spec, paths in offers.items():
+        say(f"{spec} has nothing to tune; with sensible parameters: tkgen tune {' '.join(map(str, paths))}")
 
 
 def _searched(request: tuner.Request, out: Path) -> tuner.Outcome:

@@ -31,6 +31,7 @@ from tkgen.rows import run as rows
 from tkgen.rows.build import RowBuild
 from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.rows.spec import LaidRows, RowSpec
+from tkgen.rows.work import multiplied
 from tkgen.sequence import run as sequences
 from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.launch import SequenceLaunch, sequence_launch

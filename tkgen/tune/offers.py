@@ -5,24 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 
 from tkgen.api import load
-from tkgen.edits import tunable
+from tkgen.edits import tunable, worded
 from tkgen.toolchain.files import write_atomic
 from tkgen.tune.engine import Outcome, Request
 from tkgen.tune.evaluate import taken
 
 
-def offered(request: Request, outcome: Outcome) -> dict[Path, Path]:
-    """Specs of which nothing varied, each with a file written for it that has its numbers as parameters to tune.
+def offered(request: Request, outcome: Outcome) -> dict[Path, tuple[Path, ...]]:
+    """Specs of which nothing varied, each with files written for it that have its numbers as parameters to tune.
+
+    The first is the spec itself; of loops of products, such as attention, there is one for each schedule and way to LDS
+    that the checks let pass, too.
 
     Raises:
         SpecError: a spec is wrong without the values of the request.
     """
     if outcome.space_size != len(request.specs) or request.directory is None:
         return {}
-    found: dict[Path, Path] = {}
-    for spec in request.specs:
-        text = tunable(taken(load(spec, None, request.target, request.include_roots)), request.include_roots)
-        if text:
-            found[spec] = request.directory / f"{spec.stem}_tunable.tk"
-            write_atomic(found[spec], text)
+    found: dict[Path, tuple[Path, ...]] = {}
+    for path in request.specs:
+        spec = taken(load(path, None, request.target, request.include_roots))
+        texts = {
+            request.directory / f"{'_'.join(filter(None, (path.stem, name)))}_tunable.tk": tunable(
+                one, request.include_roots
+            )
+            for name, one in ({"": spec} | worded(spec, request.include_roots)).items()
+        }
+        files = {file: text for file, text in texts.items() if text}
+        for file, text in files.items():
+            write_atomic(file, text)
+        if files:
+            found[path] = tuple(files)
     return found
