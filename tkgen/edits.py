@@ -155,12 +155,12 @@ def tunable(spec: EditSpec, roots: Sequence[Path] = ()) -> str:
     return text[:head] + "".join(f"{indent}{line}\n" for line in lines) + "\n" + text[head:]
 
 
-def worded(spec: EditSpec, roots: Sequence[Path] = ()) -> dict[str, EditSpec]:
+def worded(spec: EditSpec, roots: Sequence[Path] = ()) -> dict[str, LoopSpec]:
     """A loop of products with each schedule and way to LDS that passes the checks, by their words: `interleave_direct`.
 
     Its own schedule and way are not among them. Of other kernels there are none: the checks choose their schedule.
     """
-    found: dict[str, EditSpec] = {}
+    found: dict[str, LoopSpec] = {}
     if not isinstance(spec, LoopSpec):
         return found
     scheduled = {"": spec} | _with_words(spec, "schedule", roots)
@@ -170,13 +170,13 @@ def worded(spec: EditSpec, roots: Sequence[Path] = ()) -> dict[str, EditSpec]:
     return {name: other for name, other in found.items() if name}
 
 
-def _with_words(spec: EditSpec, kind: str, roots: Sequence[Path]) -> dict[str, EditSpec]:
+def _with_words(spec: LoopSpec, kind: str, roots: Sequence[Path]) -> dict[str, LoopSpec]:
     """The spec with each other word of a kind that passes the checks and makes another kernel of it, by that word."""
-    found: dict[str, EditSpec] = {}
+    found: dict[str, LoopSpec] = {}
     for change in changes(spec, roots):
         if change.name.split()[0] == kind and passes(spec, change.text, roots):
             other = load(spec.path, spec.defines, spec.target.name, roots, change.text)
-            if other.source.text != spec.source.text:
+            if isinstance(other, LoopSpec) and other.source.text != spec.source.text:
                 found[change.name.split()[1]] = other
     return found
 
