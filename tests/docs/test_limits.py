@@ -79,7 +79,7 @@ CHANGES = [
     ("E209", WEIGHTS, "K = 1024", "K = dynamic"),
     ("E226", SUMS, "  C[h", "  x = c - rowmax(c)\n  C[h"),
     ("E230", SUMS, "    c = c + A", "    c = c + (A[h, m, k] @ B[h, n, k].T) * A"),
-    ("E230", SUMS, "  C[h", SOMETIMES.format("c") + "  C[h"),
+    ("E230", SUMS, "  C[h", SOMETIMES.format("c").replace("  ", "    ", 1).replace("\n    c", "\n      c") + "  C[h"),
     ("E230", SUMS.replace("K = 1024", "K = dynamic"), "K by 64", "K by 64 part h"),
     ("E406", ROWS, "  Y[m]", SOMETIMES.format("x") + "  Y[m]"),
     ("E230", GROUPED, "k in K by 64", "k in K within FIRST[h] by 64"),

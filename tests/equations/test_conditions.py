@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tkgen import api
+from tkgen import api, run
 from tkgen.diagnostics import SpecError
+from tkgen.execute.compare import compare
+from tkgen.ir.deciding import decided
 from tkgen.ir.equations import Kernel, When, to_text, walk
 from tkgen.ir.meaning import compute, evaluate
+from tkgen.ir.rounding import TORCH
 from tkgen.ir.typing import typed
+from tkgen.ir.verifier import verify
 from tkgen.source import SourceFile
 from tkgen.syntax.format import format_source
 from tkgen.syntax.parser import parse_text
@@ -164,16 +169,99 @@ def test_mistakes(change: tuple[str, str], message: str) -> None:
     assert f"{found.value.diagnostics[0].code}: {found.value.diagnostics[0].message}" == message
 
 
+WITHIN = SUMS.replace("  when any(c > 4)\n    c = c", "    when any(c > 4)\n      c = c")
+
+
 @pytest.mark.parametrize(
-    ("text", "code"),
-    [(ROWS, "E406"), (SUMS, "E230")],
-    ids=["rows", "sums"],
+    ("text", "code", "message"),
+    [
+        (
+            ROWS,
+            "E406",
+            "`when any` asks for all 4 places along `t` of a tile, and lanes that have other rows do not vote",
+        ),
+        (WITHIN, "E230", "`when any` stands in a loop that sums products: decide behind it, by what was summed"),
+    ],
+    ids=["rows", "within"],
 )
-def test_no_schedule_carries_it_out(text: str, code: str, tmp_path: Path) -> None:
+def test_what_no_schedule_carries_out(text: str, code: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "spec.tk"
     path.write_text(text)
     with pytest.raises(SpecError) as found:
         api.load(path).check()
     (diagnostic,) = found.value.diagnostics
-    assert (diagnostic.code, diagnostic.message) == (code, "`when any` has no schedule yet")
+    assert (diagnostic.code, diagnostic.message) == (code, message)
     assert code != "E406" or "`where`" in str(diagnostic.fix)
+
+
+# ------------------------------------------------------------ carried out by choosing
+
+FLAT = ROWS.replace("R = 12, D = 8", "R = 12, D = 80").replace("by 4\n  waves 4 along t", "by 1\n  waves 2")
+LOOPED = """kernel looped
+  dims R = 7, D = 1100
+  global X : f32[R, D]
+  global Y : f32[R, D]
+  global L : f32[R]
+  over t in R by 1
+  waves 4
+  carry m : f32[t] = -inf, l : f32[t] = 0
+  each j in D by 512
+    x = X[t, j]
+    n = max(m, rowmax(x))
+    when any(n - m > 0.25)
+      l = l * exp(m - n)
+      m = n
+    l = l + rowsum(exp(x - m))
+  L[t] = m + log(l)
+  each i in D by 512
+    y = exp(X[t, i] - m) / l
+    when any(X[t, i] > 3)
+      y = y * 2
+    Y[t, i] = y
+"""
+EDGES = SUMS.replace("M = 256, N = 256", "M = 200, N = 150").replace("by 128, n in N by 128", "by 64, n in N by 64")
+EDGES = EDGES.replace("  waves", "  tail masked\n  waves").replace("c > 4", "c > 40")
+CARRIED_OUT = {"flat": FLAT, "looped": LOOPED, "edges": EDGES}
+
+
+def given(meant: Kernel) -> dict[str, torch.Tensor]:
+    """Normally distributed, such that some tiles ask for what others do not."""
+    generator = torch.Generator().manual_seed(5)
+    found = {}
+    for t in meant.inputs:
+        values = torch.randn([d.size or 0 for d in t.dims], generator=generator)
+        values.view(-1)[: values.numel() // 3] *= 0.4
+        found[t.name] = values.to(TORCH[t.dtype])
+    return found
+
+
+@pytest.mark.parametrize("name", [*CARRIED_OUT, "lazy"])
+def test_choices_mean_what_conditions_mean(name: str) -> None:
+    meant = kernel(CARRIED_OUT.get(name, LAZY.replace("LEAST", "0.5")))
+    chosen = verify(decided(meant), "deciding")
+    assert not any(isinstance(op, When) for op in walk(chosen.body))
+    inputs_of = given(meant)
+    right, found = evaluate(meant, inputs_of), evaluate(chosen, inputs_of)
+    for output, result in right.items():
+        torch.testing.assert_close(found[output].value, result.value, rtol=0, atol=0)
+        assert (found[output].bound >= result.bound).all()
+
+
+@pytest.mark.parametrize("name", CARRIED_OUT)
+def test_the_machine_code_decides(name: str, tmp_path: Path) -> None:
+    """Some blocks take the one way, some the other, and all are right."""
+    path = tmp_path / "spec.tk"
+    path.write_text(CARRIED_OUT[name])
+    meant = kernel(CARRIED_OUT[name])
+    inputs_of = given(meant)
+    never = kernel(re.sub(r"(when any.* >) [0-9.]+", r"\1 1e9", CARRIED_OUT[name]))
+    always = kernel(re.sub(r"(when any.* >) [0-9.]+", r"\1 -1e9", CARRIED_OUT[name]))
+    right = evaluate(meant, inputs_of)
+    (output, result), *_ = [(n, r) for n, r in right.items() if len(r.value.shape) == 2]
+    for other in (never, always):  # so a build that did either everywhere would be wrong
+        assert ((evaluate(other, inputs_of)[output].value - result.value).abs() > 3 * result.bound).any()
+    build = api.load(path).check().build()
+    assert not build.machine_check.diagnostics
+    found = run(build, *inputs_of.values())
+    for tensor, expected in zip(found if isinstance(found, tuple) else (found,), right.values(), strict=True):
+        assert compare(tensor, expected.value, expected.bound).right

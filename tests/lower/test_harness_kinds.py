@@ -43,6 +43,22 @@ TRIANGLE = """kernel triangle
   each i in N by 4 {bounds}
     Y[h, m, i] = where(m >= i, X[h, m, i] / l, 0)
 """
+# A sum of products of which tiles with a large element are halved.
+DECIDED = """kernel decided
+  dims M = 200, N = 150, K = 128
+  global A : bf16[M, K]
+  global B : bf16[N, K]
+  global C : f32[M, N]
+  over m in M by 64, n in N by 64
+  tail masked
+  waves 2 x 2
+  shared A, B
+  each k in K by 64
+    c = c + A[m, k] @ B[n, k].T
+  when any(c > 12)
+    c = c * 0.5
+  C[m, n] = c
+"""
 SMALL = {"M": 200, "N": 130, "K": 300}
 GROUPS = {"EXPERTS": 5, "OUT": 136, "IN": 200}
 CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
@@ -66,6 +82,7 @@ CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
         SPECS / "attention/attention_packed.tk",
         {"SEQUENCES": 4, "TOTAL": 500, "HEADS": 2, "KV_HEADS": 1, "D": 32},
     ),
+    "decided": (DECIDED, {}),
     "triangle": (TRIANGLE.format(dtype="f32", bounds="to m"), {}),
     "band": (TRIANGLE.format(dtype="bf16", bounds="from m - 5 to m").replace("kernel triangle", "kernel band"), {}),
 }  # fmt: skip

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from math import inf, prod
 from operator import add, mul, sub
 
+from tkgen.ir.deciding import decided
 from tkgen.ir.equations import (
     Access,
     Argument,
@@ -272,8 +273,11 @@ def _is_packed(op: Op) -> bool:
 
 def sums(kernel: Kernel) -> Sums:
     """The sums of products that `kernel` is. Raises Unfit where it is something else."""
-    if when := next((op for op in walk(kernel.body) if isinstance(op, When)), None):
-        raise Unfit("`when any` has no schedule yet", when.span)
+    for loop in (op for op in kernel.body if isinstance(op, Loop)):
+        if when := next((op for op in loop.body if isinstance(op, When)), None):
+            raise Unfit("`when any` stands in a loop that sums products: decide behind it, by what was summed",
+                        when.span)  # fmt: skip
+    meant, kernel = kernel, decided(kernel)
     loops = [op for op in kernel.body if isinstance(op, Loop)]
     if len(loops) != 1:
         raise Unfit("the products of a kernel are summed in one loop, `each k in K by ...`", None)
@@ -288,7 +292,7 @@ def sums(kernel: Kernel) -> Sums:
     batch = tuple(a for a in kernel.axes if a.kind is AxisKind.PARALLEL and a.is_index)
     _groups(kernel, rows, loop.axis, batch)
     found = _sums(loop, before, after, rows, cols)
-    return Sums(batch, rows, cols, loop.axis, found, _in_order(pruned((*before, *after))), kernel)
+    return Sums(batch, rows, cols, loop.axis, found, _in_order(pruned((*before, *after))), meant)
 
 
 def _groups(kernel: Kernel, rows: Axis, contraction: Axis, batch: tuple[Axis, ...]) -> None:

@@ -350,7 +350,8 @@ def _parts(kernel: Kernel, axis: Axis) -> None:
 def _condition(when: When, in_loop: bool) -> None:
     """Raises LoopError for a condition that the waves do not decide on together."""
     if not in_loop:
-        raise LoopError("`when any` has a schedule in the loop of products alone", when.span)
+        raise LoopError("`when any` has a schedule in the loop of products alone", when.span,
+                        "choose element by element, with `where`")  # fmt: skip
     for op in when.body:
         if isinstance(op, Product | Reduce):
             raise LoopError("products and reductions do not stand under a condition", op.result.span, "do them before")

@@ -30,6 +30,7 @@ from functools import cached_property
 from math import gcd, prod
 from typing import Protocol
 
+from tkgen.ir.deciding import asked_along, decided
 from tkgen.ir.equations import (
     Access,
     Axis,
@@ -229,7 +230,7 @@ def way(access: Access, fast: Axis) -> Way:
 
 def in_form(kernel: Kernel) -> Kernel:
     """The kernel as it is laid out: see `tkgen.schedule.unrolled` and `tkgen.schedule.row_loops`."""
-    return gathered(unrolled(kernel))
+    return gathered(unrolled(decided(kernel)))
 
 
 def accesses(kernel: Kernel) -> tuple[Access, ...]:
@@ -298,8 +299,10 @@ def _refuse(kernel: Kernel) -> None:
         raise RowError("rows of a group have no schedule yet", kernel.ragged[0].span,
                        "take all rows, and say by numbers which group each is of")  # fmt: skip
     for op in walk(kernel.body):
-        if isinstance(op, When):
-            raise RowError("`when any` has no schedule yet", op.span, "choose element by element, with `where`")
+        if isinstance(op, When) and (several := [a for a in asked_along(op) if a.kind is AxisKind.PARALLEL]):
+            raise RowError(f"`when any` asks for all {several[0].tile} places along `{several[0].name}` of a tile, and "
+                           "lanes that have other rows do not vote", op.span,
+                           "take one row a block, `by 1`, or choose element by element, with `where`")  # fmt: skip
         if isinstance(op, Product):
             raise RowError(f"{kernel.name} multiplies: its tiles are not rows", op.result.span)
         if isinstance(op, Store) and op.adds:

@@ -30,7 +30,7 @@ from tkgen.backends.cdna.lower.reference_loops import has_loops, host_loops, loo
 from tkgen.backends.cdna.lower.render import environment
 from tkgen.ir.divided import completed, divided
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Axis, AxisKind, Kernel, Reduce
+from tkgen.ir.equations import Axis, AxisKind, Kernel, Reduce, When
 from tkgen.ir.limits import with_all
 from tkgen.ir.products import Sums
 from tkgen.ir.types import DType, Program, Tensor
@@ -251,7 +251,8 @@ def _equations(program: Program | EquationProgram) -> Sums | Kernel:
         return program.kernel
     found = program.equations
     plain = not any(s.scaled or s.scales or s.made or is_gathered(s.left) for s in found.sums)
-    return found if plain and not found.kernel.ragged else found.kernel
+    decides = any(isinstance(op, When) for op in found.kernel.body)
+    return found if plain and not decides and not found.kernel.ragged else found.kernel
 
 
 def _given(programs: Sequence[Program | EquationProgram]) -> set[str]:
