@@ -14,6 +14,7 @@ from hurting import attended as near
 from torch.nn.functional import scaled_dot_product_attention
 
 import tkgen
+from tkgen import operator
 from tkgen.diagnostics import SpecError
 from tkgen.execute.cases import unmet
 from tkgen.execute.launch import emulate as emulate_kernel
@@ -171,6 +172,18 @@ def test_a_table_that_lies_reads_zeros_and_nothing_outside() -> None:
     meant = evaluate_all([meaning_of(p) for p in build.spec.program.kernels], given, scalars)["O"]
     assert ((found.double() - meant.value).abs() <= meant.bound + meant.value.abs() / 128).all()
     assert not found[3].any()  # its one page is none, and so are its values
+
+
+def test_an_operator_looks_at_the_table() -> None:
+    decode = operator(built("gfx942"))
+    given = inputs([200, 0, 130, 64])
+    given["PAGES"][1] = -1
+    found = decode(*(given[t.name] for t in built("gfx942").spec.program.reads))
+    assert found.isfinite().all() and not found[1].any()
+    for lie in (18, -2, 1 << 30):
+        given["PAGES"][2, 3] = lie
+        with pytest.raises(ValueError, match=rf"PAGES\[2, 3\] is {lie}, and pages are 0 to 17, or -1 for none"):
+            decode(*(given[t.name] for t in built("gfx942").spec.program.reads))
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])

@@ -105,7 +105,7 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
         raise ValueError(f"{program.name}: all tensors are on the CPU or on one AMD GPU, not on {places}")
     named = {t.name: tensor.detach() for t, tensor in zip(program.reads, tensors, strict=True)}
     if devices == {torch.device("cpu")}:
-        _check_offsets(launch, named)
+        _check_places(launch, named)
         found = computed(build, launch, named, values)
     else:
         found = memory(launch, named)
@@ -113,8 +113,8 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
     return _alone(tuple(found[out.name] for out in program.outputs))
 
 
-def _check_offsets(launch: AnyLaunch, named: Mapping[str, torch.Tensor]) -> None:
-    """Raises ValueError for offsets of ragged rows that decrease or leave the rows.
+def _check_places(launch: AnyLaunch, named: Mapping[str, torch.Tensor]) -> None:
+    """Raises ValueError for offsets of ragged rows that decrease or leave the rows, and for pages that are none.
 
     On a GPU nobody waits for them to look: the kernel itself stays within bounds, whatever they hold.
     """
@@ -124,10 +124,20 @@ def _check_offsets(launch: AnyLaunch, named: Mapping[str, torch.Tensor]) -> None
             offsets = {program.offsets: program.held[program.offsets]} if program.offsets else {}
         else:
             offsets = {tensor: axis.dim for tensor, axis in program.kernel.offsets.items()}
+            for table in (t for t in program.kernel.tables if t.name in named):
+                _check_table(program.name, table.name, named[table.name], of.extents[program.kernel.held[table].name])
         for tensor, dim in offsets.items():
             lie = problem(named[tensor.name].tolist(), of.extents[dim.name]) if tensor.name in named else ""
             if lie:
                 raise ValueError(f"{program.name}: {tensor.name}{lie}")
+
+
+def _check_table(kernel: str, name: str, pages: torch.Tensor, count: int) -> None:
+    """Raises ValueError for a table that lists another page than one of `count`; -1 says that there is none."""
+    lies = ((pages < -1) | (pages >= count)).nonzero().tolist()
+    if lies:
+        at, lie = ", ".join(map(str, lies[0])), int(pages[tuple(lies[0])])
+        raise ValueError(f"{kernel}: {name}[{at}] is {lie}, and pages are 0 to {count - 1}, or -1 for none")
 
 
 def _alone(results: tuple[torch.Tensor, ...]) -> torch.Tensor | tuple[torch.Tensor, ...]:

@@ -368,6 +368,11 @@ class Kernel:
         return tuple(dict.fromkeys(i.through for i in indices if i.through is not None))
 
     @property
+    def tables(self) -> frozenset[Tensor]:
+        """The tensors that list pages."""
+        return frozenset(access.tensor for access in self.places if not access.axes)
+
+    @property
     def held(self) -> dict[Tensor, Dim]:
         """The tensors that hold places, and of which dimension."""
         found = {a.within.offsets: a.dim for a in self.axes if a.within}
