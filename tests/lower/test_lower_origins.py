@@ -10,7 +10,7 @@ from lowering import SPECS, gemm
 from planning import planned
 
 from tkgen.api import load
-from tkgen.backends.cdna.lower import lower
+from tkgen.backends.cdna.lower import Performed, lower
 
 # Clauses of a spec that put nothing into the code: names, permissions, and what is resolved before anything is placed.
 SILENT = re.compile(r"\s*(#|$|kernel\b|schedule\b|target\b|allow\b|param\b|tune\b)")
@@ -32,7 +32,7 @@ def test_every_operation_of_the_schedule_has_its_lines(name: str) -> None:
     for wave in spec.plan.waves:
         for part in ("prologue", "body", "epilogue"):
             for position, placed in enumerate(getattr(wave, part)):
-                numbers = spec.source.operations[f"{wave.role}/{part}/{position}"]
+                numbers = spec.source.operations[Performed(wave.role, part, position)]
                 text = "\n".join(lines[n - 1] for n in numbers)
                 word = {"multiply": "mma_", "read": "load(", "store": "store", "zero": "zero(", "copy": "::load("}
                 assert word.get(placed.op.word, "") in text

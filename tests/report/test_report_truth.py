@@ -11,6 +11,7 @@ import pytest
 from report_specs import SPECS
 
 from tkgen.api import load
+from tkgen.backends.cdna.lower import Performed
 from tkgen.build import Build
 from tkgen.emulate import load as load_code
 from tkgen.emulate.decode import Program, decode
@@ -118,7 +119,7 @@ def test_each_multiply_has_the_matrix_instructions_of_its_tiles(path: Path) -> N
                 op = placed.op
                 if not isinstance(op, Multiply):
                     continue
-                lines = set(build.spec.source.operations[f"{wave.role}/{part}/{i}"])
+                lines = set(build.spec.source.operations[Performed(wave.role, part, i)])
                 here = [
                     line.text.split()[0] for line in found.texts.isa if lines & set(line.cpp) and line.kind == "mfma"
                 ]

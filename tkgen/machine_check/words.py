@@ -142,12 +142,11 @@ class _Words:
     def _at(self, wave: WaveProgram, line: int | None, access: Access) -> tuple[str, int] | None:
         """The part and position of the operation that a line of C++ carries out, if the instruction can be of it."""
         wanted = _kinds(access)
-        for name, lines in self.spec.source.operations.items():
-            role, part, number = name.rsplit("/", 2)
+        for (role, part, number), lines in self.spec.source.operations.items():
             if line in lines and role == wave.role:
-                placed: Placed = getattr(wave, part)[int(number)]
+                placed: Placed = getattr(wave, part)[number]
                 if not wanted or isinstance(placed.op, wanted):
-                    return part, int(number)
+                    return part, number
         return None
 
     def _op(self, wave: WaveProgram, line: int | None, access: Access) -> Op | None:

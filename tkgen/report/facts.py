@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkgen import __version__
-from tkgen.backends.cdna.lower import Source
+from tkgen.backends.cdna.lower import Performed, Source
 from tkgen.backends.cdna.spec import Spec
 from tkgen.build import Build
 from tkgen.checks.registers import estimate
@@ -231,8 +231,8 @@ def _cycles(
                 spent[line, meets] = spent.get((line, meets), 0.0) + cycles / len(carried[index])
         by_line.append(spent)
 
-    def cycles_of(members: tuple[int, ...], name: str, kind: type[Op]) -> float | None:
-        lines = source.operations.get(name, ())
+    def cycles_of(members: tuple[int, ...], done: Performed, kind: type[Op]) -> float | None:
+        lines = source.operations.get(done, ())
         meets = kind is Barrier
         sums = [sum(by_line[w].get((line, meets), 0.0) for line in lines) for w in members]
         return sum(sums) / len(sums) if lines else None

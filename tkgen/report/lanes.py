@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tkgen.backends.cdna.lower import Performed
 from tkgen.ir.graph import Dependency, Node, dependencies
 from tkgen.ir.ops import Control, Fence, Fetch, Op, Placed, Read, Store, Take, WaveProgram, Zero
 from tkgen.schedule import Plan
@@ -94,13 +95,13 @@ class Pipeline:
     text: str
 
 
-Cycles = Callable[[tuple[int, ...], str, type[Op]], float | None]
+Cycles = Callable[[tuple[int, ...], Performed, type[Op]], float | None]
 
 
 def pipeline(plan: Plan, row: Callable[[Span | None], int], cycles: Cycles | None = None) -> Pipeline:
     """The pipeline of `plan`; `row` numbers spec lines.
 
-    `cycles` gives the predicted ones of an operation: for waves, the operation's name in `lower.Source.operations` and
+    `cycles` gives the predicted ones of an operation: for waves, the operation's place in the schedule and
     its kind.
     """
     shape = plan.shape
@@ -116,10 +117,10 @@ def pipeline(plan: Plan, row: Callable[[Span | None], int], cycles: Cycles | Non
     lanes = []
     for wave, draft in zip(plan.waves, drafts, strict=True):
         ops = []
-        for placed, event, segment, name in draft:
+        for placed, event, segment, done in draft:
             if event.begin > last or (segment == EPILOGUE and shown) or isinstance(event.op, Fence):
                 continue
-            spent = cycles(wave.waves, name, type(event.op)) if cycles and name else None
+            spent = cycles(wave.waves, done, type(event.op)) if cycles and done else None
             ops.append(_lane_op(placed, event, segment, nodes, clusters, row, spent))
         lanes.append(Lane(wave.role, wave.waves, wave.phase, tuple(ops)))
     return Pipeline(
@@ -136,27 +137,26 @@ def pipeline(plan: Plan, row: Callable[[Span | None], int], cycles: Cycles | Non
     )
 
 
-def lane_events(plan: Plan, wave: WaveProgram) -> list[tuple[Placed | None, Event, str, str]]:
-    """Every event of a wave over up to two passes of the loop: operation, event, segment, the operation's name.
+def lane_events(plan: Plan, wave: WaveProgram) -> list[tuple[Placed | None, Event, str, Performed | None]]:
+    """Every event of a wave over up to two passes of the loop: operation, event, segment, the operation's place.
 
-    A phase's barrier is no operation of the schedule: None, without a name. Names are those of
-    `lower.Source.operations`.
+    A phase's barrier is no operation of the schedule: None, without a place.
     """
     passes = 2 if plan.shape.passes is None else min(plan.shape.passes, 2)
     last_phase = max(w.phase for w in plan.waves)
     steps = plan.shape.steps(passes)
     events = trace(plan.program, wave, passes, plan.shape.unroll, steps, 1, last_phase)
 
-    def part(name: str, placed: Sequence[Placed], segment: str) -> list[tuple[Placed | None, str, str]]:
-        return [(p, segment, f"{wave.role}/{name}/{i}") for i, p in enumerate(placed)]
+    def part(name: str, placed: Sequence[Placed], segment: str) -> list[tuple[Placed | None, str, Performed | None]]:
+        return [(p, segment, Performed(wave.role, name, i)) for i, p in enumerate(placed)]
 
-    segments: list[tuple[Placed | None, str, str]] = [(None, PROLOGUE, "")] * wave.phase
+    segments: list[tuple[Placed | None, str, Performed | None]] = [(None, PROLOGUE, None)] * wave.phase
     segments += part("prologue", wave.prologue, PROLOGUE)
     for i in range(passes if wave.body else 0):
         segments += part("body", wave.body, NEXT if i else STEADY)
     segments += part("epilogue", wave.epilogue, EPILOGUE)
-    segments += [(None, EPILOGUE, "")] * (last_phase - wave.phase)
-    return [(p, e, s, name) for (p, s, name), e in zip(segments, events, strict=True)]
+    segments += [(None, EPILOGUE, None)] * (last_phase - wave.phase)
+    return [(p, e, s, done) for (p, s, done), e in zip(segments, events, strict=True)]
 
 
 def _lane_op(

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tkgen.backends.cdna.lower import Source
+from tkgen.backends.cdna.lower import Performed, Source
 from tkgen.ir.ops import LDS_WRITES, LOADS, SHARED_READS, SHARED_WRITES, Barrier, Op, Store, Take, Wait
 from tkgen.ir.types import Side
 from tkgen.schedule import Plan
@@ -53,7 +53,7 @@ def statements(plan: Plan, source: Source) -> tuple[Statement, ...]:
         for part in ("prologue", "body", "epilogue"):
             for i, placed in enumerate(getattr(wave, part)):
                 op = placed.op
-                for line in source.operations.get(f"{wave.role}/{part}/{i}", ()):
+                for line in source.operations.get(Performed(wave.role, part, i), ()):
                     if not re.match(r"\s*(#pragma|for \(|\}$)", text[line - 1]):
                         made = Statement(line, type(op), op.operand, wave.role, str(placed), op.span)
                         found.setdefault((line, type(op), op.operand), made)

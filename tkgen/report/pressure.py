@@ -131,7 +131,7 @@ def _note(idle: list[RoleRegisters], reserved: int, wasted: int, measured: bool)
     )
 
 
-def _points(program: Program, events: Sequence[tuple[object, Event, str, str]]) -> Iterator[Point]:
+def _points(program: Program, events: Sequence[tuple[object, Event, str, object]]) -> Iterator[Point]:
     """Live tiles at each operation: from the read (or fetch) that fills one to the last operation that uses it."""
     born: dict[Tile, int] = {}
     dies: dict[Tile, int] = {}

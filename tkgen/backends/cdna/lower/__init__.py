@@ -5,7 +5,7 @@
 
 from tkgen.backends.cdna.lower.harness import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.kernel import kernel_model
-from tkgen.backends.cdna.lower.origins import Origin, Source
+from tkgen.backends.cdna.lower.origins import Origin, Performed, Source
 from tkgen.backends.cdna.lower.render import lower
 
-__all__ = ["Origin", "Source", "harness_cpp", "harness_python", "kernel_model", "lower"]
+__all__ = ["Origin", "Performed", "Source", "harness_cpp", "harness_python", "kernel_model", "lower"]

@@ -26,8 +26,3 @@ def wave_condition(waves: tuple[int, ...]) -> str:
         else:
             runs.append([wave])
     return " || ".join(f"wave == {r[0]}" if len(r) == 1 else f"(wave >= {r[0]} && wave <= {r[-1]})" for r in runs)
-
-
-def float_literal(value: float | None) -> str:
-    """A factor; 1 where there is none."""
-    return "1.0f" if value is None else f"{float(value)!r}f"

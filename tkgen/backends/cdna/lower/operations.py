@@ -10,7 +10,7 @@ from tkgen.backends.cdna.lower.branches import branches
 from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.epilogue_statements import EpilogueStatements
 from tkgen.backends.cdna.lower.expressions import loops_over
-from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
+from tkgen.backends.cdna.lower.origins import NOWHERE, Origins, Performed
 from tkgen.backends.cdna.lower.scaled import Making, Scaling, scales_of_blocks
 from tkgen.backends.cdna.lower.statements import (
     AsNumbers,
@@ -56,8 +56,8 @@ class Operations:
         result: list[Statement] = []
 
         def add(made: Iterable[Statement], first: int, count: int) -> None:
-            names = tuple(f"{role.name}/{part}/{n}" for n in range(first, first + count))
-            result.extend(replace(s, operations=names) for s in made)
+            done = tuple(Performed(role.name, part, n) for n in range(first, first + count))
+            result.extend(replace(s, operations=done) for s in made)
 
         if part == "body" and role.multiplies and self.c.steps == "steps":
             add([self._synchronise(Call("begin_pass"), NOWHERE)], 0, 1)

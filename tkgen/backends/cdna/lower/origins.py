@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tkgen.source import SourceFile
 
@@ -48,17 +49,24 @@ class Origins:
 NOWHERE = Origins()
 
 
+class Performed(NamedTuple):
+    """An operation of the schedule: that at position `number` of `prologue`, `body` or `epilogue` of a role."""
+
+    role: str
+    part: str
+    number: int
+
+
 @dataclass(frozen=True)
 class Source:
     """Generated text; `origins` has for every line of it the spec lines it came from.
 
-    `operations` has the lines (1-based) that carry out an operation of the schedule, by role, part and position in
-    it: `consumer/body/3` is operation 3 of the steady loop of role `consumer`.
+    `operations` has the lines (1-based) that carry out an operation of the schedule.
     """
 
     text: str
     origins: tuple[tuple[Origin, ...], ...] = field(repr=False)
-    operations: Mapping[str, tuple[int, ...]] = field(repr=False)
+    operations: Mapping[Performed, tuple[int, ...]] = field(repr=False)
 
     def origin(self, line: int) -> Origin | None:
         """The first spec line behind generated line `line`, or behind the nearest line above it that has one."""
@@ -70,7 +78,7 @@ def joined(parts: Iterable[Source | str]) -> Source:
     """Texts one after the other, each of whole lines."""
     text = ""
     origins: list[tuple[Origin, ...]] = []
-    operations: dict[str, tuple[int, ...]] = {}
+    operations: dict[Performed, tuple[int, ...]] = {}
     for part in parts:
         source = part if isinstance(part, Source) else Source(part, ((),) * part.count("\n"), {})
         above = text.count("\n")
@@ -85,7 +93,7 @@ def joined(parts: Iterable[Source | str]) -> Source:
 class _Mark:
     comment: str = ""
     origins: Origins = NOWHERE
-    operations: tuple[str, ...] = ()
+    operations: tuple[Performed, ...] = ()
 
 
 @dataclass
@@ -98,7 +106,7 @@ class Marks:
         """What ends a line that comes from `origins` and says `comment`."""
         return self._mark(_Mark(comment, origins)) if origins or comment else ""
 
-    def carries_out(self, operations: tuple[str, ...]) -> str:
+    def carries_out(self, operations: tuple[Performed, ...]) -> str:
         """What ends a line that carries out operations."""
         return self._mark(_Mark(operations=operations)) if operations else ""
 
@@ -110,7 +118,7 @@ class Marks:
         """The text with comments for marks, and what the marks say of it."""
         lines: list[str] = []
         origins: list[tuple[Origin, ...]] = []
-        operations: dict[str, tuple[int, ...]] = {}
+        operations: dict[Performed, tuple[int, ...]] = {}
         for line in text.split("\n"):
             code, *numbers = line.split(_MARK)
             marks = [self.made[int(n)] for n in numbers]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from tkgen.backends.cdna.lower.origins import NOWHERE, Origins
+from tkgen.backends.cdna.lower.origins import NOWHERE, Origins, Performed
 
 
 @dataclass(frozen=True)
@@ -329,10 +329,10 @@ class Loop:
 class Statement:
     """One operation of a wave, inside of `loops`.
 
-    `operations` are the operations of the schedule it carries out, as `lower.Source.operations` names them.
+    `operations` are those of the schedule that it carries out.
     """
 
     code: Code
     loops: tuple[Loop, ...] = ()
     origin: Origins = NOWHERE
-    operations: tuple[str, ...] = ()
+    operations: tuple[Performed, ...] = ()
