@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 import tomllib
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tkgen.backends.cdna.lower.waits import waitcnt
-from tkgen.targets import UnknownTargetError, counted, load_target, target_names
+from tkgen.backends.hopper.machine import Hopper, HopperProduct
+from tkgen.targets import Target, UnknownTargetError, counted, load_target, target_names
+from tkgen.targets.model import Product, Timing
 from tkgen.targets.synchronisation import Attendance
 
 
@@ -192,3 +196,12 @@ def test_a_wait_for_as_many_as_are_counted_is_none() -> None:
 def test_a_target_goes_from_process_to_process(name: str) -> None:
     """As the language server's worker sends it, in a plan."""
     assert pickle.loads(pickle.dumps(load_target(name))) == load_target(name)
+
+
+@pytest.mark.parametrize("owner", [Target, Timing, Product, Hopper, HopperProduct], ids=lambda owner: owner.__name__)
+def test_every_field_of_a_target_is_read(owner: type) -> None:
+    """What nobody asks for does not stand in a file; `scales_blocks` is asked for before there is a target."""
+    folder = Path(__file__).parents[2] / "tkgen"
+    text = "\n".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
+    read = {*re.findall(r"\.(\w+)\b", text), "scales_blocks"}
+    assert not {field.name for field in dataclasses.fields(owner)} - read

@@ -47,7 +47,6 @@ class Hopper:
     most_stride: int
     map_alignment: int
     wgmma_rows: int
-    wgmma_step: int
     wgmma_columns: tuple[int, ...]
     products: tuple[HopperProduct, ...]
     synchronisation: Synchronisation
@@ -135,7 +134,6 @@ FIELDS = {
     "most_stride": "copies.most_stride",
     "map_alignment": "copies.map_alignment",
     "wgmma_rows": "wgmma.rows",
-    "wgmma_step": "wgmma.step",
     "wgmma_columns": "wgmma.columns",
 }
 """Which number of the file each field of `Hopper` is."""
