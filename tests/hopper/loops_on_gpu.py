@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from loop_cases import CASES, Attention
-from rows_on_gpu import AGAIN, GUARD, guarded
+from rows_on_gpu import launched
 
 from tkgen.backends.hopper.launch import loop_launcher
 from tkgen.backends.hopper.loop_spec import HopperLoopBuild
 from tkgen.execute.arguments import check_scalars
-from tkgen.execute.compare import Inputs, compare
+from tkgen.execute.compare import Inputs
 from tkgen.execute.kernels import references
 from tkgen.ir.functions import HOPPER
 from tkgen.rows.launch import RowLaunch, row_launch
@@ -34,24 +34,9 @@ def wrong(build: HopperLoopBuild, peaked: bool) -> str:
     launch, scalars = row_launch(spec.program, spec.layout), check_scalars(spec.program)
     inputs = inputs_of(launch, peaked)
     expected = references(launch, inputs, scalars, HOPPER)
-    first: dict[str, torch.Tensor] = {}
-    found = []
-    for number in range(1 + AGAIN):
-        tensors = guarded(launch, inputs)
-        loop_launcher(build, launch, tensors, scalars)()
-        torch.cuda.synchronize()
-        for name, (value, bound) in expected.items():
-            whole = tensors[name].as_strided((tensors[name].numel() + GUARD,), (1,))
-            if not bool(whole[tensors[name].numel() :].isnan().all()):
-                found.append(f"something behind {name} is written")
-            if number == 0:
-                first[name] = tensors[name]
-                judged = compare(tensors[name].cpu(), value, bound)
-                found += [] if judged.right else [f"{name}: {judged}"]
-            elif not torch.equal(first[name].nan_to_num(), tensors[name].nan_to_num()):
-                found.append(f"another {name} in another launch")
-        off = float((first["O"].cpu().double() - expected["O"][0]).norm() / expected["O"][0].norm())
-        found += [] if off < 2.0**-7 else [f"O is off by {off:.2g} of its norm"]
+    found, first = launched(launch, inputs, expected, lambda tensors: loop_launcher(build, launch, tensors, scalars))
+    off = float((first["O"].cpu().double() - expected["O"][0]).norm() / expected["O"][0].norm())
+    found += [] if off < 2.0**-7 else [f"O is off by {off:.2g} of its norm"]
     return "; ".join(dict.fromkeys(found))
 
 

@@ -6,7 +6,7 @@ With the name of a kernel, its cases alone.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -15,7 +15,7 @@ from row_cases import CASES
 from tkgen.backends.hopper.launch import row_launcher
 from tkgen.backends.hopper.row_spec import HopperRowBuild
 from tkgen.execute.arguments import check_scalars
-from tkgen.execute.compare import Inputs, compare
+from tkgen.execute.compare import Inputs, Reference, compare
 from tkgen.execute.kernels import references
 from tkgen.ir.functions import HOPPER
 from tkgen.ir.rounding import TORCH
@@ -50,17 +50,16 @@ def guarded(launch: RowLaunch, inputs: Mapping[str, torch.Tensor]) -> dict[str, 
     return found
 
 
-def wrong(build: HopperRowBuild, kind: str) -> str:
-    """What is not right of a kernel on such inputs; empty where all is."""
-    spec = build.spec
-    launch, scalars = row_launch(spec.program, spec.layout), check_scalars(spec.program)
-    inputs = inputs_of(launch, kind)
-    expected = references(launch, inputs, scalars, HOPPER)
+def launched(
+    launch: RowLaunch, inputs: Mapping[str, torch.Tensor], expected: Mapping[str, Reference],
+    start: Callable[[Mapping[str, torch.Tensor]], Callable[[], None]],
+) -> tuple[list[str], dict[str, torch.Tensor]]:  # fmt: skip
+    """What is not right of several launches on such inputs, and what the first one wrote; `start` makes a launch."""
     first: dict[str, torch.Tensor] = {}
     found = []
     for number in range(1 + AGAIN):
         tensors = guarded(launch, inputs)
-        row_launcher(build, launch, tensors, scalars)()
+        start(tensors)()
         torch.cuda.synchronize()
         for name, (value, bound) in expected.items():
             whole = tensors[name].as_strided((tensors[name].numel() + GUARD,), (1,))
@@ -72,6 +71,16 @@ def wrong(build: HopperRowBuild, kind: str) -> str:
                 found += [] if judged.right else [f"{name}: {judged}"]
             elif not torch.equal(first[name].nan_to_num(), tensors[name].nan_to_num()):
                 found.append(f"another {name} in another launch")
+    return found, first
+
+
+def wrong(build: HopperRowBuild, kind: str) -> str:
+    """What is not right of a kernel on such inputs; empty where all is."""
+    spec = build.spec
+    launch, scalars = row_launch(spec.program, spec.layout), check_scalars(spec.program)
+    inputs = inputs_of(launch, kind)
+    expected = references(launch, inputs, scalars, HOPPER)
+    found, _ = launched(launch, inputs, expected, lambda tensors: row_launcher(build, launch, tensors, scalars))
     return "; ".join(dict.fromkeys(found))
 
 
