@@ -31,6 +31,42 @@ class Reference:
     span: Span = field(compare=False, repr=False)
 
 
+@dataclass(frozen=True)
+class WrittenStep:
+    """An operation of a written schedule: `word` of `name`, in the pass `ahead` passes further on.
+
+    `piece`: (`part` or `half`, its number) where it is not done whole. `level` is of a priority, `mix` the pattern and
+    how often of a wish for the order of instructions.
+    """
+
+    word: str
+    span: Span = field(compare=False, repr=False)
+    name: str = ""
+    ahead: int = 0
+    piece: tuple[str, int] | None = None
+    level: int = 0
+    mix: tuple[tuple[tuple[str, int], ...], int] = ((), 0)
+
+
+@dataclass(frozen=True)
+class WrittenLine:
+    """A line of a written schedule; `paced`: all waves meet behind it."""
+
+    steps: tuple[WrittenStep, ...]
+    paced: bool
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class WrittenSchedule:
+    """The lines of a pass. `barriers`: where waves meet is derived; waves from `late` on run a meeting behind."""
+
+    lines: tuple[WrittenLine, ...]
+    barriers: bool
+    late: int
+    span: Span = field(compare=False, repr=False)
+
+
 @dataclass(frozen=True, kw_only=True)
 class EquationProgram(KernelProgram):
     """A whole kernel of equations, typed.
@@ -45,6 +81,7 @@ class EquationProgram(KernelProgram):
     registers: tuple[Tensor, ...]  # those of which the spec says that they do without LDS
     schedule: str | None  # of a loop of products, by its name
     reference: Reference | None
+    written: WrittenSchedule | None
 
     @property
     def parallel(self) -> tuple[Axis, ...]:

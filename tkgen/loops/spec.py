@@ -20,6 +20,7 @@ from tkgen.schedule.loop_program import LoopSteps
 from tkgen.schedule.loop_registers import shares, total
 from tkgen.schedule.loop_steps import steps
 from tkgen.schedule.loop_tiles import LoopError
+from tkgen.schedule.loop_written import StepError
 from tkgen.schedule.loops import LoopMap, map_loops
 from tkgen.schedule.row_graph import loop_graph
 from tkgen.schedule.step_text import loop_text
@@ -45,13 +46,29 @@ class LoopSpec(RowSpec):
 
     @cached_property
     def steps(self) -> LoopSteps:
-        """What its waves do, proven."""
-        return steps(self.layout, self.target.synchronisation)
+        """What its waves do, proven. Raises SpecError (E216, E312 to E314) for a written schedule."""
+        try:
+            return steps(self.layout, self.target.synchronisation)
+        except StepError as error:
+            other = (Label(*error.other),) if error.other else ()
+            fix = Fix(error.fix) if error.fix else None
+            raise SpecError(Diagnostic(error.code, str(error), Label(error.span), other, fix=fix)) from error
 
     @cached_property
     def graph(self) -> MultiDiGraph:
         """Operations, what each takes of others, and the barrier of a pass that covers what goes through LDS."""
         return loop_graph(self.steps)
+
+    def found(self) -> Iterator[Diagnostic]:
+        """What there is to say of its layout and of its steps."""
+        said = list(super().found())
+        yield from said
+        if any(d.code.startswith("E") for d in said):
+            return
+        try:
+            self.steps  # noqa: B018
+        except SpecError as error:
+            yield from error.diagnostics
 
     def _foreign(self) -> Iterator[Diagnostic]:
         """Clauses that these loops have no use for."""

@@ -73,7 +73,20 @@ class Priority:
     level: int
 
 
-Step = Fetch | Write | Read | Compute | Vote | Meet | Priority
+@dataclass(frozen=True)
+class Fence:
+    """The compiler moves no instruction across."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A wish for the order of instructions around it: each of `pattern` so many, in turn, so many `times`."""
+
+    pattern: tuple[tuple[str, int], ...]
+    times: int
+
+
+Step = Fetch | Write | Read | Compute | Vote | Meet | Priority | Fence | Mix
 
 
 @dataclass(frozen=True)

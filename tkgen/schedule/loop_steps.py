@@ -32,12 +32,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
 
+from tkgen.ir.equation_program import WrittenSchedule
 from tkgen.ir.equations import Load, When, writes
 from tkgen.proof import program as proof
 from tkgen.proof.passes import first_wrong
 from tkgen.schedule.loop_ping_pong import ping_pong
 from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Meet, Read, Step, Vote, Write, touches
 from tkgen.schedule.loop_terms import unlike
+from tkgen.schedule.loop_written import StepError, written
 from tkgen.schedule.loops import LoopMap
 from tkgen.targets.synchronisation import Attendance, Synchronisation
 
@@ -49,12 +51,22 @@ def steps(m: LoopMap, machine: Synchronisation) -> LoopSteps:
 
     Raises:
         AssertionError: the proof finds a fault, which would be one of this module.
+        StepError: it finds one in a schedule that the spec writes.
     """
-    rings = range(len(m.moving))
     early = None if m.early is None else m.early.moving
     first = [max(ring.buffers - 1, 1) + (ring == early) for ring in m.moving]
-    prologue = [step for n in rings for item in range(first[n]) for step in _bring(m, n, item)]
+    if m.written is not None:
+        return _written(m, m.written, machine)
     met = ping_pong(m, first) if m.late else _landing(m, _with_meetings(m, _pass(m, first)))
+    made = _opened(m, met, machine)
+    problem = unproven(made, machine) or unlike(made)
+    assert problem is None, f"{m.kernel.name}: {problem}"
+    return made
+
+
+def _opened(m: LoopMap, met: tuple[Step, ...], machine: Synchronisation) -> LoopSteps:
+    """The steps with what comes before the loop: the first tiles of each ring, and what the first pass finds done."""
+    prologue = [step for n, brought in enumerate(_distances(m, met)) for step in _first(m, n, *brought)]
     if m.early is not None:
         computed = [replace(step, ahead=0) for step in met if isinstance(step, Read | Compute) and step.ahead]
         prologue += [Meet(m.direct), *computed]
@@ -62,8 +74,25 @@ def steps(m: LoopMap, machine: Synchronisation) -> LoopSteps:
         made = LoopSteps(m, opening, met)
         if unproven(made, machine) is None:
             break
-    problem = unproven(made, machine) or unlike(made)
-    assert problem is None, f"{m.kernel.name}: {problem}"
+    return made
+
+
+def _written(m: LoopMap, schedule: WrittenSchedule, machine: Synchronisation) -> LoopSteps:
+    """The steps that a spec writes out. Raises StepError where they are wrong."""
+    body = written(m, schedule)
+    met = _with_meetings(m, body) if schedule.barriers else body
+    meetings = [n for n, step in enumerate(met) if isinstance(step, Meet)]
+    for landing in [[n] for n in reversed(meetings)] + [meetings] if m.direct else [[]]:
+        landed = tuple(Meet(True) if n in landing else step for n, step in enumerate(met))
+        made = _opened(m, landed, machine)
+        if (problem := unproven(made, machine)) is None:
+            break
+    if problem is not None:
+        raise StepError("E314", f"some order of the waves gets it wrong: {problem}", schedule.span,
+                        "let the waves meet between the two, or write `schedule barriers auto`")  # fmt: skip
+    if (problem := unlike(made)) is not None:
+        raise StepError("E314", f"the passes take other tiles than the equations say: {problem}", schedule.span,
+                        "bring each tile as far ahead as its ring has room for it")  # fmt: skip
     return made
 
 
@@ -80,8 +109,19 @@ def _pass(m: LoopMap, first: Sequence[int]) -> tuple[Step, ...]:
     )
 
 
-def _bring(m: LoopMap, ring: int, item: int) -> tuple[Step, ...]:
-    return (Fetch(ring, item),) if m.moving[ring].direct else (Fetch(ring, item), Write(ring, item))
+def _distances(m: LoopMap, body: Sequence[Step]) -> list[tuple[int, int]]:
+    """How far ahead each ring's tiles are fetched and written in a pass; those before come before the loop."""
+    fetched = {s.ring: s.ahead for s in body if isinstance(s, Fetch)}
+    stored = {s.ring: s.ahead for s in body if isinstance(s, Write)}
+    return [(fetched[n], stored.get(n, fetched[n])) for n in range(len(m.moving))]
+
+
+def _first(m: LoopMap, ring: int, fetched: int, stored: int) -> Iterator[Step]:
+    """The tiles of a ring that no pass brings, where one fetches so far ahead, and writes to LDS so far."""
+    for item in range(fetched):
+        yield Fetch(ring, item)
+        if item < stored and not m.moving[ring].direct:
+            yield Write(ring, item)
 
 
 def _landing(m: LoopMap, body: tuple[Step, ...]) -> tuple[Step, ...]:

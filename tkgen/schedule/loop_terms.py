@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from tkgen.ir.equations import (
+    Argument,
     Constant,
     Convert,
     Coordinate,
@@ -107,6 +108,9 @@ class _Run:
             self._step(step, 0)
         for number in range(passes):
             if self.scheduled:
+                for op in loop.body:  # what is worked out wherever it is used
+                    if isinstance(op, Argument | Constant | Coordinate | Extent):
+                        self._op(op, number)
                 for step in self.made.body:
                     self._step(step, number)
             else:
@@ -133,6 +137,8 @@ class _Run:
                 self.read[self.made.map.multiplications[which].product] = self.lds.get(slot, self.terms.unknown())
             case Compute(first=first, last=last, ahead=ahead):
                 now = dict(self.values)
+                for value in (v for op in self.made.map.loop.body[first:last] for v in writes(op) if ahead):
+                    self.values[value] = self.next.get(value, ())  # of the next pass another part may be done
                 for op in self.made.map.loop.body[first:last]:
                     self._op(op, number + ahead, rows_of(self.made, op, step))
                 if ahead:  # this pass still has its own

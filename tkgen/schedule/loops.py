@@ -50,7 +50,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 
-from tkgen.ir.equation_program import EquationProgram, Staging
+from tkgen.ir.equation_program import EquationProgram, Staging, WrittenSchedule
 from tkgen.ir.equations import (
     Access,
     Axis,
@@ -156,6 +156,7 @@ class LoopMap:
     vectors: tuple[Moving, ...] = ()
     early: Multiplication | None = None  # what is multiplied a pass ahead
     late: int = 0  # waves from this one on are a meeting behind the others; 0: none are
+    written: WrittenSchedule | None = None
 
     @property
     def threads(self) -> int:
@@ -171,6 +172,11 @@ class LoopMap:
     def moving(self) -> tuple[Moving, ...]:
         """What goes through LDS: the factors in the order in which they are used, then vectors."""
         return (*dict.fromkeys(m.moving for m in self.multiplications), *self.vectors)
+
+    @property
+    def fenced(self) -> bool:
+        """Whether no instruction crosses a meeting."""
+        return self.late > 0 or self.written is not None
 
     @property
     def unrolled(self) -> int:
@@ -306,7 +312,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     _staged(program, found)
     _tiles(found)
     _direct(program, found, target)
-    found = replace(found, early=_early(program, found), late=_late(program, target))
+    found = replace(found, early=_early(program, found), late=_late(program, target), written=program.written)
     _interleaved(found)
     _accesses(found)
     loaded = {load.result for load in found.held}
@@ -531,10 +537,11 @@ def _direct(program: EquationProgram, m: LoopMap, target: Target) -> None:
 
 def _early(program: EquationProgram, m: LoopMap) -> Multiplication | None:
     """The product that the schedule has a pass ahead. Raises LoopError where there is no such schedule."""
-    if program.schedule in (None, "simple"):
+    ahead = [s for line in program.written.lines for s in line.steps if s.ahead] if program.written else []
+    if program.schedule in (None, "simple") and not any(s.word == "multiply" for s in ahead):
         return None
     at = program.spans.get("schedule")
-    if program.schedule not in SCHEDULES:
+    if program.schedule is not None and program.schedule not in SCHEDULES:
         raise LoopError(f"`{program.schedule}` is no schedule of such loops", at,
                         f"they have {' and '.join(f'`{s}`' for s in SCHEDULES)}")  # fmt: skip
     first = m.multiplications[0]
@@ -549,7 +556,7 @@ def _early(program: EquationProgram, m: LoopMap) -> Multiplication | None:
 def _late(program: EquationProgram, target: Target) -> int:
     """The first of the waves that are a meeting behind. Raises LoopError where SIMDs have not two waves each."""
     if program.schedule != "ping_pong":
-        return 0
+        return program.written.late if program.written else 0
     if program.waves != 2 * target.simds_per_cu:
         raise LoopError(f"of two waves of a SIMD one multiplies while the other one computes: {program.waves} waves",
                         program.spans.get("waves"), f"use {2 * target.simds_per_cu} waves")  # fmt: skip

@@ -64,6 +64,10 @@ def _loop(steps: LoopSteps, part: Sequence[loops.Step]) -> Iterator[str]:
                 if parts > 1:
                     yield f"{indent}part {n} of {parts} of"
                 yield from body_text(m.loop.body[first:last], indent + INDENT * (parts > 1))
+            case loops.Fence():
+                yield f"{indent}fence"
+            case loops.Mix(pattern=pattern, times=times):
+                yield f"{indent}mix {', '.join(f'{word} {n}' for word, n in pattern)}, {times} times"
             case loops.Priority(level=level):
                 yield f"{indent}priority {level}"
             case loops.Vote(number=n):

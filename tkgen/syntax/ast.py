@@ -439,10 +439,27 @@ class Move(Node):
 
 
 @dataclass(frozen=True)
+class Piece(Node):
+    """`part 1` of the rows of base tiles that a value has, or `half 1`: of its rows in two halves."""
+
+    word: str
+    number: Expr
+
+
+@dataclass(frozen=True)
+class Compute(Node):
+    """`compute p half 1`: what the equation of a loop computes beside its product, all of it or a part of its rows."""
+
+    name: Name
+    piece: Piece | None
+
+
+@dataclass(frozen=True)
 class Multiply(Node):
     """`multiply (rows, cols; slices)`: MFMAs of these accumulator fragments over these K slices; None = all.
 
-    `multiply slice 0` is short for `multiply (*, *; 0)`, `multiply g (0, *)` adds to the sum `g` alone.
+    `multiply slice 0` is short for `multiply (*, *; 0)`, `multiply g (0, *)` adds to the sum `g` alone. In a loop of
+    equations `multiply s[k+1] part 0` is the product of the equation `s`, in the pass after this one.
     """
 
     name: Name | None
@@ -450,6 +467,7 @@ class Multiply(Node):
     cols: Index | None
     slices: Index | None
     step: StepRef | None = None
+    piece: Piece | None = None
 
 
 @dataclass(frozen=True)
@@ -483,7 +501,7 @@ class Mix(Node):
     times: Expr
 
 
-ScheduleOp = Move | Multiply | Wait | Barrier | Priority | Mix
+ScheduleOp = Move | Multiply | Compute | Wait | Barrier | Priority | Mix
 
 
 @dataclass(frozen=True)

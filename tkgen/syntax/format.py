@@ -144,7 +144,7 @@ def _spaced(tokens: list[Token]) -> str:
 def _space(tokens: list[Token], i: int, bracket: str) -> str:
     """The space before token `i`, inside the given bracket or none."""
     before, token = tokens[i - 1], tokens[i]
-    if token.type in _OPERATION_TOKENS:
+    if token.type in _OPERATION_TOKENS and not bracket:  # else it is one of those that a `mix` mixes
         return " " if before.type in ("CLUSTER", "GROUP") else "  "
     if token.type in _NO_SPACE_BEFORE or before.type in _NO_SPACE_AFTER:
         return ""

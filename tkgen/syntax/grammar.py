@@ -13,7 +13,7 @@ from lark.lexer import PatternStr
 from tkgen.syntax.layout import Indenter
 
 # What a schedule's line is made of. Tensors cannot have these names: `fetch A write B` would be ambiguous.
-OPERATIONS = ("fetch", "write", "load", "copy", "read", "multiply", "wait", "barrier", "priority", "mix")
+OPERATIONS = ("fetch", "write", "load", "copy", "read", "multiply", "compute", "wait", "barrier", "priority", "mix")
 LINES = ("cluster", "group", "prologue", "drain")
 FILE_WORDS = ("sequence", "kernel")  # of lines that stand in no body
 STATEMENTS = (

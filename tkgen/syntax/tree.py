@@ -447,6 +447,8 @@ class TreeBuilder:
             ]
         if node.data == "multiply":
             return [self._multiply(node)]
+        if node.data == "computes":
+            return [self._compute(_tree(tree)) for tree in node.children]
         if node.data == "wait":
             return [ast.Wait(span, self.name(node.children[0]), self.expr(node.children[1]))]
         if node.data == "priority":
@@ -461,10 +463,21 @@ class TreeBuilder:
         parts = [_tree(t) for t in node.children]
         step = self._step(parts.pop(0)) if parts and parts[0].data == "step" else None
         name = self.name(parts.pop(0)) if parts and parts[0].data == "operand" else None
+        if parts and parts[0].data == "step":  # `multiply s[k+1]`
+            step = self._step(parts.pop(0))
+        piece = self._piece(parts.pop(0)) if parts and parts[0].data == "piece" else None
         if parts and parts[0].data == "only_slice":
-            return ast.Multiply(self.span(node), name, None, None, self.index(_tree(parts[0].children[0])), step)
+            return ast.Multiply(self.span(node), name, None, None, self.index(_tree(parts[0].children[0])), step, piece)
         rows, cols, slices, *_ = *(self.index(p) for p in parts), None, None, None
-        return ast.Multiply(self.span(node), name, rows, cols, slices, step)
+        return ast.Multiply(self.span(node), name, rows, cols, slices, step, piece)
+
+    def _compute(self, node: Branch) -> ast.Compute:
+        name, *piece = node.children
+        return ast.Compute(self.span(node), self.name(name), self._piece(_tree(piece[0])) if piece else None)
+
+    def _piece(self, node: Branch) -> ast.Piece:
+        word, number = node.children
+        return ast.Piece(self.span(node), str(word), self.expr(number))
 
     def _move(self, action: str, node: Branch) -> ast.Move:
         name, *parts = node.children

@@ -211,6 +211,8 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
     kernel = masked(kernel, loop)
     loop = _loop(kernel)
     found = _products(program, kernel, loop, machine)
+    if "schedule" in program.spans:
+        raise LoopError("loops on Hopper have one schedule", program.spans["schedule"], "leave `schedule` out")
     _fits(found, program)
     _middle(found)
     _stores(found)

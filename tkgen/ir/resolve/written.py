@@ -159,6 +159,9 @@ def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
                 raise error("E216", "there is no such priority", level.span,
                             fix="write `low`, `high` or a number 0..3")  # fmt: skip
             return Priority(value, span=item.span)
+        case ast.Compute() | ast.Mix() if isinstance(item, ast.Compute) or "compute" in dict(item.pattern):
+            raise error("E216", "`compute` is of equations in a loop, and this one sums products alone", item.span,
+                        fix="leave it out")  # fmt: skip
         case ast.Mix(pattern=pattern, times=times):
             sizes = [number(kernel.scope, size) for _, size in pattern]
             found = [
@@ -178,6 +181,9 @@ def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
 
 def _multiplies(kernel: _Kernel, item: ast.Multiply) -> tuple[Op, ...]:
     """The products that a `multiply` names; all where it names none."""
+    if item.piece is not None:
+        raise kernel.scope.error("E216", f"`{item.piece.word}` is of equations in a loop", item.piece.span,
+                                 fix="write `(ROWS, COLUMNS; SLICES)`")  # fmt: skip
     rows, cols, slices, offset = _multiplied(kernel, item)
     names = tuple(kernel.sums)
     if item.name is not None and item.name.id not in names:

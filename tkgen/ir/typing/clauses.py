@@ -15,6 +15,7 @@ from tkgen.ir.resolve.sizes import positive
 from tkgen.ir.resolve.waves import wave_limit
 from tkgen.ir.types import GridKind, Tensor
 from tkgen.ir.typing import Typed
+from tkgen.ir.typing.written import written_schedule
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
 
@@ -48,6 +49,7 @@ def equation_program(scope: Scope, typed: Typed) -> EquationProgram:
         registers=_registers(scope, read, staged),
         schedule=next((s.preset.id for s in scope.all(ast.Schedule) if s.preset is not None), None),
         reference=_reference(scope),
+        written=written_schedule(scope, count),
     )
 
 
@@ -56,8 +58,8 @@ def _foreign(scope: Scope, kernel: Kernel) -> None:
     multiplies = any(isinstance(op, Product) for op in walk(kernel.body))
     equation = next(s for s in flatten(scope.kernel.body) if isinstance(s, ast.EQUATIONS))
     for statement in flatten(scope.kernel.body):
-        named = isinstance(statement, ast.Schedule) and statement.preset is not None
-        if not isinstance(statement, _WITH_EQUATIONS) and not (named and multiplies):
+        orders = isinstance(statement, ast.Schedule | ast.Phase)
+        if not isinstance(statement, _WITH_EQUATIONS) and not (orders and multiplies):
             word = statement.span.text.split()[0]
             scope.error(
                 "E222", f"`{word}` is of matrix products, and these equations have none", statement.span,

@@ -381,11 +381,16 @@ class LoopValues:
         """The loops over a lane's elements of a tile, or of a vector."""
         heads = ["for (int c = 0; c < COLS / SIDE; ++c)"]
         if rows is not None:
-            (part, parts), count = self.part, f"{self.extent(rows)} / SIDE"
-            begin, end = (f"{n} * {count} / {parts}" if n else "0" for n in (part, part + 1))
-            first = f"for (int i = {begin}; i < {count if part + 1 == parts else end}; ++i)"
+            begin, end = self._of_part(f"{self.extent(rows)} / SIDE")
+            first = f"for (int i = {begin}; i < {end}; ++i)"
             heads = [first, *heads, f"for (int e = 0; e < {elements}; ++e)"]
         return nest(heads, body)
+
+    def _of_part(self, count: str) -> tuple[str, str]:
+        """The first of `count` rows of the part that is done, and the one behind its last."""
+        part, parts = self.part
+        begin, end = (f"{n} * {count} / {parts}" if n else "0" for n in (part, part + 1))
+        return begin, count if part + 1 == parts else end
 
     def _masked(self, op: Op) -> Iterator[str]:
         """A choice by coordinates, where any element of the tile is not as it was: by each condition of several alone.
@@ -452,15 +457,16 @@ class LoopValues:
         call = f"{REDUCTIONS[op.function]}({self.name[op.result]}, {self.name[op.argument]});"
         yield call + self.places.remark(op.result.span)
 
-    def early(self, item: str, ahead: bool) -> Iterator[str]:
-        """The product that stands a pass ahead, of `item`; before the loop that of the first pass."""
+    def early(self, item: str, ahead: bool, part: tuple[int, int] = (0, 1)) -> Iterator[str]:
+        """The product that stands a pass ahead, of `item`, or a part; before the loop that of the first pass."""
         x = self.m.early
         assert x is not None
         name = self.name[x.result]
         if ahead:
             self.name[x.result] = f"{name}{NEXT}"
+        self.part = part
         yield from self._multiplied(x, item)
-        self.name[x.result] = name
+        self.name[x.result], self.part = name, (0, 1)
 
     def _interleaved(self) -> str:
         """The hint that the product of the next pass stands between what is computed of this one's."""
@@ -475,11 +481,11 @@ class LoopValues:
     def _multiplied(self, x: Multiplication, item: str = "step") -> Iterator[str]:
         """A product, some rows of the result at a time: as many as keep what is read of LDS small."""
         moving, result = x.moving, self.name[x.result]
-        if self.m.early not in (None, x) and not self.m.late and x == self.m.multiplications[1]:
+        if self.m.early not in (None, x) and not self.m.fenced and x == self.m.multiplications[1]:
             yield self._interleaved()
         rows, summed = self.extent(x.rows), self.extent(x.summed)
         yield from self.declare(x.result)
-        if x.onto is not None and self.name[x.onto] != result:
+        if x.onto is not None and self.name[x.onto] != result and self.part[0] == 0:
             yield f"{result} = {self.name[x.onto]};"
         if moving.direct:
             yield from self._multiplied_ahead(x)
@@ -503,8 +509,9 @@ class LoopValues:
             )
             return
         part = self._part(x)
+        begin, stop = self._of_part(f"{rows} / {part}")
         yield from nest(
-            [f"for (int n = 0; n < {rows} / {part}; ++n)"],
+            [f"for (int n = {begin}; n < {stop}; ++n)"],
             [
                 f"{kind}<{part}, {summed}{shape}> {read};",
                 f"load({read}, subtile_inplace<{part}, {summed}>({slot}, {{n, 0}}));",
@@ -533,15 +540,16 @@ class LoopValues:
         transposed = "t" if isinstance(self.made[x.held], Load) else ""
         how, end = f"mma_A{'t' if x.by_columns else ''}B{transposed}", self.places.remark(x.result.span)
         yield "arrived();"
+        begin, stop = self._of_part(str(rows // part))
         yield from nest(
-            [f"for (int n = 0; n < {rows // part}; ++n)"],
+            [f"for (int n = {begin}; n < {stop}; ++n)"],
             [
                 f"auto &part = subtile_inplace<{part}>({result}, n);",
                 *(["zero(part);"] if x.onto is None else []),
                 f"{how}(part, {self._ahead(x)}[n], {self.name[x.held]}, part);{end}",
             ],
         )
-        if x != self.m.early and not self.m.late:
+        if x != self.m.early and not self.m.fenced:
             yield "__builtin_amdgcn_sched_barrier(0);"
 
     def _part(self, x: Multiplication) -> int:

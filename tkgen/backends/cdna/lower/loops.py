@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tkgen.backends.cdna.lower.elements import INDENT, literal
+from tkgen.backends.cdna.lower.elements import INDENT, literal, nest
 from tkgen.backends.cdna.lower.equation_file import EquationModel, Lowering
 from tkgen.backends.cdna.lower.loop_values import NEXT, LoopValues
 from tkgen.backends.cdna.lower.model import Constant
@@ -18,7 +18,7 @@ from tkgen.backends.cdna.lower.places import BlockPlaces, Names, origin
 from tkgen.ir.equations import Access, Axis, Index, Store
 from tkgen.ir.equations import Constant as ConstantOp
 from tkgen.ir.types import DType
-from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Meet, Priority, Read, Step, Vote, Write
+from tkgen.schedule.loop_program import Compute, Fence, Fetch, LoopSteps, Meet, Mix, Priority, Read, Step, Vote, Write
 from tkgen.schedule.loops import VOTES, Moving
 
 # What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
@@ -31,6 +31,8 @@ LOCALS = frozenset({
     "round_factor", "quiet", "first_step", "interleave", "landed_barrier", "arrived", "direct",
     "fetch_direct", "share", "positions", "turn", "landed_turn", "page_of",
 })  # fmt: skip
+# Kinds of instructions for __builtin_amdgcn_sched_group_barrier (LLVM, User Guide for AMDGPU Backend).
+MIXED = {"compute": 0x2, "multiply": 0x8, "fetch": 0x20, "read": 0x100, "write": 0x200}
 STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
 
 
@@ -88,8 +90,8 @@ class LoopLowering(Lowering):
             votes=bool(self.m.votes),
             pages="page_of(" in body,
             direct=self.m.direct,
-            interleaves=self.m.early is not None and not self.m.late,
-            phases=self.m.late > 0,
+            interleaves=self.m.early is not None and not self.m.fenced,
+            phases=self.m.fenced,
         )
 
     def constants(self) -> Iterator[Constant]:
@@ -274,7 +276,7 @@ class LoopLowering(Lowering):
             case Compute(first=first, last=last, ahead=ahead):
                 ops = self.m.loop.body[first:last]
                 if self.m.early is not None and ops == (self.m.early.product,):
-                    yield from self.values.early(_item(now, ahead), bool(ahead))
+                    yield from self.values.early(_item(now, ahead), bool(ahead), (step.part, step.parts))
                 else:
                     yield from self.values.statements(ops, (step.part, step.parts))
             case Vote(number=n):
@@ -283,9 +285,15 @@ class LoopLowering(Lowering):
                 yield self._meet(landed)
             case Priority(level=level):
                 yield f"__builtin_amdgcn_s_setprio({level});"
+            case Fence():
+                yield "__builtin_amdgcn_sched_barrier(0);"
+            case Mix(pattern=pattern, times=times):
+                groups = [f"__builtin_amdgcn_sched_group_barrier({MIXED[word]:#x}, {n}, 0);" for word, n in pattern]
+                yield from nest([f"for (int n = 0; n < {times}; ++n)"], groups)
 
     def _meet(self, landed: bool = False) -> str:
-        return f"{'landed_' if landed else '' if self.m.late else 'lds_'}{'turn' if self.m.late else 'barrier'}();"
+        fenced = self.m.fenced
+        return f"{'landed_' if landed else '' if fenced else 'lds_'}{'turn' if fenced else 'barrier'}();"
 
     def _fetch(self, n: int, item: str) -> Iterator[str]:
         """A ring's tile of a pass: the rows of memory that are there, none behind the last."""

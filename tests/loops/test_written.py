@@ -1,0 +1,183 @@
+"""Written schedules of loops of equations: steps named by equation and part, held to what the equations say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tkgen
+from tkgen.diagnostics import SpecError
+from tkgen.execute.launch import trials
+from tkgen.loops import LoopBuild, LoopSpec
+from tkgen.loops.prediction import predict_build
+from tkgen.rows.run import run_rows
+from tkgen.schedule.loop_program import Compute, Fence, LoopSteps, Meet, Mix, Priority, Step
+from tkgen.schedule.loop_steps import unproven
+from tkgen.schedule.loop_terms import unlike
+
+SPECS = Path(__file__).parents[2] / "specs/attention"
+WRITTEN, DERIVED, PING_PONG, DIRECT = (
+    (SPECS / f"attention_{name}.tk").read_text(encoding="utf-8")
+    for name in ("written", "interleaved", "ping_pong", "ping_pong_direct")
+)
+LINES = """\
+  schedule
+    cluster fetch K[k+2] V[k+1]  compute s n  compute p half 0
+    cluster priority high  multiply s[k+1]
+    cluster compute p half 1 r l o  write K[k+2] V[k+1]
+    cluster priority high  multiply o
+"""
+PHASE = "  phase waves 4..7 by 1 cluster\n"
+LAID = PING_PONG.replace("  schedule ping_pong\n", PHASE + LINES)
+LAID_DIRECT = DIRECT.replace("  schedule ping_pong\n", PHASE + LINES).replace(
+    "fetch K[k+2] V[k+1]", "copy K[k+2] V[k+1]  read K[k+1]"
+).replace("write K[k+2] V[k+1]", "read V")  # fmt: skip
+IN_PARTS = WRITTEN.replace("multiply o ", "multiply o part 1  multiply o part 0 ").replace(
+    "multiply s[k+1]", "multiply s[k+1] half 0  multiply s[k+1] half 1"
+)
+PLAIN = """\
+  schedule barriers auto
+    group fetch K[k+1] V[k+1]  multiply s  compute s n p r l o
+    group multiply o  write K[k+1] V[k+1]
+"""
+
+
+def of_size(text: str, length: int, d: int = 64) -> str:
+    return re.sub(r"BATCH = .*", f"BATCH = 1, HEADS = 1, LENGTH = {length}, D = {d}", text, count=1)
+
+
+def lines(text: str, written: str) -> str:
+    """A spec with another schedule."""
+    return re.sub(r"  schedule\n(    .*\n)+", written, text, count=1)
+
+
+def spec_of(text: str, target: str = "gfx942") -> LoopSpec:
+    spec = tkgen.load(text, target=target)
+    assert isinstance(spec, LoopSpec)
+    return spec
+
+
+def built(text: str, target: str = "gfx942") -> LoopBuild:
+    build = spec_of(text, target).build().check()
+    assert build.machine_check.outcome == "right" and build.resources.clean
+    return build
+
+
+CASES = {
+    "interleave": (WRITTEN, "gfx942"),
+    "ping_pong": (LAID, "gfx942"),
+    "direct": (LAID_DIRECT, "gfx950"),
+    "parts": (IN_PARTS, "gfx942"),
+    "plain": (lines(WRITTEN, PLAIN), "gfx950"),
+}
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, marks=() if c in ("parts",) else pytest.mark.slow) for c in CASES])
+def test_numbers_are_right(case: str) -> None:
+    text, target = CASES[case]
+    build = built(of_size(text, 300), target)
+    for order, kind in trials(5):
+        assert not run_rows(build, kind=kind, order=order).failure
+
+
+@pytest.mark.slow
+def test_the_written_spec_is_as_good_as_the_derived_one() -> None:
+    found, derived = (built(text) for text in (WRITTEN, DERIVED))
+    assert predict_build(found).tflops >= predict_build(derived).tflops
+    assert found.resources.vgpr + found.resources.agpr <= derived.resources.vgpr + derived.resources.agpr
+
+
+def work(steps: LoopSteps) -> list[Step]:
+    """The steps in their order, without what only the compiler is told."""
+    found: list[Step] = []
+    for step in steps.body:
+        if isinstance(step, Compute) and found and isinstance(last := found[-1], Compute):
+            same = (last.ahead, last.part, last.parts, last.last) == (step.ahead, step.part, step.parts, step.first)
+            if same and not last.rings and not step.rings:
+                found[-1] = replace(last, last=step.last)
+                continue
+        if not isinstance(step, Fence | Mix | Priority):
+            found.append(step)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("written", "derived", "target"),
+    [(WRITTEN, DERIVED, "gfx942"), (LAID, PING_PONG, "gfx942"), (LAID_DIRECT, DIRECT, "gfx950")],
+)
+def test_what_is_written_out_is_what_the_name_gives(written: str, derived: str, target: str) -> None:
+    found, named = (work(spec_of(of_size(t, 256, 128), target).steps) for t in (written, derived))
+    assert [type(s) for s in found if not isinstance(s, Compute)] == [
+        type(s) for s in named if not isinstance(s, Compute)
+    ]
+    products = [
+        [(s.last, s.rings, s.ahead) for s in steps if isinstance(s, Compute) and s.rings] for steps in (found, named)
+    ]
+    assert products[0] == products[1]
+    assert sum(isinstance(s, Meet) for s in found) == sum(isinstance(s, Meet) for s in named)
+
+
+def failure(text: str, target: str = "gfx942") -> tuple[str, str]:
+    with pytest.raises(SpecError) as caught:
+        spec_of(text, target).check()
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.primary is not None
+    return diagnostic.code, f"{diagnostic.message} | {diagnostic.fix.text if diagnostic.fix else ''}"
+
+
+MISTAKES = {  # what is written instead of what, and what is said
+    "forgotten": (" r l", " l", "E312", "`compute r` stands in no line"),
+    "forgotten product": ("multiply o", "", "E312", "`multiply o` stands in no line"),
+    "forgotten half": ("compute p half 1 r", "compute r", "E312", "`compute p part 1`"),
+    "forgotten tile": ("fetch K[k+2] V[k+1]", "fetch V[k+1]", "E312", "`fetch K` stands in no line"),
+    "twice": ("compute s n", "compute s n n", "E312", "`compute n` is done twice"),
+    "half twice": ("compute p half 1", "compute p half 0", "E312", "`compute p` is done twice"),
+    "tile twice": ("write K[k+2]", "write K[k+2] K[k+2]", "E312", "`write K` is done twice"),
+    "too early": ("compute s n ", "compute n s ", "E313", "`compute n` takes `s` before it is made"),
+    "half too early": ("compute p half 1 r l o", "compute r l o p half 1", "E313", "`compute l` takes `p`"),
+    "product too early": ("multiply o", "multiply o  compute o", "E312", "twice"),
+    "no barrier": ("cluster fetch", "group fetch", "E314", ""),
+    "wrong pass": ("K[k+2]", "K[k+1]", "E314", ""),
+    "other pass": ("multiply o", "multiply o[k+1]", "E216", "only the first product"),
+    "no such equation": ("compute s", "compute t", "E216", "no equation of the loop is called `t`"),
+    "nothing to multiply": ("multiply o", "multiply p", "E216", "`p` is no product"),
+    "no such part": ("half 1", "half 2", "E216", "2 such halves"),
+    "not in parts": (" r l o", " r l half 0 o", "E216", "row by row"),
+    "read of staged": ("multiply o", "read V  multiply o", "E216", "write `fetch` and `write`"),
+    "a wait": ("multiply o", "multiply o  wait lds 0", "E216", "waits of a loop of equations are derived"),
+    "not whole": ("multiply o", "multiply (0, *)", "E216", "write `multiply NAME`"),
+    "phase of others": ("4..7", "0..3", "E309", "phase waves 4..7"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_are_said(mistake: str) -> None:
+    old, new, code, said = MISTAKES[mistake]
+    text = of_size(LAID, 256, 128)
+    assert old in text
+    if mistake == "no barrier":  # one can be missing, as in the derived one; not all
+        text, old, new = text.replace("cluster priority", "group priority"), "cluster compute", "group compute"
+    if mistake == "wrong pass":
+        text, old, new = text.replace("write K[k+2]", "write K[k+1]"), "fetch K[k+2]", "fetch K[k+1]"
+    found = failure(text.replace(old, new, 1))
+    assert found[0] == code and said in found[1], found
+
+
+def test_barriers_are_placed_where_they_are_needed() -> None:
+    spec = spec_of(of_size(lines(WRITTEN, PLAIN), 256))
+    assert spec.steps.meetings == 1
+    assert unproven(spec.steps, spec.target.synchronisation) is None and unlike(spec.steps) is None
+
+
+def test_nothing_is_left_out_unseen() -> None:
+    spec = spec_of(of_size(WRITTEN, 256))
+    machine, found = spec.target.synchronisation, spec.steps
+    for part in ("prologue", "body"):
+        steps: tuple[Step, ...] = getattr(found, part)
+        for n, step in enumerate(steps):
+            changed: LoopSteps = replace(found, **{part: (*steps[:n], *steps[n + 1 :])})
+            accepted = unproven(changed, machine) is None and unlike(changed) is None
+            assert not accepted or isinstance(step, Fence | Mix | Priority), step
