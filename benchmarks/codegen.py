@@ -137,14 +137,16 @@ def low_precision_kernel(name: str, target: str) -> Build:
 
 
 def low_precision() -> Table:
-    """The loops of 8-bit floats and whole numbers; an MFMA that is deeper than 16 counts as several."""
+    """The loops of small floats and whole numbers; an MFMA that is deeper than 16 counts as several."""
     from triton_gemm import compile_gemm
 
-    table = _table("main loop, 8-bit floats and whole numbers, one pass")
+    table = _table("main loop, floats of 8, 6 and 4 bits and whole numbers, one pass")
     for name, target, block, peer in (
         ("fp8", "gfx942", (256, 256, 128), "fp8e4b8"),
         ("fp8_direct", "gfx950", (256, 256, 128), "fp8e4nv"),
         ("mxfp8", "gfx950", (256, 256, 128), ""),
+        ("mxfp4", "gfx950", (256, 256, 256), ""),
+        ("mxfp6", "gfx950", (256, 128, 256), ""),
         ("i8", "gfx942", (128, 128, 64), "i8"),
         ("i8", "gfx950", (128, 128, 64), "i8"),
         ("w8", "gfx942", (128, 128, 128), ""),

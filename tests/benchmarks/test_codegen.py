@@ -115,3 +115,15 @@ def test_the_loop_of_blocks_with_scales() -> None:
     mix = instruction_mix(loop.instructions)
     assert codegen.equivalent_mfmas(mix) == 256 and mix.global_loads[8] == 12
     assert (mix.total - sum(mix.mfma.values())) / 256 <= 0.32
+
+
+@pytest.mark.parametrize(("name", "products", "most"), [("mxfp4", 512, 0.22), ("mxfp6", 256, 0.82)])
+def test_the_loops_of_packed_floats(name: str, products: int, most: float) -> None:
+    """256 x 256 x 256 and 256 x 128 x 256 by 8 waves: 24 reads of LDS of 16 bytes or twice 8, for 24 bytes a block."""
+    build = tkgen.load(codegen.LOW_PRECISION / f"{name}.tk").check().build().check()
+    assert build.resources.vgpr_spills == build.resources.scratch_bytes == 0
+    loop = main_loop(build.function)
+    assert loop is not None
+    mix = instruction_mix(loop.instructions)
+    assert codegen.equivalent_mfmas(mix) == products and mix.lds_reads == {128: 24}
+    assert (mix.total - sum(mix.mfma.values())) / products <= most

@@ -111,10 +111,11 @@ def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
     line = next(o for o in program.operands if o.via is Via.DIRECT).span
     for operand in program.shared:
         rows, cols = operand.part_shape
-        across = operand.tensor.dtype.elements(BOX[1])
+        dtype = operand.tensor.dtype
+        across = dtype.unit(BOX[1])
         tile = "tile" if operand.part_count == 1 else f"parts of {rows} x {cols}"
         problem, way = "", ""
-        if operand.tensor.dtype.bytes > 2:
+        if dtype.bytes > 2:
             problem = f"its elements are {operand.tensor.dtype.spelling}, and its tiles hold elements of 2 bytes"
             way = "use bf16 or f16 operands, or another way to LDS"
         elif cols % across or rows % BOX[0]:
@@ -125,7 +126,7 @@ def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
             way = f"use `slice {across}`"
         else:
             group = next(r for r in program.roles if operand.name in r.loads).group
-            boxes = rows * cols // (BOX[0] * across)
+            boxes = dtype.sized(rows * cols) // (BOX[0] * BOX[1])
             if boxes % group:
                 problem = f"{group} waves cannot share the {boxes} boxes of its {tile} evenly"
                 way = "load with a number of waves that divides it (`load ... by N waves`)"

@@ -134,7 +134,7 @@ def _conflicts(program: Program, target: Target) -> Iterator[Diagnostic]:
                     Label(operand.span, f"`{instruction}` on {operand.part_shape[0]} x {operand.part_shape[1]} tiles"),
                     (),
                     (f"each of these {what} takes {ways} passes instead of one",),
-                    Fix(f"use rows of whole 64 bytes: a multiple of {64 // dtype.bytes} columns of {dtype.spelling}"),
+                    Fix(f"use rows of whole 64 bytes: a multiple of {dtype.unit(64)} columns of {dtype.spelling}"),
                 )
 
 
@@ -158,6 +158,9 @@ def read_ways(operand: Operand) -> tuple[str, int]:
         return ("ds_read_b128" if operand.register_layout == "row" else "ds_read_b64_tr_b16"), 1
     size = operand.tensor.dtype.bytes
     rows, cols = operand.part_stored
+    if operand.dtype.bits == layout.SIX:
+        found = (layout.block_addresses(rows, cols, piece) for piece in range(3))
+        return "ds_read_b64", max(layout.conflict_ways("ds_read_b64", addresses) for addresses in found)
     kind: layout.Layout = "col" if operand.register_layout == "col" else "row"
     worst: tuple[int, str] = (1, layout.fragment_instruction(size, cols, kind))
     for base_row in range(min(rows // BASE_TILE, 2)):

@@ -25,7 +25,7 @@ from tkgen.ir.extents import extents_of
 from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
 from tkgen.ir.meaning import evaluate
-from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF, exact_grid, normal, rounded, ulp
+from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF, exact_grid, held, normal, rounded, ulp
 from tkgen.ir.types import DType, Program
 
 
@@ -72,17 +72,18 @@ def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) ->
         tensors[offsets.name] = random_offsets(
             launch.shape(offsets)[0], launch.extents[program.held[offsets].name], generator
         )
-    for held, dim in program.held.items():
-        if held != offsets:
-            shape, size = launch.shape(held), launch.extents[dim.name]
-            tensors[held.name] = random_places(shape, size, generator)
+    for places, dim in program.held.items():
+        if places != offsets:
+            shape, size = launch.shape(places), launch.extents[dim.name]
+            tensors[places.name] = random_places(shape, size, generator)
     factors = {o.name for o in program.operands}
     for tensor in (t for t in program.reads if t.name not in tensors):
         shape, dtype = launch.shape(tensor), TORCH[tensor.dtype]
-        if kind is Inputs.EXACT and tensor.name in factors and not tensor.dtype.packed:
-            limit, unit = exact_grid(dtype, launch.extents[program.k.name])
-            whole = torch.randint(-limit, limit + 1, shape, generator=generator, dtype=torch.int32)
-            tensors[tensor.name] = (whole.float() * unit).to(dtype)
+        if kind is Inputs.EXACT and tensor.name in factors and (tensor.dtype.in_blocks or not tensor.dtype.packed):
+            limit, unit = exact_grid(tensor.dtype, launch.extents[program.k.name])
+            elements = tensor.dtype.counted(shape)
+            whole = torch.randint(-limit, limit + 1, elements, generator=generator, dtype=torch.int32)
+            tensors[tensor.name] = held(whole.float() * unit, tensor.dtype)
         elif kind is Inputs.EXACT and tensor.dtype is DType.E8M0:  # so near to 1 that sums of products stay exact
             tensors[tensor.name] = torch.exp2(torch.randint(-1, 2, shape, generator=generator).float()).to(dtype)
         else:

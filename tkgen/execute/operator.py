@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tkgen import mx
 from tkgen.backends import protocol
 from tkgen.backends.cdna import launch as gpu
 from tkgen.build import Build
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from tkgen.execute.kernels import AnyBuild
 
 NAMESPACE = "tkgen"
+STORED = {dtype: mx.FORMATS[dtype.spelling].stored for dtype in TORCH if dtype.in_blocks}  # beside plain bytes
 
 
 def _ours(build: protocol.Build) -> AnyBuild:
@@ -64,7 +66,7 @@ def launch_of(build: AnyBuild, tensors: Sequence[torch.Tensor]) -> AnyLaunch:
             raise TypeError(f"{program.name}: {spec.name} is a torch tensor, not {type(tensor).__name__}")
         if tensor.layout is not torch.strided:
             raise ValueError(f"{program.name}: {spec.name} is a dense tensor, not {tensor.layout}")
-        if tensor.dtype is not TORCH[spec.dtype]:
+        if tensor.dtype not in (TORCH[spec.dtype], STORED.get(spec.dtype)):
             raise ValueError(f"{program.name}: {spec.name} is {spec.dtype.spelling}, not {tensor.dtype}")
         if tensor.dim() != len(spec.dims):
             raise ValueError(f"{program.name}: {spec.name} has {len(spec.dims)} dimensions, not {tensor.dim()}")
@@ -104,6 +106,7 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
         places = ", ".join(sorted(map(str, devices)))
         raise ValueError(f"{program.name}: all tensors are on the CPU or on one AMD GPU, not on {places}")
     named = {t.name: tensor.detach() for t, tensor in zip(program.reads, tensors, strict=True)}
+    named |= {t.name: named[t.name].view(TORCH[t.dtype]) for t in program.reads if t.dtype in STORED}
     if devices == {torch.device("cpu")}:
         _check_places(launch, named)
         found = computed(build, launch, named, values)

@@ -367,6 +367,9 @@ def _no_scale_of_blocks(op: Load) -> None:
     if tensor.dtype in (DType.I4, DType.U4):
         raise Unfit(f"`{tensor.name}` is {tensor.dtype.spelling}, and of such tensors factors of products are made: "
                     f"`bf16({tensor.name}[n, k]) ...`", op.result.span)  # fmt: skip
+    if tensor.dtype.in_blocks:
+        raise Unfit(f"`{tensor.name}` is {tensor.dtype.spelling}, and such numbers are factors of products alone, of "
+                    "blocks that have scales", op.result.span)  # fmt: skip
     if any(i.of_blocks for i in op.source.indices):
         raise Unfit(f"`{access_text(op.source)}` is several numbers in a step, and one is added at a time",
                     op.result.span)  # fmt: skip
@@ -395,11 +398,15 @@ def _scales(
 ) -> None:  # fmt: skip
     """Raises Unfit for scales of blocks that no matrix instruction takes: of factors `along` the rows, the columns."""
     for factor, scale, own in zip(factors, scales, along, strict=True):
+        if scales == (None, None):
+            raise Unfit(f"`{factor.tensor.name}` is {factor.tensor.dtype.spelling}: blocks of both factors have scales,"
+                        f" `(s[m, k / {SCALED_BLOCK}] * A[m, k]) @ (t[n, k / {SCALED_BLOCK}] * B[n, k]).T`",
+                        at)  # fmt: skip
         if scale is None:
             raise Unfit(f"the blocks of one factor have scales, those of `{factor.tensor.name}` have none", at)
-        if not factor.tensor.dtype.encoded:
+        if not (factor.tensor.dtype.encoded or factor.tensor.dtype.in_blocks):
             raise Unfit(f"`{scale.tensor.name}` scales blocks of {factor.tensor.dtype.spelling}: matrix instructions "
-                        "scale those of 8-bit floats", at)  # fmt: skip
+                        "scale those of floats of 8, 6 and 4 bits", at)  # fmt: skip
         last = scale.indices[-1]
         if last.axis != loop.axis or last.divisor != SCALED_BLOCK or not last.of_blocks:
             raise Unfit(f"`{access_text(scale)}` is no scale for each block of {SCALED_BLOCK} along {loop.axis.name}, "
@@ -549,8 +556,9 @@ def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis,
         if set(left.axes) != {rows, loop.axis} or set(right.axes) != {cols, loop.axis}:
             message = f"`{name}` is no product of a factor along {rows.name} and one along {cols.name}"
             raise Unfit(message, product.result.span)
-        if left_scale is not None or right_scale is not None:
-            _scales((left, right), (left_scale, right_scale), (rows, cols), loop, product.result.span)
+        found = ((left, right), (left_scale, right_scale))
+        if found[1] != (None, None) or any(f.tensor.dtype.in_blocks for f in found[0]):
+            _scales(*found, (rows, cols), loop, product.result.span)
         scaled = needed((*before, *loop.body), carry.update, known=(carry.inside, product.result))
         scaled = [] if len(scaled) == 1 else scaled
         for op in scaled:

@@ -35,6 +35,7 @@ from math import ceil, frexp, isfinite, isqrt, log2, sqrt
 import torch
 from torch import Tensor
 
+from tkgen import mx
 from tkgen.ir import tensors
 from tkgen.ir.functions import CDNA, Function
 from tkgen.ir.types import DType
@@ -45,7 +46,7 @@ TORCH = {
     DType.E4M3FN: torch.float8_e4m3fn, DType.E4M3FNUZ: torch.float8_e4m3fnuz,
     DType.E5M2: torch.float8_e5m2, DType.E5M2FNUZ: torch.float8_e5m2fnuz,
     DType.E8M0: torch.float8_e8m0fnu, DType.I4: torch.uint8, DType.U4: torch.uint8, DType.I8: torch.int8,
-    DType.I32: torch.int32,
+    DType.I32: torch.int32, DType.E2M1: torch.uint8, DType.E2M3: torch.uint8, DType.E3M2: torch.uint8,
 }  # fmt: skip
 SIGNIFICANDS = {
     torch.bfloat16: 8, torch.float16: 11, torch.float32: 24, torch.float8_e4m3fn: 4, torch.float8_e4m3fnuz: 4,
@@ -202,11 +203,20 @@ def rounded(value: Tensor, dtype: DType) -> Tensor:
     return torch.where(value.float().isfinite(), result.float(), torch.nan).to(to)
 
 
-def numbers(held: Tensor, tensor: tensors.Tensor) -> Tensor:
+def numbers(memory: Tensor, tensor: tensors.Tensor) -> Tensor:
     """What memory holds of a tensor, a number for each element."""
     if not tensor.dtype.packed:
-        return held
-    return unpack(held, tensor.dtype.spelling, interleaved=tensor.interleaved)
+        return memory
+    if tensor.dtype.in_blocks:
+        return mx.unpack(memory, tensor.dtype.spelling)
+    return unpack(memory, tensor.dtype.spelling, interleaved=tensor.interleaved)
+
+
+def held(values: Tensor, dtype: DType) -> Tensor:
+    """Numbers that a type has as memory holds them: the other way round, but for whole numbers that are packed."""
+    if dtype.in_blocks:
+        return mx.pack(values, dtype.spelling).view(TORCH[dtype])
+    return values.to(TORCH[dtype])
 
 
 def normal(shape: Sequence[int], dtype: DType, generator: torch.Generator) -> Tensor:
@@ -227,7 +237,12 @@ def normal(shape: Sequence[int], dtype: DType, generator: torch.Generator) -> Te
 
 
 def unwritten(shape: Sequence[int], dtype: DType) -> Tensor:
-    """A tensor of which `is_unwritten` is true everywhere: NaN, of whole numbers the least one."""
+    """A tensor of which `is_unwritten` is true everywhere: NaN, of whole numbers the least one.
+
+    Floats that are packed have no NaN, and are never written: some numbers but zero.
+    """
+    if dtype.in_blocks:
+        return torch.full(tuple(shape), 0x77, dtype=TORCH[dtype])
     if dtype.whole:
         return torch.full(tuple(shape), torch.iinfo(TORCH[dtype]).min, dtype=TORCH[dtype])
     return torch.full(tuple(shape), torch.nan, dtype=TORCH[dtype])
@@ -304,14 +319,17 @@ def extreme(value: Tensor, error: Tensor | None, dim: int, least: bool) -> Bound
     return result, torch.where(off.isnan(), 0.0, off)
 
 
-def exact_grid(dtype: torch.dtype, n: int) -> tuple[int, float]:
+def exact_grid(dtype: DType, n: int) -> tuple[int, float]:
     """The largest multiple and the unit of exact factors: no sum of `n` of their products rounds in f32."""
-    whole = not dtype.is_floating_point
-    limit = max(1, min(2 ** SIGNIFICANDS[dtype] - whole, isqrt(EXACT_SUM // max(n, 1))))
-    return limit, 1.0 if whole else 2.0 ** (1 - limit.bit_length())
+    most = isqrt(EXACT_SUM // max(n, 1))
+    if dtype.in_blocks:  # of few exponents: multiples of the least number
+        significand = 1 + mx.FORMATS[dtype.spelling].fraction
+        return max(1, min(2**significand, most)), float(mx.decode(torch.tensor([1]), dtype.spelling))
+    limit = max(1, min(2 ** SIGNIFICANDS[TORCH[dtype]] - dtype.whole, most))
+    return limit, 1.0 if dtype.whole else 2.0 ** (1 - limit.bit_length())
 
 
-def on_grid(values: Tensor, dtype: torch.dtype, n: int) -> bool:
+def on_grid(values: Tensor, dtype: DType, n: int) -> bool:
     """Whether these are exact factors, of any scale."""
     limit, _ = exact_grid(dtype, n)
     largest = float(values.abs().max()) if values.numel() else 0.0
@@ -329,7 +347,7 @@ def contracted(left: Bounded, right: Bounded, dtypes: tuple[DType, DType], equat
         total = torch.einsum(equation, a, b)
         rounding = total - total.float().double()
         return total, rounding.abs() if bool(rounding.any()) else None
-    if exact and all(on_grid(v, TORCH[d], n) for v, d in zip((a, b), dtypes, strict=True)):
+    if exact and all(on_grid(v, d, n) for v, d in zip((a, b), dtypes, strict=True)):
         return torch.einsum(equation, a.float(), b.float()).double(), None
     value = overflowed(torch.einsum(equation, a, b))
     squares = torch.einsum(equation, a.square().float(), b.square().float()).sqrt().double()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from math import lcm
 
 from tkgen.source import Span
 
@@ -14,8 +15,9 @@ class DType(Enum):
 
     The 8-bit floats are named as torch does: those that end in `fn` or in nothing are OCP's (OFP8, revision 1.0), the
     `fnuz` ones have no infinity, no negative zero, and one NaN, 0x80. C++ has one type for both encodings, which is the
-    target's own. `e8m0` is a power of two, by its exponent: a scale of OCP's Microscaling formats (MX, revision 1.0).
-    Where elements have less than a byte, or parts of one, memory holds, and C++ counts, the bytes.
+    target's own. `e8m0` is a power of two, by its exponent: a scale of OCP's Microscaling formats (MX, revision 1.0),
+    whose floats of less than 8 bits are `e2m1`, `e2m3` and `e3m2`. Where elements have less than a byte, or parts of
+    one, memory holds, and C++ counts, the bytes.
     """
 
     BF16 = ("bf16", "bf16", 16, "bf")
@@ -28,6 +30,9 @@ class DType(Enum):
     E8M0 = ("e8m0", "uint8_t", 8, "e8m0")
     I4 = ("i4", "i4x2", 4, "i4x2")
     U4 = ("u4", "u4x2", 4, "u4x2")
+    E2M1 = ("e2m1", "fp4e2m1", 4, "fp4e2m1")
+    E2M3 = ("e2m3", "fp6e2m3", 6, "fp6e2m3")
+    E3M2 = ("e3m2", "fp6e3m2", 6, "fp6e3m2")
     I8 = ("i8", "int8_t", 8, "i8")
     I32 = ("i32", "int", 32, "i32")
 
@@ -64,6 +69,10 @@ class DType(Enum):
         """How many neighbours are in so many bytes."""
         return size * 8 // self.bits
 
+    def unit(self, size: int) -> int:
+        """The fewest neighbours that take a whole number of times so many bytes."""
+        return lcm(size * 8, self.bits) // self.bits
+
     def stored(self, shape: Sequence[int]) -> list[int]:
         """The shape of a tensor of `shape` elements, in what memory is counted in."""
         return [*shape[:-1], self.sized(shape[-1])] if self.packed and shape else list(shape)
@@ -79,9 +88,10 @@ class DType(Enum):
 
     @property
     def largest(self) -> float:
-        """The largest finite number (bf16 and 8-bit floats: OFP8, revision 1.0, and the CDNA3 ISA guide for fnuz)."""
+        """The largest finite number (OFP8 and MX, both revision 1.0, and the CDNA3 ISA guide for fnuz)."""
         floats = {"bf16": (2 - 2**-7) * 2.0**127, "f16": 65504.0, "f32": (2 - 2**-23) * 2.0**127, "e4m3fn": 448.0,
-                  "e4m3fnuz": 240.0, "e5m2": 57344.0, "e5m2fnuz": 57344.0, "e8m0": 2.0**127}  # fmt: skip
+                  "e4m3fnuz": 240.0, "e5m2": 57344.0, "e5m2fnuz": 57344.0, "e8m0": 2.0**127,
+                  "e2m1": 6.0, "e2m3": 7.5, "e3m2": 28.0}  # fmt: skip
         return float(self.range[1]) if self.whole else floats[self.spelling]
 
     @property
@@ -101,6 +111,11 @@ class DType(Enum):
     def encoded(self) -> bool:
         """Whether it is a float of 8 bits: one whose encoding is not the same on all targets."""
         return self.bits == 8 and not self.whole and self is not DType.E8M0
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether it is a float of less than 8 bits: those are factors of products, in blocks that have scales."""
+        return self in (DType.E2M1, DType.E2M3, DType.E3M2)
 
     @property
     def sums(self) -> DType:

@@ -337,8 +337,11 @@ class _Decoder:
         m, n, k = int(match[1]), int(match[2]), int(match[3])
         flops = 2 * m * n * k
         dtype = match[4] or "bf16"
-        named = next((x for x in self.target.mfmas if x.instruction == name), None)
-        known = named or self.target.mfma(dtype, m, n, k)
+        # An 8-bit factor, format 0 or 1, halves the rate of f8f6f4 (LLVM SISchedule.td, GFX950).
+        slow = not name.endswith("f8f6f4") or min(int(op["cbsz"]), int(op["blgp"])) < 2
+        named = [x for x in self.target.mfmas if x.instruction == name]
+        named.sort(key=lambda x: x.cycles, reverse=slow)
+        known = named[0] if named else self.target.mfma(dtype, m, n, k)
         rates = [x.flops_per_cycle for x in self.target.mfma_shapes(dtype) or self.target.mfma_shapes("bf16")]
         writes = tuple(self._destination(i))
         accumulator = int(op["src"][2])

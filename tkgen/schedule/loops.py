@@ -297,7 +297,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     """
     kernel = program.kernel
     tiled = [t for t in kernel.tensors if t not in kernel.held and t not in kernel.numbers]
-    if narrow := next((t for t in tiled if t.dtype.bits == 8 or t.dtype.whole), None):
+    if narrow := next((t for t in tiled if t.dtype.bits <= 8 or t.dtype.whole), None):
         raise LoopError(f"`{narrow.name}` is {narrow.dtype.spelling}, which such loops cannot hold yet", narrow.span)
     _loop(kernel)
     kernel = masked(kernel, _loop(kernel))

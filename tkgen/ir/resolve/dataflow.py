@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import gcd
+from math import gcd, lcm
 from types import MappingProxyType
 from typing import TypeVar
 
 from tkgen.diagnostics import Edit, Fix, Label
+from tkgen.ir.products import SCALED_BLOCK
 from tkgen.ir.resolve.names import Scope
-from tkgen.ir.resolve.sizes import element, number, positive
+from tkgen.ir.resolve.sizes import element, number, positive, unmade
 from tkgen.ir.room import too_many_registers, too_much_lds
 from tkgen.ir.types import (
     ACCESS_BYTES,
@@ -44,9 +45,9 @@ def accumulator(
     """The output fragments of the waves that multiply."""
     assert compute.shape is not None
     dtype = element(scope, at.dtype)
-    if output.dtype is DType.E8M0:
-        raise scope.error("E204", f"`{output.name}` is e8m0, and nothing makes such scales yet: products read them",
-                          output.span, fix="store another type")  # fmt: skip
+    if output.dtype is DType.E8M0 or output.dtype.packed:
+        what = f"`{output.name}` is {output.dtype.spelling}, and {unmade(output.dtype)}"
+        raise scope.error("E204", what, output.span, fix="store another type")
     if dtype not in (DType.F32, DType.I32):
         raise scope.error(
             "E204", f"MFMA accumulates in f32, not {dtype.spelling}", at.dtype.span,
@@ -185,8 +186,13 @@ def _operand(
                 notes=(f"matrix instructions take bytes that are neighbours along `{contraction.name}`",),
                 fix=f"store it transposed, `[{tensor.dims[1].name}, {contraction.name}]`",
             )  # fmt: skip
-        base = tensor.dtype.elements(ACCESS_BYTES) * WAVE_LANES // base
-        base = max(base, tensor.dtype.elements(LDS_ROW)) if shared else base
+        base = (SCALED_BLOCK if tensor.dtype.in_blocks else tensor.dtype.elements(ACCESS_BYTES)) * WAVE_LANES // base
+        base = lcm(base, tensor.dtype.unit(LDS_ROW)) if shared else base
+        if not shared and BYTE % tensor.dtype.bits:
+            raise scope.error(
+                "E230", f"`{tensor.name}` of {tensor.dtype.spelling} goes to registers through LDS", tensor.span,
+                fix=f"add a line such as `shared {tensor.name} buffers 2`",
+            )  # fmt: skip
     return Operand(
         side=side,
         tensor=tensor,

@@ -131,16 +131,22 @@ def element(scope: Scope, name: ast.Name) -> DType:
     if name.id in OWN_ENCODING and own:
         return DTYPE_NAMES[own[OWN_ENCODING.index(name.id)]]
     found = DTYPE_NAMES.get(name.id)
-    if found is DType.E8M0 and not scales_blocks(scope.chosen):
+    of_blocks = found is not None and (found is DType.E8M0 or found.in_blocks)
+    if of_blocks and not scales_blocks(scope.chosen):
         having = [t for t in known_names() if scales_blocks(t)]
         raise scope.error(
-            "E204", f"{scope.chosen} has no e8m0", name.span,
+            "E204", f"{scope.chosen} has no {name.id}", name.span,
             notes=("none of its matrix instructions scales blocks of its factors",),
             fix=f"scale products of whole steps with f32, or build for `target {', '.join(having)}`",
         )  # fmt: skip
     if found is None or (found.encoded and found.spelling not in own):
         raise _foreign(scope, name, own)
     return found
+
+
+def unmade(dtype: DType) -> str:
+    """What is said of storing or making numbers of a type that products read."""
+    return f"nothing makes such {'scales' if dtype is DType.E8M0 else 'numbers'} yet: products read them"
 
 
 def _foreign(scope: Scope, name: ast.Name, own: tuple[str, ...]) -> Stop:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.equations import Access, Axis, AxisKind, Carry, Chosen, Kind, Loop, Store, Value, When
 from tkgen.ir.resolve.names import Stop
-from tkgen.ir.resolve.sizes import element
+from tkgen.ir.resolve.sizes import element, unmade
 from tkgen.ir.types import DType
 from tkgen.ir.typing.axes import names
 from tkgen.ir.typing.expressions import WORDS, Expressions, Named, Tile, apart, axes_text
@@ -303,9 +303,10 @@ class Body:
         tile = at.number(value, "a store")
         if access is None:
             return
-        if access.tensor.dtype is DType.E8M0:
+        stored = access.tensor.dtype
+        if stored is DType.E8M0 or stored.in_blocks:
             raise at.scope.error(
-                "E204", f"`{access.tensor.name}` is e8m0, and nothing makes such scales yet: products read them",
+                "E204", f"`{access.tensor.name}` is {stored.spelling}, and {unmade(stored)}",
                 target.span, secondary=(Label(access.tensor.span),), fix="store another type",
             )  # fmt: skip
         if access.tensor.dtype.packed:

@@ -29,7 +29,7 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import FUNCTIONS, Function
 from tkgen.ir.resolve.names import Scope, Stop
-from tkgen.ir.resolve.sizes import ELEMENTS, element, real
+from tkgen.ir.resolve.sizes import ELEMENTS, element, real, unmade
 from tkgen.ir.types import DType
 from tkgen.ir.typing.axes import Axes
 from tkgen.source import Span
@@ -305,9 +305,9 @@ class Expressions:
         if word == PLACE:
             return self._place(node, name)
         tile, dtype = self.number(node.args[0], f"`{word}`"), element(self.scope, node.name)
-        if dtype is DType.E8M0:
-            raise self.scope.error("E204", "nothing makes scales of e8m0 yet: products read them", node.name.span,
-                                   fix="convert to another type")  # fmt: skip
+        if dtype is DType.E8M0 or dtype.packed:
+            what = f"`{word}` converts to {dtype.spelling}, and {unmade(dtype)}"
+            raise self.scope.error("E204", what, node.name.span, fix="convert to another type")
         result = self.value(tile.value.axes, node.span, name, dtype=dtype)
         self.ops.append(Convert(result, tile.value))
         return Tile(result, tile.axes)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 WAVE = 64
+SIX, BLOCK_OF_SIX = 6, 24  # bits of a float, and bytes of the 32 that a lane has
 BANKS, BANK_BYTES = 32, 4  # gfx90a and gfx942 (AMD CDNA2 and CDNA3 ISA)
 
 Layout = Literal["row", "col"]
@@ -101,6 +102,14 @@ def fragment_addresses(
 def quad_addresses(rows: int, cols: int) -> list[int]:
     """The byte each lane addresses when `load_made(rt, st)` reads a quad of a base tile of one-byte elements."""
     return [element_offset(1, rows, cols, lane % 16, lane // 16 * 4) for lane in range(WAVE)]
+
+
+def block_addresses(rows: int, cols: int, piece: int) -> list[int]:
+    """The byte each lane addresses when `load(rt, st)` reads 8 of the 24 bytes of a block of 6-bit floats.
+
+    `cols` is the width of the shared tile in bytes.
+    """
+    return [element_offset(1, rows, cols, lane % 16, lane // 16 * BLOCK_OF_SIX + piece * 8) for lane in range(WAVE)]
 
 
 def piece(rows: int, row_bytes: int, threads: int, thread: int, turn: int) -> tuple[int, int] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tkgen.backends.cdna.kittens.layout import BLOCK_OF_SIX, SIX
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, Operand, Program, Role
 from tkgen.targets import largest, load_target
 
@@ -25,9 +26,10 @@ class Dialect:
     def register_type(self, operand: Operand, side: int) -> str:
         """The C++ type of a register tile of `operand`, for matrix instructions of `side` x `side`."""
         rows, cols = operand.register_shape
-        if operand.dtype.bytes == 1:
-            shape = "" if side == BASE_TILE else f", ducks::rt_layout::row, ducks::rt_shape::rt_{side}x{side}_bytes"
-            return f"rt_{operand.dtype.suffix}<{rows}, {cols}{shape}>"
+        if operand.dtype.bits <= 8:
+            across = WAVE_LANES * (BLOCK_OF_SIX if operand.dtype.bits == SIX else ACCESS_BYTES) // side
+            shape = "" if side == BASE_TILE else f", ducks::rt_layout::row, ducks::rt_shape::rt_{side}x{across}_bytes"
+            return f"rt_{operand.dtype.suffix}<{rows}, {operand.dtype.stored((rows, cols))[1]}{shape}>"
         name, layout = f"rt_{operand.dtype.suffix}", operand.register_layout
         if not self.direct:
             shape = f", ducks::rt_shape::rt_{side}x{side}" if side != BASE_TILE else ""

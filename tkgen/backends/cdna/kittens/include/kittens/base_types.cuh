@@ -29,12 +29,31 @@ struct i4x2 {
     uint8_t bits;
 };
 
+/// A byte of a row of OCP's floats of 4 bits, two of them, or of 6 bits, of which four lie in three bytes, the first in
+/// the lowest bits (MX, revision 1.0; so matrix instructions read them: CDNA4 ISA). Tiles and tensors of these count
+/// such bytes as columns.
+struct fp4e2m1 {
+    uint8_t bits;
+};
+struct fp6e2m3 {
+    uint8_t bits;
+};
+struct fp6e3m2 {
+    uint8_t bits;
+};
+
 namespace detail {
 template <typename T, int n> using vec = T __attribute__((ext_vector_type(n)));
 using u32x2 = vec<uint32_t, 2>;
 using u32x4 = vec<uint32_t, 4>;
 
 template <typename T> constexpr bool is_fp8 = __is_same(T, fp8e4m3) || __is_same(T, fp8e5m2);
+
+/// Bits of an element, of types that stand for a byte.
+template <typename T> constexpr int element_bits = 8;
+template <> inline constexpr int element_bits<fp4e2m1> = 4;
+template <> inline constexpr int element_bits<fp6e2m3> = 6;
+template <> inline constexpr int element_bits<fp6e3m2> = 6;
 
 /// The largest finite number.
 #ifdef KITTENS_CDNA4
