@@ -130,3 +130,38 @@ def pack(values: Tensor, name: str) -> Tensor:
 def unpack(packed: Tensor, name: str) -> Tensor:
     """The numbers that `pack` packed, in f32. Raises ValueError for a tensor that is none of `pack`'s."""
     return decode(unpack_codes(packed, name), name)
+
+
+BLOCK = 32  # neighbours that share a scale (MX, section 5)
+LARGEST_EXPONENTS = {"e2m1": 2, "e2m3": 2, "e3m2": 4, "e4m3fn": 8, "e5m2": 15}  # of a number of each format
+LEAST_SCALE, NAN = -127, 255  # exponent of the code 0, and the code of NaN
+BYTES = {"e4m3fn": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
+
+
+def quantise(values: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """Numbers as blocks of 32 along the last dimension: elements, packed where bytes hold several, and scales.
+
+    A scale is 2 to the exponent of the block's largest magnitude less that of the format's largest number (MX, section
+    6.3), 2^-127 at least, which that of zeros is. What is beyond the largest number becomes that. A NaN stays one; in
+    formats that have none it makes the scale of its block a NaN, as infinities do, and NaNs alone in a block.
+
+    Raises:
+        ValueError: another format, or a row that is no multiple of 32.
+    """
+    if name not in LARGEST_EXPONENTS:
+        raise ValueError(f"`{name}` is no element of MX blocks: these are {', '.join(LARGEST_EXPONENTS)}")
+    if values.shape[-1] % BLOCK:
+        raise ValueError(f"blocks are {BLOCK} long, and a row is {values.shape[-1]}")
+    blocks = values.double().unflatten(-1, (-1, BLOCK))
+    largest = blocks.abs().nan_to_num(0, posinf=torch.inf).amax(-1)
+    exponent = torch.frexp(largest).exponent - 1 - LARGEST_EXPONENTS[name]
+    exponent = torch.where(largest > 0, exponent, LEAST_SCALE).clamp(min=LEAST_SCALE)
+    none = blocks.isnan()
+    broken = largest.isinf() | (none.any(-1) if name in FORMATS else none.all(-1))
+    scale = torch.where(broken, NAN, exponent - LEAST_SCALE).to(torch.uint8).view(torch.float8_e8m0fnu)
+    elements = torch.ldexp(blocks, -exponent[..., None]).flatten(-2)
+    if name in FORMATS:
+        return pack(elements.nan_to_num(0), name), scale
+    most = torch.finfo(BYTES[name]).max
+    kept = torch.where(elements.isfinite(), elements.clamp(-most, most), elements)
+    return kept.float().to(BYTES[name]), scale

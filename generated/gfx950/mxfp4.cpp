@@ -31,8 +31,8 @@ constexpr int SHARED_BYTES = 131072;  // spec:16
 struct globals {
     gl<fp4e2m1, 1, 1, DIM_M, DIM_K / 2> A;  // spec:7
     gl<fp4e2m1, 1, 1, DIM_N, DIM_K / 2> B;  // spec:8
-    gl<uint8_t, 1, 1, DIM_M, DIM_K_BLOCKS> s;  // spec:9
-    gl<uint8_t, 1, 1, DIM_N, DIM_K_BLOCKS> t;  // spec:10
+    gl<e8m0, 1, 1, DIM_M, DIM_K_BLOCKS> s;  // spec:9
+    gl<e8m0, 1, 1, DIM_N, DIM_K_BLOCKS> t;  // spec:10
     gl<bf16, 1, 1, DIM_M, DIM_N> C;  // spec:11
     uint64_t stream;  // hipStream_t, as an integer
 

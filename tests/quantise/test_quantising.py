@@ -8,11 +8,13 @@ import pytest
 import torch
 
 import tkgen
+from tkgen import mx
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.compare import Inputs
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.tensors import DType
+from tkgen.packing import unpack
 from tkgen.rows.run import run_rows
 
 SPECS = Path(__file__).parents[2] / "specs" / "quantise"
@@ -79,6 +81,15 @@ def test_blocks_have_scales_of_their_own() -> None:
 
 def test_the_largest_number_of_each_type() -> None:
     for dtype in DType:
+        if dtype.packed:
+            codes = torch.arange(256, dtype=torch.uint8)  # in bytes, or alone
+            found = (
+                mx.decode(codes % (1 << dtype.bits), dtype.spelling)
+                if dtype.in_blocks
+                else unpack(codes, dtype.spelling)
+            )
+            assert dtype.largest == float(found.max()), dtype
+            continue
         info = torch.iinfo(TORCH[dtype]) if dtype.whole else torch.finfo(TORCH[dtype])
         assert dtype.largest == info.max, dtype
 

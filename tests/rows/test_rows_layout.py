@@ -33,7 +33,7 @@ def elements(m: RowMap) -> Counter[tuple[int, int]]:
     return found
 
 
-OF_ROWS = [d for d in DType if d is not DType.E8M0 and not d.packed]  # those are of products alone
+OF_ROWS = [d for d in DType if not d.packed]  # those are of products alone
 
 
 @settings(max_examples=25, deadline=None)
@@ -47,9 +47,10 @@ def test_every_element_has_one_lane(length: int, by: int, waves: int, dtype: DTy
     assert m.chunk * dtype.bytes <= 16
 
 
-def test_rows_of_scales_are_refused() -> None:
-    with pytest.raises(RowError, match="`X` is e8m0, which scales factors of matrix products alone"):
-        map_rows(softmax(100, 64, 4, DType.E8M0), 4, TARGET)
+@pytest.mark.parametrize("dtype", [d for d in DType if d.packed])
+def test_rows_of_what_is_packed_are_refused(dtype: DType) -> None:
+    with pytest.raises(RowError, match=f"`X` is {dtype.spelling}, of which factors of matrix products are made alone"):
+        map_rows(softmax(100, 64, 4, dtype), 4, TARGET)
 
 
 @settings(max_examples=15, deadline=None)

@@ -9,6 +9,7 @@ takes the arguments' values and bounds to the result's.
   exact, an operation that rounds to nearest is off by exactly that rounding; where one is infinite, the result is one
   that the machine gives exactly. An infinite result stays so unless another corner says otherwise. The bound thus
   holds to first order between the corners, and beyond all orders at them.
+- **A function that jumps** is off by as much as it is apart at the ends of what its argument may be.
 - **A conversion** is monotonous: numbers within the argument's bound round to within the rounded ends of it. To an
   8-bit float what is finite becomes at most the largest finite number, infinity a NaN where the encoding has none; to a
   whole number at most the largest one, NaN the least.
@@ -136,6 +137,10 @@ def _handed_on(f: Function, arguments: Sequence[Bounded]) -> Tensor | None:
     arguments = _flushed(f, arguments)
     if not known(*(e for _, e in arguments)):
         return None
+    if f.jumps:
+        value, *ends = (f.meaning(*corner) for corner in [[v for v, _ in arguments], *_corners(arguments)])
+        apart = [torch.where(end == value, 0.0, (end - value).abs()) for end in ends]
+        return torch.stack(apart).amax(0)
     slopes: list[Tensor] = []
     for corner in [[v for v, _ in arguments], *_corners(arguments)]:
         here = f.slopes(*corner)

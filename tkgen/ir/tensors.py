@@ -27,7 +27,7 @@ class DType(Enum):
     E4M3FNUZ = ("e4m3fnuz", "fp8e4m3", 8, "fp8e4m3")
     E5M2 = ("e5m2", "fp8e5m2", 8, "fp8e5m2")
     E5M2FNUZ = ("e5m2fnuz", "fp8e5m2", 8, "fp8e5m2")
-    E8M0 = ("e8m0", "uint8_t", 8, "e8m0")
+    E8M0 = ("e8m0", "e8m0", 8, "e8m0")
     I4 = ("i4", "i4x2", 4, "i4x2")
     U4 = ("u4", "u4x2", 4, "u4x2")
     E2M1 = ("e2m1", "fp4e2m1", 4, "fp4e2m1")

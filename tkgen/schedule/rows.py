@@ -47,7 +47,7 @@ from tkgen.ir.equations import (
     walk,
 )
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
-from tkgen.ir.tensors import Dim, DType
+from tkgen.ir.tensors import Dim
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.schedule.row_loops import gathered, loops
 from tkgen.schedule.row_steps import Step, steps
@@ -308,9 +308,6 @@ def _refuse(kernel: Kernel) -> None:
         if isinstance(op, Store) and op.adds:
             raise RowError("blocks that add to a tensor are for matrix products", op.span)
     for access in accesses(kernel):
-        if access.tensor.dtype is DType.E8M0:
-            raise RowError(f"`{access.tensor.name}` is e8m0, which scales factors of matrix products alone",
-                           access.tensor.span)  # fmt: skip
         if access.tensor.dtype.packed:
             raise RowError(f"`{access.tensor.name}` is {access.tensor.dtype.spelling}, of which factors of matrix "
                            "products are made alone", access.tensor.span)  # fmt: skip

@@ -10,13 +10,14 @@ from tkgen.ir.functions import (
     comparison,
     dropout,
     exponential,
+    powers,
     roots,
     selection,
     waves,
 )
 from tkgen.ir.functions.model import Function
 
-_MODULES = (arithmetic, comparison, selection, exponential, roots, activations, waves, dropout)
+_MODULES = (arithmetic, comparison, selection, exponential, powers, roots, activations, waves, dropout)
 
 FUNCTIONS: Mapping[str, Function] = {f.name: f for module in _MODULES for f in module.FUNCTIONS}
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.products import SCALED_BLOCK
 from tkgen.ir.resolve.names import Scope
-from tkgen.ir.resolve.sizes import element, number, positive, unmade
+from tkgen.ir.resolve.sizes import element, number, positive
 from tkgen.ir.room import too_many_registers, too_much_lds
 from tkgen.ir.types import (
     ACCESS_BYTES,
@@ -45,9 +45,6 @@ def accumulator(
     """The output fragments of the waves that multiply."""
     assert compute.shape is not None
     dtype = element(scope, at.dtype)
-    if output.dtype is DType.E8M0 or output.dtype.packed:
-        what = f"`{output.name}` is {output.dtype.spelling}, and {unmade(output.dtype)}"
-        raise scope.error("E204", what, output.span, fix="store another type")
     if dtype not in (DType.F32, DType.I32):
         raise scope.error(
             "E204", f"MFMA accumulates in f32, not {dtype.spelling}", at.dtype.span,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tkgen.diagnostics import Edit, Fix, Label
-from tkgen.ir.equations import Access, Axis
+from tkgen.ir.equations import Access, Axis, Convert
 from tkgen.ir.limits import BUFFER_BYTES
 from tkgen.ir.products import Sums, Unfit, View, sums
 from tkgen.ir.resolve import clauses, dataflow, waves
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.said import said
+from tkgen.ir.resolve.sizes import unmade
 from tkgen.ir.resolve.written import divided, scheduled
 from tkgen.ir.types import (
     ACCESS_BYTES,
@@ -131,6 +132,14 @@ def _tile(axis: Axis) -> int:
 
 
 def _supported(scope: Scope, found: Sums, at: Span) -> None:
+    for op in found.epilogue:
+        if isinstance(op, Convert) and op.result.dtype is DType.E8M0:
+            raise scope.error("E204", f"`{DType.E8M0.spelling}` converts what products make, and {unmade(DType.E8M0)}",
+                              op.result.span or at, fix="store it, and quantise it with a kernel of rows")  # fmt: skip
+    for s in found.stores:
+        if s.target.tensor.dtype is DType.E8M0:
+            raise scope.error("E204", f"`{s.target.tensor.name}` is e8m0, and {unmade(DType.E8M0)}", s.span or at,
+                              secondary=(Label(s.target.tensor.span),), fix="store another type")  # fmt: skip
     if found.contraction.part is not None:
         _supported_parts(scope, found, at)
     if found.rows.within is not None or found.contraction.within is not None:

@@ -303,10 +303,9 @@ class Body:
         tile = at.number(value, "a store")
         if access is None:
             return
-        stored = access.tensor.dtype
-        if stored is DType.E8M0 or stored.in_blocks:
+        if access.tensor.dtype.in_blocks:
             raise at.scope.error(
-                "E204", f"`{access.tensor.name}` is {stored.spelling}, and {unmade(stored)}",
+                "E204", f"`{access.tensor.name}` is {access.tensor.dtype.spelling}, and {unmade(access.tensor.dtype)}",
                 target.span, secondary=(Label(access.tensor.span),), fix="store another type",
             )  # fmt: skip
         if access.tensor.dtype.packed:

@@ -305,7 +305,7 @@ class Expressions:
         if word == PLACE:
             return self._place(node, name)
         tile, dtype = self.number(node.args[0], f"`{word}`"), element(self.scope, node.name)
-        if dtype is DType.E8M0 or dtype.packed:
+        if dtype.packed:
             what = f"`{word}` converts to {dtype.spelling}, and {unmade(dtype)}"
             raise self.scope.error("E204", what, node.name.span, fix="convert to another type")
         result = self.value(tile.value.axes, node.span, name, dtype=dtype)

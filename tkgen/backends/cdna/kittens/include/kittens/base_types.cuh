@@ -21,6 +21,11 @@ struct fp8e5m2 {
     uint8_t bits;
 };
 
+/// A power of two, by its exponent: 2^(bits - 127), 255 is NaN (OCP MX, revision 1.0: E8M0). A scale of blocks.
+struct e8m0 {
+    uint8_t bits;
+};
+
 /// Two whole numbers of 4 bits, the first one in the low half: from 0 to 15, from -8 to 7. Nothing is computed in them.
 struct u4x2 {
     uint8_t bits;
@@ -75,6 +80,18 @@ template <typename T> __device__ __forceinline__ float from_fp8(T value) {
     else return __builtin_amdgcn_cvt_f32_bf8(value.bits, 0);
 }
 
+/// To the nearest power of two, of two equally near to the larger one; the sign is left out. The largest ones, infinities
+/// and NaN become NaN, as torch's float8_e8m0fnu does it. From 2^-127, which is subnormal, the lower neighbour counts as even.
+__device__ __forceinline__ e8m0 to_e8m0(float value) {
+    const uint32_t magnitude = __builtin_bit_cast(uint32_t, value) & 0x7fffffff;
+    const uint32_t code = (magnitude + (magnitude < 0x800000 ? 0x3fffff : 0x400000)) >> 23;
+    return e8m0{uint8_t(code < 255 ? code : 255)};
+}
+__device__ __forceinline__ float from_e8m0(e8m0 value) {
+    const uint32_t bits = value.bits == 255 ? 0x7fc00000 : value.bits == 0 ? 0x400000 : uint32_t(value.bits) << 23;
+    return __builtin_bit_cast(float, bits);
+}
+
 /// To the nearest whole number that T holds; NaN becomes the least one.
 template <typename T> __device__ __forceinline__ T to_whole(float value) {
     const float nearest = __builtin_rintf(value);
@@ -87,6 +104,8 @@ template <typename T> __device__ __forceinline__ T to_whole(float value) {
 /// instruction of its own either way.
 template <typename To, typename From> __host__ __device__ __forceinline__ To convert(const From &value) {
     if constexpr (__is_same(To, From)) return value;
+    else if constexpr (__is_same(From, e8m0)) return convert<To>(from_e8m0(value));
+    else if constexpr (__is_same(To, e8m0)) return to_e8m0(float(value));
     else if constexpr (is_fp8<From>) return convert<To>(from_fp8(value));
     else if constexpr (is_fp8<To>) return to_fp8<To>(float(value));
     else if constexpr (__is_same(To, int8_t) || __is_same(To, int)) return to_whole<To>(float(value));

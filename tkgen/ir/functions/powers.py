@@ -1,0 +1,58 @@
+"""Exponents of numbers, and powers of two: exact, but where a product leaves what f32 holds.
+
+v_frexp_exp_i32_f32 and v_ldexp_f32 take subnormals as they are; of zero, infinities and NaN the first gives 0 (AMD
+CDNA3 ISA). What C calls logb gives these as they stand here.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tkgen.ir.functions.model import CDNA, HOPPER, HOST, TORCH, Function
+
+MOST = 300  # from the largest f32 to below the least, and back: larger exponents make zeros and infinities, too
+
+EXPONENT = """\
+__device__ inline float exponent_of(float x) {
+    const float some = float(__builtin_amdgcn_frexp_expf(x) - 1), magnitude = __builtin_fabsf(x);
+    return magnitude == 0.0f ? -__builtin_inff() : magnitude < __builtin_inff() ? some : magnitude;
+}"""
+TIMES_POWER = """\
+__device__ inline float times_power(float x, float n) {
+    return __builtin_amdgcn_ldexpf(x, int(n > -300.0f ? __builtin_fminf(n, 300.0f) : -300.0f));
+}"""
+CUDA_TIMES_POWER = """\
+__device__ inline float times_power(float x, float n) { return ldexpf(x, int(fminf(fmaxf(n, -300.0f), 300.0f))); }"""
+HOST_TIMES_POWER = """\
+inline double times_power(double x, double n) { return std::ldexp(x, int(std::fmin(std::fmax(n, -300.0), 300.0))); }"""
+TORCH_EXPONENT = """\
+def exponent_of(x):
+    found = (torch.frexp(x).exponent - 1).double()
+    return torch.where(x == 0, -torch.inf, torch.where(x.isfinite(), found, x.abs()))"""
+
+
+def _exponent(x: Tensor) -> Tensor:
+    found = (torch.frexp(x).exponent - 1).double()
+    return torch.where(x == 0, -torch.inf, torch.where(x.isfinite(), found, x.abs()))
+
+
+def _times_power(x: Tensor, n: Tensor) -> Tensor:
+    return x * n.nan_to_num(-MOST).clamp(-MOST, MOST).trunc().exp2()
+
+
+FUNCTIONS = (
+    Function(
+        "exponent", 1, "The largest whole n for which 2^n is at most |x|: of 0 minus infinity, of infinities infinity.",
+        _exponent, lambda x: (x.new_zeros(()),),
+        {CDNA: "exponent_of({0})", HOPPER: "logbf({0})", HOST: "std::logb({0})"}, "exponent_of({0})",
+        {CDNA: (EXPONENT,), TORCH: (TORCH_EXPONENT,)}, jumps=True,
+    ),
+    Function(
+        "ldexp", 2, "x times 2^n, of n what is whole, from -300 to 300.",
+        _times_power, lambda x, n: (_times_power(torch.ones_like(x), n), n.new_zeros(())),
+        {CDNA: "times_power({0}, {1})", HOPPER: "times_power({0}, {1})", HOST: "times_power({0}, {1})"},
+        "{0} * torch.exp2({1}.nan_to_num(-300).clamp(-300, 300).trunc())",
+        {CDNA: (TIMES_POWER,), HOPPER: (CUDA_TIMES_POWER,), HOST: (HOST_TIMES_POWER,)}, ulps=0.5, jumps=True,
+    ),
+)  # fmt: skip
