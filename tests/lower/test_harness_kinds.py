@@ -70,6 +70,8 @@ CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
     "i8": (SPECS / "low_precision/i8.tk", {"M": 128, "N": 128, "K": 256}),
     "w8": (SPECS / "low_precision/w8.tk", dict(SMALL)),
     "w8_decode": (SPECS / "low_precision/w8_decode.tk", {"M": 16, "N": 96, "K": 300}),
+    "w4": (SPECS / "low_precision/w4.tk", {"M": 128, "N": 128, "K": 256}),
+    "w4_decode": (SPECS / "low_precision/w4_decode.tk", {"M": 16, "N": 96, "K": 256}),
     "grouped_gemm": (SPECS / "groups/grouped_gemm.tk", GROUPS | {"TOKENS": 500}),
     "grouped_persistent": (SPECS / "groups/grouped_persistent.tk", GROUPS | {"TOKENS": 500}),
     "grouped_weights": (SPECS / "groups/grouped_weights.tk", GROUPS | {"TOKENS": 300}),
@@ -81,6 +83,10 @@ CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
     "attention_packed": (
         SPECS / "attention/attention_packed.tk",
         {"SEQUENCES": 4, "TOTAL": 500, "HEADS": 2, "KV_HEADS": 1, "D": 32},
+    ),
+    "attention_paged": (
+        SPECS / "attention/attention_paged.tk",
+        {"BATCH": 2, "HEADS": 2, "KV_HEADS": 1, "KEYS": 160, "D": 32, "PAGE": 32, "CACHED": 8, "PARTS": 2},
     ),
     "decided": (DECIDED, {}),
     "triangle": (TRIANGLE.format(dtype="f32", bounds="to m"), {}),
@@ -127,7 +133,8 @@ def scalars_of(name: str) -> dict[str, float]:
 
 def meant(program: Program | EquationProgram, tensors: Mapping[str, torch.Tensor]) -> dict[str, Result]:
     kernel = program.kernel if isinstance(program, EquationProgram) else program.equations.kernel
-    sizes = {d.name: tensors[t.name].shape[n] for t in program.arguments for n, d in enumerate(t.dims)}
+    shapes = [(t.dims, t.dtype.counted(tensors[t.name].shape)) for t in program.arguments]
+    sizes = {d.name: n for dims, shape in shapes for d, n in zip(dims, shape, strict=True)}
     return evaluate(kernel, {t.name: tensors[t.name] for t in program.arguments}, check_scalars(program), sizes)
 
 
@@ -233,7 +240,7 @@ def write_program(folder: Path, name: str) -> None:
         lines = [f"    case {turn}: {{", f"        auto &g = *static_cast<{space}::globals *>(arguments[0]);"]
         for back, tensors in ((0, program.arguments), (1, program.outputs)):
             for t in tensors:
-                size = " * ".join([str(t.dtype.bytes), *(str(d.size) for d in t.dims)])
+                size = " * ".join(map(str, [t.dtype.bytes, *t.dtype.stored([d.size or 0 for d in t.dims])]))
                 file = f"{program.name}.{t.name}"
                 lines.append(f'        pass("{file}", (void *)g.{cpp_name(t.name)}.raw_ptr, {size}, {back});')
         launches += [*lines, "        break;", "    }"]
@@ -269,7 +276,7 @@ def test_the_program_means_what_the_equations_mean(name: str, tmp_path: Path) ->
             raw = torch.frombuffer(
                 bytearray((tmp_path / f"{program.name}.{t.name}.in").read_bytes()), dtype=torch.uint8
             )
-            tensors.setdefault(t.name, raw.view(TORCH[t.dtype]).reshape([d.size or 0 for d in t.dims]))
+            tensors.setdefault(t.name, raw.view(TORCH[t.dtype]).reshape(t.dtype.stored([d.size or 0 for d in t.dims])))
         right = stored(meant(program, tensors), tensors)
         tensors |= right
         outputs += [(tmp_path / f"{program.name}.{n}.out", values) for n, values in right.items()]

@@ -103,9 +103,12 @@ class Argument:
     host_type: str
     digits: int
     whole: bool
+    packed: bool
     dims: tuple[str, ...]
     dynamic: tuple[bool, ...]
-    contents: str  # `exact` factors, `random`, `powers` of two, `offsets` of groups, `places` in a dimension, `poison`
+    # `exact` factors, `random` numbers, `powers` of two, `offsets` of groups, `places` in a dimension, `counts` up to
+    # the largest size, `bytes` of anything, or `poison`
+    contents: str
     of: str
     byte: int  # of poison, which a kernel overwrites
 
@@ -192,6 +195,7 @@ def _render(template: str, kernel: Checked, target: str) -> str:
     names = {d.name for p in programs for d in p.dims} | {s.name for p in programs for s in p.scalars}
     defaults = _defaults(kernels)
     used = dict.fromkeys(d for t in arguments for d in t.dims)
+    used |= dict.fromkeys(a.dim for p in programs for a in _kernel(p).axes)
     sizes = [Size(d.name, d.size, defaults[d.name], _option(d.name, names)) for d in used]
     given, terms = _given(programs), _terms(programs)
     held = {t.name: dim.name for p in programs for t, dim in _kernel(p).held.items()}
@@ -209,6 +213,7 @@ def _render(template: str, kernel: Checked, target: str) -> str:
         .render(
             name=name,
             space=cpp_name(name),
+            largest=max((s.size or s.default for s in sizes), default=1),
             target=target,
             define=load_target(target).kittens_define,
             sizes=sizes,
@@ -387,6 +392,10 @@ def _contents(
         return "places"
     if tensor.name not in given:
         return "poison"
+    if tensor.dtype.packed:
+        return "bytes"
+    if tensor.dtype is DType.I32:
+        return "counts"
     if tensor.dtype is DType.E8M0:
         return "powers"
     return "exact" if tensor.name in terms else "random"
@@ -399,8 +408,9 @@ def _argument(tensor: Tensor, contents: str, of: Mapping[str, str]) -> Argument:
         cpp_name(tensor.name),
         TORCH_TYPES[tensor.dtype],
         HOST_TYPES[tensor.dtype],
-        DIGITS[tensor.dtype],
+        DIGITS.get(tensor.dtype, 0),
         whole,
+        tensor.dtype.packed,
         tuple(d.name for d in tensor.dims),
         tuple(d.size is None for d in tensor.dims),
         contents,

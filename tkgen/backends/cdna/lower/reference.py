@@ -41,17 +41,17 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import FUNCTIONS, HOST, TORCH, Function, helpers
 from tkgen.ir.products import Sum, Sums
-from tkgen.ir.types import DType
+from tkgen.ir.types import DType, Tensor
 
 TORCH_TYPES = {
     DType.BF16: "bfloat16", DType.F16: "float16", DType.F32: "float32", DType.E4M3FN: "float8_e4m3fn",
     DType.E4M3FNUZ: "float8_e4m3fnuz", DType.E5M2: "float8_e5m2", DType.E5M2FNUZ: "float8_e5m2fnuz",
-    DType.E8M0: "float8_e8m0fnu", DType.I8: "int8", DType.I32: "int32",
+    DType.E8M0: "float8_e8m0fnu", DType.I4: "uint8", DType.U4: "uint8", DType.I8: "int8", DType.I32: "int32",
 }  # fmt: skip
 HOST_TYPES = {
     DType.BF16: "brain", DType.F16: "_Float16", DType.F32: "float", DType.E4M3FN: "eight<3, false>",
     DType.E4M3FNUZ: "eight<3, true>", DType.E5M2: "eight<2, false>", DType.E5M2FNUZ: "eight<2, true>",
-    DType.E8M0: "power", DType.I8: "int8_t", DType.I32: "int",
+    DType.E8M0: "power", DType.I4: "uint8_t", DType.U4: "uint8_t", DType.I8: "int8_t", DType.I32: "int",
 }  # fmt: skip
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 DEVIATIONS = 80.0  # `DEVIATIONS_SQUARED` of `tkgen.ir.rounding`, which needs torch
@@ -321,7 +321,7 @@ class _Torch(Language):
         return f"certain({number})"
 
     def constant(self, value: float) -> str:
-        text = f"{float(value)!r}"
+        text = f"{float(value)!r}".replace("e+", "e")
         return f"number({text}, device)" if isfinite(value) else f'number(float("{text}"), device)'
 
     def scalar(self, name: str) -> str:
@@ -333,7 +333,7 @@ class _Torch(Language):
     def _aligned(self, source: Access, kind: str) -> str:
         """The numbers of a tensor, with all directions from the first on that it has."""
         if is_gathered(source):
-            return f'gathered(tensors["{source.tensor.name}"].{kind}(), *picks)'
+            return f"gathered({self._held(source.tensor)}.{kind}(), *picks)"
         axes = directions(source)
         order = [a for a in self.formula.order if a in axes]
         turned = "" if axes == order else f".permute({', '.join(str(axes.index(a)) for a in order)})"
@@ -349,7 +349,7 @@ class _Torch(Language):
             return self._aligned(index.through, "long")
         if index.axis is None:
             return str(index.at)
-        divided = f" // {index.divisor}" if index.divisor != 1 else ""
+        divided = f" {'%' if index.remainder else '//'} {index.divisor}" if index.divisor != 1 else ""
         if is_one_place(index):
             return f"place_{index.axis.name}.start{divided}"
         return f"{self.along(index.axis)}{self._shaped((index.axis,))}{divided}"
@@ -408,7 +408,7 @@ class _Torch(Language):
 
     def _indexed(self, access: Access) -> str:
         """A tensor with a direction for each axis that an index names."""
-        text, at = f'tensors["{access.tensor.name}"]', 0
+        text, at = self._held(access.tensor), 0
         if access.tensor.dtype.bits == 8 and any(i.divisor != 1 for i in access.indices):
             text += ".double()"  # torch repeats no floats of 8 bits
         for index in access.indices:
@@ -422,6 +422,13 @@ class _Torch(Language):
             at += 1
         return text
 
+    def _held(self, tensor: Tensor) -> str:
+        """The elements of a tensor."""
+        text = f'tensors["{tensor.name}"]'
+        if not tensor.dtype.packed:
+            return text
+        return f"unpacked({text}, {tensor.dtype.range[0] < 0}, {tensor.interleaved})"
+
     def part(self, axis: Axis, at: int) -> str:
         """An index of the places along an axis that are looked at, which is direction `at` of a tensor; all here."""
         return ""
@@ -431,9 +438,13 @@ class _Torch(Language):
         accesses = [s.target for s in self.formula.stores] + [a for s in self.formula.sums for a in (s.left, s.right)]
         accesses += [op.source for op in walk(self.formula.body) if isinstance(op, Load)]
         accesses += [i.through for a in accesses for i in a.indices if i.through is not None]
-        plain = ((a, n) for a in accesses for n, i in enumerate(a.indices) if i.divisor == 1 and i.through is None)
-        target, at = next((a, n) for a, n in plain if a.indices[n].axis == axis)
-        return f'tensors["{target.tensor.name}"].shape[{at}]'
+        for access in accesses:
+            for at, i in enumerate(access.indices):
+                packed = access.tensor.dtype.packed and at == len(access.indices) - 1
+                if i.axis == axis and i.divisor == 1 and i.through is None and not i.numbered and not packed:
+                    return f'tensors["{access.tensor.name}"].shape[{at}]'
+        assert axis.dim.size is not None  # no argument says it: a launch would not know it
+        return str(axis.dim.size)
 
     def stored(self, target: Access) -> tuple[str, str]:
         """The index of the part of a tensor that is stored, and what brings a value with all directions to its form."""
@@ -477,7 +488,11 @@ class _Host(Language):
         return self.certain(f"scalar_{name}")
 
     def element(self, source: Access) -> str:
-        text = f"float(tensor_{source.tensor.name}.host[{element(source, self.at)}])"
+        tensor, place = source.tensor, element(source, self.at)
+        text = f"float(tensor_{tensor.name}.host[{place}])"
+        if tensor.dtype.packed:
+            signed, mixed = (str(x).lower() for x in (tensor.dtype.range[0] < 0, tensor.interleaved))
+            text = f"nibble<{signed}, {mixed}>(tensor_{tensor.name}.host, {place})"
         for dim, index in zip(source.tensor.dims, source.indices, strict=True):
             if index.through is not None:
                 text = f"(inside({_place(index, self.at)}, extent_{dim.name}) ? {text} : 0.0f)"
@@ -547,4 +562,5 @@ def _place(index: Index, at: Mapping[str, str]) -> str:
         return f"tensor_{index.through.tensor.name}.host[{element(index.through, at)}]"
     if index.axis is None:
         return str(index.at)
-    return at[index.axis.name] + (f" / {index.divisor}" if index.divisor != 1 else "")
+    divided = f" {'%' if index.remainder else '/'} {index.divisor}" if index.divisor != 1 else ""
+    return at[index.axis.name] + divided
