@@ -41,6 +41,54 @@ CROSS = (
     .replace("    x = where(q >= j, x, -inf)\n", "")
     .replace("= o / l", "= where(l > 0, o / l, 0)")
 )
+PING_PONG = (
+    CROSS.replace("by 128", "by 256")
+    .replace("waves 4", "waves 8")
+    .replace("  registers Q", "  schedule ping_pong\n  registers Q")
+)
+# The gradients of keys and values, and of queries, of each sequence by itself.
+KEYS = """kernel keys
+  dims SEQUENCES = 4, OFFSETS = SEQUENCES + 1, TOTAL = 300, HEADS = 2, D = 64
+  global FIRST : i32[OFFSETS]
+  global Q : bf16[HEADS, TOTAL, D]
+  global K : bf16[HEADS, TOTAL, D]
+  global V : bf16[HEADS, TOTAL, D]
+  global GO : bf16[HEADS, TOTAL, D]
+  global LSE2 : f32[HEADS, TOTAL]
+  global DELTA : f32[HEADS, TOTAL]
+  global GK : f32[HEADS, TOTAL, D]
+  global GV : f32[HEADS, TOTAL, D]
+  over h in HEADS, s in SEQUENCES, j in TOTAL within FIRST[s] by 128
+  waves 4 along j
+  shared Q, GO, LSE2, DELTA buffers 2
+  registers K, V
+  each q in TOTAL within FIRST[s] by 32 from j
+    x = 0.18 * Q[h, q] @ K[h, j].T
+    p = exp2(where(q >= j, x, -inf) - LSE2[h, q])
+    gv = gv + bf16(p).T @ GO[h, q]
+    gp = GO[h, q] @ V[h, j].T
+    gx = p * (gp - DELTA[h, q])
+    gk = gk + bf16(gx).T @ Q[h, q]
+  GK[h, j] = 0.125 * gk
+  GV[h, j] = gv
+"""
+QUERIES = (
+    KEYS.split("  waves")[0]
+    .replace("  global GV : f32[HEADS, TOTAL, D]\n", "")
+    .replace("GK : f32", "GQ : f32")
+    .replace("j in TOTAL", "q in TOTAL")
+    + """  waves 4 along q
+  shared K, V buffers 2
+  registers Q, GO
+  each j in TOTAL within FIRST[s] by 64 to q
+    x = 0.18 * Q[h, q] @ K[h, j].T
+    p = exp2(where(q >= j, x, -inf) - LSE2[h, q])
+    gp = GO[h, q] @ V[h, j].T
+    gx = p * (gp - DELTA[h, q])
+    gq = gq + bf16(gx) @ K[h, j]
+  GQ[h, q] = 0.125 * gq
+"""
+)
 LENGTHS = [[1, 63, 65, 127, 44], [0, 128, 64, 0, 108], [0, 0, 300, 0, 0], [129, 1, 1, 0, 0]]
 LYING = [
     [0, 150, 60, 90, 299, 300],
@@ -111,8 +159,11 @@ VARIANTS = [
     (changed(CROSS, ("  registers Q", "  schedule interleave\n  registers Q")), "gfx950"),
     (changed(CROSS, ("over h in HEADS, s in SEQUENCES, q in TOTAL within FIRST[s] by 128",
                      "over s in SEQUENCES, q in TOTAL within FIRST[s] by 64, h in HEADS")), "gfx942"),
+    (PING_PONG, "gfx950"),
+    (KEYS, "gfx942"),
+    (QUERIES, "gfx950"),
 ]  # fmt: skip
-NAMES = ["causal", "cross", "direct", "window", "interleave", "heads last"]
+NAMES = ["causal", "cross", "direct", "window", "interleave", "heads last", "ping_pong", "keys", "queries"]
 
 
 @pytest.mark.parametrize(("text", "target"), VARIANTS, ids=NAMES)
