@@ -33,7 +33,7 @@ PACKED = (
 )
 # Every query sees all keys of its sequence, of which there may be more or fewer than queries, or none.
 CROSS = (
-    PACKED.replace("TOTAL = 300", "TOTAL = 300, KEYS = 280")
+    PACKED.replace("TOTAL = 300", "TOTAL = 300, KEYS = 320")
     .replace("  global Q", "  global FIRST_K : i32[OFFSETS]\n  global Q")
     .replace("K : bf16[TOTAL", "K : bf16[KEYS")
     .replace("V : bf16[TOTAL", "V : bf16[KEYS")
@@ -48,7 +48,7 @@ PING_PONG = (
 )
 # The gradients of keys and values, and of queries, of each sequence by itself.
 KEYS = """kernel keys
-  dims SEQUENCES = 4, OFFSETS = SEQUENCES + 1, TOTAL = 300, HEADS = 2, D = 64
+  dims SEQUENCES = 4, OFFSETS = SEQUENCES + 1, TOTAL = 320, HEADS = 2, D = 64
   global FIRST : i32[OFFSETS]
   global Q : bf16[HEADS, TOTAL, D]
   global K : bf16[HEADS, TOTAL, D]
@@ -203,13 +203,16 @@ def test_each_sequence_is_attended_alone(lengths: list[int], target: str) -> Non
 
 
 def test_queries_without_keys_are_zero() -> None:
-    queries, keys = starts([30, 70, 0, 100, 100]), starts([64, 0, 65, 1, 150])
-    first = {n: torch.tensor(x, dtype=torch.int32) for n, x in (("FIRST", queries), ("FIRST_K", keys))}
-    for target in ("gfx942", "gfx950"):
-        text = CROSS if target == "gfx942" else VARIANTS[2][0]
-        found = attended(built(text, target), **first, **tensors(Q=300, K=280, V=280))
-        assert not found["O"][30:100].any() and found["LSE"][:, 30:100].isneginf().all()
-        assert found["O"][:30].any(-1).all() and found["O"][100:].any(-1).all()
+    """Also those of the last sequence, behind whose keys the tensor ends."""
+    queries, given = starts([30, 70, 0, 100, 100]), tensors(Q=300, K=320, V=320)
+    for text, target in ((CROSS, "gfx942"), VARIANTS[2]):
+        for keys in ([64, 0, 65, 1, 150], [64, 0, 65, 151, 0]):
+            first = {n: torch.tensor(x, dtype=torch.int32) for n, x in (("FIRST", queries), ("FIRST_K", starts(keys)))}
+            found = attended(built(text, target), **first, **given)
+            for begin, end, count in zip(queries, queries[1:], keys, strict=False):
+                assert found["O"][begin:end].any(-1).all() == bool(count or begin == end)
+                assert count or not found["O"][begin:end].any()
+                assert count or found["LSE"][:, begin:end].isneginf().all()
 
 
 @pytest.mark.parametrize("offsets", [*LYING[2:], *slowly(starts(LENGTHS[0]), *LYING[:2])])
@@ -217,7 +220,7 @@ def test_whatever_offsets_hold_no_row_is_written_twice_or_outside(offsets: list[
     """The referee sees every access; what is stored is what the offsets mean, and nothing else is touched."""
     for text, others in ((PACKED, {}), (CROSS, {"FIRST_K": torch.tensor(offsets[::-1], dtype=torch.int32)})):
         build = built(text)
-        keys = 300 if text == PACKED else 280
+        keys = 300 if text == PACKED else 320
         inputs = {"FIRST": torch.tensor(offsets, dtype=torch.int32), **others, **tensors(Q=300, K=keys, V=keys)}
         found = attended(build, **inputs)
         scalars = {s.name: s.default or 0.0 for s in build.spec.program.scalars}
