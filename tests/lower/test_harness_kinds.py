@@ -59,6 +59,22 @@ DECIDED = """kernel decided
     c = c * 0.5
   C[m, n] = c
 """
+# Weights of 8 bits with several scales in a step, and one zero point.
+GROUPS_OF_32 = """kernel w8_groups
+  dims M = 40, N = 72, K = 256, GROUPS = K / 32, STEPS = K / 128
+  global A : bf16[M, K]
+  global W : i8[N, K]
+  global s : f32[N, GROUPS]
+  global z : f32[N, STEPS]
+  global C : bf16[M, N]
+  over m in M by 64, n in N by 64
+  tail masked
+  waves 2 x 2
+  shared A, W
+  each k in K by 128
+    c = c + A[m, k] @ bf16(s[n, k / 32] * (W[n, k] - z[n, k / 128])).T
+  C[m, n] = c
+"""
 SMALL = {"M": 200, "N": 130, "K": 300}
 GROUPS = {"EXPERTS": 5, "OUT": 136, "IN": 200}
 CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
@@ -69,6 +85,7 @@ CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
     "mxfp8": (SPECS / "low_precision/mxfp8.tk", {"M": 256, "N": 256, "K": 256}),
     "i8": (SPECS / "low_precision/i8.tk", {"M": 128, "N": 128, "K": 256}),
     "w8": (SPECS / "low_precision/w8.tk", dict(SMALL)),
+    "w8_groups": (GROUPS_OF_32, {}),
     "w8_decode": (SPECS / "low_precision/w8_decode.tk", {"M": 16, "N": 96, "K": 300}),
     "w4": (SPECS / "low_precision/w4.tk", {"M": 128, "N": 128, "K": 256}),
     "w4_decode": (SPECS / "low_precision/w4_decode.tk", {"M": 16, "N": 96, "K": 256}),
