@@ -443,7 +443,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     columns v40;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        v40[c][0] = choose((l[c][0] > 0.0f), (m_[c][0] + (__builtin_amdgcn_logf(l[c][0]))), (-1e+30f));  // spec:35
+        v40[c][0] = choose((l[c][0] > 0.0f), (m_[c][0] + (__builtin_amdgcn_logf(l[c][0]))), (-3e+38f));  // spec:35
     store_columns<float>(WEIGHT__at, v40, wave * COLS, 8, 1);  // spec:35
 }
 

@@ -28,7 +28,7 @@ FORWARD: dict[str, Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor] | N
     "attention": None, "attention_256": lambda q, j, _: q >= j, "attention_causal": lambda q, j, _: q >= j,
     "attention_direct": None, "attention_f16": None, "attention_interleaved": None, "attention_lazy": None,
     "attention_mqa": lambda q, j, more: q + more >= j, "attention_ping_pong": None, "attention_ping_pong_direct": None,
-    "attention_window": lambda q, j, _: (q >= j) & (q - j < 40),
+    "attention_written": None, "attention_window": lambda q, j, _: (q >= j) & (q - j < 40),
 }  # fmt: skip
 GUARDED = """    z = where(n > -inf, n, 0)
     p = exp2(s - z)
@@ -106,6 +106,13 @@ def test_errors_of_every_forward_kernel(name: str, length: int) -> None:
         assert not outcome.findings
         found = as_torchs(tensors["O"], outputs["O"])
         assert_near(found, attended(q, k, v, seen, exact=True), attended(q, k, v, seen), case)
+
+
+def test_every_bundled_kernel_is_hurt() -> None:
+    """Forward here; gradients, decode and pages in files of their own, by the same list."""
+    others = {"attention_packed", "attention_decode", "attention_paged"}
+    found = {path.stem for path in FOLDER.glob("*.tk") if not path.stem.startswith("attention_backward")}
+    assert found == FORWARD.keys() | others
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
