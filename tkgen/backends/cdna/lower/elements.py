@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from math import inf, isinf, isnan
 
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.ir.equations import Constant, Convert, Kind, Map, Op, Value
+from tkgen.ir.equations import Access, Argument, Axis, Constant, Convert, Coordinate, Kind, Load, Map, Op, Value
 from tkgen.ir.functions import CDNA, FUNCTIONS, HOPPER
 
 ROUNDED = {  # an f32 expression, to the type t and back
@@ -84,6 +84,27 @@ def rounded(expression: str, value: Value) -> str:
 def _defined(value: Value, expression: str, known: MutableMapping[Value, str]) -> str:
     known[value] = local(value, known)
     return f"const {TYPES[value.kind]} {known[value]} = {expression};"
+
+
+def of_element(
+    op: Op, known: MutableMapping[Value, str], load: Callable[[Access, str], str], place: Callable[[Axis], str]
+) -> list[str]:
+    """The C++ of an operation of an epilogue or of a factor, for CDNA: of any that `statements` takes, and of what is
+    given.
+
+    `load` has the expression of a tensor's element, for a variable of that name, `place` that of a coordinate.
+    """
+    match op:
+        case Load(result=result, source=source):
+            known[result] = local(result, known)
+            return [f"const float {known[result]} = {load(source, known[result])};"]
+        case Argument(result=result, scalar=scalar):
+            known[result] = f"g.{cpp_name(scalar.name)}"
+            return []
+        case Coordinate(result=result, axis=axis):
+            known[result] = place(axis)
+            return []
+    return statements([op], known)
 
 
 def local(value: Value, known: Mapping[Value, str]) -> str:

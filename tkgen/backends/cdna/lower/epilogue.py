@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from tkgen.backends.cdna.lower.elements import functions, literal, local, statements
+from tkgen.backends.cdna.lower.elements import functions, literal, local, of_element
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.statements import Combine, Fold, How, Keep, StoreOwned
-from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Map, Op, Store, Value, reads
+from tkgen.ir.equations import Access, Axis, Load, Map, Op, Store, Value, reads
 from tkgen.ir.products import Sums, needed
 from tkgen.ir.reductions import Reduction
 
@@ -154,18 +155,10 @@ class Epilogue:
         optional = _optional(ops, value)
         first = needed(self.equations.epilogue, *optional.values())  # the same for all elements: before them
         for op in [*first, *(op for op in ops if op not in first)]:
-            match op:
-                case Load(result=result, source=source):
-                    known[result] = local(result, known)
-                    wanted = known[optional[result]] if result in optional else ""
-                    loaded = self._loaded(source, known[result], buffers, wanted)
-                    lines.append(f"const float {known[result]} = {loaded};")
-                case Argument(result=result, scalar=scalar):
-                    known[result] = f"g.{cpp_name(scalar.name)}"
-                case Coordinate(result=result, axis=axis):
-                    known[result] = self._coordinate(axis)
-                case _:
-                    (buffers if op in first else lines).extend(statements([op], known))
+            wanted = known[optional[op.result]] if isinstance(op, Load) and op.result in optional else ""
+            load = partial(self._loaded, buffers=buffers, wanted=wanted)
+            before = op in first and not isinstance(op, Load)
+            (buffers if before else lines).extend(of_element(op, known, load, self._coordinate))
         self.helpers |= functions(op for op in ops if isinstance(op, Map))
         return known, parameters, given, buffers, lines
 

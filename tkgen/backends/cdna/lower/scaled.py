@@ -6,10 +6,10 @@ import re
 from typing import Literal
 
 from tkgen.backends.cdna.lower.context import Context
-from tkgen.backends.cdna.lower.elements import functions, local, statements
+from tkgen.backends.cdna.lower.elements import functions, local, of_element, statements
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.statements import Read, ReadMade, ScaledMultiply
-from tkgen.ir.equations import Access, Argument, Axis, Convert, Coordinate, Load, Map, Op, Value, reads, writes
+from tkgen.ir.equations import Access, Axis, Convert, Map, Op, Value, reads, writes
 from tkgen.ir.products import Made, Sum
 from tkgen.ir.reductions import rounds
 
@@ -30,17 +30,8 @@ class Scaling:
         known[s.inside] = local(s.inside, known)
         known[s.product] = "product"
         for op in s.scaled:
-            match op:
-                case Load(result=result, source=source):
-                    known[result] = local(result, known)
-                    at = offset(self.c, source, step)
-                    lines.append(f"const float {known[result]} = number_at(g.{cpp_name(source.tensor.name)}, {at});")
-                case Argument(result=result, scalar=scalar):
-                    known[result] = f"g.{cpp_name(scalar.name)}"
-                case Coordinate(result=result, axis=axis):
-                    known[result] = self._coordinate(axis)
-                case _:
-                    lines += statements([op], known)
+            lines += of_element(op, known, lambda source, _: number_at(source, offset(self.c, source, step)),
+                             self._coordinate)  # fmt: skip
         self.c.helpers |= functions(op for op in s.scaled if isinstance(op, Map)) | {"combine", "number_at", "outlast"}
         text = "\n".join([*lines, known[s.update]])
         own = tuple(f"int {name}" if re.search(rf"\b{name}\b", text) else "int" for name in ("row", "col"))
@@ -76,23 +67,20 @@ class Making:
 
         It has slice number `slice_` of the step, so many elements of it.
         """
+
+        def loaded(source: Access, _: str) -> str:
+            return number_at(source, offset(self.c, source, step, self._block(source, slice_, length)))
+
         m, known, outer, inner = self.made, dict[Value, str](), list[str](), list[str]()
         known[m.tile.result] = "element"
         of_tile, kind = {m.tile.result}, "auto"  # several elements at once, where there is arithmetic alone
         for op in m.ops[:-1]:  # without the conversion: what is kept is rounded once
-            match op:
-                case Load(result=result, source=source):
-                    known[result] = local(result, known)
-                    at = offset(self.c, source, step, self._block(source, slice_, length))
-                    outer.append(f"const float {known[result]} = number_at(g.{cpp_name(source.tensor.name)}, {at});")
-                case Argument(result=result, scalar=scalar):
-                    known[result] = f"g.{cpp_name(scalar.name)}"
-                case _ if of_tile.intersection(reads(op)):
-                    kind = kind if isinstance(op, Map) and op.function in ARITHMETIC else "float"
-                    inner += self._of_elements(op, known, of_tile)
-                    of_tile |= set(writes(op))
-                case _:
-                    outer += statements([op], known)
+            if of_tile.intersection(reads(op)):
+                kind = kind if isinstance(op, Map) and op.function in ARITHMETIC else "float"
+                inner += self._of_elements(op, known, of_tile)
+                of_tile |= set(writes(op))
+            else:
+                outer += of_element(op, known, loaded, self.c.index)
         self.c.helpers |= functions(op for op in m.ops if isinstance(op, Map)) | {"number_at"}
         last = m.ops[-1]
         assert isinstance(last, Convert)
@@ -130,6 +118,11 @@ class Making:
         shared = divisor // self.made.block
         within = f"block / {shared}" if shared > 1 else "block"
         return f"{slice_ * length // divisor} + {within}" if slice_ else within
+
+
+def number_at(source: Access, at: str) -> str:
+    """An element of a tensor, whatever its type."""
+    return f"number_at(g.{cpp_name(source.tensor.name)}, {at})"
 
 
 def offset(c: Context, source: Access, step: str, block: str = "") -> str:
