@@ -15,6 +15,7 @@ from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.rows.launch import row_launch
 from tkgen.rows.run import run_rows
 from tkgen.rows.watch import launches
+from tkgen.sequence import SequenceSpec
 
 FOLDER = Path(__file__).parents[2] / "specs/attention"
 CAUSAL = (
@@ -72,6 +73,19 @@ def test_other_schedules(name: str, target: str) -> None:
         assert not run_rows(built(dynamic(name), target), extents={"LENGTH": length}).failure
 
 
+DECODE: dict[str, int | None] = {"BATCH": 1, "HEADS": 16, "KV_HEADS": 1, "D": 32, "PARTS": 4, "KEYS": None}
+
+
+def test_parts_are_as_long_as_run_time_says() -> None:
+    """The last parts may have fewer keys, or none."""
+    spec = tkgen.load(FOLDER / "attention_decode.tk", DECODE)
+    assert isinstance(spec, SequenceSpec)
+    build = spec.build().kernels[0]
+    assert build.machine_check.outcome == "right" and isinstance(build, LoopBuild)
+    for keys in (1, 31, 129, 300):
+        assert not run_rows(build, extents={"KEYS": keys}).failure
+
+
 def test_sizes_around_every_tile_are_watched() -> None:
     """Tiles of 128 queries and of 64 keys are of one dimension."""
     watched = {tuple(launch.extents[name] for name in ("BATCH", "LENGTH")) for launch in launches(spec_of(CAUSAL))}
@@ -109,8 +123,7 @@ TURNED = CAUSAL.replace("K : bf16[BATCH, LENGTH, KV_HEADS, D]", "K : bf16[BATCH,
     [
         (TURNED.replace("K[b, j, h / GROUP].T", "K[b, h / GROUP, D, j]"),
          "the rows of `K` are LENGTH apart, which is dynamic"),
-        (CAUSAL.replace("by 64 to q", "by 64 part h"),
-         "how long a part of `j` is must be known, and LENGTH is dynamic"),
+        (CAUSAL.replace("by 64 to q", "by 64 part b"), "how many parts `j` has must be known, and BATCH is dynamic"),
     ],
 )  # fmt: skip
 def test_what_must_be_known_at_build_time(text: str, message: str) -> None:

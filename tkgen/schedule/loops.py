@@ -347,10 +347,9 @@ def _loop(kernel: Kernel) -> Loop:
 
 
 def _parts(kernel: Kernel, axis: Axis) -> None:
-    """Raises LoopError for parts of a loop of which only run time knows how long they are."""
-    dims = [axis.dim, *(a.dim for a in kernel.axes if a.name == axis.part)] if axis.part else []
-    if dynamic := next((dim for dim in dims if dim.size is None), None):
-        raise LoopError(f"how long a part of `{axis.name}` is must be known, and {dynamic.name} is dynamic", axis.span)
+    """Raises LoopError for parts of a loop of which only run time knows how many there are."""
+    if dynamic := next((a.dim for a in kernel.axes if a.name == axis.part and a.dim.size is None), None):
+        raise LoopError(f"how many parts `{axis.name}` has must be known, and {dynamic.name} is dynamic", axis.span)
 
 
 def _condition(when: When, in_loop: bool) -> None:

@@ -188,17 +188,20 @@ class LoopLowering(Lowering):
         axis, split = self.m.loop.axis, self.m.split
         if axis.part is not None:
             index = next(a for a in self.kernel.axes if a.name == axis.part)
-            return f"{self.places.axis[index]}_0 * {self._steps_of_part(axis)}"
+            run = self._steps_of_part(axis)
+            return f"{self.places.axis[index]}_0 * {run if axis.dim.size is not None else f'({run})'}"
         assert axis.since is not None
         moved = axis.since.moved
         place = f"{self.places.axis[split]}_0" + (f" {'-' if moved < 0 else '+'} {abs(moved)}" if moved else "")
         return f"{f'max({place}, 0)' if moved < 0 else f'({place})'} / {self.values.extent(axis)}"
 
-    def _steps_of_part(self, axis: Axis) -> int:
+    def _steps_of_part(self, axis: Axis) -> str:
         """Passes over a part of the loop's axis; the last parts may have fewer."""
-        index = next(a for a in self.kernel.axes if a.name == axis.part)
-        assert axis.dim.size is not None and index.dim.size is not None
-        return axis.part_length(axis.dim.size, index.dim.size) // (axis.tile or 1)
+        parts = next(a.dim.size for a in self.kernel.axes if a.name == axis.part)
+        assert parts is not None
+        if axis.dim.size is None:
+            return f"(steps + {parts - 1}) / {parts}"
+        return str(axis.part_length(axis.dim.size, parts) // (axis.tile or 1))
 
     def _rings(self) -> Iterator[str]:
         yield f"__shared__ alignment_dummy __shm[{self.m.lds_bytes} / sizeof(alignment_dummy)];"

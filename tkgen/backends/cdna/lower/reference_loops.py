@@ -311,7 +311,7 @@ class _TorchLoops(_Torch, _Loops):
             of = next(a for a in self.formula.order if a.name == axis.until.axis)
             yield f"begin_{of.name} >= {_moved(start, 1 - (of.tile or 1) - axis.until.moved)}"
         if axis.part is not None:
-            index, run = _parts(self.formula, axis)
+            index, run = _parts(self.formula, axis, self.extent(axis), "//")
             yield f"{self._begin(index.name)} == {start} // {run}"
 
     def loaded(self, op: Load, name: str) -> Iterator[str]:
@@ -372,11 +372,18 @@ def _moved(place: str, by: int) -> str:
     return f"{place} {'-' if by < 0 else '+'} {abs(by)}" if by else place
 
 
-def _parts(formula: Formula, axis: Axis) -> tuple[Axis, int]:
-    """The index of the parts of a loop, and elements of each."""
+def _parts(formula: Formula, axis: Axis, extent: str, over: str) -> tuple[Axis, str]:
+    """The index of the parts of a loop, and elements of each, by the language's whole division."""
     index = next(a for a in formula.order if a.name == axis.part)
-    assert axis.dim.size is not None and index.dim.size is not None  # typing refuses others
-    return index, axis.part_length(axis.dim.size, index.dim.size)
+    parts, tile = index.dim.size, axis.tile or 1
+    assert parts is not None  # typing and schedules refuse others
+    if axis.dim.size is not None:
+        return index, str(axis.part_length(axis.dim.size, parts))
+    return index, f"({_up(_up(extent, tile, over), parts, over)} * {tile})"
+
+
+def _up(number: str, by: int, over: str) -> str:
+    return f"(({number} + {by - 1}) {over} {by})"
 
 
 # ---------------------------------------------------------------- C++
@@ -471,7 +478,7 @@ class _HostLoops(_Host, _Loops):
             of = next(a for a in self.formula.order if a.name == axis.until.axis)
             yield f"{self._begin(of)} < {_moved(start, 1 - (of.tile or 1) - axis.until.moved)}"
         if axis.part is not None:
-            index, run = _parts(self.formula, axis)
+            index, run = _parts(self.formula, axis, self._extent(axis), "/")
             yield f"{self._begin(index)} != {start} / {run}"
 
     def multiplied(self, op: Product) -> str:
