@@ -108,7 +108,7 @@ def _steps(steps: tuple[Step, ...]) -> Iterator[tuple[str, str, tuple[Step, ...]
 
 def _sweeps(sweeps: tuple[Sweep, ...]) -> Iterator[tuple[str, str, tuple[Sweep, ...]]]:
     for n, sweep in enumerate(sweeps):
-        for part in ("rows", "elements", "reduces"):
+        for part in ("rows", "elements", "reduces", "parts", "whole"):
             ops = getattr(sweep, part)
             for at, op in enumerate(ops):
                 where = f"{type(op).__name__.lower()} {at} of the {part} of sweep {n}"

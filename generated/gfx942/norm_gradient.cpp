@@ -120,16 +120,15 @@ __device__ inline void lds_barrier() {
 
 __global__ __launch_bounds__(THREADS, 4) void kernel(const globals g) {
     __shared__ float exchange[2][1][ROWS][THREADS / WARP_THREADS];
-    int turn = 0;  // the half of the LDS that is next
     const int lane = int(threadIdx.x) % LANES;
     const int group = int(threadIdx.x) / LANES;
     const int d_0 = int(blockIdx.x) * 32;  // first of this block, spec:9
     const auto W_at = buffer_from(g.W, uint64_t(d_0));
 
-    float w[ROWS];
+    float v5[ROWS];
     #pragma unroll
     for (int i = 0; i < ROWS; ++i)
-        w[i] = 0.0f;
+        v5[i] = 0.0f;
     #pragma unroll 1
     for (int t_0 = 0; t_0 < DIM_TOKENS; t_0 += 256) {  // spec:11
         const auto X_at = buffer_from(g.X, uint64_t(t_0) * DIM_D + uint64_t(d_0));
@@ -152,7 +151,6 @@ __global__ __launch_bounds__(THREADS, 4) void kernel(const globals g) {
             }
         }
 
-        float v5[ROWS];
         #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
             float v5_e[CHUNK];
@@ -168,31 +166,28 @@ __global__ __launch_bounds__(THREADS, 4) void kernel(const globals g) {
                     v5_e[e] = base_ops::sum::op<float>(v5_e[e], X_e * G_e);
                 }
             }
-            v5[i] = across<base_ops::sum, WARP_THREADS>(fold<base_ops::sum, CHUNK>(v5_e));  // spec:12
+            v5[i] = base_ops::sum::op<float>(v5[i], fold<base_ops::sum, CHUNK>(v5_e));  // spec:12
         }
-        if (laneid() == 0) {
-            #pragma unroll
-            for (int i = 0; i < ROWS; ++i)
-                exchange[turn ^ 0][0][i][warpid()] = v5[i];
-        }
-        lds_barrier();
-        #pragma unroll
-        for (int i = 0; i < ROWS; ++i)
-            v5[i] = across<base_ops::sum, 2>(exchange[turn ^ 0][0][i][warpid() / 2 * 2 + laneid() % 2]);
-
-        float w_2[ROWS];
-        #pragma unroll
-        for (int i = 0; i < ROWS; ++i)
-            w_2[i] = w[i] + v5[i];  // spec:12
-        turn ^= 1;
-        #pragma unroll
-        for (int i = 0; i < ROWS; ++i)
-            w[i] = w_2[i];  // spec:12
     }
 
     #pragma unroll
+    for (int i = 0; i < ROWS; ++i)
+        v5[i] = across<base_ops::sum, WARP_THREADS>(v5[i]);
+    if (laneid() == 0) {
+        #pragma unroll
+        for (int i = 0; i < ROWS; ++i)
+            exchange[0][0][i][warpid()] = v5[i];
+    }
+    lds_barrier();
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i)
+        v5[i] = across<base_ops::sum, 2>(exchange[0][0][i][warpid() / 2 * 2 + laneid() % 2]);
+
+    float w[ROWS];
+    #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int d_in = (i / ACROSS * GROUPS + group) * ACROSS + i % ACROSS;
+        w[i] = 0.0f + v5[i];  // spec:12
         store_elements(W_at, lane == 0 ? d_in * 4 : OUTSIDE, elements<float, 1>{narrow<float>(w[i])});  // spec:13
     }
 }

@@ -85,16 +85,15 @@ __device__ inline void lds_barrier() { __syncthreads(); }
 
 __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ globals g) {
     __shared__ float exchange[2][1][ROWS][THREADS / WARP_THREADS];
-    int turn = 0;  // the half of the LDS that is next
     const int lane = int(threadIdx.x) % LANES;
     const int group = int(threadIdx.x) / LANES;
     const int d_0 = int(blockIdx.x) * 32;  // first of this block, spec:10
     const auto W_at = buffer_from(g.W, uint64_t(d_0));
 
-    float w[ROWS];
+    float v5[ROWS];
     #pragma unroll
     for (int i = 0; i < ROWS; ++i)
-        w[i] = 0.0f;
+        v5[i] = 0.0f;
     #pragma unroll 1
     for (int t_0 = 0; t_0 < DIM_TOKENS; t_0 += 256) {  // spec:12
         const auto X_at = buffer_from(g.X, uint64_t(t_0) * DIM_D + uint64_t(d_0));
@@ -117,7 +116,6 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             }
         }
 
-        float v5[ROWS];
         #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
             float v5_e[CHUNK];
@@ -133,31 +131,28 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                     v5_e[e] = base_ops::sum::op<float>(v5_e[e], X_e * G_e);
                 }
             }
-            v5[i] = across<base_ops::sum, WARP_THREADS>(fold<base_ops::sum, CHUNK>(v5_e));  // spec:13
+            v5[i] = base_ops::sum::op<float>(v5[i], fold<base_ops::sum, CHUNK>(v5_e));  // spec:13
         }
-        if (laneid() == 0) {
-            #pragma unroll
-            for (int i = 0; i < ROWS; ++i)
-                exchange[turn ^ 0][0][i][warpid()] = v5[i];
-        }
-        lds_barrier();
-        #pragma unroll
-        for (int i = 0; i < ROWS; ++i)
-            v5[i] = across<base_ops::sum, 2>(exchange[turn ^ 0][0][i][warpid() / 2 * 2 + laneid() % 2]);
-
-        float w_2[ROWS];
-        #pragma unroll
-        for (int i = 0; i < ROWS; ++i)
-            w_2[i] = w[i] + v5[i];  // spec:13
-        turn ^= 1;
-        #pragma unroll
-        for (int i = 0; i < ROWS; ++i)
-            w[i] = w_2[i];  // spec:13
     }
 
     #pragma unroll
+    for (int i = 0; i < ROWS; ++i)
+        v5[i] = across<base_ops::sum, WARP_THREADS>(v5[i]);
+    if (laneid() == 0) {
+        #pragma unroll
+        for (int i = 0; i < ROWS; ++i)
+            exchange[0][0][i][warpid()] = v5[i];
+    }
+    lds_barrier();
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i)
+        v5[i] = across<base_ops::sum, 2>(exchange[0][0][i][warpid() / 2 * 2 + laneid() % 2]);
+
+    float w[ROWS];
+    #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int d_in = (i / ACROSS * GROUPS + group) * ACROSS + i % ACROSS;
+        w[i] = 0.0f + v5[i];  // spec:13
         store_elements(W_at, lane == 0 ? d_in * 4 : OUTSIDE, elements<float, 1>{narrow<float>(w[i])});  // spec:14
     }
 }

@@ -17,7 +17,7 @@ from tkgen.execute.compare import Inputs
 from tkgen.rows import RowSpec
 from tkgen.rows.launch import row_launch
 from tkgen.rows.prediction import workload
-from tkgen.rows.run import run_rows
+from tkgen.rows.run import run_rows, watched
 from tkgen.rows.watch import launches
 from tkgen.schedule.row_steps import Meet, Repeat, every
 from tkgen.schedule.row_verifier import wrong
@@ -54,6 +54,20 @@ SUMS = """kernel sums
     t = t + rowsum(X[r, i] * q)
   each k in D by {tile}
     Y[r, k] = X[r, k] * q / (t * t + 1) * W[k]
+"""
+FADING = """kernel fading
+  dims ROWS = {rows}, D = {length}
+  global X : f32[ROWS, D]
+  global Y : f32[ROWS]
+  over r in ROWS by 1
+  waves 4
+  carry t : f32[r] = 0, u : f32[r] = -inf
+  each j in D by {tile}
+    s = s + rowsum(X[r, j])
+    t = t / 2 + rowsum(X[r, j] * X[r, j])
+  each i in D by {tile}
+    u = max(u, rowmax(X[r, i] - t))
+  Y[r] = s + t * u
 """
 COLUMNS = """kernel columns
   dims ROWS = 70, D = 100
@@ -202,13 +216,60 @@ def test_every_rule_finds_what_breaks_it() -> None:
     assert rules(spec, "drop put", "loop at 0") == rules(spec, "drop get", "loop at 0") == [{"steps"}] * 2
     assert rules(spec, "other half", "and what gets it of the loop") == [{"races"}] * 2
     assert rules(spec, "drop repeat", "loop at 0") == rules(spec, "drop repeat", "loop at 1") == [{"steps"}]
-    odd = spec_of(SUMS.format(rows=1, length=3000, tile=1000))
-    assert rules(odd, "drop meet", "loop at 1") == [{"races"}]
-    assert rules(odd, "other half", "and what gets it of the loop at 1") == [{"races"}]
+    odd = spec_of(FADING.format(rows=1, length=3000, tile=1000))
+    assert rules(odd, "drop meet", "loop at 0") == [{"races"}]
+    assert rules(odd, "other half", "and what gets it of the loop at 0") == [{"races"}]
+
+
+def test_every_rule_finds_what_breaks_the_sums_that_lanes_keep() -> None:
+    spec = spec_of(FADING.format(rows=1, length=3000, tile=1000))
+    assert not [*wrong(spec.rows, spec.target)]
+    assert [(len(s.reduces), len(s.parts), len(s.whole)) for s in spec.rows.sweeps] == [
+        (1, 1, 0), (0, 0, 0), (0, 0, 1), (0, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0),
+    ]  # fmt: skip
+    assert rules(spec, "drop meet", "Meet() at") == [{"races"}] * 3
+    assert rules(spec, "drop put", "half=0) at") == [{"steps"}] * 3
+    for kind, part in (("drop operation", "parts"), ("drop operation", "whole"), ("move operation", "whole")):
+        found = rules(spec, kind, f"of the {part}")
+        assert found and all("sweeps" in each for each in found), (kind, part)
+
+
+def test_what_a_loop_only_adds_up_is_handed_on_once_behind_it() -> None:
+    def meetings(equation: str) -> tuple[int, int]:
+        """In a pass of the loop, and behind it."""
+        spec = spec_of(f"""kernel kept
+  dims ROWS = 3, D = 3000
+  global X : f32[ROWS, D]
+  global Y : f32[ROWS]
+  over r in ROWS by 1
+  waves 4
+  carry s : f32[r] = 1
+  each j in D by 1000
+    {equation}
+  Y[r] = s
+""")
+        assert spec.rows.waves_of_row == 4
+        (loop,) = [step for step in spec.rows.steps if isinstance(step, Repeat)]
+        return tuple(sum(isinstance(s, Meet) for s in steps) for steps in (loop.steps, spec.rows.steps))  # type: ignore
+
+    for kept in ("s = s + rowsum(X[r, j])", "s = rowsum(X[r, j]) + s", "s = max(s, rowmax(X[r, j]))"):
+        assert meetings(kept) == (0, 1), kept
+    for used in ("s = s * 2 + rowsum(X[r, j])", "s = s + rowsum(X[r, j]) * 2", "s = s + rowsum(X[r, j] * s)",
+                 "s = s + rowmax(X[r, j])", "s = s - rowsum(X[r, j])"):  # fmt: skip
+        assert meetings(used) == (1, 0), used
+
+
+def test_a_block_that_touches_more_than_the_referee_can_watch_runs_without_it() -> None:
+    spec = spec_of(COLUMNS.replace("ROWS = 70", "ROWS = 50000"))
+    assert not watched(row_launch(spec.program, spec.layout), [0])
+    tried = run_rows(spec.build(), blocks=[0], kind=Inputs.NORMAL)
+    assert tried.ok, tried.failure
+    small = spec_of(COLUMNS)
+    assert watched(row_launch(small.program, small.layout), [0])
 
 
 def test_the_half_of_an_odd_loop_is_known_at_run_time_alone() -> None:
-    assert "turn ^= 1;" in spec_of(SUMS.format(rows=1, length=3000, tile=1000)).text
+    assert "turn ^= 1;" in spec_of(FADING.format(rows=1, length=3000, tile=1000)).text
     assert "turn ^=" not in small_softmax().text
 
 

@@ -21,6 +21,8 @@ from tkgen.execute.compare import Comparison, Inputs
 from tkgen.execute.kernels import AnyLaunch, Chosen, emulated
 from tkgen.execute.launch import trials
 from tkgen.ir.launch import Launch
+from tkgen.rows.launch import RowLaunch
+from tkgen.rows.run import watched as rows_watched
 from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.launch import SequenceLaunch
 from tkgen.toolchain.compiler import ToolchainError
@@ -164,7 +166,7 @@ def run_spec(
             )  # fmt: skip
         except EmulateError as error:
             raise ToolchainError(str(error)) from error
-        seen = blocks is None or not isinstance(launch, Launch) or watched(launch, blocks)
+        seen = blocks is None or _watched(launch, blocks)
         rows.append(
             Row(
                 name, tried.sizes, str(order), kind, tried.comparison, tried.findings, tried.instructions,
@@ -173,6 +175,13 @@ def run_spec(
             )
         )  # fmt: skip
     return rows
+
+
+def _watched(launch: AnyLaunch, blocks: Sequence[int]) -> bool:
+    """Whether the referee can watch blocks of a launch."""
+    if isinstance(launch, Launch):
+        return watched(launch, blocks)
+    return not isinstance(launch, RowLaunch) or rows_watched(launch, blocks)
 
 
 def _launched(chosen: Chosen, build: AnyBuild, alone: bool) -> list[tuple[str, AnyBuild, AnyLaunch]]:

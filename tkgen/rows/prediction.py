@@ -59,7 +59,7 @@ def _reads(kernel: Kernel) -> Counter[Tensor]:
     """In how many parts of the kernel, loops and what is between them, each tensor is read."""
     return Counter(
         tensor
-        for _, body in regions(kernel)
+        for body in (region.ops for region in regions(kernel))
         for tensor in {op.source.tensor for op in body if isinstance(op, Load)}
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from math import prod
 
 import torch
 
@@ -21,7 +22,10 @@ from tkgen.rows.build import RowBuild
 from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.rows.pages import laid_out
 from tkgen.rows.watch import sorts
-from tkgen.schedule.rows import accesses
+from tkgen.schedule.row_steps import Repeat, handed
+from tkgen.schedule.rows import RowMap, accesses
+
+PAGE_BYTES, WATCHED_PAGES = 1024, 40_000  # of memory that the referee can watch, and how many: `core/referee.h`
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,25 @@ def sample(launch: RowLaunch) -> tuple[int, ...]:
     return tuple(sorted({sorts(launch)[0], launch.blocks // 2, launch.blocks - 1}))
 
 
+def watched(launch: RowLaunch, blocks: Sequence[int]) -> bool:
+    """Whether the referee can watch these blocks: what is touched between two meetings of the waves is in its room.
+
+    A loop without a meeting touches its whole walk.
+    """
+    layout = launch.layout
+    if not isinstance(layout, RowMap) or all(handed(s.steps) for s in layout.steps if isinstance(s, Repeat)):
+        return True
+    tensors = {access.tensor for access in accesses(launch.program.kernel)}
+    return all(sum(_pages(launch, t, block) for t in tensors) <= WATCHED_PAGES for block in blocks)
+
+
+def _pages(launch: RowLaunch, tensor: Tensor, block: int) -> int:
+    """Pages of the referee in a block's part of a tensor, at most."""
+    shape = launch.shape(tensor)
+    sizes = [len(range(size)[part]) for size, part in zip(shape, _box(launch, tensor, block), strict=True)]
+    return prod(sizes[:-1]) * (-(-sizes[-1] * tensor.dtype.bytes // PAGE_BYTES) + 1) if sizes else 1
+
+
 def run_rows(
     build: RowBuild,
     *,
@@ -92,6 +115,8 @@ def run_rows(
 ) -> RowRun:
     """Random inputs of that kind, one launch, one comparison; `blocks` runs these alone, and compares what they store.
 
+    The referee watches all, and chosen blocks where it can (`watched`).
+
     Raises:
         SizeError: sizes that the kernel cannot do, a block that the launch does not have.
         EmulateError: the launch cannot start.
@@ -103,8 +128,10 @@ def run_rows(
     else:
         check_blocks(launch, blocks)
     inputs = random_inputs(launch, seed, kind) if blocks is None else _inputs_of(launch, blocks, seed, kind)
-    outputs, outcome = emulate(build, launch, inputs, values, order=order, workers=workers, blocks=blocks,
-                               progress=progress)  # fmt: skip
+    outputs, outcome = emulate(
+        build, launch, inputs, values, order=order, watch=blocks is None or watched(launch, blocks), workers=workers,
+        blocks=blocks, progress=progress,
+    )  # fmt: skip
     judged = (
         _whole(launch, inputs, outputs, values) if blocks is None else _parts(launch, inputs, outputs, values, blocks)
     )

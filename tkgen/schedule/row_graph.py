@@ -74,8 +74,8 @@ def _graph(kernel: Kernel, waves: int, met: _Met) -> nx.MultiDiGraph:
 
 def _barriers(layout: RowMap) -> dict[Value, int]:
     """The barrier that the waves meet at for each reduction."""
-    walks = [sweep for sweep in layout.sweeps if sweep.reduces]
-    return {reduce.result: number for number, sweep in enumerate(walks) for reduce in sweep.reduces}
+    walks = [sweep for sweep in layout.sweeps if sweep.handed]
+    return {reduce.result: number for number, sweep in enumerate(walks) for reduce in sweep.handed}
 
 
 def _dependencies(kernel: Kernel, met: _Met) -> Iterator[tuple[Dependency, Value | None]]:

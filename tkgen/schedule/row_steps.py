@@ -6,10 +6,10 @@
     Get(n, half)  each wave reads the parts of all that share its rows
     Repeat(steps) the steps of a loop, for each tile of its axis
 
-One meeting is enough for an exchange: its half of the LDS is `half` plus the exchanges before this pass - of the rows,
-or of the loop -, mod 2. A wave that writes the same half again does so two exchanges later, behind the meeting between;
-it came there, as every wave did, only after its reads were complete. `tkgen.schedule.row_verifier` proves it for each
-layout.
+One meeting is enough for an exchange: its half of the LDS is `half`, its number in this pass - of the rows, of a loop,
+or of what is between loops -, plus the exchanges before that pass, mod 2. A wave that writes the same half again does
+so two exchanges later, behind the meeting between; it came there, as every wave did, only after its reads were
+complete. `tkgen.schedule.row_verifier` proves it for each layout.
 """
 
 from __future__ import annotations
@@ -69,11 +69,32 @@ def steps(sweeps: Sequence[Sweep], crossing: bool) -> tuple[Step, ...]:
         exchanges = 0
         for number, sweep in group:
             here.append(Walk(number))
-            if crossing and sweep.reduces:
+            if crossing and sweep.handed:
                 here += [Put(number, exchanges), Meet(), Get(number, exchanges)]
                 exchanges += 1
         made += [Repeat(tuple(here))] if loop else here
     return tuple(made)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Steps without loops among them: those of a loop, which are `repeated`, or those before, between and behind."""
+
+    steps: tuple[Step, ...]
+    repeated: bool
+
+
+def runs(steps: Sequence[Step]) -> Iterator[Run]:
+    """The steps in parts, in order."""
+    for repeated, group in groupby(steps, key=lambda step: isinstance(step, Repeat)):
+        here = tuple(group)
+        loops = [step.steps for step in here if isinstance(step, Repeat)]
+        yield from (Run(inner, True) for inner in loops) if repeated else (Run(here, False),)
+
+
+def handed(steps: Sequence[Step]) -> int:
+    """How often waves hand each other results in steps."""
+    return sum(isinstance(step, Put) for step in steps)
 
 
 def every(steps: Sequence[Step]) -> Iterator[Step]:

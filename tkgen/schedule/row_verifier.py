@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from tkgen.ir.equations import Argument, Constant, Coordinate, Load, Loop, Op, Reduce, Value, reads, writes
 from tkgen.ir.types import ACCESS_BYTES
@@ -28,9 +27,9 @@ from tkgen.proof import faults as proof
 from tkgen.proof.program import Access, Agent, Do, Drain, Meeting, Program
 from tkgen.proof.program import Meet as AtMeeting
 from tkgen.proof.program import Step as Proven
-from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Repeat, Step, Walk, every
+from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Repeat, Step, Walk, every, runs
 from tkgen.schedule.rows import LaneTarget, RowMap, Way, accesses
-from tkgen.schedule.sweeps import held, on, regions
+from tkgen.schedule.sweeps import apart, held, on, regions
 from tkgen.targets.synchronisation import Attendance
 
 RING = "exchange"
@@ -85,21 +84,33 @@ def _layout(m: RowMap) -> Iterator[tuple[str, str]]:
 def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:
     stand = Counter(op for sweep in m.sweeps for op in sweep.ops)
     known: dict[Value, int] = {}
-    for loop, body in regions(m.kernel):
-        here = {op for sweep in m.sweeps if sweep.loop == loop for op in sweep.ops}
-        known |= {v: -1 for op in body if isinstance(op, BEFORE) for v in writes(op)}
-        for op in body:
+    for region in regions(m.kernel):
+        here = {op for sweep in m.sweeps if sweep.loop == region.loop for op in sweep.ops}
+        known |= {v: -1 for op in region.ops if isinstance(op, BEFORE) for v in writes(op)}
+        for op in region.ops:
             if stand[op] != (not isinstance(op, BEFORE)) or (stand[op] and op not in here):
                 yield "sweeps", f"{_named(op)} stands in {stand[op]} sweeps, or in those of another loop"
     kept = held(m.kernel, m.fast)
     inside: Loop | None = None
+    parts = list[Reduce]()
     for number, sweep in enumerate(m.sweeps):
         if sweep.loop != inside:
-            known |= {c.result: number for c in inside.carries} if inside else {}
+            if inside:
+                alone = apart(inside)
+                known |= {c.result: number for c in inside.carries if c not in alone}
+                if {*parts} != {reduce for reduce, _ in alone.values()} or {*parts} != {*sweep.whole}:
+                    yield "sweeps", "what lanes keep of a loop is not what is put together behind it"
+                parts = []
             known |= {c.inside: number for c in sweep.loop.carries} if sweep.loop else {}
             inside = sweep.loop
+        elif sweep.whole:
+            yield "sweeps", "what lanes keep of a loop is not put together right behind it"
+        parts += sweep.parts
+        known |= {reduce.result: number + 1 for reduce in sweep.whole}
         for op in sweep.ops:
-            of = sweep.reduces if isinstance(op, Reduce) else sweep.elements if on(op, m.fast) else sweep.rows
+            of = sweep.elements if on(op, m.fast) else sweep.rows
+            if isinstance(op, Reduce):
+                of = sweep.parts if op in sweep.parts else sweep.reduces
             if op not in of:
                 yield "sweeps", f"{_named(op)} is none of what it stands with"
             for value in reads(op):
@@ -107,7 +118,7 @@ def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:
                 earlier = made is not None and -1 < made < number and m.fast in value.axes
                 if made is None or made > number or (earlier and value not in kept):
                     yield "sweeps", f"{_named(op)} comes before what it needs, or that is not held"
-            for value in writes(op):
+            for value in () if op in sweep.parts else writes(op):
                 known[value] = number + isinstance(op, Reduce)
 
 
@@ -128,10 +139,10 @@ def _steps(m: RowMap) -> Iterator[tuple[str, str]]:
             repeated += own if len(own) == 1 else [None]
         elif isinstance(step, Walk) and m.sweeps[step.sweep].loop:
             repeated.append(None)
-    if repeated != [loop for loop, _ in regions(m.kernel) if loop]:
+    if repeated != [region.loop for region in regions(m.kernel) if region.loop]:
         yield "steps", "a loop is not repeated, or not all of it"
         return
-    crossing = [n for n, sweep in enumerate(m.sweeps) if sweep.reduces and m.waves_of_row > 1]
+    crossing = [n for n, sweep in enumerate(m.sweeps) if sweep.handed and m.waves_of_row > 1]
     at = -1
     put, got = list[int](), list[int]()
     for step in every(m.steps):
@@ -159,10 +170,10 @@ def _program(m: RowMap, target: LaneTarget, trips: int) -> Program:
     machine = target.synchronisation
     barrier = next(k.name for k in machine.meetings if k.attendance is Attendance.ALL)
     stream = next((s.name for s in machine.streams if s.name == "lds"), "")  # where such accesses are asynchronous
-    numbers = {n: place for _, group in _exchanging(m) for place, n in enumerate(group)}
 
     def steps_of(wave: int) -> Iterator[Proven]:
         for steps, earlier in _passes(m, trips):
+            numbers = {n: place for place, n in enumerate(_handed(m, steps))}
             for step in steps:
                 match step:
                     case Put() | Get():
@@ -179,25 +190,16 @@ def _program(m: RowMap, target: LaneTarget, trips: int) -> Program:
     return Program(agents, (Meeting(barrier, WAVES),), machine)
 
 
-def _exchanging(m: RowMap) -> Iterator[tuple[Loop | None, list[int]]]:
-    """Each loop, and None for what is between loops, with its sweeps whose reductions cross waves."""
-    for loop in dict.fromkeys(sweep.loop for sweep in m.sweeps):
-        yield loop, [n for n, sweep in enumerate(m.sweeps) if sweep.loop == loop and sweep.reduces]
+def _handed(m: RowMap, steps: Sequence[Step]) -> list[int]:
+    """The sweeps among `steps` behind which waves hand each other results."""
+    return [step.sweep for step in steps if isinstance(step, Walk) and m.sweeps[step.sweep].handed]
 
 
 def _passes(m: RowMap, trips: int) -> Iterator[tuple[Sequence[Step], int]]:
     """What is done in each pass over rows and within it in each of a loop, and how many exchanges there were before."""
-    counts = {loop: len(group) for loop, group in _exchanging(m)}
     earlier = 0
     for _ in range(min(m.passes, PASSES)):
-        for repeated, group in groupby(m.steps, key=lambda step: isinstance(step, Repeat)):
-            if not repeated:
-                yield tuple(group), earlier
-                earlier += counts.get(None, 0)
-                continue
-            for step in group:
-                assert isinstance(step, Repeat)
-                sweep = next(s.sweep for s in step.steps if isinstance(s, Walk))
-                for _ in range(trips):
-                    yield step.steps, earlier
-                    earlier += counts[m.sweeps[sweep].loop]
+        for run in runs(m.steps):
+            for _ in range(trips if run.repeated else 1):
+                yield run.steps, earlier
+                earlier += len(_handed(m, run.steps))

@@ -172,7 +172,7 @@ class RowMap:
     @property
     def exchanges(self) -> int:
         """Meetings of all waves in one pass, one for each walk whose reductions cross waves."""
-        return sum(bool(s.reduces) for s in self.sweeps) if self.waves_of_row > 1 else 0
+        return sum(bool(s.handed) for s in self.sweeps) if self.waves_of_row > 1 else 0
 
     @property
     def registers(self) -> int:
@@ -464,11 +464,11 @@ def _cost(m: RowMap) -> float:
     A vector instruction of a wave takes a cycle (of four SIMDs), and so does each line that an access touches.
     """
     touched = accesses(m.kernel)
-    row_work = sum(ROW_COST.get(_what(op), 2) for s in m.sweeps for op in (*s.rows, *s.reduces))
+    row_work = sum(ROW_COST.get(_what(op), 2) for s in m.sweeps for op in (*s.rows, *s.handed))
     steps = min(m.lanes, m.wave_lanes).bit_length() - 1
-    row_work += sum(2 * steps + 8 * (m.waves_of_row > 1) for s in m.sweeps for _ in s.reduces)
+    row_work += sum(2 * steps + 8 * (m.waves_of_row > 1) for s in m.sweeps for _ in s.handed)
     row_work += DIVISOR_COST * len(divisors(m.kernel, m.fast))
-    element_work = sum(ELEMENT_COST.get(_what(op), 1) for s in m.sweeps for op in (*s.elements, *s.reduces))
+    element_work = sum(ELEMENT_COST.get(_what(op), 1) for s in m.sweeps for op in (*s.elements, *s.reduces, *s.parts))
     lines = sum(_lines(m, access) for access in touched if m.way(access) is not Way.ROW)
     slots = m.passes * m.held * m.threads / m.wave_lanes
     needed = m.row_count * m.length / m.wave_lanes

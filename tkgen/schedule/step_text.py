@@ -24,6 +24,7 @@ def _rows(m: RowMap, steps: Sequence[rows.Step], indent: str) -> Iterator[str]:
             case rows.Walk(sweep=n):
                 yield f"{indent}walk"
                 yield from body_text(m.sweeps[n].ops, indent + INDENT)
+                yield from (f"{indent + INDENT}{r.result} of all passes" for r in m.sweeps[n].whole)
             case rows.Put(sweep=n, half=half):
                 yield f"{indent}put {_reduced(m, n)} to half {half % rows.HALVES}"
             case rows.Get(sweep=n, half=half):
@@ -36,8 +37,8 @@ def _rows(m: RowMap, steps: Sequence[rows.Step], indent: str) -> Iterator[str]:
 
 
 def _reduced(m: RowMap, sweep: int) -> str:
-    """What a sweep reduces."""
-    return ", ".join(str(reduce.result) for reduce in m.sweeps[sweep].reduces)
+    """What lanes hand each other behind a sweep."""
+    return ", ".join(str(reduce.result) for reduce in m.sweeps[sweep].handed)
 
 
 def loop_text(steps: LoopSteps) -> str:

@@ -5,10 +5,13 @@ Operations stand in the first sweep in which all they need is known. Values of e
 held in registers; what was loaded is held as it stands in memory, and widened at each use.
 
 A loop has sweeps of its own, which each pass does with the elements of its tile; what is between loops is done once.
+What a loop only adds up, or takes the largest or smallest of (`w = w + rowsum(x)`), each lane keeps for itself, pass by
+pass: the parts of all lanes are put together once, behind the loop.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,6 +19,7 @@ from tkgen.ir.equations import (
     Access,
     Argument,
     Axis,
+    Carry,
     Constant,
     Coordinate,
     Kernel,
@@ -38,18 +42,26 @@ REGISTER_BYTES = 4
 class Sweep:
     """One walk: `rows`, operations of a whole row; `elements`, of every element; `reduces`, at its end.
 
-    `loop` is the loop in each pass of which it is done, None for what is done once.
+    `loop` is the loop in each pass of which it is done, None for what is done once. Of `parts`, reductions too, each
+    lane keeps its own part, to which a pass adds; `whole` are those of the loop before, whose parts are put together.
     """
 
     rows: tuple[Op, ...]
     elements: tuple[Op, ...]
     reduces: tuple[Reduce, ...]
     loop: Loop | None = None
+    parts: tuple[Reduce, ...] = ()
+    whole: tuple[Reduce, ...] = ()
 
     @property
     def ops(self) -> tuple[Op, ...]:
         """All of it, in order."""
-        return (*self.rows, *self.elements, *self.reduces)
+        return (*self.rows, *self.elements, *self.reduces, *self.parts)
+
+    @property
+    def handed(self) -> tuple[Reduce, ...]:
+        """What lanes hand each other at its end."""
+        return (*self.reduces, *self.whole)
 
 
 def on(op: Op, fast: Axis) -> bool:
@@ -62,41 +74,93 @@ def on(op: Op, fast: Axis) -> bool:
     return fast in writes(op)[0].axes
 
 
-def regions(kernel: Kernel) -> Iterator[tuple[Loop | None, tuple[Op, ...]]]:
-    """The body in parts, in order: each loop with what is in it, and with None what stands between loops."""
+TAKEN = {"sum": "add", "max": "max", "min": "min"}  # by which function a carried value takes up a reduction
+
+
+def apart(loop: Loop) -> dict[Carry, tuple[Reduce, Map]]:
+    """The carried values that are nothing but what a reduction finds in all passes: it, and how they take it up."""
+    made = {value: op for op in loop.body for value in writes(op)}
+    uses = Counter(value for op in walk(loop.body) for value in reads(op))
+    uses.update(c.update for c in loop.carries)
+    found = {}
+    for carry in loop.carries:
+        update = made.get(carry.update)
+        if not isinstance(update, Map) or carry.inside not in update.arguments or len(update.arguments) != 2:
+            continue
+        other = next((v for v in update.arguments if v != carry.inside), carry.inside)
+        reduce = made.get(other)
+        alone = uses[carry.inside] == uses[other] == uses[carry.update] == 1
+        if isinstance(reduce, Reduce) and alone and TAKEN.get(reduce.function) == update.function:
+            found[carry] = reduce, update
+    return found
+
+
+@dataclass(frozen=True)
+class Region:
+    """A part of the body: the operations of a `loop`, or with None of what stands behind one, and before the next.
+
+    Those of a loop do not take up its reductions in `parts`; those behind it do, once, when they are put together.
+    """
+
+    loop: Loop | None
+    ops: tuple[Op, ...]
+    parts: tuple[Reduce, ...] = ()
+
+    @property
+    def whole(self) -> tuple[Reduce, ...]:
+        """What of the loop before is put together at its begin."""
+        return () if self.loop else self.parts
+
+
+def regions(kernel: Kernel) -> Iterator[Region]:
+    """The body in parts, in order."""
     between: list[Op] = []
+    parts: tuple[Reduce, ...] = ()
     for op in kernel.body:
-        if isinstance(op, Loop):
-            yield None, tuple(between)
-            yield op, op.body
-            between = []
-        else:
+        if not isinstance(op, Loop):
             between.append(op)
-    yield None, tuple(between)
+            continue
+        yield Region(None, tuple(between), parts)
+        kept = apart(op)
+        updates = [update for _, update in kept.values()]
+        parts = tuple(reduce for reduce, _ in kept.values())
+        yield Region(op, tuple(inner for inner in op.body if inner not in updates), parts)
+        between = [taken_up(carry, *made) for carry, made in kept.items()]
+    yield Region(None, tuple(between), parts)
+
+
+def taken_up(carry: Carry, reduce: Reduce, update: Map) -> Map:
+    """What a carried value is behind its loop, of what it was before and what a reduction found in all passes."""
+    return Map(carry.result, update.function, (carry.initial, reduce.result))
 
 
 def sweeps(kernel: Kernel, fast: Axis) -> tuple[Sweep, ...]:
     """The sweeps of a kernel. Loads, constants, scalars and coordinates stand in none: they are there."""
     known: dict[Value, int] = {}
     found: list[Sweep] = []
-    for loop, body in regions(kernel):
-        start = len(found)
+    for region in regions(kernel):
+        loop, start = region.loop, len(found)
+        kept = apart(loop) if loop else {}
         places: list[tuple[int, Op]] = []
         known |= {c.inside: start for c in loop.carries} if loop else {}
-        for op in body:
+        known |= {reduce.result: start + 1 for reduce in region.whole}
+        for op in region.ops:
             level = max((known[value] for value in reads(op)), default=0)
             if not isinstance(op, Load | Constant | Argument | Coordinate):
                 level = max(level, start)
                 places.append((level, op))
             for value in writes(op):
                 known[value] = level + isinstance(op, Reduce)
-        for level in range(start, max((level + 1 for level, _ in places), default=start)):
+        for level in range(start, max((level + 1 for level, _ in places), default=start + bool(region.whole))):
             here = [op for at, op in places if at == level]
             plain = [op for op in here if not isinstance(op, Reduce)]
             rows = tuple(op for op in plain if not on(op, fast))
             elements = tuple(op for op in plain if on(op, fast))
-            found.append(Sweep(rows, elements, tuple(op for op in here if isinstance(op, Reduce)), loop))
-        known |= {c.result: len(found) for c in loop.carries} if loop else {}
+            reduces = [op for op in here if isinstance(op, Reduce)]
+            late = tuple(op for op in reduces if loop and op in region.parts)
+            whole = region.whole if level == start else ()
+            found.append(Sweep(rows, elements, tuple(op for op in reduces if op not in late), loop, late, whole))
+        known |= {c.result: len(found) for c in loop.carries if c not in kept} if loop else {}
     return tuple(found) or (Sweep((), (), ()),)
 
 
@@ -145,13 +209,13 @@ def registers(kernel: Kernel, fast: Axis, rows: int, chunks: int, chunk: int) ->
         return rows if any(a != fast and not a.is_index for a in value.axes) else 1
 
     most = 0
-    for loop, body in regions(kernel):
+    for region in regions(kernel):
         loads: dict[Access, list[Load]] = {}
-        for op in body:
+        for op in region.ops:
             if isinstance(op, Load) and fast in op.result.axes:
                 loads.setdefault(op.source, []).append(op)
         until = {access: max(last.get(op.result, -1) for op in same) for access, same in loads.items()}
-        for number in (n for n, sweep in enumerate(found) if sweep.loop == loop):
+        for number in (n for n, sweep in enumerate(found) if sweep.loop == region.loop):
             stays = goes = comes = 0
             for access, same in loads.items():
                 words = chunks * -(-chunk * access.tensor.dtype.bytes // REGISTER_BYTES)

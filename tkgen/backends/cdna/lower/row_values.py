@@ -30,7 +30,7 @@ from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.types import DType
 from tkgen.schedule.row_loops import loops
 from tkgen.schedule.rows import RowMap, Way
-from tkgen.schedule.sweeps import Sweep, divisors, held
+from tkgen.schedule.sweeps import Sweep, apart, divisors, held, taken_up
 
 
 class Values:
@@ -41,9 +41,13 @@ class Values:
         self.held = held(m.kernel, m.fast)
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
         self.name = {value: names.new(_wish(value, op), OF_VALUE) for value, op in self.made.items()}
-        for carry in (c for loop in loops(m.kernel) for c in loop.carries):
-            self.made[carry.inside] = self.made[carry.result]
-            self.name[carry.inside] = self.name[carry.result]
+        for loop in loops(m.kernel):
+            kept = apart(loop)
+            for carry in loop.carries:
+                self.made[carry.inside] = self.made[carry.result]
+                self.name[carry.inside] = self.name[carry.result]
+                if carry in kept:
+                    self.made[carry.result] = taken_up(carry, *kept[carry])
         self.divisors = divisors(m.kernel, m.fast)
         self.inlined = self._inlined()
 
@@ -53,18 +57,18 @@ class Values:
 
     def divisors_made(self, number: int) -> list[Value]:
         """Divisors that are known from sweep `number` on, and not before."""
-        carried = {c.result for loop in loops(self.m.kernel) for c in loop.carries}  # these are made behind the loop
+        carried = {c.result for loop in loops(self.m.kernel) for c in loop.carries if c not in apart(loop)}
         level = dict.fromkeys((v for v in self.divisors if v not in carried), 0)
         for at, sweep in enumerate(self.m.sweeps):
             level |= {v: at for op in sweep.rows for v in writes(op) if v in level}
-            level |= {r.result: at + 1 for r in sweep.reduces if r.result in level}
+            level |= {r.result: at + 1 for r in sweep.handed if r.result in level}
         return [value for value, at in level.items() if at == number]
 
     def _inlined(self) -> set[Value]:
         uses: Counter[Value] = Counter()
         together: set[Value] = set()
         for sweep in self.m.sweeps:
-            for group in (sweep.rows, (*sweep.elements, *sweep.reduces)):
+            for group in (sweep.rows, (*sweep.elements, *sweep.reduces, *sweep.parts)):
                 here = {value for op in group for value in writes(op)}
                 for op in group:
                     together |= here.intersection(reads(op))
@@ -91,7 +95,7 @@ class Values:
     def loads_used(self, sweep: Sweep) -> list[Load]:
         """Loads of elements that a sweep reads, each once, in order."""
         found: dict[Value, Load] = {}
-        for op in (*sweep.elements, *sweep.reduces):
+        for op in (*sweep.elements, *sweep.reduces, *sweep.parts):
             for value in reads(op):
                 made = self.made[value]
                 if isinstance(made, Load) and self.m.fast in value.axes:

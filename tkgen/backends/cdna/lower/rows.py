@@ -20,12 +20,12 @@ from tkgen.backends.cdna.lower.model import Constant
 from tkgen.backends.cdna.lower.places import Names
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
-from tkgen.ir.equations import Access, Carry, Convert, Load, Map, Op, Store, reads, writes
+from tkgen.ir.equations import Access, Carry, Convert, Load, Map, Op, Reduce, Store, reads, writes
 from tkgen.ir.functions import CDNA
 from tkgen.schedule.row_loops import loops
-from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Repeat, Step, Walk
+from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Run, Step, Walk, handed, runs
 from tkgen.schedule.rows import RowMap, Way
-from tkgen.schedule.sweeps import Sweep
+from tkgen.schedule.sweeps import Sweep, apart
 
 OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}
 APART = {CDNA: ["__builtin_amdgcn_sched_barrier(0);  // a chunk's ciphers at a time: each takes many registers"]}
@@ -57,9 +57,10 @@ class RowLowering(Lowering):
         super().__init__(m, self.places, back_end)
         self.values = Values(m, names, self.places, back_end)
         self.loads = _loads(m.kernel.body)
-        looped = [sum(bool(s.reduces) for s in m.sweeps if s.loop == loop) for loop in loops(m.kernel)]
         # Where a loop hands on an odd number of times, only run time knows which half of the LDS is next: `turn`.
-        self.turns = m.waves_of_row > 1 and any(count % HALVES for count in looped)
+        handing = [(run, count) for run in runs(m.steps) if (count := handed(run.steps))]
+        again = len(handing) > 1 or any(run.repeated for run, _ in handing)
+        self.turns = bool(loops(m.kernel)) and again and any(count % HALVES for _, count in handing)
 
     # ------------------------------------------------------------ the file
 
@@ -100,7 +101,7 @@ class RowLowering(Lowering):
         rows += self._steps(m.steps)
         everything = "\n".join([*shared, *rows])
         if m.exchanges:
-            most = max(len(s.reduces) for s in m.sweeps)
+            most = max(len(s.handed) for s in m.sweeps)
             yield f"__shared__ float exchange[2][{most}][ROWS][THREADS / WARP_THREADS];"
         if self.turns:
             yield "int turn = 0;  // the half of the LDS that is next"
@@ -187,34 +188,38 @@ class RowLowering(Lowering):
 
     def _steps(self, steps: Sequence[Step]) -> list[str]:
         lines = list[str]()
-        for step in steps:
-            match step:
-                case Walk():
-                    lines += ["", *self._sweep(step.sweep)]
-                case Repeat():
-                    lines += ["", *self._repeat(step)]
-                case _:
-                    lines += self._exchange(step)
+        for run in runs(steps):
+            if run.repeated:
+                lines += ["", *self._repeat(run)]
+                continue
+            for step in run.steps:
+                match step:
+                    case Walk():
+                        lines += ["", *self._sweep(step.sweep)]
+                    case Put() | Meet() | Get():
+                        lines += self._exchange(step)
+            lines += ["turn ^= 1;"] if self.turns and handed(run.steps) % HALVES else []
         return lines
 
-    def _repeat(self, step: Repeat) -> list[str]:
+    def _repeat(self, step: Run) -> list[str]:
         """A loop of the spec: what it carries, and the passes over the tiles of its axis."""
         values = self.values
         sweeps = [s.sweep for s in step.steps if isinstance(s, Walk)]
         loop = self.m.sweeps[sweeps[0]].loop
         assert loop is not None
         end = self.places.remark(loop.span or loop.axis.span)
-        before = [f"float {values.name[c.inside]}[ROWS];" for c in loop.carries]
-        if loop.carries:
-            before += self._rows([f"{values.name[c.inside]}[i] = {values.text(c.initial)};" for c in loop.carries])
+        carries = [c for c in loop.carries if c not in apart(loop)]
+        parts = [p for n in sweeps for p in self.m.sweeps[n].parts]
+        before = [f"float {values.name[v]}[ROWS];" for v in (*(c.inside for c in carries), *(p.result for p in parts))]
+        first = [f"{values.name[c.inside]}[i] = {values.text(c.initial)};" for c in carries]
+        first += [f"{values.name[p.result]}[i] = {IDENTITY[p.function]};" for p in parts]
+        before += self._rows(first) if first else []
         shared, rows = self._loads(_loads(loop.body))
         buffers = self.places.buffers(_accesses(loop.body))
-        handed = sum(bool(self.m.sweeps[n].reduces) for n in sweeps)
-        turn = ["turn ^= 1;"] if self.turns and handed % HALVES else []
-        inside = [*buffers, *shared, *rows, *self._steps(step.steps), *turn, *self._handed_on(loop.carries)]
+        inside = [*buffers, *shared, *rows, *self._steps(step.steps), *self._handed_on(carries)]
         lines = [*before, "#pragma unroll 1", f"{self.places.passes(loop.axis)} {{{end}"]
         lines += [INDENT + line if line else line for line in inside]
-        known = [c.result for c in loop.carries if c.result in values.divisors]
+        known = [c.result for c in carries if c.result in values.divisors]
         after = [f"{values.name[v]}_d[i] = divisor({values.text(v)});" for v in known]
         declared = [f"divisor {values.name[v]}_d[ROWS];" for v in known]
         return [*lines, "}", *declared, *(self._rows(after) if after else [])]
@@ -247,7 +252,9 @@ class RowLowering(Lowering):
         body = [*rows, *self._of_elements(number, sweep)]
         nest = self._rows(body) if body else []
         after = [line for store in crossing for line in self._store_across(store)]
-        return [*declared, *nest, *after]
+        names = {values.name[reduce.result]: reduce for reduce in sweep.whole}
+        whole = [f"{name}[i] = {self._across(reduce, f'{name}[i]')};" for name, reduce in names.items()]
+        return [*declared, *nest, *after, *(self._rows(whole) if whole and self.m.lanes > 1 else [])]
 
     def _of_rows(self, number: int, sweep: Sweep) -> tuple[list[str], list[str]]:
         """Declarations and operations of what belongs to rows."""
@@ -266,7 +273,7 @@ class RowLowering(Lowering):
 
     def _of_elements(self, number: int, sweep: Sweep) -> list[str]:
         """The walk over a lane's elements of a row."""
-        if not sweep.elements and not sweep.reduces:
+        if not sweep.elements and not sweep.reduces and not sweep.parts:
             return []
         values = self.values
         element = [
@@ -314,7 +321,8 @@ class RowLowering(Lowering):
         """Definitions of held values that an earlier sweep made."""
         values = self.values
         made = {value for op in sweep.elements for value in writes(op)}
-        used = dict.fromkeys(v for op in (*sweep.elements, *sweep.reduces) for v in reads(op) if v in values.held)
+        ops = (*sweep.elements, *sweep.reduces, *sweep.parts)
+        used = dict.fromkeys(v for op in ops for v in reads(op) if v in values.held)
         return [
             f"const {values.type(v)} {values.name[v]} = {values.name[v]}_h[i][c][e];" for v in used if v not in made
         ]
@@ -323,7 +331,7 @@ class RowLowering(Lowering):
         """For each reduction a lane's partial results, one for each place in a chunk: made, added to, folded."""
         parts, sums, folds = list[str](), list[str](), list[str]()
         inside = " && ".join(self.places.inside([self.m.fast], self.places.at()))
-        for reduce in sweep.reduces:
+        for reduce in (*sweep.reduces, *sweep.parts):
             name, operation = self.values.name[reduce.result], OPERATION[reduce.function]
             nothing = IDENTITY[reduce.function]
             parts.append(f"float {name}_e[CHUNK];")
@@ -334,10 +342,17 @@ class RowLowering(Lowering):
                 value = self.values.whole(reduce.argument)
             sums.append(f"{name}_e[e] = {operation}::op<float>({name}_e[e], {value});")
             folded = f"fold<{operation}, CHUNK>({name}_e)"
-            lanes = "WARP_THREADS" if self.m.waves_of_row > 1 else "LANES"
-            shared = f"across<{operation}, {lanes}>({folded})" if self.m.lanes > 1 else folded
-            folds.append(f"{name}[i] = {shared};{self.places.remark(reduce.result.span)}")
+            if reduce in sweep.parts:
+                found = f"{operation}::op<float>({name}[i], {folded})"
+            else:
+                found = self._across(reduce, folded)
+            folds.append(f"{name}[i] = {found};{self.places.remark(reduce.result.span)}")
         return parts, sums, folds
+
+    def _across(self, reduce: Reduce, of_lane: str) -> str:
+        """What the lanes of a wave that share a row have of a reduction together."""
+        lanes = "WARP_THREADS" if self.m.waves_of_row > 1 else "LANES"
+        return f"across<{OPERATION[reduce.function]}, {lanes}>({of_lane})" if self.m.lanes > 1 else of_lane
 
     def _exchange(self, step: Put | Meet | Get) -> list[str]:
         """A step of handing on the reductions of a sweep over the waves that share a row."""
@@ -345,12 +360,12 @@ class RowLowering(Lowering):
             return ["lds_barrier();"]
         m, sweep = self.m, self.m.sweeps[step.sweep]
         half = f"({step.half} + pass) % 2" if m.passes > 1 and m.exchanges % HALVES else str(step.half % HALVES)
-        if sweep.loop:
-            half = f"turn ^ {step.half % HALVES}" if self.turns else str(step.half % HALVES)
+        if self.turns:
+            half = f"turn ^ {step.half % HALVES}"
         of_row = "" if m.waves_of_row == m.waves else f"warpid() / {m.waves_of_row} * {m.waves_of_row} + "
         wave = f"{of_row}laneid() % {m.waves_of_row}"
         lines = list[str]()
-        for place, reduce in enumerate(sweep.reduces):
+        for place, reduce in enumerate(sweep.handed):
             result, parts = f"{self.values.name[reduce.result]}[i]", f"exchange[{half}][{place}][i]"
             got = f"across<{OPERATION[reduce.function]}, {m.waves_of_row}>({parts}[{wave}])"
             lines.append(f"{parts}[warpid()] = {result};" if isinstance(step, Put) else f"{result} = {got};")
