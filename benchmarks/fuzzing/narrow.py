@@ -65,16 +65,22 @@ def narrow(seed: int) -> Sample:
 
 
 def _with_blocks(seed: int, lines: list[str], step: int, features: set[str]) -> list[str]:
-    """Two of three times with a scale for each block of 32 of the factors, where instructions sum whole slices so."""
+    """Two of three times with a scale for each block of 32 of the factors, where instructions sum whole slices so.
+
+    Either factor may have 4, 6 or 8 bits.
+    """
     rng = random.Random(f"narrow blocks {seed}")
     text = "\n".join(lines)
     found = re.search(r"slice (\d+)", text)
     if (int(found[1]) if found else step) % (64 if "mfma 32" in text else 128) or rng.random() < 0.33:
         return lines
     features.add("blocks")
-    other = rng.choice(["fp8", "bf8"])
+    formats = ["fp8", "bf8", "e2m1", "e2m1", "e2m3", "e3m2"]
     text = text.replace("STEPS = ", "BLOCKS = ceil_div(K, 32), STEPS = ", 1)
-    text = re.sub(r"global B : \w+", f"global B : {other}", text)
+    for name in rng.choice(["A", "B"]), "B":
+        dtype = rng.choice(formats)
+        text = re.sub(rf"global {name} : \w+", f"global {name} : {dtype}", text)
+        features.add(dtype)
     text = text.replace("global C", "global x8 : e8m0[M, BLOCKS]\nglobal y8 : e8m0[N, BLOCKS]\nglobal C", 1)
     scaled = "(x8[m, k / 32] * A[m, k]) @ (B[n, k] * y8[n, k / 32]).T"
     return text.replace("A[m, k] @ B[n, k].T", scaled).split("\n")

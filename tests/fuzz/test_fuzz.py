@@ -28,7 +28,8 @@ EQUATIONS = [
     ("narrow", 1),
     ("narrow", 2),
     ("narrow", 4),
-    ("narrow", 9),  # scales of blocks
+    ("narrow", 12),  # scales of blocks, of 6 bits
+    ("narrow", 69),  # of 8 bits
     ("gradients", 2),
 ]
 
