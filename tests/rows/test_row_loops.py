@@ -269,8 +269,8 @@ def test_a_block_that_touches_more_than_the_referee_can_watch_runs_without_it() 
 
 
 def test_the_half_of_an_odd_loop_is_known_at_run_time_alone() -> None:
-    assert "turn ^= 1;" in spec_of(FADING.format(rows=1, length=3000, tile=1000)).text
-    assert "turn ^=" not in small_softmax().text
+    assert "next_half ^= 1;" in spec_of(FADING.format(rows=1, length=3000, tile=1000)).text
+    assert "next_half ^=" not in small_softmax().text
 
 
 def test_the_graph_has_loops_and_what_they_hand_on() -> None:
@@ -346,3 +346,13 @@ def test_a_harness_is_written_for_stores_that_some_passes_lack(tmp_path: Path) -
     result = CliRunner().invoke(app, ["build", str(spec), "--emit", "harness", "-o", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     assert len(list((tmp_path / "out").glob("*_check.*"))) == 2  # what they say: tests/lower/test_harness_kinds.py
+
+
+def test_functions_are_called_beside_the_locals_of_an_odd_loop() -> None:
+    """A local variable once had the name of a function behind `sin` (found by a drawn kernel)."""
+    functions = " + ".join(f"{name}(X[r, i])" for name in ("sin", "cos", "exp", "silu", "gelu", "tanh", "abs"))
+    text = FADING.format(rows=2, length=2500, tile=1000).replace(
+        "max(u, rowmax(X[r, i] - t))", f"u + rowsum(({functions}) * t)"
+    )
+    tried = run_rows(spec_of(text).build(), kind=Inputs.NORMAL)
+    assert tried.ok, tried.failure

@@ -57,10 +57,10 @@ class RowLowering(Lowering):
         super().__init__(m, self.places, back_end)
         self.values = Values(m, names, self.places, back_end)
         self.loads = _loads(m.kernel.body)
-        # Where a loop hands on an odd number of times, only run time knows which half of the LDS is next: `turn`.
+        # Where a loop hands on an odd number of times, only run time knows which half of the LDS is next: `next_half`.
         handing = [(run, count) for run in runs(m.steps) if (count := handed(run.steps))]
         again = len(handing) > 1 or any(run.repeated for run, _ in handing)
-        self.turns = bool(loops(m.kernel)) and again and any(count % HALVES for _, count in handing)
+        self.counted = bool(loops(m.kernel)) and again and any(count % HALVES for _, count in handing)
 
     # ------------------------------------------------------------ the file
 
@@ -103,8 +103,8 @@ class RowLowering(Lowering):
         if m.exchanges:
             most = max(len(s.handed) for s in m.sweeps)
             yield f"__shared__ float exchange[2][{most}][ROWS][THREADS / WARP_THREADS];"
-        if self.turns:
-            yield "int turn = 0;  // the half of the LDS that is next"
+        if self.counted:
+            yield "int next_half = 0;  // the half of the LDS that is next"
         if re.search(r"\blane\b", everything):
             yield "const int lane = int(threadIdx.x) % LANES;"
         if re.search(r"\bgroup\b", everything):
@@ -198,7 +198,7 @@ class RowLowering(Lowering):
                         lines += ["", *self._sweep(step.sweep)]
                     case Put() | Meet() | Get():
                         lines += self._exchange(step)
-            lines += ["turn ^= 1;"] if self.turns and handed(run.steps) % HALVES else []
+            lines += ["next_half ^= 1;"] if self.counted and handed(run.steps) % HALVES else []
         return lines
 
     def _repeat(self, step: Run) -> list[str]:
@@ -360,8 +360,8 @@ class RowLowering(Lowering):
             return ["lds_barrier();"]
         m, sweep = self.m, self.m.sweeps[step.sweep]
         half = f"({step.half} + pass) % 2" if m.passes > 1 and m.exchanges % HALVES else str(step.half % HALVES)
-        if self.turns:
-            half = f"turn ^ {step.half % HALVES}"
+        if self.counted:
+            half = f"next_half ^ {step.half % HALVES}"
         of_row = "" if m.waves_of_row == m.waves else f"warpid() / {m.waves_of_row} * {m.waves_of_row} + "
         wave = f"{of_row}laneid() % {m.waves_of_row}"
         lines = list[str]()
