@@ -73,9 +73,6 @@ class LoopSpec(RowSpec):
     def _foreign(self) -> Iterator[Diagnostic]:
         """Clauses that these loops have no use for."""
         program = self.program
-        if program.remap:
-            yield Diagnostic("E230", "the order of such blocks cannot be chosen yet", Label(program.remap[0].span),
-                             fix=Fix("leave `remap` out"))  # fmt: skip
         if program.grid.name != "linear":
             label = Label(program.grid.span or program.spans["kernel"])
             message = f"blocks of such loops take a tile each: there is no `grid {program.grid.name}` for them"

@@ -20,6 +20,7 @@ from tkgen.ir.launch import OneLaunch
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.segments import segments
 from tkgen.ir.types import Tensor
+from tkgen.remap import Remap, RemapCall, compose
 from tkgen.schedule.rows import accesses, reach_bytes
 
 
@@ -110,6 +111,9 @@ class RowLaunch(OneLaunch):
         last tile of the last group.
         """
         found: dict[Axis, int] = {}
+        if self.program.remap:
+            row, col = _remap(self.program).place(block, *self._grid)
+            block = row * self._grid[1] + col
         for axis in reversed(self.numbered):
             block, found[axis] = divmod(block, self.tiles(axis))
         if self.walked is not None and self.program.kernel.groups is not None:
@@ -134,7 +138,19 @@ class RowLaunch(OneLaunch):
             if axis.within is not None and self.program.kernel.groups is not None:
                 before = self.groups(axis)[: place[self.program.kernel.groups]]
                 number += sum(-(-len(g) // (axis.tile or 1)) for g in before)
+        if self.program.remap:
+            return _remap(self.program).order(*self._grid).index(divmod(number, self._grid[1]))
         return number
+
+    @property
+    def _grid(self) -> tuple[int, int]:
+        """Tiles along all parallel axes but the last, and along that one: what a remap orders."""
+        *outer, cols = map(self.tiles, self.numbered)
+        return prod(outer), cols
+
+
+def _remap(program: EquationProgram) -> Remap:
+    return compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap])
 
 
 def row_launch(program: EquationProgram, layout: Layout, given: Mapping[str, int] | None = None) -> RowLaunch:

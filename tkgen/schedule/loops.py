@@ -71,6 +71,7 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, DType, Via
+from tkgen.remap import Remap, RemapCall, compose
 from tkgen.schedule.loop_masks import masked
 from tkgen.schedule.loop_tiles import LoopError, extent, pitch_bytes, reach
 from tkgen.source import Span
@@ -157,6 +158,7 @@ class LoopMap:
     early: Multiplication | None = None  # what is multiplied a pass ahead
     late: int = 0  # waves from this one on are a meeting behind the others; 0: none are
     written: WrittenSchedule | None = None
+    remap: Remap | None = None  # the order of blocks; along rows of the last parallel axis without
 
     @property
     def threads(self) -> int:
@@ -313,6 +315,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     _tiles(found)
     _direct(program, found, target)
     found = replace(found, early=_early(program, found), late=_late(program, target), written=program.written)
+    found = replace(found, remap=_remap(program))
     _interleaved(found)
     _accesses(found)
     loaded = {load.result for load in found.held}
@@ -550,6 +553,16 @@ def _early(program: EquationProgram, m: LoopMap) -> Multiplication | None:
     if first.moving.buffers < 2 or sum(x.moving == first.moving for x in m.multiplications) > 1:
         raise LoopError(f"`{first.moving.name}` is read a pass ahead: it needs 2 buffers, and no other use", at)
     return first
+
+
+def _remap(program: EquationProgram) -> Remap | None:
+    """The order of blocks. Raises LoopError where only run time knows how many there are."""
+    if not program.remap:
+        return None
+    if program.kernel.ragged or any(a.dim.size is None for a in program.parallel):
+        raise LoopError("blocks whose number only run time knows are taken in their order", program.remap[0].span,
+                        "leave `remap` out")  # fmt: skip
+    return compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap])
 
 
 def _late(program: EquationProgram, target: Target) -> int:

@@ -67,7 +67,7 @@ class LoopLowering(Lowering):
         self.steps, self.m = steps, steps.map
         votes = range(len(self.m.votes))
         names = Names(set(LOCALS) | {f"{word}_{n}" for n in votes for word in ("votes", "asks")} | {"vote", "any_vote"})
-        super().__init__(self.m, BlockPlaces(self.m.kernel, names))
+        super().__init__(self.m, BlockPlaces(self.m.kernel, names, self.m.remap))
         self.values = LoopValues(self.m, names, self.places)
 
     # ------------------------------------------------------------ the file

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tkgen.backends.cdna.lower.model import Offsets
 from tkgen.backends.cdna.lower.names import EXTENTS, cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origin, Origins
 from tkgen.ir.equations import Access, Axis, AxisKind, Kernel, Load, Store, walk
 from tkgen.ir.types import Dim, Tensor
+from tkgen.remap import Remap
 from tkgen.source import Span
 
 # Locals made from the name of an axis, of an access.
+BLOCK, TILE = "block_id", "tile_id"  # where blocks have an order of their own
 OF_AXIS = ("_0", "_in")
 OF_RAGGED = (*OF_AXIS, "_first", "_length", "_walk")
 OF_ACCESS = ("_at", "_row", "_r", "_w", "_held", "_page")
@@ -40,13 +43,15 @@ class BlockPlaces:
 
     placed: tuple[AxisKind, ...] = (AxisKind.PARALLEL,)  # axes along which the tile at hand has a place, `AXIS_0`
 
-    def __init__(self, kernel: Kernel, names: Names):
-        self.kernel, self.marks = kernel, Marks()
+    def __init__(self, kernel: Kernel, names: Names, remap: Remap | None = None):
+        self.kernel, self.names, self.marks, self.remap = kernel, names, Marks(), remap
         self.tensors: tuple[Tensor, ...] = tuple(t for t in kernel.tensors if t in kernel.inputs or t in kernel.outputs)
         self.dims = {d.name: d for t in self.tensors for d in t.dims}
         walked = {a.dim.name: a.dim for a in kernel.axes if a.kind is AxisKind.SEQUENTIAL}
         self.dims |= {name: dim for name, dim in walked.items() if name not in self.dims}  # of keys in pages
         names.used |= {self.size(name) for name in self.dims} | {f"rest_{n}" for n in range(len(kernel.axes))}
+        if remap is not None:
+            names.used |= {BLOCK, TILE, "tile_row", "tile_col"}
         self.axis = {a: names.new(a.name, OF_RAGGED if a.within else OF_AXIS) for a in kernel.axes}
         # What is made for an access is named after its tensor: X_at, X_row, X_r, X_w.
         self.base = {a: names.new(a.tensor.name, OF_ACCESS) for a in dict.fromkeys(_accesses(kernel))}
@@ -123,6 +128,9 @@ class BlockPlaces:
     def head(self) -> Iterator[str]:
         """The origin of the block's tile, a buffer for everything that is touched."""
         rest = "int(blockIdx.x)"
+        if self.remap is not None:
+            yield from self._ordered(self.remap)
+            rest = TILE
         for place in range(len(self.numbered) - 1, -1, -1):
             axis = self.numbered[place]
             count = self._blocks(axis, self.size(axis.dim.name))
@@ -145,6 +153,13 @@ class BlockPlaces:
             a for a in self.base if all(i.axis is None or i.axis.kind is not AxisKind.SEQUENTIAL for i in a.indices)
         ]
         yield from self.buffers([a for a in stay if a.axes])
+
+    def _ordered(self, remap: Remap) -> Iterator[str]:
+        """The number of the block's tile: its row in the grid is that of the outer axes, its column the last one's."""
+        *outer, cols = [-(-(axis.dim.size or 1) // (axis.tile or 1)) for axis in self.numbered]
+        yield f"const int {BLOCK} = blockIdx.x;"
+        yield from remap.cpp(BLOCK, prod(outer), cols, "", reserved=sorted(self.names.used)).statements
+        yield f"const int {TILE} = tile_row * {cols} + tile_col;"
 
     def _found(self, axis: Axis, number: str) -> Iterator[str]:
         """The group that has a block's tile, and which of its tiles that is; nothing is to do where none has it."""
