@@ -230,9 +230,9 @@ def _in_operation(op: ast.ScheduleOp) -> Iterator[Occurrence]:
         case ast.Move(name=name, frags=frags, slices=slices):
             yield from _in_exprs(name, *_ends(frags), *_ends(slices))
         case ast.Multiply(name=name, rows=rows, cols=cols, slices=slices, piece=piece):
-            yield from _in_exprs(name, *_ends(rows), *_ends(cols), *_ends(slices), piece.number if piece else None)
+            yield from _in_exprs(name, *_ends(rows), *_ends(cols), *_ends(slices), piece[1] if piece else None)
         case ast.Compute(name=name, piece=piece):
-            yield from _in_exprs(name, piece.number if piece else None)
+            yield from _in_exprs(name, piece[1] if piece else None)
         case ast.Wait(count=count):
             yield from _in_exprs(count)
         case ast.Mix(pattern=pattern, times=times):

@@ -29,8 +29,8 @@ from dataclasses import dataclass, replace
 from tkgen.ir.equations import Convert, Load, Map, Op, Reduce, Value, writes
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.schedule.loop_program import PRIORITIES, Compute, Fetch, Meet, Priority, Read, Step, Write
-from tkgen.schedule.loop_tiles import extent
-from tkgen.schedule.loops import LoopMap, Multiplication
+from tkgen.schedule.loop_tiles import Multiplication, extent
+from tkgen.schedule.loops import LoopMap
 
 # v_exp_f32 and its like take four times as long as an addition: `transcendental_cycles` of targets, with its source.
 SLOW, SLOWER = ("exp", "log", "rcp", "rsq", "sqrt", "sin", "cos"), 4

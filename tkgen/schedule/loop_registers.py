@@ -29,8 +29,8 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.types import WAVE_LANES
-from tkgen.schedule.loop_tiles import extent
-from tkgen.schedule.loops import LoopMap, Multiplication
+from tkgen.schedule.loop_tiles import Multiplication, extent
+from tkgen.schedule.loops import LoopMap
 
 REGISTER_BYTES = 4  # of a lane
 

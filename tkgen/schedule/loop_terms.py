@@ -32,8 +32,8 @@ from tkgen.ir.equations import (
 )
 from tkgen.proof.terms import Term, Terms
 from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Read, Step, Vote, Write
-from tkgen.schedule.loop_tiles import extent
-from tkgen.schedule.loops import VOTES, Moving
+from tkgen.schedule.loop_tiles import Moving, extent
+from tkgen.schedule.loops import VOTES
 
 Rows = tuple[Term, ...]  # of a tile: of each row of base tiles; of anything else: one
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from tkgen.ir.equations import Access, Axis, AxisKind
+from dataclasses import dataclass
+
+from tkgen.ir.equations import Access, Axis, AxisKind, Product, Value
 from tkgen.ir.limits import BUFFER_BYTES
 from tkgen.source import Span
+from tkgen.targets.model import round_up
+
+ALIGNMENT = 16  # bytes; `shared_allocator` of the ThunderKittens surface
 
 
 class LoopError(ValueError):
@@ -48,3 +53,61 @@ def pitch_bytes(access: Access) -> int:
             raise LoopError(f"the rows of `{access.tensor.name}` are {dim.name} apart, which is dynamic", dim.span)
         pitch *= dim.size
     return pitch
+
+
+@dataclass(frozen=True)
+class Moving:
+    """What changes from pass to pass: `rows` by `cols`, or a vector of `rows`, in a ring of `buffers` tiles in LDS."""
+
+    access: Access
+    rows: Axis
+    cols: Axis | None
+    buffers: int
+    direct: bool = False
+
+    @property
+    def turned(self) -> bool:
+        """Whether memory has `rows` innermost, not `cols`."""
+        return self.cols is not None and self.access.indices[-1].axis == self.rows
+
+    @property
+    def name(self) -> str:
+        """What its ring is called: as the tensor."""
+        return self.access.tensor.name
+
+    @property
+    def bytes(self) -> int:
+        """LDS of all of its tiles."""
+        elements = extent(self.rows) * (1 if self.cols is None else extent(self.cols))
+        return self.buffers * round_up(elements * self.access.tensor.dtype.bytes, ALIGNMENT)
+
+
+@dataclass(frozen=True)
+class Multiplication:
+    """`result` = `onto` (or nothing) + moving times held, transposed: see the module."""
+
+    product: Product
+    moving: Moving
+    held: Value
+    onto: Value | None
+    result: Value
+
+    @property
+    def summed(self) -> Axis:
+        """The axis that both factors have."""
+        return self.product.axis
+
+    @property
+    def rows(self) -> Axis:
+        """The other axis of the moving factor."""
+        return next(a for a in self.moving.access.axes if a != self.summed)
+
+    @property
+    def across(self) -> bool:
+        """Whether LDS has the moving factor the other way round, and no transposing reads."""
+        return self.by_columns and not self.moving.direct
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether the rows of the moving factor are the columns of its tile in LDS."""
+        return self.rows != self.moving.rows

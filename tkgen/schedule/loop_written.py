@@ -26,8 +26,8 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.schedule.loop_program import Compute, Fence, Fetch, Meet, Mix, Priority, Read, Step, Write
-from tkgen.schedule.loop_tiles import extent
-from tkgen.schedule.loops import LoopMap, Multiplication
+from tkgen.schedule.loop_tiles import Multiplication, extent
+from tkgen.schedule.loops import LoopMap
 from tkgen.source import Span
 
 

@@ -73,7 +73,7 @@ from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, DType, Via
 from tkgen.remap import Remap, RemapCall, compose
 from tkgen.schedule.loop_masks import masked
-from tkgen.schedule.loop_tiles import LoopError, extent, pitch_bytes, reach
+from tkgen.schedule.loop_tiles import ALIGNMENT, LoopError, Moving, Multiplication, extent, pitch_bytes, reach
 from tkgen.source import Span
 from tkgen.targets import Target
 from tkgen.targets.model import round_up
@@ -83,66 +83,7 @@ SIDES = (2 * BASE_TILE, BASE_TILE)  # of the base tiles of MFMAs, the better one
 FACTORS = (DType.BF16, DType.F16)
 VOTES = 2  # slots of a ring of votes: a wave that votes again has met all that read the vote before last
 VOTE_BYTES = 4  # of LDS for the vote of a wave
-ALIGNMENT = 16  # bytes; `shared_allocator` of the ThunderKittens surface
 BOX = (16, 32)  # elements of 2 bytes that a wave brings with one direct load: `st_16x32` of the ThunderKittens surface
-
-
-@dataclass(frozen=True)
-class Moving:
-    """What changes from pass to pass: `rows` by `cols`, or a vector of `rows`, in a ring of `buffers` tiles in LDS."""
-
-    access: Access
-    rows: Axis
-    cols: Axis | None
-    buffers: int
-    direct: bool = False
-
-    @property
-    def turned(self) -> bool:
-        """Whether memory has `rows` innermost, not `cols`."""
-        return self.cols is not None and self.access.indices[-1].axis == self.rows
-
-    @property
-    def name(self) -> str:
-        """What its ring is called: as the tensor."""
-        return self.access.tensor.name
-
-    @property
-    def bytes(self) -> int:
-        """LDS of all of its tiles."""
-        elements = extent(self.rows) * (1 if self.cols is None else extent(self.cols))
-        return self.buffers * round_up(elements * self.access.tensor.dtype.bytes, ALIGNMENT)
-
-
-@dataclass(frozen=True)
-class Multiplication:
-    """`result` = `onto` (or nothing) + moving times held, transposed: see the module."""
-
-    product: Product
-    moving: Moving
-    held: Value
-    onto: Value | None
-    result: Value
-
-    @property
-    def summed(self) -> Axis:
-        """The axis that both factors have."""
-        return self.product.axis
-
-    @property
-    def rows(self) -> Axis:
-        """The other axis of the moving factor."""
-        return next(a for a in self.moving.access.axes if a != self.summed)
-
-    @property
-    def across(self) -> bool:
-        """Whether LDS has the moving factor the other way round, and no transposing reads."""
-        return self.by_columns and not self.moving.direct
-
-    @property
-    def by_columns(self) -> bool:
-        """Whether the rows of the moving factor are the columns of its tile in LDS."""
-        return self.rows != self.moving.rows
 
 
 @dataclass(frozen=True)

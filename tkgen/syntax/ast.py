@@ -439,27 +439,19 @@ class Move(Node):
 
 
 @dataclass(frozen=True)
-class Piece(Node):
-    """`part 1` of the rows of base tiles that a value has, or `half 1`: of its rows in two halves."""
-
-    word: str
-    number: Expr
-
-
-@dataclass(frozen=True)
 class Compute(Node):
     """`compute p half 1`: what the equation of a loop computes beside its product, all of it or a part of its rows."""
 
     name: Name
-    piece: Piece | None
+    piece: tuple[str, Expr] | None  # `part 1`, `half 0`
 
 
 @dataclass(frozen=True)
 class Multiply(Node):
     """`multiply (rows, cols; slices)`: MFMAs of these accumulator fragments over these K slices; None = all.
 
-    `multiply slice 0` is short for `multiply (*, *; 0)`, `multiply g (0, *)` adds to the sum `g` alone. In a loop of
-    equations `multiply s[k+1] part 0` is the product of the equation `s`, in the pass after this one.
+    `multiply slice 0` is short for `multiply (*, *; 0)`, `multiply g (0, *)` adds to the sum `g` alone, and
+    `multiply s[k+1] part 0` is the product of an equation `s` in a loop of equations.
     """
 
     name: Name | None
@@ -467,7 +459,7 @@ class Multiply(Node):
     cols: Index | None
     slices: Index | None
     step: StepRef | None = None
-    piece: Piece | None = None
+    piece: tuple[str, Expr] | None = None
 
 
 @dataclass(frozen=True)
@@ -492,10 +484,7 @@ class Priority(Node):
 
 @dataclass(frozen=True)
 class Mix(Node):
-    """`mix (multiply 4, read 1) x 8`: a wish for the order of instructions in the line; nothing relies on it.
-
-    `pattern` is operations with how many instructions of each stand together.
-    """
+    """`mix (multiply 4, read 1) x 8`: a wish for the order of instructions, so many of each kind; nothing needs it."""
 
     pattern: tuple[tuple[str, Expr], ...]
     times: Expr

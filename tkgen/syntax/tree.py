@@ -475,9 +475,9 @@ class TreeBuilder:
         name, *piece = node.children
         return ast.Compute(self.span(node), self.name(name), self._piece(_tree(piece[0])) if piece else None)
 
-    def _piece(self, node: Branch) -> ast.Piece:
+    def _piece(self, node: Branch) -> tuple[str, ast.Expr]:
         word, number = node.children
-        return ast.Piece(self.span(node), str(word), self.expr(number))
+        return str(word), self.expr(number)
 
     def _move(self, action: str, node: Branch) -> ast.Move:
         name, *parts = node.children

@@ -182,7 +182,7 @@ def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
 def _multiplies(kernel: _Kernel, item: ast.Multiply) -> tuple[Op, ...]:
     """The products that a `multiply` names; all where it names none."""
     if item.piece is not None:
-        raise kernel.scope.error("E216", f"`{item.piece.word}` is of equations in a loop", item.piece.span,
+        raise kernel.scope.error("E216", f"`{item.piece[0]}` is of equations in a loop", item.span,
                                  fix="write `(ROWS, COLUMNS; SLICES)`")  # fmt: skip
     rows, cols, slices, offset = _multiplied(kernel, item)
     names = tuple(kernel.sums)

@@ -83,5 +83,5 @@ def _ahead(scope: Scope, step: ast.StepRef | None) -> int:
     return step.offset
 
 
-def _piece(scope: Scope, piece: ast.Piece | None) -> tuple[str, int] | None:
-    return None if piece is None else (piece.word, number(scope, piece.number))
+def _piece(scope: Scope, piece: tuple[str, ast.Expr] | None) -> tuple[str, int] | None:
+    return None if piece is None else (piece[0], number(scope, piece[1]))

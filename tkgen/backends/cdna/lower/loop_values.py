@@ -39,8 +39,8 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.types import DType
-from tkgen.schedule.loop_tiles import extent
-from tkgen.schedule.loops import SIDES, VOTES, LoopMap, Moving, Multiplication
+from tkgen.schedule.loop_tiles import Moving, Multiplication, extent
+from tkgen.schedule.loops import SIDES, VOTES, LoopMap
 
 REDUCTIONS = {"sum": "col_sum", "max": "col_max", "min": "col_min"}
 OF_VALUE = ("_e", "_d", "_r")

@@ -19,7 +19,8 @@ from tkgen.ir.equations import Access, Axis, Index, Store
 from tkgen.ir.equations import Constant as ConstantOp
 from tkgen.ir.types import DType
 from tkgen.schedule.loop_program import Compute, Fence, Fetch, LoopSteps, Meet, Mix, Priority, Read, Step, Vote, Write
-from tkgen.schedule.loops import VOTES, Moving
+from tkgen.schedule.loop_tiles import Moving
+from tkgen.schedule.loops import VOTES
 
 # What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
 LOCALS = frozenset({
