@@ -181,3 +181,10 @@ def test_nothing_is_left_out_unseen() -> None:
             changed: LoopSteps = replace(found, **{part: (*steps[:n], *steps[n + 1 :])})
             accepted = unproven(changed, machine) is None and unlike(changed) is None
             assert not accepted or isinstance(step, Fence | Mix | Priority), step
+
+
+def test_a_condition_of_the_whole_block_has_no_step() -> None:
+    lazy = (SPECS / "attention_lazy.tk").read_text(encoding="utf-8")
+    text = lazy.replace("  carry m", PLAIN.replace("compute s n p r l o", "compute s n m p l o") + "  carry m", 1)
+    code, said = failure(of_size(text, 256, 128))
+    assert code == "E216" and "no step of a written schedule is a `when any`" in said

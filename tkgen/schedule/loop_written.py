@@ -56,6 +56,9 @@ def written(m: LoopMap, schedule: WrittenSchedule) -> tuple[Step, ...]:
     Raises:
         StepError: a step that is not there, cannot be divided, is forgotten, done twice or too early.
     """
+    if m.votes:
+        raise StepError("E216", "no step of a written schedule is a `when any`", m.votes[0].span or schedule.span,
+                        "leave the lines of the schedule out, or choose element by element, with `where`")  # fmt: skip
     named, found = _equations(m), list[Found]()
     steps: list[Step] = []
     for line in schedule.lines:
