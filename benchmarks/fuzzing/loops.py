@@ -1,6 +1,7 @@
 """Random kernels with loops that carry more than sums: attention in its forms, with what is chosen tile by tile.
 
-A loop of products of products has a schedule for few of these; the others are refused, and say so.
+A loop of products of products has a schedule for few of these; the others are refused, and say so. Some have a named
+schedule, some a written one, and some are of sequences that lie one after the other.
 """
 
 from __future__ import annotations
@@ -54,12 +55,13 @@ def loops(seed: int) -> Sample:
         carried.append("  carry c : f32 = 0")
         body.append("c = c + 1")
     shared = [f"  shared K, V{rng.choice(['', ' buffers 2'])}"] if rng.random() < 0.9 else []
+    chosen = _schedule(seed, [line.split(" = ")[0] for line in body if not line.startswith("when")], step, shared)
     lines = [
         "kernel drawn", f"  dims H = 2, {'KV = 1, ' if group > 1 else ''}L = {size}, D = {head}{others}",
         *(f"  global {name} : {dtype}[{'H' if name == 'Q' or group == 1 else 'KV'}, L, D]" for name in "QKV"),
         f"  global O : {stored}[{of}, D]", *([f"  global E : f32[{of}]"] if second else []),
         f"  scalar scale : f32 = {head**-0.5}", f"  over h in H, {'t in P, ' if parts else ''}q in L by {rows}",
-        f"  waves {waves}{rng.choice(['', ' along q'])}", *shared,
+        f"  waves {waves}{rng.choice(['', ' along q'])}", *shared, *chosen,
         *carried,
         f"  each j in L by {step}{ends}", *(f"    {line}" for line in body),
         f"  O[{at}] = {'where(l > 0, o / l, 0)' if parts else 'o / l'}",
@@ -70,4 +72,46 @@ def loops(seed: int) -> Sample:
     features = {form, *(["when any"] if lazy else []), f"group {group}", *(["dynamic"] if dynamic else [])}
     extents = {"L": tuple(sorted({1, rows, step + 1, length}))} if dynamic else {}
     target = rng.choice(TARGETS)
-    return Sample(seed, "\n".join(lines) + "\n", target, extents, features=frozenset(features), family="loops")
+    text = "\n".join(lines) + "\n"
+    if chosen:
+        features.add("named schedule" if len(chosen) == 1 else "written schedule of equations")
+    if not parts and not dynamic and random.Random(f"packed {seed}").random() < 0.15:
+        features.add("packed")
+        text = _packed(seed, text)
+    return Sample(seed, text, target, extents, features=frozenset(features), family="loops")
+
+
+def _schedule(seed: int, names: list[str], step: int, shared: list[str]) -> list[str]:
+    """None for most; the name of a schedule; or its lines, not always good ones."""
+    rng = random.Random(f"schedule of loops {seed}")
+    if rng.random() < 0.7:
+        return []
+    if rng.random() < 0.3:
+        return [f"  schedule {rng.choice(['interleave', 'ping_pong'])}"]
+    early = rng.random() < 0.4 and "buffers 2" in "".join(shared)
+    softmax = list(dict.fromkeys(name.strip() for name in names))
+    part = rng.choice(["", "", " half {}", " part {}"])
+    first = "multiply s[k+1]" if early else "multiply s"
+    sums = [f"multiply o{part.format(n)}" for n in rng.sample(range(2), 2)] if part else ["multiply o"]
+    computed = [name for name in softmax if name != "m"]
+    if rng.random() < 0.15:
+        rng.shuffle(computed)
+    divided = rng.random() < 0.2
+    computes = [f"p half {n}" if divided and name == "p" else name for name in computed
+                for n in range(1 + (divided and name == "p"))]  # fmt: skip
+    ahead, mixed = ("k+2" if early else "k+1"), rng.choice(["", f"  mix (multiply 1, compute {step // 8}) x 16"])
+    return [
+        f"  schedule{rng.choice(['', ' barriers auto'])}",
+        f"    {rng.choice(['group', 'cluster'])} fetch K[{ahead}] V[k+1]  {first}  compute {' '.join(computes)}{mixed}",
+        f"    cluster {rng.choice(['', 'priority 1  '])}{'  '.join(sums)}  write K[{ahead}] V[k+1]",
+    ]
+
+
+def _packed(seed: int, text: str) -> str:
+    """The kernel for sequences that lie one after the other: queries, keys or both within offsets."""
+    rng = random.Random(f"packed {seed}")
+    sequences = rng.choice([1, 2, 3, 5])
+    text = text.replace("  dims H", f"  dims SEQUENCES = {sequences}, ENDS = SEQUENCES + 1\n  dims H", 1)
+    text = text.replace("  global Q", "  global FIRST : i32[ENDS]\n  global Q", 1)
+    text = text.replace("q in L by", "e in SEQUENCES, q in L within FIRST[e] by", 1)
+    return text.replace("each j in L by", "each j in L within FIRST[e] by") if rng.random() < 0.8 else text
