@@ -41,6 +41,11 @@ SIZES: dict[str, tuple[dict[str, int | None], ...]] = {
     "transpose": ({}, {"COLS": 65}),
     "long_softmax": ({"D": 5000},),
     "norm_gradient": ({"TOKENS": 600},),
+    "quantise_int8": ({"D": 1000}, {"D": 8192}),
+    "quantise_rmsnorm": ({"D": 1024},),
+    "quantise_rows": ({"D": 65}, {"D": 4096}),
+    "quantise_swiglu": ({"BLOCKS": 3},),
+    "mxfp8_rows": ({"BLOCKS": 5},),
 }
 
 

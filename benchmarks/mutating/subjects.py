@@ -28,7 +28,10 @@ from tkgen.sequence.launch import sequence_launch
 from tkgen.sequence.run import emulate, random_inputs, references
 from tkgen.sequence.spec import SequenceSpec
 
-SEQUENCES = {"split_k_gelu": {"TOKENS": 128, "OUT": 256, "IN": 500, "PARTS": 2}}  # sizes: two tiles, ragged parts
+SEQUENCES = {
+    "split_k_gelu": {"TOKENS": 128, "OUT": 256, "IN": 500, "PARTS": 2},  # two tiles, ragged parts
+    "moe": {"TOKENS": 100, "EXPERTS": 3, "D": 200, "HIDDEN": 136},
+}
 
 
 @dataclass(frozen=True)
@@ -54,15 +57,15 @@ class Subject:
 def subjects(path: Path, orders: Sequence[Interleaving]) -> Iterator[Subject]:
     """What of the spec at `path` is mutated."""
     match path.parent.name:
-        case "rows":
+        case "rows" | "quantise":
             yield from (_rows(name, "rows", spec, orders) for name, spec in rows.small(path))
-        case "sequences":
+        case _ if path.stem in SEQUENCES:
             yield from _sequence(path, orders)
         case "attention":
             yield from (_loops(name, spec, orders) for name, spec in loops.small(path).items())
         case _:
             spec = small(path)
-            yield _plan(path.stem, "products" if spec.program.equations is None else "sums", spec, orders)
+            yield _plan(path.stem, "products" if "block" in spec.program.spans["block"].text else "sums", spec, orders)
 
 
 def _plan(name: str, family: str, spec: Spec, orders: Sequence[Interleaving]) -> Subject:

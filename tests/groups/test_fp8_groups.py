@@ -66,7 +66,6 @@ def test_scales_of_tensors_groups_and_rows(change: tuple[str, str], target: str)
 def test_whatever_offsets_hold_no_row_is_written_twice_or_outside(grid: str) -> None:
     build = load_products(SCALED + grid, target="gfx942").check().build()
     launch, program = launched(build.spec), build.spec.program
-    assert program.equations is not None
     torch.manual_seed(0)
     types = {t.name: t.dtype for t in program.arguments}
     x, w = (rounded(torch.randn(shape), types[name]) for name, shape in (("X", (200, 160)), ("W", (5, 72, 160))))

@@ -28,7 +28,7 @@ def sizes(path: Path) -> dict[str, int]:
     steps = 2 * program.grid.count if program.grid.name == "split_k" else STEPS
     unroll = program.unroll or 1
     steps = -(-steps // unroll) * unroll
-    whole = program.equations is not None and program.equations.rounds and program.equations.cols.is_one_tile
+    whole = program.equations.rounds and program.equations.cols.is_one_tile
     across = cols if whole else 2 * cols
     wanted = {program.m.name: 2 * rows, program.n.name: across, program.k.name: steps * step}
     cut = {"masked": list(wanted), "clamped": [program.m.name, program.n.name]}.get(program.tail or "", [])
