@@ -143,6 +143,73 @@ def test_what_is_lost_or_exchanged_is_beyond_the_bound(
 # ---------------------------------------------------------------- how errors read
 
 
+# ---------------------------------------------------------------- blocks that add their parts
+
+APART = """kernel apart
+  dims M = 128, N = 128, K = 512, STEPS = K / 64
+  global A : bf16[M, K]
+  global B : {dtype}[N, K]
+  global s : f32[M, STEPS]
+  global z : f32[N, STEPS]
+  global C : f32[M, N]
+  over m in M by 64, n in N by 64
+  grid {grid}
+  waves 2 x 2
+  shared A, B
+  each k in K by 64
+    p = A[m, k] @ {factor}.T
+    c = c + {scaled}
+  C[m, n] = {stored}
+"""
+SCALED = {"dtype": "bf16", "factor": "B[n, k]", "scaled": "s[m, k / 64] * p", "stored": "c"}
+MADE = {"dtype": "i8", "factor": "bf16(B[n, k] - z[n, k / 64])", "scaled": "p", "stored": "0.3 * c"}
+
+
+def in_parts(program: Program, given: dict[str, torch.Tensor], order: list[list[int]]) -> torch.Tensor:
+    """What blocks store that sum these K-steps each: every sum of 64 products exact, all else rounded to f32."""
+    a, b, s = given["A"].double(), given["B"].double(), given.get("s")
+    if "z" in given:
+        b = (b.float() - given["z"].repeat_interleave(64, 1)).bfloat16().double()
+    total = torch.zeros(128, 128)
+    for steps in order:
+        part = torch.zeros(128, 128)
+        for k in steps:
+            p = (a[:, 64 * k : 64 * k + 64] @ b[:, 64 * k : 64 * k + 64].T).float()
+            part = part + (p if s is None else s[:, k : k + 1] * p)
+        total = total + (part if "s" in given else 0.3 * part)
+    return total
+
+
+ORDERS = {
+    "split_k(4)": [[4, 5], [0, 1], [6, 7], [2, 3]],
+    "split_k(8)": [[7], [2], [5], [0], [3], [6], [1], [4]],
+    "stream_k(6)": [[6, 7], [0, 1, 2, 3, 4, 5]],
+}
+
+
+@pytest.mark.parametrize("kind", Inputs)
+@pytest.mark.parametrize("grid", ORDERS)
+@pytest.mark.parametrize("loop", [SCALED, MADE], ids=["scaled", "made"])
+def test_parts_of_scaled_sums_are_within_the_bound(
+    loop: dict[str, str], grid: str, kind: Inputs, tmp_path: Path
+) -> None:
+    path = tmp_path / "apart.tk"
+    text = APART.format(grid=grid, **loop)
+    unread = "s" if loop is MADE else "z"
+    path.write_text("".join(x for x in text.splitlines(True) if f"global {unread} " not in x))
+    program = load(path).check().program
+    assert isinstance(program, Program)
+    for seed in range(2):
+        given = random_inputs(Launch(program, {"M": 128, "N": 128, "K": 512, "STEPS": 8}), seed, kind)
+        if loop is MADE:  # far from zero, though what it is made of is not apart
+            given["B"], given["z"] = given["B"] % 3 + 7, torch.full((128, 8), -8.0)
+        expected = reference(program, given, {})
+        assert compare(in_parts(program, given, ORDERS[grid]), *expected).right
+        for lost in (0, 5)[seed : seed + 1]:
+            parts = [[k for k in steps if k != lost] for steps in ORDERS[grid]]
+            assert compare(in_parts(program, given, parts), *expected).wrong > 16000
+
+
 def test_errors_are_shown_in_units_of_the_last_place() -> None:
     """A bf16 result near 300 that is off by 0.99 is rounded as well as bf16 can."""
     expected = torch.tensor([[300.99, 1.0]], dtype=torch.float64)

@@ -20,12 +20,14 @@ from enum import Enum
 
 import torch
 
-from tkgen.ir.equations import Map
+from tkgen.ir.equations import Loop, Map
 from tkgen.ir.extents import extents_of
 from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
+from tkgen.ir.magnitudes import magnitudes
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF, exact_grid, held, normal, rounded, ulp
+from tkgen.ir.summing import is_sums
 from tkgen.ir.types import DType, Program
 
 
@@ -133,16 +135,17 @@ def references(
     kernel = program.kernel
     found = evaluate(kernel, inputs, scalars, extents, back_end=back_end)
     made = [op for op in kernel.body if isinstance(op, Map)]
-    if not program.adds_to_output or not made:
+    scaled = any(isinstance(op, Loop) and not is_sums(op) for op in kernel.body)
+    if not program.adds_to_output or not (made or scaled):
         return {name: (result.value, result.bound) for name, result in found.items()}
-    # Each block rounds what it makes of its part of a sum, by factors alone, and what it adds that to: all of them
-    # together by no more than these roundings of the magnitudes.
+    # Each block rounds what it makes of its part of a sum, by factors alone, and what it adds that to; where steps are
+    # scaled, the bound above is of their sum in order, and each addition rounds another partial sum. All of them
+    # together are off by no more than these roundings of the magnitudes.
     launch = Launch(program, extents_of(kernel, inputs, extents or {}))
     parts = launch.parts if program.grid.name == "split_k" else -(-launch.steps // max(launch.run_length, 1)) + 1
-    magnitudes = evaluate(kernel, {n: t.abs() for n, t in inputs.items()}, {n: abs(x) for n, x in scalars.items()},
-                          extents, back_end=back_end)  # fmt: skip
-    each = (len(made) + parts - 1) * UNIT_ROUNDOFF
-    return {name: (r.value, r.bound + each * magnitudes[name].value.abs()) for name, r in found.items()}
+    roundings = len(made) + parts - 1 + (launch.steps if scaled else 0)
+    largest = magnitudes(kernel, inputs, scalars, extents)
+    return {name: (r.value, r.bound + roundings * UNIT_ROUNDOFF * largest[name]) for name, r in found.items()}
 
 
 def reference(program: Program, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> Reference:

@@ -116,7 +116,7 @@ def compute(
     extents: Mapping[str, int] | None = None,
 ) -> dict[str, Tensor]:
     """The same in the arithmetic that a kernel declares: f32, rounded where it says so, in an order of torch's."""
-    run = _Computation(kernel, inputs, scalars or {}, extents or {})
+    run = Computation(kernel, inputs, scalars or {}, extents or {})
     run.whole()
     return {t.name: rounded(run.tensors[t.name].value, t.dtype) for t in kernel.outputs}
 
@@ -336,8 +336,7 @@ class _Evaluation:
         if op.axis.kind is AxisKind.PARALLEL and self.tiles(op.axis) > 1:
             tile = self.by_tile(tile, op.axis, {"sum": 0.0, "max": -torch.inf, "min": torch.inf}[op.function])
         at = tile.dims.index(op.axis.name)
-        dims = (*tile.dims[:at], *tile.dims[at + 1 :])
-        return Tile(dims, *self.gather(op.function, tile, at))
+        return Tile((*tile.dims[:at], *tile.dims[at + 1 :]), *self.gather(op.function, tile, at))
 
     def gather(self, function: str, tile: Tile, at: int) -> rounding.Bounded:
         if function == "sum":
@@ -443,8 +442,7 @@ class _Evaluation:
         """The sum over all tiles that add to one place."""
         for d in [d for d in tile.dims if d not in dims]:
             at = tile.dims.index(d)
-            rest = (*tile.dims[:at], *tile.dims[at + 1 :])
-            tile = Tile(rest, *rounding.summed(tile.value, tile.error, at))
+            tile = Tile((*tile.dims[:at], *tile.dims[at + 1 :]), *rounding.summed(tile.value, tile.error, at))
         return tile
 
     def target(self, index: equations.Index, tile: Tile) -> tuple[str, int | slice]:
@@ -495,12 +493,11 @@ class _Evaluation:
             if axis.kind is AxisKind.PARALLEL and self.tiles(axis) > 1:
                 tile = self.by_tile(tile, axis, False)
             at = tile.dims.index(axis.name)
-            dims = (*tile.dims[:at], *tile.dims[at + 1 :])
             error = None
             if tile.error is not None:
                 certain = (tile.value & (tile.error == 0)).any(at)
                 error = torch.where(certain, 0.0, tile.error.amax(at))
-            tile = Tile(dims, tile.value.any(at), error)
+            tile = Tile((*tile.dims[:at], *tile.dims[at + 1 :]), tile.value.any(at), error)
         return tile
 
     # ------------------------------------------------------------ loops
@@ -576,22 +573,26 @@ class _Evaluation:
         return Tile(dims, value, torch.where(where.value, taken, kept))
 
 
-class _Computation(_Evaluation):
+class Computation(_Evaluation):
     """One run in f32, without bounds."""
 
     precision = torch.float32
 
     def apply(self, function: str, arguments: list[rounding.Bounded]) -> rounding.Bounded:
+        """A function of values."""
         value: Tensor = FUNCTIONS[function].meaning(*(v for v, _ in arguments))
         return value.to(self.precision) if FUNCTIONS[function].takes == "place" else value, None
 
     def convert(self, tile: Tile, dtype: DType) -> Tile:
+        """A value rounded to a type."""
         return Tile(tile.dims, rounded(tile.value, dtype).to(self.precision))
 
     def gather(self, function: str, tile: Tile, at: int) -> rounding.Bounded:
+        """A reduction along a direction."""
         if function == "sum":
             return tile.value.sum(at), None
         return rounding.extreme(tile.value, None, at, least=function == "min")
 
     def contract(self, a: Tile, b: Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
+        """A product, as einsum says it."""
         return torch.einsum(equation, a.value, b.value), None
