@@ -75,7 +75,7 @@ def loops(seed: int) -> Sample:
     text = "\n".join(lines) + "\n"
     if chosen:
         features.add("named schedule" if len(chosen) == 1 else "written schedule of equations")
-    if not parts and not dynamic and random.Random(f"packed {seed}").random() < 0.15:
+    if not dynamic and random.Random(f"packed {seed}").random() < 0.15:
         features.add("packed")
         text = _packed(seed, text)
     return Sample(seed, text, target, extents, features=frozenset(features), family="loops")

@@ -1,4 +1,7 @@
-"""Random products of 8-bit floats and whole numbers: ways to registers, tails, scales behind and within the loop."""
+"""Random products of 8-bit floats and whole numbers: ways to registers, tails, scales behind and within the loop.
+
+Some right factors are computed of weights of 8 and 4 bits on their way to the product.
+"""
 
 from __future__ import annotations
 
@@ -58,10 +61,38 @@ def narrow(seed: int) -> Sample:
     lines += [f"each k in K by {step}", f"  c = c + {term}", f"x = {value}", "C[m, n] = x"]
     if any(line.startswith("global MOST") for line in lines):
         lines.append(f"MOST[m, n / {cols}] = rowmax(abs(x))")
+    if dtype == "bf16":
+        lines = _of_weights(seed, lines, step, features)
     if target == "gfx950" and dtype in ("fp8", "bf8") and not scaled:
         lines = _with_blocks(seed, lines, step, features)
     text = f"kernel fuzz_{seed}\n" + "".join(f"  {line}\n" for line in lines)
     return Sample(seed, text, target, step=step, features=frozenset(features), family="narrow")
+
+
+def _of_weights(seed: int, lines: list[str], step: int, features: set[str]) -> list[str]:
+    """Half of the times with weights of whole numbers, of which the right factor is computed."""
+    rng = random.Random(f"narrow weights {seed}")
+    if rng.random() < 0.5:
+        return lines
+    dtype, order = rng.choice(["i8", "i4", "u4", "u4"]), rng.choice(["", " interleaved"])
+    group = rng.choice([32, 64, step, step])
+    formula = "B[n, k]"
+    features |= {"weights", dtype}
+    more = []
+    if rng.random() < 0.6:
+        more.append(f"global zero : i8[N, PARTS_{group}]")
+        formula = f"({formula} - zero[n, k / {group}])"
+    if rng.random() < 0.5:
+        more.append(f"global each : {rng.choice(['f32', 'bf16'])}[N, PARTS_{group}]")
+        formula = f"each[n, k / {group}] * {formula}"
+    if rng.random() < 0.2:
+        formula = f"{formula} * 0.5"
+    if order and dtype != "i8":
+        features.add("interleaved")
+    text = "\n".join(lines).replace("STEPS = ", f"PARTS_{group} = ceil_div(K, {group}), STEPS = ", 1)
+    text = text.replace("global B : bf16[N, K]", f"global B : {dtype}[N, K]{order if dtype != 'i8' else ''}", 1)
+    text = text.replace("global C", "\n".join([*more, "global C"]), 1)
+    return text.replace("B[n, k].T", f"bf16({formula}).T", 1).split("\n")
 
 
 def _with_blocks(seed: int, lines: list[str], step: int, features: set[str]) -> list[str]:
