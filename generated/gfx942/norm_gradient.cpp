@@ -168,6 +168,7 @@ __global__ __launch_bounds__(THREADS, 4) void kernel(const globals g) {
             }
             v5[i] = base_ops::sum::op<float>(v5[i], fold<base_ops::sum, CHUNK>(v5_e));  // spec:12
         }
+        lds_barrier();
     }
 
     #pragma unroll

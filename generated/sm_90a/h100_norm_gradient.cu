@@ -133,6 +133,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             }
             v5[i] = base_ops::sum::op<float>(v5[i], fold<base_ops::sum, CHUNK>(v5_e));  // spec:13
         }
+        lds_barrier();
     }
 
     #pragma unroll

@@ -260,12 +260,20 @@ def test_what_a_loop_only_adds_up_is_handed_on_once_behind_it() -> None:
 
 
 def test_a_block_that_touches_more_than_the_referee_can_watch_runs_without_it() -> None:
-    spec = spec_of(COLUMNS.replace("ROWS = 70", "ROWS = 50000"))
+    alone = COLUMNS.replace("waves 2", "waves 1")
+    spec = spec_of(alone.replace("ROWS = 70", "ROWS = 50000"))
     assert not watched(row_launch(spec.program, spec.layout), [0])
     tried = run_rows(spec.build(), blocks=[0], kind=Inputs.NORMAL)
     assert tried.ok, tried.failure
-    small = spec_of(COLUMNS)
+    small = spec_of(alone)
     assert watched(row_launch(small.program, small.layout), [0])
+
+
+def test_waves_that_load_parts_of_the_same_lines_go_on_together() -> None:
+    """Each has 16 of the 64 bytes of a row: a meeting in each pass, though nothing is handed on in it."""
+    loops = [next(s for s in spec_of(text).rows.steps if isinstance(s, Repeat))
+             for text in (COLUMNS, COLUMNS.replace("waves 2", "waves 1"))]  # fmt: skip
+    assert [sum(isinstance(step, Meet) for step in loop.steps) for loop in loops] == [1, 0]
 
 
 def test_the_half_of_an_odd_loop_is_known_at_run_time_alone() -> None:

@@ -22,7 +22,7 @@ from tkgen.rows.build import RowBuild
 from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.rows.pages import laid_out
 from tkgen.rows.watch import sorts
-from tkgen.schedule.row_steps import Repeat, handed
+from tkgen.schedule.row_steps import Meet, Repeat
 from tkgen.schedule.rows import RowMap, accesses
 
 PAGE_BYTES, WATCHED_PAGES = 1024, 40_000  # of memory that the referee can watch, and how many: `core/referee.h`
@@ -88,7 +88,8 @@ def watched(launch: RowLaunch, blocks: Sequence[int]) -> bool:
     A loop without a meeting touches its whole walk.
     """
     layout = launch.layout
-    if not isinstance(layout, RowMap) or all(handed(s.steps) for s in layout.steps if isinstance(s, Repeat)):
+    looped = () if not isinstance(layout, RowMap) else (s.steps for s in layout.steps if isinstance(s, Repeat))
+    if all(any(isinstance(step, Meet) for step in steps) for steps in looped):
         return True
     tensors = {access.tensor for access in accesses(launch.program.kernel)}
     return all(sum(_pages(launch, t, block) for t in tensors) <= WATCHED_PAGES for block in blocks)

@@ -61,8 +61,8 @@ class Repeat:
 Step = Walk | Put | Meet | Get | Repeat
 
 
-def steps(sweeps: Sequence[Sweep], crossing: bool) -> tuple[Step, ...]:
-    """One pass; `crossing` says that several waves share a row."""
+def steps(sweeps: Sequence[Sweep], crossing: bool, close: bool = False) -> tuple[Step, ...]:
+    """One pass; `crossing` says that several waves share a row, `close` that waves go through loops together."""
     made: list[Step] = []
     for loop, group in groupby(enumerate(sweeps), key=lambda numbered: numbered[1].loop):
         here: list[Step] = []
@@ -72,6 +72,8 @@ def steps(sweeps: Sequence[Sweep], crossing: bool) -> tuple[Step, ...]:
             if crossing and sweep.handed:
                 here += [Put(number, exchanges), Meet(), Get(number, exchanges)]
                 exchanges += 1
+        if loop and close and not exchanges:
+            here.append(Meet())
         made += [Repeat(tuple(here))] if loop else here
     return tuple(made)
 

@@ -162,8 +162,13 @@ class RowMap:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """What a block does in one pass."""
-        return steps(self.sweeps, self.waves_of_row > 1)
+        """What a block does in one pass.
+
+        Where each wave loads a part of what lies together in memory, row by row, they go on together: a line is read
+        once for all of them. Without that `norm_gradient` had 77 % of the copy's rate on an H100, 82 % with exchanges.
+        """
+        across = any(self.way(access) is Way.ACROSS for access in accesses(self.kernel))
+        return steps(self.sweeps, self.waves_of_row > 1, across and self.waves > 1)
 
     def largest(self, dim: str) -> int:
         """The largest size of a dimension that only run time knows."""
