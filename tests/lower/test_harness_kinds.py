@@ -15,17 +15,17 @@ import pytest
 import torch
 from on_host import LINK_FLAGS, host_compile, needs_clang
 
-from tkgen import load
+from tkgen import load, mx
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.harness import DIGITS, LEAST, Checked, Kernels
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.reference import TORCH_TYPES
+from tkgen.backends.cdna.lower.reference import HOST_TYPES, PACKED_FLOATS, TORCH_TYPES
 from tkgen.backends.cdna.spec import Spec
 from tkgen.execute.arguments import check_scalars
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.meaning import Result, evaluate
 from tkgen.ir.rounding import SIGNIFICANDS, TORCH, rounded
-from tkgen.ir.types import Program
+from tkgen.ir.types import DType, Program
 from tkgen.rows import RowSpec
 from tkgen.sequence import SequenceSpec
 
@@ -82,6 +82,8 @@ CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
     "fp8_rowwise": (SPECS / "low_precision/fp8_rowwise.tk", dict(SMALL)),
     "fp8_blocks": (SPECS / "low_precision/fp8_blocks.tk", {"M": 128, "N": 128, "K": 384}),
     "fp8_direct": (SPECS / "low_precision/fp8_direct.tk", {"M": 256, "N": 256, "K": 256}),
+    "mxfp4": (SPECS / "low_precision/mxfp4.tk", {"M": 256, "N": 256, "K": 256}),
+    "mxfp6": (SPECS / "low_precision/mxfp6.tk", {"M": 256, "N": 128, "K": 256}),
     "mxfp8": (SPECS / "low_precision/mxfp8.tk", {"M": 256, "N": 256, "K": 256}),
     "i8": (SPECS / "low_precision/i8.tk", {"M": 128, "N": 128, "K": 256}),
     "w8": (SPECS / "low_precision/w8.tk", dict(SMALL)),
@@ -112,7 +114,7 @@ CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
 # Of the kernel, not of its harness: what only the code for the GPU uses.
 UNUSED = ["-Wno-unused-variable", "-Wno-unused-parameter", "-Wno-unused-lambda-capture"]
 DEFINES = {"gfx942": "KITTENS_CDNA3", "gfx950": "KITTENS_CDNA4"}
-SOME = ("fp8_rowwise", "w8_decode", "grouped_gemm", "moe", "quantise_int8", "band")
+SOME = ("fp8_rowwise", "mxfp6", "w8_decode", "grouped_gemm", "moe", "quantise_int8", "band")
 COMPILED = ("moe", "band")
 EACH = [pytest.param(name, marks=[] if name in SOME else pytest.mark.slow) for name in CASES]
 
@@ -210,6 +212,9 @@ def test_the_script_means_what_the_equations_mean(name: str, capsys: pytest.Capt
 def test_what_is_known_of_types_is_what_torch_knows() -> None:
     assert {getattr(torch, TORCH_TYPES[d]): n for d, n in DIGITS.items()} == SIGNIFICANDS
     assert all(2.0**n == torch.finfo(TORCH[d]).tiny for d, n in LEAST.items())
+    formats = {d.spelling: form for d, form in PACKED_FLOATS.items()}
+    assert formats == {name: (f.exponent, f.fraction, f.bias) for name, f in mx.FORMATS.items()}
+    assert set(DType) == set(HOST_TYPES) == set(TORCH_TYPES)
 
 
 @pytest.mark.parametrize("name", EACH)

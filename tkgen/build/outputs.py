@@ -13,12 +13,10 @@ from tkgen import machine_check
 from tkgen.backends.cdna import kittens as headers
 from tkgen.backends.cdna.kernel_spec import KernelSpec
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
-from tkgen.backends.cdna.lower.reference import HOST_TYPES
 from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.spec import TypedSpec
 from tkgen.build.compiling import compiled, watched
 from tkgen.build.model import Build, Compiled
-from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.rows.build import RowBuild
 from tkgen.targets import Target
 from tkgen.toolchain.discover import find_compiler
@@ -38,10 +36,8 @@ B = TypeVar("B", bound=Compiled)
 def write(build: Compiled, directory: Path, emit: Collection[str], drawn: Outline | None = None) -> dict[str, Path]:
     """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths.
 
-    `drawn` is the outline of the spec for the HTML report, where it is there already. Raises as `check_harness`.
+    `drawn` is the outline of the spec for the HTML report, where it is there already.
     """
-    if "harness" in emit:
-        check_harness(build.spec)
     name, spec = build.spec.name, build.spec
     files: dict[str, tuple[str, bytes | str]] = {
         "cpp": (f"{name}.cpp", spec.text),
@@ -96,15 +92,6 @@ def write_module(spec: TypedSpec[Any, Target], compiler: Compiler, directory: Pa
     )
 
 
-def check_harness(spec: KernelSpec[Any, Compiled]) -> None:
-    """Raises SpecError for a kernel that has no harness: rows whose elements share bytes have no type in torch."""
-    for tensor in spec.program.arguments:
-        if tensor.dtype not in HOST_TYPES:
-            fix = Fix("`tkgen run` and `tkgen sanitize` compare the machine code with its equations")
-            message = f"no harness is written for {tensor.dtype.spelling}"
-            raise SpecError(Diagnostic("E230", message, Label(tensor.span, f"`{tensor.name}`"), fix=fix))
-
-
 def produce(
     spec: KernelSpec[Any, B],
     directory: Path,
@@ -128,8 +115,6 @@ def produce(
         return outline(spec) if "html" in emit and isinstance(spec, Spec) else None
 
     spec.check()
-    if "harness" in emit:
-        check_harness(spec)
     compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
     with ThreadPoolExecutor(1) as pool:
         if watch:

@@ -15,7 +15,7 @@ from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.harness import Kernels
 from tkgen.build.compiling import compiled
 from tkgen.build.model import Build
-from tkgen.build.outputs import DEFAULT_EMITS, check_harness, watched_at, write_module
+from tkgen.build.outputs import DEFAULT_EMITS, watched_at, write_module
 from tkgen.diagnostics import Diagnostic, Fix, Label, Severity, SpecError, distinct
 from tkgen.diagnostics.machine import to_json
 from tkgen.rows.build import RowBuild
@@ -123,12 +123,7 @@ def write(build: SequenceBuild, directory: Path, emit: Collection[str]) -> dict[
 
 
 def check_harnesses(spec: SequenceSpec) -> None:
-    """Raises SpecError where no harness can be written.
-
-    One kernel has none (E230), or a check that comes after all kernels cannot see what one of them wrote (E231).
-    """
-    for kernel in spec.kernels:
-        check_harness(kernel)
+    """Raises SpecError (E231) where a check that comes after all kernels cannot see what one of them wrote."""
     stores = [meaning_of(p).stores for p in spec.program.kernels]
     for first, later in combinations(range(len(stores)), 2):
         for one, other in product(stores[first], stores[later]):

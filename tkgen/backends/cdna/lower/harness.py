@@ -95,6 +95,7 @@ class Argument:
     """A tensor of the dispatcher, in its order; `member` is its name in the argument struct.
 
     `of` is the dimension that is summed over where the contents are exact, that of the groups or places where they are.
+    `packed` makes bytes of elements that share them.
     """
 
     name: str
@@ -103,7 +104,7 @@ class Argument:
     host_type: str
     digits: int
     whole: bool
-    packed: bool
+    packed: str
     dims: tuple[str, ...]
     dynamic: tuple[bool, ...]
     # `exact` factors, `random` numbers, `powers` of two, `offsets` of groups, `places` in a dimension, `counts` up to
@@ -410,7 +411,7 @@ def _argument(tensor: Tensor, contents: str, of: Mapping[str, str]) -> Argument:
         HOST_TYPES[tensor.dtype],
         DIGITS.get(tensor.dtype, 0),
         whole,
-        tensor.dtype.packed,
+        {4: " / 2", 6: " * 3 / 4"}.get(tensor.dtype.bits, ""),
         tuple(d.name for d in tensor.dims),
         tuple(d.size is None for d in tensor.dims),
         contents,

@@ -47,12 +47,16 @@ TORCH_TYPES = {
     DType.BF16: "bfloat16", DType.F16: "float16", DType.F32: "float32", DType.E4M3FN: "float8_e4m3fn",
     DType.E4M3FNUZ: "float8_e4m3fnuz", DType.E5M2: "float8_e5m2", DType.E5M2FNUZ: "float8_e5m2fnuz",
     DType.E8M0: "float8_e8m0fnu", DType.I4: "uint8", DType.U4: "uint8", DType.I8: "int8", DType.I32: "int32",
+    DType.E2M1: "uint8", DType.E2M3: "uint8", DType.E3M2: "uint8",
 }  # fmt: skip
 HOST_TYPES = {
     DType.BF16: "brain", DType.F16: "_Float16", DType.F32: "float", DType.E4M3FN: "eight<3, false>",
     DType.E4M3FNUZ: "eight<3, true>", DType.E5M2: "eight<2, false>", DType.E5M2FNUZ: "eight<2, true>",
     DType.E8M0: "power", DType.I4: "uint8_t", DType.U4: "uint8_t", DType.I8: "int8_t", DType.I32: "int",
+    DType.E2M1: "uint8_t", DType.E2M3: "uint8_t", DType.E3M2: "uint8_t",
 }  # fmt: skip
+# Bits of the exponent and of the fraction, and the bias: `FORMATS` of `tkgen.mx`, which needs torch.
+PACKED_FLOATS = {DType.E2M1: (2, 1, 1), DType.E2M3: (2, 3, 1), DType.E3M2: (3, 2, 3)}
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 DEVIATIONS = 80.0  # `DEVIATIONS_SQUARED` of `tkgen.ir.rounding`, which needs torch
 EXACT = "0.0, 0.0, 0.0"  # what a function is off that is not
@@ -427,6 +431,8 @@ class _Torch(Language):
         text = f'tensors["{tensor.name}"]'
         if not tensor.dtype.packed:
             return text
+        if tensor.dtype in PACKED_FLOATS:
+            return f"packed_floats({text}, {', '.join(map(str, PACKED_FLOATS[tensor.dtype]))})"
         return f"unpacked({text}, {tensor.dtype.range[0] < 0}, {tensor.interleaved})"
 
     def part(self, axis: Axis, at: int) -> str:
@@ -490,7 +496,10 @@ class _Host(Language):
     def element(self, source: Access) -> str:
         tensor, place = source.tensor, element(source, self.at)
         text = f"float(tensor_{tensor.name}.host[{place}])"
-        if tensor.dtype.packed:
+        if tensor.dtype in PACKED_FLOATS:
+            form = ", ".join(map(str, PACKED_FLOATS[tensor.dtype]))
+            text = f"packed_float<{form}>(tensor_{tensor.name}.host, {place})"
+        elif tensor.dtype.packed:
             signed, mixed = (str(x).lower() for x in (tensor.dtype.range[0] < 0, tensor.interleaved))
             text = f"nibble<{signed}, {mixed}>(tensor_{tensor.name}.host, {place})"
         for dim, index in zip(source.tensor.dims, source.indices, strict=True):
