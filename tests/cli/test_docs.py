@@ -14,9 +14,11 @@ from tkgen.api import Spec, load
 from tkgen.cli import app
 from tkgen.diagnostics import Severity
 from tkgen.ir.program import matrix_program as resolve
+from tkgen.loops import LoopSpec
 from tkgen.schedule import plan
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
+from tkgen.syntax.ast import flatten
 from tkgen.syntax.format import format_source
 from tkgen.syntax.parser import parse, parse_fragment
 from tkgen.targets import load_target
@@ -94,12 +96,29 @@ def fragments() -> list[str]:
     return FRAGMENT.findall((DOCS / "language.md").read_text())
 
 
+def steps(schedule: ast.Schedule) -> list[object]:
+    """What the lines of a schedule do."""
+    return [op for cluster in schedule.clusters for op in cluster.ops]
+
+
+def _attention_with(fragment: str) -> None:
+    """A written schedule of equations is that of attention in eight waves."""
+    text = (Path(__file__).parents[2] / "specs/attention/attention_ping_pong.tk").read_text(encoding="utf-8")
+    assert "  schedule ping_pong\n" in text
+    lines = "".join(f"  {line}\n" for line in fragment.splitlines())
+    spec = load(text.replace("  schedule ping_pong\n", lines))
+    assert isinstance(spec.check(), LoopSpec)
+
+
 @pytest.mark.parametrize("number", range(len(fragments())))
 def test_every_fragment_of_the_language_reference_compiles_in_a_kernel(number: int, tmp_path: Path) -> None:
     fragment = parse_fragment(SourceFile("fragment.tk", fragments()[number]))
     if any(isinstance(s, ast.EQUATIONS) for s in fragment):  # tests/equations types whole kernels
         file = SourceFile("fragment.tk", fragments()[number])
         assert format_source(file) == file.text
+        return
+    if any(isinstance(o, ast.Compute) for s in flatten(fragment) if isinstance(s, ast.Schedule) for o in steps(s)):
+        _attention_with(fragments()[number])
         return
     text = PHASED if any(isinstance(s, ast.Phase) for s in fragment) else BASE
     target = load_target("gfx942")

@@ -6,10 +6,12 @@ CDNA3 ISA). What C calls logb gives these as they stand here.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from tkgen.ir.functions.model import CDNA, HOPPER, HOST, TORCH, Function
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOST = 300  # from the largest f32 to below the least, and back: larger exponents make zeros and infinities, too
 
@@ -33,6 +35,8 @@ def exponent_of(x):
 
 
 def _exponent(x: Tensor) -> Tensor:
+    import torch
+
     found = (torch.frexp(x).exponent - 1).double()
     return torch.where(x == 0, -torch.inf, torch.where(x.isfinite(), found, x.abs()))
 
@@ -50,7 +54,7 @@ FUNCTIONS = (
     ),
     Function(
         "ldexp", 2, "x times 2^n, of n what is whole, from -300 to 300.",
-        _times_power, lambda x, n: (_times_power(torch.ones_like(x), n), n.new_zeros(())),
+        _times_power, lambda x, n: (_times_power(x.new_ones(()), n), n.new_zeros(())),
         {CDNA: "times_power({0}, {1})", HOPPER: "times_power({0}, {1})", HOST: "times_power({0}, {1})"},
         "{0} * torch.exp2({1}.nan_to_num(-300).clamp(-300, 300).trunc())",
         {CDNA: (TIMES_POWER,), HOPPER: (CUDA_TIMES_POWER,), HOST: (HOST_TIMES_POWER,)}, ulps=0.5, jumps=True,
