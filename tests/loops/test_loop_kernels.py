@@ -31,8 +31,9 @@ ATTENTION = (ROOT / "specs/attention/attention.tk").read_text(encoding="utf-8")
 SMALL = ATTENTION.replace("BATCH = 2, HEADS = 16, LENGTH = 2048, D = 128", "BATCH = 1, HEADS = 2, LENGTH = 256, D = 64")
 TARGETS = ("gfx942", "gfx950")
 BUILDS = [
-    (path, target) for path in SPECS for target in TARGETS if (path.stem, target) != ("attention_direct", "gfx942")
-]
+    (path, target) for path in SPECS for target in TARGETS
+    if target == "gfx950" or "\n  target gfx950\n" not in path.read_text(encoding="utf-8")
+]  # fmt: skip
 
 
 def spec_of(text: str, target: str = "gfx942") -> LoopSpec:
@@ -373,7 +374,7 @@ def test_tiles_that_must_spill_are_refused(
         ("waves 4", "waves 16", "16 waves cannot share a tile of 128 in parts of 16", "waves 16 along q"),
         ("buffers 2", "buffers 2 via direct",
          "loads from global memory to LDS move 4 bytes a lane on gfx942, tiles lie in chunks of 16", None),
-        ("  registers Q\n", "  schedule ping_pong\n", "`ping_pong` is no schedule of such loops", "schedule ping_pong"),
+        ("  registers Q\n", "  schedule auto\n", "`auto` is no schedule of such loops", "schedule auto"),
         ("buffers 2", "buffers 1\n  schedule interleave",
          "`K` is read a pass ahead: it needs 2 buffers, and no other use", "schedule interleave"),
         ("    m = n\n", "    when any(n > 5)\n      m = n\n  schedule interleave\n",
