@@ -188,3 +188,27 @@ def test_the_report_says_which_tiles_live_where(tmp_path: Path) -> None:
     report = (tmp_path / "keys.html").read_text()
     assert "read both ways" in report and "registers, 16 of a lane" in report
     assert "registers of a lane: " in report
+
+
+def test_a_product_that_is_masked_and_nothing_else(tmp_path: Path) -> None:
+    """Keys end within a tile: what stands behind them is zero, in the product's own place."""
+    path = tmp_path / "bare.tk"
+    path.write_text("""kernel bare
+  dims HEADS = 1, LENGTH = 32, KEYS = 40, D = 32
+  global Q : bf16[HEADS, LENGTH, D]
+  global K : bf16[HEADS, KEYS, D]
+  global V : bf16[HEADS, KEYS, D]
+  global O : bf16[HEADS, LENGTH, D]
+  over h in HEADS, q in LENGTH by 32
+  waves 1 along q
+  shared K, V buffers 2
+  each j in KEYS by 32
+    x = Q[h, q] @ K[h, j].T
+    o = o + bf16(x) @ V[h, j]
+  O[h, q] = o
+""")
+    spec = tkgen.load(path)
+    assert isinstance(spec, LoopSpec)
+    build = spec.check().build().check()
+    for order, kind in trials(2):
+        assert run_rows(build, order=order, kind=kind).ok

@@ -132,7 +132,8 @@ class LoopValues:
         x = self.by_result.get(op.result)
         for value in op.arguments if x is None else () if x.onto is None else (x.onto,):
             inline = self.is_inline(value) or value in self.inlined
-            kept = inline or value in self.by_product or not self._of_the_pass(value)
+            product = value in self.by_product and not (value in self.by_result and self._is_mask(op))
+            kept = inline or product or not self._of_the_pass(value)
             if not kept and set(value.axes) == set(op.result.axes) and len(self.users[value]) == 1:
                 return value
         return None
