@@ -16,7 +16,7 @@ SPECS = Path(__file__).parents[2] / "specs" / "attention"
 ATTENTION = SPECS / "attention.tk"
 EVERY = {  # mutant is tried of each spec
     "attention": 6, "attention_direct": 11, "attention_interleaved": 14, "attention_ping_pong": 36,
-    "attention_backward/keys": 20,
+    "attention_backward/keys": 17,
 }  # fmt: skip
 
 

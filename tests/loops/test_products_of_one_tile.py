@@ -142,6 +142,10 @@ def test_all_results_along_an_interleaved_axis_are() -> None:
     assert [x.across for x in layout.multiplications] == [False, True, True]
 
 
+def test_a_number_of_a_tensor_is_one_of_the_block() -> None:
+    right(QUERIES.replace("DQ[h, q] = 0.125 * dq", "DQ[h, q] = 0.125 * dq * LSE[h, 3]"), "gfx942")
+
+
 @pytest.mark.parametrize(
     ("kernel", "old", "new", "message"),
     [
@@ -152,8 +156,6 @@ def test_all_results_along_an_interleaved_axis_are() -> None:
          "a tile that is multiplied is a factor of products alone, which hold it in another layout"),
         ("keys", "dv = dv + bf16(p) @ G[h, q]", "z = bf16(p)\n    dv = dv + z @ G[h, q] + rowsum(z)",
          "what is rounded to be multiplied is a factor of products alone"),
-        ("queries", "DQ[h, q] = 0.125 * dq", "DQ[h, q] = 0.125 * dq * LSE[h, 3]",
-         "`LSE` is no factor of a product, and no vector along `q` or `j`"),
         ("queries", "bf16(ds) @ K[h, j]", "bf16(ds) @ K[h, j] + bf16(bf16(dq) @ K[h, j].T) @ V[h, j]",
          "what is multiplied has its places along `D` interleaved, for a tile of `K` is taken both ways"),
     ],

@@ -123,7 +123,9 @@ def _units(m: LoopMap, first: int, last: int) -> tuple[Compute, ...]:
     """The operations as steps: what is computed for one value of an equation alone stands with it."""
     body, vectors = m.loop.body, {ring.access: m.moving.index(ring) for ring in m.vectors}
     ends = [n + 1 for n in range(first, last) if _works(body[n]) and (not isinstance(body[n], Map) or _named(body[n]))]
-    ends = [*ends[:-1], last] if ends or first < last else []
+    if not ends and not any(isinstance(op, Load) and op.source in vectors for op in body[first:last]):
+        return ()  # factors of products, scalars: they are read where they are used
+    ends = [*ends[:-1], last]
     found, begin = list[Compute](), first
     for end in ends:
         rings = tuple(vectors[op.source] for op in body[begin:end] if isinstance(op, Load) and op.source in vectors)
