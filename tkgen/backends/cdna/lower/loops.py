@@ -15,6 +15,7 @@ from tkgen.backends.cdna.lower.loop_values import NEXT, LoopValues
 from tkgen.backends.cdna.lower.model import Constant
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, origin
+from tkgen.backends.cdna.lower.statements import MIXED
 from tkgen.ir.equations import Access, Axis, Index, Store
 from tkgen.ir.equations import Constant as ConstantOp
 from tkgen.ir.types import DType
@@ -32,8 +33,6 @@ LOCALS = frozenset({
     "round_factor", "quiet", "first_step", "interleave", "landed_barrier", "arrived", "direct",
     "fetch_direct", "share", "positions", "turn", "landed_turn", "page_of",
 })  # fmt: skip
-# Kinds of instructions for __builtin_amdgcn_sched_group_barrier (LLVM, User Guide for AMDGPU Backend).
-MIXED = {"compute": 0x2, "multiply": 0x8, "fetch": 0x20, "read": 0x100, "write": 0x200}
 STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
 
 
@@ -292,7 +291,7 @@ class LoopLowering(Lowering):
             case Fence():
                 yield "__builtin_amdgcn_sched_barrier(0);"
             case Mix(pattern=pattern, times=times):
-                groups = [f"__builtin_amdgcn_sched_group_barrier({MIXED[word]:#x}, {n}, 0);" for word, n in pattern]
+                groups = [f"__builtin_amdgcn_sched_group_barrier({MIXED[word][0]}, {n}, 0);" for word, n in pattern]
                 yield from nest([f"for (int n = 0; n < {times}; ++n)"], groups)
 
     def _meet(self, landed: bool = False) -> str:

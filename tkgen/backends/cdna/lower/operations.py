@@ -13,6 +13,7 @@ from tkgen.backends.cdna.lower.expressions import loops_over
 from tkgen.backends.cdna.lower.origins import NOWHERE, Origins, Performed
 from tkgen.backends.cdna.lower.scaled import Making, Scaling, scales_of_blocks
 from tkgen.backends.cdna.lower.statements import (
+    MIXED,
     AsNumbers,
     Call,
     GatherRows,
@@ -39,10 +40,6 @@ MOVES: dict[type[ops.Op], Literal["load", "fetch", "write", "copy"]] = {
 
 
 TILE = {Side.A: "tile_row", Side.B: "tile_col"}  # the block's place along an operand's rows or columns
-
-# Kinds of instructions as `__builtin_amdgcn_sched_group_barrier` masks them (LLVM AMDGPUUsage).
-MIXED = {"multiply": ("0x8", "MFMA"), "fetch": ("0x20", "global reads"), "read": ("0x100", "LDS reads"),
-         "write": ("0x200", "LDS writes")}  # fmt: skip
 
 
 class Operations:

@@ -33,6 +33,11 @@ class Priority:
     macro: ClassVar = "priority"
 
 
+# Kinds of instructions as `__builtin_amdgcn_sched_group_barrier` masks them (LLVM AMDGPUUsage), and their names.
+MIXED = {"compute": ("0x2", "vector instructions"), "multiply": ("0x8", "MFMA"), "fetch": ("0x20", "global reads"),
+         "read": ("0x100", "LDS reads"), "write": ("0x200", "LDS writes")}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Mix:
     """`sched_group_barrier` for each of `pattern`: mask of the instructions' kind, how many, and what they are."""
