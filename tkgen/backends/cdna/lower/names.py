@@ -31,7 +31,7 @@ KEYWORDS = """
 # What the generator writes without a template, and what some lines of helpers.jinja and the harness call things within.
 GENERATED = """
     linux unix main wave_row wave_col grid_rows grid_cols common detail chunk half_chunk fetch apply barrier write
-    lds_barrier buffer_at element add_to_rows add_to_columns for_each_inside rows_from store_masked load_masked
+    lds_barrier buffer_at element for_each_inside rows_from store_masked load_masked
     combine element_of store_add chunk_at tensor brain fail require parse whole real repeats warmup check_and_time
     visit begin_with lane_at lane_beyond across_columns across_rows owned_row owned_col share_rows share_cols
     gather_rows gather_cols store_rows store_cols store_one partial
