@@ -1,10 +1,11 @@
 /**
- * Functions of HIP's headers for plain HIP kernels: atomics, votes, shuffles, vector types. All after AMD's HIP language
+ * Functions of HIP's headers for plain HIP kernels: atomics, votes, shuffles, integers, clocks. All after AMD's HIP language
  * documentation; what takes a mask of lanes (`_sync`) works on all lanes that are there, as it does on a wave of 64.
  */
 #pragma once
 
-#include "kittens/device.cuh"
+#include "small_floats.cuh"
+#include "vector_types.cuh"
 
 /* ---------- barriers and fences ---------- */
 
@@ -26,29 +27,6 @@ __device__ __forceinline__ unsigned thread() { return threadIdx.x + blockDim.x *
 } // namespace tkgen_hip
 #define __syncthreads tkgen_hip::syncthreads
 
-/* ---------- vector types ---------- */
-
-#define TKGEN_VECTOR(T, name)                                                                                          \
-    using name##2 = T __attribute__((ext_vector_type(2)));                                                             \
-    using name##4 = T __attribute__((ext_vector_type(4)));
-TKGEN_VECTOR(unsigned int, uint)
-TKGEN_VECTOR(short, short)
-TKGEN_VECTOR(unsigned short, ushort)
-TKGEN_VECTOR(signed char, char)
-TKGEN_VECTOR(unsigned char, uchar)
-TKGEN_VECTOR(long, long)
-TKGEN_VECTOR(unsigned long, ulong)
-TKGEN_VECTOR(double, double)
-#undef TKGEN_VECTOR
-using uint = unsigned int;
-#define TKGEN_MAKE(name, T)                                                                                            \
-    __host__ __device__ constexpr name##2 make_##name##2(T x, T y) { return {x, y}; }                                  \
-    __host__ __device__ constexpr name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
-TKGEN_MAKE(int, int)
-TKGEN_MAKE(uint, unsigned int)
-TKGEN_MAKE(float, float)
-#undef TKGEN_MAKE
-
 /* ---------- atomic operations: relaxed, of the GPU's scope, as HIP's are ---------- */
 
 #define TKGEN_ATOMIC(name, operation)                                                                                  \
@@ -64,6 +42,15 @@ TKGEN_ATOMIC(atomicOr, __hip_atomic_fetch_or)
 TKGEN_ATOMIC(atomicXor, __hip_atomic_fetch_xor)
 TKGEN_ATOMIC(atomicExch, __hip_atomic_exchange)
 #undef TKGEN_ATOMIC
+template <typename T, typename U> __device__ __forceinline__ T unsafeAtomicAdd(T *address, U value) { return atomicAdd(address, value); }
+template <typename T, typename U> __device__ __forceinline__ T safeAtomicAdd(T *address, U value) { return atomicAdd(address, value); }
+template <typename T, typename U> __device__ __forceinline__ void atomicAddNoRet(T *address, U value) { atomicAdd(address, value); }
+__device__ __forceinline__ unsigned atomicInc(unsigned *address, unsigned last) {
+    return __builtin_amdgcn_atomic_inc32(address, last, __ATOMIC_RELAXED, "agent");
+}
+__device__ __forceinline__ unsigned atomicDec(unsigned *address, unsigned last) {
+    return __builtin_amdgcn_atomic_dec32(address, last, __ATOMIC_RELAXED, "agent");
+}
 template <typename T, typename U, typename V> __device__ __forceinline__ T atomicCAS(T *address, U compare, V value) {
     T expected = T(compare);
     __hip_atomic_compare_exchange_strong(address, &expected, T(value), __ATOMIC_RELAXED, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
@@ -86,17 +73,15 @@ __device__ __forceinline__ void __syncwarp(unsigned long = ~0ul) { __builtin_amd
 
 namespace tkgen_hip {
 
-/// `value` of another lane of the wave.
+/// `value` of another lane of the wave, dword by dword.
 template <typename T> __device__ __forceinline__ T from_lane(T value, int lane) {
-    static_assert(sizeof(T) % 4 == 0 && sizeof(T) <= 8);
-    if constexpr (sizeof(T) == 4) {
-        return __builtin_bit_cast(T, __builtin_amdgcn_ds_bpermute(lane << 2, __builtin_bit_cast(int, value)));
-    } else {
-        int2 parts = __builtin_bit_cast(int2, value);
-        parts.x = __builtin_amdgcn_ds_bpermute(lane << 2, parts.x);
-        parts.y = __builtin_amdgcn_ds_bpermute(lane << 2, parts.y);
-        return __builtin_bit_cast(T, parts);
-    }
+    constexpr int dwords = (sizeof(T) + 3) / 4;
+    int parts[dwords] = {};
+    __builtin_memcpy(parts, &value, sizeof(T));
+#pragma unroll
+    for (int i = 0; i < dwords; i++) parts[i] = __builtin_amdgcn_ds_bpermute(lane << 2, parts[i]);
+    __builtin_memcpy(&value, parts, sizeof(T));
+    return value;
 }
 
 } // namespace tkgen_hip
@@ -140,11 +125,38 @@ __device__ __forceinline__ int __syncthreads_and(int predicate) { return __synct
 
 __device__ constexpr int __mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }
 __device__ constexpr unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
+__device__ constexpr int __mulhi(int a, int b) { return int((long(a) * b) >> 32); }
+__device__ constexpr unsigned __umulhi(unsigned a, unsigned b) { return unsigned((uint64_t(a) * b) >> 32); }
 __device__ constexpr int __popc(unsigned x) { return __builtin_popcount(x); }
 __device__ constexpr int __popcll(unsigned long x) { return __builtin_popcountl(x); }
 __device__ constexpr int __clz(int x) { return x ? __builtin_clz(x) : 32; }
+__device__ constexpr int __clzll(long x) { return x ? __builtin_clzl(x) : 64; }
 __device__ constexpr int __ffs(int x) { return __builtin_ffs(x); }
 __device__ constexpr int __ffsll(long x) { return __builtin_ffsl(x); }
+__device__ constexpr unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
+__device__ constexpr unsigned long __brevll(unsigned long x) { return __builtin_bitreverse64(x); }
+__device__ __forceinline__ unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+    return __builtin_amdgcn_perm(y, x, (selector & 7) | (selector & 0x70) << 4 | (selector & 0x700) << 8 | (selector & 0x7000) << 12);
+}
+__device__ __forceinline__ unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
+    return unsigned((uint64_t(high) << 32 | low) << (by & 31) >> 32);
+}
+__device__ __forceinline__ unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
+    return unsigned((uint64_t(high) << 32 | low) >> (by & 31));
+}
+template <typename T> __device__ __forceinline__ T __ldg(const T *address) { return *address; }
+
+/* ---------- clocks, and ends ---------- */
+
+__device__ __forceinline__ long long clock64() { return __builtin_readcyclecounter(); }
+__device__ __forceinline__ long long clock() { return __builtin_readcyclecounter(); }
+__device__ __forceinline__ long long wall_clock64() { return __builtin_readsteadycounter(); }
+__device__ inline void abort() { __builtin_trap(); }
+#ifdef NDEBUG
+#define assert(condition) ((void)0)
+#else
+#define assert(condition) ((condition) ? (void)0 : __builtin_trap())
+#endif
 
 /* ---------- of the host side ---------- */
 

@@ -13,32 +13,79 @@
 using hipError_t = int;
 using hipStream_t = struct ihipStream_t *;
 using hipEvent_t = struct ihipEvent_t *;
+using hipDevice_t = int;
+struct hipDeviceProp_t {
+    char name[256];
+    size_t totalGlobalMem, sharedMemPerBlock;
+    int regsPerBlock, warpSize, maxThreadsPerBlock, multiProcessorCount, clockRate, major, minor;
+    char gcnArchName[256];
+};
 constexpr hipError_t hipSuccess = 0;
 enum hipFuncAttribute { hipFuncAttributeMaxDynamicSharedMemorySize, hipFuncAttributePreferredSharedMemoryCarveout };
 enum hipMemcpyKind { hipMemcpyHostToDevice, hipMemcpyDeviceToHost, hipMemcpyDeviceToDevice, hipMemcpyDefault };
 
 #define TKGEN_HOST_CALL(name) \
-    template <typename... T> __host__ hipError_t name(const T &...) { return hipSuccess; }
-TKGEN_HOST_CALL(hipFuncSetAttribute)
-TKGEN_HOST_CALL(hipDeviceSynchronize)
-TKGEN_HOST_CALL(hipStreamSynchronize)
-TKGEN_HOST_CALL(hipGetLastError)
-TKGEN_HOST_CALL(hipPeekAtLastError)
-TKGEN_HOST_CALL(hipMemcpy)
-TKGEN_HOST_CALL(hipMemset)
-TKGEN_HOST_CALL(hipFree)
-TKGEN_HOST_CALL(hipSetDevice)
-TKGEN_HOST_CALL(hipEventRecord)
-TKGEN_HOST_CALL(hipEventSynchronize)
-TKGEN_HOST_CALL(hipEventDestroy)
+    template <typename... T> __host__ hipError_t hip##name(const T &...) { return hipSuccess; }
+TKGEN_HOST_CALL(FuncSetAttribute)
+TKGEN_HOST_CALL(FuncSetCacheConfig)
+TKGEN_HOST_CALL(DeviceSynchronize)
+TKGEN_HOST_CALL(DeviceReset)
+TKGEN_HOST_CALL(StreamSynchronize)
+TKGEN_HOST_CALL(StreamDestroy)
+TKGEN_HOST_CALL(StreamWaitEvent)
+TKGEN_HOST_CALL(GetLastError)
+TKGEN_HOST_CALL(PeekAtLastError)
+TKGEN_HOST_CALL(Memcpy)
+TKGEN_HOST_CALL(MemcpyAsync)
+TKGEN_HOST_CALL(MemcpyToSymbol)
+TKGEN_HOST_CALL(Memset)
+TKGEN_HOST_CALL(MemsetAsync)
+TKGEN_HOST_CALL(Free)
+TKGEN_HOST_CALL(FreeAsync)
+TKGEN_HOST_CALL(HostFree)
+TKGEN_HOST_CALL(SetDevice)
+TKGEN_HOST_CALL(EventRecord)
+TKGEN_HOST_CALL(EventSynchronize)
+TKGEN_HOST_CALL(EventDestroy)
+TKGEN_HOST_CALL(Init)
 #undef TKGEN_HOST_CALL
 template <typename T> __host__ hipError_t hipMalloc(T **, size_t) { return hipSuccess; }
+template <typename T> __host__ hipError_t hipMallocManaged(T **, size_t, unsigned = 1) { return hipSuccess; }
+template <typename T> __host__ hipError_t hipHostMalloc(T **, size_t, unsigned = 0) { return hipSuccess; }
+template <typename T> __host__ hipError_t hipMallocAsync(T **, size_t, hipStream_t) { return hipSuccess; }
+__host__ inline hipError_t hipGetDevice(int *) { return hipSuccess; }
+__host__ inline hipError_t hipGetDeviceCount(int *) { return hipSuccess; }
+__host__ inline hipError_t hipGetDeviceProperties(hipDeviceProp_t *, int) { return hipSuccess; }
+__host__ inline hipError_t hipStreamCreate(hipStream_t *) { return hipSuccess; }
+__host__ inline hipError_t hipEventCreateWithFlags(hipEvent_t *, unsigned) { return hipSuccess; }
+template <typename F> __host__ hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int *, F, int, size_t) { return hipSuccess; }
 __host__ inline hipError_t hipEventCreate(hipEvent_t *) { return hipSuccess; }
 __host__ inline hipError_t hipEventElapsedTime(float *, hipEvent_t, hipEvent_t) { return hipSuccess; }
 __host__ inline const char *hipGetErrorString(hipError_t) { return ""; }
 // What `kernel<<<grid, block, lds, stream>>>(...)` stands for.
 extern "C" __host__ hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds = 0, hipStream_t stream = nullptr);
 extern "C" __host__ hipError_t hipLaunchKernel(const void *, dim3, dim3, void **, size_t, hipStream_t);
+#define hipLaunchKernelGGL(kernel, grid, block, lds, stream, ...) (kernel)<<<(grid), (block), (lds), (stream)>>>(__VA_ARGS__)
+#define HIP_KERNEL_NAME(...) __VA_ARGS__
+#define HIP_DYNAMIC_SHARED(type, variable) extern __shared__ type variable[];
+
+using FILE = struct tkgen_file;
+extern "C" {
+extern FILE *stdout, *stderr;
+__host__ int fprintf(FILE *, const char *, ...);
+__host__ int fflush(FILE *);
+__host__ void *malloc(size_t);
+__host__ void *calloc(size_t, size_t);
+__host__ void free(void *);
+__host__ void exit(int);
+__host__ int rand();
+__host__ void srand(unsigned);
+__host__ int atoi(const char *);
+__host__ double atof(const char *);
+__host__ void *memcpy(void *, const void *, size_t);
+__host__ void *memset(void *, int, size_t);
+}
+constexpr int RAND_MAX = __INT_MAX__, EXIT_SUCCESS = 0, EXIT_FAILURE = 1;
 
 namespace pybind11 {
 struct module_ {
@@ -59,17 +106,70 @@ template <auto, typename GLOBALS, typename... T> __host__ void bind_function(con
 template <typename... T> __host__ __device__ int printf(const char *, const T &...) { return 0; }
 
 namespace std {
-template <typename A, typename B> inline constexpr bool is_same_v = __is_same(A, B);
-template <typename A, typename B> struct is_same {
-    static constexpr bool value = __is_same(A, B);
+template <typename T, T found> struct integral_constant {
+    static constexpr T value = found;
+    constexpr operator T() const { return found; }
 };
-template <bool condition, typename A, typename B> using conditional_t = kittens::detail::conditional_t<condition, A, B>;
+template <bool found> using bool_constant = integral_constant<bool, found>;
+using true_type = bool_constant<true>;
+using false_type = bool_constant<false>;
+template <typename A, typename B> inline constexpr bool is_same_v = __is_same(A, B);
+template <typename A, typename B> struct is_same : bool_constant<__is_same(A, B)> {};
 template <typename T> using remove_reference_t = __remove_reference_t(T);
 template <typename T> using remove_cv_t = __remove_cv(T);
+template <typename T> using remove_const_t = __remove_const(T);
+template <typename T> using remove_pointer_t = __remove_pointer(T);
 template <typename T> using remove_cvref_t = __remove_cvref(T);
+template <typename T> using decay_t = __decay(T);
+template <typename T> inline constexpr bool is_integral_v = __is_integral(T);
+template <typename T> struct is_integral : bool_constant<__is_integral(T)> {};
+template <typename T> inline constexpr bool is_floating_point_v = __is_floating_point(T);
+template <typename T> struct is_floating_point : bool_constant<__is_floating_point(T)> {};
+template <typename T> inline constexpr bool is_signed_v = __is_signed(T);
+template <typename T> inline constexpr bool is_unsigned_v = __is_unsigned(T);
+template <typename T> inline constexpr bool is_pointer_v = __is_pointer(T);
+template <typename T> inline constexpr bool is_trivially_copyable_v = __is_trivially_copyable(T);
+template <bool condition, typename A, typename B> using conditional_t = kittens::detail::conditional_t<condition, A, B>;
+template <bool condition, typename A, typename B> struct conditional {
+    using type = conditional_t<condition, A, B>;
+};
+template <bool condition, typename T = void> struct enable_if {};
+template <typename T> struct enable_if<true, T> {
+    using type = T;
+};
+template <bool condition, typename T = void> using enable_if_t = typename enable_if<condition, T>::type;
 template <typename T> __host__ __device__ constexpr remove_reference_t<T> &&move(T &&value) { return static_cast<remove_reference_t<T> &&>(value); }
 template <typename T> __host__ __device__ constexpr T &&forward(remove_reference_t<T> &value) { return static_cast<T &&>(value); }
+template <typename T> __host__ __device__ constexpr void swap(T &a, T &b) {
+    T held = a;
+    a = b, b = held;
+}
 template <typename T> __host__ __device__ constexpr T min(T a, T b) { return b < a ? b : a; }
 template <typename T> __host__ __device__ constexpr T max(T a, T b) { return a < b ? b : a; }
+template <typename T, size_t n> struct array {
+    T elements[n ? n : 1];
+    __host__ __device__ constexpr T &operator[](size_t i) { return elements[i]; }
+    __host__ __device__ constexpr const T &operator[](size_t i) const { return elements[i]; }
+    __host__ __device__ constexpr size_t size() const { return n; }
+    __host__ __device__ constexpr T *begin() { return elements; }
+    __host__ __device__ constexpr T *end() { return elements + n; }
+    __host__ __device__ constexpr T *data() { return elements; }
+};
+template <typename T> struct numeric_limits;
+template <> struct numeric_limits<float> {
+    __host__ __device__ static constexpr float infinity() { return __builtin_inff(); }
+    __host__ __device__ static constexpr float quiet_NaN() { return __builtin_nanf(""); }
+    __host__ __device__ static constexpr float max() { return __FLT_MAX__; }
+    __host__ __device__ static constexpr float min() { return __FLT_MIN__; }
+    __host__ __device__ static constexpr float lowest() { return -__FLT_MAX__; }
+    __host__ __device__ static constexpr float epsilon() { return __FLT_EPSILON__; }
+};
+template <typename T> requires(is_integral_v<T>) struct numeric_limits<T> {
+    __host__ __device__ static constexpr T min() { return is_unsigned_v<T> ? T(0) : T(1ull << (8 * sizeof(T) - 1)); }
+    __host__ __device__ static constexpr T max() { return T(~min()); }
+    __host__ __device__ static constexpr T lowest() { return min(); }
+};
+using ::abs, ::exp, ::exp2, ::log, ::log2, ::sqrt, ::sin, ::cos, ::tanh, ::pow, ::floor, ::ceil, ::round, ::fabs, ::fmax, ::fmin, ::isnan, ::isinf, ::isfinite;
+using ::printf, ::malloc, ::free, ::memcpy, ::memset, ::exit, ::rand, ::srand;
 using ::int8_t, ::uint8_t, ::int16_t, ::uint16_t, ::int32_t, ::uint32_t, ::int64_t, ::uint64_t, ::size_t, ::uintptr_t;
 } // namespace std
