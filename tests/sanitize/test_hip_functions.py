@@ -169,7 +169,7 @@ HOST = """\
 #include <cassert>
 #include <cstdio>
 #include <cstdlib>
-#define CHECK(call) do { if ((call) != hipSuccess) { fprintf(stderr, "%s", hipGetErrorString(call)); exit(1); } } while (0)
+#define CHECK(call) if ((call) != hipSuccess) fprintf(stderr, "%s", hipGetErrorString(call)), exit(1)
 
 template <typename T, std::enable_if_t<std::is_floating_point_v<T>, int> = 0>
 __global__ __launch_bounds__(64, 2) void scale(const T *__restrict__ in, T *__restrict__ out, T by, int n) {
