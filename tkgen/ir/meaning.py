@@ -27,7 +27,7 @@ from string import ascii_letters
 import torch
 from torch import Tensor
 
-from tkgen.ir import equations, rounding
+from tkgen.ir import equations, rounding, tensors
 from tkgen.ir.equations import (
     Access,
     Axis,
@@ -146,17 +146,23 @@ class _Evaluation:
         for tensor in dict.fromkeys([*kernel.inputs, *kernel.outputs]):
             shape = [self.extents[d.name] for d in tensor.dims]
             if tensor.name in inputs:
-                start = rounding.numbers(inputs[tensor.name], tensor).to(self.precision, copy=tensor in kernel.outputs)
+                start = self.held(tensor, inputs[tensor.name], copy=tensor in kernel.outputs)
             elif tensor in kernel.inputs:
                 raise ValueError(f"{tensor.name} is missing: the kernel reads it")
             else:
-                start = torch.full(shape, 0.0 if tensor.name in adds else torch.nan, dtype=self.precision)
+                start = self.empty(shape, tensor.name in adds)
             before = given.get(tensor.name)
             error = before.error.clone() if isinstance(before, Tile) and before.error is not None else None
             self.tensors[tensor.name] = Tile(tuple(d.name for d in tensor.dims), start, error)
             if tensor in kernel.outputs:
                 self.results[tensor.name] = start.clone()
                 self.bounds[tensor.name] = torch.zeros_like(start) if error is None else error.clone()
+
+    def held(self, tensor: tensors.Tensor, memory: Tensor, copy: bool) -> Tensor:  # what memory holds, as numbers
+        return rounding.numbers(memory, tensor).to(self.precision, copy=copy)
+
+    def empty(self, shape: Sequence[int], zeros: bool) -> Tensor:  # what an output holds for which nothing is given
+        return torch.full(tuple(shape), 0.0 if zeros else torch.nan, dtype=self.precision)
 
     # ------------------------------------------------------------ directions
 

@@ -72,6 +72,24 @@ def _gelu_slope(x: Tensor) -> tuple[Tensor]:
     return ((0.5 * (-z / sqrt(2)).erfc() + z * (-z.square() / 2).exp() / sqrt(2 * pi)).abs(),)
 
 
+def _erf_formula(x: Tensor) -> Tensor:
+    z = x.abs()
+    t = 1 / (1 + 0.3275911 * z)
+    p = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    return (1 - p * (-z * z).exp()).copysign(x)
+
+
+def _gelu_formula(x: Tensor) -> Tensor:
+    return 0.5 * x * (1 + _erf_formula(x * 0.70710678118654752))
+
+
+def _tanh_formula(x: Tensor) -> Tensor:
+    z, s = x.abs(), x * x
+    far = 1 - 2 / (1 + (2 * z).exp())
+    near = 1 + s * (-0.33333325 + s * (0.13332851 + s * (-0.053884059 + s * (0.021219483 + s * -0.006508975))))
+    return (x * near).where(z < 0.5, far.copysign(x))
+
+
 def _gelu_tanh(x: Tensor) -> Tensor:
     return x * (2 * sqrt(2 / pi) * (x + 0.044715 * x**3)).sigmoid()
 
@@ -93,12 +111,13 @@ FUNCTIONS = (
     Function(
         "tanh", 1, "The hyperbolic tangent.", lambda x: x.tanh(), lambda x: (x.clamp(-200, 200).cosh().pow(-2),),
         {CDNA: "hyperbolic_tangent({0})", HOPPER: "hyperbolic_tangent({0})", HOST: "std::tanh({0})"}, "torch.tanh({0})",
-        {CDNA: (EXPONENTIAL, TANH), HOPPER: _cuda(TANH)}, ulps=4.0, beyond={HOPPER: 3.0},
+        {CDNA: (EXPONENTIAL, TANH), HOPPER: _cuda(TANH)}, ulps=4.0, beyond={HOPPER: 3.0}, ring=_tanh_formula,
     ),
     Function(
         "erf", 1, "The error function.", lambda x: x.erf(), lambda x: (2 / sqrt(pi) * (-x.square()).exp(),),
         {CDNA: "error_function({0})", HOPPER: "error_function({0})", HOST: "std::erf({0})"}, "torch.erf({0})",
         {CDNA: (EXPONENTIAL, ERF), HOPPER: _cuda(ERF)}, ulps=1.0, below=7e-7, beyond={HOPPER: 3.0},
+        ring=_erf_formula,
     ),
     Function(
         "silu", 1, "x times its sigmoid.", lambda x: x * x.sigmoid(), _silu_slope,
@@ -111,6 +130,7 @@ FUNCTIONS = (
         {CDNA: "gelu({0})", HOPPER: "gelu({0})",
          HOST: "0.5 * {0} * std::erfc(-0.70710678118654752 * {0})"}, "torch.nn.functional.gelu({0})",
         {CDNA: (EXPONENTIAL, GELU), HOPPER: _cuda(GELU)}, ulps=4.0, below=1e-6, beyond={HOPPER: 3.0},
+        ring=_gelu_formula,
     ),
     Function(
         "gelu_tanh", 1, "GELU by its tanh approximation.", _gelu_tanh, _gelu_tanh_slope,

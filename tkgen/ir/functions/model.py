@@ -31,7 +31,8 @@ class Function:
         (ulps + growth |x|) ulp(result) + below
 
     where x is the first argument and ulp the unit of the last f32 place; `beyond` has ulps that a back end may be off
-    beyond that. `flushes` says that arguments below 2^-126,
+    beyond that. `ring` is the formula that CDNA's code has, in functions of torch, where it is another one than
+    `meaning` up to algebra: what `tkgen verify` takes it for. `flushes` says that arguments below 2^-126,
     the least normal number, may count as zero. A function `rounds` once where it is the one nearest to the exact
     result, so that a result which f32 holds is exact.
 
@@ -57,6 +58,7 @@ class Function:
     whole: bool = False  # coordinates alone are taken as they are: a result that is a number is a coordinate, too
     takes: str = "number"  # `predicate`; `choice`: a predicate, then numbers; `place`: a number, then coordinates
     predicate: bool = False  # the result is true or false
+    ring: Callable[..., Tensor] | None = None
     optional: int = 0  # so many of the last arguments may be left out: they are 0 then
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tkgen.ir.functions.model import CDNA, HOPPER, HOST, Function
 
+LOW = 6.4206382e-09  # 1 / 2 pi less its f32
 TURN = """\
 /// The part of a turn that x radians are beyond whole turns.
 __device__ inline float turn(float x) {

@@ -1,0 +1,85 @@
+"""What the equations of a kernel mean, over payloads: `tkgen.ir.meaning` with numbers that carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from tkgen.ir import rounding, tensors
+from tkgen.ir.equations import Kernel
+from tkgen.ir.functions import FUNCTIONS
+from tkgen.ir.meaning import Computation
+from tkgen.ir.tiles import Tile
+from tkgen.ir.types import DType
+from tkgen.verify import ring
+from tkgen.verify.ring import Ring
+
+
+def meant(
+    kernels: Sequence[Kernel],
+    inputs: Mapping[str, Tensor],
+    payloads: Mapping[str, Ring],
+    scalars: Mapping[str, float],
+    extents: Mapping[str, int],
+) -> dict[str, Ring]:
+    """What each tensor holds that kernels write, one after the other, by name.
+
+    `inputs` are as memory holds them; `payloads` has the numbers in those that carry one.
+    """
+    memory: dict[str, Tensor] = {**inputs, **payloads}
+    found: dict[str, Ring] = {}
+    for kernel in kernels:
+        adds = {s.target.tensor.name for s in kernel.stores if s.adds}
+        known = {name: t for name, t in memory.items() if name in inputs or name not in adds}
+        run = Meaning(kernel, known, scalars, extents)
+        run.whole()
+        for t in kernel.outputs:
+            value = run.tensors[t.name].value
+            assert isinstance(value, Ring)
+            found[t.name] = memory[t.name] = value
+    return found
+
+
+class Meaning(Computation):
+    """One run over payloads; what is a place or a truth about places is no number, and carries none."""
+
+    precision = torch.float64
+
+    def held(self, tensor: tensors.Tensor, memory: Tensor, copy: bool) -> Tensor:
+        """Numbers with their payloads, and whole numbers of tensors, which are what they are."""
+        if isinstance(memory, Ring):
+            return memory.clone() if copy else memory
+        if tensor in self.kernel.held:
+            return memory.double()
+        return ring.plain(rounding.numbers(memory, tensor))
+
+    def empty(self, shape: Sequence[int], zeros: bool) -> Tensor:
+        """Nothing, or zeros that kernels add to."""
+        return ring.plain(torch.zeros(tuple(shape))) if zeros else ring.unwritten(shape)
+
+    def number(self, value: float) -> Tile:
+        """A constant, or an argument."""
+        return Tile((), ring.plain(torch.tensor(value, dtype=torch.float64)))
+
+    def apply(self, function: str, arguments: list[rounding.Bounded]) -> rounding.Bounded:
+        """A function, by the formula that the code has."""
+        f, values = FUNCTIONS[function], [v for v, _ in arguments]
+        if f.takes == "place":
+            return f.meaning(*(v.reals if isinstance(v, Ring) else v for v in values)).double(), None
+        return (f.ring or f.meaning)(*values), None
+
+    def convert(self, tile: Tile, dtype: DType) -> Tile:
+        """Rounded numbers keep their payloads."""
+        if not isinstance(tile.value, Ring) and dtype is DType.F32:  # a place
+            return Tile(tile.dims, ring.plain(tile.value))
+        return Tile(tile.dims, ring.converted(ring.numeric(tile.value), dtype))
+
+    def put(
+        self, name: str, dtype: DType, at: tuple[int | slice, ...], value: Tensor, error: Tensor | None, mask: Tensor
+    ) -> None:
+        """Writes what is stored to memory."""
+        old = self.tensors[name].value
+        stored = ring.converted(ring.numeric(value), dtype)
+        old[at] = torch.where(mask, stored, old[at])

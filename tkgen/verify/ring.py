@@ -1,0 +1,349 @@
+"""Numbers that torch computes with and that carry their payloads: what `tkgen.ir.meaning` and references run on.
+
+    x = Ring.random(torch.randn(4, 8), generator)       # real numbers, and what stands for each in the fields
+    y = torch.softmax(x, -1)                            # any function of torch, or one of `tkgen.ir.functions`
+    y.p, y.q                                            # what the machine code must have for it
+
+A `Ring` is a tensor for torch, of f64. Within it are the real number with a bound on what f32 arithmetic makes of it
+(`tkgen.ir.rounding`), and the payload in both fields (`tkgen.verify.field`). Comparisons, and what chooses by them,
+follow the real numbers; where these are nearer to each other than their bounds, the machine may rightly choose
+otherwise, and what depends on it is `unsure` from there on. Truths are a `Ring`, too, without payloads.
+
+What is infinite has no payload but that, what is no number none; what came of an infinite operand and is finite, such
+as x / inf, is the number that it is, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from tkgen.ir import rounding
+from tkgen.ir.functions import FUNCTIONS
+from tkgen.ir.types import DType
+from tkgen.verify import field
+from tkgen.verify.field import ABSENT, P, Q
+
+NEVER = -2  # the p value of what nobody has written
+LOG2E, LN2 = 1.44269504088896341, 0.69314718055994531  # of `exp` and `log`, rounded to f32 as the code has them
+FLUSHED, LEAST = 2.0**-150, 2.0**-126  # powers below the first are zero, below the second they may be
+
+
+class UnsupportedError(NotImplementedError):
+    """A function of torch that nothing is known of here."""
+
+
+@dataclass(frozen=True)
+class Planes:
+    """What a `Ring` holds: all of one shape. Truths have no payload."""
+
+    real: Tensor
+    error: Tensor
+    unsure: Tensor
+    p: Tensor
+    q: Tensor
+
+    def each(self, of: Callable[[Tensor], Tensor]) -> Planes:
+        """What moves elements, done to all."""
+        return Planes(*(of(x) for x in (self.real, self.error, self.unsure, self.p, self.q)))
+
+
+class Ring(Tensor):
+    """Numbers with payloads, or truths that may be undecided."""
+
+    planes: Planes
+    composed: ClassVar[Mapping[Any, Callable[..., Any]]]  # these two are set by `tkgen.verify.functions`
+    dispatched: ClassVar[Callable[..., Any]]
+
+    @staticmethod
+    def __new__(cls, planes: Planes) -> Ring:  # noqa: D102
+        kind = torch.bool if planes.real.dtype is torch.bool else torch.float64
+        made = Tensor._make_wrapper_subclass(cls, planes.real.shape, dtype=kind)
+        assert isinstance(made, Ring)
+        return made
+
+    def __init__(self, planes: Planes):
+        self.planes = planes
+
+    @property
+    def p(self) -> Tensor:
+        """In Z_p."""
+        return self.planes.p
+
+    @property
+    def q(self) -> Tensor:
+        """In Z_q, or ABSENT."""
+        return self.planes.q
+
+    @property
+    def reals(self) -> Tensor:
+        """The real numbers, or truths."""
+        return self.planes.real
+
+    @property
+    def unsure(self) -> Tensor:
+        """What depends on an undecided choice."""
+        return self.planes.unsure
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        return f"Ring({self.planes.real})"
+
+    @staticmethod
+    def random(real: Tensor, generator: torch.Generator) -> Ring:
+        """These numbers, each with a payload of its own, of which nothing else depends."""
+        p, q = (torch.randint(m, real.shape, generator=generator, dtype=torch.int64) for m in (P, Q))
+        return given(real, p, q)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Functions that torch would take apart with other constants are taken apart here."""
+        if func in cls.composed:
+            return cls.composed[func](*args, **(kwargs or {}))
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[Any, Any] | None = None
+    ) -> Any:
+        """What torch is made of, over payloads."""
+        return cls.dispatched(func, args, kwargs or {})
+
+
+# ---------------------------------------------------------------- numbers that are made
+
+
+def given(real: Tensor, p: Tensor, q: Tensor) -> Ring:
+    """Exact numbers with these payloads."""
+    real = real.double()
+    return Ring(Planes(real, torch.zeros_like(real), torch.zeros_like(real, dtype=torch.bool), p, q))
+
+
+def plain(real: Tensor) -> Ring:
+    """Numbers that are what they are: their payload is their image."""
+    real = real.double()
+    return given(real, field.image(real, P), field.image(real, Q))
+
+
+def truth(value: Tensor, unsure: Tensor) -> Tensor:
+    """Truths; an ordinary tensor where all are decided."""
+    unsure = unsure.expand(value.shape)
+    if not bool(unsure.any()):
+        return value
+    zero = torch.zeros(value.shape, dtype=torch.int64)
+    return Ring(Planes(value, zero.double(), unsure, zero, zero))
+
+
+def planes(value: Any) -> Planes:
+    """What anything holds that torch takes for a tensor. A number of Python's counts as the f32 nearest to it."""
+    if isinstance(value, Ring):
+        return value.planes
+    if isinstance(value, Tensor):
+        if value.dtype is torch.bool:
+            zero = torch.zeros(value.shape, dtype=torch.int64)
+            return Planes(value, zero.double(), torch.zeros_like(value), zero, zero)
+        return plain(value).planes
+    if isinstance(value, float):
+        value = rounding.f32(value)
+    return plain(torch.tensor(value, dtype=torch.float64)).planes
+
+
+def numeric(value: Any) -> Planes:
+    """The same of numbers; a truth is one or zero."""
+    found = planes(value)
+    if found.real.dtype is not torch.bool:
+        return found
+    whole = found.real.long()
+    return Planes(whole.double(), found.error, found.unsure, whole, whole)
+
+
+def unwritten(shape: Iterable[int]) -> Ring:
+    """Memory in which nothing was stored."""
+    real = torch.full(tuple(shape), torch.nan, dtype=torch.float64)
+    never = torch.full(real.shape, NEVER, dtype=torch.int64)
+    return given(real, never, torch.full_like(never, ABSENT))
+
+
+# ---------------------------------------------------------------- arithmetic
+
+
+def _bounded(name: str, *arguments: Planes) -> rounding.Bounded:
+    """The real number of a function, and how far off it may be."""
+    pairs = [(a.real, a.error if bool(a.error.any()) else None) for a in arguments]
+    return rounding.applied(FUNCTIONS[name], pairs)
+
+
+def both(q: Tensor, *of: Tensor) -> Tensor:
+    """q values where those of all operands are there."""
+    for other in of:
+        q = torch.where(other < 0, ABSENT, q)
+    return q
+
+
+def settled(real: Tensor, error: Tensor | None, p: Tensor, q: Tensor, *arguments: Planes) -> Ring:
+    """A result: what came of infinite operands and is finite is the number that it is."""
+    unsure = torch.zeros(real.shape, dtype=torch.bool)
+    for a in arguments:
+        unsure = unsure | a.unsure
+    p, q, error = (x.expand(real.shape) for x in (p, q, torch.zeros(()) if error is None else error))
+    infinite = torch.zeros(real.shape, dtype=torch.bool)
+    for a in arguments:
+        infinite = infinite | a.real.isinf()
+    if bool(infinite.any()):
+        infinite = infinite & real.isfinite()
+        p = torch.where(infinite, field.image(real, P), p)
+        q = torch.where(infinite, field.image(real, Q), q)
+    return Ring(Planes(real, error.double(), unsure, p, q))
+
+
+def added(a: Planes, b: Planes) -> Ring:
+    """The sum."""
+    return settled(*_bounded("add", a, b), (a.p + b.p) % P, both((a.q + b.q) % Q, a.q, b.q), a, b)
+
+
+def negated(a: Planes) -> Ring:
+    """The negative."""
+    return Ring(Planes(-a.real, a.error, a.unsure, -a.p % P, both(-a.q % Q, a.q)))
+
+
+def subtracted(a: Planes, b: Planes) -> Ring:
+    """The difference."""
+    return settled(*_bounded("sub", a, b), (a.p - b.p) % P, both((a.q - b.q) % Q, a.q, b.q), a, b)
+
+
+def product(a: Planes, b: Planes) -> Ring:
+    """The product."""
+    return settled(*_bounded("mul", a, b), a.p * b.p % P, both(a.q * b.q % Q, a.q, b.q), a, b)
+
+
+def reciprocal(a: Planes) -> Ring:
+    """One through it. A number whose image is zero and that is none has no inverse: another draw decides."""
+    q = both(field.inverse(torch.where(a.q < 0, 1, a.q), Q), a.q)
+    none = ((a.p == 0) | (a.q == 0)) & (a.real != 0) & a.real.isfinite()
+    zero = Planes(a.real, a.error, a.unsure | none, a.p, a.q)
+    return settled(*_bounded("rcp", a), field.inverse(a.p, P), q, zero)
+
+
+def quotient(a: Planes, b: Planes) -> Ring:
+    """The quotient."""
+    one = reciprocal(b).planes
+    q = both(a.q * one.q % Q, a.q, one.q)
+    return settled(*_bounded("div", a, b), a.p * one.p % P, q, a, one, b)
+
+
+def power(a: Planes) -> Ring:
+    """2 to the power of it."""
+    real, error = _bounded("exp2", a)
+    exponent = torch.where(a.q < 0, field.hashed("Q", a.p, Q), a.q)
+    off = torch.zeros_like(real) if error is None else torch.where(error.isfinite(), error, 0.0)
+    zero = real < FLUSHED
+    near = ~zero & (real < LEAST) | zero & (real + off >= FLUSHED) & (a.real > -1000)
+    p = torch.where(zero, 0, field.power_of_two(exponent))
+    q = torch.where(zero, 0, ABSENT)
+    real = torch.where(zero, 0.0, real)
+    return settled(real, error, p, q, Planes(a.real, a.error, a.unsure | near, a.p, a.q))
+
+
+def uninterpreted(name: str, a: Planes, of: Planes | None = None) -> Ring:
+    """A function of which nothing is used but that it is one; its payload is that of `of` where that is given."""
+    argument = (of or a).p
+    p, q = field.hashed(name, argument, P), field.hashed(f"{name}q", argument, Q)
+    return settled(*_bounded(name, a), p, q, a)
+
+
+def multiplied(a: Planes, b: Planes) -> Ring:
+    """The product of batches of matrices."""
+    n, (left, right) = a.real.shape[-1], ((x.real, x.error if bool(x.error.any()) else None) for x in (a, b))
+    f32 = DType.F32
+    real, error = rounding.contracted(left, right, (f32, f32), "...ij,...jk->...ik", max(n, 1))
+    p, q = field.multiplied(a.p, b.p, P), field.multiplied(a.q.clamp(min=0), b.q.clamp(min=0), Q)
+    absent = (a.q < 0).any(-1)[..., None] | (b.q < 0).any(-2)[..., None, :]
+    unsure = a.unsure.any(-1)[..., None] | b.unsure.any(-2)[..., None, :]
+    error = torch.zeros_like(real) if error is None else error
+    return Ring(Planes(real, error, unsure, p, torch.where(absent, ABSENT, q)))
+
+
+def summed(a: Planes, at: int) -> Ring:
+    """The sum along a dimension."""
+    real, error = rounding.summed(a.real, a.error if bool(a.error.any()) else None, at)
+    q = torch.where((a.q < 0).any(at), ABSENT, a.q.sum(at) % Q)
+    error = torch.zeros_like(real) if error is None else error
+    return Ring(Planes(real, error, a.unsure.any(at), a.p.sum(at) % P, q))
+
+
+# ---------------------------------------------------------------- choices
+
+
+def same(a: Planes, b: Planes) -> Tensor:
+    """Whether payloads are alike, so that it does not matter which one is taken."""
+    known = (a.q == b.q) | (a.q < 0) | (b.q < 0)
+    numbers = (a.p == b.p) & known & a.real.isfinite() & b.real.isfinite()
+    return numbers | (a.real.isinf() & (a.real == b.real)) | (a.real.isnan() & b.real.isnan())
+
+
+def chosen(condition: Planes, a: Planes, b: Planes) -> Ring:
+    """The first where the condition is true, else the second."""
+    open_ = condition.unsure & ~same(a, b)
+    pairs = ((a.real, b.real), (a.error, b.error), (a.unsure, b.unsure), (a.p, b.p), (a.q, b.q))
+    real, error, unsure, p, q = (torch.where(condition.real, x, y) for x, y in pairs)
+    if real.dtype is torch.bool:
+        open_ = condition.unsure & (a.real != b.real)
+    return Ring(Planes(real, error, unsure | open_, p, q))
+
+
+def compared(name: str, a: Planes, b: Planes) -> Tensor:
+    """A comparison of real numbers."""
+    value, turns = _bounded(name, a, b)
+    unsure = a.unsure | b.unsure
+    return truth(value, unsure if turns is None else unsure | (turns > 0))
+
+
+def extreme(a: Planes, b: Planes, least: bool) -> Ring:
+    """The larger (or smaller) one; of a number and NaN the number. Of equal ones either may be taken."""
+    first = (a.real <= b.real if least else a.real >= b.real) | b.real.isnan()
+    apart = (a.real - b.real).abs()
+    near = (apart <= a.error + b.error) | (a.real == b.real)
+    return chosen(Planes(first, a.error, near, a.p, a.q), a, b)
+
+
+def reduced(a: Planes, at: int, least: bool) -> Ring:
+    """The largest (or smallest) along a dimension. Another one as large within the bounds makes it unsure."""
+    missing = torch.inf if least else -torch.inf
+    numbers = torch.where(a.real.isnan(), missing, a.real)
+    place = (numbers.argmin(at) if least else numbers.argmax(at)).unsqueeze(at)
+    top = a.each(lambda x: x.gather(at, place))
+    near = ((numbers - top.real).abs() <= a.error + top.error) | (numbers == top.real)
+    tie = (near & ~same(a, top)).any(at)
+    found = top.each(lambda x: x.squeeze(at))
+    # where all payloads that may be meant are unsure themselves, so is the result
+    others = (near & a.unsure).any(at)
+    return Ring(Planes(found.real, found.error, found.unsure | tie | others, found.p, found.q))
+
+
+def magnitude(a: Planes) -> Ring:
+    """Without its sign."""
+    negative = Planes(a.real < 0, a.error, (a.real.abs() <= a.error) & (a.error > 0), a.p, a.q)
+    found = chosen(negative, negated(a).planes, a).planes
+    return Ring(Planes(a.real.abs(), found.error, found.unsure, found.p, found.q))
+
+
+def converted(a: Planes, dtype: DType) -> Ring:
+    """Rounded to a type of tensors: the payload stays."""
+    real, error = rounding.converted(a.real, a.error if bool(a.error.any()) else None, dtype)
+    return Ring(Planes(real, torch.zeros_like(real) if error is None else error, a.unsure, a.p, a.q))
+
+
+def rounded(a: Planes, to: Callable[[Tensor], Tensor]) -> Ring:
+    """As a type, or a whole number, that holds less: the payload stays. `to` is monotonous."""
+    real = to(a.real).double()
+    if not bool(a.error.any()):
+        return Ring(Planes(real, a.error, a.unsure, a.p, a.q))
+    low, high = (to(a.real + sign * a.error).double() for sign in (-1, 1))
+    error = torch.maximum((high - real).abs(), (real - low).abs())
+    return Ring(Planes(real, torch.where(error.isnan(), 0.0, error), a.unsure, a.p, a.q))
