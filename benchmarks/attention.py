@@ -2,12 +2,13 @@
 
     python benchmarks/attention.py [--write]
 
-Behind it, predicted TFLOP/s at lengths from 1024 to 16384, which `--write` puts into docs/prediction.md. None
-has been measured.
+Behind it, predicted TFLOP/s at lengths from 1024 to 16384. `--write` puts the tables into docs/codegen.md, the
+predictions into docs/prediction.md. None has been measured.
 
 Each row is one pass of the loop, for a wave, as it stands in the machine code: branches that are seldom taken count,
-too. All but registers and LDS bytes are per MFMA, counted in those of 32 x 32 x 8 on gfx942 and of 32 x 32 x 16 on
-gfx950: the same work of the matrix unit in every row of a target. `exp` is per element of the scores.
+too. All but registers are per MFMA, counted in those of 32 x 32 x 8 on gfx942 and of 32 x 32 x 16 on gfx950: the same
+work of the matrix unit in every row of a target. `exp / element` is of transcendental instructions, per element of the
+scores; `vector` is the other vector instructions, `hints` s_nop and s_setprio.
 
 HipKittens' kernel is a figure, not code: `kernels/attn/gqa/kernel.cpp` of its commit f09e9685 (November 2025), compiled
 by clang 22 with its own options (-O3 -ffast-math), of whose loop four passes are unrolled.
@@ -21,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pages
 from rich.console import Console
 from rich.table import Table
 
@@ -34,19 +36,25 @@ ROOT = Path(__file__).parent.parent
 DEPTH = {"gfx942": 8, "gfx950": 16}  # of the MFMAs in which is counted
 LANES = 64
 LENGTHS, TOKENS, HEADS = (1024, 2048, 4096, 8192, 16384), 16384, 16  # TOKENS: of all sequences of a batch together
-DOCS, BEGIN, END = ROOT / "docs/prediction.md", "<!-- attention: begin -->\n", "<!-- attention: end -->\n"
-KINDS = ("vector", "scalar", "LDS reads", "LDS writes", "global loads", "waits", "barriers")
+KINDS = (
+    "vector", "transcendental", "scalar", "branches", "LDS reads", "LDS writes", "global", "waits", "barriers", "hints",
+)  # fmt: skip
+TRANSCENDENTAL = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_")
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One pass: VGPRs, AGPRs, spills; instructions of each kind, `exp` an element, LDS bytes of a wave, an MFMA."""
+    """One pass: VGPRs, AGPRs, spills; instructions of each of KINDS, LDS bytes of a wave, an MFMA; `exp` an element."""
 
     registers: tuple[int, int, int]
     kinds: tuple[float, ...]
     exp: float
     lds_bytes: float
-    others: float
+
+    @property
+    def others(self) -> float:
+        """Instructions that are no MFMAs."""
+        return sum(self.kinds)
 
     def row(self, name: str) -> list[str]:
         """What the table prints."""
@@ -54,7 +62,8 @@ class Figures:
         return [name, *map(str, self.registers), *numbers]
 
 
-HIPKITTENS = Figures((238, 0, 0), (5.414, 0.992, 1.5, 0.0, 0.125, 0.125, 0.125), 1.031, 1152, 8.281)
+# Of 128 MFMAs: what clang makes of it.
+HIPKITTENS = Figures((238, 0, 0), tuple(n / 128 for n in (561, 132, 78, 9, 192, 0, 16, 16, 16, 40)), 1.031, 1152)
 
 
 def figures(asm: str, target: str, d: int, registers: tuple[int, int, int]) -> Figures:
@@ -64,20 +73,18 @@ def figures(asm: str, target: str, d: int, registers: tuple[int, int, int]) -> F
     mix = instruction_mix(loop.instructions)
     products = sum(count * _product(shape) for shape, count in mix.mfma.items())
     mfmas = products / (32 * 32 * DEPTH[target])
-    others = mix.total - mix.mfma_total
-    loads = [*mix.global_loads.values(), *mix.global_to_lds.values(), mix.global_other]
+    memory = [mix.global_loads, mix.global_to_lds, mix.global_stores]
+    moves = sum(sum(table.values()) for table in memory) + mix.global_other + mix.scratch + mix.flat
+    exps = sum(TRANSCENDENTAL.match(x.mnemonic) is not None for x in loop.instructions)
     counts = (
-        mix.valu, mix.salu + mix.scalar_loads + mix.branches + mix.other, sum(mix.lds_reads.values()) + mix.lds_other,
-        sum(mix.lds_writes.values()), sum(loads), mix.waits, mix.barriers,
+        mix.valu - exps, exps, mix.salu + mix.scalar_loads, mix.branches, sum(mix.lds_reads.values()) + mix.lds_other,
+        sum(mix.lds_writes.values()), moves, mix.waits, mix.barriers, mix.other,
     )  # fmt: skip
-    assert sum(counts) + mix.scratch + mix.flat + sum(mix.global_stores.values()) == others
+    assert sum(counts) == mix.total - mix.mfma_total
     moved = [mix.lds_reads, mix.lds_writes, mix.global_to_lds]
     bits = sum(width * count for table in moved for width, count in table.items())
-    exps = sum(x.mnemonic.startswith("v_exp_f32") for x in loop.instructions)
     elements = products / (2 * d) / LANES  # of the scores, for a lane: both products take `d` of each
-    return Figures(
-        registers, tuple(c / mfmas for c in counts), exps / elements, bits / 8 * LANES / mfmas, others / mfmas
-    )  # fmt: skip
+    return Figures(registers, tuple(c / mfmas for c in counts), exps / elements, bits / 8 * LANES / mfmas)
 
 
 def _product(shape: str) -> int:
@@ -174,28 +181,35 @@ def show_predictions(write: bool) -> None:
         table.add_row(*row)
     Console(width=200).print(table)
     if write:
-        lines = [headings, ["---"] * 3 + ["---:"] * len(LENGTHS), *rows]
-        text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-        head, rest = DOCS.read_text(encoding="utf-8").split(BEGIN)
-        DOCS.write_text(head + BEGIN + text + END + rest.split(END)[1], encoding="utf-8")
+        pages.put("prediction.md", "attention", pages.markdown(headings, rows, words=3))
+
+
+def loops(target: str) -> Iterator[list[str]]:
+    """A row for each kernel that a target takes: ours, then those of others."""
+    for name, d in specs(target):
+        yield ours(name, target, d).row(f"tkgen {name}, D = {d}")
+    for rows, d, waves in ((128, 64, 4), (128, 128, 4), (256, 128, 8)):
+        for stages in (1, 2):
+            name = f"Triton {rows} x 64, D = {d}, {waves} warps, {stages} stage{'s' * (stages > 1)}"
+            yield triton(target, (rows, 64, d), waves, stages).row(name)
+    if target == "gfx950":
+        yield HIPKITTENS.row("HipKittens 256 x 64, D = 128, 8 waves")
 
 
 def main() -> None:
-    headings = ("kernel", "VGPR", "AGPR", "spills", *KINDS, "all others", "exp", "LDS bytes")
+    write = "--write" in sys.argv[1:]
+    headings = ("kernel", "VGPR", "AGPR", "spills", *KINDS, "all others", "exp / element", "LDS bytes")
     for target in DEPTH:
         table = Table(title=f"attention, forward, {target}, bf16, one pass, per MFMA of 32x32x{DEPTH[target]}")
         for heading in headings:
             table.add_column(heading, justify="left" if heading == "kernel" else "right")
-        for name, d in specs(target):
-            table.add_row(*ours(name, target, d).row(f"tkgen {name}, D = {d}"))
-        for rows, waves in ((128, 4), (256, 8)):
-            for stages in (1, 2):
-                name = f"Triton {rows} x 64, D = 128, {waves} warps, {stages} stage{'s' * (stages > 1)}"
-                table.add_row(*triton(target, (rows, 64, 128), waves, stages).row(name))
-        if target == "gfx950":
-            table.add_row(*HIPKITTENS.row("HipKittens 256 x 64, D = 128, 8 waves"))
-        Console(width=200).print(table)
-    show_predictions("--write" in sys.argv[1:])
+        rows = list(loops(target))
+        for row in rows:
+            table.add_row(*row)
+        Console(width=220).print(table)
+        if write:
+            pages.put("codegen.md", f"attention {target}", pages.markdown(headings, rows))
+    show_predictions(write)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,21 @@
 """The compiled main loop of our kernels beside Triton's, for the same block shapes, in one run.
 
-    python benchmarks/codegen.py
+    python benchmarks/codegen.py [--write]
 
-Each row is one pass of the loop that multiplies, per wave. `others/MFMA` counts every instruction that is no MFMA,
-per MFMA of 16x16x16 (a 32x32x8 counts as two of them). `hoistable` counts what gives the same in every pass.
+`--write` puts the tables into docs/codegen.md. Each row is one pass of the loop that multiplies, per wave.
+`others/MFMA` counts every instruction that is no MFMA, per MFMA of 16x16x16 (a 32x32x8 counts as two of them).
+`hoistable` counts what gives the same in every pass.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pages
 from rich.console import Console
 from rich.table import Table
 
@@ -22,6 +25,10 @@ from tkgen.toolchain.isa import Instruction, InstructionMix, instruction_mix, ma
 
 LOW_PRECISION = Path(__file__).parent.parent / "specs" / "low_precision"
 SHAPES = [((128, 128, 64), 4), ((256, 128, 64), 8), ((256, 256, 64), 8)]
+HEADINGS = (
+    "kernel", "VGPR", "AGPR", "spills", "instr.", "MFMA", "LDS reads", "LDS writes", "global loads", "barriers",
+    "waits", "hoistable", "others/MFMA",
+)  # fmt: skip
 SPEC = """# {rows} x {cols} x {step}: what tkgen's own choice of schedule makes of it
 kernel gemm_{rows}_{cols}
   dims M = 8192, N = 8192, K = 8192
@@ -109,24 +116,32 @@ def figures(name: str, asm: str, registers: tuple[int, int, int]) -> list[str]:
 
 
 def main() -> None:
+    for title, mark, rows in (
+        ("main loop, gfx942, bf16, one pass", "products", list(products())),
+        ("main loop, floats of 8, 6 and 4 bits and whole numbers, one pass", "low precision", list(low_precision())),
+    ):
+        table = Table(title=title)
+        for heading in HEADINGS:
+            table.add_column(heading, justify="left" if heading == "kernel" else "right")
+        for row in rows:
+            table.add_row(*row)
+        Console(width=180).print(table)
+        if "--write" in sys.argv[1:]:
+            pages.put("codegen.md", mark, pages.markdown(HEADINGS, rows))
+
+
+def products() -> Iterator[list[str]]:
+    """tkgen's own choice and Triton's for some block shapes, then named schedules."""
     from triton_gemm import compile_gemm
 
-    table = _table("main loop, gfx942, bf16, one pass")
-    root = Path(__file__).parent.parent
     with tempfile.TemporaryDirectory() as folder:
         for (rows, cols, step), waves in SHAPES:
             ours = built((rows, cols, step), waves, Path(folder))
-            r = ours.resources
-            table.add_row(*figures(f"tkgen {rows}x{cols}x{step}, {waves} waves", ours.asm,
-                                   (r.vgpr, r.agpr, r.vgpr_spills)))  # fmt: skip
+            yield _ours(f"{rows}x{cols}x{step}, {waves} waves", ours)
             peer = compile_gemm("gfx942", (rows, cols, step), waves)
-            table.add_row(*figures(f"Triton {rows}x{cols}x{step}, {waves} warps", peer.asm, _allotted(peer.asm)))
-        for name in ("ping_pong", "ping_pong_wide"):
-            ours = tkgen.load(root / "specs" / f"{name}.tk").build()
-            r = ours.resources
-            table.add_row(*figures(f"tkgen {name}", ours.asm, (r.vgpr, r.agpr, r.vgpr_spills)))
-    Console(width=180).print(table)
-    Console(width=180).print(low_precision())
+            yield figures(f"Triton {rows}x{cols}x{step}, {waves} warps", peer.asm, _allotted(peer.asm))
+    for name in ("ping_pong", "ping_pong_wide"):
+        yield _ours(name, tkgen.load(LOW_PRECISION.parent / f"{name}.tk").build())
 
 
 def low_precision_kernel(name: str, target: str) -> Build:
@@ -136,11 +151,10 @@ def low_precision_kernel(name: str, target: str) -> Build:
     return tkgen.load(text.replace("] interleaved", "]") if changed else text, target=target).check().build().check()
 
 
-def low_precision() -> Table:
+def low_precision() -> Iterator[list[str]]:
     """The loops of small floats and whole numbers; an MFMA that is deeper than 16 counts as several."""
     from triton_gemm import compile_gemm
 
-    table = _table("main loop, floats of 8, 6 and 4 bits and whole numbers, one pass")
     for name, target, block, peer in (
         ("fp8", "gfx942", (256, 256, 128), "fp8e4b8"),
         ("fp8_direct", "gfx950", (256, 256, 128), "fp8e4nv"),
@@ -157,27 +171,21 @@ def low_precision() -> Table:
         ("w4, not interleaved", "gfx950", (128, 128, 128), ""),
     ):
         size = " x ".join(map(str, block))
-        ours = low_precision_kernel(name, target)
-        r = ours.resources
-        table.add_row(*figures(f"tkgen {name}, {size}, {target}", ours.asm, (r.vgpr, r.agpr, r.vgpr_spills)))
+        yield _ours(f"{name}, {size}, {target}", low_precision_kernel(name, target))
         if peer:
             theirs = compile_gemm(target, block, 8, dtype=peer)
-            table.add_row(*figures(f"Triton {peer}, {size}, {target}", theirs.asm, _allotted(theirs.asm)))
-    return table
+            yield figures(f"Triton {peer}, {size}, {target}", theirs.asm, _allotted(theirs.asm))
+
+
+def _ours(name: str, build: Build) -> list[str]:
+    r = build.resources
+    return figures(f"tkgen {name}", build.asm, (r.vgpr, r.agpr, r.vgpr_spills))
 
 
 def _allotted(asm: str) -> tuple[int, int, int]:
     """VGPRs, AGPRs and spilled registers that the metadata of a code object states."""
     count = {k: int(v) for k, v in re.findall(r"\.(vgpr_count|agpr_count|vgpr_spill_count):\s+(\d+)", asm)}
     return count["vgpr_count"], count.get("agpr_count", 0), count.get("vgpr_spill_count", 0)
-
-
-def _table(title: str) -> Table:
-    table = Table(title=title)
-    for heading in ("kernel", "VGPR", "AGPR", "spills", "instr.", "MFMA", "LDS reads", "LDS writes", "global loads",
-                    "barriers", "waits", "hoistable", "others/MFMA"):  # fmt: skip
-        table.add_column(heading, justify="left" if heading == "kernel" else "right")
-    return table
 
 
 if __name__ == "__main__":

@@ -176,6 +176,15 @@ __device__ inline void landed_turn() {
     __builtin_amdgcn_sched_barrier(0);
 }
 
+/// The same for waves that have accessed nothing in LDS since they last met.
+__device__ inline void idle_turn() {
+    __builtin_amdgcn_sched_barrier(0);
+    pin();
+    __builtin_amdgcn_s_barrier();
+    pin();
+    __builtin_amdgcn_sched_barrier(0);
+}
+
 /// Which row of a tile the element `e` of a lane in base tile `i` of a column is.
 __device__ inline int row_at(int i, int e) { return i * SIDE + e / 4 * (WARP_THREADS / SIDE * 4) + laneid() / SIDE * 4 + e % 4; }
 
@@ -330,7 +339,6 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         turn();
         __builtin_amdgcn_s_setprio(1);
         tile<TILE_j> v8_next;
-        arrived();
         #pragma unroll
         for (int n = 0; n < 2; ++n) {
             auto &part = subtile_inplace<32>(v8_next, n);
@@ -338,7 +346,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
             mma_ABt(part, v8_r[n], v6, part);  // spec:20
         }
         __builtin_amdgcn_s_setprio(0);
-        turn();
+        idle_turn();
         rt_bf<TILE_j, 32, ducks::rt_layout::col, COMPUTED> o_r[4];
         #pragma unroll
         for (int n = 0; n < 4; ++n)
@@ -371,14 +379,13 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         round_factor(v20, p);  // spec:25
         landed_turn();
         __builtin_amdgcn_s_setprio(1);
-        arrived();
         #pragma unroll
         for (int n = 0; n < 4; ++n) {
             auto &part = subtile_inplace<32>(o, n);
             mma_AtB(part, o_r[n], v20, part);  // spec:25
         }
         __builtin_amdgcn_s_setprio(0);
-        turn();
+        idle_turn();
         v8 = v8_next;
         l = l_3;
         m_ = n_2;

@@ -59,7 +59,7 @@ def ping_pong(m: LoopMap, first: Sequence[int]) -> tuple[Step, ...]:
         found += (Write(n, first[n]) for n in rings if last and not m.moving[n].direct)
         found += [Meet(last and m.direct), Priority(PRIORITIES[1])]
         found += (compute for _, compute in phase.products)
-        found += [Priority(PRIORITIES[0]), Meet()]
+        found += [Priority(PRIORITIES[0]), Meet(idle=m.direct)]
     return tuple(found)
 
 

@@ -61,9 +61,13 @@ class Vote:
 
 @dataclass(frozen=True)
 class Meet:
-    """All waves meet, once this wave's accesses to LDS are complete; `landed`: and its direct loads, too."""
+    """All waves meet, once this wave's accesses to LDS are complete; `landed`: and its direct loads, too.
+
+    `idle`: it has accessed nothing there since the last meeting, so there is nothing to wait for.
+    """
 
     landed: bool = False
+    idle: bool = False
 
 
 @dataclass(frozen=True)

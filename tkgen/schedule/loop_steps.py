@@ -204,7 +204,7 @@ def unproven(made: LoopSteps, machine: Synchronisation) -> str | None:
 
 
 def clocked(made: LoopSteps, machine: Synchronisation) -> proof.Loop:
-    """The steps in the form of the proof. LDS accesses complete in order; a meeting waits for its wave's own first.
+    """The steps in the form of the proof. LDS accesses complete in order; meetings wait for the wave's, but idle ones.
 
     A wave writes a part of a tile, and reads all of it. Fetches touch nothing that waves share, but direct ones. Late
     waves meet the others once more before the loop, and these once more behind it.
@@ -222,7 +222,8 @@ def clocked(made: LoopSteps, machine: Synchronisation) -> proof.Loop:
             yield proof.Do((), access, stream) if writing else proof.Do(access, (), stream)
         if isinstance(step, Meet):
             yield from (proof.Drain("vm"),) if step.landed else ()
-            yield from (proof.Drain("lds"), proof.Meet(barrier))
+            yield from () if step.idle else (proof.Drain("lds"),)
+            yield proof.Meet(barrier)
 
     def agent(wave: int) -> proof.Looped:
         before, body = ([s for step in part for s in of(wave, step)] for part in (made.prologue, made.body))

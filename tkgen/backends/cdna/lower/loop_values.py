@@ -84,6 +84,7 @@ class LoopValues:
             if isinstance(op, Map) and (place := self._taken(op)) is not None:
                 self.name[op.result] = self.name[place]
         self.declared: set[str] = set()
+        self.arriving: set[str] = set()  # what is on its way from LDS, since the last meeting
         self.part = (0, 1)  # of how many along the rows of tiles that statements do
         self.rounds = self._rounds(ops)
         scalars = dict.fromkeys(op.scalar for op in ops if isinstance(op, Argument))
@@ -531,6 +532,7 @@ class LoopValues:
             order = "ACROSS" if isinstance(self.made[x.held], Load) else "COMPUTED"
             shape, size, at = f"{summed}, {part}, ducks::rt_layout::col, {order}", f"{summed}, {part}", "{0, n}"
         name = self._ahead(x)
+        self.arriving.add(name)
         yield f"rt_{x.moving.access.tensor.dtype.suffix}<{shape}> {name}[{rows // part}];"
         load = f"load({name}[n], subtile_inplace<{size}>({self.slot(x, item)}, {at}));"
         yield from nest([f"for (int n = 0; n < {rows // part}; ++n)"], [load])
@@ -540,7 +542,8 @@ class LoopValues:
         rows, part, result = extent(x.rows), self._part(x), self.name[x.result]
         transposed = "t" if isinstance(self.made[x.held], Load) else ""
         how, end = f"mma_A{'t' if x.by_columns else ''}B{transposed}", self.places.remark(x.result.span)
-        yield "arrived();"
+        if self._ahead(x) in self.arriving:
+            yield "arrived();"
         begin, stop = self._of_part(str(rows // part))
         yield from nest(
             [f"for (int n = {begin}; n < {stop}; ++n)"],

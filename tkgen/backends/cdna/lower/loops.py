@@ -31,7 +31,7 @@ LOCALS = frozenset({
     "chunk_at", "square_at", "words_2", "words_4", "base", "from", "to", "load_across", "store_interleaved",
     "keep", "load_columns", "fetch_vector", "write_vector", "LINES", "pair", "pair_at", "put_pair", "each",
     "round_factor", "quiet", "first_step", "interleave", "landed_barrier", "arrived", "direct",
-    "fetch_direct", "share", "positions", "turn", "landed_turn", "page_of",
+    "fetch_direct", "share", "positions", "turn", "landed_turn", "idle_turn", "page_of",
 })  # fmt: skip
 STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
 
@@ -56,6 +56,7 @@ class LoopModel(EquationModel):
     direct: bool
     interleaves: bool
     phases: bool
+    idles: bool
 
 
 class LoopLowering(Lowering):
@@ -92,6 +93,7 @@ class LoopLowering(Lowering):
             direct=self.m.direct,
             interleaves=self.m.early is not None and not self.m.fenced,
             phases=self.m.fenced,
+            idles="idle_turn(" in body,
         )
 
     def constants(self) -> Iterator[Constant]:
@@ -284,8 +286,9 @@ class LoopLowering(Lowering):
                     yield from self.values.statements(ops, (step.part, step.parts))
             case Vote(number=n):
                 yield from self.values.voted(self.m.votes[n], n)
-            case Meet(landed=landed):
-                yield self._meet(landed)
+            case Meet():
+                self.values.arriving.clear()
+                yield self._meet(step.landed, step.idle)
             case Priority(level=level):
                 yield f"__builtin_amdgcn_s_setprio({level});"
             case Fence():
@@ -294,9 +297,10 @@ class LoopLowering(Lowering):
                 groups = [f"__builtin_amdgcn_sched_group_barrier({MIXED[word][0]}, {n}, 0);" for word, n in pattern]
                 yield from nest([f"for (int n = 0; n < {times}; ++n)"], groups)
 
-    def _meet(self, landed: bool = False) -> str:
+    def _meet(self, landed: bool = False, idle: bool = False) -> str:
         fenced = self.m.fenced
-        return f"{'landed_' if landed else '' if fenced else 'lds_'}{'turn' if fenced else 'barrier'}();"
+        how = "idle_" if idle else "landed_" if landed else "" if fenced else "lds_"
+        return f"{how}{'turn' if fenced else 'barrier'}();"
 
     def _fetch(self, n: int, item: str) -> Iterator[str]:
         """A ring's tile of a pass: the rows of memory that are there, none behind the last."""
