@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,6 +34,9 @@ from tkgen.cli.common import (
     show_diagnostics,
     spec_files,
 )
+
+if TYPE_CHECKING:
+    from tkgen.sanitize import Advised, Verdict
 
 commands = typer.Typer()
 
@@ -198,6 +202,10 @@ def sanitize(
         list[Path] | None, typer.Option("-I", "--include-root", help="Folders of headers, or that `include` may reach.")
     ] = None,
     seed: Seed = 0,
+    advice: Annotated[
+        bool,
+        typer.Option("--advice", help="Also say which waits are stronger than needed, which barriers order nothing."),
+    ] = False,
     how: Annotated[Format, typer.Option("--format", help="How to print what is found.")] = Format.TEXT,
     as_json: Json = False,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks.")] = 1,
@@ -209,6 +217,8 @@ def sanitize(
 
     how = Format.JSON if as_json else how
     as_json = how is Format.JSON
+    if advice and how not in (Format.TEXT, Format.JSON):
+        raise typer.BadParameter("it is printed as text or JSON", param_hint="--advice")
     need_emulator()
     macros = dict(word.partition("=")[::2] for value in define or () for word in value.split())
     request = referee.Request(
@@ -216,18 +226,34 @@ def sanitize(
     )  # fmt: skip
     try:
         with reported():
+            chosen, given = referee.block_ids(blocks), referee.prepare(request)
             verdicts = [
-                referee.sanitize(
-                    subject, launch, schedules=schedules, blocks=referee.block_ids(blocks), budget=budget, workers=jobs
-                )
-                for subject, launch in referee.prepare(request)
+                referee.sanitize(subject, launch, schedules=schedules, blocks=chosen, budget=budget, workers=jobs)
+                for subject, launch in given
+            ]
+            advised = [
+                referee.advise(subject, launch, v, schedules=schedules, blocks=chosen, budget=budget, workers=jobs)
+                for (subject, launch), v in zip(given, verdicts, strict=True)
+                if advice
             ]
     except (referee.ArgumentError, EmulateError) as error:
         fail(str(error), USAGE)
+    _show_sanitized(file, verdicts, advised, how)
+    raise typer.Exit(OK if all(verdict.clean for verdict in verdicts) else WRONG)
+
+
+def _show_sanitized(file: Path, verdicts: Sequence[Verdict], advised: Sequence[Advised], how: Format) -> None:
+    """Findings, a line about them, and advice where it was asked for: JSON is then an object that has both."""
+    from tkgen.diagnostics.machine import to_json
+    from tkgen.sanitize.advice_text import advice_json, advice_text
+
     diagnostics = [d for verdict in verdicts for d in verdict.diagnostics]
+    if advised and how is Format.JSON:
+        kernels = [advice_json(one) for one in advised]
+        return say(json.dumps({"diagnostics": [to_json(d) for d in diagnostics], "kernels": kernels}, indent=2))
     show_diagnostics(diagnostics, how)
     if how is Format.TEXT:
         errors = sum(d.severity.value == "error" for d in diagnostics)
         found = f"{errors or 'no'} finding{'s' if errors != 1 else ''}"
-        say("\n".join([f"{file}: {found}; {verdicts[0].effort}", *(f"  then {v.effort}" for v in verdicts[1:])]))
-    raise typer.Exit(OK if all(verdict.clean for verdict in verdicts) else WRONG)
+        effort = [f"{file}: {found}; {verdicts[0].effort}", *(f"  then {v.effort}" for v in verdicts[1:])]
+        say("\n".join([*effort, *map(advice_text, advised)]))

@@ -8,7 +8,7 @@ The instruction set is that of gfx90a, gfx942 and gfx950. `code_object` reads th
 """
 
 from tkgen.emulate.arguments import Arg, Buffer, Bytes, Hollow, Scalar, Struct
-from tkgen.emulate.code_object import CodeObject, Kernel, load
+from tkgen.emulate.code_object import CodeObject, Kernel, load, patched
 from tkgen.emulate.errors import EmulateError
 from tkgen.emulate.findings import Access, Finding, Kind, Space
 from tkgen.emulate.launch import Policy, TraceRequest, launch
@@ -38,4 +38,5 @@ __all__ = [
     "interleavings",
     "launch",
     "load",
+    "patched",
 ]

@@ -13,7 +13,8 @@ from __future__ import annotations
 import io
 import struct
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -346,3 +347,13 @@ def _line_rows(program: Any) -> list[tuple[int, tuple[str, int] | None]]:
             last = (file_name(state.file), state.line) if state.line else last
             rows.append((state.address, last))
     return rows
+
+
+def patched(code: CodeObject, words: Mapping[int, int]) -> CodeObject:
+    """The code object with other dwords at some addresses of its text."""
+    image = bytearray(code.image)
+    for address, word in words.items():
+        struct.pack_into("<I", image, address, word)
+    made = replace(code, image=bytes(image))
+    made.__dict__["_lines"] = code._lines  # which stay what they are, and take long to read
+    return made

@@ -109,6 +109,7 @@ def launch(
 _INTERVAL: Final = np.dtype(native.Interval)
 _RELEASE: Final = np.dtype(native.Release)
 _KNOWN: Final = np.dtype(native.Known)
+_SPAN: Final = np.dtype(native.RegisterSpan)
 _TRACE: Final = np.dtype([("wave", "<u4"), ("index", "<u4"), ("lanes", "<i8"), ("exec", "<u8")])
 
 
@@ -175,6 +176,7 @@ def _run(record: native.Launch, ids: list[int], done: Callable[[], None]) -> Par
                 np.where(entries["lanes"] >= 0, entries["lanes"] // 64, -1),
                 entries["exec"],
                 np.frombuffer(table("trace_lanes", 8), dtype=np.uint64).reshape(-1, 64),
+                np.frombuffer(table("spans", _SPAN.itemsize), dtype=_SPAN),
             ),
         )
     finally:

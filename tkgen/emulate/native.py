@@ -161,6 +161,12 @@ class TraceEntry(ctypes.Structure):
     _fields_ = (("wave", u32), ("index", u32), ("lanes", i64), ("exec", u64))
 
 
+class RegisterSpan(ctypes.Structure):
+    """`TkSpan`."""
+
+    _fields_ = (("index", u32), ("first", ctypes.c_uint16), ("count", ctypes.c_uint16), ("writes", u32))
+
+
 def cache_directory() -> Path:
     """Where compiled cores are kept."""
     if chosen := os.environ.get("TKGEN_CACHE"):
@@ -282,6 +288,7 @@ def core() -> ctypes.CDLL:
         ("known", Known),
         ("trace", TraceEntry),
         ("trace_lanes", u64),
+        ("spans", RegisterSpan),
     ):
         function = getattr(library, f"tk_{name}")
         function.argtypes = (ptr, ctypes.POINTER(u64))

@@ -26,6 +26,8 @@ class Trace:
 
     `index` is the dword index into `program.ops`; `lanes` the row of `addresses` that holds the 64 byte addresses of a
     memory instruction (LDS offsets for LDS), or -1; inactive lanes hold 2**64 - 1. `exec` is the mask of active lanes.
+    `spans` says of the instructions of the whole code which registers they touch: rows of the dword `index`, the
+    `first` register (VGPRs from 0, AGPRs from 256, scalar registers from 512), their `count`, whether it `writes`.
     """
 
     wave: npt.NDArray[np.uint32]
@@ -33,6 +35,7 @@ class Trace:
     lanes: npt.NDArray[np.int64]
     exec: npt.NDArray[np.uint64]
     addresses: npt.NDArray[np.uint64]
+    spans: npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

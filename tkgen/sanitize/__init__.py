@@ -6,10 +6,11 @@
     print(render_text(verdict.diagnostics))
 
 `subject` loads and compiles, `arguments` reads what to pass, `referee` runs the schedules, `report` turns findings into
-diagnostics, `places` finds the C++ line behind an instruction.
+diagnostics, `places` finds the C++ line behind an instruction. `advice` says which waits and barriers could go.
 """
 
 from tkgen.emulate.places import Places
+from tkgen.sanitize.advice import Advice, Advised, advise
 from tkgen.sanitize.arguments import ArgumentError, Arguments, Output, from_file, parse
 from tkgen.sanitize.referee import DEFAULT_BUDGET, Verdict, sanitize
 from tkgen.sanitize.request import Request, block_ids, prepare
@@ -18,6 +19,8 @@ from tkgen.sanitize.subject import SOURCES, Launch, Subject, from_code_object, f
 __all__ = [
     "DEFAULT_BUDGET",
     "SOURCES",
+    "Advice",
+    "Advised",
     "ArgumentError",
     "Arguments",
     "Launch",
@@ -26,6 +29,7 @@ __all__ = [
     "Request",
     "Subject",
     "Verdict",
+    "advise",
     "block_ids",
     "from_code_object",
     "from_file",

@@ -119,10 +119,15 @@ def code_of(finding: Finding) -> str:
 
 def statement(subject: Subject, access: Access) -> Location | None:
     """The line of the kernel's own file behind an instruction; for a spec the line of the generated kernel."""
+    return place_of(subject, access.address)
+
+
+def place_of(subject: Subject, address: int) -> Location | None:
+    """As `statement`, by the instruction's address."""
     if subject.origin is not None:
-        frames = subject.places.frames(access.address)
+        frames = subject.places.frames(address)
         return frames[-1] if frames else None
-    return subject.places.own(access.address)
+    return subject.places.own(address)
 
 
 def _key(subject: Subject, seen: Seen) -> tuple[object, ...]:

@@ -117,6 +117,12 @@ struct TkTraceEntry {
   uint64_t exec;
 };
 
+struct TkSpan {  // registers that an instruction reads or writes
+  uint32_t index;           // dword index of the instruction
+  uint16_t first, count;    // VGPRs from 0, AGPRs from 256, scalar registers from 512
+  uint32_t writes;
+};
+
 #define TK_API __attribute__((visibility("default")))
 TK_API TkResult* tk_new(const TkLaunch* launch);
 TK_API void tk_free(TkResult* result);
@@ -134,6 +140,8 @@ TK_API const TkKnown* tk_known(TkResult* result, uint64_t* count);
 TK_API TkFlags* tk_flags_new();
 TK_API void tk_flags_free(TkFlags* flags);
 TK_API const TkTraceEntry* tk_trace(const TkResult* result, uint64_t* count);
+// The registers of every instruction of a traced launch, by its dword index.
+TK_API const TkSpan* tk_spans(const TkResult* result, uint64_t* count);
 TK_API const uint64_t* tk_trace_lanes(const TkResult* result, uint64_t* count);
 // Every mnemonic that the core implements, in table order; null past the end.
 TK_API const char* tk_operation(uint64_t i);

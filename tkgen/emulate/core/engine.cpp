@@ -131,6 +131,7 @@ void Engine::load() {
     uses_[i] = use;
     if (unknown) flows_[i] = Unknown::describe(op, *info);
     infos_[i] = info;
+    for (int k = 0; launch.trace_wave != -1 && k < use.count; ++k) spans.push_back({uint32_t(i), use.spans[k].first, use.spans[k].count, uint32_t(use.spans[k].flags & Use::WRITES)});
   }
 }
 
@@ -447,6 +448,7 @@ const TkKnown* tk_known(TkResult* r, uint64_t* count) {
 TkFlags* tk_flags_new() { return new TkFlags; }
 void tk_flags_free(TkFlags* flags) { delete flags; }
 const TkTraceEntry* tk_trace(const TkResult* r, uint64_t* count) { return hand_out(r->engine.trace, count); }
+const TkSpan* tk_spans(const TkResult* r, uint64_t* count) { return hand_out(r->engine.spans, count); }
 const uint64_t* tk_trace_lanes(const TkResult* r, uint64_t* count) { return hand_out(r->engine.trace_lanes, count); }
 
 const char* tk_operation(uint64_t i) {

@@ -156,6 +156,7 @@ struct Engine {
   std::vector<TkKnown> known;
   std::vector<TkTraceEntry> trace;
   std::vector<uint64_t> trace_lanes;
+  std::vector<TkSpan> spans;  // of a traced launch
   uint64_t instructions = 0;
   size_t reports = 0;  // of findings, repeated ones too
   bool stopped = false;
