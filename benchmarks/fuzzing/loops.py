@@ -114,4 +114,7 @@ def _packed(seed: int, text: str) -> str:
     text = text.replace("  dims H", f"  dims SEQUENCES = {sequences}, ENDS = SEQUENCES + 1\n  dims H", 1)
     text = text.replace("  global Q", "  global FIRST : i32[ENDS]\n  global Q", 1)
     text = text.replace("q in L by", "e in SEQUENCES, q in L within FIRST[e] by", 1)
-    return text.replace("each j in L by", "each j in L within FIRST[e] by") if rng.random() < 0.8 else text
+    within = rng.choice(["within FIRST[e]", "within FIRST[e]", "within FIRST[e]", "below COUNT[e]", ""])
+    if "COUNT" in within:
+        text = text.replace("  global Q", "  global COUNT : i32[SEQUENCES]\n  global Q", 1)
+    return text.replace("each j in L by", f"each j in L {within} by".replace("  ", " "))

@@ -65,6 +65,7 @@ GROUPED = SUMS.replace("  global A : bf16[H, M, K]", "  global FIRST : i32[ENDS]
 GROUPED = GROUPED.replace("H = 4", "H = 4, ENDS = H + 1").replace("C : f32[H, M", "C : f32[M").replace("C[h, m", "C[m")
 GROUPED = GROUPED.replace("m in M by 128", "m in M within FIRST[h] by 128").replace("A[h, m", "A[m")
 GROUPED = GROUPED.replace("  waves", "  tail masked\n  waves")
+LIMITED = SUMS.replace("  global A", "  global COUNT : i32[H]\n  global A")
 PLACES = ROWS.replace("  global X", "  global ROW : i32[M]\n  global FIRST : i32[ENDS]\n  global X")
 PLACES = PLACES.replace("M = 1024", "H = 4, ENDS = H + 1, M = 1024")
 PLACED = SUMS.replace("  global A : bf16[H, M, K]", "  global ROW : i32[M]\n  global A : bf16[M, K]")
@@ -84,6 +85,7 @@ CHANGES = [
     ("E406", ROWS, "  Y[m]", SOMETIMES.format("x") + "  Y[m]"),
     ("E230", GROUPED, "k in K by 64", "k in K within FIRST[h] by 64"),
     ("E406", PLACES, "m in M by 4", "h in H, m in M within FIRST[h] by 4"),
+    ("E230", LIMITED, "k in K by 64", "k in K below COUNT[h] by 64"),
     ("E233", PLACES, "  Y[m]", "  Y[ROW[m]]"),
     ("E230", PLACED, "shared A, B", "shared B\n  registers A"),
 ]

@@ -58,6 +58,30 @@ PREFILL = """kernel prefill
   O[b, q] = o / l
 """
 
+# Keys of each sequence in rows of its own, padded to KEYS: as `below` in tensors without pages.
+PADDED = (
+    PREFILL.replace("PAGES : i32[BATCH, LISTED]", "LENGTH_K : i32[BATCH]")
+    .replace("bf16[CACHED, PAGE, D]", "bf16[BATCH, KEYS, D]")
+    .replace("[PAGES[b, j / PAGE], j % PAGE]", "[b, j]")
+    .replace("each j in KEYS", "each j in KEYS below LENGTH_K[b]")
+    .replace("    p = exp2(x - n)\n", "    z = where(n > -inf, n, 0)\n    p = exp2(x - z)\n")
+    .replace("exp2(m - n)", "exp2(m - z)")
+    .replace("= o / l", "= where(l > 0, o / l, 0)")
+)
+# Packed queries, causal by their ends, and keys in pages: what a server runs that takes prompts in pieces.
+CHUNKS = (
+    PREFILL.replace("dims BATCH = 2,", "dims BATCH = 3, OFFSETS = BATCH + 1,")
+    .replace("  global PAGES", "  global FIRST : i32[OFFSETS]\n  global LENGTH_K : i32[BATCH]\n  global PAGES")
+    .replace("Q : bf16[BATCH, LENGTH", "Q : bf16[LENGTH")
+    .replace("O : bf16[BATCH, LENGTH", "O : bf16[LENGTH")
+    .replace("[b, q]", "[q]")
+    .replace("q in LENGTH by", "q in LENGTH within FIRST[b] by")
+    .replace("each j in KEYS", "each j in KEYS below LENGTH_K[b]")
+    .replace("    p = exp2(x - n)\n", "    z = where(n > -inf, n, 0)\n    p = exp2(x - z)\n")
+    .replace("exp2(m - n)", "exp2(m - z)")
+    .replace("= o / l", "= where(l > 0, o / l, 0)")
+)
+
 SUM = """kernel sums
   dims M = 128, N = 64, KEYS = 128, PAGE = 64, CACHED = 7, LISTED = 2
   global PAGES : i32[LISTED]
@@ -72,9 +96,21 @@ SUM = """kernel sums
   C[m, n] = c
 """
 
+LIMITED = (
+    SUM.replace("PAGES : i32[LISTED]", "N : i32[BATCH]")
+    .replace("LISTED = 2", "BATCH = 2")
+    .replace("[CACHED, PAGE, N]", "[KEYS, COLS]")
+    .replace("N = 64", "COLS = 64")
+    .replace("[M, N]", "[BATCH, M, COLS]")
+    .replace("over m in M by 64, n in N", "over b in BATCH, m in M by 64, n in COLS")
+    .replace("each j in KEYS", "each j in KEYS below N[b]")
+    .replace("K[PAGES[j / PAGE], j % PAGE, n]", "K[j, n]")
+    .replace("C[m, n]", "C[b, m, n]")
+)
+
 
 def slowly(*parameters: Any) -> list[Any]:
-    return [pytest.param(p, marks=pytest.mark.slow) for p in parameters]
+    return [pytest.param(*(p if isinstance(p, tuple) else (p,)), marks=pytest.mark.slow) for p in parameters]
 
 
 @cache
@@ -174,6 +210,99 @@ def test_a_table_that_lies_reads_zeros_and_nothing_outside() -> None:
     assert not found[3].any()  # its one page is none, and so are its values
 
 
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_what_stands_behind_a_length_has_no_part_in_the_result(target: str) -> None:
+    """NaN in the unused part of a page, in unused pages, in pages of nobody; the lengths of four sequences end in a
+    tile, with a tile, in the first part and nowhere."""
+    lengths = [33, 128, 5, 0]
+    given = inputs(lengths)
+    clean = attended(built(target), given)
+    for name in ("K", "V"):
+        used = torch.zeros(given[name].shape[:2], dtype=torch.bool)
+        for row, length in enumerate(lengths):
+            for place in range(length):
+                used[given["PAGES"][row, place // 64], place % 64] = True
+        given[name] = torch.where(used[..., None, None], given[name], torch.nan)
+    found = attended(built(target), given)
+    assert found.isfinite().all() and torch.equal(found, clean)
+    q, (k, v) = (
+        given["Q"][:, :, None].double(),
+        (torch.nan_to_num(given[name])[given["PAGES"].long()].flatten(1, 2).transpose(1, 2).double() for name in "KV"),
+    )
+    for row, length in enumerate(lengths[:3]):
+        exact = scaled_dot_product_attention(q[row], k[row, :, :length], v[row, :, :length], enable_gqa=True)
+        torch.testing.assert_close(found[row].double(), exact[:, 0], rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("lie", [-1, -(1 << 31), 201, 256, 257, 2**31 - 1])
+def test_a_length_that_lies_touches_nothing_outside(lie: int) -> None:
+    """It is none or all of KEYS: the referee sees each access, and the numbers what was computed."""
+    given = inputs([lie, 70, 0, lie])
+    found, whole = (attended(built("gfx942"), given | {"LENGTH": torch.tensor(n, dtype=torch.int32)})
+                    for n in ([lie, 70, 0, lie], [max(min(lie, 200), 0), 70, 0, max(min(lie, 200), 0)]))  # fmt: skip
+    assert torch.equal(found, whole) and found[1].any() and bool(found[0].any()) == (lie > 0)
+
+
+def test_tiles_behind_a_length_are_not_visited() -> None:
+    """A block's instructions grow with the length of its sequence alone."""
+    build, counts = built("gfx942", PARTS=1).kernels[0], []
+    assert isinstance(build, RowBuild)
+    launch = row_launch(build.spec.program, build.spec.layout)
+    for length in (32, 64, 200):
+        outcome = emulate_kernel(build, launch, {**inputs([length] * 4)}, {"scale": 1.0})[1]
+        counts.append(outcome.instructions)
+    one, two, seven = counts
+    assert seven - two == pytest.approx(5 * (two - one), rel=0.1)  # passes: 1, 2, 7
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [(CHUNKS, "gfx950"), *slowly((PADDED, "gfx942"), (PADDED, "gfx950"), (CHUNKS, "gfx942"))],
+)
+def test_lengths_of_keys_without_pages_and_beside_packed_queries(text: str, target: str) -> None:
+    spec = tkgen.load(text, target=target)
+    assert isinstance(spec, LoopSpec)
+    build = spec.build().check()
+    assert build.machine_check.outcome == "right"
+    for seed, (order, kind) in enumerate(trials(2)):
+        assert not run_rows(build, seed=seed, kind=kind, order=order).failure
+    assert not run_rows(build, blocks=[0, 1]).failure
+
+
+def test_lengths_of_keys_that_go_to_lds_directly() -> None:
+    spec = tkgen.load(PADDED.replace("buffers 3", "buffers 2 via direct"), target="gfx950")
+    assert isinstance(spec, LoopSpec)
+    build = spec.build().check()
+    for seed, (order, kind) in enumerate(trials(2)):
+        assert not run_rows(build, seed=seed, kind=kind, order=order).failure
+
+
+@pytest.mark.slow
+def test_a_mask_by_a_number_of_a_tensor_is_another_way_to_say_it() -> None:
+    """All tiles are visited then, and what is masked must be numbers."""
+    text = TEXT.replace("below LENGTH[b] ", "").replace(
+        "    n = max(m", "    x = where(j < LENGTH[b], x, -inf)\n    n = max(m"
+    )
+    spec = tkgen.load(text, SMALL)
+    assert isinstance(spec, SequenceSpec)
+    given = inputs([130, 200, 1, 0])
+    found, masked = attended(built("gfx942"), given), attended(spec.build().check(), given)
+    torch.testing.assert_close(found, masked, rtol=2e-2, atol=4e-3)  # parts are others, and so is what is rounded
+
+
+def test_an_operator_looks_at_the_lengths() -> None:
+    decode = operator(built("gfx942"))
+    given = inputs([200, 0, 130, 64])
+    for lie in (-1, 201):
+        given["LENGTH"][2] = lie
+        with pytest.raises(ValueError, match=rf"LENGTH\[2\] is {lie}, which is outside of 0..200"):
+            decode(*(given[t.name] for t in built("gfx942").spec.program.reads))
+
+
+def test_the_host_can_ask_for_true_lengths() -> None:
+    assert 'look_at_lengths("LENGTH_K", g.LENGTH_K_.raw_ptr, DIM_BATCH, DIM_KEYS);' in tkgen.load(PADDED).text
+
+
 def test_an_operator_looks_at_the_table() -> None:
     decode = operator(built("gfx942"))
     given = inputs([200, 0, 130, 64])
@@ -227,14 +356,21 @@ def test_pages_mean_what_indexing_by_them_gives() -> None:
         ("PAGES : i32", "PAGES : f32", "E233", "`PAGES` holds f32, and places are i32"),
         ("K : bf16[CACHED, PAGE, D]", "K : bf16[PAGE, CACHED, D]", "E233",
          "`j % PAGE` is not the place in a page of 64"),
+        ("each j in KEYS", "each j in KEYS below PAGES[b]", "E232", "`PAGES` holds no lengths"),
+        ("each j in KEYS", "each j in KEYS below OTHER[b]", "E200", "`OTHER` is not a global tensor"),
+        ("each j in KEYS", "each j in KEYS below PAGES[q]", "E223", "`below PAGES[q]` names no index of `over`"),
+        ("  global PAGES", "  global N : i32[LISTED]\n  global PAGES", "E232",
+         "`N` has a length for each place of `LISTED`, and `b` runs over `BATCH`"),
+        ("q in LENGTH by 64", "q in LENGTH below N[b] by 64", "E101", None),
         ("buffers 3", "buffers 2 via direct", "E230",
          "loads from global memory to LDS move 4 bytes a lane on gfx942, tiles lie in chunks of 16"),
     ],
 )  # fmt: skip
 def test_what_people_get_wrong(old: str, new: str, code: str, message: str | None) -> None:
     assert old in PREFILL
+    text = PREFILL.replace(old, new)
     with pytest.raises(SpecError) as caught:
-        tkgen.load(PREFILL.replace(old, new)).check()
+        tkgen.load(text.replace("in KEYS by", "in KEYS below N[b] by") if "global N" in new else text).check()
     first = caught.value.diagnostics[0]
     assert first.code == code and message in (None, first.message)
 
@@ -244,6 +380,7 @@ def test_direct_loads_and_other_kernels_do_not_read_pages() -> None:
         (PREFILL.replace("buffers 3", "buffers 2 via direct"), "gfx950",
          "`K` lies in pages, which direct loads cannot count"),
         (SUM, "gfx942", "`K` lies in pages, which loops of products of products alone read"),
+        (LIMITED, "gfx942", "sums of products go over all of `KEYS`, or groups of it, not its first places"),
     ):  # fmt: skip
         with pytest.raises(SpecError) as caught:
             tkgen.load(text, target=target).check()

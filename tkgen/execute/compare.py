@@ -98,6 +98,14 @@ def random_places(shape: Sequence[int], size: int, generator: torch.Generator) -
     return torch.randint(-1, size + 1, tuple(shape), generator=generator, dtype=torch.int32)
 
 
+def random_lengths(count: int, size: int, generator: torch.Generator) -> torch.Tensor:
+    """How many places of a dimension of `size` each group has: any number, now and then all, none, or what lies."""
+    held = torch.randint(0, size + 1, (count,), generator=generator, dtype=torch.int32)
+    ends = torch.tensor([0, size, -1 - size, size + 1, 1], dtype=torch.int32)
+    some = ends[torch.randint(0, len(ends), (count,), generator=generator)]
+    return torch.where(torch.rand(count, generator=generator) < 0.4, some, held)
+
+
 def random_offsets(count: int, size: int, generator: torch.Generator) -> torch.Tensor:
     """Where groups of a dimension of `size` begin and end: of any length, some empty, and rows beside all of them."""
     ends = torch.randint(0, size + 1, (count,), generator=generator, dtype=torch.int32)

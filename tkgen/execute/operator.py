@@ -117,21 +117,22 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
 
 
 def _check_places(launch: AnyLaunch, named: Mapping[str, torch.Tensor]) -> None:
-    """Raises ValueError for offsets of ragged rows that decrease or leave the rows, and for pages that are none.
+    """Raises ValueError for offsets of ragged rows that decrease or leave the rows, lengths, and pages that are none.
 
     On a GPU nobody waits for them to look: the kernel itself stays within bounds, whatever they hold.
     """
     for of in kernels.launches(launch):
         program = of.program
         if isinstance(program, Program):
-            offsets = {program.offsets: program.held[program.offsets]} if program.offsets else {}
+            offsets = {program.offsets: (program.held[program.offsets], False)} if program.offsets else {}
         else:
-            offsets = {tensor: axis.dim for tensor, axis in program.kernel.offsets.items()}
+            ragged = program.kernel.offsets.items()
+            offsets = {t: (a.dim, a.within is not None and a.within.lengths) for t, a in ragged}
             for table in (t for t in program.kernel.tables if t.name in named):
                 _check_table(program.name, table.name, named[table.name], of.extents[program.kernel.held[table].name])
-        for tensor, dim in offsets.items():
-            lie = problem(named[tensor.name].tolist(), of.extents[dim.name]) if tensor.name in named else ""
-            if lie:
+        for tensor, (dim, lengths) in offsets.items():
+            held = named[tensor.name].tolist() if tensor.name in named else []
+            if lie := problem(held, of.extents[dim.name], lengths):
                 raise ValueError(f"{program.name}: {tensor.name}{lie}")
 
 

@@ -33,11 +33,13 @@ class AxisKind(Enum):
 class Within:
     """What makes an axis ragged: at the place g of the index axis `of` it goes from `offsets`[g] to `offsets`[g + 1].
 
-    `tkgen.ir.segments` says what that is where offsets decrease or lie beyond the dimension.
+    Where the tensor holds `lengths` it goes from 0 to `offsets`[g]. `tkgen.ir.segments` says what that is where offsets
+    decrease, or they or lengths lie beyond the dimension.
     """
 
     offsets: Tensor
     of: str
+    lengths: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ class Axis:
     and `until` bound the walk along a SEQUENTIAL one (`each j in LENGTH by 64 from q - 512 to q`): tiles whose last
     element is before the first bound, or whose first is behind the second, are not visited. `part` names the PARALLEL
     index among whose places a SEQUENTIAL axis is divided (`each k in K by 64 part s`): at place s only part s of its
-    tiles is visited. `within` makes it ragged (`m in TOKENS within OFFSETS[g] by 128`): tiles are of, and places are
-    counted in, a part of `dim`.
+    tiles is visited. `within` makes it ragged (`m in TOKENS within OFFSETS[g] by 128`, `j in KEYS below
+    LENGTH[b] by 64`): tiles are of, and places are counted in, a part of `dim`.
     """
 
     name: str
@@ -97,6 +99,11 @@ class Axis:
         begun = since is None or since.axis not in tiles or last >= tiles[since.axis].start + since.moved
         ended = until is not None and until.axis in tiles and start > tiles[until.axis].stop - 1 + until.moved
         return begun and not ended
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether its places are counted from another one than the dimension's first: from where a group begins."""
+        return self.within is not None and not self.within.lengths
 
     @property
     def is_index(self) -> bool:

@@ -49,7 +49,7 @@ from tkgen.ir.equations import (
 from tkgen.ir.extents import extents_of
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.rounding import rounded
-from tkgen.ir.segments import segments
+from tkgen.ir.segments import parts as parts_of
 from tkgen.ir.summing import adds_to_carry, is_sums
 from tkgen.ir.tiles import Tile, along_dims, cut, picked
 from tkgen.ir.types import DType
@@ -244,8 +244,8 @@ class _Evaluation:
     def segments(self, axis: Axis) -> list[range]:
         """The places of each group along a ragged axis."""
         assert axis.within is not None
-        offsets = [int(x) for x in self.tensors[axis.within.offsets.name].value.tolist()]
-        return segments(offsets, self.extents[axis.dim.name])
+        held = [int(x) for x in self.tensors[axis.within.offsets.name].value.tolist()]
+        return parts_of(axis.within, held, self.extents[axis.dim.name])
 
     def body(self, ops: Sequence[Op]) -> None:
         for op in ops:

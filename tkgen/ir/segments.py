@@ -8,13 +8,23 @@ dimension,
 
 and group g has the places from end(g - 1) to before end(g). So **whatever the offsets hold, no place is outside the
 dimension, and none is in two groups**: end is monotone by its definition, and between two of its values nothing
-overlaps. Where offsets do not lie, that is what they say. `problem` says how they lie, for whoever can look at them.
+overlaps. Where offsets do not lie, that is what they say.
+
+`below LENGTH[g]` is the first places of a dimension that each place of an index has for itself, clamp(LENGTH[g], 0,
+size) of them: none is outside either. `problem` says how they lie, for whoever can look at them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+
+from tkgen.ir.equations import Within
+
+
+def parts(of: Within, held: Sequence[int], size: int) -> list[range]:
+    """The places of each group, of a dimension of `size`, by what its tensor holds."""
+    return [range(min(max(length, 0), size)) for length in held] if of.lengths else segments(held, size)
 
 
 def segments(offsets: Sequence[int], size: int) -> list[range]:
@@ -25,11 +35,16 @@ def segments(offsets: Sequence[int], size: int) -> list[range]:
     return [range(first, end) for first, end in pairwise(ends)]
 
 
-def problem(offsets: Sequence[int], size: int) -> str:
-    """In which way offsets into a dimension of `size` lie; empty where they do not."""
+def alike(of: Within, count: int, size: int) -> list[int]:
+    """What a tensor holds that divides a dimension evenly into `count` groups, or gives all of it to each."""
+    return [size] * count if of.lengths else [size * g // count for g in range(count + 1)]
+
+
+def problem(offsets: Sequence[int], size: int, lengths: bool = False) -> str:
+    """In which way offsets into a dimension of `size`, or lengths, lie; empty where they do not."""
     for at, offset in enumerate(offsets):
         if not 0 <= offset <= size:
             return f"[{at}] is {offset}, which is outside of 0..{size}"
-        if at and offset < offsets[at - 1]:
+        if at and offset < offsets[at - 1] and not lengths:
             return f"[{at}] is {offset}, less than the {offsets[at - 1]} before it"
     return ""

@@ -120,7 +120,8 @@ class _Verifier:
 
         if axis.within is not None:
             index, offsets = self.axes.get(axis.within.of), axis.within.offsets
-            self.insist(axis.tile is not None and axis.part is None, "axis", axis)
+            self.insist(axis.tile is not None and (axis.part is None or axis.within.lengths), "axis", axis)
+            self.insist(not axis.within.lengths or axis.kind is AxisKind.SEQUENTIAL, "axis", axis)
             self.insist(index is not None and index.kind is AxisKind.PARALLEL and index.is_index, "axis", axis)
             self.insist(offsets in self.kernel.tensors and offsets.dtype is DType.I32, "axis", axis)
             self.insist({a.within.of for a in self.kernel.ragged if a.within} == {axis.within.of}, "axis", axis)
@@ -272,7 +273,7 @@ class _Verifier:
             else:
                 self.insist(index.divisor > 1, "bounds", op)
                 page = index.divisor % (index.axis.tile or 1) == 0 and tensor.dtype is DType.I32
-                number = (index.divisor == index.axis.tile or page) and index.axis.within is None
+                number = (index.divisor == index.axis.tile or page) and not index.axis.is_moved
                 number = number and (isinstance(op, Load) or index.axis.kind is AxisKind.PARALLEL)
                 blocks = index.of_blocks and isinstance(op, Load) and (index.axis.tile or 1) % index.divisor == 0
                 self.insist(index.axis.is_index or number or blocks, "place", op)
@@ -287,7 +288,7 @@ class _Verifier:
         self.insist(set(op.value.axes) <= whole, "place", op)
         if not op.adds:
             blocks = {a for a in self.kernel.axes if a.kind is AxisKind.PARALLEL and not a.is_one_tile}
-            placed |= {self.axes[a.within.of] for a in placed if a.within}  # groups have no place in common
+            placed |= {self.axes[a.within.of] for a in placed if a.within and a.is_moved}  # groups share no place
             self.insist(blocks <= placed, "place", op)
 
 

@@ -18,7 +18,7 @@ from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis, Kernel
 from tkgen.ir.launch import OneLaunch
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
-from tkgen.ir.segments import segments
+from tkgen.ir.segments import alike, parts
 from tkgen.ir.types import Tensor
 from tkgen.remap import Remap, RemapCall, compose
 from tkgen.schedule.rows import accesses, reach_bytes
@@ -81,14 +81,15 @@ class RowLaunch(OneLaunch):
         return 1 if index is None else self.extents[index.dim.name]
 
     def offset_values(self, axis: Axis) -> Sequence[int]:
-        """What the offsets of a ragged axis hold."""
+        """What the offsets of a ragged axis hold, or its lengths."""
         assert axis.within is not None
-        size, count = self.extents[axis.dim.name], self.group_count
-        return self.offsets.get(axis.within.offsets.name) or [size * g // count for g in range(count + 1)]
+        given = self.offsets.get(axis.within.offsets.name)
+        return given or alike(axis.within, self.group_count, self.extents[axis.dim.name])
 
     def groups(self, axis: Axis) -> list[range]:
         """The places of each group of a ragged axis."""
-        return segments(self.offset_values(axis), self.extents[axis.dim.name])
+        assert axis.within is not None
+        return parts(axis.within, self.offset_values(axis), self.extents[axis.dim.name])
 
     def held(self) -> dict[Tensor, list[int]]:
         """What tensors of places and offsets hold where nobody says: rows far from one another."""

@@ -11,7 +11,7 @@ import torch
 
 from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import check_scalars
-from tkgen.execute.compare import Comparison, Inputs, compare, random_offsets, random_places
+from tkgen.execute.compare import Comparison, Inputs, compare, random_lengths, random_offsets, random_places
 from tkgen.execute.launch import Run, check_blocks, check_memory, emulate
 from tkgen.ir.equations import Axis, AxisKind, Constant, Coordinate, Kernel, Loop, Map, Op, Value, When, walk, writes
 from tkgen.ir.meaning import evaluate
@@ -43,8 +43,9 @@ def random_inputs(launch: RowLaunch, seed: int = 0, kind: Inputs = Inputs.EXACT)
         shape, dim = launch.shape(tensor), kernel.held.get(tensor)
         if dim is None:
             return _random(shape, tensor.dtype, kind, generator)
-        if tensor in kernel.offsets:
-            return random_offsets(shape[0], launch.extents[dim.name], generator)
+        if (axis := kernel.offsets.get(tensor)) is not None:
+            drawn = random_lengths if axis.within is not None and axis.within.lengths else random_offsets
+            return drawn(shape[0], launch.extents[dim.name], generator)
         return random_places(shape, launch.extents[dim.name], generator)
 
     return {t.name: made(t) for t in kernel.inputs}
@@ -271,6 +272,9 @@ def _box(launch: RowLaunch, tensor: Tensor, block: int) -> tuple[slice, ...]:
     ranges: dict[int, slice] = {}
     own = launch.place(block)
     kernel = launch.program.kernel
+    ragged = kernel.offsets.get(tensor)
+    if ragged is not None and ragged.within is not None and ragged.within.lengths and kernel.groups is not None:
+        return (slice(own[kernel.groups], own[kernel.groups] + 1),)
     for access in (*accesses(kernel), *kernel.places):
         for place, index in enumerate(access.indices):
             if access.tensor != tensor or index.axis is None or index.through is not None:

@@ -19,8 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
-from math import prod
+from itertools import cycle, islice, product
 from typing import TYPE_CHECKING
 
 from tkgen.diagnostics import Diagnostic, Fix, Label
@@ -65,6 +64,9 @@ def some_offsets(launch: RowLaunch) -> dict[str, list[int]]:
     for tensor, axis in launch.program.kernel.offsets.items():
         size, tile = launch.extents[axis.dim.name], axis.tile or 1
         lengths = [0, 1, tile, tile + 1, 3 * tile - 1, 2 * tile, tile - 1]
+        if axis.within is not None and axis.within.lengths:
+            found[tensor.name] = [min(n, size) for n in islice(cycle([size, *lengths]), launch.group_count)]
+            continue
         shift, ends = len(found), [0]
         for g in range(launch.group_count):
             ends.append(min(ends[-1] + lengths[(g + shift) % len(lengths)], size))
@@ -73,19 +75,27 @@ def some_offsets(launch: RowLaunch) -> dict[str, list[int]]:
 
 
 def sorts_of_groups(launch: RowLaunch) -> tuple[int, ...]:
-    """A block of each sort: by the rows of its tile, how long the loop's group is in tiles, and what is left of these;
-    and one behind all of them, which finds no tile."""
+    """A block of each sort: by the rows of its tile, how long the loop's group, or the block's part of it, is in tiles,
+    and what is left of these; and one behind all of them, which finds no tile."""
     groups = launch.program.kernel.groups
     assert groups is not None
     along = launch.walked or groups
-    behind = launch.numbered[launch.numbered.index(along) + 1 :]
+    divided = {a.part for a in launch.program.kernel.ragged if a.part is not None}
+    telling = [a for a in launch.numbered if a == along or a.name in divided]
     found: dict[object, int] = {}
-    for number in range(0, launch.tiles(along) * prod(map(launch.tiles, behind)), prod(map(launch.tiles, behind))):
+    for places in product(*(range(launch.tiles(a)) for a in telling)):
+        number, chosen = 0, dict(zip(telling, places, strict=True))
+        for axis in launch.numbered:
+            number = number * launch.tiles(axis) + chosen.get(axis, 0)
         own = launch.place(number)
         kind: list[object] = []
         for axis in launch.program.kernel.ragged:
-            tile = axis.tile or 1
-            left = len(launch.groups(axis)[own[groups]]) - own.get(axis, 0) * tile
+            tile, length = axis.tile or 1, len(launch.groups(axis)[own[groups]])
+            left = length - own.get(axis, 0) * tile
+            if axis.part is not None:
+                index = next(a for a in own if a.name == axis.part)
+                run = axis.part_length(length, launch.extents[index.dim.name])
+                left = min(max(length - own[index] * run, 0), run)
             kind.append((min(-(-left // tile), 3), left % tile != 0))
         found.setdefault(tuple(kind), number)
     return tuple(dict.fromkeys((*found.values(), launch.blocks - 1)))

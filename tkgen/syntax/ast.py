@@ -319,10 +319,11 @@ class Include(Node):
 
 @dataclass(frozen=True)
 class Within(Node):
-    """`within OFFSETS[g]`: the part of the axis' dimension from OFFSETS[g] to OFFSETS[g + 1]."""
+    """`within OFFSETS[g]`: of the dimension OFFSETS[g] to OFFSETS[g + 1]; `below LENGTH[g]`: its first places."""
 
     offsets: Name
     of: Name
+    lengths: bool = False
 
 
 @dataclass(frozen=True)
@@ -346,8 +347,7 @@ class Over(Node):
 class Each(Node):
     """`each j in LENGTH by 64 from q - 512 to q` and its body: a loop over the tiles of an axis, or of a part of it.
 
-    `since` and `until` are what stands behind `from` and `to`: tiles that end before the one, or begin behind the
-    other, are not visited. `part` is the index of `part s`: each of its places visits an equal part of the tiles.
+    Tiles that end before `since` or begin behind `until` are not visited. `part s` has an equal part for each place.
     """
 
     name: Name

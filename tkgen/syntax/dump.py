@@ -51,8 +51,8 @@ def _inline(value: object) -> str:
         case ast.AxisClause(name=name, extent=extent, within=within, tile=tile):
             part = f" {_inline(within)}" if within else ""
             return f"{name.id} in {_inline(extent)}{part}" + (f" by {_inline(tile)}" if tile else "")
-        case ast.Within(offsets=offsets, of=of):
-            return f"within {offsets.id}[{of.id}]"
+        case ast.Within(offsets=offsets, of=of, lengths=lengths):
+            return f"{'below' if lengths else 'within'} {offsets.id}[{of.id}]"
         case ast.Carried(name=name, dtype=dtype, axes=axes, initial=initial):
             return f"{name.id}:{dtype.id}{_inline(axes)}={_inline(initial)}"
         case ast.Call(name=name, args=args, keywords=keywords):

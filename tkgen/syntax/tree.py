@@ -340,10 +340,11 @@ class TreeBuilder:
                               self.expr(tile[0]) if tile else None)  # fmt: skip
 
     def _apart(self, children: list[Branch | Token]) -> tuple[ast.Within | None, list[Branch | Token]]:
-        """What stands behind the extent of an axis: its `within`, and the rest."""
-        if children and isinstance(children[0], Tree) and children[0].data == "within":
+        """What stands behind the extent of an axis: its `within` or `below`, and the rest."""
+        if children and isinstance(children[0], Tree) and children[0].data in ("within", "below"):
             offsets, of = children[0].children
-            within = ast.Within(self.span(children[0]), self.name(offsets), self.name(of))
+            lengths = children[0].data == "below"
+            within = ast.Within(self.span(children[0]), self.name(offsets), self.name(of), lengths)
             return within, children[1:]
         return None, children
 

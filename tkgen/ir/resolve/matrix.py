@@ -159,6 +159,12 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
 
 def _supported_groups(scope: Scope, found: Sums, at: Span) -> None:
     """Blocks take whole tiles of groups, which end anywhere; a row of a matrix is within a group."""
+    if found.contraction.within is not None and found.contraction.within.lengths:
+        raise scope.error(
+            "E230", f"sums of products go over all of `{found.contraction.dim.name}`, or groups of it, not its first "
+            "places", found.contraction.span or at, fix="put zeros behind them, or let groups lie one after the other: "
+            "`within OFFSETS[g]`",
+        )  # fmt: skip
     kind, tail = clauses.grid(scope), next(iter(scope.all(ast.Tail)), None)
     if kind.name not in ("linear", "persistent"):
         raise scope.error(

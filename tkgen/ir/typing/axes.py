@@ -49,7 +49,7 @@ class Axes:
         until = None if loop.until is None else self._bound("to", loop.until)
         part = None if loop.part is None else self._part(loop.part)
         within = None if loop.within is None else self._within(loop.within, dim)
-        if within is not None and loop.part is not None:
+        if within is not None and loop.part is not None and not within.lengths:
             raise self.scope.error(
                 "E232", f"`{name}` walks a group of its own length, which is not divided into parts", loop.part.span,
                 fix=f"leave `part {part}` out",
@@ -118,7 +118,8 @@ class Axes:
         return any(a.within is not None and a.within.offsets == tensor for a in self.found.values())
 
     def _within(self, clause: ast.Within, dim: Dim) -> Within:
-        """`within OFFSETS[g]`: an i32 tensor with an offset for each place of an index of `over`, and a last one."""
+        """`within OFFSETS[g]`: an i32 tensor with an offset for each place of an index of `over`, and a last one; or
+        `below LENGTH[g]`: one with a length for each."""
         name, of = clause.offsets, clause.of
         if name.id not in self.scope.tensors:
             raise self.scope.error(
@@ -136,10 +137,16 @@ class Axes:
             )  # fmt: skip
         index = indices[of.id]
         if offsets.dtype is not DType.I32 or len(offsets.dims) != 1:
-            fix = Fix(f"declare it as `global {name.id} : i32[...]`, with a last offset, where the last group ends")
-            raise self.scope.error("E232", f"`{name.id}` holds no offsets", name.span, "not a row of i32",
+            what, last = "offsets", ", with a last offset, where the last group ends"
+            if clause.lengths:
+                what, last = "lengths", ", with one for each group"
+            fix = Fix(f"declare it as `global {name.id} : i32[...]`{last}")
+            raise self.scope.error("E232", f"`{name.id}` holds no {what}", name.span, "not a row of i32",
                                    secondary=declared, fix=fix)  # fmt: skip
-        self._as_many(offsets, index, name)
+        if clause.lengths:
+            self._one_each(offsets, index, name)
+        else:
+            self._as_many(offsets, index, name)
         other = next((a for a in self.found.values() if a.within and a.within.of != of.id), None)
         if other is not None and other.within is not None:
             raise self.scope.error(
@@ -148,7 +155,17 @@ class Axes:
                 fix="let all ragged axes of a kernel be of one index",
             )  # fmt: skip
         self.used.add(of.id)
-        return Within(offsets, of.id)
+        return Within(offsets, of.id, clause.lengths)
+
+    def _one_each(self, lengths: Tensor, index: Axis, at: ast.Name) -> None:
+        """E232 where there is not one length for each place of an index."""
+        (dim,) = lengths.dims
+        if dim != index.dim and (dim.size is None or dim.size != index.dim.size):
+            raise self.scope.error(
+                "E232", f"`{lengths.name}` has a length for each place of `{dim.name}`, and `{index.name}` runs over "
+                f"`{index.dim.name}`", at.span, secondary=(Label(dim.span), Label(index.dim.span)),
+                fix=f"declare it as `global {lengths.name} : i32[{index.dim.name}]`",
+            )  # fmt: skip
 
     def _as_many(self, offsets: Tensor, index: Axis, at: ast.Name) -> None:
         """E232 where offsets are not one more than groups; both numbers are known."""
@@ -309,7 +326,7 @@ class Axes:
             self._index(table, dim, e, expr.indices, False)
             for dim, e in zip(table.dims, expr.indices[:-1], strict=False)
         ]
-        moved = axis.within is not None or any(i.extends or i.through is not None for i in before)
+        moved = axis.is_moved or any(i.extends or i.through is not None for i in before)
         if len(expr.indices) != len(table.dims) or moved or places % (axis.tile or 1):
             raise self.scope.error(
                 "E233", f"`{expr.span.text}` is no page for each tile of `{axis.name}`", expr.span,
@@ -364,7 +381,7 @@ class Axes:
             what = f"`{axis.name}` has tiles" if expr.op == "/" else f"`{axis.name}` is an axis"
             raise self.scope.error("E223", f"`{expr.span.text}` is no index", expr.span, what, fix=fix)
         divisor = positive(self.scope, expr.right, "the divisor of an index")
-        if axis.within is not None:
+        if axis.is_moved:
             raise self.scope.error(
                 "E232", f"`{expr.span.text}` is one place in every group", expr.span, "each group counts its own tiles",
                 secondary=(Label(axis.span, "ragged"),) if axis.span else (),

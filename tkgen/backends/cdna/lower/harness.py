@@ -150,14 +150,15 @@ class Place:
 class Walk:
     """An axis of a kernel with loops: its dimension, and elements of a block's tile; none where it is taken whole.
 
-    A ragged one has `offsets` of groups, by whose index, the axis of this number, its part is known. That index has the
-    `rows` whose groups have tiles: their offsets and dimension.
+    A ragged one has `offsets` of groups, or their `lengths`, by whose index, the axis of this number, its part is
+    known. That index has the `rows` whose groups have tiles: their offsets and dimension.
     """
 
     dim: str
     tile: int
     offsets: str = ""
     index: int = 0
+    lengths: bool = False
     rows: tuple[str, str] = ("", "")
 
 
@@ -317,7 +318,7 @@ def _walk(axis: Axis, order: Sequence[Axis]) -> Walk:
     tile = (axis.tile or 1) if axis.kind is AxisKind.PARALLEL else 0
     if axis.within is not None:
         index = next(n for n, a in enumerate(order) if axis.within.of == a.name)
-        return Walk(axis.dim.name, tile, axis.within.offsets.name, index)
+        return Walk(axis.dim.name, tile, axis.within.offsets.name, index, axis.within.lengths)
     ragged = (a for a in order if a.kind is AxisKind.PARALLEL and a.within and a.within.of == axis.name)
     rows = next(((a.within.offsets.name, a.dim.name) for a in ragged if a.within), ("", ""))
     return Walk(axis.dim.name, tile, rows=rows)
@@ -387,8 +388,9 @@ def _contents(
     tensor: Tensor, programs: Sequence[Program | EquationProgram], given: set[str], terms: Mapping[str, str]
 ) -> str:
     kernels = [_kernel(p) for p in programs]
-    if any(a.within and a.within.offsets == tensor for k in kernels for a in k.ragged):
-        return "offsets"
+    ragged = [a.within for k in kernels for a in k.ragged if a.within and a.within.offsets == tensor]
+    if ragged:
+        return "lengths" if ragged[0].lengths else "offsets"
     if any(tensor in k.held for k in kernels):
         return "places"
     if tensor.name not in given:

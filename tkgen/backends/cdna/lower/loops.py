@@ -191,7 +191,8 @@ class LoopLowering(Lowering):
         if axis.part is not None:
             index = next(a for a in self.kernel.axes if a.name == axis.part)
             run = self._steps_of_part(axis)
-            return f"{self.places.axis[index]}_0 * {run if axis.dim.size is not None else f'({run})'}"
+            run = run if self._all_steps == "STEPS" else f"({run})"
+            return f"{self.places.axis[index]}_0 * {run}"
         assert axis.since is not None
         moved = axis.since.moved
         place = f"{self.places.axis[split]}_0" + (f" {'-' if moved < 0 else '+'} {abs(moved)}" if moved else "")
@@ -201,7 +202,7 @@ class LoopLowering(Lowering):
         """Passes over a part of the loop's axis; the last parts may have fewer."""
         parts = next(a.dim.size for a in self.kernel.axes if a.name == axis.part)
         assert parts is not None
-        if axis.dim.size is None:
+        if axis.dim.size is None or axis.within is not None:
             return f"(steps + {parts - 1}) / {parts}"
         return str(axis.part_length(axis.dim.size, parts) // (axis.tile or 1))
 

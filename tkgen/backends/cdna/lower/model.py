@@ -77,13 +77,14 @@ class Groups:
 
 @dataclass(frozen=True)
 class Offsets:
-    """A tensor of offsets that a kernel of equations takes: its name in the spec, and as C++ its member in the
-    arguments, how many groups it divides what into, and how long that is."""
+    """A tensor of offsets, or of `lengths`, that a kernel of equations takes: its name in the spec, and as C++ its
+    member in the arguments, how many groups there are, and how long what they divide is."""
 
     name: str
     member: str
     count: str
     size: str
+    lengths: bool
     origin: Origins
 
 

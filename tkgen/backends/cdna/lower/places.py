@@ -181,6 +181,13 @@ class BlockPlaces:
     def _group(self, axis: Axis) -> Iterator[str]:
         """Where the group at hand begins along a ragged axis, and how long it is."""
         name, end = self.axis[axis], self.remark(axis.span)
+        assert axis.within is not None
+        if axis.within.lengths:
+            held = f"g.{cpp_name(axis.within.offsets.name)}.raw_ptr[{self.axis[self._index]}_0]"
+            length = f"min(max({held}, 0), {self.size(axis.dim.name)})"
+            # Outermost: both together are v_med3_i32, and direct loads take scalars.
+            yield f"const int {name}_length = __builtin_amdgcn_readfirstlane({length});{end}"
+            return
         before = self.kernel.ragged[: self.kernel.ragged.index(axis)]
         same = next((a for a in before if a.within == axis.within and a.dim == axis.dim), None)
         if same is not None:
@@ -198,7 +205,9 @@ class BlockPlaces:
         for axis in {(a.within, a.dim): a for a in self.kernel.ragged}.values():
             assert axis.within is not None
             name, size = axis.within.offsets.name, self.extent(axis.dim, "g.")
-            yield Offsets(name, cpp_name(name), str(self._index.dim.size), size, origin(axis.span))
+            lengths = axis.within.lengths
+            count = self.extent(self._index.dim, "g.") if lengths else str(self._index.dim.size)
+            yield Offsets(name, cpp_name(name), count, size, lengths, origin(axis.span))
 
     def buffers(self, accesses: Sequence[Access]) -> Iterator[str]:
         """Buffers that begin where the tiles of these accesses do."""
@@ -221,7 +230,7 @@ class BlockPlaces:
                 number = ""  # each row lies where another tensor says
             else:
                 placed = index.axis.kind in self.placed
-                parts = [f"{self.axis[index.axis]}_first"] if index.axis.within else []
+                parts = [f"{self.axis[index.axis]}_first"] if index.axis.is_moved else []
                 parts += [f"{self.axis[index.axis]}_0"] if placed else []
                 number = " + ".join(parts) + (f" / {index.divisor}" if placed and index.divisor != 1 else "")
             if number:

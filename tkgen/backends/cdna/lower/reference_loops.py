@@ -225,7 +225,8 @@ class _TorchLoops(_Torch, _Loops):
             return
         within = {axis: axis.within for axis in self.ragged if axis.within is not None}
         for axis, of in within.items():
-            yield f'groups_{axis.name} = segments(tensors["{of.offsets.name}"], {_Torch.extent(self, axis)})'
+            what = "lengths" if of.lengths else "segments"
+            yield f'groups_{axis.name} = {what}(tensors["{of.offsets.name}"], {_Torch.extent(self, axis)})'
         first = self.ragged[0]
         yield f"for group in range(len(groups_{first.name})):"
         if any(f"place_{within[first].of}" in line for line in lines):
@@ -377,7 +378,7 @@ def _parts(formula: Formula, axis: Axis, extent: str, over: str) -> tuple[Axis, 
     index = next(a for a in formula.order if a.name == axis.part)
     parts, tile = index.dim.size, axis.tile or 1
     assert parts is not None  # typing and schedules refuse others
-    if axis.dim.size is not None:
+    if axis.dim.size is not None and axis.within is None:
         return index, str(axis.part_length(axis.dim.size, parts))
     return index, f"({_up(_up(extent, tile, over), parts, over)} * {tile})"
 
