@@ -3,6 +3,8 @@
 products     plans of one product by clauses (`specs/*.tk`)
 sums         plans of kernels by equations, with what they reduce behind the loop
 rows         layouts of rows over lanes, at several lengths (`specs/rows`)
+loops        steps of loops that multiply what they made of products (`specs/attention`)
+written      the lines of schedules that such specs write out
 sequences    the order of kernels, and each of them (`specs/sequences`)
 """
 
@@ -13,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from mutating import loops, rows, schedules
+from mutating import loops, rows, schedules, written
 from mutating.referee import Referee, rejected, small
 from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
@@ -61,6 +63,8 @@ def subjects(path: Path, orders: Sequence[Interleaving]) -> Iterator[Subject]:
             yield from (_rows(name, "rows", spec, orders) for name, spec in rows.small(path))
         case _ if path.stem in SEQUENCES:
             yield from _sequence(path, orders)
+        case "attention" if path.stem == "attention_written":
+            yield from (_written(name, spec, orders) for name, spec in written.small(path.parent).items())
         case "attention":
             yield from (_loops(name, spec, orders) for name, spec in loops.small(path).items())
         case _:
@@ -100,6 +104,20 @@ def _loops(name: str, spec: LoopSpec, orders: Sequence[Interleaving]) -> Subject
                 yield Candidate(m.kind, m.what, partial(referee.rejected, m.steps), partial(referee.fault, m.steps))
 
     return Subject(name, "loops", partial(referee.fault, spec.steps), candidates)
+
+
+def _written(name: str, spec: LoopSpec, orders: Sequence[Interleaving]) -> Subject:
+    referee = written.WrittenReferee(spec, orders)
+    own = spec.layout.written
+    assert own is not None
+
+    def candidates() -> Iterator[Candidate]:
+        for m in written.mutants(own):
+            if referee.changes(m.schedule):
+                fault = partial(referee.fault, m.schedule)
+                yield Candidate(m.kind, m.what, partial(referee.rejected, m.schedule), fault)
+
+    return Subject(name, "written", partial(referee.fault, own), candidates)
 
 
 def _sequence(path: Path, orders: Sequence[Interleaving]) -> Iterator[Subject]:

@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from mutating import written
 from mutating.loops import LoopReferee, mutants, small
 
 from tkgen.emulate import interleavings
@@ -32,6 +33,23 @@ def test_no_wrong_mutant_of_a_loop_is_accepted(name: str) -> None:
     verdicts = set()
     for mutant in islice((m for m in mutants(spec.steps) if referee.changes(m.steps)), 0, None, EVERY[name]):
         found, fault = referee.rejected(mutant.steps), referee.fault(mutant.steps)
+        assert found or not fault, f"{mutant.kind}: {mutant.what}: accepted, but {fault}"
+        verdicts.add(bool(found))
+    assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize("name", ["attention_written", "attention_written/phases"])
+def test_no_wrong_mutant_of_a_written_schedule_is_accepted(name: str) -> None:
+    try:
+        find_compiler(load_target("gfx942"))
+    except NoCompilerError:
+        pytest.skip("no compiler for AMD GPUs")
+    spec = written.small(SPECS)[name]
+    referee, own = written.WrittenReferee(spec, interleavings(1)), spec.layout.written
+    assert own is not None and not referee.rejected(own) and not referee.fault(own)
+    verdicts = set()
+    for mutant in islice((m for m in written.mutants(own) if referee.changes(m.schedule)), 4, None, 33):
+        found, fault = referee.rejected(mutant.schedule), referee.fault(mutant.schedule)
         assert found or not fault, f"{mutant.kind}: {mutant.what}: accepted, but {fault}"
         verdicts.add(bool(found))
     assert verdicts == {True, False}
