@@ -46,24 +46,33 @@ class Flags:
     """What was released and what was known of it."""
 
     def __init__(self, releases: Rows, known: Rows):
-        self.releases = {(int(r["block"]), int(r["number"])): (int(r["wave"]), int(r["epoch"])) for r in releases}
+        self.releases = {
+            (int(r["block"]), int(r["number"])): (int(r["wave"]), int(r["epoch"]), bool(r["written_back"]))
+            for r in releases
+        }
         self.known: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for entry in known:
             self.known[int(entry["clock"])].append((int(entry["block"]), int(entry["number"])))
 
-    def before(self, x: Any, y: Any) -> bool:
-        """Whether the accesses of interval `x` happen before those of `y`, of another block."""
+    def before(self, x: Any, y: Any, *, anywhere: bool = False) -> bool:
+        """Whether the accesses of interval `x` happen before those of `y`, of another block.
+
+        `anywhere`: leaving aside whether what `x` wrote left the L2 of its XCD.
+        """
+        stays = x["writes"] == 1 and not x["scoped"] and not anywhere
         for block, number in self.known.get(int(y["clock"]), ()):
             if block != int(x["block"]):
                 continue
-            wave, epoch = self.releases[block, number]
+            wave, epoch, written_back = self.releases[block, number]
+            if stays and not written_back:
+                continue
             if int(x["completed"]) <= number if wave == int(x["wave"]) else int(x["epoch"]) < epoch:
                 return True
         return False
 
-    def order(self, x: Any, y: Any) -> bool:
+    def order(self, x: Any, y: Any, *, anywhere: bool = False) -> bool:
         """Whether either is before the other."""
-        return self.before(x, y) or self.before(y, x)
+        return self.before(x, y, anywhere=anywhere) or self.before(y, x, anywhere=anywhere)
 
 
 def races(intervals: Rows, flags: Flags) -> Iterator[tuple[Any, Any]]:

@@ -95,6 +95,7 @@ class Finding:
     other_lane: int = 0  # of a lane race
     same_values: bool = False  # of two racing writes
     written_later: bool = False  # of a read of LDS that nobody had written: somebody did afterwards
+    in_another_l2: bool = False  # of blocks that a flag orders: what one stored was not written back from its L2
 
     def __str__(self) -> str:
         lines = [f"{self.kind.value}: {self.message}", f"  {self.first}"]

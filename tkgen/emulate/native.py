@@ -40,6 +40,7 @@ _TIMEOUT: Final = 300
 
 SAME_VALUES: Final = 1  # `FindingNote`
 WRITTEN_LATER: Final = 2
+IN_ANOTHER_L2: Final = 4
 
 u32, u64, i32, i64, ptr = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
 
@@ -146,7 +147,7 @@ class Interval(ctypes.Structure):
 class Release(ctypes.Structure):
     """`TkRelease`."""
 
-    _fields_ = (("block", u32), ("number", u32), ("wave", u32), ("epoch", u32))
+    _fields_ = (("block", u32), ("number", u32), ("wave", u32), ("epoch", u32), ("written_back", u32))
 
 
 class Known(ctypes.Structure):

@@ -115,8 +115,9 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
     found = _Findings(guest)
     for raw in _merged([raw for part in parts for raw in part.findings]):
         found.add(raw)
-    for a, b in races(intervals, Flags(np.concatenate([p.releases for p in parts]), known)):
-        found.block_race(a, b)
+    flags = Flags(np.concatenate([p.releases for p in parts]), known)
+    for a, b in races(intervals, flags):
+        found.block_race(a, b, not_written_back=flags.order(a, b, anywhere=True))
     written = []
     text = guest.code.text[0]
     for number, block, index, _, begin, end, *_ in intervals[intervals["writes"] != 0].tolist():
@@ -212,9 +213,9 @@ class _Findings:
             if region is not None:
                 offset, buffer = address - region.base, self._name(region)
         message = describe(kind, first, second, space, offset, buffer, size, lane, other_lane, self.guest.record)
-        same, later = bool(note & native.SAME_VALUES), bool(note & native.WRITTEN_LATER)
+        notes = [bool(note & bit) for bit in (native.SAME_VALUES, native.WRITTEN_LATER, native.IN_ANOTHER_L2)]
         shown = (kind, message, fatal, block, first, second, space, offset, buffer, size, lane, count)
-        self.findings.append(Finding(*shown, other_lane, same, later))
+        self.findings.append(Finding(*shown, other_lane, *notes))
 
     def _name(self, region: Region) -> str:
         if region.buffer is None:
@@ -222,7 +223,7 @@ class _Findings:
         given = [r for r in self.guest.regions if r.buffer is not None]
         return region.buffer.name or f"buffer {given.index(region)}"
 
-    def block_race(self, a: Any, b: Any) -> None:
+    def block_race(self, a: Any, b: Any, *, not_written_back: bool) -> None:
         """Two intervals of different blocks that nothing orders; each pair of instructions once."""
         key = (Kind.BLOCK_RACE.value.__hash__(), int(a["index"]), int(b["index"]))
         if key in self.seen:
@@ -248,5 +249,6 @@ class _Findings:
             Space.GLOBAL,
             int(max(a["begin"], b["begin"])),
             size=int(a["end"] - a["begin"]),
-            note=native.SAME_VALUES if later["unchanged"] else 0,
+            note=(native.SAME_VALUES if later["unchanged"] else 0)
+            | (native.IN_ANOTHER_L2 if not_written_back else 0),
         )

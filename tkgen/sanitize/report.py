@@ -313,16 +313,22 @@ class _Group:
                 f"two blocks write {place}{same}",
                 "every output tile belongs to one block: coordinates are in units of the tile stored",
             )
+        if shown.in_another_l2:
+            return (
+                f"a block hands {place} to another by a flag, but nothing writes it back from its L2",
+                "put __threadfence(), or buffer_wbl2 sc1 and a wait for it, between the store and the flag",
+            )
         return f"two blocks touch {place}, and nothing orders blocks", ""
 
     def lds_race(self, first: Access, second: Access) -> tuple[str, str]:
         """`second` came earlier in the run, which says nothing; program order says which was meant to."""
-        if second.epoch < first.epoch:
-            counter = "vmcnt" if "load" in second.text else "lgkmcnt"
-            late = "write" if second.access != "reads" else "read"
+        early, later = sorted((first, second), key=lambda access: access.epoch)
+        if early.epoch < later.epoch:
+            counter = "vmcnt" if "load" in early.text else "lgkmcnt"
+            late = "write" if early.access != "reads" else "read"
             return (
-                f"wave {second.wave} passes the barrier before its {late} of LDS is complete, and wave {first.wave} "
-                f"{first.access} the same bytes after it",
+                f"wave {early.wave} passes the barrier before its {late} of LDS is complete, and wave {later.wave} "
+                f"{later.access} the same bytes after it",
                 f"wait for the {late} before the barrier: s_waitcnt {counter}(0)",
             )
         if "reads" not in (first.access, second.access):

@@ -37,6 +37,7 @@ enum FindingKind : uint32_t {
 enum FindingNote : uint32_t {
   SAME_VALUES = 1,    // of two writes that race: the bytes written are the same
   WRITTEN_LATER = 2,  // of a read of LDS that nobody had written: somebody did before the block ended
+  IN_ANOTHER_L2 = 4,  // of blocks that race: a flag orders them, but what one stored was not written back (set by Python)
 };
 
 struct TkResult;
@@ -104,6 +105,7 @@ struct TkInterval {  // bytes of one region that one block wrote (or read)
 
 struct TkRelease {  // a wave gave a flag to others (flags.h)
   uint32_t block, number, wave, epoch;
+  uint32_t written_back;  // it covers what the block wrote to its L2
 };
 
 struct TkKnown {  // one release that a clock holds

@@ -30,10 +30,11 @@ uint32_t Order::intern(Clock clock) {
 
 void Order::released(const Wave& w, const MemoryOp& m) {
   const uint32_t block = uint32_t(engine_.block_linear), number = releases();
-  released_.push_back({block, number, w.id, w.epoch});
+  released_.push_back({block, number, w.id, w.epoch, engine_.launch.target == GFX90A});
   engine_.releases.push_back(released_.back());
   Clock given{uint64_t(block) << 32 | number};
   join(given, engine_.clocks[waves_[w.id].clock]);
+  join(given, waves_[w.id].written);
   TkFlags& flags = *engine_.launch.flags;
   std::lock_guard<std::mutex> lock(flags.mutex);
   for (int l = 0; l < LANES; ++l) {
@@ -42,6 +43,16 @@ void Order::released(const Wave& w, const MemoryOp& m) {
     if (m.access == Access::ATOMIC) join(at, given);  // goes on with the sequence that others began
     else at = given;
   }
+}
+
+void Order::written_back(const Wave& w, uint32_t epoch) {
+  const uint32_t block = uint32_t(engine_.block_linear), number = releases();
+  released_.push_back({block, number, w.id, epoch, 1});
+  engine_.releases.push_back(released_.back());
+  Clock& written = waves_[w.id].written;  // covers what the wave's earlier ones did
+  const auto own = [&](uint64_t entry) { return released_[uint32_t(entry)].wave == w.id; };
+  written.erase(std::remove_if(written.begin(), written.end(), own), written.end());
+  written.push_back(uint64_t(block) << 32 | number);
 }
 
 void Order::acquired(const Wave& w, const MemoryOp& m) {
@@ -64,14 +75,15 @@ void Order::invalidated(const Wave& w) {
 }
 
 void Order::met() {
-  Clock all, pending;
+  Clock all, pending, written;
   for (const Known& known : waves_) {
     if (known.clock) join(all, engine_.clocks[known.clock]);
     if (!known.pending.empty()) join(pending, known.pending);
+    if (!known.written.empty()) join(written, known.written);
   }
-  if (all.empty() && pending.empty()) return;
+  if (all.empty() && pending.empty() && written.empty()) return;
   const uint32_t clock = intern(std::move(all));
-  for (Known& known : waves_) known = {clock, pending};
+  for (Known& known : waves_) known = {clock, pending, written};
 }
 
 bool Order::before(uint32_t wave, uint32_t epoch, uint32_t completed, uint32_t clock) const {

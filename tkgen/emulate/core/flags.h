@@ -8,6 +8,10 @@
 //
 // Releases. A store or an atomic operation of these is one of its wave: it covers the wave's own accesses that had been waited
 // for (the model's release waits for vmcnt(0) before it), and what other waves of the block had issued before the last barrier.
+// From gfx942 on the XCDs of a GPU have an L2 each: what a block has stored, other blocks see only once it was written back, by
+// buffer_wbl2 sc1 that the wave has waited for ("Memory Model gfx942": "buffer_wbl2 sc1=1: Performs L2 writeback to ensure previous
+// global/generic store/atomicrmw are visible at agent scope"). So a release covers plain stores as far as the last writeback that
+// its wave knows of, its own or one before a barrier. On gfx90a all waves of a GPU share one L2.
 // Acquires. A load, or an atomic operation that returns, takes over what its address was last given, but the wave is only after
 // it once it has executed buffer_inv sc1 (gfx90a: buffer_wbinvl1_vol), without which the L1 may serve older lines. A barrier
 // passes on to all waves what each of them knows, and what each has read: their L1 is one, any of them may invalidate it.
@@ -36,6 +40,7 @@ class Order {
   explicit Order(Engine& engine) : engine_(engine) {}
   void begin_block(size_t waves);
   void released(const Wave& w, const MemoryOp& m);
+  void written_back(const Wave& w, uint32_t epoch);  // by an instruction of that epoch, waited for now
   void acquired(const Wave& w, const MemoryOp& m);
   void invalidated(const Wave& w);
   void met();  // a barrier
@@ -50,6 +55,7 @@ class Order {
   struct Known {
     uint32_t clock = 0;
     Clock pending;
+    Clock written;  // writebacks of this block
   };
   uint32_t intern(Clock clock);
 

@@ -76,6 +76,7 @@ struct MemoryOp {
   Queue queue;
   Access access;
   bool lds, performed, seen_vector, seen_lgkm;
+  bool writes_back;  // the L2
   bool hollow;    // some of it is memory without contents
   bool writable;  // some of it is memory that the kernel may write
   uint64_t undefined[4];   // lanes whose dword nobody has written, of the data stored or (from scratch) loaded

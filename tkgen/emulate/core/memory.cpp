@@ -40,7 +40,7 @@ MemoryOp& begin(Wave& w, const Op& op, MemoryOp::Perform perform, Queue queue, A
   m->queue = queue;
   m->access = access;
   m->lds = queue == Queue::LDS;
-  m->performed = m->seen_vector = m->seen_lgkm = m->dma = m->hollow = m->writable = false;
+  m->performed = m->seen_vector = m->seen_lgkm = m->dma = m->writes_back = m->hollow = m->writable = false;
   m->private_lanes = 0;
   m->instance = 0;
   m->dst = 256;
@@ -859,6 +859,16 @@ void invalidate(Wave& w, const Op& op) {
   if (w.engine->referee && (w.engine->launch.target == GFX90A || op.flags & F_SC1)) w.engine->referee->order.invalidated(w);
 }
 
+// The writeback of the L2, without which blocks of other XCDs do not see what was stored (from gfx942 on, with SC1: flags.h). It
+// counts in vmcnt: the sequences of LLVM's memory model wait for it before the flag.
+void write_back(Wave& w, const Op& op) {
+  if (!w.engine->referee || w.engine->launch.target == GFX90A || !(op.flags & F_SC1)) return;
+  MemoryOp& m = begin(w, op, [](Wave&, MemoryOp&) {}, Queue::VECTOR, Access::READ);
+  m.exec = m.live = 0;
+  m.writes_back = true;
+  submit(w, m);
+}
+
 // --- Tables -------------------------------------------------------------------------------------------------------------
 
 // In these entries dst and src give the result's and the data's dwords; addresses are described below.
@@ -928,7 +938,7 @@ void invalidate(Wave& w, const Op& op) {
 const Info TABLE[] = {
     PLAIN("flat_"), PLAIN("global_"), PLAIN("scratch_"), PLAIN("buffer_"),
     ATOMICS("flat_"), ATOMICS("global_"), ATOMICS("buffer_"), DMA("global_"), DMA("scratch_"),
-    NOTHING("buffer_wbl2"), NOTHING("buffer_invl2"),
+    {"buffer_wbl2", write_back, 0, {0, 0, 0}, 0}, NOTHING("buffer_invl2"),
     {"buffer_inv", invalidate, 0, {0, 0, 0}, 0}, {"buffer_wbinvl1", invalidate, 0, {0, 0, 0}, 0}, {"buffer_wbinvl1_vol", invalidate, 0, {0, 0, 0}, 0},
 
     LDS_LOAD("ds_read_b32", lds_load<1>, 1, 0), LDS_LOAD("ds_read_b64", lds_load<2>, 2, 0),

@@ -144,17 +144,24 @@ void Referee::issued(Wave& w, MemoryOp& m) {
   if (m.queue != Queue::LDS) {
     stored_undefined(w, m);
     if (m.queue != Queue::SCALAR && !engine_.launch.split) touch_global(w, m);
-    return;
   }
+  if (m.queue == Queue::LDS || m.queue == Queue::FLAT) meet_direct_loads(w, m);
+}
+
+// The wave's own access of LDS while a load straight into the same bytes is under way.
+void Referee::meet_direct_loads(Wave& w, const MemoryOp& m) {
   for (auto& other : w.vector_ops) {
     if (!other->dma) continue;
     const uint64_t width = std::max<uint32_t>(other->size, 4), begin = other->lds_base, end = begin + LANES * width;
-    for (int l = 0; l < LANES; ++l) {
-      if (!(m.live >> l & 1) || m.address[l] >= end || m.address[l] + m.size <= begin) continue;
+    for (int i = 0; i < LANES * m.parts; ++i) {
+      const int l = i / m.parts;
+      if (!(m.live >> l & 1) || !in_lds(m, l)) continue;
+      const uint64_t at = uint32_t(m.address[l]) + (i % m.parts ? uint64_t(m.second) : 0);
+      if (at >= end || at + m.size <= begin) continue;
       const TkParty a = party(w);
       const TkParty b = {w.id, other->index, other->number, other->epoch, NONE, 1};
       if (TkFinding* f = engine_.report(m.access == Access::READ ? READ_BEFORE_WAIT : OVERWRITE_BEFORE_WAIT, w, a, &b)) {
-        f->address = m.address[l];
+        f->address = at;
         f->size = m.size;
         f->space = 0;
         f->lane = uint32_t(l);
@@ -386,6 +393,7 @@ void Referee::touch_lds(Wave& w, const MemoryOp& m, uint32_t done) {
 }
 
 void Referee::completed(Wave& w, MemoryOp& m) {
+  if (m.writes_back) return order.written_back(w, m.epoch);
   if (!m.live && !m.dma) return;
   if (m.instance) {
     Instance& x = instances_[m.instance];
