@@ -86,8 +86,8 @@ def pages(site: Path) -> dict[Path, Page]:
 
 
 def test_every_page_of_the_folder_is_there(site: Path) -> None:
-    for source in (ROOT / "docs").glob("*.md"):
-        assert (site / f"{source.stem}.html").exists()
+    for source in (ROOT / "docs").rglob("*.md"):
+        assert (site / source.relative_to(ROOT / "docs").with_suffix(".html")).exists()
     assert not list(site.rglob("*.py"))
 
 
