@@ -1,5 +1,7 @@
-"""Classes of mistakes that only the machine code shows, a pair of kernels each, one edit apart: counted waits, copies straight
-into LDS, what the compiler moved, and blocks that exchange data."""
+"""Classes of mistakes that only the machine code shows, a pair of kernels each, one edit apart.
+
+Counted waits, copies straight into LDS, what the compiler moved, and blocks that exchange data.
+"""
 
 from __future__ import annotations
 
@@ -45,20 +47,21 @@ PAIRS = {
     # Two waves write the same bytes of LDS, and nobody reads them in between.
     "two waves write the same bytes of LDS": Pair(
         {"E701"}, EXCHANGE,
-        "__shared__ float tile[64]; int t = threadIdx.x; middle[t] = 0; float x = in[t]; if (t < 64) tile[t] = x; EDIT; "
-        "if (t >= 64) tile[t - 64] = x; __syncthreads(); out[t] = tile[t % 64];",
+        "__shared__ float tile[64]; int t = threadIdx.x; middle[t] = 0; float x = in[t]; "
+        "if (t < 64) tile[t] = x; EDIT; if (t >= 64) tile[t - 64] = x; __syncthreads(); out[t] = tile[t % 64];",
         "", "__syncthreads()",
     ),
     "two waves add to the same bytes of LDS": Pair(
         {"E701"}, EXCHANGE,
-        "__shared__ float tile[64]; int t = threadIdx.x; middle[t] = 0; if (t < 64) tile[t] = 0; __syncthreads(); EDIT; "
-        "__syncthreads(); out[t] = tile[t % 64];",
+        "__shared__ float tile[64]; int t = threadIdx.x; middle[t] = 0; if (t < 64) tile[t] = 0; __syncthreads(); "
+        "EDIT; __syncthreads(); out[t] = tile[t % 64];",
         "tile[t % 64] += in[t]", "atomicAdd(tile + t % 64, in[t])",
     ),
     # Copies straight into LDS.
     "a copy that the other wave reads after the barrier": Pair(
         {"E701"}, EXCHANGE,
-        TILE + COPY.replace("TO", "0") + WAIT + "__builtin_amdgcn_s_barrier(); " + READ.replace("FROM", "127 - t") + END,
+        TILE + COPY.replace("TO", "0") + WAIT + "__builtin_amdgcn_s_barrier(); "
+        + READ.replace("FROM", "127 - t") + END,
         "1", "0",
     ),
     "a copy that its own wave reads": Pair(
@@ -67,7 +70,8 @@ PAIRS = {
     "a copy into what the second half of an access reads": Pair(
         {"E705"}, EXCHANGE,
         TILE + COPY.replace("TO", "128") + WAIT
-        + READ.replace("FROM", "t").replace("float y", "float2 y").replace("read_b32 %0, %1", "read2st64_b32 %0, %1 offset1:2")
+        + READ.replace("FROM", "t").replace("float y", "float2 y").replace("b32 %0, %1", "b32 %0, %1 offset1:2")
+        .replace("read_", "read2st64_")
         + END.replace("= y", "= y.x + y.y"),
         "1", "0",
     ),
@@ -81,8 +85,8 @@ PAIRS = {
     "of two loads one is waited for": Pair(
         {"E705"}, EXCHANGE,
         "int t = threadIdx.x; middle[t] = in[t]; float a, b; "
-        'asm volatile("s_load_dword %0, %2, 0\\ns_load_dword %1, %2, 4\\ns_waitcnt lgkmcnt(EDIT)\\ns_add_u32 %0, %0, 0\\n'
-        's_waitcnt lgkmcnt(0)" : "=&s"(a), "=&s"(b) : "s"(in) : "scc", "memory"); out[t] = a + b;',
+        'asm volatile("s_load_dword %0, %2, 0\\ns_load_dword %1, %2, 4\\ns_waitcnt lgkmcnt(EDIT)\\ns_add_u32 %0, %0, 0'
+        '\\ns_waitcnt lgkmcnt(0)" : "=&s"(a), "=&s"(b) : "s"(in) : "scc", "memory"); out[t] = a + b;',
         "1", "0",
     ),
     "a flat load, of which one of two counters is waited for": Pair(
@@ -144,7 +148,8 @@ PAIRS = {
     ),
     "what another block has not finished": Pair(
         {"E701"}, EXCHANGE,
-        "int t = threadIdx.x, b = 64 * blockIdx.x; middle[b + t] = in[b + t]; __syncthreads(); out[b + t] = middle[EDIT + t];",
+        "int t = threadIdx.x, b = 64 * blockIdx.x; middle[b + t] = in[b + t]; __syncthreads(); "
+        "out[b + t] = middle[EDIT + t];",
         "64 - b", "b", threads=64, grid=2,
     ),
     # What the compiler chose itself, the hardware can do.

@@ -249,6 +249,5 @@ class _Findings:
             Space.GLOBAL,
             int(max(a["begin"], b["begin"])),
             size=int(a["end"] - a["begin"]),
-            note=(native.SAME_VALUES if later["unchanged"] else 0)
-            | (native.IN_ANOTHER_L2 if not_written_back else 0),
+            note=(native.SAME_VALUES if later["unchanged"] else 0) | (native.IN_ANOTHER_L2 if not_written_back else 0),
         )
