@@ -20,6 +20,7 @@ from tkgen.syntax.grammar import spellings
 _DECLARING = frozenset({"DIMS", "PARAM", "GLOBAL", "SCALAR"})
 _OPERATORS = frozenset({
     "PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO", "EQUAL", "VBAR", "_DOTS", "COLON", "AT", "COMPARE", "TRANSPOSED",
+    "ADDS",
 })  # fmt: skip
 _DECLARED = {"kernel": Name.Function, "role": Name.Namespace, "dimension": Name.Constant, "parameter": Name.Constant}
 _GAP = re.compile(r"(#[^\n]*)|(\s+)|([^\s#]+)")

@@ -160,7 +160,7 @@ def memory(launch: AnyLaunch, inputs: Mapping[str, torch.Tensor], poison: bool =
             continue
         found[tensor.name] = torch.empty(launch.shape(tensor), dtype=TORCH[tensor.dtype], device=device)
         if poison:
-            adds = launch.program.adds_to_output
+            adds = tensor.name in launch.program.added
             start = torch.zeros((), dtype=TORCH[tensor.dtype]) if adds else unwritten((), tensor.dtype)
             found[tensor.name].copy_(start)
     return found

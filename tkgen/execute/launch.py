@@ -106,7 +106,7 @@ def outputs(launch: Sizing, inputs: Mapping[str, torch.Tensor]) -> dict[str, tor
         out.name: inputs[out.name].clone(memory_format=torch.contiguous_format)
         if out.name in inputs
         else torch.zeros(launch.shape(out), dtype=TORCH[out.dtype])
-        if launch.program.adds_to_output
+        if out.name in launch.program.added
         else unwritten(launch.shape(out), out.dtype)
         for out in launch.program.outputs
     }

@@ -101,4 +101,9 @@ class KernelProgram:
     @property
     def adds_to_output(self) -> bool:
         """Whether several blocks add to an output tile, which must then be zero before the launch."""
-        return self.grid.shares_tiles
+        return bool(self.added)
+
+    @property
+    def added(self) -> frozenset[str]:
+        """The outputs to which several blocks add."""
+        return frozenset(s.target.tensor.name for s in self.kernel.stores if s.adds)

@@ -58,8 +58,8 @@ class Taking(Protocol):
         """The scalars."""
 
     @property
-    def adds_to_output(self) -> bool:
-        """Whether several blocks add to an output tile, which must then be zero before the launch."""
+    def added(self) -> frozenset[str]:
+        """The outputs to which several blocks add, which must be zero before the launch."""
 
 
 @dataclass(frozen=True)

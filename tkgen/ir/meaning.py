@@ -51,7 +51,7 @@ from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.rounding import rounded
 from tkgen.ir.segments import parts as parts_of
 from tkgen.ir.summing import adds_to_carry, is_sums
-from tkgen.ir.tiles import Tile, along_dims, cut, picked
+from tkgen.ir.tiles import Tile, along_dims, cut, picked, renamed
 from tkgen.ir.types import DType
 
 
@@ -351,8 +351,9 @@ class _Evaluation:
 
     def product(self, op: Product) -> Tile:
         factors = [self.along(self.get(v), op.axis) for v in (op.left, op.right)]
-        if op.axis.kind is AxisKind.PARALLEL:
-            factors = [self.by_tile(f, op.axis, 0.0) for f in factors]
+        if op.axis.kind is AxisKind.PARALLEL:  # each tile's own sum
+            split, place = [self.by_tile(f, op.axis, 0.0) for f in factors], f"{op.axis.name} within"
+            return self.contracted(op, [renamed(f, op.axis.name, place) for f in split], place)
         if op.axis.part is not None and op.axis.name not in self.places:
             return self.in_parts(op, factors, self.axes[op.axis.part])
         return self.contracted(op, factors)
@@ -371,15 +372,15 @@ class _Evaluation:
             error = torch.stack([torch.zeros_like(t.value) if t.error is None else t.error for t in found])
         return Tile((index.name, *found[0].dims), torch.stack([t.value for t in found]), error)
 
-    def contracted(self, op: Product, factors: Sequence[Tile]) -> Tile:
-        """The product of two factors over all of an axis that they have."""
-        named = {d for f in factors for d in f.dims}
+    def contracted(self, op: Product, factors: Sequence[Tile], summed: str = "") -> Tile:
+        """The product of two factors over all of an axis that they have, or of the direction `summed`."""
+        named, summed = {d for f in factors for d in f.dims}, summed or op.axis.name
         left, right = (self.widened(f, named) for f in factors)
-        dims = tuple(d for d in dict.fromkeys([*left.dims, *right.dims]) if d != op.axis.name)
+        dims = tuple(d for d in dict.fromkeys([*left.dims, *right.dims]) if d != summed)
         letters = dict(zip(dict.fromkeys([*left.dims, *right.dims]), ascii_letters, strict=False))
         texts = ("".join(letters[d] for d in group) for group in (left.dims, right.dims, dims))
         equation = "{},{}->{}".format(*texts)
-        n = max(left.value.shape[left.dims.index(op.axis.name)], 1)
+        n = max(left.value.shape[left.dims.index(summed)], 1)
         return Tile(dims, *self.contract(left, right, (op.left.dtype, op.right.dtype), equation, n))
 
     def contract(self, a: Tile, b: Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
@@ -428,9 +429,11 @@ class _Evaluation:
         dims = tuple(d for d, _ in places if d)
         tile = self.widened(tile, set(dims))
         if op.adds:
+            for v in self.visited:  # a block that does not visit this tile adds nothing
+                tile = self.chosen(v, tile, self.number(0.0))
             tile = self.added(tile, dims)
         at = tuple(place for _, place in places)
-        visited = [self.widened(v, set(dims)) for v in self.visited]
+        visited = [] if op.adds else [self.widened(v, set(dims)) for v in self.visited]
         if extra := {d for t in (tile, *visited) for d in t.dims} - set(dims):
             raise ValueError(f"several tiles along {', '.join(sorted(extra))} store {name} in one place")
         old = self.tensors[name]

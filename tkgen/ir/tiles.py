@@ -44,3 +44,8 @@ def picked(tensor: Tensor, at: int, places: Tensor) -> Tensor:
     found = tensor.index_select(at, places.clamp(0, tensor.shape[at] - 1).flatten())
     found = found.reshape(*tensor.shape[:at], *places.shape, *tensor.shape[at + 1 :])
     return torch.where(there[(..., *[None] * (tensor.dim() - 1 - at))], found, 0.0)
+
+
+def renamed(tile: Tile, old: str, new: str) -> Tile:
+    """With another name for a direction."""
+    return Tile(tuple(new if d == old else d for d in tile.dims), tile.value, tile.error)

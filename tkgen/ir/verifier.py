@@ -132,6 +132,16 @@ class _Verifier:
             self.insist(axis in self.loops, "loop", where)
 
     def memory(self) -> None:
+        tile_sums = {
+            op.result for op in walk(self.kernel.body)
+            if isinstance(op, Product) and op.axis.kind is AxisKind.PARALLEL and not op.axis.is_one_tile
+        }  # fmt: skip
+        for op in walk(self.kernel.body):  # what blocks sum of their own tiles is added up in memory alone
+            if any(v in tile_sums for v in reads(op)):
+                self.insist(isinstance(op, Store) and op.adds, "product", op)
+        plain = {s.target.tensor.name for s in self.kernel.stores if not s.adds}
+        for store in self.kernel.stores:
+            self.insist(not store.adds or store.target.tensor.name not in plain, "memory", store)
         stores: dict[str, set[Access]] = {}
         for store in self.kernel.stores:
             stores.setdefault(store.target.tensor.name, set()).add(store.target)

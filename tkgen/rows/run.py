@@ -15,7 +15,7 @@ from tkgen.execute.compare import Comparison, Inputs, compare, random_lengths, r
 from tkgen.execute.launch import Run, check_blocks, check_memory, emulate
 from tkgen.ir.equations import Axis, AxisKind, Constant, Coordinate, Kernel, Loop, Map, Op, Value, When, walk, writes
 from tkgen.ir.meaning import evaluate
-from tkgen.ir.rounding import is_unwritten, normal, rounded, unwritten
+from tkgen.ir.rounding import UNIT_ROUNDOFF, is_unwritten, normal, rounded, unwritten
 from tkgen.ir.substitution import Named, substituted
 from tkgen.ir.types import DType, Tensor
 from tkgen.rows.build import RowBuild
@@ -169,6 +169,10 @@ def _parts(
     judged = {}
     for tensor in kernel.outputs:
         name = tensor.name
+        boxes = [box[name] for box in parts]
+        if name in launch.program.added:
+            judged[name] = compare(outputs[name], *_sum(outputs[name].shape, boxes, [e[name] for e in expected]))
+            continue
         flat = [
             (outputs[name][box[name]].flatten(), *(x.flatten() for x in e[name]))
             for box, e in zip(parts, expected, strict=True)
@@ -182,6 +186,18 @@ def _parts(
         touched = ~(same if name not in inputs else (rest.double() == inputs[name].double()) | same)
         judged[name] = replace(judged[name], wrong=judged[name].wrong + int(touched.sum()))
     return judged
+
+
+def _sum(
+    shape: torch.Size, boxes: Sequence[tuple[slice, ...]], parts: Sequence[tuple[torch.Tensor, torch.Tensor]]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What blocks have added to zeros, each in its box, and the bound on each element's error, in any order."""
+    total, bound, magnitude = (torch.zeros(shape, dtype=torch.float64) for _ in range(3))
+    for box, (value, error) in zip(boxes, parts, strict=True):
+        total[box] += value
+        bound[box] += error
+        magnitude[box] += value.abs() + error
+    return total, bound + len(boxes) * UNIT_ROUNDOFF * magnitude
 
 
 def _apart(kernel: Kernel) -> Kernel:

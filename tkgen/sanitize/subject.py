@@ -196,15 +196,18 @@ def _launched(
     from tkgen.execute.arguments import packed
     from tkgen.execute.compare import compared, worst
     from tkgen.execute.launch import outputs
+    from tkgen.ir.equation_program import EquationProgram
     from tkgen.sequence.program import covered, meaning_of
 
     spec, program = build.spec, launch.program
-    kept = () if program.adds_to_output else program.outputs  # what an earlier kernel has written a part of
+    kept = [t for t in program.outputs if t.name not in program.added]  # what an earlier kernel has written a part of
     inputs = {t.name: memory[t.name] for t in (*program.reads, *kept) if t.name in memory}
     stores = meaning_of(program).stores
     whole = {t.name for t in program.outputs if covered(t, [s for s in stores if s.target.tensor == t])}
     if meaning_of(program).ragged:
         whole = set()  # rows that are in no group are left as they are
+    if isinstance(program, EquationProgram):
+        whole -= program.added  # of a tile to which no block adds zeros stay
 
     def make() -> Sequence[Arg]:
         buffers = {name: Buffer(tensor, name=name) for name, tensor in inputs.items()}

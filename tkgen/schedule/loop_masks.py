@@ -37,9 +37,9 @@ from tkgen.ir.verifier import verify
 NEUTRAL = {"sum": 0.0, "max": -inf, "min": inf}
 
 
-def masked(kernel: Kernel, loop: Loop) -> Kernel:
-    """The kernel with what lies beyond the end of the axis of `loop`, one of its operations, left out."""
-    axis = loop.axis
+def masked(kernel: Kernel, loop: Loop, along: Axis | None = None) -> Kernel:
+    """The kernel with what lies beyond the end of the axis of `loop`, one of its operations, left out; or `along`."""
+    axis = along or loop.axis
     if axis.within is None and axis.dim.size is not None and axis.dim.size % (axis.tile or 1) == 0:
         return kernel
     made = _Masked(kernel, axis)

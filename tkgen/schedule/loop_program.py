@@ -60,6 +60,14 @@ class Vote:
 
 
 @dataclass(frozen=True)
+class Give:
+    """What this wave has of the tile of exchange `number`, to ring `ring` of LDS, for the others."""
+
+    number: int
+    ring: int
+
+
+@dataclass(frozen=True)
 class Meet:
     """All waves meet, once this wave's accesses to LDS are complete; `landed`: and its direct loads, too.
 
@@ -90,7 +98,7 @@ class Mix:
     times: int
 
 
-Step = Fetch | Write | Read | Compute | Vote | Meet | Priority | Fence | Mix
+Step = Fetch | Write | Read | Compute | Vote | Give | Meet | Priority | Fence | Mix
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,7 @@ def touches(m: LoopMap, step: Step) -> Iterator[tuple[int, bool, int]]:
             yield ring, True, ahead
         case Write(ring=ring, ahead=ahead):
             yield ring, True, ahead
-        case Vote(ring=ring):
+        case Vote(ring=ring) | Give(ring=ring):
             yield ring, True, 0
         case Read(ring=ring, ahead=ahead):
             yield ring, False, ahead

@@ -23,7 +23,6 @@ from tkgen.ir.equations import (
     Kind,
     Load,
     Op,
-    Product,
     Value,
     reads,
     writes,
@@ -46,7 +45,7 @@ class Share:
 def shares(m: LoopMap) -> tuple[Share, ...]:
     """What takes registers at the product at which most are taken, the largest first."""
     at = {x.product: x for x in m.multiplications}
-    moments = [tuple(_at(m, n, at[op])) for n, op in enumerate(m.loop.body) if isinstance(op, Product)]
+    moments = [tuple(_at(m, n, at[op])) for n, op in enumerate(m.loop.body) if op in at]
     most = max(moments, key=total)
     return tuple(sorted((s for s in most if s.registers), key=lambda s: -s.registers))
 
@@ -60,6 +59,8 @@ def _at(m: LoopMap, place: int, x: Multiplication) -> Iterator[Share]:
     body = m.loop.body
     for load in (*m.held, *m.columns_loaded):
         yield Share(f"`{load.source.tensor.name}`, which stays", m.lane_registers(load.result))
+    for y in m.exchanges:
+        yield Share(f"a wave's columns of `{y.held.source.tensor.name}`, which stay", y.registers)
     before: dict[Value, Op | None] = {c.inside: None for c in m.loop.carries}
     before |= {value: op for op in body[:place] for value in writes(op)}
     used = {v for op in body[place:] for v in reads(op)} | {c.update for c in m.loop.carries}

@@ -37,7 +37,7 @@ from tkgen.ir.equations import Load, When, writes
 from tkgen.proof import program as proof
 from tkgen.proof.passes import first_wrong
 from tkgen.schedule.loop_ping_pong import ping_pong
-from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Meet, Read, Step, Vote, Write, touches
+from tkgen.schedule.loop_program import Compute, Fetch, Give, LoopSteps, Meet, Read, Step, Vote, Write, touches
 from tkgen.schedule.loop_terms import unlike
 from tkgen.schedule.loop_written import StepError, written
 from tkgen.schedule.loops import LoopMap
@@ -131,7 +131,10 @@ def _landing(m: LoopMap, body: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 def _computes(m: LoopMap) -> Iterator[Step]:
-    """The equations, up to each product (or the sum to which it adds) and after the last; votes before conditions."""
+    """The equations, up to each product (or the sum to which it adds) and after the last; votes before conditions.
+
+    What waves exchange they give right before its product.
+    """
     products = {x.result: m.moving.index(x.moving) for x in m.multiplications}
     vectors = {ring.access: m.moving.index(ring) for ring in m.vectors}
     numbers = {x.result: n for n, x in enumerate(m.multiplications) if x.moving.direct}
@@ -149,6 +152,12 @@ def _computes(m: LoopMap) -> Iterator[Step]:
                 yield Compute(first, place, tuple(read))
             yield Vote(number, len(m.moving) + number)
             first, read = place, [len(m.moving) + number]
+        elif given := [n for n, x in enumerate(m.exchanges) if op == x.product]:
+            if first < place:
+                yield Compute(first, place, tuple(read))
+            ring = len(m.moving) + len(m.votes) + given[0]
+            yield Give(given[0], ring)
+            first, read = place, [ring]
         elif op == early:
             if first < place:
                 yield Compute(first, place, tuple(read))

@@ -31,7 +31,7 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.proof.terms import Term, Terms
-from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Read, Step, Vote, Write
+from tkgen.schedule.loop_program import Compute, Fetch, Give, LoopSteps, Read, Step, Vote, Write
 from tkgen.schedule.loop_tiles import Moving, extent
 from tkgen.schedule.loops import VOTES
 
@@ -58,8 +58,10 @@ def unlike(made: LoopSteps) -> str | None:
         meant = _Run(made, terms, scheduled=False).stores(passes)
         found = _Run(made, terms, scheduled=True).stores(passes)
         for name, term in meant.items():
-            if found[name] != term:
+            if found.get(name) != term:
                 return f"after {passes} passes {name} is not what the equations say"
+        if extra := found.keys() - meant.keys():
+            return f"after {passes} passes {min(extra)} is added, which the equations do not say"
     return None
 
 
@@ -146,6 +148,8 @@ class _Run:
                     self.values |= {v: now.get(v, (self.terms.unknown(),)) for v in self.next}
             case Vote(number=vote, ring=ring):
                 self.lds[ring, number % VOTES] = self._whole(self.made.map.votes[vote].condition)
+            case Give(number=which, ring=ring):
+                self.lds[ring, number % VOTES] = self._whole(self.made.map.exchanges[which].given)
 
     def _brought(self, ring: Moving, number: int) -> Term:
         return self.terms.leaf(access_text(ring.access), number)
@@ -181,8 +185,12 @@ class _Run:
     def _op(self, op: Op, number: int, rows: Sequence[int] | None = None) -> None:
         terms, values = self.terms, self.values
         match op:
+            case Store(adds=True):  # in each pass
+                self.found[f"{access_text(op.target)} of pass {number}"] = self._whole(op.value)
             case Store():
                 self.found[access_text(op.target)] = self._whole(op.value)
+            case Product() if op not in self.moving:
+                self._exchanged(op, number)
             case Product():
                 self._product(op, number, rows)
             case Load(source=source) if source in self.rings and self.scheduled:
@@ -208,6 +216,15 @@ class _Run:
                 self._put(like, made)
             case _:
                 values[op.result] = (terms.of(_formula(op), *(self._whole(v) for v in reads(op))),)
+
+    def _exchanged(self, op: Product, number: int) -> None:
+        """A product of what all waves gave: of what stands in LDS."""
+        m = self.made.map
+        which = next(n for n, x in enumerate(m.exchanges) if x.product == op)
+        given = self._whole(op.left)
+        if self.scheduled:
+            given = self.lds.get((len(m.moving) + len(m.votes) + which, number % VOTES), self.terms.unknown())
+        self.values[op.result] = (self.terms.of(_formula(op), given, self._whole(op.right)),)
 
     def _product(self, op: Product, number: int, rows: Sequence[int] | None) -> None:
         """A product reads the ring's tile where it stands, or what was read of it."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tkgen.ir.equations import Access, Axis, AxisKind, Product, Value
+from tkgen.ir.equations import Access, Axis, AxisKind, Load, Product, Store, Value
 from tkgen.ir.limits import BUFFER_BYTES
+from tkgen.ir.types import WAVE_LANES
 from tkgen.source import Span
 from tkgen.targets.model import round_up
 
+PADDING = 4  # elements behind each row of what waves exchange: lanes with neighbouring rows meet in no bank of LDS
 ALIGNMENT = 16  # bytes; `shared_allocator` of the ThunderKittens surface
 
 
@@ -111,3 +113,33 @@ class Multiplication:
     def by_columns(self) -> bool:
         """Whether the rows of the moving factor are the columns of its tile in LDS."""
         return self.rows != self.moving.rows
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A product that sums over the axis which the waves divide: what each computed goes through LDS to all of them.
+
+    Each wave makes `columns` of the result's, which blocks add to `store`; `held` is a tensor's tile, of which it has
+    those columns in registers, with what is summed along a lane's neighbours.
+    """
+
+    product: Product
+    given: Value
+    held: Load
+    store: Store
+    columns: int
+
+    @property
+    def rows(self) -> Axis:
+        """The axis along the rows of the result: the loop's."""
+        return next(a for a in self.given.axes if a != self.product.axis)
+
+    @property
+    def registers(self) -> int:
+        """VGPRs of a lane for what it has of `held`."""
+        return extent(self.product.axis) * self.columns * self.held.result.dtype.bytes // 4 // WAVE_LANES
+
+    @property
+    def bytes(self) -> int:
+        """LDS of what all waves give: rows of elements of 2 bytes, `PADDING` apart."""
+        return round_up(extent(self.product.axis) * (extent(self.rows) + PADDING) * 2, ALIGNMENT)

@@ -72,8 +72,9 @@ from tkgen.ir.equations import (
 from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, DType, Via
 from tkgen.remap import Remap, RemapCall, compose
+from tkgen.schedule.loop_exchange import exchanges
 from tkgen.schedule.loop_masks import masked
-from tkgen.schedule.loop_tiles import ALIGNMENT, LoopError, Moving, Multiplication, extent, pitch_bytes, reach
+from tkgen.schedule.loop_tiles import ALIGNMENT, Exchange, LoopError, Moving, Multiplication, extent, pitch_bytes, reach
 from tkgen.source import Span
 from tkgen.targets import Target
 from tkgen.targets.model import round_up
@@ -96,6 +97,7 @@ class LoopMap:
     waves: int
     multiplications: tuple[Multiplication, ...]
     vectors: tuple[Moving, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
     early: Multiplication | None = None  # what is multiplied a pass ahead
     late: int = 0  # waves from this one on are a meeting behind the others; 0: none are
     written: WrittenSchedule | None = None
@@ -140,13 +142,13 @@ class LoopMap:
 
     @cached_property
     def rings(self) -> tuple[int, ...]:
-        """The slots of each ring in LDS: of the factors that move, then of the waves' votes."""
-        return (*(ring.buffers for ring in self.moving), *(VOTES for _ in self.votes))
+        """The slots of each ring in LDS: of the factors that move, then of the waves' votes, of what they exchange."""
+        return (*(ring.buffers for ring in self.moving), *(VOTES for _ in (*self.votes, *self.exchanges)))
 
     @property
     def held(self) -> tuple[Load, ...]:
         """The factors that are loaded to registers before the loop."""
-        return tuple(op for op in walk(self.kernel.body) if isinstance(op, Load) and op.result in self._factors)
+        return tuple(op for op in walk(self.kernel.body) if isinstance(op, Load) and op.result in self.factors)
 
     @property
     def numbers_loaded(self) -> tuple[Load, ...]:
@@ -169,13 +171,15 @@ class LoopMap:
         return gcd(extent(axis) // self.side, 4)
 
     @cached_property
-    def _factors(self) -> frozenset[Value]:
-        return frozenset(m.held for m in self.multiplications)
+    def factors(self) -> frozenset[Value]:
+        """What products take of registers."""
+        return frozenset((*(m.held for m in self.multiplications), *(x.given for x in self.exchanges)))
 
     @cached_property
     def side(self) -> int:
         """The side of the base tiles."""
         extents = [self.columns, *(extent(a) for m in self.multiplications for a in (m.rows, m.summed))]
+        extents += [x.columns for x in self.exchanges]
         return next(side for side in SIDES if all(e % side == 0 for e in extents))
 
     def rows(self, value: Value) -> Axis | None:
@@ -186,7 +190,9 @@ class LoopMap:
     def lds_bytes(self) -> int:
         """LDS of a block."""
         votes = round_up(VOTES * self.waves * VOTE_BYTES, ALIGNMENT)
-        return sum(m.bytes for m in self.moving) + votes * len(self.votes)
+        return (
+            sum(m.bytes for m in self.moving) + votes * len(self.votes) + VOTES * sum(x.bytes for x in self.exchanges)
+        )
 
     def largest(self, dim: str) -> int:
         """The largest size of a dimension that only run time knows: direct loads count all rows of a tensor."""
@@ -204,7 +210,7 @@ class LoopMap:
     @property
     def registers(self) -> int:
         """VGPRs of a lane that hold something through the whole loop."""
-        return sum(map(self.lane_registers, self.tiles))
+        return sum(map(self.lane_registers, self.tiles)) + sum(x.registers for x in self.exchanges)
 
     def lane_registers(self, value: Value) -> int:
         """VGPRs of a lane for a value: its elements of a tile, or a number for each column that it has."""
@@ -244,7 +250,9 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
         raise LoopError(f"`{narrow.name}` is {narrow.dtype.spelling}, which such loops cannot hold yet", narrow.span)
     _loop(kernel)
     kernel = masked(kernel, _loop(kernel))
-    loop, split = _loop(kernel), _split(program)
+    split = _split(program)
+    kernel = masked(kernel, _loop(kernel), split)
+    loop = _loop(kernel)
     _parts(kernel, loop.axis)
     for word, bound in (("from", loop.axis.since), ("to", loop.axis.until)):
         if bound is not None and bound.axis != split.name:
@@ -252,6 +260,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
             raise LoopError(message, loop.axis.span)
     multiplications = _multiplications(program, kernel, loop, split)
     found = LoopMap(kernel, loop, split, program.waves, multiplications, _vectors(program, loop))
+    found = replace(found, exchanges=exchanges(program, loop, split, found.columns, found.direct))
     _staged(program, found)
     _tiles(found)
     _direct(program, found, target)
@@ -283,7 +292,7 @@ def _loop(kernel: Kernel) -> Loop:
         if isinstance(op, When):
             _condition(op, op in loop.body)
     for op in walk(loop.body):
-        if isinstance(op, Store):
+        if isinstance(op, Store) and not op.adds:
             raise LoopError(f"`{op.target.tensor.name}` is stored in the loop", op.span, "store it behind the loop")
     if product := next((op for op in kernel.body if isinstance(op, Product)), None):
         raise LoopError("a product stands outside of the loop", product.result.span)
@@ -338,7 +347,8 @@ class _Pair:
 
 def _multiplications(program: EquationProgram, kernel: Kernel, loop: Loop, split: Axis) -> tuple[Multiplication, ...]:
     made = {value: op for op in walk(kernel.body) for value in writes(op)}
-    pairs = [_pair(op, made, loop, split) for op in loop.body if isinstance(op, Product)]
+    products = [op for op in loop.body if isinstance(op, Product) and op.axis != split]
+    pairs = [_pair(op, made, loop, split) for op in products]
     straight = {p.source for p in pairs if p.rows == loop.axis}
     interleaved = {p.rows for p in pairs if p.source in straight} - {loop.axis}
     found = []
@@ -439,7 +449,7 @@ def _tiles(m: LoopMap) -> None:
             if isinstance(op, When) and m.split not in value.axes:
                 raise LoopError(f"`{value.name}` has no axis `{m.split.name}`, which the condition has", op.span)
             rows = [a for a in value.axes if a != m.split]
-            if len(rows) > 1:
+            if len(rows) > 1 and value not in {x.product.result for x in m.exchanges}:
                 raise LoopError(f"a value extends along {' and '.join(a.name for a in rows)}", value.span)
         if isinstance(op, Reduce) and (op.axis == m.split or m.split not in op.argument.axes):
             raise LoopError(f"only rows along `{m.split.name}` can be reduced", op.result.span)
@@ -530,7 +540,8 @@ def _interleaved(m: LoopMap) -> None:
 
 def _accesses(m: LoopMap) -> None:
     """Raises LoopError for what is loaded or stored in another form."""
-    factors = {v for x in m.multiplications for v in (x.product.left, x.product.right)}
+    products = [*(x.product for x in m.multiplications), *(x.product for x in m.exchanges)]
+    factors = {v for product in products for v in (product.left, product.right)}
     factors = {op.result for op in walk(m.kernel.body) if isinstance(op, Load) and op.result in factors}
     for op in walk(m.kernel.body):
         if isinstance(op, Load) and op.result not in factors and op.result.axes not in ((m.split,), (m.loop.axis,), ()):
@@ -541,7 +552,7 @@ def _accesses(m: LoopMap) -> None:
         if not isinstance(op, Product) and (other := next((v for v in reads(op) if v in factors), None)) is not None:
             raise LoopError("a tile that is multiplied is a factor of products alone, which hold it in another layout",
                             other.span)  # fmt: skip
-        if isinstance(op, Reduce) and op.argument in {x.held for x in m.multiplications}:
+        if isinstance(op, Reduce) and op.argument in m.factors:
             raise LoopError("what is rounded to be multiplied is a factor of products alone", op.result.span,
                             "reduce it before it is rounded")  # fmt: skip
         if isinstance(op, Store):
@@ -552,8 +563,8 @@ def _accesses(m: LoopMap) -> None:
 
 def _stored(m: LoopMap, store: Store) -> None:
     name, last = store.target.tensor.name, store.target.indices[-1].axis
-    if store.adds:
-        raise LoopError(f"blocks add to `{name}`", store.span)
+    if store.adds:  # of an exchange
+        return
     if m.split not in store.target.axes:
         raise LoopError(f"`{name}` is stored without `{m.split.name}`", store.span)
     if len(store.target.axes) > 1 and last == m.split:

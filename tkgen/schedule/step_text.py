@@ -73,5 +73,7 @@ def _loop(steps: LoopSteps, part: Sequence[loops.Step]) -> Iterator[str]:
                 yield f"{indent}priority {level}"
             case loops.Vote(number=n):
                 yield f"{indent}vote on {m.votes[n].condition}"
+            case loops.Give(number=n):
+                yield f"{indent}give {m.exchanges[n].given}"
             case loops.Meet(landed=landed, idle=idle):
                 yield f"{indent}meet{', direct loads landed' if landed else ', nothing awaited' if idle else ''}"

@@ -92,6 +92,11 @@ class SequenceProgram:
         return tuple({s.name: s for p in self.kernels for s in p.scalars}.values())
 
     @property
+    def added(self) -> frozenset[str]:
+        """The outputs that must be zero before the launch: none, the launch of a kernel that adds sees to it."""
+        return frozenset()
+
+    @property
     def adds_to_output(self) -> bool:
-        """Whether an output must be zero before the launch: never, the launch of a kernel that adds sees to it."""
+        """Whether there are any."""
         return False

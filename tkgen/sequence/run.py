@@ -104,8 +104,8 @@ def emulate(
                 progress(before + count)
 
         program = kernel.spec.program
-        kept = () if program.adds_to_output else program.outputs  # what is added to begins at zero
-        wanted = {t.name for t in (*program.reads, *kept)}
+        kept = {t.name for t in program.outputs} - program.added  # what is added to begins at zero
+        wanted = {t.name for t in program.reads} | kept
         memory = {name: t for name, t in (dict(inputs) | written).items() if name in wanted}
         results, outcome = products.emulate(
             kernel, of, memory, scalars, order=order, watch=watch, workers=workers, progress=done

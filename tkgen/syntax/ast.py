@@ -387,10 +387,11 @@ class Carry(Node):
 
 @dataclass(frozen=True)
 class Equation(Node):
-    """`p = exp2(s - m)` names a value; `O[q] = o / l`, with an Access as target, stores one."""
+    """`p = exp2(s - m)` names a value; `O[q] = o / l`, with an Access as target, stores one, `+=` adds it."""
 
     target: Name | Access
     value: Expr
+    adds: bool = False
 
 
 @dataclass(frozen=True)
@@ -586,10 +587,7 @@ def files(found: Kernel | Sequence) -> set[str]:
 def flatten(body: Iterable[Statement]) -> Iterator[Statement]:
     """Statements with included ones in place of their include."""
     for statement in body:
-        if isinstance(statement, Include):
-            yield from flatten(statement.body)
-        else:
-            yield statement
+        yield from flatten(statement.body) if isinstance(statement, Include) else (statement,)
 
 
 EQUATIONS = (Over, Each, When, Carry, Equation, Reference)

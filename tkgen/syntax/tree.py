@@ -398,9 +398,9 @@ class TreeBuilder:
         return ast.Carried(self.span(node), self.name(name), self.name(dtype), names, self.expr(initial))
 
     def _equation(self, node: Branch) -> ast.Equation:
-        target, value = node.children
+        target, *adds, value = node.children
         at = self.name(target) if isinstance(target, Token) else self.access(target)
-        return ast.Equation(self.span(node), at, self.expr(value))
+        return ast.Equation(self.span(node), at, self.expr(value), bool(adds))
 
     def _reference(self, node: Branch) -> ast.Reference:
         return ast.Reference(self.span(node), self.call(_tree(node.children[0])))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tkgen.diagnostics import Edit, Fix, Label
-from tkgen.ir.equations import Access, Axis, AxisKind, Carry, Chosen, Kind, Loop, Store, Value, When
+from tkgen.ir.equations import Access, Axis, AxisKind, Carry, Chosen, Kind, Loop, Product, Store, Value, When
 from tkgen.ir.resolve.names import Stop
 from tkgen.ir.resolve.sizes import element, unmade
 from tkgen.ir.types import DType
@@ -45,8 +45,8 @@ class Body:
                                 self._carried(carried)
                     case ast.Equation(target=ast.Name() as name, value=value):
                         self._definition(name, value)
-                    case ast.Equation(target=ast.Access() as target, value=value):
-                        self._store(target, value, statement.span)
+                    case ast.Equation(target=ast.Access() as target, value=value, adds=adds):
+                        self._store(target, value, statement.span, adds)
                     case ast.Each():
                         self._loop(statement)
                     case ast.When():
@@ -285,7 +285,7 @@ class Body:
 
     # ------------------------------------------------------------ stores
 
-    def _store(self, target: ast.Access, value: ast.Expr, span: Span) -> None:
+    def _store(self, target: ast.Access, value: ast.Expr, span: Span, adds: bool) -> None:
         at = self.at
         name = target.name
         if name.id not in at.scope.tensors:
@@ -300,9 +300,15 @@ class Body:
         access: Access | None = None
         with suppress(Stop):
             access = at.axes.access(at.scope.tensors[name.id], target.indices, target.span, stored=True)
-        tile = at.number(value, "a store")
+        tile, over = self._added(value) if adds else (at.number(value, "a store"), None)
         if access is None:
             return
+        if adds and access.tensor.dtype is not DType.F32:
+            raise at.scope.error(
+                "E204", f"blocks add to `{access.tensor.name}`, which is {access.tensor.dtype.spelling}", target.span,
+                secondary=(Label(access.tensor.span),) if access.tensor.span else (),
+                fix="add to a tensor of f32, and round it in a kernel behind",
+            )  # fmt: skip
         if access.tensor.dtype.in_blocks:
             raise at.scope.error(
                 "E204", f"`{access.tensor.name}` is {access.tensor.dtype.spelling}, and {unmade(access.tensor.dtype)}",
@@ -316,10 +322,23 @@ class Body:
             )  # fmt: skip
         if set(tile.axes) != set(access.axes):
             raise self._misfit(target, access, tile, value)
-        self._once(access, target)
-        self._after_reads(access, target)
+        self._once(access, target, over)
+        self._after_reads(access, target, adds)
         at.stores.append((access, target.span))
-        at.ops.append(Store(access, tile.value, span=span))
+        at.ops.append(Store(access, tile.value, adds, span=span))
+
+    def _added(self, value: ast.Expr) -> tuple[Tile, Axis | None]:
+        """What blocks add, `p.T @ K[j]`, and the axis of their tiles over which each sums its own."""
+        at = self.at
+        if isinstance(value, ast.Binary) and value.op == "@":
+            tile = at.added_product(value)
+            made = at.ops[-1]
+            if isinstance(made, Product) and made.axis.kind is AxisKind.PARALLEL:
+                return tile, made.axis
+        raise at.scope.error(
+            "E226", "`+=` adds what each block sums of its own tile, and this is no such sum", value.span,
+            fix="add a product over an axis of `over` with `by`: `T[q] += bf16(p) @ K[j]`; store others with `=`",
+        )  # fmt: skip
 
     def _misfit(self, target: ast.Access, access: Access, tile: Tile, value: ast.Expr) -> Stop:
         lacking = [a.name for a in access.axes if a not in tile.axes]
@@ -331,8 +350,8 @@ class Body:
             fix="let both have the same axes: index, reduce or leave out",
         )  # fmt: skip
 
-    def _once(self, access: Access, target: ast.Access) -> None:
-        """E602 where several blocks, passes or stores write one element."""
+    def _once(self, access: Access, target: ast.Access, over: Axis | None = None) -> None:
+        """E602 where several blocks, passes or stores write one element; blocks along `over` add to it."""
         at = self.at
         for other, stored in at.stores:
             if other.tensor is access.tensor and not apart(other, access):
@@ -345,7 +364,7 @@ class Body:
         full += [at.axes.found[a.within.of] for a in full if a.within]  # groups have no place in common
         parallel = [a for a in at.axes.found.values() if a.kind is AxisKind.PARALLEL and not a.is_one_tile]
         for axis in [*parallel, *at.axes.active]:
-            if axis not in full:
+            if axis not in full and axis != over:
                 who = "pass" if axis.kind is AxisKind.SEQUENTIAL else "block"
                 fix = "move the store behind the loop" if who == "pass" else f"index a dimension with `{axis.name}`"
                 raise at.scope.error(
@@ -354,9 +373,15 @@ class Body:
                     secondary=(Label(axis.span, "declared here"),) if axis.span else (), fix=fix,
                 )  # fmt: skip
 
-    def _after_reads(self, access: Access, target: ast.Access) -> None:
+    def _after_reads(self, access: Access, target: ast.Access, adds: bool) -> None:
         """E228 where a tensor is stored to at another place than it was read from, maybe another block's."""
         for read, where in self.at.loads:
+            if adds and read.tensor is access.tensor:
+                raise self.at.scope.error(
+                    "E228", f"blocks add to `{access.tensor.name}`, which the kernel reads", target.span,
+                    "what is read there depends on which blocks are done",
+                    secondary=(Label(where, "read here"),), fix="add to another tensor",
+                )  # fmt: skip
             if read.tensor is access.tensor and read != access and not apart(read, access):
                 raise self.at.scope.error(
                     "E228", f"`{access.tensor.name}` is read at one place and stored to at another", target.span,

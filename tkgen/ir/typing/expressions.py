@@ -407,7 +407,11 @@ class Expressions:
 
     # ------------------------------------------------------------ products
 
-    def _product(self, left: ast.Expr, right: ast.Expr, at: Span, name: str) -> Tile:
+    def added_product(self, node: ast.Binary) -> Tile:
+        """A product that may sum over the block's tile alone, as blocks add what they find."""
+        return self._product(node.left, node.right, node.span, "", adds=True)
+
+    def _product(self, left: ast.Expr, right: ast.Expr, at: Span, name: str, adds: bool = False) -> Tile:
         """`a @ b`: the sum over the last axis of the left factor, which is the first of the right one."""
         a, b = self.number(left, "`@`"), self.number(right, "`@`")
         common = [axis for axis in a.axes if axis in b.axes]
@@ -428,7 +432,7 @@ class Expressions:
                 at, secondary=sides,
                 fix=_transposing(axis, a, b, left, right),
             )  # fmt: skip
-        if axis.kind is AxisKind.PARALLEL:
+        if axis.kind is AxisKind.PARALLEL and not adds:
             raise self.needs_whole(axis, f"the sum over `{axis.name}`", at, reduced=False)
         if a.value.dtype is not b.value.dtype:
             raise self._mixed(a, b, left, right, at)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, Offsets, ScalarMember
+from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, Offsets, ScalarMember, Zeroed
 from tkgen.backends.cdna.lower.names import as_given, comment_text, cpp_name, outside
 from tkgen.backends.cdna.lower.origins import Origins, Source
 from tkgen.backends.cdna.lower.places import BlockPlaces, origin
@@ -52,6 +52,7 @@ class EquationModel(FileModel):
 
     functions: tuple[str, ...]
     groups: tuple[Offsets, ...]
+    zeroed: tuple[Zeroed, ...]  # outputs that must be zero before the launch, as blocks add to them
 
 
 class Lowering(ABC):
@@ -108,6 +109,11 @@ class Lowering(ABC):
                 message = f"a tile of {access.tensor.name} spans more than {BUFFER_BYTES} bytes"
                 yield Check(f"{spanned} > {BUFFER_BYTES}", message, origin(access.tensor.span))
 
+    def _zeroed(self) -> Iterator[Zeroed]:
+        for tensor in dict.fromkeys(s.target.tensor for s in self.kernel.stores if s.adds):
+            first, *rest = (self.places.extent(dim, "g.") for dim in tensor.dims)
+            yield Zeroed(cpp_name(tensor.name), " * ".join([f"size_t({first})", *rest]))
+
     @property
     def grid_origin(self) -> Origins:
         """Where the spec says how many blocks there are."""
@@ -149,6 +155,7 @@ class Lowering(ABC):
             checks=tuple(self.checks()),
             functions=helpers({op.function for op in walk(kernel.body) if isinstance(op, Map)}, self.back_end),
             groups=tuple(self.places.offsets()),
+            zeroed=tuple(self._zeroed()),
         )
         return self.model(body, file), body
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, TYPES, applied, literal, nest
+from tkgen.backends.cdna.lower.loop_exchanges import Exchanges
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names
 from tkgen.backends.cdna.lower.ranges import Range, holds
@@ -59,7 +60,8 @@ class LoopValues:
         self.made: dict[Value, Op] = {value: op for op in ops for value in writes(op)}
         self.by_product = {x.product.result: x for x in m.multiplications}
         self.by_result = {x.result: x for x in m.multiplications}
-        self.factors = frozenset(x.held for x in m.multiplications)
+        self.factors = m.factors
+        self.exchanged = {x.product.result: x for x in m.exchanges}
         self.vectors = {ring.access: ring for ring in m.vectors}
         carried = {c.inside: c for c in m.loop.carries}
         self.made |= dict.fromkeys(carried, m.loop)
@@ -83,6 +85,7 @@ class LoopValues:
         for op in ops:  # what ends a tile's use takes its place
             if isinstance(op, Map) and (place := self._taken(op)) is not None:
                 self.name[op.result] = self.name[place]
+        self.exchanges = Exchanges(m, places, self.name)
         self.declared: set[str] = set()
         self.arriving: set[str] = set()  # what is on its way from LDS, since the last meeting
         self.part = (0, 1)  # of how many along the rows of tiles that statements do
@@ -268,7 +271,13 @@ class LoopValues:
 
         for op in ops:
             multiplication = None if isinstance(op, Store | Loop) else self.by_result.get(writes(op)[0])
-            if multiplication is not None:
+            if isinstance(op, Store):
+                close()
+                lines += self.exchanges.added(next(x for x in self.m.exchanges if x.store == op))
+            elif isinstance(op, Product) and (exchange := self.exchanged.get(op.result)) is not None:
+                close()
+                lines += self.exchanges.multiplied(exchange)
+            elif multiplication is not None:
                 close()
                 lines += self._multiplied(multiplication)
             elif isinstance(op, Reduce):

@@ -19,7 +19,20 @@ from tkgen.backends.cdna.lower.statements import MIXED
 from tkgen.ir.equations import Access, Axis, Index, Store
 from tkgen.ir.equations import Constant as ConstantOp
 from tkgen.ir.types import DType
-from tkgen.schedule.loop_program import Compute, Fence, Fetch, LoopSteps, Meet, Mix, Priority, Read, Step, Vote, Write
+from tkgen.schedule.loop_program import (
+    Compute,
+    Fence,
+    Fetch,
+    Give,
+    LoopSteps,
+    Meet,
+    Mix,
+    Priority,
+    Read,
+    Step,
+    Vote,
+    Write,
+)
 from tkgen.schedule.loop_tiles import Moving
 from tkgen.schedule.loops import VOTES
 
@@ -52,6 +65,7 @@ class LoopModel(EquationModel):
     columns_stored: bool
     side: int
     votes: bool
+    exchanges: bool
     pages: bool
     direct: bool
     interleaves: bool
@@ -67,7 +81,11 @@ class LoopLowering(Lowering):
     def __init__(self, steps: LoopSteps):
         self.steps, self.m = steps, steps.map
         votes = range(len(self.m.votes))
-        names = Names(set(LOCALS) | {f"{word}_{n}" for n in votes for word in ("votes", "asks")} | {"vote", "any_vote"})
+        own = {f"{word}_{n}" for n in votes for word in ("votes", "asks")} | {"vote", "any_vote"}
+        if self.m.exchanges:
+            own |= {f"{word}_{n}" for n in range(len(self.m.exchanges)) for word in ("given", "turned")}
+            own |= {"give", "take", "all", "k", "exchanged", "load_turned", "add_rows"}
+        names = Names(set(LOCALS) | own)
         super().__init__(self.m, BlockPlaces(self.m.kernel, names, self.m.remap))
         self.values = LoopValues(self.m, names, self.places)
 
@@ -89,6 +107,7 @@ class LoopLowering(Lowering):
             columns_stored="store_columns<" in body,
             side=self.m.side,
             votes=bool(self.m.votes),
+            exchanges=bool(self.m.exchanges),
             pages="page_of(" in body,
             direct=self.m.direct,
             interleaves=self.m.early is not None and not self.m.fenced,
@@ -217,6 +236,9 @@ class LoopLowering(Lowering):
             else:
                 yield f"{kind} (&{name})[{ring.buffers}] = al.allocate<{kind}, {ring.buffers}>();{end}"
 
+        for n, x in enumerate(self.m.exchanges):
+            kind = f"exchanged<{self.m.split.tile}, {self.values.extent(x.rows)}>"
+            yield f"{kind} (&given_{n})[{VOTES}] = al.allocate<{kind}, {VOTES}>();"
         for n in range(len(self.m.votes)):
             yield f"int (&votes_{n})[{VOTES}][{self.m.waves}] = al.allocate<int, {VOTES}, {self.m.waves}>();"
 
@@ -247,6 +269,9 @@ class LoopLowering(Lowering):
             kind, end = load.source.tensor.dtype.cpp, self.places.remark(load.result.span)
             yield f"columns {name};{end}"
             yield f"load_columns<{kind}>({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
+
+        for x in self.m.exchanges:
+            yield from self.values.exchanges.turned(x)
 
     def _carried(self) -> Iterator[str]:
         values = self.values
@@ -287,6 +312,8 @@ class LoopLowering(Lowering):
                     yield from self.values.statements(ops, (step.part, step.parts))
             case Vote(number=n):
                 yield from self.values.voted(self.m.votes[n], n)
+            case Give(number=n):
+                yield self.values.exchanges.give(n)
             case Meet():
                 self.values.arriving.clear()
                 yield self._meet(step.landed, step.idle)

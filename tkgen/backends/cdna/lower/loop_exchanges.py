@@ -1,0 +1,65 @@
+"""Products of a loop over waves that sum over the axis which the waves divide, as C++: see `Exchange`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tkgen.backends.cdna.lower.elements import nest
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.places import BlockPlaces
+from tkgen.ir.equations import Value
+from tkgen.schedule.loop_tiles import Exchange
+from tkgen.schedule.loops import VOTES, LoopMap
+
+
+class Exchanges:
+    """The C++ of what waves exchange; `name` has the names of values."""
+
+    def __init__(self, m: LoopMap, places: BlockPlaces, name: Mapping[Value, str]):
+        self.m, self.places, self.name = m, places, name
+
+    def turned(self, x: Exchange) -> Iterator[str]:
+        """This wave's columns of the tensor that is summed, in registers before the loop."""
+        access, end = x.held.source, self.places.remark(x.product.result.span)
+        split, number = self.m.split, self.m.exchanges.index(x)
+        kind = f"rt_{access.tensor.dtype.suffix}<{x.columns}, SIDE, ducks::rt_layout::row, SHAPE>"
+        pitch = self.places.stride(access, next(n for n, i in enumerate(access.indices) if i.extends)) or "1"
+        left = f"{self.places.length(split)} - {self.places.axis[split]}_0"
+        yield f"{kind} turned_{number}[{split.tile} / SIDE];{end}"
+        load = (
+            f"load_turned(turned_{number}[k], {self.places.buffer(access)}, k * SIDE, {left}, "
+            f"wave * {x.columns}, {pitch});"
+        )
+        yield from nest([f"for (int k = 0; k < {split.tile} / SIDE; ++k)"], [load])
+
+    def give(self, number: int) -> str:
+        """What this wave computed, to LDS for the others."""
+        x = self.m.exchanges[number]
+        return f"give(given_{number}[step % {VOTES}], {self.name[x.given]});{self.places.remark(x.given.span)}"
+
+    def multiplied(self, x: Exchange) -> Iterator[str]:
+        """The sum over what all waves gave, of this wave's columns."""
+        name, number = self.name[x.product.result], self.m.exchanges.index(x)
+        rows, end = f"TILE_{cpp_name(x.rows.name)}", self.places.remark(x.product.result.span)
+        yield f"rt_fl<{rows}, {x.columns}, ducks::rt_layout::col, SHAPE> {name};"
+        yield f"zero({name});"
+        yield from nest(
+            [f"for (int k = 0; k < {self.m.split.tile} / SIDE; ++k)"],
+            [
+                f"rt_{x.given.dtype.suffix}<{rows}, SIDE, ducks::rt_layout::row, SHAPE> all;",
+                f"take(all, given_{number}[step % {VOTES}], k * SIDE);",
+                f"mma_ABt({name}, all, turned_{number}[k], {name});{end}",
+            ],
+        )
+
+    def added(self, x: Exchange) -> Iterator[str]:
+        """This wave's columns of the result, added to memory: the rows that are there."""
+        access, axis = x.store.target, x.rows
+        pitch = self.places.stride(access, next(n for n, i in enumerate(access.indices) if i.extends)) or "1"
+        start = f"{self.places.axis[axis]}_0"
+        origin = f"{self.places.origin(access)} + uint64_t({start}) * {pitch}"
+        rows = f"min({self.places.length(axis)} - {start}, TILE_{cpp_name(axis.name)})"
+        yield (
+            f"add_rows(g.{cpp_name(access.tensor.name)}, {origin}, {self.name[x.product.result]}, {rows}, {pitch}, "
+            f"wave * {x.columns});{self.places.remark(x.store.span)}"
+        )

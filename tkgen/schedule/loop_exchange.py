@@ -1,0 +1,44 @@
+"""The products of a loop over waves that sum over the axis which the waves divide: see `Exchange`."""
+
+from __future__ import annotations
+
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.equations import Axis, Convert, Load, Loop, Product, Store, writes
+from tkgen.ir.types import BASE_TILE, DType
+from tkgen.schedule.loop_tiles import Exchange, LoopError, extent, reach
+
+
+def exchanges(
+    program: EquationProgram, loop: Loop, split: Axis, columns_of_wave: int, direct: bool
+) -> tuple[Exchange, ...]:
+    """The products that sum over the axis which the waves divide. Raises LoopError where no wave has a part of one."""
+    ahead = (op for op in program.kernel.body if isinstance(op, Load))
+    made = {value: op for op in (*ahead, *loop.body) for value in writes(op)}
+    found = []
+    for product in (op for op in loop.body if isinstance(op, Product) and op.axis == split):
+        span, loaded = product.result.span, made[product.right]
+        (store,) = (op for op in loop.body if isinstance(op, Store) and op.value == product.result)
+        if not isinstance(made[product.left], Convert) or loop.axis not in product.left.axes:
+            raise LoopError(f"what is added is no product of what a pass computed along `{loop.axis.name}`", span,
+                            "write it as `T[q] += bf16(p) @ K[j]`")  # fmt: skip
+        if not isinstance(loaded, Load) or loop.axis in product.right.axes:
+            raise LoopError(f"the right factor of what is added is a tile of a tensor along `{split.name}`", span)
+        columns = next(a for a in product.right.axes if a != split)
+        if loaded.source.indices[-1].axis != columns or store.target.indices[-1].axis != columns:
+            raise LoopError(f"what is added has not `{columns.name}` innermost, in both tensors", store.span)
+        if product.left.dtype not in (DType.BF16, DType.F16):
+            raise LoopError(f"a product of {product.left.dtype.spelling}", span, "convert its factors: `bf16(...)`")
+        if extent(columns) % (program.waves * BASE_TILE):
+            raise LoopError(f"{program.waves} waves cannot share {extent(columns)} along `{columns.name}` in parts of "
+                            f"{BASE_TILE}",
+                            store.span, "use fewer waves")  # fmt: skip
+        if program.waves * columns_of_wave != extent(split):
+            raise LoopError(f"the waves have more than a tile of `{split.name}`", store.span)
+        if direct or program.written is not None or program.schedule not in (None, "simple"):
+            raise LoopError("what the waves exchange has no place in this schedule", store.span,
+                            "leave `schedule` and `via direct` out")  # fmt: skip
+        if program.kernel.ragged or loop.axis.dim.size is None or split.dim.size is None:
+            raise LoopError("blocks add to a tensor of which all sizes are known", store.span)
+        reach(store.target)
+        found.append(Exchange(product, product.left, loaded, store, extent(columns) // program.waves))
+    return tuple(found)
