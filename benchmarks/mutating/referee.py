@@ -36,7 +36,7 @@ def small(path: Path) -> Spec:
     blocks = {"persistent": 1, "stream_k": 3, "split_k": program.grid.count}
     grid = replace(program.grid, count=blocks.get(program.grid.name, program.grid.count))
     tiles = 2 if grid.name in ("persistent", "stream_k") else 1
-    shared = grid.count if program.adds_to_output else 1
+    shared = grid.count if program.added else 1
     for steps in range(STEPS, 2 * STEPS):
         extents = {program.m: program.block[0] * tiles, program.n: program.block[1], program.k: shared * steps}
         extents[program.k] *= program.block[2]

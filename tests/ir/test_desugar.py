@@ -92,4 +92,4 @@ def test_every_spec_has_sound_equations(path: Path) -> None:
     program = load(path).program
     kernel = verify(program.kernel, "test")
     assert kernel.outputs == program.outputs and kernel.inputs == program.reads
-    assert all(store.adds == program.adds_to_output for store in kernel.stores)
+    assert all(store.adds == program.grid.shares_tiles for store in kernel.stores)

@@ -41,9 +41,9 @@ def codes(defines: dict[str, int | None] | None = None, extra: str = "", **lines
 
 def test_a_split_among_one_block_is_no_split() -> None:
     whole, split = (resolved(shared=f"shared A, B\n  grid split_k({n})") for n in (1, 2))
-    assert whole.grid.name == "linear" and not whole.adds_to_output
-    assert split.grid.name == "split_k" and split.adds_to_output
-    assert not resolved({"K": None}, shared="shared A, B\n  grid split_k(1)").adds_to_output
+    assert whole.grid.name == "linear" and not whole.added
+    assert split.grid.name == "split_k" and split.added == {"C"}
+    assert not resolved({"K": None}, shared="shared A, B\n  grid split_k(1)").added
 
 
 def test_fragments_and_operands_are_derived() -> None:

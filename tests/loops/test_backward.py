@@ -24,7 +24,6 @@ from tkgen.schedule.loop_program import Compute, Give, Meet
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.sequence import SequenceBuild, SequenceSpec
-from tkgen.sequence.build import produce
 from tkgen.sequence.launch import sequence_launch
 from tkgen.sequence.run import emulate, run_sequence
 
@@ -251,10 +250,3 @@ def test_rows_add_to_nothing() -> None:
     with pytest.raises(tkgen.SpecError, match="adds what each block sums of its own tile") as error:
         tkgen.load(text)
     assert error.value.diagnostics[0].code == "E226"
-
-
-def test_no_harness_says_what_blocks_add(tmp_path: Path) -> None:
-    spec = spec_of(ATOMIC, "gfx942")
-    with pytest.raises(tkgen.SpecError, match="no harness is written for what blocks add in a loop"):
-        produce(spec, tmp_path, emit=("harness",))
-    assert not any(tmp_path.iterdir())

@@ -67,11 +67,30 @@ CAUSAL = """kernel causal
     a = n
   Y[m] = a + log(l)
 """
+# Blocks of keys add to rows of queries, to some of which not all of them add.
+ADDING = """kernel adding
+  dims H = 2, M = 200, N = 150, D = 32
+  global Q : bf16[H, M, D]
+  global K : bf16[H, N, D]
+  global Y : f32[H, M, D]
+  global Z : f32[H, N, D]
+  over h in H, n in N by 64
+  waves 2 along n
+  shared Q buffers 2
+  registers K
+  each m in M by 32 from n
+    x = where(m >= n, Q[h, m] @ K[h, n].T, 0)
+    p = bf16(0.125 * exp2(0.0625 * x))
+    z = z + p.T @ Q[h, m]
+    Y[h, m] += p @ K[h, n]
+  Z[h, n] = z
+"""
 HEADS: dict[str, int | None] = {"BATCH": 1, "HEADS": 2, "D": 32}
 LOOPS: dict[str, tuple[Path | str, dict[str, int | None]]] = {
     "long_softmax": (SPECS / "long_softmax.tk", {"ROWS": 5, "D": 5000}),
     "norm_gradient": (SPECS / "norm_gradient.tk", {"TOKENS": 600, "D": 40}),
     "causal": (CAUSAL, {}),
+    "adding": (ADDING, {}),
     "attention": (ATTENTION / "attention.tk", HEADS | {"LENGTH": 200}),
     "attention_causal": (ATTENTION / "attention_causal.tk", HEADS | {"KV_HEADS": 1, "LENGTH": 200}),
     "attention_lazy": (ATTENTION / "attention_lazy.tk", HEADS | {"LENGTH": 200}),
@@ -176,6 +195,7 @@ template <typename T> void pass(const char *name, T *numbers, size_t count, bool
     const size_t done = back ? std::fread(numbers, size, count, file) : std::fwrite(numbers, size, count, file);
     if (done != count || std::fclose(file) != 0) std::abort();
 }}
+extern "C" hipError_t hipMemsetAsync(void *p, int value, size_t n, hipStream_t) {{ return hipMemset(p, value, n); }}
 extern "C" hipError_t hipLaunchKernel(const void *, dim3, dim3, void **arguments, size_t, hipStream_t) {{
     auto &g = *static_cast<{name}::globals *>(arguments[0]);
 {passes}

@@ -58,7 +58,7 @@ def _parts(plan: Plan) -> Iterator[Diagnostic]:
     """Blocks that add to one output tile: what they add must be sums, and the K-steps must divide among them."""
     program, grid = plan.program, plan.program.grid
     at = grid.span
-    if not program.adds_to_output or at is None:
+    if not program.added or at is None:
         return
 
     out, k = program.accumulator.tensor, program.k

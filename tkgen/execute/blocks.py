@@ -102,7 +102,7 @@ def run_blocks(
 
 def _compared(launch: Launch, out: Tensor, output: torch.Tensor, expected: Mapping[_Tile, Reference]) -> Comparison:
     """An output compared in the tiles that are expected; what is written elsewhere is wrong."""
-    untouched = output == 0 if launch.program.adds_to_output else is_unwritten(output)
+    untouched = output == 0 if launch.program.added else is_unwritten(output)
     outside = int((~untouched).sum())
     nothing = torch.empty(0, dtype=torch.float64)
     found, wanted, bounds = [output.new_empty(0)], [nothing], [nothing]

@@ -144,7 +144,7 @@ def references(
     found = evaluate(kernel, inputs, scalars, extents, back_end=back_end)
     made = [op for op in kernel.body if isinstance(op, Map)]
     scaled = any(isinstance(op, Loop) and not is_sums(op) for op in kernel.body)
-    if not program.adds_to_output or not (made or scaled):
+    if not program.added or not (made or scaled):
         return {name: (result.value, result.bound) for name, result in found.items()}
     # Each block rounds what it makes of its part of a sum, by factors alone, and what it adds that to; where steps are
     # scaled, the bound above is of their sum in order, and each addition rounds another partial sum. All of them

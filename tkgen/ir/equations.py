@@ -395,6 +395,11 @@ class Kernel:
         return tuple(op for op in walk(self.body) if isinstance(op, Store))
 
     @property
+    def added(self) -> frozenset[str]:
+        """The tensors to which several blocks add; they must be zero before the launch."""
+        return frozenset(s.target.tensor.name for s in self.stores if s.adds)
+
+    @property
     def inputs(self) -> tuple[Tensor, ...]:
         """Tensors that the kernel reads, in the order of their declaration."""
         read = {op.source.tensor.name for op in walk(self.body) if isinstance(op, Load)}

@@ -99,11 +99,6 @@ class KernelProgram:
         return tuple(t for t in self.tensors if t.name in taken)
 
     @property
-    def adds_to_output(self) -> bool:
-        """Whether several blocks add to an output tile, which must then be zero before the launch."""
-        return bool(self.added)
-
-    @property
     def added(self) -> frozenset[str]:
-        """The outputs to which several blocks add."""
-        return frozenset(s.target.tensor.name for s in self.kernel.stores if s.adds)
+        """The outputs to which several blocks add, which must be zero before the launch."""
+        return self.kernel.added

@@ -99,8 +99,7 @@ def evaluate_all(
     found: dict[str, Result] = {}
     memory: dict[str, Tensor | Tile] = dict(inputs)
     for kernel in kernels:
-        adds = {s.target.tensor.name for s in kernel.stores if s.adds}
-        known = {name: t for name, t in memory.items() if name in inputs or name not in adds}
+        known = {name: t for name, t in memory.items() if name in inputs or name not in kernel.added}
         run = _Evaluation(kernel, known, scalars or {}, extents or {}, back_end)
         run.whole()
         for t in kernel.outputs:
@@ -142,7 +141,6 @@ class _Evaluation:
         self.tensors: dict[str, Tile] = {}
         self.results: dict[str, Tensor] = {}
         self.bounds: dict[str, Tensor] = {}
-        adds = {s.target.tensor.name for s in kernel.stores if s.adds}
         for tensor in dict.fromkeys([*kernel.inputs, *kernel.outputs]):
             shape = [self.extents[d.name] for d in tensor.dims]
             if tensor.name in inputs:
@@ -150,7 +148,7 @@ class _Evaluation:
             elif tensor in kernel.inputs:
                 raise ValueError(f"{tensor.name} is missing: the kernel reads it")
             else:
-                start = self.empty(shape, tensor.name in adds)
+                start = self.empty(shape, tensor.name in kernel.added)
             before = given.get(tensor.name)
             error = before.error.clone() if isinstance(before, Tile) and before.error is not None else None
             self.tensors[tensor.name] = Tile(tuple(d.name for d in tensor.dims), start, error)
@@ -352,11 +350,11 @@ class _Evaluation:
     def product(self, op: Product) -> Tile:
         factors = [self.along(self.get(v), op.axis) for v in (op.left, op.right)]
         if op.axis.kind is AxisKind.PARALLEL:  # each tile's own sum
-            split, place = [self.by_tile(f, op.axis, 0.0) for f in factors], f"{op.axis.name} within"
-            return self.contracted(op, [renamed(f, op.axis.name, place) for f in split], place)
+            inner = [renamed(self.by_tile(f, op.axis, 0.0), op.axis.name, "in tile") for f in factors]
+            return self.contracted(op, inner, "in tile")
         if op.axis.part is not None and op.axis.name not in self.places:
             return self.in_parts(op, factors, self.axes[op.axis.part])
-        return self.contracted(op, factors)
+        return self.contracted(op, factors, op.axis.name)
 
     def in_parts(self, op: Product, factors: Sequence[Tile], index: Axis) -> Tile:
         """A product over each part of an axis: with a direction of parts."""
@@ -365,16 +363,16 @@ class _Evaluation:
         for place in range(self.length(index)):
             first = min(place * run, size)
             own = [cut(f, op.axis.name, first, min(first + run, size)) for f in factors]
-            found.append(self.contracted(op, [cut(f, index.name, place, None) for f in own]))
+            found.append(self.contracted(op, [cut(f, index.name, place, None) for f in own], op.axis.name))
         errors = [t.error for t in found]
         error = None
         if any(e is not None for e in errors):
             error = torch.stack([torch.zeros_like(t.value) if t.error is None else t.error for t in found])
         return Tile((index.name, *found[0].dims), torch.stack([t.value for t in found]), error)
 
-    def contracted(self, op: Product, factors: Sequence[Tile], summed: str = "") -> Tile:
-        """The product of two factors over all of an axis that they have, or of the direction `summed`."""
-        named, summed = {d for f in factors for d in f.dims}, summed or op.axis.name
+    def contracted(self, op: Product, factors: Sequence[Tile], summed: str) -> Tile:
+        """The product of two factors over all of a direction that they have."""
+        named = {d for f in factors for d in f.dims}
         left, right = (self.widened(f, named) for f in factors)
         dims = tuple(d for d in dict.fromkeys([*left.dims, *right.dims]) if d != summed)
         letters = dict(zip(dict.fromkeys([*left.dims, *right.dims]), ascii_letters, strict=False))
@@ -429,8 +427,6 @@ class _Evaluation:
         dims = tuple(d for d, _ in places if d)
         tile = self.widened(tile, set(dims))
         if op.adds:
-            for v in self.visited:  # a block that does not visit this tile adds nothing
-                tile = self.chosen(v, tile, self.number(0.0))
             tile = self.added(tile, dims)
         at = tuple(place for _, place in places)
         visited = [] if op.adds else [self.widened(v, set(dims)) for v in self.visited]
@@ -448,7 +444,9 @@ class _Evaluation:
         self.put(name, dtype, at, value, error, mask)
 
     def added(self, tile: Tile, dims: tuple[str, ...]) -> Tile:
-        """The sum over all tiles that add to one place."""
+        """The sum over all tiles that add to one place: those that the loop visits."""
+        for visited in self.visited:
+            tile = self.chosen(visited, tile, self.number(0.0))
         for d in [d for d in tile.dims if d not in dims]:
             at = tile.dims.index(d)
             tile = Tile((*tile.dims[:at], *tile.dims[at + 1 :]), *rounding.summed(tile.value, tile.error, at))

@@ -128,7 +128,7 @@ class Workload:
             pieces=pieces,
             piece_steps=piece_steps,
             repeats=-(-len(pieces) // launch.blocks),
-            zeroed_bytes=m * n * output * launch.matrices if program.adds_to_output else 0,
+            zeroed_bytes=m * n * output * launch.matrices if program.added else 0,
             arguments=partial(_zeros, launch, scalars),
         )
 

@@ -95,8 +95,3 @@ class SequenceProgram:
     def added(self) -> frozenset[str]:
         """The outputs that must be zero before the launch: none, the launch of a kernel that adds sees to it."""
         return frozenset()
-
-    @property
-    def adds_to_output(self) -> bool:
-        """Whether there are any."""
-        return False

@@ -88,7 +88,7 @@ def lower_bound(program: Program, target: Target, product: Product, sizes: Mappi
     share = tiles / product.compute_units
     busiest = share if program.grid.name == "stream_k" else float(-(-tiles // product.compute_units))
     rates = [i.flops_per_cycle for i in target.mfma_shapes(program.a.dtype.spelling)]
-    launches = 2 if program.adds_to_output else 1  # the output is cleared first where blocks add to it
+    launches = 2 if program.added else 1  # the output is cleared first where blocks add to it
     launching = launches * target.timing.launch_us * 1e-6 if target.timing else 0.0
     rate = max(rates) * target.simds_per_cu * product.clock_mhz * 1e6
     shared = launch.parts * (

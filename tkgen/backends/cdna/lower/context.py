@@ -120,7 +120,7 @@ class Context:
     @property
     def how(self) -> How:
         """How tiles of the output go to memory."""
-        return "add" if self.program.adds_to_output else "masked" if self.program.tail else "whole"
+        return "add" if self.program.added else "masked" if self.program.tail else "whole"
 
     def output_tile(self, i: str, j: str) -> tuple[str, str]:
         """Row and column of the output, in tiles, that fragment (i, j) is."""

@@ -26,7 +26,14 @@ from tkgen.backends.cdna.lower.reference import (
     places,
     torch_reference,
 )
-from tkgen.backends.cdna.lower.reference_loops import has_loops, host_loops, loop_places, some_store, torch_loops
+from tkgen.backends.cdna.lower.reference_loops import (
+    added_over,
+    has_loops,
+    host_loops,
+    loop_places,
+    some_store,
+    torch_loops,
+)
 from tkgen.backends.cdna.lower.render import environment
 from tkgen.ir.divided import completed, divided
 from tkgen.ir.equation_program import EquationProgram
@@ -127,7 +134,7 @@ class Number:
 class Output:
     """What a check compares: a part of a tensor, the place of an element in it, how its type rounds, as C++ has it.
 
-    `some` says that a launch may leave elements as they were, or make them of such.
+    `some` says that a launch may leave elements as they were, or make them of such; `added`, that blocks add to them.
     """
 
     name: str
@@ -135,6 +142,7 @@ class Output:
     place: str
     rounds: str
     some: bool
+    added: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,7 +159,8 @@ class Walk:
     """An axis of a kernel with loops: its dimension, and elements of a block's tile; none where it is taken whole.
 
     A ragged one has `offsets` of groups, or their `lengths`, by whose index, the axis of this number, its part is
-    known. That index has the `rows` whose groups have tiles: their offsets and dimension.
+    known. That index has the `rows` whose groups have tiles: their offsets and dimension. Where blocks add, along an
+    axis that is `summed`, all of them are computed.
     """
 
     dim: str
@@ -160,6 +169,7 @@ class Walk:
     index: int = 0
     lengths: bool = False
     rows: tuple[str, str] = ("", "")
+    summed: bool = False
 
 
 @dataclass(frozen=True)
@@ -292,6 +302,7 @@ def _part(program: Program | EquationProgram, exact: bool, several: bool, left: 
     loops = isinstance(found, Kernel) and has_loops(found)
     formula, reads = Formula.of(found), {t.name for t in program.reads}
     some = {t.name for t in program.outputs} if reads & left else some_store(_kernel(program))
+    over = added_over(found) if isinstance(found, Kernel) else None
     if isinstance(found, Kernel) and loops:
         at, in_torch, on_host = loop_places(found), torch_loops(found), host_loops(found)
     else:
@@ -302,7 +313,7 @@ def _part(program: Program | EquationProgram, exact: bool, several: bool, left: 
         in_torch=in_torch,
         on_host=on_host,
         outputs=tuple(
-            Output(o.tensor, o.label, element(s.target, at), _rounds(s.target.tensor.dtype), o.tensor in some)
+            Output(o.tensor, o.label, element(s.target, at), _rounds(s.target.tensor.dtype), o.tensor in some, s.adds)
             for s, o in zip(formula.stores, on_host.outputs, strict=True)
         ),
         written=tuple(dict.fromkeys(s.target.tensor.name for s in formula.stores)),
@@ -310,18 +321,18 @@ def _part(program: Program | EquationProgram, exact: bool, several: bool, left: 
         if loops
         else tuple(Place(at[a.name], a.dim.name, CORNERS.get(at[a.name], "")) for a in formula.order),
         products=bool(formula.sums),
-        walks=tuple(_walk(a, formula.order) for a in formula.order) if loops else (),
+        walks=tuple(_walk(a, formula.order, over) for a in formula.order) if loops else (),
     )
 
 
-def _walk(axis: Axis, order: Sequence[Axis]) -> Walk:
+def _walk(axis: Axis, order: Sequence[Axis], over: Axis | None) -> Walk:
     tile = (axis.tile or 1) if axis.kind is AxisKind.PARALLEL else 0
     if axis.within is not None:
         index = next(n for n, a in enumerate(order) if axis.within.of == a.name)
         return Walk(axis.dim.name, tile, axis.within.offsets.name, index, axis.within.lengths)
     ragged = (a for a in order if a.kind is AxisKind.PARALLEL and a.within and a.within.of == axis.name)
     rows = next(((a.within.offsets.name, a.dim.name) for a in ragged if a.within), ("", ""))
-    return Walk(axis.dim.name, tile, rows=rows)
+    return Walk(axis.dim.name, tile, rows=rows, summed=axis == over)
 
 
 def _rounds(dtype: DType) -> str:

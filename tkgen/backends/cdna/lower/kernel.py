@@ -96,7 +96,7 @@ class _Lowering:
             grid=self.blocks(self.host(grid_rows), self.host(grid_cols)),
             grid_kind=p.grid.name,
             step_count="int64_t" if counts_steps_in_64_bits(p) else "int",
-            zeroed=tuple(map(self.zeroed, p.outputs)) if p.adds_to_output else (),
+            zeroed=tuple(map(self.zeroed, p.outputs)) if p.added else (),
             waves_per_simd=p.occupancy or -(-p.waves // SIMDS),
             shared=shared,
             partial=partial,

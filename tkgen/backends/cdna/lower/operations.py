@@ -191,7 +191,7 @@ class Operations:
     def _step_of_tensor(self, step: Step) -> str:
         """A K-step, counted over the whole tensor."""
         at, p = self._step(step), self.c.program
-        if p.adds_to_output or p.part is not None:
+        if p.added or p.part is not None:
             return "k_first" if at == "0" else f"k_first + {at}"
         return at
 

@@ -3,8 +3,9 @@
 Both languages say the same: a value is numbers and bounds with a direction for each axis of the kernel, of one place
 where nothing changes along it, so names broadcast by themselves. A loop is a loop. In torch a block that does not visit
 a tile keeps what it carries; in C++ it goes on with the next one. What is nothing but sums along a loop is one sum over
-all of it, whose order is not the kernel's (`tkgen.ir.summing`). Of ragged axes
-(`tkgen.ir.segments`) torch goes from group to group, and a block of the C++ check is one of a group.
+all of it, whose order is not the kernel's (`tkgen.ir.summing`). What blocks add (`T[q] += p @ K[j]`) torch sums over
+all of them, and the C++ check goes through them. Of ragged axes (`tkgen.ir.segments`) torch goes from group to group,
+and a block of the C++ check is one of a group.
 """
 
 from __future__ import annotations
@@ -60,7 +61,18 @@ def some_store(kernel: Kernel) -> frozenset[str]:
     if kernel.ragged:
         return frozenset(s.target.tensor.name for s in kernel.stores)
     loops = [op for op in walk(kernel.body) if isinstance(op, Loop) and (op.axis.bounds or op.axis.part is not None)]
-    return frozenset(op.target.tensor.name for loop in loops for op in walk(loop.body) if isinstance(op, Store))
+    stores = (op for loop in loops for op in walk(loop.body) if isinstance(op, Store))
+    return frozenset(s.target.tensor.name for s in stores if not s.adds)  # what is added to begins at zero
+
+
+def added_over(kernel: Kernel) -> Axis | None:
+    """The axis of the blocks that add to one place, where such are in a loop."""
+    return next((op.axis for op in walk(kernel.body) if isinstance(op, Product) and sums_tiles(op)), None)
+
+
+def sums_tiles(op: Product) -> bool:
+    """Whether each block sums over its own tile, and what all find is added."""
+    return op.axis.kind is AxisKind.PARALLEL and not op.axis.is_one_tile
 
 
 def torch_loops(kernel: Kernel) -> Reference:
@@ -73,8 +85,9 @@ def torch_loops(kernel: Kernel) -> Reference:
     sizes = [f"size_{a.name} = {_Torch.extent(say, a)}"
              for a in formula.order if f"size_{a.name}" in text and a not in say.grouped]  # fmt: skip
     found = ["found = {}"]
-    for output, (index, _) in zip(made.outputs, parts, strict=True):
+    for store, output, (index, _) in zip(formula.stores, made.outputs, parts, strict=True):
         whole = f'tensors["{output.tensor}"]' + (f"[{index}]" if index else "")
+        whole = f"torch.zeros_like({whole})" if store.adds else whole
         found.append(f'found["{output.label}"] = unknown({whole})')
     outputs = tuple(replace(o, index=index) for o, (index, _) in zip(made.outputs, parts, strict=True))
     return replace(made, lines=(*sizes, *found, *say.by_group(made.lines)), outputs=outputs)
@@ -327,6 +340,8 @@ class _TorchLoops(_Torch, _Loops):
 
     def multiplied(self, op: Product) -> str:
         left, right = (self.names[v.number] for v in (op.left, op.right))
+        for visited in self.some if sums_tiles(op) else ():  # other blocks add nothing
+            left = f"only({visited}, {left})"
         return f"product({left}, {right}, {self.place(op.axis) - len(self.formula.order)})"
 
     def any_of(self, condition: Value) -> str:
@@ -355,7 +370,7 @@ class _TorchLoops(_Torch, _Loops):
         at, form = f"kept[{', '.join(places) or '...'}]", f"[{cut}]{turned}"
         yield f'for kept, new in zip(found["{label}"], full({self.names[op.value.number]}, {len(order)}), strict=True):'
         new = f"new{form}"
-        for visited in self.some:
+        for visited in () if op.adds else self.some:
             new = f"torch.where(full({visited}, {len(order)})[0]{form}, {new}, {at})"
         yield f"    {at} = {new}"
 
