@@ -207,6 +207,7 @@ def test_what_is_added_twice_or_before_it_is_given_is_found() -> None:
     assert "PQ" in (unlike(without) or "") and "PQ" in (unlike(left_out) or "")
 
 
+MADE = "the right factor of what is added is no tile of a tensor along `j`"
 NO_SUM = "`+=` adds what each block sums of its own tile, and this is no such sum"
 ADDS = "PQ[s, h, q] += gx @ K[s, j]"
 
@@ -223,6 +224,7 @@ ADDS = "PQ[s, h, q] += gx @ K[s, j]"
         ("+= gx @ K[s, j]", "+= GO[s, h, q]", "E226", NO_SUM),
         ("+= gx", "+= scale * gx", "E226", NO_SUM),
         ("PQ[s, h, q] +=", "PQ[s, 0, q] +=", "E602", "every block along `h` writes `PQ[s, 0, q]`, another value each"),
+        ("gx @ K[s, j]", "gx @ bf16(2 * K[s, j])", "E230", MADE),
         ("D = 128", "D = 32", "E230", "4 waves cannot share 32 along `D` in parts of 16"),
         ("registers K, V", "registers K, V\n  schedule interleave", "E230",
          "what the waves exchange has no place in this schedule"),
@@ -231,11 +233,22 @@ ADDS = "PQ[s, h, q] += gx @ K[s, j]"
 def test_mistakes_in_what_is_added(old: str, new: str, code: str, message: str) -> None:
     text = ATOMIC.read_text(encoding="utf-8")
     assert old in text
+    assert first_of(text.replace(old, new, 1)) == (code, message)
+
+
+def first_of(text: str) -> tuple[str, str]:
+    """Code and message of what is said first of a wrong spec."""
     try:
-        found = tkgen.load(text.replace(old, new, 1), target="gfx942").diagnostics
+        found = tkgen.load(text, target="gfx942").diagnostics
     except tkgen.SpecError as error:
         found = error.diagnostics
-    assert (found[0].code, found[0].message) == (code, message)
+    return found[0].code, found[0].message
+
+
+def test_what_is_added_has_no_factor_of_before_the_loop() -> None:
+    before, behind = ATOMIC.read_text(encoding="utf-8").split("  each q in LENGTH by 32 from j\n")
+    text = f"{before}  t = bf16(2 * K[s, j])\n  each q in LENGTH by 32 from j\n{behind}"
+    assert first_of(text.replace("gx @ K[s, j]", "gx @ t")) == ("E230", MADE)
 
 
 def test_rows_add_to_nothing() -> None:

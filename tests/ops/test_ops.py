@@ -51,8 +51,8 @@ def gated(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor
     return F.silu(F.linear(x, gate)) * F.linear(x, up)
 
 
-def attend(causal: bool) -> tuple[Function, Function]:
-    return (lambda q, k, v: ops.attention(q, k, v, causal)), (
+def attend(causal: bool, deterministic: bool = True) -> tuple[Function, Function]:
+    return (lambda q, k, v: ops.attention(q, k, v, causal, deterministic=deterministic)), (
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
     )
 
@@ -65,6 +65,11 @@ CASES: dict[str, tuple[Function, Function, tuple[torch.Tensor, ...]]] = {
     "swiglu": (ops.swiglu, gated, (normal(70, 40), normal(72, 40, seed=1), normal(72, 40, seed=2))),
     "attention": (*attend(False), (normal(2, 4, 50, 64), normal(2, 2, 70, 64, seed=1), normal(2, 2, 70, 64, seed=2))),
     "causal": (*attend(True), (normal(1, 2, 65, 64), normal(1, 2, 65, 64, seed=1), normal(1, 2, 65, 64, seed=2))),
+    "atomic": (*attend(False, False), (normal(2, 2, 50, 64), normal(2, 1, 150, 64, seed=1), normal(2, 1, 150, 64))),
+    "causal atomic": (
+        *attend(True, False),
+        (normal(1, 1, 150, 64), normal(1, 1, 150, 64, seed=1), normal(1, 1, 150, 64)),
+    ),
 }
 
 
@@ -91,9 +96,10 @@ def test_numbers_and_gradients(name: str) -> None:
         assert (found.double() - exact[place]).abs().max() <= allowed, f"result {place}"
 
 
+@pytest.mark.parametrize("deterministic", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_attention_of_inputs_that_hurt(length: int, causal: bool) -> None:
+def test_attention_of_inputs_that_hurt(length: int, causal: bool, deterministic: bool) -> None:
     """Its sums, and gradients of what its own forward pass has left; lengths on the two targets in turn."""
     seen = torch.ones(length, length).tril().bool() if causal else None
     for case in hurting.CASES:
@@ -101,7 +107,7 @@ def test_attention_of_inputs_that_hurt(length: int, causal: bool) -> None:
         g = normal(1, 2, length, 64, scale=0.01)
         q, k, v = (x.clone().requires_grad_() for x in given)
         with ops.emulated("gfx950" if length in (63, 127) else "gfx942"):
-            found = ops.attention(q, k, v, causal)
+            found = ops.attention(q, k, v, causal, deterministic=deterministic)
             found.backward(g)
         meant, theirs = (hurting.attended(*given, seen, exact=exact) for exact in (True, False))
         hurting.assert_near(found.detach(), meant, theirs, case)
@@ -131,6 +137,16 @@ def test_one_build_of_attention_serves_all_lengths(target: str) -> None:
         assert _built.cache_info().misses == built
 
 
+def test_gradients_in_any_order_are_those_in_one_where_waves_cannot_share_columns() -> None:
+    q, k, g = normal(1, 4, 40, 32), normal(1, 2, 40, 32), normal(1, 4, 40, 32, seed=1)
+    found = []
+    for deterministic in (True, False):
+        x = q.clone().requires_grad_()
+        ops.attention(x, k, k, deterministic=deterministic).backward(g)
+        found.append(x.grad)
+    assert found[0] is not None and torch.equal(found[0], found[1])
+
+
 def test_attention_has_the_form_that_is_fastest_on_a_target() -> None:
     for name in ("attention", "attention_causal"):
         halves, plain = forms(name, "gfx942")
@@ -141,6 +157,8 @@ def test_attention_has_the_form_that_is_fastest_on_a_target() -> None:
     for name in ("attention_backward", "attention_backward_causal"):
         assert str(*forms(name, "gfx950")).count("via direct") == 2 and "direct" not in str(*forms(name, "gfx942"))
         assert "direct" not in str(*forms(name, "gfx950", {"D": 32}))  # nor has the forward pass then
+        atomic, plain = forms(f"{name}_atomic", "gfx950")
+        assert (plain,) == forms(name, "gfx950") and str(atomic).count("via direct") == 1 and "+=" in str(atomic)
     assert "direct" not in "".join(map(str, forms("attention", "gfx950", {"D": 32})))
     assert forms("linear", "gfx950") == (SPECS / "linear.tk",)
 
@@ -199,7 +217,7 @@ OPERATORS = {
     "rmsnorm": (_rmsnorm, (normal(20, 32), normal(32), 1e-6)),
     "rotary": (_rotary, (normal(5, 3, 2, 16), TABLE, TABLE, 1.0)),
     "swiglu": (_swiglu, (normal(20, 32), normal(40, 32), normal(40, 32, seed=1))),
-    "attention": (_attention, (Q, KV, KV + 1, True, 0.125)),
+    "attention": (_attention, (Q, KV, KV + 1, True, 0.125, False)),
     "grouped_linear": (_grouped_linear, (normal(61, 40), normal(4, 72, 40), FIRST)),
     "quantise": (_quantise, (normal(20, 32), torch.float8_e4m3fnuz)),
     "scaled_linear": (_scaled_linear, (*2 * [normal(20, 32).to(torch.float8_e4m3fnuz)], *2 * [torch.ones(20)])),

@@ -12,12 +12,16 @@ from torch.library import custom_op
 from tkgen.ops.kernels import NAMESPACE, check, outputs
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None) -> Tensor:
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None, deterministic: bool = True
+) -> Tensor:
     """softmax(scale q kᵀ) v over [BATCH, HEADS, LENGTH, D], as torch's scaled_dot_product_attention.
 
     k and v are [BATCH, KV_HEADS, KEYS, D]: a head of keys serves HEADS / KV_HEADS heads of queries, in order. `causal`
     lets the query at place i see the keys up to place i. `scale` is 1 / sqrt(D) unless given. One build serves all
-    batches and lengths of a D and of as many heads to a head of keys.
+    batches and lengths of a D and of as many heads to a head of keys. Its gradients have the same bits in every run;
+    without `deterministic` blocks may add up that of q in any order, which takes fewer products: the scores are
+    computed once.
 
     Raises:
         ValueError: tensors that are not bf16 or whose shapes do not go together.
@@ -32,7 +36,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: floa
         raise ValueError(f"attention: {heads} heads of queries cannot share {k.shape[1]} heads of keys")
     sets = batch * k.shape[1]
     kv = (t.reshape(sets, t.shape[2], width) for t in (k, v))
-    o, _ = _attention(q.reshape(sets, -1, length, width), *kv, causal, 1 / math.sqrt(width) if scale is None else scale)
+    scale = 1 / math.sqrt(width) if scale is None else scale
+    o, _ = _attention(q.reshape(sets, -1, length, width), *kv, causal, scale, deterministic)
     return o.reshape(q.shape)  # type: ignore[no-any-return]
 
 
@@ -41,22 +46,24 @@ def _sizes(q: Tensor) -> dict[str, int]:
 
 
 @custom_op(f"{NAMESPACE}::attention", mutates_args=())
-def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+def _attention(
+    q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, deterministic: bool
+) -> tuple[Tensor, Tensor]:
     scalars = {"scale": scale * math.log2(math.e)}
     o, lse = outputs("attention_causal" if causal else "attention", q, k, v, scalars=scalars, sizes=_sizes(q))
     return o, lse
 
 
 @_attention.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+def _(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, deterministic: bool) -> tuple[Tensor, Tensor]:
     return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 @custom_op(f"{NAMESPACE}::attention_backward", mutates_args=())
 def _attention_backward(
-    go: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, causal: bool, scale: float
+    go: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, causal: bool, scale: float, deterministic: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    name = "attention_backward_causal" if causal else "attention_backward"
+    name = f"attention_backward{'_causal' * causal}{'_atomic' * (not deterministic)}"
     scalars = {"scale": scale * math.log2(math.e)}
     gq, gk, gv = outputs(name, q, k, v, o, lse, go, scalars=scalars, sizes=_sizes(q))
     return gq, gk, gv
@@ -64,18 +71,18 @@ def _attention_backward(
 
 @_attention_backward.register_fake
 def _(
-    go: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, causal: bool, scale: float
+    go: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, causal: bool, scale: float, deterministic: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, ctx.causal, ctx.scale = inputs
+    q, k, v, *ctx.options = inputs
     ctx.save_for_backward(q, k, v, *output)
 
 
-def _gradient(ctx: Any, go: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-    return *_attention_backward(go, *ctx.saved_tensors, ctx.causal, ctx.scale), None, None
+def _gradient(ctx: Any, go: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+    return *_attention_backward(go, *ctx.saved_tensors, *ctx.options), None, None, None
 
 
 _attention.register_autograd(_gradient, setup_context=_keep)

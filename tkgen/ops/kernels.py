@@ -16,6 +16,7 @@ from tkgen.backends import protocol
 from tkgen.diagnostics import SpecError
 from tkgen.execute.operator import run
 from tkgen.rows.build import RowBuild
+from tkgen.sequence.build import SequenceBuild
 from tkgen.targets import load_target
 
 SPECS = Path(__file__).with_name("specs")
@@ -68,7 +69,8 @@ def _built(name: str, target: str, sizes: tuple[tuple[str, int], ...]) -> protoc
     for form in faster:
         if _passes(form, target, dict(sizes)):
             build = load(form, dict(sizes), target).check().build()
-            if isinstance(build, RowBuild) and build.resources.clean:
+            parts = build.kernels if isinstance(build, SequenceBuild) else (build,)
+            if all(isinstance(part, RowBuild) and part.resources.clean for part in parts):
                 return build
     return load(last, dict(sizes), target).check().build()
 
@@ -86,9 +88,11 @@ def forms(name: str, target: str, sizes: Mapping[str, int] = FREE) -> tuple[Path
         return (path,)
     plain = path.read_text(encoding="utf-8")
     if 16 in load_target(target).direct_load_bytes:
-        backward = SPECS / f"attention_backward{'_causal' * name.endswith('causal')}.tk"
+        backward = SPECS / f"attention_backward{'_causal' * ('causal' in name)}.tk"
         if _passes(_direct(backward.read_text(encoding="utf-8")), target, sizes):
             plain = _direct(plain)
+    if name.endswith("_atomic"):  # not for every D
+        return (plain, *forms(name.removesuffix("_atomic"), target, sizes))
     if name.startswith("attention_backward"):
         return (plain,)
     halves = plain.replace("q in LENGTH by 128\n  waves 4 along q", "q in LENGTH by 256\n  waves 8 along q")

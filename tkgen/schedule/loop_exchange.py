@@ -8,22 +8,21 @@ from tkgen.ir.types import BASE_TILE, DType
 from tkgen.schedule.loop_tiles import Exchange, LoopError, extent, reach
 
 
-def exchanges(
-    program: EquationProgram, loop: Loop, split: Axis, columns_of_wave: int, direct: bool
-) -> tuple[Exchange, ...]:
+def exchanges(program: EquationProgram, loop: Loop, split: Axis, columns_of_wave: int) -> tuple[Exchange, ...]:
     """The products that sum over the axis which the waves divide. Raises LoopError where no wave has a part of one."""
     ahead = (op for op in program.kernel.body if isinstance(op, Load))
     made = {value: op for op in (*ahead, *loop.body) for value in writes(op)}
     found = []
     for product in (op for op in loop.body if isinstance(op, Product) and op.axis == split):
-        span, loaded = product.result.span, made[product.right]
+        span, loaded = product.result.span, made.get(product.right)
         (store,) = (op for op in loop.body if isinstance(op, Store) and op.value == product.result)
-        if not isinstance(made[product.left], Convert) or loop.axis not in product.left.axes:
+        if not isinstance(made.get(product.left), Convert) or loop.axis not in product.left.axes:
             raise LoopError(f"what is added is no product of what a pass computed along `{loop.axis.name}`", span,
                             "write it as `T[q] += bf16(p) @ K[j]`")  # fmt: skip
-        if not isinstance(loaded, Load) or loop.axis in product.right.axes:
-            raise LoopError(f"the right factor of what is added is a tile of a tensor along `{split.name}`", span)
-        columns = next(a for a in product.right.axes if a != split)
+        columns = next((a for a in product.right.axes if a != split), None)
+        if not isinstance(loaded, Load) or columns is None or columns == loop.axis:
+            raise LoopError(f"the right factor of what is added is no tile of a tensor along `{split.name}`", span,
+                            "write it as `T[q] += bf16(p) @ K[j]`")  # fmt: skip
         if loaded.source.indices[-1].axis != columns or store.target.indices[-1].axis != columns:
             raise LoopError(f"what is added has not `{columns.name}` innermost, in both tensors", store.span)
         if product.left.dtype not in (DType.BF16, DType.F16):
@@ -34,11 +33,11 @@ def exchanges(
                             store.span, "use fewer waves")  # fmt: skip
         if program.waves * columns_of_wave != extent(split):
             raise LoopError(f"the waves have more than a tile of `{split.name}`", store.span)
-        if direct or program.written is not None or program.schedule not in (None, "simple"):
+        if program.written is not None or program.schedule not in (None, "simple"):
             raise LoopError("what the waves exchange has no place in this schedule", store.span,
-                            "leave `schedule` and `via direct` out")  # fmt: skip
-        if program.kernel.ragged or loop.axis.dim.size is None or split.dim.size is None:
-            raise LoopError("blocks add to a tensor of which all sizes are known", store.span)
+                            "leave `schedule` out")  # fmt: skip
+        if program.kernel.ragged:
+            raise LoopError(f"blocks of groups add to `{store.target.tensor.name}`", store.span)
         reach(store.target)
         found.append(Exchange(product, product.left, loaded, store, extent(columns) // program.waves))
     return tuple(found)

@@ -260,7 +260,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
             raise LoopError(message, loop.axis.span)
     multiplications = _multiplications(program, kernel, loop, split)
     found = LoopMap(kernel, loop, split, program.waves, multiplications, _vectors(program, loop))
-    found = replace(found, exchanges=exchanges(program, loop, split, found.columns, found.direct))
+    found = replace(found, exchanges=exchanges(program, loop, split, found.columns))
     _staged(program, found)
     _tiles(found)
     _direct(program, found, target)
