@@ -471,17 +471,15 @@ template <typename T, int G, ducks::rt::col_layout RT> __device__ inline void st
 /// What waves have of a tile, each some of its `columns`, in LDS: rows there, far enough apart that lanes meet in no bank.
 template <int columns, int rows> struct alignas(16) exchanged { uint16_t data[columns][rows + 4]; };
 
-/// This wave's columns.
-template <ducks::rt::col_layout RT, int columns, int rows> __device__ inline void give(exchanged<columns, rows> &to, const RT &tile) {
+/// This wave's columns: four neighbours of a column at a time.
+template <typename RT, int columns, int rows> __device__ inline void give(exchanged<columns, rows> &to, const RT &tile) {
 #pragma unroll
-    for (int i = 0; i < RT::height; ++i)
+    for (int n = 0; n < rows * SIDE / WARP_THREADS / 4; ++n)
 #pragma unroll
-        for (int c = 0; c < RT::width; ++c)
-#pragma unroll
-            for (int q = 0; q < ELEMENTS / 4; ++q) {
-                const auto quad = tile.tiles[i][c].get(q);
-                __builtin_memcpy(__builtin_assume_aligned(&to.data[warpid() * COLS + c * SIDE + laneid() % SIDE][row_at(i, 4 * q)], 8), &quad, 8);
-            }
+        for (int c = 0; c < RT::width; ++c) {
+            const auto quad = tile.tiles[n / (ELEMENTS / 4)][c].get(n % (ELEMENTS / 4));
+            __builtin_memcpy(__builtin_assume_aligned(&to.data[warpid() * COLS + c * SIDE + laneid() % SIDE][row_at(n / (ELEMENTS / 4), 4 * (n % (ELEMENTS / 4)))], 8), &quad, 8);
+        }
 }
 
 /// SIDE columns from `first` on, of whichever wave, as a factor of products that sum over them.

@@ -51,7 +51,7 @@ from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.rounding import rounded
 from tkgen.ir.segments import parts as parts_of
 from tkgen.ir.summing import adds_to_carry, is_sums
-from tkgen.ir.tiles import Tile, along_dims, cut, picked, renamed
+from tkgen.ir.tiles import Tile, along_dims, cut, picked, split
 from tkgen.ir.types import DType
 
 
@@ -201,19 +201,9 @@ class _Evaluation:
                 tile = Tile(tuple(d if d != name else axis.name for d in tile.dims), value, error)
         return tile
 
-    def by_tile(self, tile: Tile, axis: Axis, filler: float) -> Tile:
+    def by_tile(self, tile: Tile, axis: Axis, filler: float, inner: str = "") -> Tile:
         """With the direction of a parallel axis split: which tile, and where in it; `filler` beyond the end."""
-        at, size = tile.dims.index(axis.name), axis.tile or 1
-        beyond = self.tiles(axis) * size - self.length(axis)
-
-        def split(tensor: Tensor, fill: float) -> Tensor:
-            shape = list(tensor.shape)
-            shape[at] = beyond
-            padded = torch.cat([tensor, tensor.new_full(shape, fill)], at)
-            return padded.reshape(*tensor.shape[:at], self.tiles(axis), size, *tensor.shape[at + 1 :])
-
-        dims = (*tile.dims[:at], f"{axis.name}#", axis.name, *tile.dims[at + 1 :])
-        return Tile(dims, split(tile.value, filler), None if tile.error is None else split(tile.error, 0.0))
+        return split(tile, axis.name, (f"{axis.name}#", inner or axis.name), (self.tiles(axis), axis.tile or 1), filler)
 
     def along(self, tile: Tile, axis: Axis) -> Tile:
         """With the direction of `axis`, along which it may have been one number."""
@@ -350,8 +340,7 @@ class _Evaluation:
     def product(self, op: Product) -> Tile:
         factors = [self.along(self.get(v), op.axis) for v in (op.left, op.right)]
         if op.axis.kind is AxisKind.PARALLEL:  # each tile's own sum
-            inner = [renamed(self.by_tile(f, op.axis, 0.0), op.axis.name, "in tile") for f in factors]
-            return self.contracted(op, inner, "in tile")
+            return self.contracted(op, [self.by_tile(f, op.axis, 0.0, "in tile") for f in factors], "in tile")
         if op.axis.part is not None and op.axis.name not in self.places:
             return self.in_parts(op, factors, self.axes[op.axis.part])
         return self.contracted(op, factors, op.axis.name)

@@ -46,6 +46,15 @@ def picked(tensor: Tensor, at: int, places: Tensor) -> Tensor:
     return torch.where(there[(..., *[None] * (tensor.dim() - 1 - at))], found, 0.0)
 
 
-def renamed(tile: Tile, old: str, new: str) -> Tile:
-    """With another name for a direction."""
-    return Tile(tuple(new if d == old else d for d in tile.dims), tile.value, tile.error)
+def split(tile: Tile, name: str, dims: tuple[str, str], extents: tuple[int, int], filler: float) -> Tile:
+    """With two directions in place of one; `filler` where they have places that it has not."""
+    at = tile.dims.index(name)
+
+    def parts(tensor: Tensor, fill: float) -> Tensor:
+        shape = list(tensor.shape)
+        shape[at] = extents[0] * extents[1] - shape[at]
+        padded = torch.cat([tensor, tensor.new_full(shape, fill)], at)
+        return padded.reshape(*tensor.shape[:at], *extents, *tensor.shape[at + 1 :])
+
+    error = None if tile.error is None else parts(tile.error, 0.0)
+    return Tile((*tile.dims[:at], *dims, *tile.dims[at + 1 :]), parts(tile.value, filler), error)
