@@ -101,4 +101,4 @@ class KernelProgram:
     @property
     def added(self) -> frozenset[str]:
         """The outputs to which several blocks add, which must be zero before the launch."""
-        return self.kernel.added
+        return frozenset(t.name for t in self.outputs) if self.grid.shares_tiles else self.kernel.added
