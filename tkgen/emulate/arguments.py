@@ -47,11 +47,17 @@ class Buffer:
     With `Hollow` data the launch is without data: see `launch`.
 
     `writable=False` makes a store into it a finding. `name` appears in findings.
+
+    `payload`, of launches over an algebra: what each number is in two finite fields (`algebra`), uint32 of shape
+    [numbers, 2] in memory order; what the kernel stores is written into it. `format` is that of the numbers, where the
+    element type of `data` does not say it: f32, bf16, f16, f64, fp8, bf8, fp8_fnuz, bf8_fnuz, fp4, fp6, bf6.
     """
 
     data: Any
     name: str = ""
     writable: bool = True
+    payload: npt.NDArray[np.uint32] | None = None
+    format: str = ""
 
     def bytes(self) -> npt.NDArray[np.uint8]:
         """The same memory as bytes."""

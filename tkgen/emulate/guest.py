@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tkgen.emulate import native
+from tkgen.emulate.algebra import number_format
 from tkgen.emulate.arguments import Arg, Buffer, Geometry, Hollow, Layout, buffers, kernarg
 from tkgen.emulate.code_object import LOAD_BASE, CodeObject, Kernel
 from tkgen.emulate.decode import TARGETS
@@ -147,6 +148,9 @@ class Guest:
             data = region.data
             host = None if region.hollow else data.ctypes.data
             self.region_table[i] = native.Region(region.base, len(data), host, int(region.writable), i)
+            if region.buffer is not None and region.buffer.payload is not None:
+                row, payload = self.region_table[i], region.buffer.payload
+                row.format, row.payload, row.elements = number_format(region.buffer), payload.ctypes.data, len(payload)
         r.dataless = int(any(region.hollow for region in self.regions))
         r.regions, r.region_count = self.region_table, len(self.regions)
         r.shared_base, r.private_base = _SHARED_BASE, _PRIVATE_BASE

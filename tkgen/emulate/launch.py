@@ -67,6 +67,7 @@ def launch(
     poison: bool = False,
     budget: int = 200_000_000,
     every_pass: bool = False,
+    algebra: bool = False,
     workers: int = 1,
     trace: TraceRequest | None = None,
     progress: Callable[[int], None] | None = None,
@@ -85,6 +86,8 @@ def launch(
     checked as it runs: a branch that does stops the launch with a finding, DATA_DEPENDENT. Passes of a loop that begin
     as one before did are not watched again, unless `every_pass` says so: what they add up to is the same
     (core/repetition.h).
+
+    `algebra` follows numbers in two finite fields, from the payloads of buffers to those of others (`algebra`).
     """
     loaded = load(code)
     chosen = loaded.kernel(kernel)
@@ -93,6 +96,7 @@ def launch(
     record.policy, record.seed, record.watch, record.poison = policy.value, seed, int(watch), int(poison)
     record.budget = budget
     record.every_pass = int(every_pass)
+    record.algebra = int(algebra)
     record.trace_wave = -1
     if trace is not None:
         record.trace_wave = -2 if trace.wave is None else trace.wave
@@ -141,6 +145,13 @@ def _shared(record: native.Launch, ids: list[int], workers: int, done: Callable[
         native.core().tk_flags_free(record.flags)
 
 
+def _losses(handle: int) -> list[tuple[int, str, int]]:
+    """Dword index, reason and count of what was lost."""
+    count = native.u64()
+    rows = native.core().tk_losses(handle, ctypes.byref(count))
+    return [(rows[i].index, rows[i].reason.decode(), rows[i].count) for i in range(count.value)]
+
+
 def _run(record: native.Launch, ids: list[int], done: Callable[[], None]) -> Part:
     core = native.core()
     handle = core.tk_new(ctypes.byref(record))
@@ -170,6 +181,7 @@ def _run(record: native.Launch, ids: list[int], done: Callable[[], None]) -> Par
             np.frombuffer(table("intervals", _INTERVAL.itemsize), dtype=_INTERVAL),
             np.frombuffer(table("releases", _RELEASE.itemsize), dtype=_RELEASE),
             np.frombuffer(table("known", _KNOWN.itemsize), dtype=_KNOWN),
+            _losses(handle),
             Trace(
                 entries["wave"],
                 entries["index"],

@@ -48,7 +48,16 @@ u32, u64, i32, i64, ptr = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32, ctyp
 class Region(ctypes.Structure):
     """`TkRegion`."""
 
-    _fields_ = (("base", u64), ("size", u64), ("host", ptr), ("writable", u32), ("id", u32))
+    _fields_ = (
+        ("base", u64),
+        ("size", u64),
+        ("host", ptr),
+        ("writable", u32),
+        ("id", u32),
+        ("payload", ptr),
+        ("elements", u64),
+        ("format", u32),
+    )
 
 
 class Launch(ctypes.Structure):
@@ -88,6 +97,7 @@ class Launch(ctypes.Structure):
         ("trace_lanes", u32),
         ("dataless", u32),
         ("every_pass", u32),
+        ("algebra", u32),
         ("cancel", ptr),
         ("flags", ptr),
     )
@@ -154,6 +164,12 @@ class Known(ctypes.Structure):
     """`TkKnown`."""
 
     _fields_ = (("clock", u32), ("number", u32), ("block", u64))
+
+
+class Loss(ctypes.Structure):
+    """`TkLoss`."""
+
+    _fields_ = (("index", u32), ("count", u64), ("reason", ctypes.c_char_p))
 
 
 class TraceEntry(ctypes.Structure):
@@ -287,6 +303,7 @@ def core() -> ctypes.CDLL:
         ("intervals", Interval),
         ("releases", Release),
         ("known", Known),
+        ("losses", Loss),
         ("trace", TraceEntry),
         ("trace_lanes", u64),
         ("spans", RegisterSpan),
@@ -296,6 +313,10 @@ def core() -> ctypes.CDLL:
         function.restype = ctypes.POINTER(of)
     library.tk_flags_new.restype = ptr
     library.tk_flags_free.argtypes = (ptr,)
+    library.tk_ring_hash.argtypes = (ctypes.c_char_p, u32, u32)
+    library.tk_ring_hash.restype = u32
+    library.tk_ring_modulus.argtypes = (u32,)
+    library.tk_ring_modulus.restype = u32
     library.tk_operation.argtypes = (u64,)
     library.tk_operation.restype = ctypes.c_char_p
     return library

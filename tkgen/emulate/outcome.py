@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tkgen.emulate import native
+from tkgen.emulate.algebra import Loss
 from tkgen.emulate.arguments import Buffer
 from tkgen.emulate.between import Flags, numbered, races
 from tkgen.emulate.code_object import LOAD_BASE, CodeObject, Kernel
@@ -68,6 +69,7 @@ class Outcome:
     kernel: Kernel = field(repr=False)
     written: tuple[Written, ...] = field(repr=False)
     trace: Trace | None = field(repr=False)
+    lost: tuple[Loss, ...] = ()  # of launches over an algebra
 
     @property
     def opcodes(self) -> Counter[str]:
@@ -106,6 +108,7 @@ class Part:
     intervals: npt.NDArray[Any]
     releases: npt.NDArray[Any]
     known: npt.NDArray[Any]
+    losses: list[tuple[int, str, int]]
     trace: Trace
 
 
@@ -136,7 +139,24 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
         guest.kernel,
         tuple(written),
         parts[0].trace if guest.record.trace_wave != -1 else None,
+        _lost(guest, parts),
     )
+
+
+def _lost(guest: Guest, parts: list[Part]) -> tuple[Loss, ...]:
+    """What was lost on the way to an output, by instruction and reason, the most first."""
+    tally: Counter[tuple[int, str]] = Counter()
+    for part in parts:
+        for index, reason, count in part.losses:
+            tally[index, reason] += count
+    found = []
+    for (index, reason), count in tally.most_common():
+        known = index < len(guest.program.ops)
+        address = guest.code.text[0] + 4 * index if known else 0
+        line = guest.code.line(address) if known else None
+        mnemonic = guest.program.mnemonic(index) if known else "an earlier kernel"
+        found.append(Loss(address, mnemonic, line[0] if line else None, line[1] if line else None, reason, count))
+    return tuple(found)
 
 
 def _merged(records: list[native.RawFinding]) -> list[native.RawFinding]:

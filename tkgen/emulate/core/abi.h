@@ -49,6 +49,9 @@ struct TkRegion {  // guest addresses base..base+size-1 are host memory; null: t
   uint64_t base, size;
   uint8_t* host;
   uint32_t writable, id;
+  uint32_t* payload;  // in a launch over an algebra: two values of each of `elements` numbers, or null (algebra.h)
+  uint64_t elements;
+  uint32_t format;
 };
 
 struct TkLaunch {
@@ -74,6 +77,7 @@ struct TkLaunch {
   uint32_t trace_lanes;      // also per-lane addresses
   uint32_t dataless;         // follow addresses and control flow alone (unknown.h)
   uint32_t every_pass;             // of them: also passes of loops that do what those before did (repetition.h)
+  uint32_t algebra;                // follow numbers in two finite fields (algebra.h)
   const volatile int32_t* cancel;  // not 0: stop soon
   TkFlags* flags;                  // of all threads of a watched launch
 };
@@ -125,6 +129,12 @@ struct TkSpan {  // registers that an instruction reads or writes
   uint32_t writes;
 };
 
+struct TkLoss {  // numbers that were stored, but lost on the way
+  uint32_t index;  // dword index of the instruction
+  uint64_t count;
+  const char* reason;
+};
+
 #define TK_API __attribute__((visibility("default")))
 TK_API TkResult* tk_new(const TkLaunch* launch);
 TK_API void tk_free(TkResult* result);
@@ -141,6 +151,11 @@ TK_API const TkRelease* tk_releases(const TkResult* result, uint64_t* count);
 TK_API const TkKnown* tk_known(TkResult* result, uint64_t* count);
 TK_API TkFlags* tk_flags_new();
 TK_API void tk_flags_free(TkFlags* flags);
+// In a launch over an algebra: those that count.
+TK_API const TkLoss* tk_losses(TkResult* result, uint64_t* count);
+// The keyed hash of a number, modulo p (field 0) or q (field 1); p and q themselves.
+TK_API uint32_t tk_ring_hash(const char* tag, uint32_t x, uint32_t field);
+TK_API uint32_t tk_ring_modulus(uint32_t field);
 TK_API const TkTraceEntry* tk_trace(const TkResult* result, uint64_t* count);
 // The registers of every instruction of a traced launch, by its dword index.
 TK_API const TkSpan* tk_spans(const TkResult* result, uint64_t* count);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "algebra.h"
 #include "flags.h"
 #include "lanes.h"
 #include "referee.h"
@@ -99,6 +100,7 @@ TkParty party(const Wave& w) {
 Engine::Engine(const TkLaunch& l) : launch(l), counts(l.op_count), random_state_(l.seed * 2 + 1) {
   if (launch.watch) referee = std::make_unique<Referee>(*this);
   if (launch.dataless) unknown = std::make_unique<Unknown>(*this);
+  else if (launch.algebra) algebra = std::make_unique<ring::Algebra>(*this);
   load();
   const bool plain = launch.policy == TO_BARRIER && launch.trace_wave == -1 && !launch.poison;
   if (referee && unknown && plain && !launch.every_pass) repetition = std::make_unique<Repetition>(*this);
@@ -130,6 +132,7 @@ void Engine::load() {
     handlers_[i] = op.flags & F_GDS ? unsupported_instruction : info->run;
     uses_[i] = use;
     if (unknown) flows_[i] = Unknown::describe(op, *info);
+    if (algebra) algebra->rules[i] = ring::Algebra::describe(op, *info, launch.target);
     infos_[i] = info;
     for (int k = 0; launch.trace_wave != -1 && k < use.count; ++k) spans.push_back({uint32_t(i), use.spans[k].first, use.spans[k].count, uint32_t(use.spans[k].flags & Use::WRITES)});
   }
@@ -231,6 +234,7 @@ void Engine::start_wave(Wave& w, uint32_t id, uint32_t threads) {
   for (int d = 0; d < 3; ++d)
     if (l.block_id_enable >> d & 1) w.s[n++] = block_id[d];
   if (unknown) unknown->begin_wave(w, first_block_id, n - first_block_id);
+  if (algebra) algebra->begin_wave(w);
   if (l.block_info_enable) w.s[n++] = 0;
   const uint64_t scratch_offset = uint64_t(id) * l.scratch_bytes * LANES;
   if (l.scratch_offset_enable) w.s[n++] = uint32_t(scratch_offset);
@@ -248,6 +252,7 @@ void Engine::start_waves() {
   const uint32_t threads = launch.block[0] * launch.block[1] * launch.block[2];
   const uint32_t count = (threads + LANES - 1) / LANES;
   while (waves.size() < count) waves.push_back(std::make_unique<Wave>());
+  if (algebra) algebra->begin_block(count);
   for (uint32_t i = 0; i < count; ++i) start_wave(*waves[i], i, threads);
   turn_ = 0;
   victim_ = random(count);
@@ -384,13 +389,17 @@ void Engine::run(Wave& w, uint64_t quantum) {
     if (w.gpr_index_on && is_vector_alu(op)) {
       Op shifted;
       if (!indexed(w, op, shifted)) return fatal(ILLEGAL_OPERAND, w);
+      if (algebra) algebra->before(w, shifted, uses_[w.pc]);
       handlers_[w.pc](w, shifted);
+      if (algebra) algebra->after(w, shifted, uses_[w.pc]);
       if (WATCH && shifted.dst >= 256) w.defined[shifted.dst - 256] |= w.lanes;
     } else {
       const bool recorded = WATCH && repetition && repetition->recording();
       if (recorded) repetition->issues(w);
       const bool left_out = unknown && unknown->before(w, op, uses_[w.pc], flows_[w.pc]);
+      if (algebra) algebra->before(w, op, uses_[w.pc]);
       if (!left_out) handlers_[w.pc](w, op);
+      if (algebra) algebra->after(w, op, uses_[w.pc]);
       if (recorded) repetition->issued(w, left_out);
       if (unknown) unknown->after(w, op, uses_[w.pc], flows_[w.pc]);
       if (WATCH) referee->define_registers(w, op, uses_[w.pc]);
@@ -445,6 +454,16 @@ const TkKnown* tk_known(TkResult* r, uint64_t* count) {
     for (uint64_t entry : engine.clocks[i]) engine.known.push_back({i, uint32_t(entry), entry >> 32});
   return hand_out(engine.known, count);
 }
+const TkLoss* tk_losses(TkResult* r, uint64_t* count) {
+  Engine& engine = r->engine;
+  engine.losses.clear();
+  if (engine.algebra)
+    for (const ring::Loss& loss : engine.algebra->losses)
+      if (loss.count) engine.losses.push_back({loss.pc, loss.count, loss.reason});
+  return hand_out(engine.losses, count);
+}
+uint32_t tk_ring_hash(const char* tag, uint32_t x, uint32_t field) { return uint32_t(ring::hash(ring::tag(tag), x) % (field ? ring::Q : ring::P)); }
+uint32_t tk_ring_modulus(uint32_t field) { return field ? ring::Q : ring::P; }
 TkFlags* tk_flags_new() { return new TkFlags; }
 void tk_flags_free(TkFlags* flags) { delete flags; }
 const TkTraceEntry* tk_trace(const TkResult* r, uint64_t* count) { return hand_out(r->engine.trace, count); }

@@ -1,19 +1,6 @@
 // Operand access: constants, scalar broadcast, DPP, SDWA, modifiers, and masked results.
 #include "lanes.h"
 
-namespace {
-
-bool wide(Kind k) { return k == Kind::B64 || k == Kind::I64 || k == Kind::F64; }
-bool half(Kind k) { return k == Kind::B16 || k == Kind::F16 || k == Kind::F16_KEEP || k == Kind::B16_KEEP; }
-bool half_float(Kind k) { return k == Kind::F16 || k == Kind::F16_KEEP; }
-
-constexpr double CONSTANTS[] = {0.5, -0.5, 1, -1, 2, -2, 4, -4};
-
-uint32_t float_constant32(int i, Kind kind) {
-  if (half_float(kind) || kind == Kind::PF16) return i == 8 ? 0x3118 : float_to_half(float(CONSTANTS[i]));
-  return i == 8 ? 0x3e22f983 : bits<uint32_t>(float(CONSTANTS[i]));
-}
-
 // The lane that lane l reads under a DPP control, or -1 (CDNA3 ISA, "DPP: data parallel primitives").
 int dpp_source(uint32_t control, int l) {
   const int row = l & ~15, in = l & 15, n = control & 15;
@@ -41,6 +28,19 @@ int dpp_source(uint32_t control, int l) {
     case 0x15: return row | n;
   }
   return -1;
+}
+
+namespace {
+
+bool wide(Kind k) { return k == Kind::B64 || k == Kind::I64 || k == Kind::F64; }
+bool half(Kind k) { return k == Kind::B16 || k == Kind::F16 || k == Kind::F16_KEEP || k == Kind::B16_KEEP; }
+bool half_float(Kind k) { return k == Kind::F16 || k == Kind::F16_KEEP; }
+
+constexpr double CONSTANTS[] = {0.5, -0.5, 1, -1, 2, -2, 4, -4};
+
+uint32_t float_constant32(int i, Kind kind) {
+  if (half_float(kind) || kind == Kind::PF16) return i == 8 ? 0x3118 : float_to_half(float(CONSTANTS[i]));
+  return i == 8 ? 0x3e22f983 : bits<uint32_t>(float(CONSTANTS[i]));
 }
 
 // Applies the DPP word: permutes the rows into `out`, takes lanes without a source out of w.lanes.

@@ -18,6 +18,7 @@ void fetch(Wave& w, const Op& op, int i, Kind kind, Lanes& out);
 void fetch_code(Wave& w, const Op& op, uint16_t code, Kind kind, Lanes& out);
 void store(Wave& w, const Op& op, Kind kind, uint32_t* lo, uint32_t* hi);
 void store_scalar_mask(Wave& w, uint16_t code, uint64_t mask);
+int dpp_source(uint32_t control, int l);
 void write_row(Wave& w, uint16_t code, const uint32_t* lanes, uint64_t mask);
 
 inline bool ieee(const Wave& w) { return w.mode >> 9 & 1; }

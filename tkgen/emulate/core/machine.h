@@ -20,6 +20,10 @@ class Referee;
 class Unknown;
 class Repetition;
 struct Flow;
+namespace ring {
+class Algebra;
+struct Taken;
+}
 using Handler = void (*)(Wave&, const Op&);
 
 enum InfoFlag : uint16_t {
@@ -91,6 +95,8 @@ struct MemoryOp {
   uint8_t* host[LANES];
   uint8_t in_range[LANES]; // buffer accesses: bytes within the descriptor's range
   uint32_t data[4][LANES];
+  bool high;                           // stores the upper halves of its data
+  std::shared_ptr<ring::Taken> taken;  // in launches over an algebra (algebra.h)
 };
 
 using MemoryQueue = std::vector<std::unique_ptr<MemoryOp>>;
@@ -155,6 +161,7 @@ struct Engine {
   std::vector<TkRelease> releases;
   std::vector<std::vector<uint64_t>> clocks{{}};  // flags.h
   std::vector<TkKnown> known;
+  std::vector<TkLoss> losses;
   std::vector<TkTraceEntry> trace;
   std::vector<uint64_t> trace_lanes;
   std::vector<TkSpan> spans;  // of a traced launch
@@ -164,6 +171,7 @@ struct Engine {
   std::unique_ptr<Referee> referee;
   std::unique_ptr<Unknown> unknown;                 // for launches without data
   std::unique_ptr<Repetition> repetition;           // for those of them that are watched
+  std::unique_ptr<ring::Algebra> algebra;           // for launches over an algebra
   MemoryOp scratch_op;                              // for launches that track nothing
   std::vector<std::unique_ptr<MemoryOp>> free_ops;
   bool tracing = false;                             // the instruction under way is being traced

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "algebra.h"
 #include "lanes.h"
 #include "referee.h"
 #include "repetition.h"
@@ -40,7 +41,7 @@ MemoryOp& begin(Wave& w, const Op& op, MemoryOp::Perform perform, Queue queue, A
   m->queue = queue;
   m->access = access;
   m->lds = queue == Queue::LDS;
-  m->performed = m->seen_vector = m->seen_lgkm = m->dma = m->writes_back = m->hollow = m->writable = false;
+  m->performed = m->seen_vector = m->seen_lgkm = m->dma = m->writes_back = m->high = m->hollow = m->writable = false;
   m->private_lanes = 0;
   m->instance = 0;
   m->dst = 256;
@@ -74,9 +75,14 @@ void poison(Wave& w, const MemoryOp& m) {
   }
 }
 
+void perform(Wave& w, MemoryOp& m) {
+  if (w.engine->algebra) w.engine->algebra->performing(w, m);
+  m.perform(w, m);
+}
+
 void retire(Wave& w, std::unique_ptr<MemoryOp> m) {
   Engine& e = *w.engine;
-  if (!m->performed) m->perform(w, *m);
+  if (!m->performed) perform(w, *m);
   mark(w, *m, -1);
   if (e.referee) e.referee->completed(w, *m);
   e.free_ops.push_back(std::move(m));
@@ -128,14 +134,14 @@ void submit(Wave& w, MemoryOp& m) {
   trace_addresses(e, m);
   if (e.unknown) e.unknown->submitted(w, m);
   if (m.hollow) m.perform = touch_alone;
-  if (!e.tracks()) return m.perform(w, m);
+  if (!e.tracks()) return perform(w, m);
   std::unique_ptr<MemoryOp> owned = std::move(e.free_ops.back());
   e.free_ops.pop_back();
   if (e.referee) e.referee->issued(w, m);
   if (e.launch.poison) {
     poison(w, m);
   } else {
-    m.perform(w, m);
+    perform(w, m);
     m.performed = true;
   }
   mark(w, m, 1);
@@ -306,6 +312,7 @@ Queue vector_queue(const Op& op) { return op.encoding == ENC_FLAT ? Queue::FLAT 
 
 void take_data(Wave& w, MemoryOp& m, uint16_t code, int first, int rows) {
   for (int r = 0; r < rows; ++r) std::memcpy(m.data[first + r], w.v[code - 256 + r], sizeof m.data[0]);
+  if (w.engine->algebra) w.engine->algebra->takes(w, m, code, first, rows);
 }
 
 void touch_lds_read(Wave& w, MemoryOp& m, uint64_t address, uint32_t size, int lane) {
@@ -448,6 +455,7 @@ void store_bytes(Wave& w, const Op& op, int bytes, bool high) {
   MemoryOp& m = begin(w, op, perform_store, vector_queue(op), Access::WRITE);
   m.size = uint16_t(bytes);
   take_data(w, m, data_code(op), 0, (bytes + 3) / 4);
+  m.high = high;
   if (high)
     for (int l = 0; l < LANES; ++l) m.data[0][l] >>= 16;
   vector_addresses(w, op, m);
@@ -567,6 +575,7 @@ void lds_store(Wave& w, const Op& op, int bytes, bool high) {
   MemoryOp& m = begin(w, op, perform_store, Queue::LDS, Access::WRITE);
   m.size = uint16_t(bytes);
   take_data(w, m, op.src[1], 0, (bytes + 3) / 4);
+  m.high = high;
   if (high)
     for (int l = 0; l < LANES; ++l) m.data[0][l] >>= 16;
   lds_addresses(w, op, m, uint16_t(op.offset));
@@ -1011,12 +1020,13 @@ void reach_memory(Wave& w) {
   for (auto& m : w.vector_ops) {
     if (m->performed) continue;
     if (m->access != Access::READ) {
-      m->perform(w, *m);
+      perform(w, *m);
       m->performed = true;
       continue;
     }
     for (int l = 0; l < LANES; ++l) {
       if (!(m->live >> l & 1) || lane_in_lds(w, *m, l) || m->private_lanes >> l & 1) continue;
+      if (w.engine->algebra) w.engine->algebra->reaches_memory(w, *m, l);
       uint8_t* taken = reinterpret_cast<uint8_t*>(m->data) + 16 * l;
       std::memcpy(taken, m->host[l], m->in_range[l]);
       m->host[l] = taken;

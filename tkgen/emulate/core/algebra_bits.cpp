@@ -1,0 +1,470 @@
+// Integer instructions on numbers. Each bit of the result is followed to where it came from; a number is where it was as long
+// as all bits that matter stand together in the place of a number of that width:
+//   an f32 by its upper 16 bits (what stands below is a rounding of it), others by all but the sign, which negates it
+// Exponents and signs by themselves follow the real number, and are plain; other parts of numbers are JUNK. A sum of the bits of
+// an f32 and at most 2^16 is a rounding of it (to bf16, or to the nearest neighbours that roots are refined with).
+#include "algebra.h"
+
+namespace ring {
+
+struct Source32 {  // one dword that an instruction reads, of one lane or of all
+  uint32_t tag, known, value;
+};
+
+struct Recipe {  // one dword that it writes
+  uint32_t tag = PLAIN;
+  uint8_t source[4] = {}, byte[4] = {};  // where the payload of each byte's slot is
+  unsigned signs = 0;                    // slots whose number may be negated
+  unsigned fresh = 0;                    // slots of JUNK that comes to be here
+  bool certain = true;                   // no unknown bit was asked for
+};
+
+namespace {
+
+struct Bit {
+  int8_t source;  // CONSTANT, UNKNOWN plain, JUNKED, or the dword
+  uint8_t at;     // its bit; of CONSTANT the value
+};
+enum : int8_t { CONSTANT = -1, UNKNOWN = -2, JUNKED = -3 };
+using Word = Bit[64];
+
+Bit constant(unsigned v) { return {CONSTANT, uint8_t(v)}; }
+bool is(Bit b, unsigned v) { return b.source == CONSTANT && b.at == v; }
+bool plain(Bit b) { return b.source == CONSTANT || b.source == UNKNOWN; }
+
+void spell(const Source32* s, int first, int dwords, Word out) {
+  for (int i = 0; i < 32 * dwords; ++i) {
+    const Source32& x = s[first + i / 32];
+    const int b = i % 32;
+    if (x.tag >> (b & ~7) & 255) out[i] = {int8_t(first + i / 32), uint8_t(b)};
+    else out[i] = x.known >> b & 1 ? constant(x.value >> b & 1) : Bit{UNKNOWN, 0};
+  }
+  for (int i = 32 * dwords; i < 64; ++i) out[i] = constant(0);
+}
+
+// Of two bits that say nothing of each other; of JUNKED `at` is 1 where an unknown bit made it.
+Bit mixed(Bit a, Bit b) {
+  if (plain(a) && plain(b)) return {UNKNOWN, 0};
+  const bool unknown = plain(a) || plain(b) || (a.source == JUNKED && a.at) || (b.source == JUNKED && b.at);
+  return {JUNKED, uint8_t(unknown)};
+}
+Bit both(Bit a, Bit b) {
+  if (is(a, 0) || is(b, 0)) return constant(0);
+  if (is(a, 1)) return b;
+  if (is(b, 1)) return a;
+  return mixed(a, b);
+}
+Bit inverse(Bit a) { return a.source == CONSTANT ? constant(!a.at) : a.source == UNKNOWN || a.source == JUNKED ? a : Bit{JUNKED, 0}; }
+Bit either(Bit a, Bit b) {
+  if (is(a, 1) || is(b, 1)) return constant(1);
+  if (is(a, 0)) return b;
+  if (is(b, 0)) return a;
+  return mixed(a, b);
+}
+Bit differ(Bit a, Bit b) {
+  if (is(a, 0)) return b;
+  if (is(b, 0)) return a;
+  if (is(a, 1)) return inverse(b);
+  if (is(b, 1)) return inverse(a);
+  return mixed(a, b);
+}
+
+// The number that the low bits of a source spell, if they are known.
+bool amount(const Source32& s, uint32_t mask, uint32_t& out) {
+  if ((s.known & mask) != mask || s.tag) return false;
+  out = s.value & mask;
+  return true;
+}
+
+void shift(const Word a, int by, int width, bool is_signed, Word out) {  // left where positive
+  for (int i = 0; i < 64; ++i) {
+    const int from = i - by;
+    out[i] = i >= width ? constant(0) : from >= 0 && from < width ? a[from] : is_signed && from >= width ? Bit{a[width - 1].source == JUNKED ? int8_t(JUNKED) : a[width - 1].source, a[width - 1].at} : constant(0);
+  }
+}
+
+void junk_all(Word out, int width) {
+  for (int i = 0; i < width; ++i) out[i] = {JUNKED, 0};
+}
+
+// A sum of words that have no bit in common; false where it is none.
+bool disjoint(const Word a, const Word b, Word out) {
+  for (int i = 0; i < 32; ++i) {
+    if (!is(a[i], 0) && !is(b[i], 0)) return false;
+    out[i] = is(a[i], 0) ? b[i] : a[i];
+  }
+  return true;
+}
+
+void permute(const Word a, const Word b, const Source32& select, Word out) {
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t s = select.value >> 8 * i & 255;
+    for (int k = 0; k < 8; ++k) {
+      Bit& to = out[8 * i + k];
+      if (s >= 13) to = constant(1);
+      else if (s == 12) to = constant(0);
+      else if (s >= 8) to = {JUNKED, 0};
+      else to = s < 4 ? b[8 * s + unsigned(k)] : a[8 * (s - 4) + unsigned(k)];
+    }
+  }
+}
+
+// The result of an instruction, bit by bit; false where an amount or mask would have to be known.
+bool work(const Rule& rule, const Op& op, const Source32* s, Word out) {
+  Word a, b, c;
+  const int dwords = rule.width == 64 ? 2 : 1;
+  const bool reversed = rule.bits >= Bits::REVERSED_LEFT && rule.bits <= Bits::REVERSED_RIGHT_SIGNED;
+  spell(s, 0, reversed ? 1 : dwords, a);
+  spell(s, 2, reversed ? dwords : 1, b);
+  spell(s, 4, 1, c);
+  const int width = rule.width;
+  uint32_t n = 0, size = 0;
+  for (int i = 0; i < 64; ++i) out[i] = constant(0);
+  const auto each = [&](auto f) { for (int i = 0; i < 32; ++i) out[i] = f(i); };
+  switch (rule.bits) {
+    case Bits::MOVE: each([&](int i) { return a[i]; }); return true;
+    case Bits::AND: each([&](int i) { return both(a[i], b[i]); }); return true;
+    case Bits::AND_NOT: each([&](int i) { return both(a[i], inverse(b[i])); }); return true;
+    case Bits::OR: each([&](int i) { return either(a[i], b[i]); }); return true;
+    case Bits::XOR: each([&](int i) { return differ(a[i], b[i]); }); return true;
+    case Bits::XNOR: each([&](int i) { return inverse(differ(a[i], b[i])); }); return true;
+    case Bits::NOT: each([&](int i) { return inverse(a[i]); }); return true;
+    case Bits::AND_OR: each([&](int i) { return either(both(a[i], b[i]), c[i]); }); return true;
+    case Bits::OR3: each([&](int i) { return either(either(a[i], b[i]), c[i]); }); return true;
+    case Bits::INSERT: each([&](int i) { return either(both(a[i], b[i]), both(inverse(a[i]), c[i])); }); return true;
+    case Bits::TABLE: {
+      const uint32_t table = uint32_t(op.omod) << 6 | uint32_t(op.abs) << 3 | op.neg;
+      each([&](int i) {
+        Bit r = constant(0);
+        for (int t = 0; t < 8; ++t)
+          if (table >> t & 1)
+            r = either(r, both(both(t & 4 ? a[i] : inverse(a[i]), t & 2 ? b[i] : inverse(b[i])), t & 1 ? c[i] : inverse(c[i])));
+        return r;
+      });
+      return true;
+    }
+    case Bits::SHIFT_LEFT: case Bits::SHIFT_RIGHT: case Bits::SHIFT_RIGHT_SIGNED:
+      if (!amount(s[2], uint32_t(width - 1), n)) return false;
+      shift(a, rule.bits == Bits::SHIFT_LEFT ? int(n) : -int(n), width, rule.bits == Bits::SHIFT_RIGHT_SIGNED, out);
+      return true;
+    case Bits::REVERSED_LEFT: case Bits::REVERSED_RIGHT: case Bits::REVERSED_RIGHT_SIGNED:
+      if (!amount(s[0], uint32_t(width - 1), n)) return false;
+      shift(b, rule.bits == Bits::REVERSED_LEFT ? int(n) : -int(n), width, rule.bits == Bits::REVERSED_RIGHT_SIGNED, out);
+      return true;
+    case Bits::EXTRACT: case Bits::EXTRACT_SIGNED:
+      if (!amount(s[2], 31, n) || !amount(s[4], 31, size)) return false;
+      for (uint32_t i = 0; i < 32; ++i) {
+        const uint32_t from = n + (i < size ? i : size - 1);
+        out[i] = size && from < 32 && (i < size || rule.bits == Bits::EXTRACT_SIGNED) ? a[from] : constant(0);
+      }
+      return true;
+    case Bits::EXTRACT_SCALAR:
+      if (!amount(s[2], 0x7f001f, n)) return false;
+      size = n >> 16, n &= 31;
+      for (uint32_t i = 0; i < 32; ++i) out[i] = i < size && n + i < 32 ? a[n + i] : constant(0);
+      return true;
+    case Bits::ALIGN_BIT: case Bits::ALIGN_BYTE: {
+      if (!amount(s[4], rule.bits == Bits::ALIGN_BIT ? 31 : 3, n)) return false;
+      if (rule.bits == Bits::ALIGN_BYTE) n *= 8;
+      each([&](int i) { return i + int(n) < 32 ? b[i + int(n)] : a[i + int(n) - 32]; });
+      return true;
+    }
+    case Bits::PERMUTE:
+      if (s[4].known != ~0u || s[4].tag) return false;
+      permute(a, b, s[4], out);
+      return true;
+    case Bits::SHIFT_OR:
+      if (!amount(s[2], 31, n)) return false;
+      shift(a, int(n), 32, false, out);
+      each([&](int i) { return either(out[i], c[i]); });
+      return true;
+    case Bits::PACK_LL: each([&](int i) { return i < 16 ? a[i] : b[i - 16]; }); return true;
+    case Bits::PACK_LH: each([&](int i) { return i < 16 ? a[i] : b[i]; }); return true;
+    case Bits::PACK_HH: each([&](int i) { return i < 16 ? a[i + 16] : b[i]; }); return true;
+    case Bits::ADD:
+      if (disjoint(a, b, out)) return true;
+      break;
+    case Bits::SHIFT_ADD: {
+      if (!amount(s[2], 31, n)) return false;
+      Word shifted;
+      shift(a, int(n), 32, false, shifted);
+      if (disjoint(shifted, c, out)) return true;
+      break;
+    }
+    default: break;
+  }
+  junk_all(out, rule.part == 2 ? 64 : 32);
+  return false;
+}
+
+bool top_of_f32(uint32_t tag) { return tag >> 16 == TAG_BF16; }
+
+// Whether result bits first .. first + width - 1 are a number of one source, but for its sign.
+bool stands(const Word r, int first, int width, int& source, int& at) {
+  source = r[first].source, at = r[first].at;
+  if (source < 0) return false;
+  for (int i = 0; i < width - 1; ++i)
+    if (r[first + i].source != source || r[first + i].at != at + i) return false;
+  return true;
+}
+
+// Part of a number that is a number by itself neither: the exponent of an f32, a bf16 or its sign.
+bool follows(const Source32* s, Bit b) {
+  if (b.source < 0) return false;
+  const uint32_t half = s[b.source].tag >> (b.at & 16) & 0xffff;
+  return half == TAG_BF16 && (b.at & 15) >= 7;
+}
+
+void interpret(const Source32* s, const Word r, Recipe& out) {
+  bool mantissa[6] = {};
+  for (int i = 0; i < 32; ++i)
+    if (r[i].source >= 0 && !follows(s, r[i])) mantissa[r[i].source] = true;
+  bool done[4] = {};
+  const auto number = [&](int last, int source, int at, uint32_t tag, int bytes) {
+    for (int b = 0; b < bytes; ++b) done[last - b] = true;
+    out.tag |= tag << 8 * (last + 1 - bytes);
+    out.source[last] = uint8_t(source), out.byte[last] = uint8_t(at / 8 + bytes - 1);
+    const Bit sign = r[8 * last + 7];
+    if (sign.source != source || sign.at != at + 8 * bytes - 1) out.signs |= 1u << last;
+  };
+  for (int half = 0; half < 2; ++half) {
+    int source, at;
+    if (!stands(r, 16 * half, 16, source, at) || at % 16) continue;
+    const uint32_t tag = s[source].tag >> at & 0xffff;
+    if (tag == TAG_BF16 || tag == TAG_F16) number(2 * half + 1, source, at, tag, 2);
+  }
+  for (int b = 0; b < 4; ++b) {
+    if (done[b]) continue;
+    int source, at;
+    if (stands(r, 8 * b, 8, source, at) && at % 8 == 0) {
+      const uint32_t tag = s[source].tag >> at & 255;
+      const bool intact = r[8 * b + 7].source == source && r[8 * b + 7].at == at + 7;
+      if (tag == F8) {
+        number(b, source, at, F8, 1);
+        continue;
+      }
+      if (intact && (tag == PACKED || tag == JUNK)) {
+        out.tag |= tag << 8 * b, out.source[b] = uint8_t(source), out.byte[b] = uint8_t(at / 8);
+        continue;
+      }
+    }
+    bool any = false, low = b < 2, plain_enough = true;
+    int junk_of = -1;
+    for (int i = 8 * b; i < 8 * b + 8; ++i) {
+      if (plain(r[i])) continue;
+      any = true;
+      low &= r[i].source >= 0 && ((s[r[i].source].tag >> (r[i].at & ~7) & 255) | 1) == F32 + 1;
+      plain_enough &= follows(s, r[i]) && !mantissa[r[i].source];
+      if (r[i].source >= 0 && (s[r[i].source].tag >> (r[i].at & ~7) & 255) == JUNK) junk_of = i;
+    }
+    if (!any || plain_enough) continue;
+    if (low) {
+      out.tag |= uint32_t(F32 + b) << 8 * b;
+      continue;
+    }
+    out.tag |= uint32_t(JUNK) << 8 * b;
+    if (junk_of >= 0) out.source[b] = uint8_t(r[junk_of].source), out.byte[b] = r[junk_of].at / 8;
+    else out.fresh |= 1u << b;
+  }
+}
+
+Recipe recipe_of(const Rule& rule, const Op& op, const Source32* s, int dword) {
+  Recipe out;
+  Word r;
+  out.certain = work(rule, op, s, r);
+  for (const Bit& b : r) out.certain &= !(b.source == JUNKED && b.at);
+  interpret(s, r + 32 * dword, out);
+  return out;
+}
+
+// The bits of an operand that are the same in all lanes.
+Source32 common_bits(const Shadow& s, const uint32_t* bits) {
+  uint32_t all = ~0u, any = 0;
+  for (int l = 0; l < LANES; ++l) all &= bits[l], any |= bits[l];
+  return {s.common, ~(all ^ any), any};
+}
+
+}  // namespace
+
+void Algebra::junk(Wave& w, int rows) {
+  const uint32_t id = loss(w, "bits of a number changed in a way that is not followed");
+  rows_ = rows;
+  for (int r = 0; r < rows; ++r) {
+    out_[r].common = TAG_JUNK;
+    for (int b = 0; b < 4; ++b)
+      for (int l = 0; l < LANES; ++l) out_[r].q[b][l] = id;
+  }
+}
+
+// The larger or smaller of integers is one of them.
+bool Algebra::chosen(const Rule& rule, const Operand* s) {
+  if (rule.bits < Bits::MIN_SIGNED) return false;
+  out_[0].common = MIXED;
+  for (int l = 0; l < LANES; ++l) {
+    int best = 0;
+    for (int i = 1; i < rule.sources; ++i) {
+      const uint32_t a = s[best].bits.lo[l], b = s[i].bits.lo[l];
+      const bool less = rule.bits == Bits::MIN_SIGNED || rule.bits == Bits::MAX_SIGNED ? int32_t(b) < int32_t(a) : b < a;
+      const bool smallest = rule.bits == Bits::MIN_SIGNED || rule.bits == Bits::MIN_UNSIGNED;
+      if (smallest ? less : !less && a != b) best = i;
+    }
+    out_[0].put(l, s[best].low->cell(l));
+  }
+  out_[0].settle();
+  rows_ = 1;
+  return true;
+}
+
+// A small change of the bits of an f32; lanes in which it is none are JUNK.
+bool Algebra::rounded(Wave& w, const Rule& rule, const Operand* s) {
+  if (rule.bits < Bits::ADD || rule.bits > Bits::ADD3) return false;
+  const uint32_t id = loss(w, "bits of a number changed in a way that is not followed");
+  out_[0].common = MIXED;
+  for (int l = 0; l < LANES; ++l) {
+    uint32_t x[3] = {s[0].bits.lo[l], s[1].bits.lo[l], rule.sources > 2 ? s[2].bits.lo[l] : 0};
+    if (rule.bits == Bits::SUB) x[1] = 0 - x[1];
+    if (rule.bits == Bits::SUBREV) x[0] = 0 - x[0];
+    int number = -1;
+    for (int i = 0; i < rule.sources; ++i)
+      if (top_of_f32(s[i].low->of(l))) number = number < 0 ? i : 3;
+    const bool negated = (rule.bits == Bits::SUB && number == 1) || (rule.bits == Bits::SUBREV && number == 0);
+    const int32_t change = number >= 0 && number < 3 ? int32_t(x[0] + x[1] + x[2] - x[number]) : 0;
+    uint32_t any = 0;
+    for (int i = 0; i < rule.sources; ++i) any |= s[i].low->of(l);
+    out_[0].tag[l] = PLAIN;
+    if (!any) continue;
+    if (number >= 0 && number < 3 && !negated && change >= -0x10000 && change <= 0x10000) {
+      out_[0].tag[l] = TAG_F32, out_[0].p[3][l] = s[number].low->p[3][l], out_[0].q[3][l] = s[number].low->q[3][l];
+      continue;
+    }
+    out_[0].tag[l] = TAG_JUNK;
+    for (int b = 0; b < 4; ++b) out_[0].q[b][l] = id;
+  }
+  out_[0].settle();
+  rows_ = 1;
+  return true;
+}
+
+namespace {
+
+const Shadow& dword_of(const Operand* s, int source) { return source % 2 ? *s[source / 2].high : *s[source / 2].low; }
+const uint32_t* bits_of(const Operand* s, int source) { return source % 2 ? s[source / 2].bits.hi : s[source / 2].bits.lo; }
+
+}  // namespace
+
+// Of all lanes, or of one.
+void Algebra::apply(Wave& w, const Recipe& recipe, const Operand* s, int lane) {
+  Shadow& out = out_[rows_];
+  if (lane < 0) out.common = recipe.tag;
+  else out.tag[lane] = recipe.tag;
+  const unsigned slots = slots_of(recipe.tag);
+  const uint32_t id = recipe.fresh ? loss(w, "bits of a number changed in a way that is not followed") : 0;
+  for (int b = 0; b < 4; ++b) {
+    if (!(slots >> b & 1)) continue;
+    const int begin = lane < 0 ? 0 : lane, end = lane < 0 ? LANES : lane + 1;
+    if (recipe.fresh >> b & 1) {
+      for (int l = begin; l < end; ++l) out.p[b][l] = LOST, out.q[b][l] = id;
+      continue;
+    }
+    const int from = recipe.byte[b];
+    const Shadow& x = dword_of(s, recipe.source[b]);
+    for (int l = begin; l < end; ++l) out.p[b][l] = x.p[from][l], out.q[b][l] = x.q[from][l];
+    if (!(recipe.signs >> b & 1) || rows_) continue;
+    signs_ |= 1u << b;
+    const uint32_t* bits = bits_of(s, recipe.source[b]);
+    for (int l = begin; l < end; ++l) signed_[b][l] = bits[l] >> (8 * from + 7) & 1;
+  }
+}
+
+void Algebra::integers(Wave& w, const Op& op, const Use& use, const Rule& rule) {
+  (void)use;
+  const int rows = rule.part;
+  if (rule.bits == Bits::OTHER || rows > 2 || rule.sources > 3) return junk(w, rows > 2 ? 2 : rows);
+  static thread_local Operand s[3];
+  const bool wide = rule.width == 64;
+  Op bare = op;
+  if (rule.bits == Bits::TABLE) bare.neg = bare.abs = bare.omod = 0;
+  const bool halves = rule.width == 16 || (rule.bits == Bits::PACK_LL && op.encoding == ENC_VOP3);
+  for (int i = 0; i < rule.sources; ++i) operand(w, bare, i, wide && i == 1 ? Kind::B64 : halves ? Kind::B16 : Kind::B32, s[i]);
+  if (chosen(rule, s)) return;
+  Source32 all[6] = {};
+  bool uniform = true;
+  for (int i = 0; i < 6; ++i) {
+    all[i] = {PLAIN, ~0u, 0};
+    if (i / 2 >= rule.sources || (i % 2 && !(wide && i == 3))) continue;
+    const Shadow& x = dword_of(s, i);
+    uniform &= x.common != MIXED;
+    all[i] = common_bits(x, bits_of(s, i));
+  }
+  if (uniform) {
+    Recipe made[2];
+    bool good = true;
+    for (int d = 0; d < rows; ++d) made[d] = recipe_of(rule, op, all, d), good &= made[d].certain;
+    if (good) {
+      for (rows_ = 0; rows_ < rows; ++rows_) apply(w, made[rows_], s, -1);
+      if (op.flags & F_SDWA) insert(w, op);
+      return;
+    }
+  }
+  if (rounded(w, rule, s)) return;
+  // Lane by lane, where masks or amounts differ; neighbours are often alike.
+  Source32 last[6] = {};
+  Recipe made[2];
+  for (int d = 0; d < rows; ++d) out_[d].common = MIXED;
+  for (int l = 0; l < LANES; ++l) {
+    Source32 x[6];
+    for (int i = 0; i < 6; ++i) {
+      x[i] = {PLAIN, ~0u, 0};
+      if (i / 2 < rule.sources && (!(i % 2) || (wide && i == 3))) x[i] = {dword_of(s, i).of(l), ~0u, bits_of(s, i)[l]};
+      if (x[i].tag) x[i].value = 0;
+    }
+    if (!l || std::memcmp(x, last, sizeof x))
+      for (int d = 0; d < rows; ++d) made[d] = recipe_of(rule, op, x, d);
+    std::memcpy(last, x, sizeof x);
+    for (rows_ = 0; rows_ < rows; ++rows_) apply(w, made[rows_], s, l);
+  }
+  for (int d = 0; d < rows; ++d) out_[d].settle();
+  if (op.flags & F_SDWA) insert(w, op);
+}
+
+// The same for the scalar unit, one dword at a time.
+void Algebra::scalars(Wave& w, const Op& op, const Use& use, const Rule& rule) {
+  Registers& r = of(w);
+  const std::string name = rule.name;
+  const auto cell = [&](int i, int dword) { return op.src[i] + dword < 128 ? r.s[op.src[i] + dword] : Cell(); };
+  Cell out[2];
+  const bool selects = name == "s_cselect_b32" || name == "s_cselect_b64";
+  if (selects || name == "s_mov_b64" || (name.compare(0, 6, "s_cmov") == 0 && w.scc)) {
+    const int i = selects && !w.scc ? 1 : 0;
+    for (int d = 0; d < rule.part; ++d) out[d] = cell(i, d);
+  } else if (name.compare(0, 6, "s_cmov") == 0) {
+    return;
+  } else if (rule.bits != Bits::OTHER) {
+    Source32 s[6];
+    for (int i = 0; i < 6; ++i) {
+      s[i] = {PLAIN, ~0u, 0};
+      if (i / 2 >= rule.sources || (i % 2 && !(rule.width == 64 && i == 1))) continue;
+      const uint64_t both = i < 2 && rule.width == 64 ? scalar64(w, op, op.src[i / 2], Kind::B64) : scalar32(w, op, op.src[i / 2], Kind::B32);
+      s[i] = {cell(i / 2, i % 2).tag, ~0u, uint32_t(both >> 32 * (i % 2))};
+    }
+    for (int d = 0; d < rule.part; ++d) {
+      const Recipe made = recipe_of(rule, op, s, d);
+      out[d].tag = made.tag;
+      for (int b = 0; b < 4; ++b) {
+        const Cell from = cell(made.source[b] / 2, made.source[b] % 2);
+        out[d].p[b] = from.p[made.byte[b]], out[d].q[b] = from.q[made.byte[b]];
+        if (!(made.fresh >> b & 1) && !(made.signs >> b & 1)) continue;
+        if (bears(made.tag >> 8 * b & 255)) out[d].tag |= uint32_t(JUNK) << 8 * b, out[d].q[b] = loss(w, "bits of a number changed in a way that is not followed");
+      }
+    }
+  } else {
+    for (int d = 0; d < rule.part && d < 2; ++d) {
+      out[d].tag = TAG_JUNK;
+      for (uint32_t& q : out[d].q) q = loss(w, "bits of a number changed in a way that is not followed");
+    }
+  }
+  becomes_plain(w, use, ~0ull);
+  for (int d = 0; d < rule.part && d < 2; ++d) r.s[op.dst + d] = out[d];
+}
+
+}  // namespace ring
