@@ -7,6 +7,7 @@ proven, an emulator, predictions - is asked of its own classes by those who show
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
@@ -14,6 +15,7 @@ from tkgen.backends.spec import Named, TypedSpec
 from tkgen.diagnostics import Diagnostic
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.types import Program
+from tkgen.proof.execution import Order
 
 if TYPE_CHECKING:
     import torch
@@ -50,6 +52,28 @@ class Build(Protocol):
         """The figures in one line."""
 
 
+@dataclass(frozen=True)
+class Modelled:
+    """What came of a launch without its machine: outputs by name, what was seen to be wrong, steps of all agents."""
+
+    outputs: Mapping[str, torch.Tensor]
+    findings: tuple[str, ...]
+    steps: int
+
+
+class Interpreter(Protocol):
+    """Carries out the schedules of a back end whose machine code nothing emulates."""
+
+    def orders(self, count: int) -> Sequence[Order]:
+        """`count` orders to try."""
+
+    def run(
+        self, spec: Spec, launch: AnyLaunch, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+        order: Order, progress: Callable[[int, int], None] | None = None,
+    ) -> Modelled:  # fmt: skip
+        """One launch of a checked spec; `progress` is told blocks done, of how many that have something to do."""
+
+
 class Backend(Protocol):
     """One kind of machine."""
 
@@ -72,6 +96,10 @@ class Backend(Protocol):
     @property
     def emulated(self) -> bool:
         """Whether its machine code runs without a GPU, and builds watch it."""
+
+    @property
+    def interpreter(self) -> Interpreter | None:
+        """What runs its schedules where nothing emulates its machine code; None where it is emulated."""
 
     def targets(self) -> tuple[str, ...]:
         """The names of its targets, sorted."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-Device = Annotated[str, typer.Option(help="`emulator`, or a `gpu` that is here.")]
+Device = Annotated[str, typer.Option(help="`emulator` (for sm_90a the model of the schedule), or a `gpu` here.")]
 
 
 @commands.command()
@@ -57,7 +57,7 @@ def run(
     cxx: Cxx = None,
     roots: Roots = None,
 ) -> None:
-    """Build specs, run their machine code with random inputs, and compare with torch.
+    """Build specs, run their machine code with random inputs, and compare with torch; sm_90a's schedules are modelled.
 
     Sizes that the spec gives are constants of the code: `-D` builds another kernel than the one shipped. `--blocks`
     runs some blocks of that one.
@@ -132,12 +132,12 @@ def test(
     """
     from dataclasses import asdict
 
-    from tkgen.execute import gpu_suite, suites
+    from tkgen.execute import gpu_suite, modelled_suite, suites
     from tkgen.toolchain.files import write_atomic
 
     _check_device(device, schedules, blocks)
     with reported():
-        _check_target(target, device)
+        _check_target(target)
     if generated is not None and not generated.is_dir():
         raise typer.BadParameter(f"no folder {generated}", param_hint="--generated")
     chosen = block_ids(blocks)
@@ -147,6 +147,10 @@ def test(
         with reported():
             if device == "gpu":
                 found = gpu_suite.regression(path, target=target, generated=generated, cxx=cxx)
+            elif modelled_suite.takes(path, target) and not chosen:
+                found = modelled_suite.regression(
+                    path, target=target, schedules=schedules or 5, generated=generated, cxx=cxx
+                )
             else:
                 found = suites.regression(
                     path, target=target, schedules=schedules or 5, generated=generated, blocks=chosen, cxx=cxx
@@ -165,12 +169,12 @@ def test(
     raise typer.Exit(worst or (WRONG if any(r.failure for r in results) else OK))
 
 
-def _check_target(target: str | None, device: str) -> None:
-    """Raises UnknownTargetError where nothing is called so, or the emulator does not have it."""
+def _check_target(target: str | None) -> None:
+    """Raises UnknownTargetError where nothing is called so."""
     from tkgen.backends.registry import backend_of
     from tkgen.targets import load_target
 
-    if target is not None and (device != "gpu" or backend_of(target).emulated):
+    if target is not None and backend_of(target).emulated:
         load_target(target)
 
 

@@ -49,13 +49,13 @@ def regression(
         return load(path, None, name).check()
 
     def shipped(spec: protocol.Spec) -> Iterator[tuple[str, Work]]:
-        if _is_small(path, name, spec):
+        if is_small(path, name, spec):
             yield "as shipped", partial(numbers, {})
 
-    return attempted(path.stem, proved, partial(_figures, cxx=cxx), sizes, numbers, shipped, generated)
+    return attempted(path.stem, proved, partial(figures, cxx=cxx), sizes, numbers, shipped, generated)
 
 
-def _is_small(path: Path, target: str, spec: protocol.Spec) -> bool:
+def is_small(path: Path, target: str, spec: protocol.Spec) -> bool:
     """Whether a kernel has sizes of its own, and the CPU soon knows what it computes at these."""
     dims = spec.program.dims  # type: ignore[attr-defined]
     if any(d.size is None for d in dims) or isinstance(spec, LoopSpec | HopperLoopSpec):
@@ -72,7 +72,8 @@ def sizes(spec: protocol.Spec) -> list[dict[str, int]]:
     return size_cases(emulated(spec))
 
 
-def _figures(spec: protocol.Spec, cxx: str | None) -> str:
+def figures(spec: protocol.Spec, cxx: str | None) -> str:
+    """What is wrong with the figures of the machine code; empty where nothing is."""
     if isinstance(spec, HopperSpec | HopperRowSpec | HopperLoopSpec):
         spec.build(cxx=cxx)  # which refuses what spills
         return ""

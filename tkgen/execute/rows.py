@@ -1,4 +1,4 @@
-"""`tkgen run`: one spec, built and launched on the emulator or a GPU, as rows to show."""
+"""`tkgen run`: one spec, built and launched on the emulator or a GPU, or modelled, as rows to show."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ class Row:
     milliseconds: float | None = None
     tflops: float | None = None
     gbps: float | None = None  # of kernels whose multiplications nobody counts: what is read and written, once
+    modelled: bool = False  # the schedule was run, not machine code; `instructions` are steps of it
 
     @property
     def ok(self) -> bool:
@@ -77,7 +78,7 @@ def table(rows: Sequence[Row]) -> str:
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("schedule", "inputs", "numbers"):
         shown.add_column(heading)
-    measures = ("instructions", "findings")
+    measures = ("steps" if rows[0].modelled else "instructions", "findings")
     if rows[0].milliseconds is not None:
         measures = "ms", "GB/s" if rows[0].tflops is None else "TFLOP/s"
     for heading in ("max error", "ulp", "bound", *measures):
@@ -94,7 +95,8 @@ def table(rows: Sequence[Row]) -> str:
     extents = " ".join(f"{n}={s}" for n, s in rows[0].sizes.items())
     wrong = [f"{row.schedule}: {row.comparison}" for row in rows if not row.comparison.right]
     found = [f"{row.schedule}: {finding}" for row in rows for finding in row.findings]
-    lines = [line.rstrip() for line in text.getvalue().splitlines()]
+    lines = ["the model of the schedule, not the machine code"] if rows[0].modelled else []
+    lines += [line.rstrip() for line in text.getvalue().splitlines()]
     return "\n".join([f"{rows[0].spec}  {extents}  ({_code(rows[0])})", *lines, *wrong, *found])
 
 
@@ -144,8 +146,10 @@ def run_spec(
     """
     name = target_of(path, target, roots)
     backend = backend_of(name)
-    if not backend.emulated and device != "gpu":
-        raise SizeError(f"nothing here emulates {name}: use `--device gpu`, without `--blocks`")
+    if backend.interpreter is not None and device != "gpu":
+        if blocks is not None:
+            raise SizeError(f"{name} is modelled, all blocks of a launch: leave `--blocks` out, give small sizes by -D")
+        return _modelled(path, backend, defines, name, roots, seed, schedules, progress)
     if device == "gpu":
         return [_on_gpu(path, backend, defines, name, roots, seed, cxx)]
     chosen = kernels.chosen(path, defines, target, roots)
@@ -190,6 +194,30 @@ def _launched(chosen: Chosen, build: AnyBuild, alone: bool) -> list[tuple[str, A
         each = zip(build.kernels, chosen.launch.launches, strict=True)
         return [(f"{chosen.spec.name}/{kernel.spec.name}", kernel, of) for kernel, of in each]
     return [(chosen.spec.name, build, chosen.launch)]
+
+
+def _modelled(
+    path: Path,
+    backend: Backend,
+    defines: Mapping[str, float | None],
+    target: str,
+    roots: Sequence[Path],
+    seed: int,
+    schedules: int,
+    progress: Callable[[int, int], None] | None,
+) -> list[Row]:
+    """Launches by the model of the schedule, one for each order."""
+    from tkgen.execute import gpu, modelled
+
+    found = gpu.prepared(path, defines, target, roots)
+    spec, launch = found.spec, found.launch
+    return [
+        Row(
+            spec.name, launch.extents, str(trial.order), trial.inputs, trial.comparison, trial.findings, trial.steps,
+            shipped=not spec.defines, grid=launch.blocks, modelled=True,
+        )
+        for trial in modelled.trials(backend, found, schedules, seed, progress)
+    ]  # fmt: skip
 
 
 def _on_gpu(

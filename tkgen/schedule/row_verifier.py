@@ -53,7 +53,7 @@ def wrong(m: RowMap, target: LaneTarget) -> Iterator[tuple[str, str]]:
     if not found and m.waves_of_row > 1:
         looped = any(isinstance(step, Repeat) for step in m.steps)
         for trips in (PASSES, PASSES + 1) if looped else (1,):
-            for fault in proof.faults(_program(m, target, trips)):
+            for fault in proof.faults(program(m, target, trips)):
                 yield "races", f"{fault.kind.value}: {fault.second.step if fault.second else ''}"
 
 
@@ -162,22 +162,28 @@ def _steps(m: RowMap) -> Iterator[tuple[str, str]]:
             yield "steps", f"what sweep {number} reduces is not put down, or never got"
 
 
-def _program(m: RowMap, target: LaneTarget, trips: int) -> Program:
-    """The exchanges of a few passes, with `trips` passes of each loop, in the form of the general proof.
+def program(
+    m: RowMap, target: LaneTarget, trips: int, waves: int = WAVES, of_row: int = WAVES, passes: int = PASSES
+) -> Program:
+    """At most so many passes over rows, with `trips` passes of each loop, in the form of the general proof.
 
-    They are a ring of two halves, with a part for each wave.
+    What waves exchange is a ring of two halves, with a part for each of the `waves`, of which `of_row` share a row. A
+    walk touches nothing that they share.
     """
     machine = target.synchronisation
     barrier = next(k.name for k in machine.meetings if k.attendance is Attendance.ALL)
     stream = next((s.name for s in machine.streams if s.name == "lds"), "")  # where such accesses are asynchronous
 
     def steps_of(wave: int) -> Iterator[Proven]:
-        for steps, earlier in _passes(m, trips):
+        first = wave // of_row * of_row
+        for steps, earlier in _passes(m, trips, passes):
             numbers = {n: place for place, n in enumerate(_handed(m, steps))}
             for step in steps:
                 match step:
+                    case Walk():
+                        yield Do(name=f"walk {step.sweep}")
                     case Put() | Get():
-                        mine = (wave, wave + 1) if isinstance(step, Put) else (0, WAVES)
+                        mine = (wave, wave + 1) if isinstance(step, Put) else (first, first + of_row)
                         slot = (earlier + step.half) % HALVES
                         access = (Access(RING, earlier + numbers[step.sweep], slot, (mine,)),)
                         yield Do(writes=access, stream=stream) if isinstance(step, Put) else Do(access, stream=stream)
@@ -186,8 +192,8 @@ def _program(m: RowMap, target: LaneTarget, trips: int) -> Program:
                             yield Drain(stream)
                         yield AtMeeting(barrier)
 
-    agents = tuple(Agent(f"wave {wave}", tuple(steps_of(wave))) for wave in range(WAVES))
-    return Program(agents, (Meeting(barrier, WAVES),), machine)
+    agents = tuple(Agent(f"wave {wave}", tuple(steps_of(wave))) for wave in range(waves))
+    return Program(agents, (Meeting(barrier, waves),), machine)
 
 
 def _handed(m: RowMap, steps: Sequence[Step]) -> list[int]:
@@ -195,10 +201,10 @@ def _handed(m: RowMap, steps: Sequence[Step]) -> list[int]:
     return [step.sweep for step in steps if isinstance(step, Walk) and m.sweeps[step.sweep].handed]
 
 
-def _passes(m: RowMap, trips: int) -> Iterator[tuple[Sequence[Step], int]]:
+def _passes(m: RowMap, trips: int, passes: int) -> Iterator[tuple[Sequence[Step], int]]:
     """What is done in each pass over rows and within it in each of a loop, and how many exchanges there were before."""
     earlier = 0
-    for _ in range(min(m.passes, PASSES)):
+    for _ in range(min(m.passes, passes)):
         for run in runs(m.steps):
             for _ in range(trips if run.repeated else 1):
                 yield run.steps, earlier

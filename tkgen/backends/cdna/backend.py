@@ -32,6 +32,7 @@ class Cdna:
     own_headers = ""
     emits = ("cpp", "asm", "hsaco", "module", "harness", "report", "html")
     emulated = True
+    interpreter = None
 
     def targets(self) -> tuple[str, ...]:
         """The names of its targets, sorted."""

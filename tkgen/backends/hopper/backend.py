@@ -38,6 +38,13 @@ class HopperBackend:
     own_headers = "its kernels stand on headers of tkgen's own alone"
     emulated = False
 
+    @property
+    def interpreter(self) -> protocol.Interpreter:
+        """The model of its schedules."""
+        from tkgen.backends.hopper.interpreter import HopperInterpreter  # which wants torch
+
+        return HopperInterpreter()
+
     def targets(self) -> tuple[str, ...]:
         """The names of its targets, sorted."""
         return hopper_names()

@@ -83,32 +83,37 @@ def _wrong(shape: Shape) -> str | None:
     return first_wrong(schedule(shape))
 
 
-def schedule(shape: Shape) -> Loop:
-    """The kernel as a loop that a block passes for its output tiles, as many as it may be."""
-    every, warps = shape.tiles * shape.passes, shape.consumers * shape.warps
+def schedule(shape: Shape, tiles: int = 0) -> Loop:
+    """The kernel as a loop that a block passes for its output tiles, as many as it may be.
+
+    With so many `tiles` in a pass, which is then the only one, where they do not bring the rings to their beginning.
+    """
+    tiles = tiles or shape.tiles
+    every, warps = tiles * shape.passes, shape.consumers * shape.warps
     meetings = [Meeting("held full", 1, True), Meeting("held empty", warps, True)]
     slots = {"held": 1, "left": shape.left, "right": shape.right}
-    advance = {"held": shape.tiles, "held full": shape.tiles, "held empty": shape.tiles, "left": every, "right": every}
+    advance = {"held": tiles, "held full": tiles, "held empty": tiles, "left": every, "right": every}
     for ring, buffers in (("left", shape.left), ("right", shape.right)):
         for s in range(buffers):
             meetings += [Meeting(f"{ring} full {s}", 1, True), Meeting(f"{ring} empty {s}", warps, True)]
             advance |= dict.fromkeys((f"{ring} full {s}", f"{ring} empty {s}"), every // buffers)
     for c in range(shape.consumers):
         meetings.append(Meeting(f"group {c}", shape.warps))
-        slots[f"out {c}"], advance[f"out {c}"], advance[f"group {c}"] = 1, shape.tiles, 2 * shape.tiles
+        slots[f"out {c}"], advance[f"out {c}"], advance[f"group {c}"] = 1, tiles, 2 * tiles
         if shape.consumers > 1:
             meetings.append(Meeting(f"turn {c}", 2 * shape.warps, True))
-            advance[f"turn {c}"] = shape.tiles * (shape.passes - 1)
+            advance[f"turn {c}"] = tiles * (shape.passes - 1)
         for w in range(shape.warps):
             for ring, each in (("scores", 1), ("made", 1), ("factor", 1), ("sums", 2)):
                 slots[f"{ring} {c} {w}"], advance[f"{ring} {c} {w}"] = 1, each * every
-    agents = (_producer(shape), *(_consumer(shape, c, w) for c in range(shape.consumers) for w in range(shape.warps)))
+    groups = [(c, w) for c in range(shape.consumers) for w in range(shape.warps)]
+    agents = (_producer(shape, tiles), *(_consumer(shape, tiles, c, w) for c, w in groups))
     return Loop(agents, tuple(meetings), slots, advance, MACHINE)
 
 
-def _producer(shape: Shape) -> Looped:
+def _producer(shape: Shape, tiles: int) -> Looped:
     steps: list[Step] = []
-    for tile in range(shape.tiles):
+    for tile in range(tiles):
         steps += [Await("held empty", tile - 1), Arrive("held full", bytes=shape.consumers)]
         for c in range(shape.consumers):
             part = Access("held", tile, 0, ((c, c + 1),))
@@ -121,9 +126,9 @@ def _producer(shape: Shape) -> Looped:
     return Looped("producer", (), tuple(steps))
 
 
-def _consumer(shape: Shape, c: int, w: int) -> Looped:
+def _consumer(shape: Shape, tiles: int, c: int, w: int) -> Looped:
     steps: list[Step] = []
-    for tile in range(shape.tiles):
+    for tile in range(tiles):
         first, last = tile * shape.passes, (tile + 1) * shape.passes - 1
         steps.append(Await("held full", tile))
         steps += [*_first(shape, c, w, tile, first), Drain("products"), Arrive(f"left empty {first % shape.left}")]

@@ -81,11 +81,15 @@ def scheduled(layout: Layout) -> str:
 def shapes(layout: Layout) -> list[Shape]:
     """The shapes that stand for a kernel with this layout."""
     k, step = layout.program.k.size, layout.program.block[2]
+    numbers = range(1, 3 * layout.stages) if k is None else [-(-k // step)]
+    return representatives(block_shape(layout, 0), numbers)
+
+
+def block_shape(layout: Layout, steps: int) -> Shape:
+    """The shape of a kernel with this layout whose tiles take so many steps."""
     lefts, rights = (list(dict.fromkeys(p.factors[i].name for p in layout.program.products)) for i in (0, 1))
     products = tuple((lefts.index(p.left.name), rights.index(p.right.name)) for p in layout.program.products)
-    shape = Shape(layout.stages, layout.consumers, 0, layout.panels, layout.store_buffers, products)
-    numbers = range(1, 3 * layout.stages) if k is None else [-(-k // step)]
-    return representatives(shape, numbers)
+    return Shape(layout.stages, layout.consumers, steps, layout.panels, layout.store_buffers, products)
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
@@ -100,9 +104,13 @@ def _wrong(shape: Shape) -> str | None:
     return first_wrong(schedule(shape))
 
 
-def schedule(shape: Shape) -> Loop:
-    """The kernel as a loop that a block passes for its output tiles, as many as it may be."""
-    stages, every = range(shape.stages), shape.tiles * shape.steps
+def schedule(shape: Shape, tiles: int = 0) -> Loop:
+    """The kernel as a loop that a block passes for its output tiles, as many as it may be.
+
+    With so many `tiles` in a pass, which is then the only one, where they do not bring the ring to its beginning.
+    """
+    tiles = tiles or shape.tiles
+    stages, every = range(shape.stages), tiles * shape.steps
     groups = [(c, w) for c in range(shape.consumers) for w in range(shape.warps)]
     meetings = [Meeting(f"full {s}", 1, True) for s in stages]
     meetings += [Meeting(f"empty {s}", shape.consumers * shape.warps, True) for s in stages]
@@ -111,18 +119,18 @@ def schedule(shape: Shape) -> Loop:
     slots = dict.fromkeys(factors, shape.stages)
     for c in range(shape.consumers):
         meetings.append(Meeting(f"group {c}", shape.warps))
-        slots[f"panel {c}"], advance[f"panel {c}"] = shape.buffers, shape.tiles * shape.panels
-        advance[f"group {c}"] = 2 * shape.tiles * shape.panels
+        slots[f"panel {c}"], advance[f"panel {c}"] = shape.buffers, tiles * shape.panels
+        advance[f"group {c}"] = 2 * tiles * shape.panels
     for c, w in groups:
         for p in range(len(shape.products)):
             slots[_sums(p, c, w)], advance[_sums(p, c, w)] = 1, every
-    agents = (_producer(shape), *(_consumer(shape, c, w) for c, w in groups))
+    agents = (_producer(shape, tiles), *(_consumer(shape, tiles, c, w) for c, w in groups))
     return Loop(agents, tuple(meetings), slots, advance, MACHINE)
 
 
-def _producer(shape: Shape) -> Looped:
+def _producer(shape: Shape, tiles: int) -> Looped:
     steps: list[Step] = []
-    for i in range(shape.tiles * shape.steps):
+    for i in range(tiles * shape.steps):
         s, use = i % shape.stages, i // shape.stages
         parts = [Access(ring, i, s, ((c, c + 1),)) for ring in shape.lefts for c in range(shape.consumers)]
         parts += [Access(ring, i, s) for ring in shape.rights]
@@ -132,9 +140,9 @@ def _producer(shape: Shape) -> Looped:
     return Looped("producer", (), tuple(steps))
 
 
-def _consumer(shape: Shape, c: int, w: int) -> Looped:
+def _consumer(shape: Shape, tiles: int, c: int, w: int) -> Looped:
     steps: list[Step] = []
-    for tile in range(shape.tiles):
+    for tile in range(tiles):
         for k in range(shape.steps):
             i = tile * shape.steps + k
             steps += _products(shape, c, w, i, first=k == 0)

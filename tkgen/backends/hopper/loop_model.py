@@ -1,0 +1,200 @@
+"""Loops of products carried out as `loop_schedule` says: what each operation makes of what it finds, as in `model`.
+
+What a warp keeps of its rows from pass to pass - a running maximum, a sum of a row - are registers that nobody else
+touches and no asynchronous operation, so the schedule does not name them; they stand here, a set for each warp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from tkgen.backends.hopper.loop_schedule import Shape, schedule
+from tkgen.backends.hopper.loops import HopperLoop
+from tkgen.backends.hopper.model import Edit, Memory, modelled
+from tkgen.backends.protocol import Modelled
+from tkgen.ir.equations import Access, Axis, Load, Loop, Op, Product, Store, Value
+from tkgen.ir.rounding import TORCH, rounded
+from tkgen.ir.tiles import Tile, along_dims
+from tkgen.proof.execution import Order, Outcome, Parts, execute
+from tkgen.proof.program import Do
+from tkgen.rows.launch import RowLaunch
+from tkgen.schedule.loop_tiles import extent
+
+Place = Mapping[Axis, int]
+
+
+class LoopWork:
+    """What the operations of `loop_schedule` do in one block, for the output tiles at `places`."""
+
+    def __init__(self, m: HopperLoop, shape: Shape, memory: Memory, places: Sequence[Place]):
+        self.m, self.shape, self.memory, self.places = m, shape, memory, places
+        self.rows = m.machine.wgmma_rows
+        self.own = self.rows // shape.warps  # rows of a warp
+        (self.out,) = m.tile_stored
+        self.columns = next(a for a in m.result.axes if a != m.split)
+        self.summed = next(c for c in m.loop.carries if c.update == m.result)
+        self.kept: dict[str, dict[Value, Tile]] = {}  # of each warp what it carries of its rows
+        body = list(m.kernel.body)
+        at = next(n for n, op in enumerate(body) if isinstance(op, Loop))
+        self.before = [op for op in body[:at] if not isinstance(op, Load)]
+        self.behind = [op for op in body[at + 1 :] if not isinstance(op, Store)]
+        late = {*m.carried, *(op for op in m.loop.body if getattr(op, "result", None) == m.result)}
+        self.middle = [op for op in m.loop.body if not isinstance(op, Load | Product) and op not in late]
+
+    def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
+        """What an operation leaves."""
+        if step.stream == "copies":
+            return [(self._brought(step),)]
+        if step.stream == "stores":
+            self._stored(step, torch.cat(found[0]))
+            return []
+        ring, *of = step.writes[0].ring.split()
+        if step.stream == "products":
+            return [((self._first if ring == "scores" else self._second)(of, found),)]
+        if ring == "made":
+            return [(self._made(step, of, found[0][0]),)]
+        if ring == "out":
+            return [(self._panel(step, found[0][0]),)]
+        sums, factor = self._carried(of, found)
+        return [(sums,), (factor,)]
+
+    def lost(self, agent: int, step: Do) -> None:
+        """A store of what nobody knows leaves NaNs."""
+        if step.stream == "stores":
+            self._stored(step, torch.full((self.rows, self.m.width), torch.nan))
+
+    def _place(self, tile: int) -> Place | None:
+        """That of an output tile; behind the last one there is none."""
+        if not 0 <= tile < len(self.places):
+            return None
+        place = self.places[tile]
+        self.memory.at_indices({a.name: at for a, at in place.items() if a.is_index})
+        return place
+
+    def _brought(self, step: Do) -> Tensor:
+        """A tile of a factor: of the held one a consumer's part."""
+        m, (access,) = self.m, step.writes
+        if access.ring == "held":
+            return self._tile(m.held, access.instance, m.split, access.box[0][0], self.rows)
+        tile, number = divmod(access.instance, self.shape.passes)
+        return self._tile(m.left if access.ring == "left" else m.right, tile, m.loop.axis, number, m.keys)
+
+    def _tile(self, access: Access, tile: int, along: Axis, number: int, size: int) -> Tensor:
+        cols = next(a for a in access.axes if a != along)
+        shape = (size, extent(cols))
+        if (place := self._place(tile)) is None:
+            return torch.zeros(shape)
+        first = (
+            place[self.m.split] * self.m.consumers if along == self.m.split else self._passes(place).start
+        ) + number
+        return self.memory.brought(access, (along, cols), (first * size, 0), shape)
+
+    def _passes(self, place: Place) -> range:
+        return self.m.passes(place[self.m.split])
+
+    def _first(self, of: Sequence[str], found: Sequence[Parts]) -> Tile:
+        """The first product: rows of a warp."""
+        (held,), (left,) = found
+        m, w = self.m, int(of[1])
+        rows = Tile((m.split.name, m.first.axis.name), held[w * self.own : (w + 1) * self.own])
+        columns = Tile((m.loop.axis.name, m.first.axis.name), left)
+        return self.memory.contracted(m.first, [rows, columns], m.first.axis.name)
+
+    def _second(self, of: Sequence[str], found: Sequence[Parts]) -> Tile:
+        """The second product, added to the sums."""
+        (right,), (factor,), (sums,) = found
+        m = self.m
+        columns = Tile((m.loop.axis.name, self.columns.name), right)
+        made = self.memory.contracted(m.second, [factor, columns], m.loop.axis.name)
+        dims, (a, b) = self.memory.aligned([sums, made])
+        return Tile(dims, a.value + b.value)
+
+    def _computed(self, ops: Sequence[Op], known: Mapping[Value, Tile], tile: int, first: int, loop: range) -> None:
+        """What operations make of known values, of the rows of a warp from `first` on."""
+        self._place(tile)
+        places = {self.m.split.name: range(first, first + self.own), self.m.loop.axis.name: loop}
+        self.memory.compute([*self.before, *ops], known, places)
+
+    def _made(self, step: Do, of: Sequence[str], scores: Tile) -> dict[int, Tile]:
+        """What stands between the products: all values that it knows then."""
+        m, (c, w) = self.m, map(int, of)
+        tile, number = divmod(step.writes[0].instance, self.shape.passes)
+        place = self._place(tile) or self.places[0]
+        first = (place[m.split] * m.consumers + c) * self.rows + w * self.own
+        at = (self._passes(place).start + number) * m.keys
+        loop = range(at, at + m.keys)
+        if number == 0:
+            self._computed([], {}, tile, first, loop)
+            self.kept[" ".join(of)] = {carry.inside: self.memory.get(carry.initial) for carry in m.loop.carries}
+        kept = {v: t for v, t in self.kept[" ".join(of)].items() if number == 0 or v != self.summed.inside}
+        self._computed(self.middle, {**kept, m.first.result: scores}, tile, first, loop)
+        return dict(self.memory.values)
+
+    def _carried(self, of: Sequence[str], found: Sequence[Parts]) -> tuple[Tile, Tile]:
+        """The sums that the second product adds to, and its factor; what the warp keeps is that of this pass."""
+        (made,), *sums = found
+        m, memory = self.m, self.memory
+        memory.values = dict(made)
+        if sums:
+            memory.values[self.summed.inside.number] = sums[0][0]
+        memory.body(m.carried)
+        rows = [carry for carry in m.loop.carries if carry != self.summed]
+        self.kept[" ".join(of)] |= {carry.inside: memory.get(carry.update) for carry in rows}
+        return memory.get(m.onto), memory.get(m.second.left)
+
+    def _panel(self, step: Do, sums: Tile) -> Tensor:
+        """Rows of a warp of the tile that is stored; what else is stored of them goes out at once."""
+        m, (access,) = self.m, step.writes
+        c, w = int(access.ring.split()[1]), access.box[0][0]
+        whole = torch.zeros(self.own, m.width)
+        if (place := self._place(access.instance)) is None:
+            return whole
+        first = (place[m.split] * m.consumers + c) * self.rows + w * self.own
+        kept = self.kept[f"{c} {w}"]
+        known = {carry.result: kept[carry.inside] for carry in m.loop.carries if carry != self.summed}
+        self._computed(self.behind, {**known, self.summed.result: sums}, access.instance, first, range(0))
+        made = {s.target: self.memory.get(s.value) for s in m.stored}
+        for store in (s for s in m.stored if s is not self.out):
+            row = made[store.target]
+            rows = along_dims(row.value, row.dims, (m.split.name,)).expand(self.own)
+            places = self.memory.inside([m.split], [first], [self.own])
+            self.memory.put_out(store.target, places, rounded(rows, store.target.tensor.dtype), tuple(places))
+        out = made[self.out.target]
+        value = along_dims(out.value, out.dims, (m.split.name, self.columns.name)).expand(whole.shape)
+        return rounded(value, self.out.target.tensor.dtype)
+
+    def _stored(self, step: Do, panel: Tensor) -> None:
+        m, (access,) = self.m, step.reads
+        if (place := self._place(access.instance)) is None:
+            return
+        first = (place[m.split] * m.consumers + int(access.ring.split()[1])) * self.rows
+        places = self.memory.inside([m.split, self.columns], [first, 0], [self.rows, m.width])
+        self.memory.put_out(self.out.target, places, panel, tuple(places))
+
+
+def run_loop(
+    m: HopperLoop, launch: RowLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
+    progress: Callable[[int, int], None] | None = None, warps: int = 0, edit: Edit | None = None,
+) -> Modelled:  # fmt: skip
+    """A launch of a loop of products in one order, block after block; the rest as `model.run_products`."""
+    outputs = {
+        s.target.tensor.name: torch.full(launch.shape(s.target.tensor), torch.nan, dtype=TORCH[s.target.tensor.dtype])
+        for s in m.stored
+    }
+    memory = Memory(m.kernel, inputs, scalars, launch.extents, outputs)
+    blocks = min(launch.blocks, m.persistent or launch.blocks)
+    found = list[Outcome]()
+    for block in range(blocks):
+        places = [launch.place(tile) for tile in range(block, launch.blocks, blocks)]
+        shape = Shape(*m.buffers, m.consumers, len(m.passes(places[0][m.split])), m.machine.warpgroup_warps)
+        shape = replace(shape, warps=warps or shape.warps)
+        loop = schedule(shape, len(places))
+        program = (edit(loop) if edit else loop).unrolled(1)
+        found.append(execute(program, LoopWork(m, shape, memory, places), order))
+        if progress is not None:
+            progress(block + 1, blocks)
+    return modelled(outputs, found)

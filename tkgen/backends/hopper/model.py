@@ -1,0 +1,209 @@
+"""Kernels of products carried out as their schedule says, on tiles of torch: what stands in for a GPU.
+
+`run_products` gives each block of a launch the steps of `schedule.schedule`, the data that is proven and that
+`templates/kernel.cu.jinja` has in C++, and carries them out in one order (`tkgen.proof.execution`). Here stands only
+what each operation makes of what it finds: a copy brings the tile of its instance from global memory, zeros beyond the
+end; a product adds rows of a warp; a panel is what the epilogue makes of the sums; a store takes it out. Numbers are
+f32, rounded where the kernel rounds; sums are in an order of torch's. Blocks do not meet, so they run one by one.
+
+It is the schedule that runs, not the machine code: that the C++ says the same is by reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from tkgen.backends.hopper.layout import Layout
+from tkgen.backends.hopper.schedule import Shape, block_shape, schedule
+from tkgen.backends.protocol import Modelled
+from tkgen.ir.equations import Access, Axis, Kernel, Op, Store, Value
+from tkgen.ir.launch import Launch, Piece
+from tkgen.ir.meaning import Computation
+from tkgen.ir.rounding import TORCH, rounded
+from tkgen.ir.tiles import Tile, along_dims
+from tkgen.proof.execution import Order, Outcome, Parts, execute
+from tkgen.proof.program import Do, Loop
+
+Edit = Callable[[Loop], Loop]
+
+
+class Memory(Computation):
+    """Global memory, and the equations of a kernel at the place of one tile: along `places` of axes."""
+
+    def __init__(
+        self, kernel: Kernel, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], extents: Mapping[str, int],
+        outputs: dict[str, Tensor],
+    ):  # fmt: skip
+        super().__init__(kernel, inputs, scalars, extents)
+        self.outputs = outputs
+
+    def at_indices(self, indices: Mapping[str, int]) -> None:
+        """From now on at these values of axes that are indices."""
+        self.group = {name: range(at, at + 1) for name, at in indices.items()}
+
+    def brought(
+        self, access: Access, axes: tuple[Axis, Axis], first: tuple[int, int], shape: tuple[int, int]
+    ) -> Tensor:
+        """A tile of a tensor from these places on, directions in the order of `axes`; zeros beyond the end."""
+        self.places = self.inside(axes, first, shape)
+        tile = self.load(access)
+        value = along_dims(tile.value, tile.dims, tuple(a.name for a in axes))
+        whole = torch.zeros(shape)
+        whole[: value.shape[0], : value.shape[1]] = value
+        return whole
+
+    def inside(self, axes: Sequence[Axis], first: Sequence[int], shape: Sequence[int]) -> dict[str, range]:
+        """The part of a tile that is not beyond the end of its axes, which it begins within or behind."""
+        ends = [self.extents[a.dim.name] for a in axes]
+        starts = [min(max(at, 0), end) for at, end in zip(first, ends, strict=True)]
+        return {
+            a.name: range(start, min(start + size, end))
+            for a, start, size, end in zip(axes, starts, shape, ends, strict=True)
+        }
+
+    def put_out(self, target: Access, places: Mapping[str, range], value: Tensor, dims: tuple[str, ...]) -> None:
+        """Numbers, already rounded, to the places of a tensor; what is beyond the end is left out."""
+        self.places = dict(places)
+        found, named = self.view(self.outputs[target.tensor.name], target)
+        inside = tuple(slice(0, len(places[d])) for d in dims)
+        found.copy_(along_dims(value[inside], dims, named))
+
+    def compute(self, ops: Sequence[Op], known: Mapping[Value, Tile], places: Mapping[str, range]) -> None:
+        """What operations make of known values, at these places: `get` has it then."""
+        self.values = {value.number: tile for value, tile in known.items()}
+        self.places = dict(places)
+        self.body(ops)
+
+
+class ProductWork:
+    """What the operations of `schedule` do in one block, for the output tiles of `pieces`."""
+
+    def __init__(self, layout: Layout, shape: Shape, memory: Memory, pieces: Sequence[Piece], launch: Launch):
+        self.layout, self.shape, self.memory, self.pieces, self.launch = layout, shape, memory, pieces, launch
+        self.sums = layout.equations
+        (self.store,) = self.sums.stores
+        self.rows = layout.machine.wgmma_rows
+        self.own = self.rows // shape.warps  # rows of a warp
+        products = layout.program.products
+        self.factors = [list(dict.fromkeys(p.factors[side].name for p in products)) for side in (0, 1)]
+
+    def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
+        """What an operation leaves."""
+        match step.stream:
+            case "copies":
+                return [(self._brought(step),)]
+            case "products":
+                return [(self._product(step, found),)]
+            case "stores":
+                self._stored(step, torch.cat(found[0]))
+                return []
+        return [(self._panel(step, found),)]
+
+    def lost(self, agent: int, step: Do) -> None:
+        """A store of what nobody knows leaves NaNs."""
+        if step.stream == "stores":
+            self._stored(step, torch.full((self.rows, self._cols), torch.nan))
+
+    @property
+    def _cols(self) -> int:
+        return self.layout.panel_cols(self.store.target.tensor)
+
+    def _piece(self, number: int) -> Piece | None:
+        """The output tile of that number; behind the last one there is none."""
+        if not 0 <= number < len(self.pieces):
+            return None
+        piece = self.pieces[number]
+        self.memory.at_indices(self.launch.indices(piece.matrix))
+        return piece
+
+    def _brought(self, step: Do) -> Tensor:
+        (access,) = step.writes
+        side, bm, bn, bk = int(access.ring[0] == "B"), *self.layout.program.block
+        name = self.factors[side][int(access.ring[1:])]
+        tile, k = divmod(access.instance, self.shape.steps)
+        shape = (bn if side else self.rows, bk)
+        piece = self._piece(tile)
+        if piece is None:
+            return torch.zeros(shape)
+        first = piece.col * bn if side else piece.row * bm + access.box[0][0] * self.rows
+        axes = (self.sums.cols if side else self.sums.rows, self.sums.contraction)
+        return self.memory.brought(self.layout.moved[name], axes, (first, (piece.first + k) * bk), shape)
+
+    def _product(self, step: Do, found: Sequence[Parts]) -> Tensor:
+        """Rows of warp w of the sums: those before, where they are read, and a step's."""
+        (left,), (right,), *before = found
+        w = int(step.writes[0].ring.split()[-1])
+        made: Tensor = left[w * self.own : (w + 1) * self.own] @ right.T
+        return made + before[0][0] if before else made
+
+    def _panel(self, step: Do, found: Sequence[Parts]) -> Tensor:
+        """Rows of warp w of a panel: what the epilogue makes of the sums, rounded."""
+        (access,) = step.writes
+        tile, panel = divmod(access.instance, self.shape.panels)
+        cols, dtype = self._cols, self.store.target.tensor.dtype
+        values = [parts[0][:, panel * cols : (panel + 1) * cols] for parts in found]
+        if len(values) == 1 and self.store.value == self.sums.sums[0].result:
+            return rounded(values[0], dtype)
+        whole, piece = torch.zeros(self.own, cols), self._piece(tile)
+        if piece is None:
+            return rounded(whole, dtype)
+        row, col = self._place(piece, access.ring, panel)
+        axes = (self.sums.rows, self.sums.cols)
+        places = self.memory.inside(axes, (row + access.box[0][0] * self.own, col), (self.own, cols))
+        dims, inside = tuple(places), tuple(slice(0, len(r)) for r in places.values())
+        known = {s.result: Tile(dims, v[inside]) for s, v in zip(self.sums.sums, values, strict=True)}
+        ops = [op for op in self.sums.epilogue if not isinstance(op, Store)]
+        self.memory.compute(ops, known, places)
+        if self.store.value.number in self.memory.values:
+            made = self.memory.get(self.store.value)
+            whole[inside] = along_dims(made.value, made.dims, dims).expand(whole[inside].shape)
+        return rounded(whole, dtype)
+
+    def _place(self, piece: Piece, ring: str, panel: int) -> tuple[int, int]:
+        """The first row and column of a panel in the output."""
+        bm, bn, _ = self.layout.program.block
+        return piece.row * bm + int(ring.split()[-1]) * self.rows, piece.col * bn + panel * self._cols
+
+    def _stored(self, step: Do, panel: Tensor) -> None:
+        (access,) = step.reads
+        tile, number = divmod(access.instance, self.shape.panels)
+        if (piece := self._piece(tile)) is None:
+            return
+        axes = (self.sums.rows, self.sums.cols)
+        places = self.memory.inside(axes, self._place(piece, access.ring, number), (self.rows, self._cols))
+        self.memory.put_out(self.store.target, places, panel, tuple(places))
+
+
+def run_products(
+    layout: Layout, launch: Launch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
+    progress: Callable[[int, int], None] | None = None, warps: int = 0, edit: Edit | None = None,
+) -> Modelled:  # fmt: skip
+    """A launch of a kernel of products in one order, block after block.
+
+    `warps` has a consumer's rows divided among so many, `edit` makes another schedule of each block's: for mutants.
+    """
+    program = layout.program
+    (out,) = program.outputs
+    outputs = {out.name: torch.full(launch.shape(out), torch.nan, dtype=TORCH[out.dtype])}
+    memory = Memory(program.kernel, inputs, scalars, launch.extents, outputs)
+    found = list[Outcome]()
+    busy = [pieces for pieces in launch.work if pieces]
+    for number, pieces in enumerate(busy):
+        shape = block_shape(layout, pieces[0].steps)
+        shape = replace(shape, warps=warps or shape.warps)
+        loop = schedule(shape, len(pieces))
+        work = ProductWork(layout, shape, memory, pieces, launch)
+        found.append(execute((edit(loop) if edit else loop).unrolled(1), work, order))
+        if progress is not None:
+            progress(number + 1, len(busy))
+    return modelled(outputs, found)
+
+
+def modelled(outputs: Mapping[str, Tensor], found: Sequence[Outcome]) -> Modelled:
+    """What came of all blocks: each finding once, in the order of the blocks."""
+    findings = dict.fromkeys(text for outcome in found for text in outcome.findings)
+    return Modelled(outputs, tuple(findings), sum(outcome.steps for outcome in found))

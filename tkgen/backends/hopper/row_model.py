@@ -1,0 +1,297 @@
+"""Kernels of rows carried out as their steps say (`tkgen.schedule.row_steps`), warp by warp, as in `model`.
+
+Each warp has the elements that the layout gives its lanes (`tkgen.schedule.rows`), row by row: a walk does a sweep with
+them, and what it reduces is of these elements alone until all warps of the row have handed on theirs. The exchanges are
+the program that the layout's verifier proves (`tkgen.schedule.row_verifier`), for all warps of a block. The lanes of a
+warp are taken as one: what they shuffle is no step of the schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import torch
+from torch import Tensor
+
+from tkgen.backends.hopper.machine import SmLanes
+from tkgen.backends.hopper.model import Memory, modelled
+from tkgen.backends.protocol import Modelled
+from tkgen.ir.equations import (
+    Access,
+    Argument,
+    Axis,
+    AxisKind,
+    Constant,
+    Coordinate,
+    Extent,
+    Kind,
+    Load,
+    Loop,
+    Reduce,
+    Store,
+    Value,
+    reads,
+    writes,
+)
+from tkgen.ir.rounding import TORCH, rounded
+from tkgen.ir.tiles import Tile, along_dims, picked
+from tkgen.proof.execution import Order, Outcome, Parts, execute
+from tkgen.proof.program import Do
+from tkgen.rows.launch import RowLaunch
+from tkgen.schedule.row_steps import Walk, runs
+from tkgen.schedule.row_verifier import program
+from tkgen.schedule.rows import RowMap, extent
+from tkgen.schedule.sweeps import Sweep, apart
+
+THERE = Load | Constant | Argument | Coordinate | Extent  # what stands in no sweep
+NEUTRAL = {"sum": 0.0, "max": -inf, "min": inf}
+Found = dict[Reduce, Tensor]  # of a row, what is reduced so far
+
+
+@dataclass
+class _Row:
+    """What the lanes of a warp know of a row."""
+
+    places: Mapping[str, range]
+    values: dict[int, Tile] = field(default_factory=dict)
+    kept: Found = field(default_factory=dict)  # of a loop, what lanes only add up
+    found: Found = field(default_factory=dict)  # of the sweep at hand
+    at: tuple[Loop | None, int] = (None, 0)  # the loop, and which pass of it
+
+
+class RowMemory(Memory):
+    """Memory in which a warp has some elements of one row: `elements`, of a tile that begins at `begin`."""
+
+    fast: Axis
+    elements: Tensor
+    begin: int
+
+    def get(self, value: Value) -> Tile:
+        """A value; what stands in no sweep is made where it is first read."""
+        if value.number not in self.values and isinstance(op := self.made[value.number], THERE):
+            self.values[value.number] = self.result(op)
+        return self.values[value.number]
+
+    def coordinate(self, axis: Axis) -> Tile:
+        """Places along an axis."""
+        return Tile((axis.name,), self.elements.double()) if axis == self.fast else super().coordinate(axis)
+
+    def place(self, axis: Axis) -> range:
+        """Where a row is; of its elements how many there are."""
+        return range(len(self.elements)) if axis == self.fast else super().place(axis)
+
+    def reduce(self, op: Reduce) -> Tile:
+        """What the warp's own elements come to."""
+        tile = self.along(self.get(op.argument), op.axis)
+        at = tile.dims.index(op.axis.name)
+        dims = (*tile.dims[:at], *tile.dims[at + 1 :])
+        if tile.value.shape[at]:
+            return Tile(dims, self.gather(op.function, tile, at)[0])
+        return Tile(dims, torch.full(tuple(1 for _ in dims), NEUTRAL[op.function]))
+
+    def view(self, tensor: Tensor, access: Access) -> tuple[Tensor, tuple[str, ...]]:
+        """The part of a tensor that is touched, and its directions."""
+        dims: list[str] = []
+        for index in access.indices:
+            at, axis = len(dims), index.axis
+            if axis is None:
+                tensor = tensor.select(at, index.at)
+            elif index.through is not None:
+                held, along = self.view(self.tensors[index.through.tensor.name].value, index.through)
+                tensor = picked(tensor, at, held.long())
+                dims += along
+            elif (one := self.at(axis)) is not None:
+                tensor = tensor.select(at, one // index.divisor)
+            else:
+                places = self.elements if axis == self.fast else torch.tensor(list(self.place(axis)))
+                places = places % index.divisor if index.remainder else places // index.divisor
+                tensor = tensor.index_select(at, places)
+                dims.append(axis.name)
+        return tensor, tuple(dims)
+
+    def store(self, op: Store) -> None:
+        """Puts the elements, or what belongs to the row, where they go."""
+        tile = self.as_number(self.get(op.value)) if op.value.kind is Kind.COORDINATE else self.get(op.value)
+        places: list[Tensor] = []
+        dims: list[str] = []
+        for index in op.target.indices:
+            axis = index.axis
+            if axis is None:
+                places.append(torch.tensor([index.at]))
+            elif axis == self.fast and index.divisor == 1:
+                places.append(self.elements)
+            else:
+                one = self.begin if axis == self.fast else self.place(axis).start
+                places.append(torch.tensor([one // index.divisor]))
+            dims.append(axis.name if axis is not None else f"{len(dims)}#")
+        shape = [len(p) for p in places]
+        if 0 in shape:
+            return
+        value = along_dims(tile.value, tile.dims, tuple(dims)).expand(shape)
+        self.outputs[op.target.tensor.name][torch.meshgrid(*places, indexing="ij")] = rounded(
+            value, op.target.tensor.dtype
+        )
+
+
+class RowWork:
+    """What the steps of a block do; `tile` is which it has along each axis, `passes` the begins of its loops' tiles."""
+
+    def __init__(self, m: RowMap, memory: RowMemory, tile: Mapping[Axis, int], passes: Sequence[int]):
+        self.m, self.memory, self.tile, self.passes = m, memory, tile, passes
+        memory.at_indices({a.name: at for a, at in tile.items() if a.is_index})
+        self.walks = [self._walks() for _ in range(m.waves)]  # which walk comes next
+        self.sweep = [0] * m.waves  # at which each is
+        self.rows: list[list[_Row]] = [[] for _ in range(m.waves)]
+
+    def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
+        """What a step leaves."""
+        if step.writes:
+            return [(tuple(dict(row.found) for row in self.rows[agent]),)]
+        if not step.reads:
+            self._walk(agent)
+            return []
+        for number, row in enumerate(self.rows[agent]):
+            self._got(row, agent, [part[number] for part in found[0]])
+        return []
+
+    def lost(self, agent: int, step: Do) -> None:
+        """What was put down cannot be known: nothing that is made of it can."""
+        for row in self.rows[agent]:
+            self._got(row, agent, [{r: torch.tensor(torch.nan) for r in row.found}])
+
+    def _walks(self) -> Iterator[tuple[int, int, int]]:
+        """The walks of a block: pass over rows, pass of a loop, sweep."""
+        for over in range(self.m.passes):
+            for run in runs(self.m.steps):
+                for at in range(len(self.passes) if run.repeated else 1):
+                    yield from ((over, at, step.sweep) for step in run.steps if isinstance(step, Walk))
+
+    # ------------------------------------------------------------ which elements
+
+    def _rows(self, agent: int, over: int) -> list[_Row]:
+        """The rows of a warp in a pass over them, those outside of tensors left out."""
+        m = self.m
+        lanes = range(agent * m.wave_lanes, (agent + 1) * m.wave_lanes)
+        found = list[_Row]()
+        for group in dict.fromkeys(lane // m.lanes for lane in lanes):
+            for i in range(m.held):
+                row = ((over * m.held + i) // m.across * m.groups + group) * m.across + i % m.across
+                places = self._places(row)
+                if row < m.row_count and places is not None:
+                    found.append(_Row(places))
+        return found
+
+    def _places(self, row: int) -> dict[str, range] | None:
+        found: dict[str, range] = {}
+        for axis in reversed(self.m.rows):
+            row, at = divmod(row, extent(axis))
+            at += self.tile.get(axis, 0) * extent(axis) if axis.kind is AxisKind.PARALLEL else 0
+            if at >= self.memory.extents[axis.dim.name]:
+                return None
+            found[axis.name] = range(at, at + 1)
+        return found
+
+    def _elements(self, agent: int, begin: int) -> Tensor:
+        """Places of a warp's elements of the row's tile that begins there."""
+        m = self.m
+        lanes = torch.arange(agent * m.wave_lanes, (agent + 1) * m.wave_lanes) % m.lanes
+        parts = (torch.arange(m.chunks) * m.lanes)[:, None] + lanes.unique()[None]
+        at = (parts.flatten() * m.chunk)[:, None] + torch.arange(m.chunk)[None]
+        end = min(m.length, self.memory.extents[m.fast.dim.name] - begin)
+        own: Tensor = at.flatten()
+        return begin + own[own < end]
+
+    # ------------------------------------------------------------ walks
+
+    def _walk(self, agent: int) -> None:
+        """The next walk of a warp."""
+        m, memory = self.m, self.memory
+        over, at, number = next(self.walks[agent])
+        if number == 0 and at == 0:
+            self.rows[agent] = self._rows(agent, over)
+        self.sweep[agent] = number
+        sweep = m.sweeps[number]
+        looped = m.fast.kind is AxisKind.SEQUENTIAL
+        begin = self.passes[at] if looped else self.tile.get(m.fast, 0) * m.length
+        memory.fast, memory.begin, memory.elements = m.fast, begin, self._elements(agent, begin)
+        for row in self.rows[agent]:
+            memory.places, memory.values = dict(row.places), row.values
+            self._turned(row, sweep.loop, at)
+            memory.body([*sweep.rows, *sweep.elements])
+            self._reduced(row, sweep)
+            if m.waves_of_row == 1:
+                self._got(row, agent, [row.found])
+
+    def _turned(self, row: _Row, loop: Loop | None, at: int) -> None:
+        """What a loop carries, where a pass of it begins or it is left."""
+        before, memory = row.at[0], self.memory
+        if (loop, at) == row.at:
+            return
+        row.at = (loop, at)
+        if before is not None:
+            alone = apart(before)
+            carries = [c for c in before.carries if c not in alone]
+            new = [memory.get(c.update) for c in carries]
+            inside = {v.number for op in before.body for v in writes(op)}
+            row.values = memory.values = {n: t for n, t in row.values.items() if n not in inside}
+            row.values.update({c.inside.number: tile for c, tile in zip(carries, new, strict=True)})
+            if loop is not before:
+                row.values.update({c.result.number: tile for c, tile in zip(carries, new, strict=True)})
+        if loop is not None and loop is not before:
+            row.values.update({c.inside.number: memory.get(c.initial) for c in loop.carries if c not in apart(loop)})
+
+    def _reduced(self, row: _Row, sweep: Sweep) -> None:
+        """What a walk reduces of a warp's own elements: handed on, or kept for behind the loop."""
+        memory = self.memory
+        for reduce in sweep.parts:
+            mine = memory.reduce(reduce).value
+            row.kept[reduce] = _taken(reduce, [row.kept[reduce], mine]) if reduce in row.kept else mine
+        row.found = {reduce: memory.reduce(reduce).value for reduce in sweep.reduces}
+        row.found |= {reduce: row.kept.pop(reduce) for reduce in sweep.whole}
+
+    def _got(self, row: _Row, agent: int, parts: Sequence[Found]) -> None:
+        """What all warps of a row have reduced."""
+        for reduce in self.m.sweeps[self.sweep[agent]].handed:
+            dims = tuple(a.name for a in reads(reduce)[0].axes if a != self.m.fast)
+            value = _taken(reduce, [part[reduce] for part in parts])
+            row.values[reduce.result.number] = Tile(dims if value.dim() else (), value)
+
+
+def _taken(reduce: Reduce, parts: Sequence[Tensor]) -> Tensor:
+    whole = torch.stack(torch.broadcast_tensors(*parts))
+    match reduce.function:
+        case "sum":
+            return whole.sum(0)
+        case "max":
+            return whole.amax(0)
+    return whole.amin(0)
+
+
+def run_rows(
+    m: RowMap, lanes: SmLanes, launch: RowLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
+    order: Order, progress: Callable[[int, int], None] | None = None,
+) -> Modelled:  # fmt: skip
+    """A launch of a kernel of rows in one order, block after block."""
+    new = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in launch.program.outputs}
+    outputs = {name: inputs[name].clone() if name in inputs else tensor for name, tensor in new.items()}
+    memory = RowMemory(m.kernel, inputs, scalars, launch.extents, outputs)
+    found = list[Outcome]()
+    for block in range(launch.blocks):
+        tile = launch.place(block)
+        passes = _loop_tiles(m, launch, tile)
+        made = program(m, lanes, len(passes), m.waves, m.waves_of_row, m.passes)
+        found.append(execute(made, RowWork(m, memory, tile, passes), order))
+        if progress is not None:
+            progress(block + 1, launch.blocks)
+    return modelled(outputs, found)
+
+
+def _loop_tiles(m: RowMap, launch: RowLaunch, tile: Mapping[Axis, int]) -> list[int]:
+    """Where the tiles begin that the loops of a block go through."""
+    if m.fast.kind is not AxisKind.SEQUENTIAL:
+        return [0]
+    tiles = {a.name: range(at * (a.tile or 1), (at + 1) * (a.tile or 1)) for a, at in tile.items()}
+    starts = range(0, launch.extents[m.fast.dim.name], m.length)
+    return [start for start in starts if m.fast.visits(start, tiles)]

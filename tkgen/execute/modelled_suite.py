@@ -1,0 +1,53 @@
+"""The regression run of a kernel suite without a GPU, where nothing emulates the machine code: the model of its
+schedule at several sizes and in several orders, against its equations.
+
+For each spec the same is tried as on a GPU (`gpu_suite`), but for what only machine code can get wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from tkgen.api import load, target_of
+from tkgen.backends import protocol
+from tkgen.backends.registry import backend_of
+from tkgen.diagnostics import SpecError
+from tkgen.execute import gpu, gpu_suite
+from tkgen.execute.arguments import check_scalars
+from tkgen.execute.modelled import trials
+from tkgen.execute.suites import Result, Work, attempted
+from tkgen.targets import UnknownTargetError
+
+
+def takes(path: Path, target: str | None) -> bool:
+    """Whether a spec is for a target whose schedules are modelled; of what is wrong nothing is said here."""
+    try:
+        return backend_of(target_of(path, target)).interpreter is not None
+    except (SpecError, UnknownTargetError, OSError):
+        return False
+
+
+def regression(
+    path: Path, *, target: str | None = None, schedules: int = 5, generated: Path | None = None, cxx: str | None = None,
+    seed: int = 0,
+) -> list[Result]:  # fmt: skip
+    """Everything the regression run tries on one spec; `schedules` are orders of its agents."""
+    name = target_of(path, target)
+
+    def numbers(values: Mapping[str, int]) -> str:
+        scalars = check_scalars(load(path, None, name).program)  # type: ignore[arg-type]
+        found = gpu.prepared(path, {**scalars, **values}, name)
+        tried = trials(backend_of(name), found, schedules, seed)
+        return next((f"{t.order}: {t.failure}" for t in tried if t.failure), "")
+
+    def proved() -> protocol.Spec:
+        return load(path, None, name).check()
+
+    def shipped(spec: protocol.Spec) -> Iterator[tuple[str, Work]]:
+        if gpu_suite.is_small(path, name, spec):
+            yield "as shipped", partial(numbers, {})
+
+    figures = partial(gpu_suite.figures, cxx=cxx)
+    return attempted(path.stem, proved, figures, gpu_suite.sizes, numbers, shipped, generated)
