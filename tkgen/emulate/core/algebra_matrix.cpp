@@ -113,8 +113,8 @@ void Algebra::elements(Wave& w, const Op& op, int i, Format f, int count, std::v
   const int width = width_of(f), registers = (count * width + 31) / 32;
   static thread_local Shadow own;
   const uint16_t code = op.src[i];
-  const Shadow* rows[8];
-  const uint32_t* bits[8];
+  const Shadow* rows[64];
+  const uint32_t* bits[64];
   Lanes constant;
   for (int r = 0; r < registers; ++r) {
     rows[r] = &shadow_of(w, code >= 256 ? uint16_t(code + r) : code, own);
