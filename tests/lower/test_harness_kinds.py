@@ -103,6 +103,10 @@ CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
         SPECS / "attention/attention_packed.tk",
         {"SEQUENCES": 4, "TOTAL": 500, "HEADS": 2, "KV_HEADS": 1, "D": 32},
     ),
+    "attention_chunks": (
+        SPECS / "attention/attention_chunks.tk",
+        {"SEQUENCES": 4, "TOTAL": 300, "KEYS": 420, "HEADS": 2, "KV_HEADS": 1, "D": 32},
+    ),
     "attention_paged": (
         SPECS / "attention/attention_paged.tk",
         {"BATCH": 2, "HEADS": 2, "KV_HEADS": 1, "KEYS": 160, "D": 32, "PAGE": 32, "CACHED": 8, "PARTS": 2},

@@ -46,15 +46,18 @@ class Within:
 class Bound:
     """Where a loop begins or ends: at the block's tile of the PARALLEL axis of that name, moved by so many places.
 
-    A first bound is at the tile's first element, a last one at its last.
+    A first bound is at the tile's first element, a last one at its last. Where the ends of the two axes are `aligned`,
+    places are moved by as many more as the loop's axis has than the other one: `q + length(j) - length(q)`.
     """
 
     axis: str
     moved: int = 0
+    aligned: bool = False
 
     def __str__(self) -> str:
         sign = "-" if self.moved < 0 else "+"
-        return f"{self.axis} {sign} {abs(self.moved)}" if self.moved else self.axis
+        ends = f", ends of {self.axis} aligned" if self.aligned else ""
+        return (f"{self.axis} {sign} {abs(self.moved)}" if self.moved else self.axis) + ends
 
 
 @dataclass(frozen=True)
@@ -93,11 +96,15 @@ class Axis:
         """Between what it is walked."""
         return tuple(b for b in (self.since, self.until) if b is not None)
 
-    def visits(self, start: int, tiles: Mapping[str, range]) -> bool:
-        """Whether a block with these tiles visits the tile from place `start` on, as far as bounds name their axes."""
+    def visits(self, start: int, tiles: Mapping[str, range], longer: int = 0) -> bool:
+        """Whether a block with these tiles visits the tile from place `start` on, as far as bounds name their axes.
+
+        Where ends are aligned, this axis is by so many places `longer` than that of the bounds.
+        """
         since, until, last = self.since, self.until, start + (self.tile or 1) - 1
-        begun = since is None or since.axis not in tiles or last >= tiles[since.axis].start + since.moved
-        ended = until is not None and until.axis in tiles and start > tiles[until.axis].stop - 1 + until.moved
+        first, end = (b.moved + longer * b.aligned if b else 0 for b in (since, until))
+        begun = since is None or since.axis not in tiles or last >= tiles[since.axis].start + first
+        ended = until is not None and until.axis in tiles and start > tiles[until.axis].stop - 1 + end
         return begun and not ended
 
     @property

@@ -550,10 +550,11 @@ class _Evaluation:
 
     def within_bounds(self, axis: Axis, start: int, of: Axis) -> Tile:
         """At which places of `of`, or tiles of it, a loop is that it bounds."""
-        if (one := self.at(of)) is not None:
-            return Tile((), torch.tensor(axis.visits(start, {of.name: range(one, one + 1)})))
+        longer, one = self.length(axis) - self.length(of), self.at(of)
+        if one is not None:
+            return Tile((), torch.tensor(axis.visits(start, {of.name: range(one, one + 1)}, longer)))
         size = of.tile or 1
-        own = [axis.visits(start, {of.name: range(n * size, (n + 1) * size)}) for n in range(self.tiles(of))]
+        own = [axis.visits(start, {of.name: range(n * size, (n + 1) * size)}, longer) for n in range(self.tiles(of))]
         return Tile((of.name if of.tile is None else f"{of.name}#",), torch.tensor(own))
 
     def chosen(self, visited: Tile | None, new: Tile, old: Tile) -> Tile:

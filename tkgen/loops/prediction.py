@@ -76,9 +76,18 @@ def _passes(launch: RowLaunch, axis: Axis) -> tuple[list[int], int]:
             tiles = {
                 a.name: range(n * (a.tile or 1), (n + 1) * (a.tile or 1)) for a, n in zip(bounding, at, strict=True)
             }
-            counts[group, *at] = sum(axis.visits(start, tiles) for start in range(0, size, axis.tile or 1))
+            longer = size - _bounding_length(launch, axis, group)
+            counts[group, *at] = sum(axis.visits(start, tiles, longer) for start in range(0, size, axis.tile or 1))
     most = max(counts, key=lambda at: counts[at])
     place = dict.fromkeys(launch.program.parallel, 0) | dict(zip(bounding, most[1:], strict=True))
     place |= {groups: most[0]} if groups is not None else {}
     idle = launch.tiles(walked) - len(counts) if walked is not None and bounding == [walked] else 0
     return [*counts.values(), *([0] * idle)], launch.number(place)
+
+
+def _bounding_length(launch: RowLaunch, axis: Axis, group: int) -> int:
+    """How many places the axis has that bounds of a loop name; none where there are none."""
+    of = next((a for a in launch.program.parallel if a.name in {b.axis for b in axis.bounds}), None)
+    if of is None:
+        return 0
+    return len(launch.groups(of)[group]) if of.within else launch.extents[of.dim.name]

@@ -13,7 +13,21 @@ from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.compare import Comparison, Inputs, compare, random_lengths, random_offsets, random_places
 from tkgen.execute.launch import Run, check_blocks, check_memory, emulate
-from tkgen.ir.equations import Axis, AxisKind, Constant, Coordinate, Kernel, Loop, Map, Op, Value, When, walk, writes
+from tkgen.ir.equations import (
+    Axis,
+    AxisKind,
+    Constant,
+    Coordinate,
+    Extent,
+    Kernel,
+    Loop,
+    Map,
+    Op,
+    Value,
+    When,
+    walk,
+    writes,
+)
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import UNIT_ROUNDOFF, is_unwritten, normal, rounded, unwritten
 from tkgen.ir.substitution import Named, substituted
@@ -217,7 +231,8 @@ def _apart(kernel: Kernel) -> Kernel:
 
 
 def _moved(kernel: Kernel, launch: RowLaunch, block: int) -> Kernel:
-    """`kernel` on the tile of a block alone: coordinates count from the tile's place in the whole.
+    """`kernel` on the tile of a block alone: coordinates count from the tile's place in the whole, whose
+    lengths it has.
 
     A loop that begins or ends with a tile goes over what there is (`_box`).
     """
@@ -236,6 +251,8 @@ def _moved(kernel: Kernel, launch: RowLaunch, block: int) -> Kernel:
                 yield Coordinate(here, op.axis)
                 yield Constant(first, float(places[op.axis.name] * (op.axis.tile or 1)))
                 yield Map(op.result, "add", (here, first))
+            elif isinstance(op, Extent):
+                yield Constant(op.result, float(_length(launch, op.axis, own)))
             else:
                 yield replace(op, body=tuple(moved(op.body))) if isinstance(op, Loop | When) else op
 
@@ -259,15 +276,21 @@ def _visited(axis: Axis, own: Mapping[Axis, int], launch: RowLaunch) -> slice:
 
     Of a ragged axis, places are counted in the block's group.
     """
-    size = len(_group(launch, axis, own)) if axis.within else launch.extents[axis.dim.name]
+    size = _length(launch, axis, own)
     if axis.part is not None:
         index, place = next((a, number) for a, number in own.items() if a.name == axis.part)
         run = axis.part_length(size, launch.extents[index.dim.name])
         return slice(min(place * run, size), min((place + 1) * run, size))
     tiles = {a.name: range(number * (a.tile or 1), (number + 1) * (a.tile or 1)) for a, number in own.items()}
     step = axis.tile or 1
-    starts = [s for s in range(0, size, step) if axis.visits(s, tiles)]
+    bounding = next((a for a in own if a.name in {b.axis for b in axis.bounds}), axis)
+    starts = [s for s in range(0, size, step) if axis.visits(s, tiles, size - _length(launch, bounding, own))]
     return slice(starts[0], min(starts[-1] + step, size)) if starts else slice(0, 0)
+
+
+def _length(launch: RowLaunch, axis: Axis, own: Mapping[Axis, int]) -> int:
+    """How many places an axis has for a block."""
+    return len(_group(launch, axis, own)) if axis.within else launch.extents[axis.dim.name]
 
 
 def _group(launch: RowLaunch, axis: Axis, own: Mapping[Axis, int]) -> range:

@@ -35,6 +35,7 @@ from tkgen.ir.equations import (
     Access,
     Axis,
     AxisKind,
+    Extent,
     Kernel,
     Load,
     Loop,
@@ -304,6 +305,10 @@ def _refuse(kernel: Kernel) -> None:
         raise RowError("rows of a group have no schedule yet", kernel.ragged[0].span,
                        "take all rows, and say by numbers which group each is of")  # fmt: skip
     for op in walk(kernel.body):
+        if isinstance(op, Extent) or (isinstance(op, Loop) and any(b.aligned for b in op.axis.bounds)):
+            span = op.axis.span if isinstance(op, Loop) else op.result.span
+            raise RowError("a length that only run time knows has no place in kernels of rows yet", span,
+                           "give the dimension a size")  # fmt: skip
         if isinstance(op, When) and (several := [a for a in asked_along(op) if a.kind is AxisKind.PARALLEL]):
             raise RowError(f"`when any` asks for all {several[0].tile} places along `{several[0].name}` of a tile, and "
                            "lanes that have other rows do not vote", op.span,

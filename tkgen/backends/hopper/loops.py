@@ -28,6 +28,7 @@ from tkgen.ir.equations import (
     Constant,
     Convert,
     Coordinate,
+    Extent,
     Kernel,
     Load,
     Loop,
@@ -229,6 +230,8 @@ def _loop(kernel: Kernel) -> Loop:
         )
     if kernel.ragged:
         raise LoopError("ragged axes have no schedule in such a loop yet", kernel.ragged[0].span)
+    if any(isinstance(op, Extent) for op in walk(kernel.body)) or any(b.aligned for b in loops[0].axis.bounds):
+        raise LoopError("lengths that only run time knows have no schedule in such a loop yet", loops[0].axis.span)
     if loops[0].axis.part is not None:
         raise LoopError("parts of a loop of products of products have no schedule yet", loops[0].axis.span)
     return loops[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Index, Within
@@ -12,7 +12,8 @@ from tkgen.ir.types import Dim, DType, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast
 
-MOST_MOVED = 1 << 30  # places: with a place along an axis still a number of 32 bits
+LENGTH = "length"  # `length(j)`: how many places an axis has, of a ragged one those of the group at hand
+MOST_MOVED = 1 << 29  # places: with a place along an axis still a number of 32 bits
 
 
 @dataclass
@@ -45,8 +46,6 @@ class Axes:
         name = loop.name.id
         dim = self._extent(loop.extent)
         tile = positive(self.scope, loop.tile, f"the tile along `{name}`")
-        since = None if loop.since is None else self._bound("from", loop.since)
-        until = None if loop.until is None else self._bound("to", loop.until)
         part = None if loop.part is None else self._part(loop.part)
         within = None if loop.within is None else self._within(loop.within, dim)
         if within is not None and loop.part is not None and not within.lengths:
@@ -54,9 +53,12 @@ class Axes:
                 "E232", f"`{name}` walks a group of its own length, which is not divided into parts", loop.part.span,
                 fix=f"leave `part {part}` out",
             )  # fmt: skip
+        axis = Axis(name, dim, AxisKind.SEQUENTIAL, tile, part=part, within=within, span=loop.name.span)
+        since = None if loop.since is None else self._bound("from", loop.since, axis)
+        until = None if loop.until is None else self._bound("to", loop.until, axis)
         if within is None:
             self._counted_alike(loop, (since, until))
-        axis = Axis(name, dim, AxisKind.SEQUENTIAL, tile, since, until, part, within, span=loop.name.span)
+        axis = replace(axis, since=since, until=until)
         before = self.found.get(name)
         if before is None:
             self.scope.declare(loop.name)
@@ -69,8 +71,8 @@ class Axes:
         self.found[name] = axis
         return axis
 
-    def _bound(self, word: str, expr: ast.Expr) -> Bound:
-        """Behind `from` or `to`: an axis of `over`, and how far from its tile."""
+    def _bound(self, word: str, expr: ast.Expr, loop: Axis) -> Bound:
+        """Behind `from` or `to` of a loop: an axis of `over`, and how far from its tile."""
         at, moves = expr, []
         while isinstance(at, ast.Binary) and at.op in ("+", "-"):
             moves.append(at)
@@ -82,12 +84,27 @@ class Axes:
                 fix=f"name the axis whose tile is the {'first' if word == 'from' else 'last'} to be visited, and then "
                 "how many places before or behind it: `q - 512`", known=parallel,
             )  # fmt: skip
-        moved = sum(number(self.scope, m.right) * (1 if m.op == "+" else -1) for m in moves)
+        of = self.found[at.id]
+        lengths = [m for m in moves if _is_length(m.right)]
+        if lengths and sorted(f"{m.op} {m.right.span.text}" for m in lengths) != [
+            f"+ {LENGTH}({loop.name})", f"- {LENGTH}({of.name})",
+        ]:  # fmt: skip
+            raise self.scope.error(
+                "E223", f"`{expr.span.text}` is moved by another length than the difference of the two axes'",
+                lengths[0].right.span,
+                fix=f"`{of.name} + {LENGTH}({loop.name}) - {LENGTH}({of.name})` is the place of `{loop.name}` as far "
+                "from its last one",
+            )  # fmt: skip
+        moved = sum(number(self.scope, m.right) * (1 if m.op == "+" else -1) for m in moves if m not in lengths)
+        alike = loop.dim == of.dim and loop.within == of.within  # as many places of both
+        known = None if loop.within or of.within or loop.dim.size is None or of.dim.size is None else of.dim.size
+        if lengths and known is not None:
+            moved += (loop.dim.size or 0) - known
         if abs(moved) > MOST_MOVED:
             raise self.scope.error("E203", f"a loop is bounded within {MOST_MOVED} places of a tile, not {moved}",
                                    expr.span, fix="leave it out: no axis is longer")  # fmt: skip
         self.used.add(at.id)
-        return Bound(at.id, moved)
+        return Bound(at.id, moved, bool(lengths) and known is None and not alike)
 
     def _counted_alike(self, loop: ast.Each, bounds: tuple[Bound | None, ...]) -> None:
         """E232 where a loop along a whole dimension begins or ends with a tile whose places are counted in a group."""
@@ -410,6 +427,11 @@ class Axes:
                 else f"divide by {count}, and let that be a whole number",
             )  # fmt: skip
         return Index(axis, divisor, numbered=axis.tile == 1)
+
+
+def _is_length(expr: ast.Expr) -> bool:
+    """Whether it is `length(AXIS)`."""
+    return isinstance(expr, ast.Call) and expr.name.id == LENGTH and len(expr.args) == 1
 
 
 def names(expr: ast.Expr) -> list[ast.Name]:

@@ -18,6 +18,7 @@ from tkgen.ir.equations import (
     Constant,
     Convert,
     Coordinate,
+    Extent,
     Kind,
     Load,
     Map,
@@ -31,7 +32,7 @@ from tkgen.ir.functions import FUNCTIONS, Function
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import ELEMENTS, element, real, unmade
 from tkgen.ir.types import DType
-from tkgen.ir.typing.axes import Axes
+from tkgen.ir.typing.axes import LENGTH, Axes
 from tkgen.source import Span
 from tkgen.syntax import ast
 
@@ -292,11 +293,11 @@ class Expressions:
             return self._map(function, node.args, node.span, name)
         if word == LARGEST:
             return self._largest(node, name)
-        if word not in (*REDUCTIONS, *ELEMENTS, PLACE):
+        if word not in (*REDUCTIONS, *ELEMENTS, PLACE, LENGTH):
             raise self.scope.error(
                 "E200", f"`{word}` is no function of equations", node.name.span, "not known",
                 fix=f"one of {', '.join([*CALLS, *REDUCTIONS])}",
-                known=[*CALLS, *REDUCTIONS, *ELEMENTS, PLACE, LARGEST],
+                known=[*CALLS, *REDUCTIONS, *ELEMENTS, PLACE, LARGEST, LENGTH],
             )  # fmt: skip
         if len(node.args) != 1:
             self._arguments(node, "1")
@@ -304,6 +305,8 @@ class Expressions:
             return self._reduction(node, name)
         if word == PLACE:
             return self._place(node, name)
+        if word == LENGTH:
+            return self._length(node, name)
         tile, dtype = self.number(node.args[0], f"`{word}`"), element(self.scope, node.name)
         if dtype.packed:
             what = f"`{word}` converts to {dtype.spelling}, and {unmade(dtype)}"
@@ -342,6 +345,18 @@ class Expressions:
             "E200", f"`{argument.span.text}` is neither an axis nor a dimension", argument.span,
             fix="name one of these", known=[*self.axes.found, *self.scope.dims],
         )  # fmt: skip
+
+    def _length(self, node: ast.Call, name: str) -> Tile:
+        """`length(j)`: how many places an axis has, a whole number."""
+        (argument,) = node.args
+        if not isinstance(argument, ast.Name) or not self.axes.is_axis(argument.id):
+            raise self.scope.error("E200", f"`{argument.span.text}` is no axis", argument.span, fix="name one",
+                                   known=list(self.axes.found))  # fmt: skip
+        axis = self.axes.named(argument)
+        result = self.value((), node.span, name, Kind.COORDINATE)
+        known = None if axis.within else axis.dim.size
+        self.ops.append(Extent(result, axis) if known is None else Constant(result, float(known)))
+        return Tile(result, ())
 
     def _transposed(self, operand: ast.Expr, at: Span) -> Tile:
         tile = self.expr(operand)

@@ -200,6 +200,9 @@ class LoopLowering(Lowering):
         if axis.until is None:
             return self._all_steps
         tile, behind = self.values.extent(axis), (split.tile or 1) - 1 + axis.until.moved
+        if axis.until.aligned:
+            last = f"{self.places.axis[split]}_0 + {behind}{self._longer()}".replace("+ -", "- ")
+            return f"min({self._all_steps}, max({last} + {tile}, 0) / {tile})"
         if behind >= 0:
             return f"min({self._all_steps}, ({self.places.axis[split]}_0 + {behind}) / {tile} + 1)"
         return f"min({self._all_steps}, max({self.places.axis[split]}_0 - {-behind} + {tile}, 0) / {tile})"
@@ -215,7 +218,13 @@ class LoopLowering(Lowering):
         assert axis.since is not None
         moved = axis.since.moved
         place = f"{self.places.axis[split]}_0" + (f" {'-' if moved < 0 else '+'} {abs(moved)}" if moved else "")
+        if axis.since.aligned:
+            return f"max({place}{self._longer()}, 0) / {self.values.extent(axis)}"
         return f"{f'max({place}, 0)' if moved < 0 else f'({place})'} / {self.values.extent(axis)}"
+
+    def _longer(self) -> str:
+        """What is added to a place of the split axis for that of the loop's axis which is as far from its end."""
+        return f" + {self.places.length(self.m.loop.axis)} - {self.places.length(self.m.split)}"
 
     def _steps_of_part(self, axis: Axis) -> str:
         """Passes over a part of the loop's axis; the last parts may have fewer."""

@@ -310,6 +310,10 @@ class _TorchLoops(_Torch, _Loops):
         if carries:
             yield f"    {', '.join(self.names[c.inside.number] for c in carries)} = {', '.join(new)}"
 
+    def _shorter(self, axis: Axis, of: Axis) -> str:
+        """What makes of a place of a loop's axis that of another one as far from its end."""
+        return f" + {self.extent(of)} - {self.extent(axis)}"
+
     def _begin(self, name: str) -> str:
         """The first place of the tile that each place of an axis is in."""
         axis = next(a for a in self.formula.order if a.name == name)
@@ -320,10 +324,13 @@ class _TorchLoops(_Torch, _Loops):
     def _visits(self, axis: Axis, start: str) -> Iterator[str]:
         """Of which blocks a loop is at `start`."""
         if axis.since is not None:
-            yield f"begin_{axis.since.axis} <= {_moved(start, (axis.tile or 1) - 1 - axis.since.moved)}"
+            of = next(a for a in self.formula.order if a.name == axis.since.axis)
+            place = start + self._shorter(axis, of) * axis.since.aligned
+            yield f"begin_{of.name} <= {_moved(place, (axis.tile or 1) - 1 - axis.since.moved)}"
         if axis.until is not None:
             of = next(a for a in self.formula.order if a.name == axis.until.axis)
-            yield f"begin_{of.name} >= {_moved(start, 1 - (of.tile or 1) - axis.until.moved)}"
+            place = start + self._shorter(axis, of) * axis.until.aligned
+            yield f"begin_{of.name} >= {_moved(place, 1 - (of.tile or 1) - axis.until.moved)}"
         if axis.part is not None:
             index, run = _parts(self.formula, axis, self.extent(axis), "//")
             yield f"{self._begin(index.name)} == {start} // {run}"
@@ -485,14 +492,20 @@ class _HostLoops(_Host, _Loops):
             yield f"    std::tie({inside}) = std::tuple({update});"
         yield "}"
 
+    def _shorter(self, axis: Axis, of: Axis) -> str:
+        """What makes of a place of a loop's axis that of another one as far from its end."""
+        return f" + {self._extent(of)} - {self._extent(axis)}"
+
     def _leaves(self, axis: Axis, start: str) -> Iterator[str]:
         """Whether a block does not visit the tile at `start`."""
         if axis.since is not None:
             of = next(a for a in self.formula.order if a.name == axis.since.axis)
-            yield f"{self._begin(of)} > {_moved(start, (axis.tile or 1) - 1 - axis.since.moved)}"
+            place = start + self._shorter(axis, of) * axis.since.aligned
+            yield f"{self._begin(of)} > {_moved(place, (axis.tile or 1) - 1 - axis.since.moved)}"
         if axis.until is not None:
             of = next(a for a in self.formula.order if a.name == axis.until.axis)
-            yield f"{self._begin(of)} < {_moved(start, 1 - (of.tile or 1) - axis.until.moved)}"
+            place = start + self._shorter(axis, of) * axis.until.aligned
+            yield f"{self._begin(of)} < {_moved(place, 1 - (of.tile or 1) - axis.until.moved)}"
         if axis.part is not None:
             index, run = _parts(self.formula, axis, self._extent(axis), "/")
             yield f"{self._begin(index)} != {start} / {run}"
