@@ -194,7 +194,7 @@ def _attention(build: Any, causal: bool, flops: float) -> dict[str, list[float]]
     launch = row_launch(build.spec.program, build.spec.layout)
     shapes = {t.name: launch.shape(t) for t in build.spec.program.arguments}
     each = 2 * sum(map(math.prod, shapes.values()))
-    kinds = {name: torch.float32 if name == "LSE" else torch.bfloat16 for name in shapes}
+    kinds = {name: torch.float32 if name == "LSE2" else torch.bfloat16 for name in shapes}
     sets = [{n: torch.randn(s, device="cuda", dtype=kinds[n]) for n, s in shapes.items()}
             for _ in range(max(2, -(-ROTATED_BYTES // each)))]  # fmt: skip
     scalars = {"scale": math.log2(math.e) / shapes["Q"][-1] ** 0.5}

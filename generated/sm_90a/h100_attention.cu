@@ -30,7 +30,7 @@ struct globals {
     gl<bf16, 4, 16, 4096, 128, left_tile> K;  // spec:8
     gl<bf16, 4, 16, 4096, 128, right_tile> V;  // spec:9
     gl<bf16, 4, 16, 4096, 128, out_tile> O;  // spec:10
-    gl<float, 1, 4, 16, 4096> LSE_;  // spec:11
+    gl<float, 1, 4, 16, 4096> LSE2_;  // spec:11
     float scale_;  // spec:12
 };
 
@@ -407,13 +407,11 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             float v_32[2];
             float v_33[2];
             float v_34[2];
-            float v_36[2];
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
                 v_32[r] = g.scale_ * m__c[r];
                 v_33[r] = log2f(l_c[r]);
                 v_34[r] = v_32[r] + v_33[r];
-                v_36[r] = v_34[r] * 0.69314718f;
             }
             rt_fl<16, WIDTH> v_30;
             const divisor l_c_d[2] = {divisor(l_c[0]), divisor(l_c[1])};
@@ -430,7 +428,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             }
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                if (laneid() % 4 == 0) number_at(g.LSE_, {0, b_i, h_i, first_row + laneid() / 4 + 8 * r}) = float(v_36[r]);
+                if (laneid() % 4 == 0) number_at(g.LSE2_, {0, b_i, h_i, first_row + laneid() / 4 + 8 * r}) = float(v_34[r]);
             }
             if (warpgroup::laneid() == 0) tma::store_async_read_wait();
             warpgroup::sync(consumer + 1);

@@ -30,7 +30,7 @@ struct globals {
     gl<bf16, 4, 16, 4096, 128, left_tile> K;  // spec:8
     gl<bf16, 4, 16, 4096, 128, right_tile> V;  // spec:9
     gl<bf16, 4, 16, 4096, 128, out_tile> O;  // spec:10
-    gl<float, 1, 4, 16, 4096> LSE_;  // spec:11
+    gl<float, 1, 4, 16, 4096> LSE2_;  // spec:11
     float scale_;  // spec:12
 };
 
@@ -441,13 +441,11 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             float v_36[2];
             float v_37[2];
             float v_38[2];
-            float v_40[2];
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
                 v_36[r] = g.scale_ * m__c[r];
                 v_37[r] = log2f(l_c[r]);
                 v_38[r] = v_36[r] + v_37[r];
-                v_40[r] = v_38[r] * 0.69314718f;
             }
             rt_fl<16, WIDTH> v_34;
             const divisor l_c_d[2] = {divisor(l_c[0]), divisor(l_c[1])};
@@ -464,7 +462,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             }
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                if (laneid() % 4 == 0) number_at(g.LSE_, {0, b_i, h_i, first_row + laneid() / 4 + 8 * r}) = float(v_40[r]);
+                if (laneid() % 4 == 0) number_at(g.LSE2_, {0, b_i, h_i, first_row + laneid() / 4 + 8 * r}) = float(v_38[r]);
             }
             if (warpgroup::laneid() == 0) tma::store_async_read_wait();
             warpgroup::sync(consumer + 1);

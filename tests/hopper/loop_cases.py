@@ -48,7 +48,7 @@ class Attention:
             f"D = {self.depth}",
             "  param GROUP = HEADS / KV_HEADS",
             *(f"  global {name} : {self.dtype}{shape}" for name, shape in (("Q", q), ("K", k), ("V", k), ("O", q))),
-            "  global LSE : f32[BATCH, HEADS, QUERIES]",
+            "  global LSE2 : f32[BATCH, HEADS, QUERIES]",
             f"  scalar scale : f32 = {1.4426950408889634 / self.depth**0.5}",
             f"  over b in BATCH, h in HEADS, q in QUERIES by {self.rows}",
             f"  waves {self.rows // 16} along q",
@@ -65,7 +65,7 @@ class Attention:
             f"    o = o * r + {self.dtype}(p) @ V{at.format(h='h / GROUP', n='j')}",
             "    m = n",
             f"  O{at.format(h='h', n='q')} = o / l",
-            "  LSE[b, h, q] = (m + log2(l)) * 0.6931471805599453",
+            "  LSE2[b, h, q] = m + log2(l)",
         ]  # fmt: skip
         return "\n".join(lines) + "\n"
 
