@@ -117,7 +117,7 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
 
 
 def _check_places(launch: AnyLaunch, named: Mapping[str, torch.Tensor]) -> None:
-    """Raises ValueError for offsets of ragged rows that decrease or leave the rows, lengths, and pages that are none.
+    """Raises ValueError for offsets of ragged rows that decrease or leave the rows, for lengths beyond them, and pages that are none.
 
     On a GPU nobody waits for them to look: the kernel itself stays within bounds, whatever they hold.
     """
@@ -131,8 +131,8 @@ def _check_places(launch: AnyLaunch, named: Mapping[str, torch.Tensor]) -> None:
             for table in (t for t in program.kernel.tables if t.name in named):
                 _check_table(program.name, table.name, named[table.name], of.extents[program.kernel.held[table].name])
         for tensor, (dim, lengths) in offsets.items():
-            held = named[tensor.name].tolist() if tensor.name in named else []
-            if lie := problem(held, of.extents[dim.name], lengths):
+            values = named[tensor.name].tolist() if tensor.name in named else []
+            if lie := problem(values, of.extents[dim.name], lengths):
                 raise ValueError(f"{program.name}: {tensor.name}{lie}")
 
 

@@ -77,14 +77,15 @@ class Groups:
 
 @dataclass(frozen=True)
 class Offsets:
-    """A tensor of offsets, or of `lengths`, that a kernel of equations takes: its name in the spec, and as C++ its
-    member in the arguments, how many groups there are, and how long what they divide is."""
+    """What a kernel of equations takes that the host can look at: a tensor of "offsets", "lengths" or "pages"; its name
+    in the spec, and as C++ its member in the arguments, how many groups, or entries of a table, there are, and how long
+    what they divide is, or how many pages there are."""
 
     name: str
     member: str
     count: str
     size: str
-    lengths: bool
+    kind: str
     origin: Origins
 
 

@@ -201,13 +201,18 @@ class BlockPlaces:
         yield f"const int {name}_first = {walk}.first, {name}_length = {walk}.end - {walk}.first;{end}"
 
     def offsets(self) -> Iterator[Offsets]:
-        """The offsets that ragged axes go by, each once for a dimension."""
+        """What ragged axes go by, each once for a dimension, and the tables that list pages."""
         for axis in {(a.within, a.dim): a for a in self.kernel.ragged}.values():
             assert axis.within is not None
             name, size = axis.within.offsets.name, self.extent(axis.dim, "g.")
             lengths = axis.within.lengths
             count = self.extent(self._index.dim, "g.") if lengths else str(self._index.dim.size)
-            yield Offsets(name, cpp_name(name), count, size, lengths, origin(axis.span))
+            kind = "lengths" if lengths else "offsets"
+            yield Offsets(name, cpp_name(name), count, size, kind, origin(axis.span))
+        for table in (t for t in self.kernel.tensors if t in self.kernel.tables):
+            count = " * ".join(self.extent(d, "g.") for d in table.dims)
+            pages = self.extent(self.kernel.held[table], "g.")
+            yield Offsets(table.name, cpp_name(table.name), count, pages, "pages", origin(table.span))
 
     def buffers(self, accesses: Sequence[Access]) -> Iterator[str]:
         """Buffers that begin where the tiles of these accesses do."""

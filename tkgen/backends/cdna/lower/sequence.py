@@ -29,6 +29,7 @@ class Launched:
     name: str
     members: tuple[str, ...]
     checked: bool
+    looks: bool
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class SequenceModel:
     def checked(self) -> bool:
         """Whether a launch is refused at some sizes."""
         return bool(self.checks) or any(k.checked for k in self.kernels)
+
+    @property
+    def looks(self) -> bool:
+        """Whether a kernel takes what the host can look at: offsets, lengths, pages."""
+        return any(k.looks for k in self.kernels)
 
 
 def sequence_parts(
@@ -63,7 +69,10 @@ def sequence_parts(
     model = SequenceModel(
         tensors=tuple(SharedTensor(cpp_name(t.name), cpp_name(homes[t.name]), t in between) for t in tensors),
         scalars=tuple(ScalarMember(cpp_name(s.name), s.dtype.cpp, NOWHERE) for s in scalars.values()),
-        kernels=tuple(Launched(cpp_name(p.name), _members(p), CHECKS in source.text) for p, source in kernels),
+        kernels=tuple(
+            Launched(cpp_name(p.name), _members(p), CHECKS in source.text, LOOKS in source.text)
+            for p, source in kernels
+        ),
         module=name,
         checks=tuple(_checks(programs, tensors)),
     )
@@ -72,13 +81,15 @@ def sequence_parts(
     space = cpp_name(name)
     body = f"namespace {space} {{\n\n{KERNELS}\n{inner}}} // namespace {space}\n"
     lines = [comment_text(line) for line in header]
-    text = tidy(file_text(body, lines, comment_text(spec), target, name, space, members))
+    functions = ("dispatch", "check_offsets") if model.looks else ("dispatch",)
+    text = tidy(file_text(body, lines, comment_text(spec), target, name, space, members, functions))
     head, _, tail = text.partition(f"{KERNELS}\n")
     return head, tail
 
 
 KERNELS = "\0kernels"  # where the namespaces come
 CHECKS = "void check_sizes("  # stands in a namespace whose kernel has sizes to check
+LOOKS = "void check_offsets("  # the same of offsets, lengths and pages
 
 
 def _checks(programs: Sequence[Program | EquationProgram], tensors: Sequence[Tensor]) -> Iterator[Check]:
