@@ -117,7 +117,7 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
 
 
 def _check_places(launch: AnyLaunch, named: Mapping[str, torch.Tensor]) -> None:
-    """Raises ValueError for offsets of ragged rows that decrease or leave the rows, for lengths beyond them, and pages that are none.
+    """Raises ValueError for offsets that decrease or leave the rows, lengths beyond them, and pages that are none.
 
     On a GPU nobody waits for them to look: the kernel itself stays within bounds, whatever they hold.
     """
