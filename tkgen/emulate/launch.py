@@ -114,7 +114,7 @@ _INTERVAL: Final = np.dtype(native.Interval)
 _RELEASE: Final = np.dtype(native.Release)
 _KNOWN: Final = np.dtype(native.Known)
 _SPAN: Final = np.dtype(native.RegisterSpan)
-_TRACE: Final = np.dtype([("wave", "<u4"), ("index", "<u4"), ("lanes", "<i8"), ("exec", "<u8")])
+_TRACE: Final = np.dtype(native.TraceEntry)
 
 
 def _counter(progress: Callable[[int], None] | None) -> Callable[[], None]:
@@ -189,6 +189,7 @@ def _run(record: native.Launch, ids: list[int], done: Callable[[], None]) -> Par
                 entries["exec"],
                 np.frombuffer(table("trace_lanes", 8), dtype=np.uint64).reshape(-1, 64),
                 np.frombuffer(table("spans", _SPAN.itemsize), dtype=_SPAN),
+                entries,
             ),
         )
     finally:

@@ -175,7 +175,16 @@ class Loss(ctypes.Structure):
 class TraceEntry(ctypes.Structure):
     """`TkTraceEntry`."""
 
-    _fields_ = (("wave", u32), ("index", u32), ("lanes", i64), ("exec", u64))
+    _fields_ = (
+        ("wave", u32),
+        ("index", u32),
+        ("lanes", i64),
+        ("exec", u64),
+        ("size", u32),
+        ("access", u32),
+        ("second", i32),
+        ("lds_base", u32),
+    )
 
 
 class RegisterSpan(ctypes.Structure):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,8 @@ class Trace:
     exec: npt.NDArray[np.uint64]
     addresses: npt.NDArray[np.uint64]
     spans: npt.NDArray[Any]
+    rows: npt.NDArray[Any]  # as the core hands them out (TkTraceEntry in core/abi.h)
+    buffers: tuple[tuple[int, Buffer], ...] = ()  # and where each begins
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
         guest.code,
         guest.kernel,
         tuple(written),
-        parts[0].trace if guest.record.trace_wave != -1 else None,
+        _trace(guest, parts[0].trace) if guest.record.trace_wave != -1 else None,
         _lost(guest, parts),
     )
 
@@ -157,6 +159,10 @@ def _lost(guest: Guest, parts: list[Part]) -> tuple[Loss, ...]:
         mnemonic = guest.program.mnemonic(index) if known else "an earlier kernel"
         found.append(Loss(address, mnemonic, line[0] if line else None, line[1] if line else None, reason, count))
     return tuple(found)
+
+
+def _trace(guest: Guest, trace: Trace) -> Trace:
+    return replace(trace, buffers=tuple((r.base, r.buffer) for r in guest.regions if r.buffer is not None))
 
 
 def _merged(records: list[native.RawFinding]) -> list[native.RawFinding]:

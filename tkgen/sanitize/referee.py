@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tkgen.diagnostics import Diagnostic, Severity
-from tkgen.emulate import Kind, Outcome, interleavings
+from tkgen.emulate import Kind, Outcome, TraceRequest, interleavings
 from tkgen.emulate import launch as emulate
 from tkgen.emulate.guest import LDS_LIMIT
 from tkgen.sanitize.arguments import ArgumentError, named
+from tkgen.sanitize.provenance import History, told
 from tkgen.sanitize.report import Seen, diagnostics, in_order, outside_of_array, unwritten
 from tkgen.sanitize.subject import Launch, Subject
 from tkgen.toolchain.compiler import ToolchainError
@@ -17,6 +18,8 @@ from tkgen.toolchain.metadata import read_resources
 
 DEFAULT_BUDGET = 50_000_000
 MAX_BLOCKS = 1 << 20
+_MOST_TRACED = 300_000  # instructions of a block, of all waves together
+_MOST_TRACES = 3  # blocks that are run again to say where values come from
 
 
 @dataclass(frozen=True)
@@ -98,10 +101,48 @@ def sanitize(
             if wrong:
                 note = f"on the schedule `{order}`"
                 rest.setdefault("numbers", Diagnostic("E712", f"the numbers are wrong: {wrong}", notes=(note,)))
-    found = [*diagnostics(subject, seen, done), *rest.values(), *_scratch(subject, launch)]
+    origins = _Origins(subject, launch, budget, lds_bytes)
+    found = [*diagnostics(subject, seen, done, origins), *rest.values(), *_scratch(subject, launch)]
     if not any(s.finding.kind is Kind.TRAP for s in seen):
         found += _outside_of_arrays(subject, launch, blocks, budget, workers)
     return Verdict(tuple(in_order(found)), done, total, instructions)
+
+
+@dataclass
+class _Origins:
+    """Where values come from, by running a block once more with a trace. `lds_bytes` is what it was last run with."""
+
+    subject: Subject
+    launch: Launch
+    budget: int
+    lds_bytes: int
+    known: dict[tuple[str, int], History] = field(default_factory=dict)
+
+    def __call__(self, seen: Seen) -> Sequence[str]:
+        x, y, z = seen.finding.block
+        block = x + self.launch.grid[0] * (y + self.launch.grid[1] * z)
+        if (seen.schedule, block) not in self.known and len(self.known) >= _MOST_TRACES:
+            return ()
+        if (seen.schedule, block) not in self.known:
+            self.known[seen.schedule, block] = History(self.traced(seen.schedule, block))
+        return told(self.known[seen.schedule, block], seen.finding)
+
+    def traced(self, schedule: str, block: int) -> Outcome:
+        """The block again, on a schedule by its name."""
+        order = next(order for order in interleavings(1 << 20) if str(order) == schedule)
+        return emulate(
+            self.subject.code,
+            args=named(self.launch.arguments.make(), self.subject.code.kernel(self.launch.kernel)),
+            grid=self.launch.grid,
+            block=self.launch.block,
+            kernel=self.launch.kernel,
+            lds_bytes=self.lds_bytes,
+            blocks=[block],
+            policy=order.policy,
+            seed=order.seed,
+            budget=self.budget,
+            trace=TraceRequest(limit=_MOST_TRACED),
+        )
 
 
 def _enough_lds(outcome: Outcome, dynamic: int) -> int:

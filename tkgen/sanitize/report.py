@@ -7,7 +7,7 @@ earliest one is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,15 +90,23 @@ class Seen:
     outcome: Outcome
 
 
-def diagnostics(subject: Subject, seen: Sequence[Seen], schedules: int) -> list[Diagnostic]:
-    """One diagnostic for each cause, the most important first."""
+def diagnostics(
+    subject: Subject,
+    seen: Sequence[Seen],
+    schedules: int,
+    origins: Callable[[Seen], Sequence[str]] | None = None,
+) -> list[Diagnostic]:
+    """One diagnostic for each cause, the most important first.
+
+    `origins` says of a finding without a line of source where what is in its registers or bytes comes from.
+    """
     groups: dict[tuple[object, ...], list[Seen]] = {}
     racing = {a.address for s in seen if s.finding.kind is Kind.RACE for a in (s.finding.first, s.finding.second) if a}
     for each in seen:
         if each.finding.written_later and each.finding.first.address in racing:
             continue  # the bytes were not there yet because of the race
         groups.setdefault(_key(subject, each), []).append(each)
-    found = [_Group(subject, members, schedules).diagnostic() for members in groups.values()]
+    found = [_Group(subject, members, schedules, origins).diagnostic() for members in groups.values()]
     return in_order(found)
 
 
@@ -151,11 +159,18 @@ def _key(subject: Subject, seen: Seen) -> tuple[object, ...]:
 class _Group:
     """All sightings of one cause; `shown` is the earliest, by iteration and by schedule."""
 
-    def __init__(self, subject: Subject, members: list[Seen], schedules: int):
+    def __init__(
+        self,
+        subject: Subject,
+        members: list[Seen],
+        schedules: int,
+        origins: Callable[[Seen], Sequence[str]] | None,
+    ):
         self.subject = subject
         self.members = members
         self.schedules = schedules
         earliest = min(members, key=lambda m: (m.finding.block, _iteration(m.finding)))
+        self.origins = origins(earliest) if origins and statement(subject, earliest.finding.first) is None else ()
         self.shown, self.outcome = earliest.finding, earliest.outcome
 
     def diagnostic(self) -> Diagnostic:
@@ -166,7 +181,12 @@ class _Group:
         secondary = (second,) if second is not None and (primary is None or second.span != primary.span) else ()
         notes = [self.party(a) for a in (shown.first, shown.second) if a is not None]
         return Diagnostic(
-            code_of(shown), message, primary, secondary, (*notes, self.where()), Fix(fix) if fix else None
+            code_of(shown),
+            message,
+            primary,
+            secondary,
+            (*notes, *self.origins, self.where()),
+            Fix(fix) if fix else None,
         )
 
     # ------------------------------------------------------------ parts

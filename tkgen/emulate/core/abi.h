@@ -121,6 +121,10 @@ struct TkTraceEntry {
   uint32_t wave, index;     // instruction
   int64_t lanes;            // first of 64 addresses in the lane array, or -1
   uint64_t exec;
+  uint32_t size;            // of a memory instruction: bytes a lane, of each of its parts,
+  uint32_t access;          // 0 reads, 1 writes, 2 atomic; and 4: in LDS, 8: from memory into LDS, 16: two parts,
+  int32_t second;           // so far apart
+  uint32_t lds_base;        // of a load into LDS: where the first lane's goes
 };
 
 struct TkSpan {  // registers that an instruction reads or writes

@@ -353,7 +353,7 @@ void Engine::schedule() {
 
 void Engine::trace_instruction(const Wave& w) {
   tracing = launch.trace_wave != -1 && (launch.trace_wave == -2 || uint32_t(launch.trace_wave) == w.id) && trace.size() < launch.trace_limit;
-  if (tracing) trace.push_back({w.id, w.pc, -1, w.exec()});
+  if (tracing) trace.push_back({w.id, w.pc, -1, w.exec(), 0, 0, 0, 0});
 }
 
 // s_set_gpr_idx_on: M0 bits 0..7 are added to the vector operands that M0 bits 12..15 name.

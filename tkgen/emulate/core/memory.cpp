@@ -122,7 +122,12 @@ void wait_flat(Wave& w, bool vector, bool lgkm) {
 void trace_addresses(Engine& e, const MemoryOp& m) {
   if (!e.tracing || !e.launch.trace_lanes) return;
   e.trace.back().lanes = int64_t(e.trace_lanes.size());
-  e.trace.back().exec = m.live;
+  TkTraceEntry& entry = e.trace.back();
+  entry.exec = m.live;
+  entry.size = m.size;
+  entry.access = uint32_t(m.access) | (m.lds ? 4 : 0) | (m.dma ? 8 : 0) | (m.parts == 2 ? 16 : 0);
+  entry.second = int32_t(m.second);
+  entry.lds_base = m.lds_base;
   for (int l = 0; l < LANES; ++l) e.trace_lanes.push_back(m.live >> l & 1 ? m.address[l] : ~0ull);
 }
 
