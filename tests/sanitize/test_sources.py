@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from tkgen.cli import app
 from tkgen.emulate import Buffer, Struct
-from tkgen.sanitize import Launch, Verdict, from_source, parse, sanitize
+from tkgen.sanitize import Launch, Verdict, from_source, parse, sanitize, subject
+from tkgen.toolchain.compiler import ToolchainError
 
 
 @pytest.fixture
@@ -155,3 +156,68 @@ def test_an_index_outside_of_an_array_is_found_though_the_machine_code_does_not_
     (found,) = [d for d in json.loads(result.stdout) if "outside of its bounds" in d["message"]]
     assert found["code"] == "E703"
     assert found["primary"]["line"] == 1 + path.read_text().splitlines().index(f"    {loop}")
+
+
+# A tile library of another make, which asks HIP and the standard library for their types.
+CHECKOUT = """\
+#pragma once
+#include <concepts>
+#include <memory>
+#include <string>
+#include <hip/hip_runtime.h>
+#include <hip_bf16.h>
+#include <hip_fp16.h>
+#include <hip_fp8.h>
+namespace kittens {
+constexpr int WARP_THREADS = 64;
+using bf16 = __hip_bfloat16;
+using bf16_2 = __hip_bfloat162;
+template <typename T> concept element = std::same_as<T, float> || std::same_as<T, bf16>;
+__device__ inline void put(float2 *to, float2 value) { *to = value; }
+template <element T> __device__ float2 wide(HIP_vector_type<unsigned short, 2> x) {
+    return __bfloat1622float2(__builtin_bit_cast(bf16_2, x));
+}
+}
+"""
+USER = """\
+#include "kittens.cuh"
+#include "pyutils/pyutils.cuh"
+#include <iostream>
+#include <vector>
+using namespace kittens;
+struct globals { const ushort2 *in; float2 *out; hipStream_t stream; };
+__global__ __launch_bounds__(64) void widen(const globals g) {
+    const float2 x = wide<bf16>(g.in[threadIdx.x]);
+    put(g.out + threadIdx.x, {x.x, x.y});
+}
+void dispatch(globals g) {
+    std::vector<float> host(64, 1.0f);
+    std::cout << host.size() << std::string("values") << std::endl;
+    widen<<<1, 64, 0, g.stream>>>(g);
+}
+PYBIND11_MODULE(example, m) { py::bind_function<dispatch>(m, "dispatch", &globals::in, &globals::out); }
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(subject, "find_hip", lambda: None)
+    monkeypatch.setattr(subject, "knows_hip", lambda compiler: False)
+    (tmp_path / "tk/include").mkdir(parents=True)
+    (tmp_path / "tk/include/kittens.cuh").write_text(CHECKOUT)
+    return tmp_path / "tk"
+
+
+def test_a_checkout_needs_no_hip(checkout: Path, tmp_path: Path) -> None:
+    path = tmp_path / "widen.cpp"
+    path.write_text(USER)
+    values = "{bf16[64,2]=arange, f32[64,2]=nan:out, u64}"
+    launch = Launch((1, 1, 1), (64, 1, 1), parse([values]))
+    assert sanitize(from_source(path, "gfx950", kittens=checkout), launch, schedules=1).diagnostics == ()
+
+
+def test_a_checkout_that_wants_more_of_hip_says_what_to_install(checkout: Path, tmp_path: Path) -> None:
+    path = tmp_path / "widen.cpp"
+    path.write_text(USER.replace("put(g.out", "__a_function_of_hips(g.out"))
+    with pytest.raises(ToolchainError, match=r"widen\.cpp:9:5: .*_of_hips.*HIP's own headers may do: apt-get"):
+        from_source(path, "gfx950", kittens=checkout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,7 @@ from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, Location, ToolchainError
 from tkgen.toolchain.discover import find_compiler
-from tkgen.toolchain.hip import find_hip
+from tkgen.toolchain.hip import HIP_INSTALL, find_hip, knows_hip
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,30 +105,39 @@ def from_source(
 ) -> Subject:
     """A C++ file compiled for its device side, with the embedded headers or those of a ThunderKittens checkout.
 
-    Headers are also looked for beside the file. Raises ToolchainError, UnknownTargetError, OSError.
+    A checkout gets what it needs of HIP and of the standard library from the stand-ins, and where it does not compile
+    with these, from an installed HIP if there is one. Headers are also looked for beside the file. Raises
+    ToolchainError, UnknownTargetError, OSError.
     """
     text = path.read_bytes().decode("utf-8", "replace")
     gpu = load_target(target)
-    folders = [path.parent.resolve(), *include_dirs]
-    opening = ""
-    if kittens is None:
-        folders += [STAND_INS, headers.include_dir()]
-        opening = '#include "host.cuh"\n'
+    own = [path.parent.resolve(), *include_dirs]
+    folders = [*own, STAND_INS, headers.include_dir()]
+    given = dict(defines or {})
+    if kittens is not None:
+        if not (kittens / "include/kittens.cuh").is_file():
+            raise ToolchainError(f"not a ThunderKittens checkout, include/kittens.cuh is missing: {kittens}")
+        folders[len(own) : len(own)] = [STAND_INS / "checkout", kittens / "include"]
+        given["KITTENS_LANGUAGE_ONLY"] = ""
     quoted = path.name.replace("\\", "\\\\").replace('"', '\\"')
     compiler = find_compiler(gpu, cxx)
 
     def compiled(with_options: Compiler) -> CodeObject:
-        result = compile_device(
-            f'{opening}#line 1 "{quoted}"\n{text}',
-            gpu,
-            with_options,
-            include_dirs=folders,
-            defines=defines,
-            kittens=kittens,
-            hip=find_hip() if kittens else None,
-            source_name=path.name,
-            outputs=["hsaco"],
-        )
+        numbered = f'#line 1 "{quoted}"\n{text}'
+        device = partial(compile_device, target=gpu, compiler=with_options, source_name=path.name, outputs=["hsaco"])
+        try:
+            result = device(f'#include "host.cuh"\n{numbered}', include_dirs=folders, defines=given)
+        except ToolchainError as error:
+            hip = find_hip()
+            if kittens is None:
+                raise
+            if hip is None and not knows_hip(with_options):
+                advice = f"{error}; HIP's own headers may do: {HIP_INSTALL}"
+                raise ToolchainError(advice, errors=error.errors, output=error.output, command=error.command) from error
+            try:
+                result = device(numbered, include_dirs=own, defines=defines, kittens=kittens, hip=hip)
+            except ToolchainError:
+                raise error from None
         assert result.hsaco is not None
         return load_code(result.hsaco)
 

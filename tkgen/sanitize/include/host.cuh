@@ -4,9 +4,14 @@
  */
 #pragma once
 
+#ifdef KITTENS_LANGUAGE_ONLY
+#include "kittens/device.cuh" // the tile library is a checkout's
+#else
 #include "kittens.cuh"
+#endif
 
 #include "device_functions.cuh"
+#include "fp8_floats.cuh"
 
 /* ---------- host: parsed by the compiler, no code made of it ---------- */
 
@@ -129,15 +134,28 @@ template <typename T> inline constexpr bool is_signed_v = __is_signed(T);
 template <typename T> inline constexpr bool is_unsigned_v = __is_unsigned(T);
 template <typename T> inline constexpr bool is_pointer_v = __is_pointer(T);
 template <typename T> inline constexpr bool is_trivially_copyable_v = __is_trivially_copyable(T);
-template <bool condition, typename A, typename B> using conditional_t = kittens::detail::conditional_t<condition, A, B>;
 template <bool condition, typename A, typename B> struct conditional {
-    using type = conditional_t<condition, A, B>;
+    using type = A;
 };
+template <typename A, typename B> struct conditional<false, A, B> {
+    using type = B;
+};
+template <bool condition, typename A, typename B> using conditional_t = typename conditional<condition, A, B>::type;
+template <typename A, typename B> concept same_as = __is_same(A, B);
+template <typename From, typename To> concept convertible_to = __is_convertible(From, To);
+template <typename T> concept integral = __is_integral(T);
+template <typename T> concept floating_point = __is_floating_point(T);
+template <typename To, typename From> __host__ __device__ constexpr To bit_cast(const From &value) { return __builtin_bit_cast(To, value); }
 template <bool condition, typename T = void> struct enable_if {};
 template <typename T> struct enable_if<true, T> {
     using type = T;
 };
 template <bool condition, typename T = void> using enable_if_t = typename enable_if<condition, T>::type;
+template <typename T, T... found> struct integer_sequence {};
+template <typename T, T n> using make_integer_sequence = __make_integer_seq<integer_sequence, T, n>;
+template <size_t... found> using index_sequence = integer_sequence<size_t, found...>;
+template <size_t n> using make_index_sequence = make_integer_sequence<size_t, n>;
+using nullptr_t = decltype(nullptr);
 template <typename T> __host__ __device__ constexpr remove_reference_t<T> &&move(T &&value) { return static_cast<remove_reference_t<T> &&>(value); }
 template <typename T> __host__ __device__ constexpr T &&forward(remove_reference_t<T> &value) { return static_cast<T &&>(value); }
 template <typename T> __host__ __device__ constexpr void swap(T &a, T &b) {
@@ -173,3 +191,5 @@ using ::abs, ::exp, ::exp2, ::log, ::log2, ::sqrt, ::sin, ::cos, ::tanh, ::pow, 
 using ::printf, ::malloc, ::free, ::memcpy, ::memset, ::exit, ::rand, ::srand;
 using ::int8_t, ::uint8_t, ::int16_t, ::uint16_t, ::int32_t, ::uint32_t, ::int64_t, ::uint64_t, ::size_t, ::uintptr_t;
 } // namespace std
+
+#include "host_library.cuh"

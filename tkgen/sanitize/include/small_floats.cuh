@@ -76,13 +76,20 @@ TKGEN_INLINE __hip_bfloat16 __high2bfloat16(__hip_bfloat162 x) { return x.y; }
     TKGEN_INLINE T##2 __hadd2(T##2 a, T##2 b) { return a + b; }                                                        \
     TKGEN_INLINE T##2 __hsub2(T##2 a, T##2 b) { return a - b; }                                                        \
     TKGEN_INLINE T##2 __hmul2(T##2 a, T##2 b) { return a * b; }                                                        \
+    TKGEN_INLINE T##2 __h2div(T##2 a, T##2 b) { return a / b; }                                                        \
     TKGEN_INLINE T##2 __hneg2(T##2 a) { return -a; }                                                                   \
+    TKGEN_INLINE T##2 __habs2(T##2 a) { return {__habs(a.x), __habs(a.y)}; }                                           \
     TKGEN_INLINE T##2 __hfma2(T##2 a, T##2 b, T##2 c) { return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)}; }       \
     TKGEN_INLINE T##2 __hmax2(T##2 a, T##2 b) { return {__hmax(a.x, b.x), __hmax(a.y, b.y)}; }                         \
     TKGEN_INLINE T##2 __hmin2(T##2 a, T##2 b) { return {__hmin(a.x, b.x), __hmin(a.y, b.y)}; }                         \
     __device__ __forceinline__ T hexp(T a) { return T(expf(float(a))); }                                               \
     __device__ __forceinline__ T hexp2(T a) { return T(exp2f(float(a))); }                                             \
     __device__ __forceinline__ T hlog(T a) { return T(logf(float(a))); }                                               \
+    __device__ __forceinline__ T hlog2(T a) { return T(log2f(float(a))); }                                             \
+    __device__ __forceinline__ T##2 h2exp(T##2 a) { return {hexp(a.x), hexp(a.y)}; }                                   \
+    __device__ __forceinline__ T##2 h2exp2(T##2 a) { return {hexp2(a.x), hexp2(a.y)}; }                                \
+    __device__ __forceinline__ T##2 h2log(T##2 a) { return {hlog(a.x), hlog(a.y)}; }                                   \
+    __device__ __forceinline__ T##2 h2log2(T##2 a) { return {hlog2(a.x), hlog2(a.y)}; }                                \
     __device__ __forceinline__ T hsqrt(T a) { return T(sqrtf(float(a))); }                                             \
     __device__ __forceinline__ T hrsqrt(T a) { return T(1 / sqrtf(float(a))); }                                        \
     __device__ __forceinline__ T hrcp(T a) { return T(1 / float(a)); }

@@ -25,9 +25,9 @@ template <typename T> struct three {
 /// What the tile library has as structs without arithmetic, too.
 template <typename V> concept is_one = requires { typename V::element; } && __is_same(V, one<typename V::element>);
 template <typename V> concept is_three = requires { typename V::element; } && __is_same(V, three<typename V::element>);
-template <typename V> concept is_two = __is_same(V, int2);
-template <typename V> concept is_four = __is_same(V, int4);
-template <typename V> concept is_struct = is_one<V> || is_three<V> || is_two<V> || is_four<V>;
+template <typename V> concept is_two = __is_same(V, int2) || __is_same(V, float2);
+template <typename V> concept is_four = __is_same(V, int4) || __is_same(V, float4);
+template <typename V> concept is_struct = __is_class(V) && (is_one<V> || is_three<V> || is_two<V> || is_four<V>);
 } // namespace tkgen_hip
 
 #define TKGEN_OPERATOR(op)                                                                                             \
@@ -68,9 +68,21 @@ TKGEN_WIDE(unsigned long long, ulonglong)
 TKGEN_WIDE(double, double)
 #undef TKGEN_WIDE
 
+namespace tkgen_hip {
+template <typename T, unsigned n> struct vector_of;
+}
+template <typename T, unsigned n> using HIP_vector_type = typename tkgen_hip::vector_of<T, n>::type;
+#define TKGEN_OF(T, name, n)                                                                                           \
+    template <> struct tkgen_hip::vector_of<T, n> {                                                                    \
+        using type = name##n;                                                                                          \
+    };
 #define TKGEN_VECTOR(T, name)                                                                                          \
     using name##1 = tkgen_hip::one<T>;                                                                                 \
     using name##3 = tkgen_hip::three<T>;                                                                               \
+    TKGEN_OF(T, name, 1)                                                                                               \
+    TKGEN_OF(T, name, 2)                                                                                               \
+    TKGEN_OF(T, name, 3)                                                                                               \
+    TKGEN_OF(T, name, 4)                                                                                               \
     __host__ __device__ constexpr name##1 make_##name##1(T x) { return {x}; }                                          \
     __host__ __device__ constexpr name##2 make_##name##2(T x, T y) { return {x, y}; }                                  \
     __host__ __device__ constexpr name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }                          \
@@ -88,3 +100,4 @@ TKGEN_VECTOR(unsigned long long, ulonglong)
 TKGEN_VECTOR(float, float)
 TKGEN_VECTOR(double, double)
 #undef TKGEN_VECTOR
+#undef TKGEN_OF

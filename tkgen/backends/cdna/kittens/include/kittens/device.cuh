@@ -39,6 +39,20 @@ using uint64_t = unsigned long;
 using size_t = decltype(sizeof(0));
 using uintptr_t = unsigned long;
 
+#ifdef KITTENS_LANGUAGE_ONLY // as HIP has them
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(8) int2 {
+    int x, y;
+};
+struct alignas(16) int4 {
+    int x, y, z, w;
+};
+#else
 using float2 = float __attribute__((ext_vector_type(2)));
 using float4 = float __attribute__((ext_vector_type(4)));
 struct int2 {
@@ -47,6 +61,7 @@ struct int2 {
 struct int4 {
     int x, y, z, w;
 };
+#endif
 
 struct dim3 {
     uint32_t x, y, z;
@@ -130,6 +145,9 @@ __device__ __forceinline__ void __syncthreads() {
 
 #endif // KITTENS_DEVICE_ONLY
 
+// A checkout of another ThunderKittens has its own of all that follows.
+#ifndef KITTENS_LANGUAGE_ONLY
+
 namespace kittens {
 
 /* ---------- the machine ---------- */
@@ -211,3 +229,5 @@ __device__ __forceinline__ void release_lds() {
 
 } // namespace detail
 } // namespace kittens
+
+#endif // KITTENS_LANGUAGE_ONLY
