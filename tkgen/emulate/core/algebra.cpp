@@ -46,10 +46,12 @@ Algebra::Algebra(Engine& engine) : rules(engine.launch.op_count), engine_(engine
     const TkRegion& r = engine.launch.regions[i];
     packed_.push_back({Format(r.format), r.payload, r.elements});
   }
+  packed_.push_back({Format::FP4, nullptr, 0});
 }
 
 void Algebra::begin_block(size_t waves) {
   while (registers_.size() < waves) registers_.push_back(std::make_unique<Registers>());
+  kept_.clear();
   lds_.assign((engine_.launch.lds_bytes + 3) / 4, Cell());
 }
 
@@ -371,6 +373,10 @@ void Algebra::insert(Wave& w, const Op& op) {
   made.copy(out_[0]);
   if (unused == 2) out_[0].copy(of(w).rows[op.dst - 256]);
   else out_[0].common = PLAIN;
+  for (int i = 0; i < made_; ++i) results_[i].last = uint8_t(results_[i].last + first);
+  if (signs_)
+    for (int b = count - 1; b >= 0; --b) std::memcpy(signed_[first + b], signed_[b], sizeof signed_[b]);
+  signs_ <<= first;
   out_[0].spread(), made.spread();
   const uint32_t junk = loss(w, "a byte of a number");
   for (int l = 0; l < LANES; ++l)

@@ -226,7 +226,11 @@ class Algebra {
   void dot2(Wave& w, const Op& op, const Rule& rule);
   void convert_pair(Wave& w, const Op& op, const Rule& rule);
   void from_integer(Wave& w, const Op& op, const Use& use, const Rule& rule);
+  // algebra_small.cpp
   void small(Wave& w, const Op& op, const Rule& rule);
+  void to_small(Wave& w, const Op& op, const Rule& rule);
+  void from_small(Wave& w, const Op& op, const Rule& rule);
+  void keep_pair(Shadow& s, int byte, const Numbers* n);
   // algebra_bits.cpp
   void integers(Wave& w, const Op& op, const Use& use, const Rule& rule);
   void scalars(Wave& w, const Op& op, const Use& use, const Rule& rule);
@@ -271,7 +275,8 @@ class Algebra {
   bool pending_ = false;    // whether its destination has numbers
   uint8_t clamped_ = 0;     // to 0 .. 1
   std::vector<std::pair<uint16_t, uint8_t>> specials_;  // registers and lanes of a matrix result that are what the real one is
-  std::vector<Packed> packed_;  // by region
+  std::vector<Packed> packed_;  // by region, and those that instructions made
+  std::vector<uint32_t> kept_;
   unsigned signs_ = 0;      // slots whose sign may change: where its bit is not that of `signed_`, the number is negated
   uint8_t signed_[4][LANES];
 };
