@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 
 from tkgen.emulate import Buffer, Policy, Scalar, launch, load
+from tkgen.emulate.algebra import P, Q
 
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton", reason="Triton is an optional peer: pip install triton")
@@ -64,3 +66,22 @@ def test_gemm(monkeypatch, target, stages):
         )
         assert outcome.completed and [str(f) for f in outcome.findings] == []
         torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-4, atol=1e-4)
+
+    rng = np.random.default_rng(2)
+    given = [rng.integers(0, Q, (t.numel(), 2), np.uint32) for t in (a, b)]
+    made = np.zeros((c.numel(), 2), np.uint32)
+    payloads = [Buffer(t, payload=p) for t, p in zip((a, b, c), (*given, made), strict=True)]
+    algebra = launch(
+        code,
+        grid=(2, 2, 1),
+        block=(256, 1, 1),
+        args=payloads + args[3:],
+        lds_bytes=compiled.metadata.shared,
+        policy=Policy.ADVERSARIAL,
+        poison=True,
+        algebra=True,
+    )
+    assert algebra.completed and algebra.lost == ()
+    for field, modulus in enumerate((P, Q)):
+        left, right = (p[:, field].astype(object).reshape(t.shape) for p, t in zip(given, (a, b), strict=True))
+        np.testing.assert_array_equal(made[:, field].reshape(256, 256), left @ right % modulus)
