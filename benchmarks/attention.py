@@ -2,7 +2,8 @@
 
     python benchmarks/attention.py [--write]
 
-Behind it, predicted TFLOP/s at lengths from 1024 to 16384. `--write` puts the tables into docs/codegen.md, the
+Behind it, gradients: the deterministic pair of kernels, and the one that adds dQ atomically; then predicted TFLOP/s at
+lengths from 1024 to 16384. `--write` puts the tables into docs/codegen.md, the
 predictions into docs/prediction.md. None has been measured.
 
 Each row is one pass of the loop, for a wave, as it stands in the machine code: branches that are seldom taken count,
@@ -27,7 +28,9 @@ from rich.console import Console
 from rich.table import Table
 
 import tkgen
+from tkgen.ir.equations import Product, walk
 from tkgen.loops import LoopBuild, LoopSpec
+from tkgen.sequence import SequenceBuild
 from tkgen.sequence.prediction import predict_any
 from tkgen.targets import load_target
 from tkgen.toolchain.isa import instruction_mix, main_loop, parse_asm
@@ -113,6 +116,34 @@ def triton(target: str, block: tuple[int, int, int], waves: int, stages: int) ->
     return figures(asm, target, block[2], registers)
 
 
+def gradients(target: str) -> Iterator[list[str]]:
+    """A row for each way to the gradients: of the loops that it has, for 32 x 32 scores of a wave, D = 128."""
+    ways = {"deterministic": "attention_backward_causal", "atomic": "attention_backward_atomic"}
+    for way, name in ways.items():
+        text = (ROOT / "specs/attention" / f"{name}.tk").read_text(encoding="utf-8")
+        if target == "gfx950":
+            text = text.replace(
+                "Q, GO, SHIFT, DELTA buffers 2", "Q, GO buffers 2 via direct\n  shared SHIFT, DELTA buffers 2"
+            )
+            text = text.replace("K, V buffers 2", "K, V buffers 2 via direct")
+        build = tkgen.load(text, target=target).build()
+        assert isinstance(build, SequenceBuild)
+        loops = [kernel for kernel in build.kernels if isinstance(kernel, LoopBuild)]
+        rows = [_for_scores(kernel, target) for kernel in loops]
+        for kernel, row in zip(loops, rows, strict=True):
+            r = kernel.resources
+            yield [f"{way}, `{kernel.spec.name}`", f"{r.vgpr} + {r.agpr}", str(r.vgpr_spills), *map(str, row)]
+        if len(rows) > 1:
+            yield [f"{way}, both", "", "", *(str(sum(column)) for column in zip(*rows, strict=True))]
+
+
+def _for_scores(build: LoopBuild, target: str) -> list[int]:
+    """MFMAs for 32 x 32 scores, of D = 128, instructions of each kind, all that are no MFMAs, LDS bytes."""
+    found = figures(build.asm, target, 128, (0, 0, 0))
+    mfmas = sum(isinstance(op, Product) for op in walk(build.spec.program.kernel.body)) * 128 // DEPTH[target]
+    return [mfmas, *(round(n * mfmas) for n in (*found.kinds, found.others, found.lds_bytes))]
+
+
 def specs(target: str) -> Sequence[tuple[str, int]]:
     """The bundled specs of attention that a target takes, with their head dimensions."""
     found = []
@@ -196,6 +227,21 @@ def loops(target: str) -> Iterator[list[str]]:
         yield HIPKITTENS.row("HipKittens 256 x 64, D = 128, 8 waves")
 
 
+def show_gradients(write: bool) -> None:
+    """Print them, and put them into the documentation."""
+    headings = ("kernel", "registers", "spills", "MFMA", *KINDS, "all others", "LDS bytes")
+    for target in DEPTH:
+        table = Table(title=f"gradients of attention, causal, {target}, bf16, for 32 x 32 scores of a wave")
+        for heading in headings:
+            table.add_column(heading, justify="left" if heading == "kernel" else "right")
+        rows = list(gradients(target))
+        for row in rows:
+            table.add_row(*row)
+        Console(width=220).print(table)
+        if write:
+            pages.put("codegen.md", f"gradients {target}", pages.markdown(headings, rows))
+
+
 def main() -> None:
     write = "--write" in sys.argv[1:]
     headings = ("kernel", "VGPR", "AGPR", "spills", *KINDS, "all others", "exp / element", "LDS bytes")
@@ -209,6 +255,7 @@ def main() -> None:
         Console(width=220).print(table)
         if write:
             pages.put("codegen.md", f"attention {target}", pages.markdown(headings, rows))
+    show_gradients(write)
     show_predictions(write)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from mutating import written
 from mutating.loops import LoopReferee, mutants, small
 
 from tkgen.emulate import interleavings
+from tkgen.schedule.loop_program import Give, Meet
 from tkgen.targets import load_target
 from tkgen.toolchain.discover import NoCompilerError, find_compiler
 
@@ -17,7 +19,7 @@ SPECS = Path(__file__).parents[2] / "specs" / "attention"
 ATTENTION = SPECS / "attention.tk"
 EVERY = {  # mutant is tried of each spec
     "attention": 6, "attention_direct": 11, "attention_interleaved": 14, "attention_ping_pong": 36,
-    "attention_backward/keys": 17,
+    "attention_backward/keys": 17, "attention_backward_atomic/keys": 62,
 }  # fmt: skip
 
 
@@ -62,3 +64,14 @@ def test_a_meeting_left_out_is_found() -> None:
     referee = LoopReferee(spec, interleavings(1))
     found = [referee.rejected(m.steps) for m in mutants(spec.steps) if m.kind == "drop meet"]
     assert len(found) == 2 and all("races" in rules for rules in found)
+
+
+def test_what_is_wrong_without_a_meeting_is_refused_by_the_proof_alone() -> None:
+    """Waves that take what others give before these have: the terms are as they should be, the numbers are not."""
+    spec = small(SPECS / "attention_backward_atomic.tk")["attention_backward_atomic/keys"]
+    referee = LoopReferee(spec, interleavings(2))
+    body = spec.steps.body
+    given = next(n for n, step in enumerate(body) if isinstance(step, Give))
+    assert isinstance(body[given + 1], Meet)
+    without = replace(spec.steps, body=(*body[: given + 1], *body[given + 2 :]))
+    assert referee.rejected(without) == ("races",) and referee.fault(without)
