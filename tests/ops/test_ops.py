@@ -13,6 +13,7 @@ from hurting import LENGTHS
 
 import tkgen
 from tkgen import ops
+from tkgen.diagnostics import SpecError
 from tkgen.fp8 import convert
 from tkgen.ops.attention import _attention
 from tkgen.ops.groups import _grouped_linear
@@ -57,6 +58,17 @@ def attend(causal: bool, deterministic: bool = True) -> tuple[Function, Function
     )
 
 
+def in_window(length: int, window: int) -> torch.Tensor:
+    return torch.ones(length, length).tril().triu(1 - window).bool()
+
+
+def look_back(window: int) -> tuple[Function, Function]:
+    def torchs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=in_window(q.shape[2], window), enable_gqa=True)
+
+    return (lambda q, k, v: ops.attention(q, k, v, causal=True, window=window)), torchs
+
+
 ANGLES = torch.arange(13)[:, None] / torch.arange(1, 17)
 CASES: dict[str, tuple[Function, Function, tuple[torch.Tensor, ...]]] = {
     "linear": (ops.linear, F.linear, (normal(3, 50, 71), normal(137, 71))),
@@ -70,6 +82,9 @@ CASES: dict[str, tuple[Function, Function, tuple[torch.Tensor, ...]]] = {
         *attend(True, False),
         (normal(1, 1, 150, 64), normal(1, 1, 150, 64, seed=1), normal(1, 1, 150, 64)),
     ),
+    "window": (*look_back(40), (normal(1, 2, 150, 32), normal(1, 1, 150, 32, seed=1), normal(1, 1, 150, 32, seed=2))),
+    "D = 192": (*attend(True), (normal(1, 2, 50, 192), normal(1, 1, 50, 192, seed=1), normal(1, 1, 50, 192, seed=2))),
+    "D = 256": (*attend(False), (normal(1, 2, 50, 256), normal(1, 1, 40, 256, seed=1), normal(1, 1, 40, 256, seed=2))),
 }
 
 
@@ -96,18 +111,28 @@ def test_numbers_and_gradients(name: str) -> None:
         assert (found.double() - exact[place]).abs().max() <= allowed, f"result {place}"
 
 
-@pytest.mark.parametrize("deterministic", [True, pytest.param(False, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("length", LENGTHS)
-def test_attention_of_inputs_that_hurt(length: int, causal: bool, deterministic: bool) -> None:
-    """Its sums, and gradients of what its own forward pass has left; lengths on the two targets in turn."""
-    seen = torch.ones(length, length).tril().bool() if causal else None
+@pytest.mark.parametrize(("length", "causal", "window", "d", "deterministic"), [
+    *((length, causal, None, 64, True) for causal in (False, True) for length in LENGTHS),
+    (127, True, 40, 64, True),
+    *(pytest.param(length, causal, None, 64, False, marks=pytest.mark.slow)
+      for causal in (False, True) for length in LENGTHS),
+    *(pytest.param(length, True, window, d, True, marks=pytest.mark.slow)
+      for length, window, d in ((65, None, 256), (127, 40, 256), (65, 1, 64))),
+])  # fmt: skip
+def test_attention_of_inputs_that_hurt(
+    length: int, causal: bool, window: int | None, d: int, deterministic: bool
+) -> None:
+    """Its sums, and gradients of what its own forward pass has left; lengths on the two targets in turn.
+
+    Where 1 / sqrt(D) is no power of two, torch's own gradients of scores near 1e37 are NaN, in f64, too.
+    """
+    seen = in_window(length, window or length) if causal else None
     for case in hurting.CASES:
-        given = hurting.hurting(case, (1, 2, length, 64), (1, 1, length, 64))
-        g = normal(1, 2, length, 64, scale=0.01)
+        given = hurting.hurting(case, (1, 2, length, d), (1, 1, length, d))
+        g = normal(1, 2, length, d, scale=0.01)
         q, k, v = (x.clone().requires_grad_() for x in given)
         with ops.emulated("gfx950" if length in (63, 127) else "gfx942"):
-            found = ops.attention(q, k, v, causal, deterministic=deterministic)
+            found = ops.attention(q, k, v, causal, window=window, deterministic=deterministic)
             found.backward(g)
         meant, theirs = (hurting.attended(*given, seen, exact=exact) for exact in (True, False))
         hurting.assert_near(found.detach(), meant, theirs, case)
@@ -154,12 +179,16 @@ def test_attention_has_the_form_that_is_fastest_on_a_target() -> None:
         assert isinstance(halves, str) and "waves 8 along q" in halves and "schedule ping_pong" in halves
         for form, other in zip(forms(name, "gfx950"), (halves, plain), strict=True):
             assert form == str(other).replace("K, V buffers 2", "K, V buffers 2 via direct")
-    for name in ("attention_backward", "attention_backward_causal"):
+    for name in ("attention_backward", "attention_backward_causal", "attention_backward_window"):
         assert str(*forms(name, "gfx950")).count("via direct") == 2 and "direct" not in str(*forms(name, "gfx942"))
         assert "direct" not in str(*forms(name, "gfx950", {"D": 32}))  # nor has the forward pass then
+        if name.endswith("window"):
+            continue
         atomic, plain = forms(f"{name}_atomic", "gfx950")
         assert (plain,) == forms(name, "gfx950") and str(atomic).count("via direct") == 1 and "+=" in str(atomic)
     assert "direct" not in "".join(map(str, forms("attention", "gfx950", {"D": 32})))
+    (window,) = forms("attention_window", "gfx950")
+    assert "K, V buffers 2 via direct" in str(window) and "ping_pong" not in str(window)
     assert forms("linear", "gfx950") == (SPECS / "linear.tk",)
 
 
@@ -217,7 +246,7 @@ OPERATORS = {
     "rmsnorm": (_rmsnorm, (normal(20, 32), normal(32), 1e-6)),
     "rotary": (_rotary, (normal(5, 3, 2, 16), TABLE, TABLE, 1.0)),
     "swiglu": (_swiglu, (normal(20, 32), normal(40, 32), normal(40, 32, seed=1))),
-    "attention": (_attention, (Q, KV, KV + 1, True, 0.125, False)),
+    "attention": (_attention, (Q, KV, KV + 1, True, 0.125, 0, False)),
     "grouped_linear": (_grouped_linear, (normal(61, 40), normal(4, 72, 40), FIRST)),
     "quantise": (_quantise, (normal(20, 32), torch.float8_e4m3fnuz)),
     "scaled_linear": (_scaled_linear, (*2 * [normal(20, 32).to(torch.float8_e4m3fnuz)], *2 * [torch.ones(20)])),
@@ -236,6 +265,34 @@ def test_what_torch_asks_of_operators(name: str) -> None:
     if name not in ("quantise", "scaled_linear"):  # torch cannot compare fp8
         tests += ["test_schema", "test_autograd_registration", "test_aot_dispatch_dynamic"]
     torch.library.opcheck(operator, given, test_utils=tests)
+
+
+def quantised(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    (q, s), (w, t) = ops.quantise(x), ops.quantise(weight)
+    return ops.scaled_linear(q, w, s, t)
+
+
+def in_groups(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return ops.grouped_linear(x, weight, FIRST)
+
+
+COMPILED = {name: (ours, arguments) for name, (ours, _, arguments) in CASES.items() if "=" not in name} | {
+    "grouped_linear": (in_groups, (normal(61, 40), normal(4, 72, 40))),
+    "scaled_linear": (quantised, (normal(3, 30, 200), normal(70, 200))),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_compiled_operator_gives_the_same(name: str) -> None:
+    """With its gradients, where it has any, and sizes that are known when it runs."""
+    function, arguments = COMPILED[name]
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True, dynamic=True)
+    if name == "scaled_linear":
+        torch.testing.assert_close(compiled(*arguments), function(*arguments), rtol=0, atol=0)
+        return
+    meant = with_gradients(function, arguments, torch.bfloat16)
+    for found, same in zip(with_gradients(compiled, arguments, torch.bfloat16), meant, strict=True):
+        torch.testing.assert_close(found, same, rtol=0, atol=0)
 
 
 class Block(torch.nn.Module):
@@ -302,10 +359,19 @@ def test_a_compiled_block_gives_the_same() -> None:
     (lambda: ops.swiglu(normal(4, 8), normal(8, 8), normal(16, 8)), "swiglu: x, gate and up"),
     (lambda: ops.attention(normal(1, 3, 8, 64), *2 * [normal(1, 2, 8, 64)]), "3 heads of queries cannot share 2"),
     (lambda: ops.attention(normal(1, 2, 8, 64), *2 * [normal(1, 2, 8, 32)]), "attention: q, k and v"),
+    (lambda: ops.attention(*3 * [normal(1, 2, 8, 64)], window=4), "a window of 4 keys without `causal`"),
+    (lambda: ops.attention(*3 * [normal(1, 2, 8, 64)], causal=True, window=0), "a window of 0 keys"),
 ])  # fmt: skip
 def test_what_does_not_go_together_is_refused(call: Callable[[], torch.Tensor], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(("width", "reason"), [(272, "69632 bytes of LDS, a block on gfx942 has 65536"),
+                                               (100, "100 along `D` is no multiple of 16")])  # fmt: skip
+def test_a_width_of_heads_that_cannot_be_is_refused_with_the_reason(width: int, reason: str) -> None:
+    with pytest.raises(SpecError, match=reason):
+        ops.attention(*3 * [normal(1, 1, 8, width)])
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])

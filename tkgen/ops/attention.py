@@ -13,18 +13,25 @@ from tkgen.ops.kernels import NAMESPACE, check, outputs
 
 
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None, deterministic: bool = True
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    deterministic: bool = True,
 ) -> Tensor:
     """softmax(scale q kᵀ) v over [BATCH, HEADS, LENGTH, D], as torch's scaled_dot_product_attention.
 
     k and v are [BATCH, KV_HEADS, KEYS, D]: a head of keys serves HEADS / KV_HEADS heads of queries, in order. `causal`
-    lets the query at place i see the keys up to place i. `scale` is 1 / sqrt(D) unless given. One build serves all
-    batches and lengths of a D and of as many heads to a head of keys. Its gradients have the same bits in every run;
-    without `deterministic` blocks may add up that of q in any order, which takes fewer products: the scores are
-    computed once.
+    lets the query at place i see the keys up to place i, with a `window` only so many of them, the last ones; a query
+    that sees none gets zeros. `scale` is 1 / sqrt(D) unless given. One build serves all batches and lengths of a D, a
+    window, and of as many heads to a head of keys. D is a multiple of 16, 256 at most. Its gradients have the same bits
+    in every run; without `deterministic` blocks may add up that of q in any order, which takes fewer products: the
+    scores are computed once (but in windows, and where D is above 128).
 
     Raises:
-        ValueError: tensors that are not bf16 or whose shapes do not go together.
+        ValueError: tensors that are not bf16 or whose shapes do not go together, a window without `causal`.
         SpecError: a D for which the kernel cannot be built.
     """
     check("attention", q=q, k=k, v=v)
@@ -34,44 +41,72 @@ def attention(
     batch, heads, length, width = q.shape
     if heads % k.shape[1]:
         raise ValueError(f"attention: {heads} heads of queries cannot share {k.shape[1]} heads of keys")
+    if window is not None and (not causal or window < 1):
+        raise ValueError(f"attention: a window of {window} keys{' without `causal`' if not causal else ''}")
     sets = batch * k.shape[1]
     kv = (t.reshape(sets, t.shape[2], width) for t in (k, v))
     scale = 1 / math.sqrt(width) if scale is None else scale
-    o, _ = _attention(q.reshape(sets, -1, length, width), *kv, causal, scale, deterministic)
+    o, _ = _attention(q.reshape(sets, -1, length, width), *kv, causal, scale, window or 0, deterministic)
     return o.reshape(q.shape)  # type: ignore[no-any-return]
 
 
-def _sizes(q: Tensor) -> dict[str, int]:
-    return {"GROUP": q.shape[1], "D": q.shape[3]}
+def _kernel(name: str, q: Tensor, k: Tensor, causal: bool, window: int) -> tuple[str, dict[str, int]]:
+    """The spec that computes `name`, and the sizes for which it is built; a window of 0 has all keys."""
+    sizes = {"GROUP": q.shape[1], "D": q.shape[3]}
+    if 0 < window < k.shape[1]:
+        return f"{name}_window", sizes | {"WINDOW": window}
+    return f"{name}{'_causal' * causal}", sizes
 
 
 @custom_op(f"{NAMESPACE}::attention", mutates_args=())
 def _attention(
-    q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, deterministic: bool
+    q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, window: int, deterministic: bool
 ) -> tuple[Tensor, Tensor]:
-    scalars = {"scale": scale * math.log2(math.e)}
-    o, lse = outputs("attention_causal" if causal else "attention", q, k, v, scalars=scalars, sizes=_sizes(q))
+    name, sizes = _kernel("attention", q, k, causal, window)
+    o, lse = outputs(name, q, k, v, scalars={"scale": scale * math.log2(math.e)}, sizes=sizes)
     return o, lse
 
 
 @_attention.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, deterministic: bool) -> tuple[Tensor, Tensor]:
+def _(
+    q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, window: int, deterministic: bool
+) -> tuple[Tensor, Tensor]:
     return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 @custom_op(f"{NAMESPACE}::attention_backward", mutates_args=())
 def _attention_backward(
-    go: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, causal: bool, scale: float, deterministic: bool
+    go: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    o: Tensor,
+    lse: Tensor,
+    causal: bool,
+    scale: float,
+    window: int,
+    deterministic: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    name = f"attention_backward{'_causal' * causal}{'_atomic' * (not deterministic)}"
+    name, sizes = _kernel("attention_backward", q, k, causal, window)
+    if not deterministic and "WINDOW" not in sizes:
+        name += "_atomic"
     scalars = {"scale": scale * math.log2(math.e)}
-    gq, gk, gv = outputs(name, q, k, v, o, lse, go, scalars=scalars, sizes=_sizes(q))
+    gq, gk, gv = outputs(name, q, k, v, o, lse, go, scalars=scalars, sizes=sizes)
     return gq, gk, gv
 
 
 @_attention_backward.register_fake
 def _(
-    go: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, causal: bool, scale: float, deterministic: bool
+    go: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    o: Tensor,
+    lse: Tensor,
+    causal: bool,
+    scale: float,
+    window: int,
+    deterministic: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
 
@@ -81,8 +116,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     ctx.save_for_backward(q, k, v, *output)
 
 
-def _gradient(ctx: Any, go: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
-    return *_attention_backward(go, *ctx.saved_tensors, *ctx.options), None, None, None
+def _gradient(ctx: Any, go: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None, None]:
+    return *_attention_backward(go, *ctx.saved_tensors, *ctx.options), None, None, None, None
 
 
 _attention.register_autograd(_gradient, setup_context=_keep)

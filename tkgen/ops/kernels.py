@@ -83,20 +83,36 @@ def forms(name: str, target: str, sizes: Mapping[str, int] = FREE) -> tuple[Path
     Gradients take 0.83 of the time with direct loads. A backward pass must compute the scores of its forward pass bit
     by bit, so both have these, or none.
     """
+    if sizes.get("D", 0) > 128:
+        name = name.removesuffix("_atomic")
     path = SPECS / f"{name}.tk"
     if not name.startswith("attention"):
         return (path,)
     plain = path.read_text(encoding="utf-8")
+    if sizes.get("D", 0) > 128:
+        return (_wide(plain, sizes["D"]),)
     if 16 in load_target(target).direct_load_bytes:
-        backward = SPECS / f"attention_backward{'_causal' * ('causal' in name)}.tk"
-        if _passes(_direct(backward.read_text(encoding="utf-8")), target, sizes):
+        kind = name.removeprefix("attention").removeprefix("_backward").removesuffix("_atomic")
+        backward = (SPECS / f"attention_backward{kind}.tk").read_text(encoding="utf-8")
+        if _passes(_direct(backward), target, sizes):
             plain = _direct(plain)
     if name.endswith("_atomic"):  # not for every D
         return (plain, *forms(name.removesuffix("_atomic"), target, sizes))
-    if name.startswith("attention_backward"):
+    if name.startswith("attention_backward") or name.endswith("window"):  # in ping-pong, that spills on gfx950
         return (plain,)
     halves = plain.replace("q in LENGTH by 128\n  waves 4 along q", "q in LENGTH by 256\n  waves 8 along q")
     return halves.replace("  registers Q\n", "  registers Q\n  schedule ping_pong\n"), plain
+
+
+def _wide(text: str, width: int) -> str:
+    """The same kernels for heads of more than 128: fewer keys a pass, and beyond 192 fewer rows a wave.
+
+    A backward pass of 256 has no room for 32 keys a wave in 512 registers. Its forward pass has base tiles of as
+    many rows, so that both sum scores in the same order.
+    """
+    text = text.replace("j in KEYS by 64", "j in KEYS by 32")
+    text = re.sub(r"(shared (?:Q, GO|K, V)) buffers 2(?=\n  (?:shared SHIFT|registers Q, GO))", r"\1", text)
+    return re.sub(r"(LENGTH|KEYS) by 128", r"\1 by 64", text) if width > 192 else text
 
 
 def _direct(text: str) -> str:
