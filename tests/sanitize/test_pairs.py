@@ -176,6 +176,14 @@ PAIRS = {
         ': "=&v"(y) : "v"(at), "v"(x), "v"(other) : "memory"); out[t] = y;',
         "s_nop 0", "s_barrier", also={"E703"},
     ),
+    "LDS of inline assembly alone, of which the first lane says little": Pair(
+        {"E703", "E701"}, "const float *in, float *middle, float *out",
+        "int t = threadIdx.x, at = 8 * t; float x = in[t], y; middle[t] = x; "
+        'asm volatile("ds_write2_b32 %1, %2, %2 offset0:0 offset1:1\\ns_waitcnt lgkmcnt(0)\\nEDIT\\n'
+        'ds_read_b32 %0, %3\\ns_waitcnt lgkmcnt(0)" '
+        ': "=&v"(y) : "v"(at), "v"(x), "v"(at ^ 512) : "memory"); out[t] = y;',
+        "s_nop 0", "s_barrier", also={"E703"},
+    ),
     # What the compiler may choose, and what it may not.
     "an atomic operation that is not aligned": Pair(
         {"E709"}, "char *data", "EDIT;",

@@ -149,13 +149,11 @@ def _enough_lds(outcome: Outcome, dynamic: int) -> int:
     """Dynamic LDS in bytes with which the next schedule shows what hides behind accesses outside of it.
 
     LDS that inline assembly alone touches is allotted by nobody: that is one finding, what its waves do there another.
+    How far they reach, a finding does not say: it is of the first lane.
     """
-    outside = [f for f in outcome.findings if f.kind is Kind.LDS_OUT_OF_BOUNDS]
-    static = outcome.kernel.descriptor.group_bytes
-    needed = max((f.offset + f.size for f in outside if f.offset + f.size <= LDS_LIMIT[outcome.code.target]), default=0)
-    if needed <= static + dynamic:
-        return dynamic
-    return min(1 << (needed - 1).bit_length(), LDS_LIMIT[outcome.code.target]) - static
+    limit = LDS_LIMIT[outcome.code.target]
+    outside = [f for f in outcome.findings if f.kind is Kind.LDS_OUT_OF_BOUNDS and f.offset + f.size <= limit]
+    return limit - outcome.kernel.descriptor.group_bytes if outside else dynamic
 
 
 def _outside_of_arrays(
