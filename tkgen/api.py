@@ -18,7 +18,8 @@ from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.registry import backend_of
 from tkgen.build.outputs import DEFAULT_EMITS
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError, distinct
-from tkgen.ir.program import of_products
+from tkgen.ir.equations import Kernel
+from tkgen.ir.program import equations_of, of_products
 from tkgen.ir.program import program as any_program
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule import plan
@@ -33,6 +34,7 @@ __all__ = [
     "Spec",
     "define_value",
     "load",
+    "load_equations",
     "load_kernel",
     "load_products",
     "sequence_spec",
@@ -93,6 +95,22 @@ def load_kernel(
     """As `load`, for one kernel of either kind on an AMD GPU. Raises SpecError for other specs, too."""
     found = load(path, defines, target, include_roots, text)
     return found if isinstance(found, RowSpec) else load_products(path, defines, target, include_roots, text)
+
+
+def load_equations(
+    path: str | os.PathLike[str],
+    defines: Mapping[str, int | None] | None = None,
+    target: str | None = None,
+    include_roots: Sequence[str | os.PathLike[str]] = (),
+    text: str | None = None,
+) -> tuple[Kernel, ...]:
+    """What the spec at `path` computes, of each of its kernels: it need not say how. Raises SpecError as `load`."""
+    _check_whole(defines)
+    found = parse_spec(path, include_roots, text)
+    given = defines or {}
+    if not isinstance(found, ast.Sequence):
+        return (equations_of(found, given, target),)
+    return tuple(equations_of(k, _own(found, n, given), target) for n, k in enumerate(found.kernels))
 
 
 def _of_kernel(kernel: ast.Kernel, defines: Mapping[str, int | None] | None, target: str | None) -> protocol.Spec:

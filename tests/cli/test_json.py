@@ -36,6 +36,7 @@ CALLS = {
     "specs": ["specs"],
     "test": ["test", "good.tk", "--schedules", "1"],
     "tune": ["tune", "good.tk", "--best", "1"],
+    "verify": ["verify", "good.tk"],
     "watch": ["watch", "good.tk", "--once"],
 }
 

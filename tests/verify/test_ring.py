@@ -172,9 +172,17 @@ def test_attention() -> None:
 
 
 def test_a_rounded_number_keeps_its_payload() -> None:
-    for dtype in (torch.bfloat16, torch.float8_e4m3fn, torch.int8):
+    for dtype in (torch.bfloat16, torch.float8_e4m3fn):
         rounded = X.to(dtype)
         assert payload(rounded) == payload(X) and not torch.equal(ring.planes(rounded).real, X.reals)
+
+
+def test_whole_numbers_are_what_they_are() -> None:
+    assert payload(torch.floor(X)) == payload(X.reals.floor()) and payload(X.to(torch.int8)) == payload(X.reals.trunc())
+    powers = torch.exp2(X - torch.round(X)) * torch.exp2(torch.round(X))
+    agree(powers, torch.exp2(X))
+    near = ring.planes(0.5 + X - X)  # half of a whole number, as far as rounding tells
+    assert near.error.any() and torch.equal(ring.planes(torch.round(Ring(near))).unsure, near.error > 0)
 
 
 # ---------------------------------------------------------------- no numbers, choices
@@ -207,6 +215,11 @@ def test_a_comparison_within_rounding_is_unsure() -> None:
     assert ring.planes(torch.where(near, x, x + 1)).unsure.all()
     assert not ring.planes(torch.where(near, x, x)).unsure.any()
     assert not ring.planes((near | True) & (x < 100)).unsure.any(), "what decides alone"
+
+
+def test_what_is_finite() -> None:
+    x = torch.cat([X[0] / 3, torch.full((1,), torch.inf)])
+    assert torch.isfinite(x).tolist() == [True] * 16 + [False] and ((x == x) * (x > -9)).dtype is torch.bool
 
 
 def test_q_of_a_power_is_not_known_and_its_power_is_a_hash() -> None:

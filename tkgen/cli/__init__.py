@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tkgen.cli import building, inspecting, looking, project, running, tuning
+from tkgen.cli import building, inspecting, looking, project, running, tuning, verifying
 from tkgen.cli.common import OK, Commands, say
 
 app = typer.Typer(
@@ -22,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (building, inspecting, looking, running, tuning, project):  # the order of `tkgen --help`
+for group in (building, inspecting, looking, running, verifying, tuning, project):  # the order of `tkgen --help`
     app.add_typer(group.commands)
 
 

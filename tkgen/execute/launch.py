@@ -9,6 +9,8 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from tkgen.emulate import Buffer, Interleaving, Outcome, interleavings
@@ -17,6 +19,9 @@ from tkgen.execute.arguments import SizeError, launched, packed, scalar_values
 from tkgen.execute.compare import Comparison, Inputs, compared, random_inputs, references, worst
 from tkgen.ir.launch import OneLaunch, Sizing
 from tkgen.ir.rounding import TORCH, unwritten
+
+Payload = npt.NDArray[np.uint32]
+FORMATS = {"e2m1": "fp4", "e2m3": "fp6", "e3m2": "bf6"}  # as the emulator calls what torch has as bytes
 
 if TYPE_CHECKING:
     from tkgen.build import Build
@@ -123,14 +128,21 @@ def emulate(
     workers: int = 1,
     blocks: Sequence[int] | None = None,
     progress: Callable[[int], None] | None = None,
+    payloads: Mapping[str, Payload] | None = None,
 ) -> tuple[dict[str, torch.Tensor], Outcome]:
     """Run the code object on `inputs`; the outputs and what the referee saw.
 
-    `blocks` runs these alone; `progress` is told how many are done. A batch of no matrices launches nothing.
+    `blocks` runs these alone; `progress` is told how many are done. A batch of no matrices launches nothing. With
+    `payloads` of numbers, by name, the launch is over an algebra; those of outputs are written in place.
     """
     results = outputs(launch, inputs)
     tensors = {name: t.contiguous() for name, t in inputs.items()} | results
-    buffers = {name: Buffer(tensor, name=name) for name, tensor in tensors.items()}
+    given = payloads or {}
+    formats = {t.name: FORMATS.get(t.dtype.spelling, "") for t in launch.program.arguments}
+    buffers = {
+        name: Buffer(tensor, name, payload=given.get(name), format=formats[name] if name in given else "")
+        for name, tensor in tensors.items()
+    }
     order = order or Interleaving()
     outcome = emulate_launch(
         build.hsaco,
@@ -142,6 +154,7 @@ def emulate(
         seed=order.seed,
         watch=watch,
         poison=watch,
+        algebra=payloads is not None,
         workers=workers,
         blocks=blocks if launch.blocks else (),
         progress=progress,

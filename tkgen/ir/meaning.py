@@ -438,7 +438,7 @@ class _Evaluation:
             tile = self.chosen(visited, tile, self.number(0.0))
         for d in [d for d in tile.dims if d not in dims]:
             at = tile.dims.index(d)
-            tile = Tile((*tile.dims[:at], *tile.dims[at + 1 :]), *rounding.summed(tile.value, tile.error, at))
+            tile = Tile((*tile.dims[:at], *tile.dims[at + 1 :]), *self.gather("sum", tile, at))
         return tile
 
     def target(self, index: equations.Index, tile: Tile) -> tuple[str, int | slice]:

@@ -76,7 +76,7 @@ def _inputs_of(launch: RowLaunch, blocks: Sequence[int], seed: int, kind: Inputs
             found[tensor.name] = torch.tensor(launch.offset_values(ragged), dtype=torch.int32)
             continue
         for block in blocks:
-            box = _box(launch, tensor, block)
+            box = part_of(launch, tensor, block)
             shape = list(found[tensor.name][box].shape)
             if tensor in held:
                 found[tensor.name][box] = random_places(shape, launch.extents[held[tensor].name], generator)
@@ -113,7 +113,7 @@ def watched(launch: RowLaunch, blocks: Sequence[int]) -> bool:
 def _pages(launch: RowLaunch, tensor: Tensor, block: int) -> int:
     """Pages of the referee in a block's part of a tensor, at most."""
     shape = launch.shape(tensor)
-    sizes = [len(range(size)[part]) for size, part in zip(shape, _box(launch, tensor, block), strict=True)]
+    sizes = [len(range(size)[part]) for size, part in zip(shape, part_of(launch, tensor, block), strict=True)]
     return prod(sizes[:-1]) * (-(-sizes[-1] * tensor.dtype.bytes // PAGE_BYTES) + 1) if sizes else 1
 
 
@@ -171,7 +171,7 @@ def _parts(
     for block in blocks:
         laid, given = laid_out(launch, inputs, block)
         alone = _apart(laid.program.kernel)
-        box = {t.name: _box(laid, t, block) for t in laid.program.kernel.tensors}
+        box = {t.name: part_of(laid, t, block) for t in laid.program.kernel.tensors}
         parts.append(box)
         mine = {t.name: given[t.name][box[t.name]] for t in laid.program.kernel.inputs}
         if any(a.within and not _range(launch, a, launch.place(block)) for a in launch.program.parallel):
@@ -306,7 +306,7 @@ def _range(launch: RowLaunch, axis: Axis, own: Mapping[Axis, int]) -> range:
     return places[own[axis] * tile : (own[axis] + 1) * tile]
 
 
-def _box(launch: RowLaunch, tensor: Tensor, block: int) -> tuple[slice, ...]:
+def part_of(launch: RowLaunch, tensor: Tensor, block: int) -> tuple[slice, ...]:
     """The part of a tensor that belongs to a block: its tile of every dimension that has a parallel axis."""
     ranges: dict[int, slice] = {}
     own = launch.place(block)

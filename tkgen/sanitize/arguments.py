@@ -216,7 +216,10 @@ class _Parser:
 
         def make(generator: np.random.Generator) -> Arg:
             data = filled(kind, count, fill, generator).reshape(extents)
-            return Output(data, name) if role == "out" else Buffer(data, name, writable=role != "in")
+            held = kind if kind == "bf16" else ""  # numpy has no such type
+            if role == "out":
+                return Output(data, name, format=held)
+            return Buffer(data, name, writable=role != "in", format=held)
 
         return _Maker(make, size, tuple(extents))
 
@@ -307,6 +310,25 @@ def from_file(place: str) -> Arguments:
 
     made()
     return Arguments(made, _checker(check, file) if callable(check) else None)
+
+
+def function_of(place: str) -> Callable[..., Any]:
+    """The function at `place`, FILE.py:FUNCTION; what it raises is an ArgumentError, but what is not implemented."""
+    file, _, name = place.partition(":")
+    found = getattr(_module(Path(file)), name, None) if name else None
+    if not callable(found):
+        raise ArgumentError(f"{place} is no function: write FILE.py:FUNCTION")
+
+    def called(**given: Any) -> Any:
+        try:
+            return found(**given)
+        except NotImplementedError:
+            raise
+        except Exception as error:
+            raise ArgumentError(f"{place} failed: {type(error).__name__}: {error}") from error
+
+    called.__signature__ = inspect.signature(found)  # type: ignore[attr-defined]
+    return called
 
 
 def _module(file: Path) -> object:

@@ -89,10 +89,12 @@ def emulate(
     watch: bool = True,
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
+    payloads: Mapping[str, products.Payload] | None = None,
 ) -> tuple[dict[str, torch.Tensor], tuple[Outcome, ...]]:
     """Run every kernel in order; what they wrote, by name, and what the referee saw of each.
 
-    `progress` is told how many blocks are done. Raises EmulateError where a launch cannot start.
+    `progress` is told how many blocks are done; `payloads` has those of all tensors. Raises EmulateError where a launch
+    cannot start.
     """
     written: dict[str, torch.Tensor] = {}
     outcomes: list[Outcome] = []
@@ -107,8 +109,9 @@ def emulate(
         kept = {t.name for t in program.outputs} - program.added  # what is added to begins at zero
         wanted = {t.name for t in program.reads} | kept
         memory = {name: t for name, t in (dict(inputs) | written).items() if name in wanted}
+        own = None if payloads is None else {t.name: payloads[t.name] for t in program.arguments if t.name in payloads}
         results, outcome = products.emulate(
-            kernel, of, memory, scalars, order=order, watch=watch, workers=workers, progress=done
+            kernel, of, memory, scalars, order=order, watch=watch, workers=workers, progress=done, payloads=own
         )
         written |= results
         outcomes.append(outcome)

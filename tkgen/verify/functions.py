@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils import _pytree as trees
 
 from tkgen.ir.functions import FUNCTIONS
-from tkgen.ir.functions.waves import LOW
+from tkgen.ir.functions.waves import LOW, TURNS
 from tkgen.verify import ring
 from tkgen.verify.ring import LN2, LOG2E, Planes, Ring, UnsupportedError, numeric, planes, truth
 
@@ -106,7 +106,10 @@ def _sub(a: Any, b: Any, alpha: float = 1) -> Ring:
     return ring.subtracted(numeric(a), numeric(b) if alpha == 1 else numeric(_mul(b, alpha)))
 
 
-def _mul(a: Any, b: Any) -> Ring:
+def _mul(a: Any, b: Any) -> Tensor:
+    if all(isinstance(x, Tensor) and x.dtype is torch.bool for x in (a, b)):
+        both: Tensor = _both(a, b)
+        return both
     return ring.product(numeric(a), numeric(b))
 
 
@@ -128,8 +131,10 @@ def _sigmoid(x: Planes) -> Tensor:
 
 
 def _turned(name: str, x: Planes) -> Tensor:
-    """sin and cos, as the code reduces radians: rounded turns are taken off, which have the payload of turns."""
-    return ring.uninterpreted(name, x, ring.product(x, numeric(LOW)).planes)
+    """sin and cos, of the part of a turn to which the code reduces radians."""
+    turns, rest = ring.product(x, numeric(TURNS)).planes, ring.product(x, numeric(LOW)).planes
+    part = ring.subtracted(turns, ring.whole(turns, torch.round).planes).planes
+    return ring.uninterpreted(name, x, ring.added(part, rest).planes)
 
 
 def _power(x: Any, exponent: Any) -> Tensor:
@@ -175,7 +180,7 @@ def _nan_to_num(x: Any, nan: float | None = None, posinf: float | None = None, n
 
 
 def _rounding(to: Callable[[Tensor], Tensor]) -> Rule:
-    return lambda x, **_: ring.rounded(numeric(x), to)
+    return lambda x, **_: ring.whole(numeric(x), to)
 
 
 def _sign_of(x: Any, sign: Any) -> Tensor:
@@ -228,7 +233,7 @@ def _cast(x: Any, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
     if dtype.is_floating_point:
         return ring.rounded(numeric(x), lambda t: t.float().to(dtype))
     info = torch.iinfo(dtype)
-    return ring.rounded(numeric(x), lambda t: t.nan_to_num(0).trunc().clamp(info.min, info.max))
+    return ring.whole(numeric(x), lambda t: t.nan_to_num(0).trunc().clamp(info.min, info.max))
 
 
 # ---------------------------------------------------------------- truths
@@ -253,6 +258,9 @@ def _logic(of: Callable[[Tensor, Tensor], Tensor]) -> Rule:
         return truth(value, turned)
 
     return rule
+
+
+_both = _logic(torch.logical_and)
 
 
 def _not(x: Any) -> Tensor:
@@ -455,6 +463,8 @@ COMPOSED: Final[dict[Any, Rule]] = {
     nn.rms_norm: _rms_norm,
     torch.rms_norm: _rms_norm,
     nn.gelu: _gelu,
+    torch.isfinite: _asks(torch.isfinite),
+    Tensor.isfinite: _asks(torch.isfinite),
 }
 
 
@@ -484,7 +494,7 @@ RULES: Final[dict[Any, Rule]] = {
     aten.lt: _compares("lt"), aten.le: _compares("le"), aten.gt: _compares("gt"), aten.ge: _compares("ge"),
     aten.eq: _compares("eq"), aten.ne: _compares("ne"), aten.isnan: _asks(torch.isnan), aten.isinf: _asks(torch.isinf),
     aten.isfinite: _asks(torch.isfinite), aten.signbit: _asks(torch.signbit),
-    aten.bitwise_and: _logic(torch.logical_and), aten.logical_and: _logic(torch.logical_and),
+    aten.bitwise_and: _both, aten.logical_and: _both,
     aten.bitwise_or: _logic(torch.logical_or), aten.logical_or: _logic(torch.logical_or),
     aten.bitwise_xor: _logic(torch.logical_xor), aten.bitwise_not: _not, aten.logical_not: _not,
     aten.any: _some, aten.all: partial(_some, every=True),

@@ -333,14 +333,26 @@ def magnitude(a: Planes) -> Ring:
     return Ring(Planes(a.real.abs(), found.error, found.unsure, found.p, found.q))
 
 
+def whole(a: Planes, to: Callable[[Tensor], Tensor]) -> Ring:
+    """A whole number made of it, which is what it is: no rounding, for where it jumps something hangs on it."""
+    real = to(a.real)
+    unsure = a.unsure
+    if bool(a.error.any()):
+        unsure = unsure | (to(a.real - a.error) != real) | (to(a.real + a.error) != real)
+    made = plain(real).planes
+    return Ring(Planes(made.real, made.error, unsure, made.p, made.q))
+
+
 def converted(a: Planes, dtype: DType) -> Ring:
-    """Rounded to a type of tensors: the payload stays."""
+    """Rounded to a type of tensors: the payload stays; a whole number is what it is."""
+    if dtype.whole:
+        return whole(a, lambda t: rounding.rounded(t, dtype).double())
     real, error = rounding.converted(a.real, a.error if bool(a.error.any()) else None, dtype)
     return Ring(Planes(real, torch.zeros_like(real) if error is None else error, a.unsure, a.p, a.q))
 
 
 def rounded(a: Planes, to: Callable[[Tensor], Tensor]) -> Ring:
-    """As a type, or a whole number, that holds less: the payload stays. `to` is monotonous."""
+    """As a type that holds less: the payload stays. `to` is monotonous."""
     real = to(a.real).double()
     if not bool(a.error.any()):
         return Ring(Planes(real, a.error, a.unsure, a.p, a.q))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tkgen.ir.functions.model import CDNA, HOPPER, HOST, Function
 
-LOW = 6.4206382e-09  # 1 / 2 pi less its f32
+TURNS, LOW = 0.15915494, 6.4206382e-09  # 1 / 2 pi as f32, and what that lacks
 TURN = """\
 /// The part of a turn that x radians are beyond whole turns.
 __device__ inline float turn(float x) {

@@ -1,0 +1,107 @@
+"""The command that compares machine code with its meaning, exactly: verify."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tkgen.cli.common import (
+    OK,
+    USAGE,
+    WRONG,
+    Cxx,
+    Defines,
+    Jobs,
+    Json,
+    Roots,
+    Seed,
+    Target,
+    each,
+    fail,
+    launch_defines,
+    need_emulator,
+    reported,
+    say,
+    spec_files,
+)
+
+if TYPE_CHECKING:
+    from tkgen.verify.run import Verdict
+
+commands = typer.Typer()
+
+
+@commands.command()
+def verify(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Specs (.tk), a directory of them; or one code object or C++ source, with what it means."),
+    ],
+    target: Target = None,
+    define: Defines = None,
+    draws: Annotated[int, typer.Option(min=1, help="Random inputs, each with random payloads.")] = 2,
+    schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves, in turn.")] = 2,
+    against: Annotated[Path | None, typer.Option(help="The spec that says what FILE means.")] = None,
+    reference: Annotated[str, typer.Option(help="FILE.py:FUNCTION of torch that says what FILE means.")] = "",
+    grid: Annotated[str, typer.Option(help="Blocks to launch: X, X,Y or X,Y,Z.")] = "",
+    block: Annotated[str, typer.Option(help="Threads of a block: X, X,Y or X,Y,Z.")] = "",
+    lds: Annotated[int | None, typer.Option(min=0, help="Dynamic LDS of a block, in bytes.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="The kernel, where there are several.")] = None,
+    arg: Annotated[
+        list[str] | None, typer.Option(help="An argument, in order: `A:bf16[256,192]=randn`, `i32=7`, `{...}`.")
+    ] = None,
+    args_from: Annotated[str, typer.Option(help="FILE.py:FUNCTION that returns the arguments.")] = "",
+    include: Roots = None,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    as_json: Json = False,
+    cxx: Cxx = None,
+) -> None:
+    """Run machine code over finite fields and compare every number it stores with what is meant, without tolerance.
+
+    A spec is built at a small size and at its own loop counts, or at those that `-D` says. Any other kernel needs what
+    it means, `--against` a spec or a `--reference` of torch, and its launch, as `tkgen sanitize` takes it.
+    """
+    from tkgen.verify.report import table
+
+    need_emulator()
+    wrong: list[Verdict] = []
+    foreign = [f for f in files if f.is_file() and f.suffix != ".tk"]
+    if bool(against or reference) != bool(foreign) or (foreign and len(files) > 1) or (against and reference):
+        raise typer.BadParameter("a kernel that is no spec, alone, has --against SPEC or --reference FILE.py:FUNCTION")
+
+    def verdicts(path: Path) -> list[Verdict]:
+        from tkgen.verify import foreign as kernels_of_others
+        from tkgen.verify.specs import verified_spec
+
+        if not foreign:
+            return verified_spec(path, launch_defines(define), target, include or (), draws, schedules, seed, cxx)
+        request = kernels_of_others.Request(
+            path, against, reference, grid, block, lds, kernel, arg or (), args_from, target, launch_defines(define),
+            include or (), cxx,
+        )  # fmt: skip
+        return [kernels_of_others.verified_file(request, draws, schedules, seed)]
+
+    def one(path: Path) -> tuple[list[object], list[str]]:
+        from tkgen.emulate import EmulateError
+        from tkgen.execute.arguments import SizeError
+        from tkgen.sanitize import ArgumentError
+        from tkgen.verify.ring import UnsupportedError
+
+        try:
+            with reported():
+                found = verdicts(path)
+        except (SizeError, ArgumentError, EmulateError) as error:
+            fail(str(error), USAGE)
+        except UnsupportedError as error:
+            fail(str(error), WRONG)
+        wrong.extend(v for v in found if not v.ok)
+        return [v.to_json() for v in found], [table(found)]
+
+    results, worst = each(one, files if foreign else spec_files(files), jobs, "verifying", as_json)
+    if as_json:
+        say(json.dumps(results, indent=2))
+    raise typer.Exit(worst or (WRONG if wrong else OK))

@@ -1,0 +1,58 @@
+"""Verdicts as text."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from tkgen.verify.run import Verdict
+
+
+def table(verdicts: Sequence[Verdict]) -> str:
+    """Verdicts of one kernel: a row for each launch, a line for all that is wrong, and what right ones prove."""
+    return "\n".join(line for verdict in verdicts for line in _lines(verdict))
+
+
+def _lines(v: Verdict) -> Iterator[str]:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("schedule", "draw"):
+        shown.add_column(heading)
+    for heading in ("elements", "wrong", "undecided", "instructions"):
+        shown.add_column(heading, justify="right")
+    for t in v.trials:
+        shown.add_row(t.schedule, str(t.seed), *map(str, (t.elements, t.wrong, t.undecided, t.instructions)))
+    text = io.StringIO()
+    Console(file=text, width=200, color_system=None).print(shown, highlight=False)
+    sizes = " ".join(f"{n}={s}" for n, s in v.sizes.items())
+    yield f"{v.name}  {sizes}{f'  ({v.note})' if v.note else ''}"
+    yield from (line.rstrip() for line in text.getvalue().splitlines())
+    for name, words in v.wrong.items():
+        yield f"WRONG {name}: {words}"
+    for cause in v.cause:
+        yield f"  {cause}"
+    for name, count in v.undecided.items():
+        yield f"UNDECIDED {name}: {count} elements hang on choices that rounding leaves open, in every draw"
+    yield from (f"STOPPED {finding}" for finding in v.findings)
+    yield from (f"  {line}" for line in grouped(v.lost))
+    if v.ok:
+        yield _proven(v)
+
+
+def _proven(v: Verdict) -> str:
+    draws = f"{len(v.trials)} draw{'s' if len(v.trials) > 1 else ''}"
+    if v.degree is None:
+        return f"as meant, in {draws}; a wrong element as good as random escapes with probability {v.chance:.1g}"
+    return f"as meant, in {draws}; a wrong element of degree {v.degree} escapes with probability {v.chance:.1g} at most"
+
+
+def grouped(lost: Iterable[str]) -> list[str]:
+    """Losses of the same kind once, with how many instructions have it."""
+    kinds: dict[str, list[str]] = {}
+    for line in lost:
+        kinds.setdefault(re.sub(r"^\d+ numbers lost at 0x[0-9a-f]+ ", "", line), []).append(line)
+    lines = [f"{v[0]}{f' (and {len(v) - 1} instructions like it)' if len(v) > 1 else ''}" for v in kinds.values()]
+    return lines if len(lines) <= 4 else [*lines[:4], f"and {len(lines) - 4} more places"]

@@ -1,0 +1,210 @@
+"""Machine code over payloads beside its meaning: draws, launches, verdicts.
+
+A `Case` is a kernel at sizes, whoever wrote it: how inputs are drawn, what the machine code stores, what is meant. Each
+draw has other inputs, other payloads and another schedule of the waves. An element is verified when it equals what is
+meant in a draw; where it differs and what is meant hangs on a choice that rounding leaves open, another draw decides.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from tkgen.emulate import Interleaving, interleavings
+from tkgen.emulate.algebra import Loss
+from tkgen.execute.launch import Payload
+from tkgen.ir import tensors
+from tkgen.ir.rounding import numbers
+from tkgen.verify import payloads
+from tkgen.verify.compare import Judged, by_number, judged, where
+from tkgen.verify.field import P
+from tkgen.verify.ring import Ring
+
+MORE = 4  # draws beside those asked for, where choices are open
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Inputs as memory holds them, and the numbers in them with their payloads."""
+
+    memory: Mapping[str, Tensor]
+    rings: Mapping[str, Ring]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a launch left: outputs as memory holds them, the payloads of those that have some, what was lost."""
+
+    memory: Mapping[str, Tensor]
+    payloads: Mapping[str, Payload]
+    lost: tuple[Loss, ...]
+    findings: tuple[str, ...]
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel at sizes. `outputs` are what is compared; `degree` is that of the meaning, a polynomial or a quotient of
+    polynomials of the inputs, None where it has powers, roots or logarithms."""
+
+    name: str
+    sizes: Mapping[str, int]
+    outputs: tuple[tensors.Tensor, ...]
+    draw: Callable[[int], Drawn]
+    machine: Callable[[Drawn, Interleaving], Stored]
+    meaning: Callable[[Drawn], Mapping[str, Ring]]
+    degree: int | None = None
+    note: str = ""
+    sums: Callable[[Drawn], Sequence[Sum]] | None = None  # of which outputs are made
+
+
+class Sum(Protocol):
+    """A sum of products that an output is made of (`tkgen.verify.terms`)."""
+
+    @property
+    def output(self) -> str:
+        """The output's name."""
+
+    def rows(self, place: Sequence[int]) -> tuple[list[Tensor], list[Tensor]]:
+        """Of an element, the terms' two factors, in both fields."""
+
+    def scales(self, place: tuple[int, ...]) -> Iterable[tuple[int, int]]:
+        """By what the sum may be multiplied in the output, in both fields."""
+
+    def along(self, run: tuple[int, int]) -> str:
+        """Terms from one to another in words."""
+
+    def text(self, place: Sequence[int], left: tuple[int, int], right: tuple[int, int]) -> str:
+        """Such products in words: these terms of one factor with those of the other."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One launch: how many elements are right, wrong, undecided."""
+
+    schedule: str
+    seed: int
+    elements: int
+    wrong: int
+    undecided: int
+    lost: int
+    instructions: int
+    seconds: float = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a case. `wrong` says for each output that differs which elements; `lost` which instructions made
+    numbers of which nothing is known; `cause` what seems to be the matter."""
+
+    name: str
+    sizes: Mapping[str, int]
+    note: str
+    trials: tuple[Trial, ...]
+    wrong: Mapping[str, str]
+    undecided: Mapping[str, int]  # elements of outputs that no draw decided
+    lost: tuple[str, ...]
+    findings: tuple[str, ...]  # what stopped a launch
+    degree: int | None
+    cause: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Every element is what was meant."""
+        return not (self.wrong or self.undecided or self.findings)
+
+    @property
+    def chance(self) -> float:
+        """How likely a wrong element is to look right in all draws."""
+        return ((self.degree or 1) / P) ** len(self.trials)
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data."""
+        return {
+            "name": self.name, "sizes": dict(self.sizes), "note": self.note, "ok": self.ok,
+            "trials": [vars(t) for t in self.trials], "wrong": dict(self.wrong), "undecided": dict(self.undecided),
+            "lost": list(self.lost), "findings": list(self.findings), "degree": self.degree, "chance": self.chance,
+            "cause": list(self.cause),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first draw in which something is wrong, for whoever looks for the cause."""
+
+    case: Case
+    order: Interleaving
+    drawn: Drawn
+    meant: Mapping[str, Ring]
+    judged: Mapping[str, Judged]
+
+
+def verified(
+    case: Case, draws: int, schedules: int, seed: int, explain: Callable[[Difference], tuple[str, ...]] | None = None
+) -> Verdict:
+    """So many draws, each under another of the schedules; more where choices are open.
+
+    Raises EmulateError where a launch cannot start, UnsupportedError where the meaning has what the algebra has not.
+    """
+    orders = list(interleavings(schedules))
+    least, trials, wrong, lost = max(draws, schedules), list[Trial](), dict[str, str](), dict[str, None]()
+    proven: dict[str, Tensor] = {}
+    cause: tuple[str, ...] = ()
+    for number in range(least + MORE):
+        if number >= least and all(bool(t.all()) for t in proven.values()):
+            break
+        order, start = orders[number % len(orders)], time.perf_counter()
+        drawn = case.draw(seed + number)
+        stored, meant = case.machine(drawn, order), case.meaning(drawn)
+        found = {t.name: _judged(t, stored, meant[t.name]) for t in case.outputs}
+        seconds = time.perf_counter() - start
+        counts = [sum(int(getattr(j, what).sum()) for j in found.values()) for what in ("wrong", "undecided", "lost")]
+        elements = sum(j.right.numel() for j in found.values())
+        wrongs, undecided, losses = counts
+        trials.append(
+            Trial(str(order), seed + number, elements, wrongs, undecided, losses, stored.instructions, seconds)
+        )
+        lost |= dict.fromkeys(map(str, stored.lost))
+        for t in case.outputs:
+            j = found[t.name]
+            proven[t.name] = proven.get(t.name, torch.zeros_like(j.right)) | j.right
+            if bool(j.wrong.any()) and t.name not in wrong:
+                wrong[t.name] = _words(t, j)
+        if wrong or stored.findings:
+            if explain is not None and wrong:
+                cause = explain(Difference(case, order, drawn, meant, found))
+            return _verdict(case, trials, wrong, {}, tuple(lost), stored.findings, cause)
+    open_ = {name: int((~t).sum()) for name, t in proven.items() if not bool(t.all())}
+    return _verdict(case, trials, wrong, open_, tuple(lost), (), cause)
+
+
+def _verdict(
+    case: Case, trials: Sequence[Trial], wrong: Mapping[str, str], undecided: Mapping[str, int],
+    lost: tuple[str, ...], findings: tuple[str, ...], cause: tuple[str, ...],
+) -> Verdict:  # fmt: skip
+    told = lost if wrong else ()  # what was lost and did not matter is not told
+    return Verdict(
+        case.name, case.sizes, case.note, tuple(trials), wrong, undecided, told, findings, case.degree, cause
+    )
+
+
+def _judged(tensor: tensors.Tensor, stored: Stored, meant: Ring) -> Judged:
+    """An output, by its payloads or by its numbers."""
+    memory = stored.memory[tensor.name]
+    if tensor.name not in stored.payloads:
+        return by_number(numbers(memory, tensor), meant, tensor.dtype)
+    found = payloads.unpacked(stored.payloads[tensor.name], meant.shape)
+    plain = None if tensor.dtype.packed else memory
+    return judged(found, meant, plain, tensor.dtype)
+
+
+def _words(tensor: tensors.Tensor, j: Judged) -> str:
+    """Which elements of an output are not what was meant, and in which way."""
+    names = tuple(d.name for d in tensor.dims)
+    kinds = ((j.missing, "never written"), (j.lost, "lost"), (j.wrong & ~j.missing & ~j.lost, "not what was meant"))
+    return "; ".join(f"{what}: {where(mask, names)}" for mask, what in kinds if bool(mask.any()))

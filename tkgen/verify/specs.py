@@ -1,0 +1,205 @@
+"""Specs: their builds at a small size and at their own loop counts, as cases of `tkgen.verify.run`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from tkgen.api import Spec, load
+from tkgen.emulate import Interleaving
+from tkgen.execute import kernels
+from tkgen.execute.arguments import check_scalars
+from tkgen.execute.cases import size_cases
+from tkgen.execute.compare import Inputs
+from tkgen.execute.kernels import AnyLaunch, AnySpec
+from tkgen.execute.launch import Payload, check_memory, emulate
+from tkgen.ir.equations import AxisKind, Loop, walk
+from tkgen.loops import LoopSpec
+from tkgen.rows.launch import RowLaunch
+from tkgen.rows.run import part_of
+from tkgen.sequence import run as sequences
+from tkgen.sequence.build import SequenceBuild
+from tkgen.sequence.launch import SequenceLaunch
+from tkgen.sequence.program import meaning_of
+from tkgen.sequence.spec import SequenceSpec
+from tkgen.verify import payloads, ring
+from tkgen.verify.degree import degree
+from tkgen.verify.diagnose import explained
+from tkgen.verify.meaning import meant
+from tkgen.verify.ring import Planes, Ring
+from tkgen.verify.run import Case, Drawn, Stored, Verdict, verified
+from tkgen.verify.terms import Factors, factors
+
+if TYPE_CHECKING:
+    from tkgen.execute.kernels import AnyBuild
+
+_PAGES = 12
+
+
+def case_of(
+    build: AnyBuild,
+    extents: Mapping[str, int] | None = None,
+    scalars: Mapping[str, float] | None = None,
+    blocks: Sequence[int] | None = None,
+    note: str = "",
+    workers: int = 1,
+) -> Case:
+    """A build at its own sizes, `extents` for dynamic ones; of a kernel of rows or a loop these `blocks` alone.
+
+    Raises SizeError for sizes that it cannot do.
+    """
+    launch = kernels.launch_of(build.spec, extents)
+    values = {**check_scalars(build.spec.program), **(scalars or {})}
+    singles = kernels.launches(launch)
+    each = [meaning_of(s.program) for s in singles]
+
+    def draw(seed: int) -> Drawn:
+        memory = kernels.random_inputs(launch, seed, Inputs.NORMAL)
+        return Drawn(memory, payloads.drawn(launch.program.reads, memory, seed))
+
+    def machine(drawn: Drawn, order: Interleaving) -> Stored:
+        return _launched(build, launch, drawn, values, order, blocks, workers)
+
+    def meaning(drawn: Drawn) -> Mapping[str, Ring]:
+        found = meant(each, drawn.memory, drawn.rings, values, launch.extents)
+        if blocks is not None and isinstance(launch, RowLaunch):
+            found = {name: _only(launch, name, value, blocks, drawn) for name, value in found.items()}
+        return found
+
+    def sums(drawn: Drawn) -> Sequence[Factors]:
+        return factors(each[0], drawn, values, launch.extents) if len(each) == 1 else ()
+
+    return Case(
+        build.spec.name, launch.extents, kernels.written(launch), draw, machine, meaning, degree(each), note, sums
+    )
+
+
+def _launched(
+    build: AnyBuild, launch: AnyLaunch, drawn: Drawn, scalars: Mapping[str, float], order: Interleaving,
+    blocks: Sequence[int] | None, workers: int,
+) -> Stored:  # fmt: skip
+    """One launch over payloads."""
+    words: dict[str, Payload] = {name: payloads.packed(numbers) for name, numbers in drawn.rings.items()}
+    adds = {name for single in kernels.launches(launch) for name in single.program.added}
+    for t in kernels.written(launch):
+        if payloads.carries(t) and t.name not in words:
+            words[t.name] = payloads.empty(t.dtype.counted(launch.shape(t)), t.name in adds)
+    if isinstance(build, SequenceBuild):
+        assert isinstance(launch, SequenceLaunch)
+        found, outcomes = sequences.emulate(
+            build, launch, drawn.memory, scalars, order=order, watch=False, workers=workers, payloads=words
+        )
+    else:
+        assert not isinstance(launch, SequenceLaunch)
+        found, outcome = emulate(
+            build, launch, drawn.memory, scalars, order=order, watch=False, workers=workers, blocks=blocks,
+            payloads=words,
+        )  # fmt: skip
+        outcomes = (outcome,)
+    return Stored(
+        found,
+        {t.name: words[t.name] for t in kernels.written(launch) if t.name in words},
+        tuple(loss for o in outcomes for loss in o.lost),
+        tuple(str(f) for o in outcomes for f in o.findings),
+        sum(o.instructions for o in outcomes),
+    )
+
+
+def _only(launch: RowLaunch, name: str, value: Ring, blocks: Sequence[int], drawn: Drawn) -> Ring:
+    """What some blocks store; elsewhere what was there."""
+    tensor = next(t for t in launch.program.outputs if t.name == name)
+    mine = torch.zeros(value.shape, dtype=torch.bool)
+    for block in blocks:
+        mine[part_of(launch, tensor, block)] = True
+    before = drawn.rings.get(name, ring.unwritten(value.shape)).planes
+    own = value.planes
+    pairs = ((own.real, before.real), (own.error, before.error), (own.unsure, before.unsure), (own.p, before.p))
+    real, error, unsure, p = (torch.where(mine, a, b) for a, b in pairs)
+    return Ring(Planes(real, error, unsure, p, torch.where(mine, own.q, before.q)))
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def chosen_cases(
+    path: Path, target: str | None, roots: Sequence[Path]
+) -> Iterator[tuple[dict[str, float | None], str]]:
+    """The `-D` values at which a spec is verified, and what each is for: a small size, and its own loop counts."""
+    spec = kernels.emulated(load(path, None, target, roots))
+    sizes, scalars = size_cases(spec), check_scalars(spec.program)
+    few = dict.fromkeys(_listed(spec), _PAGES)  # of what tables list: there need not be many
+    small = few | sizes[min(2, len(sizes) - 1)]
+    yield {**small, **scalars}, "small"
+    own = few | {name: size for name, size in sizes[0].items() if name not in _looped(spec)}
+    if own != small and own != few | sizes[0]:
+        yield {**own, **scalars}, "own loops"
+
+
+def _listed(spec: AnySpec) -> set[str]:
+    """The dimensions that are as large as a cache is, of which tables list places."""
+    each = spec.kernels if isinstance(spec, SequenceSpec) else (spec,)
+    tables = [(k.held[t], t) for k in (meaning_of(one.program) for one in each) for t in k.tables]
+    return {dim.name for dim, _ in tables if dim.size is not None and dim.size > _PAGES}
+
+
+def _looped(spec: AnySpec) -> set[str]:
+    """The dimensions of a size that the spec gives along which alone loops go."""
+    each = spec.kernels if isinstance(spec, SequenceSpec) else (spec,)
+    looped: set[str] = set()
+    for one in each:
+        if isinstance(one, Spec):
+            looped |= {one.program.k.name} if one.program.k.size is not None else set()
+        elif isinstance(one, LoopSpec):
+            looped |= {
+                op.axis.dim.name for op in walk(one.program.kernel.body) if isinstance(op, Loop) and op.axis.dim.size
+            }
+    if isinstance(spec, SequenceSpec):  # along what another kernel has blocks there would be as many of these
+        for one in each:
+            axes = meaning_of(one.program).axes
+            looped -= {a.dim.name for a in axes if a.kind is AxisKind.PARALLEL and not a.is_index}
+    return looped
+
+
+def some_blocks(launch: AnyLaunch) -> tuple[int, ...] | None:
+    """The blocks that are run where there are more than a few, of a loop: the first and the last; None for all."""
+    if not isinstance(launch, RowLaunch) or launch.blocks <= 4:
+        return None
+    return (0, launch.blocks - 1)
+
+
+def verified_spec(
+    path: Path, defines: Mapping[str, float | None], target: str | None, roots: Sequence[Path], draws: int = 2,
+    schedules: int = 2, seed: int = 0, cxx: str | None = None,
+) -> list[Verdict]:  # fmt: skip
+    """The verdicts on a spec at a small size and at its own loop counts, or at the sizes that `defines` has.
+
+    Raises:
+        SpecError: the spec is wrong, or a value gives nothing that is there.
+        SizeError: a size that the kernel cannot do, or a scalar without a value; a kernel that nothing emulates.
+        ToolchainError: nothing here compiles it.
+        EmulateError: a launch cannot start.
+    """
+    cases = [(dict(defines), "built for -D")] if defines else list(chosen_cases(path, target, roots))
+    found = []
+    for values, note in cases:
+        chosen = kernels.chosen(path, values, target, roots)
+        build = chosen.spec.build(cxx=cxx, machine_check=False)  # all of it is run here
+        for launch in kernels.launches(chosen.launch):
+            check_memory(launch)
+        blocks = some_blocks(chosen.launch) if note == "own loops" else None
+        if blocks is not None:
+            note = f"{note}, blocks {' and '.join(map(str, blocks))} of {chosen.launch.blocks}"
+        case = case_of(build, chosen.extents, chosen.scalars, blocks, note)
+        found.append(verified(case, draws, schedules, seed, explained))
+    return found
+
+
+def verify(build: AnyBuild, *, draws: int = 2, schedules: int = 2, seed: int = 0, **sizes: int) -> Verdict:
+    """The verdict on a build at its own sizes; `sizes` has those of dynamic dimensions.
+
+    Raises SizeError for sizes that it cannot do, EmulateError where a launch cannot start.
+    """
+    return verified(case_of(build, sizes), draws, schedules, seed, explained)
