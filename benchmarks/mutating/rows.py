@@ -46,6 +46,8 @@ SIZES: dict[str, tuple[dict[str, int | None], ...]] = {
     "quantise_rows": ({"D": 65}, {"D": 4096}),
     "quantise_swiglu": ({"BLOCKS": 3},),
     "mxfp8_rows": ({"BLOCKS": 5},),
+    "mxfp4_rows": ({"BLOCKS": 5},),
+    "mxfp6_rows": ({"BLOCKS": 5},),
 }
 
 

@@ -13,6 +13,7 @@ from tkgen import machine_check
 from tkgen.backends.cdna import kittens as headers
 from tkgen.backends.cdna.kernel_spec import KernelSpec
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
+from tkgen.backends.cdna.lower.harness import refuse_packed
 from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.spec import TypedSpec
 from tkgen.build.compiling import compiled, watched
@@ -115,6 +116,8 @@ def produce(
         return outline(spec) if "html" in emit and isinstance(spec, Spec) else None
 
     spec.check()
+    if "harness" in emit:
+        refuse_packed(spec.program.outputs)
     compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
     with ThreadPoolExecutor(1) as pool:
         if watch:

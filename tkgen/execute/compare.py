@@ -17,18 +17,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 import torch
 
+from tkgen import mx
 from tkgen.ir.equations import Loop, Map
 from tkgen.ir.extents import extents_of
 from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
 from tkgen.ir.magnitudes import magnitudes
 from tkgen.ir.meaning import evaluate
-from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF, exact_grid, held, normal, rounded, ulp
+from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF, exact_grid, held, normal, rounded, spacing, ulp
 from tkgen.ir.summing import is_sums
-from tkgen.ir.types import DType, Program
+from tkgen.ir.types import DType, Program, Tensor
 
 
 class Inputs(Enum):
@@ -124,9 +126,12 @@ def worst(comparisons: Iterable[Comparison]) -> Comparison:
 Reference = tuple[torch.Tensor, torch.Tensor]  # an output in fp64, and the bound on each element's error
 
 
-def compared(results: Mapping[str, torch.Tensor], expected: Mapping[str, Reference]) -> dict[str, Comparison]:
-    """Each output compared with its reference."""
-    return {name: compare(result, *expected[name]) for name, result in results.items()}
+def compared(
+    results: Mapping[str, torch.Tensor], expected: Mapping[str, Reference], outputs: Iterable[Tensor] = ()
+) -> dict[str, Comparison]:
+    """Each output compared with its reference; `outputs` say the types of packed ones."""
+    packed = {t.name: t.dtype for t in outputs if t.dtype.packed}
+    return {name: compare(result, *expected[name], packed.get(name)) for name, result in results.items()}
 
 
 def references(
@@ -162,14 +167,20 @@ def reference(program: Program, inputs: Mapping[str, torch.Tensor], scalars: Map
     return found
 
 
-def compare(result: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor) -> Comparison:
-    """`result` against `expected`, element by element within `bound`."""
-    kind = next(d for d, torch_type in TORCH.items() if torch_type is result.dtype)
-    if kind.encoded or kind.whole:  # beyond their ends they stop there
+def compare(
+    result: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor, dtype: DType | None = None
+) -> Comparison:
+    """`result` against `expected`, element by element within `bound`; of packed floats it is the bytes of `dtype`."""
+    kind = dtype or next(d for d, torch_type in TORCH.items() if torch_type is result.dtype)
+    if kind.in_blocks:
+        result = mx.unpack(result, kind.spelling)
+        expected = expected.nan_to_num(0.0).clamp(-kind.largest, kind.largest)
+    elif kind.encoded or kind.whole:  # beyond their ends they stop there
         most = torch.finfo(result.dtype) if kind.encoded else torch.iinfo(result.dtype)
         expected = torch.where(expected.isfinite(), expected.clamp(most.min, most.max), expected)
     actual, nearest = result.double(), rounded(expected, kind).double()
     same = (actual == nearest) | (actual.isnan() & expected.isnan())
+    unit = partial(spacing, dtype=kind) if kind.in_blocks else partial(ulp, dtype=result.dtype)
     error = torch.where(same & ~actual.isfinite(), 0.0, (actual - expected).abs())  # infinities and NaNs as expected
     nan = actual.isnan() & ~expected.isnan()
     finite = torch.where(error.isfinite(), error, -1.0).flatten()
@@ -179,7 +190,7 @@ def compare(result: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor) -
         elements=actual.numel(),
         max_error=float(finite[worst]) if known.numel() else 0.0,
         mean_error=float(known.mean()) if known.numel() else 0.0,
-        ulps=float(finite[worst] / ulp(expected.flatten()[worst], result.dtype)) if known.numel() else 0.0,
+        ulps=float(finite[worst] / unit(expected.flatten()[worst])) if known.numel() else 0.0,
         bound=float(bound.expand(expected.shape).flatten()[worst]) if known.numel() else 0.0,
         wrong=int((~(error <= bound) & ~same & ~nan).sum()),
         nan=int(nan.sum()),

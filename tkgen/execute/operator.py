@@ -113,7 +113,7 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
     else:
         found = memory(launch, named)
         gpu.launcher(build, found, values)()
-    return _alone(tuple(found[out.name] for out in program.outputs))
+    return _alone(tuple(found[t.name].view(STORED.get(t.dtype, TORCH[t.dtype])) for t in program.outputs))
 
 
 def _check_places(launch: AnyLaunch, named: Mapping[str, torch.Tensor]) -> None:
@@ -180,7 +180,8 @@ def operator(build: protocol.Build, name: str | None = None) -> Callable[..., to
     def fake(*arguments: Any) -> torch.Tensor | tuple[torch.Tensor, ...]:
         first: torch.Tensor = arguments[0]
         launch = launch_of(build, arguments[:count])
-        return _alone(tuple(first.new_empty(launch.shape(t), dtype=TORCH[t.dtype]) for t in program.outputs))
+        types = {t: STORED.get(t.dtype, TORCH[t.dtype]) for t in program.outputs}
+        return _alone(tuple(first.new_empty(launch.shape(t), dtype=kind) for t, kind in types.items()))
 
     def backward(*_: Any) -> None:
         raise RuntimeError(f"torch.ops.{NAMESPACE}.{name} has no gradient: call it under torch.no_grad()")

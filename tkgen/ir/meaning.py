@@ -117,7 +117,8 @@ def compute(
     """The same in the arithmetic that a kernel declares: f32, rounded where it says so, in an order of torch's."""
     run = Computation(kernel, inputs, scalars or {}, extents or {})
     run.whole()
-    return {t.name: rounded(run.tensors[t.name].value, t.dtype) for t in kernel.outputs}
+    found = {t.name: (rounded(run.tensors[t.name].value, t.dtype), t.dtype) for t in kernel.outputs}
+    return {name: rounding.held(value, dtype) if dtype.in_blocks else value for name, (value, dtype) in found.items()}
 
 
 class _Evaluation:

@@ -58,6 +58,7 @@ LEAST = 2.0**-126  # the least normal number of f32
 LARGEST = (2 - 2.0**-24) * 2.0**127  # from here on f32 rounds to infinity
 EXACT_SUM = 2**24  # f32 holds all whole numbers up to this one
 DEVIATIONS_SQUARED = 80.0  # t^2 above
+SOME = 0x77  # what stands in each byte of packed floats before a kernel writes them
 
 Bounded = tuple[Tensor, Tensor | None]
 """Values in f64 (or bool) and a bound on each one's error; None where all are exact."""
@@ -75,6 +76,14 @@ def ulp(values: Tensor, dtype: torch.dtype) -> Tensor:
     least = torch.finfo(dtype).tiny
     exponent = torch.frexp(values.abs().double().clamp(min=least)).exponent
     return torch.ldexp(torch.ones_like(exponent, dtype=torch.float64), exponent - SIGNIFICANDS[dtype])
+
+
+def spacing(values: Tensor, dtype: DType) -> Tensor:
+    """The same of a float of less than 8 bits, which has no number beyond its largest."""
+    form = mx.format_of(dtype.spelling)
+    least = torch.tensor(2.0 ** (1 - form.bias), dtype=torch.float64)
+    exponent = torch.frexp(values.abs().double().clamp(min=least.item(), max=dtype.largest)).exponent - 1
+    return torch.ldexp(torch.ones_like(exponent, dtype=torch.float64), exponent - form.fraction)
 
 
 def known(*errors: Tensor | None) -> list[Tensor]:
@@ -194,8 +203,14 @@ def _stays(f: Function, arguments: Sequence[Bounded], value: Tensor) -> Tensor:
 
 
 def rounded(value: Tensor, dtype: DType) -> Tensor:
-    """Numbers as `dtype` holds them, rounded from f32 to nearest even."""
+    """Numbers as `dtype` holds them, rounded from f32 to nearest even; where it is packed, the numbers themselves.
+
+    Formats without NaN have zero for it.
+    """
     to = TORCH[dtype]
+    if dtype.in_blocks:
+        codes = mx.encode(value.float().nan_to_num(0.0, torch.inf, -torch.inf), dtype.spelling)
+        return mx.decode(codes, dtype.spelling)
     if dtype.whole:
         info = torch.iinfo(to)
         return value.float().double().nan_to_num(info.min).round().clamp(info.min, info.max).to(to)
@@ -244,10 +259,10 @@ def normal(shape: Sequence[int], dtype: DType, generator: torch.Generator) -> Te
 def unwritten(shape: Sequence[int], dtype: DType) -> Tensor:
     """A tensor of which `is_unwritten` is true everywhere: NaN, of whole numbers the least one.
 
-    Floats that are packed have no NaN, and are never written: some numbers but zero.
+    Floats that are packed have no NaN: some numbers but zero.
     """
     if dtype.in_blocks:
-        return torch.full(tuple(shape), 0x77, dtype=TORCH[dtype])
+        return torch.full(tuple(shape), SOME, dtype=TORCH[dtype])
     if dtype.whole:
         return torch.full(tuple(shape), torch.iinfo(TORCH[dtype]).min, dtype=TORCH[dtype])
     return torch.full(tuple(shape), torch.nan, dtype=TORCH[dtype])
@@ -257,6 +272,8 @@ def is_unwritten(tensor: Tensor) -> Tensor:
     """Where nothing was stored to what was `unwritten`."""
     if tensor.is_floating_point():
         return tensor.float().isnan()
+    if tensor.dtype is torch.uint8:
+        return tensor == SOME
     return tensor == torch.iinfo(tensor.dtype).min
 
 
@@ -276,6 +293,8 @@ def stored(value: Tensor, error: Tensor | None, dtype: DType) -> Tensor:
     bound = torch.zeros_like(value) if error is None else error
     if dtype.whole:
         bound = bound + torch.where(bound == 0, (value - value.round()).abs(), 0.5)
+    elif dtype.in_blocks:
+        bound = bound + spacing(value.abs() + bound, dtype) / 2
     elif dtype is not DType.F32:
         bound = bound + ulp(value.abs() + bound, TORCH[dtype]) / 2
     return torch.where(value.isfinite() | (bound == torch.inf), bound, 0.0)

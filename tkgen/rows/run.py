@@ -11,7 +11,7 @@ import torch
 
 from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import check_scalars
-from tkgen.execute.compare import Comparison, Inputs, compare, random_lengths, random_offsets, random_places
+from tkgen.execute.compare import Comparison, Inputs, compare, compared, random_lengths, random_offsets, random_places
 from tkgen.execute.launch import Run, check_blocks, check_memory, emulate
 from tkgen.ir.equations import (
     Axis,
@@ -159,7 +159,7 @@ Tensors = Mapping[str, torch.Tensor]
 
 def _whole(launch: RowLaunch, inputs: Tensors, outputs: Tensors, scalars: Mapping[str, float]) -> dict[str, Comparison]:
     meant = evaluate(launch.program.kernel, inputs, scalars, launch.extents)
-    return {name: compare(outputs[name], result.value, result.bound) for name, result in meant.items()}
+    return compared(outputs, {name: (r.value, r.bound) for name, r in meant.items()}, launch.program.kernel.outputs)
 
 
 def _parts(
@@ -178,8 +178,8 @@ def _parts(
             none = {t.name: outputs[t.name][box[t.name]].double() for t in kernel.outputs}  # it finds no tile
             expected.append({name: (x, x) for name, x in none.items()})
             continue
-        found = evaluate(_moved(alone, laid, block), mine, scalars, _extents(alone, laid, mine))
-        expected.append({name: (r.value, r.bound) for name, r in found.items()})
+        results = evaluate(_moved(alone, laid, block), mine, scalars, _extents(alone, laid, mine))
+        expected.append({name: (r.value, r.bound) for name, r in results.items()})
     judged = {}
     for tensor in kernel.outputs:
         name = tensor.name
@@ -187,19 +187,30 @@ def _parts(
         if name in launch.program.added:
             judged[name] = compare(outputs[name], *_sum(outputs[name].shape, boxes, [e[name] for e in expected]))
             continue
+        packed = tensor.dtype if tensor.dtype.packed else None
+        boxes = [_stored(box, tensor) for box in boxes]
         flat = [
-            (outputs[name][box[name]].flatten(), *(x.flatten() for x in e[name]))
-            for box, e in zip(parts, expected, strict=True)
+            (outputs[name][at].flatten(), *(x.flatten() for x in e[name]))
+            for at, e in zip(boxes, expected, strict=True)
         ]
-        judged[name] = compare(*(torch.cat(list(column)) for column in zip(*flat, strict=True)))
+        found, meant, bound = (torch.cat(list(column)) for column in zip(*flat, strict=True))
+        judged[name] = compare(found, meant, bound, packed)
         rest = outputs[name].clone()
-        for box in parts:
-            own = rest[box[name]]
-            rest[box[name]] = unwritten(own.shape, tensor.dtype) if name not in inputs else inputs[name][box[name]]
+        for at in boxes:
+            own = rest[at]
+            rest[at] = unwritten(own.shape, tensor.dtype) if name not in inputs else inputs[name][at]
         same = is_unwritten(rest)
         touched = ~(same if name not in inputs else (rest.double() == inputs[name].double()) | same)
         judged[name] = replace(judged[name], wrong=judged[name].wrong + int(touched.sum()))
     return judged
+
+
+def _stored(box: tuple[slice, ...], tensor: Tensor) -> tuple[slice, ...]:
+    """A part of a tensor as memory holds it: of packed floats in bytes, for parts of rows are whole ones."""
+    last = box[-1]
+    if not tensor.dtype.packed or last == slice(None):
+        return box
+    return (*box[:-1], slice(tensor.dtype.sized(last.start), tensor.dtype.sized(last.stop)))
 
 
 def _sum(

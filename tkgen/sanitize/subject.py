@@ -228,7 +228,8 @@ def _launched(
         (argument,) = args
         assert isinstance(argument, Struct)
         found = {f.name: f.data for f in argument.fields if isinstance(f, Buffer)}
-        c = worst(compared({name: found[name] for name in expected}, expected).values())
+        types = launch.program.outputs
+        c = worst(compared({name: found[name] for name in expected}, expected, types).values())
         return "" if c.right else str(c)
 
     generated = SourceFile(f"{spec.name}.cpp", spec.source.text)

@@ -259,6 +259,7 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
     chunk = _width(kernel, fast, (a for a in accesses(kernel) if way(a, fast) is Way.ALONG))
     crossing = [a for a in accesses(kernel) if way(a, fast) is Way.ACROSS and rows and a.indices[-1].axis == rows[-1]]
     across = _width(kernel, rows[-1], crossing) if crossing else 1
+    _refuse_packed(kernel, fast, chunk)
     of_block = -(-waves // target.simds_per_cu)  # waves of a block that share a SIMD
     sharing = max(min(RESIDENT * of_block, target.max_waves_per_simd), WAVES_PER_SIMD)
     budget = target.max_registers(sharing)
@@ -299,6 +300,18 @@ def _refuse_places(kernel: Kernel, fast: Axis) -> None:
                                f"give {dim.name} a size")  # fmt: skip
 
 
+def _refuse_packed(kernel: Kernel, fast: Axis, chunk: int) -> None:
+    """Raises RowError for packed floats of which a lane would store parts of bytes."""
+    for access in accesses(kernel):
+        dtype, name = access.tensor.dtype, access.tensor.name
+        if dtype.packed and (way(access, fast) is not Way.ALONG or chunk * dtype.bits % 8):
+            raise RowError(
+                f"lanes store {chunk if way(access, fast) is Way.ALONG else 1} neighbours of `{name}` at a time, and "
+                f"{dtype.spelling} shares bytes among {dtype.unit(1)}", access.tensor.span,
+                f"let rows of all tensors along {fast.name} be multiples of {dtype.unit(1)}, innermost in `{name}`",
+            )  # fmt: skip
+
+
 def _refuse(kernel: Kernel) -> None:
     """Raises RowError for what these layouts cannot do."""
     if kernel.ragged:
@@ -318,14 +331,15 @@ def _refuse(kernel: Kernel) -> None:
         if isinstance(op, Store) and op.adds:
             raise RowError("blocks that add to a tensor are for matrix products", op.span)
     for access in accesses(kernel):
-        if access.tensor.dtype.packed:
-            raise RowError(f"`{access.tensor.name}` is {access.tensor.dtype.spelling}, of which factors of matrix "
-                           "products are made alone", access.tensor.span)  # fmt: skip
         if len(access.indices) > 4:
             raise RowError(f"{access.tensor.name} has more than four dimensions", access.tensor.span)
         for index in access.indices:
             if (index.of_tile or index.of_blocks) and index.axis is not None:
                 raise RowError(f"{index.axis.name} is divided, but a tile extends along it", index.axis.span)
+    loaded = {op.source.tensor for op in walk(kernel.body) if isinstance(op, Load)}
+    if packed := next((t for t in kernel.tensors if t in loaded and t.dtype.packed), None):
+        raise RowError(f"`{packed.name}` is {packed.dtype.spelling}, of which factors of matrix products are made "
+                       "alone", packed.span)  # fmt: skip
     for loop in loops(kernel):
         _refuse_loop(kernel, loop)
     _refuse_stores(kernel)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tkgen import __version__
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
-from tkgen.backends.cdna.lower.harness import Kernels
+from tkgen.backends.cdna.lower.harness import Kernels, refuse_packed
 from tkgen.build.compiling import compiled
 from tkgen.build.model import Build
 from tkgen.build.outputs import DEFAULT_EMITS, watched_at, write_module
@@ -123,7 +123,9 @@ def write(build: SequenceBuild, directory: Path, emit: Collection[str]) -> dict[
 
 
 def check_harnesses(spec: SequenceSpec) -> None:
-    """Raises SpecError (E231) where a check that comes after all kernels cannot see what one of them wrote."""
+    """Raises SpecError for outputs that no harness compares (E204), and where a check that comes after all kernels
+    cannot see what one of them wrote (E231)."""
+    refuse_packed(t for p in spec.program.kernels for t in p.outputs)
     stores = [meaning_of(p).stores for p in spec.program.kernels]
     for first, later in combinations(range(len(stores)), 2):
         for one, other in product(stores[first], stores[later]):

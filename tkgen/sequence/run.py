@@ -142,4 +142,6 @@ def run_sequence(
         products.check_memory(of)
     inputs = random_inputs(launch, seed, kind)
     written, outcomes = emulate(build, launch, inputs, values, order=order, workers=workers, progress=progress)
-    return SequenceRun(launch.extents, written, compared(written, references(launch, inputs, values)), outcomes)
+    outputs = [t for of in launch.launches for t in of.program.outputs]
+    found = compared(written, references(launch, inputs, values), outputs)
+    return SequenceRun(launch.extents, written, found, outcomes)

@@ -111,8 +111,8 @@ inline float tiny_to_float(uint32_t x) {
 // To the nearest of those values, ties to the even code; larger ones and NaN give the largest.
 template <int E, int M>
 inline uint32_t float_to_tiny(float f) {
-  const float a = std::fabs(f);
   uint32_t best = (1u << (E + M)) - 1;
+  const float a = std::fmin(std::fabs(f), tiny_to_float<E, M>(best));  // of a far one all distances round alike
   for (uint32_t code = 0; code < 1u << (E + M); ++code) {
     const float distance = std::fabs(tiny_to_float<E, M>(code) - a), least = std::fabs(tiny_to_float<E, M>(best) - a);
     if (distance < least || (distance == least && !(code & 1))) best = code;

@@ -137,9 +137,11 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
             raise scope.error("E204", f"`{DType.E8M0.spelling}` converts what products make, and {unmade(DType.E8M0)}",
                               op.result.span or at, fix="store it, and quantise it with a kernel of rows")  # fmt: skip
     for s in found.stores:
-        if s.target.tensor.dtype is DType.E8M0:
-            raise scope.error("E204", f"`{s.target.tensor.name}` is e8m0, and {unmade(DType.E8M0)}", s.span or at,
-                              secondary=(Label(s.target.tensor.span),), fix="store another type")  # fmt: skip
+        dtype = s.target.tensor.dtype
+        if dtype is DType.E8M0 or dtype.in_blocks:
+            raise scope.error("E204", f"`{s.target.tensor.name}` is {dtype.spelling}, and {unmade(dtype)}",
+                              s.span or at, secondary=(Label(s.target.tensor.span),),
+                              fix="store another type, and quantise it with a kernel of rows")  # fmt: skip
     if found.contraction.part is not None:
         _supported_parts(scope, found, at)
     if found.rows.within is not None or found.contraction.within is not None:

@@ -146,7 +146,7 @@ def element(scope: Scope, name: ast.Name) -> DType:
 
 def unmade(dtype: DType) -> str:
     """What is said of storing or making numbers of a type that products read."""
-    return f"no {'product' if dtype is DType.E8M0 else 'kernel'} makes such numbers yet"
+    return "no product makes such numbers yet"
 
 
 def _foreign(scope: Scope, name: ast.Name, own: tuple[str, ...]) -> Stop:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.equations import Access, Axis, AxisKind, Carry, Chosen, Kind, Loop, Product, Store, Value, When
 from tkgen.ir.resolve.names import Stop
-from tkgen.ir.resolve.sizes import element, unmade
+from tkgen.ir.resolve.sizes import element
 from tkgen.ir.types import DType
 from tkgen.ir.typing.axes import names
 from tkgen.ir.typing.expressions import WORDS, Expressions, Named, Tile, apart, axes_text
@@ -309,12 +309,7 @@ class Body:
                 secondary=(Label(access.tensor.span),) if access.tensor.span else (),
                 fix="add to a tensor of f32, and round it in a kernel behind",
             )  # fmt: skip
-        if access.tensor.dtype.in_blocks:
-            raise at.scope.error(
-                "E204", f"`{access.tensor.name}` is {access.tensor.dtype.spelling}, and {unmade(access.tensor.dtype)}",
-                target.span, secondary=(Label(access.tensor.span),), fix="store another type",
-            )  # fmt: skip
-        if access.tensor.dtype.packed:
+        if access.tensor.dtype.packed and not access.tensor.dtype.in_blocks:
             raise at.scope.error(
                 "E204", f"`{access.tensor.name}` is {access.tensor.dtype.spelling}, and no kernel packs numbers yet",
                 target.span, secondary=(Label(access.tensor.span),),

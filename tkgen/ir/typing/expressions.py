@@ -30,7 +30,7 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import FUNCTIONS, Function
 from tkgen.ir.resolve.names import Scope, Stop
-from tkgen.ir.resolve.sizes import ELEMENTS, element, real, unmade
+from tkgen.ir.resolve.sizes import ELEMENTS, element, real
 from tkgen.ir.types import DType
 from tkgen.ir.typing.axes import LENGTH, Axes
 from tkgen.source import Span
@@ -309,8 +309,8 @@ class Expressions:
             return self._length(node, name)
         tile, dtype = self.number(node.args[0], f"`{word}`"), element(self.scope, node.name)
         if dtype.packed:
-            what = f"`{word}` converts to {dtype.spelling}, and {unmade(dtype)}"
-            raise self.scope.error("E204", what, node.name.span, fix="convert to another type")
+            what = f"`{word}` converts to {dtype.spelling}, which is packed and made by stores alone"
+            raise self.scope.error("E204", what, node.name.span, fix="convert to another type, or store it")
         result = self.value(tile.value.axes, node.span, name, dtype=dtype)
         self.ops.append(Convert(result, tile.value))
         return Tile(result, tile.axes)

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, Offsets, ScalarMember, Zeroed
 from tkgen.backends.cdna.lower.names import as_given, comment_text, cpp_name, outside
 from tkgen.backends.cdna.lower.origins import Origins, Source
-from tkgen.backends.cdna.lower.places import BlockPlaces, origin
+from tkgen.backends.cdna.lower.places import BlockPlaces, in_bytes, origin
 from tkgen.backends.cdna.lower.render import environment, file_text, tidy
 from tkgen.ir.divided import divided
 from tkgen.ir.equations import Kernel, Map, walk
@@ -162,5 +162,6 @@ class Lowering(ABC):
 
 def _tensor(tensor: Tensor) -> GlobalTensor:
     extents = [f"DIM_{d.name}" if d.size is not None else "-1" for d in tensor.dims]
+    extents[-1:] = [f"{e} {in_bytes(tensor)}" if tensor.dtype.packed else e for e in extents[-1:]]
     batch, depth, rows, cols = *["1"] * (4 - len(extents)), *extents
     return GlobalTensor(cpp_name(tensor.name), tensor.dtype.cpp, (batch, depth, rows, cols), origin(tensor.span))

@@ -8,7 +8,7 @@ against its equations on what those before it have left, all of them once after 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm, prod
 from typing import TypeAlias
@@ -35,6 +35,7 @@ from tkgen.backends.cdna.lower.reference_loops import (
     torch_loops,
 )
 from tkgen.backends.cdna.lower.render import environment
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.divided import completed, divided
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis, AxisKind, Kernel, Reduce, When
@@ -60,6 +61,15 @@ LEAST = {
     DType.E5M2FNUZ: -15,
 }  # fmt: skip
 CORNERS = {"row": "i / 2", "col": "i % 2"}  # which corner of the matrix sample `i` is, of the first four
+
+
+def refuse_packed(outputs: Iterable[Tensor]) -> None:
+    """Raises SpecError where a harness would compare floats that share bytes."""
+    if packed := next((t for t in outputs if t.dtype.packed), None):
+        raise SpecError(Diagnostic(
+            "E204", f"`{packed.name}` is {packed.dtype.spelling}, and no harness compares such outputs yet",
+            Label(packed.span), fix=Fix("leave the harness: `tkgen run` and `tkgen.operator` know them"),
+        ))  # fmt: skip
 
 
 @dataclass(frozen=True)

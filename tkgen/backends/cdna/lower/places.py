@@ -218,7 +218,10 @@ class BlockPlaces:
         """Buffers that begin where the tiles of these accesses do."""
         for access in accesses:
             tensor = cpp_name(access.tensor.name)
-            yield f"const auto {self.buffer(access)} = buffer_from(g.{tensor}, {self.origin(access)});"
+            origin = self.origin(access)
+            if access.tensor.dtype.packed and origin != "0":  # memory is counted in bytes
+                origin = f"({origin}) {in_bytes(access.tensor)}"
+            yield f"const auto {self.buffer(access)} = buffer_from(g.{tensor}, {origin});"
 
     def stride(self, access: Access, place: int) -> str:
         """Elements between neighbours along a dimension; empty for one."""
@@ -242,6 +245,11 @@ class BlockPlaces:
                 stride = self.stride(access, place)
                 terms.append(f"uint64_t({number}) * {stride}" if stride else f"uint64_t({number})")
         return " + ".join(terms) or "0"
+
+
+def in_bytes(tensor: Tensor) -> str:
+    """What makes bytes of a number of elements, whole bytes of them."""
+    return {4: "/ 2", 6: "* 3 / 4"}.get(tensor.dtype.bits, f"* {tensor.dtype.bytes}")
 
 
 def _accesses(kernel: Kernel) -> Iterator[Access]:

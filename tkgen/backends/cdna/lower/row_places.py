@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tkgen.backends.cdna.lower.places import BlockPlaces, Names
+from tkgen.backends.cdna.lower.places import BlockPlaces, Names, in_bytes
 from tkgen.ir.equations import Access, Axis, AxisKind
 from tkgen.schedule.rows import RowMap, extent
 
@@ -172,7 +172,7 @@ class Places(BlockPlaces):
                 terms.append(f"{number} * {stride}" if stride else number)
         total = " + ".join(terms)
         total = f"({total})" if len(terms) > 1 or (" + " in total and "(" not in total) else total
-        return f"{total} * {access.tensor.dtype.bytes}" if terms else "0"
+        return f"{total} {in_bytes(access.tensor)}" if terms else "0"
 
     def first_only(self, target: Access) -> list[str]:
         """Conditions that leave one of all rows that would store the same."""

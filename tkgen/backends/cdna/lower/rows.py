@@ -37,6 +37,7 @@ class RowModel(EquationModel):
     """What the template prints beside the kernel's body: which of its functions that needs."""
 
     bytes: bool
+    packs: tuple[str, ...]
     loads: bool
     forgets: bool
     divides: bool
@@ -68,7 +69,8 @@ class RowLowering(Lowering):
         """`file`, and which functions of the template its `body` needs."""
         return RowModel(
             **vars(file),
-            bytes=any(t.dtype.bits == 8 for t in self.places.tensors),
+            bytes=any(t.dtype.bits <= 8 for t in self.places.tensors),
+            packs=tuple(sorted({t.dtype.cpp for t in self.places.tensors if t.dtype.packed})),
             loads="load_elements<" in body,
             forgets="forget(" in body,
             divides="divisor(" in body,
@@ -283,11 +285,14 @@ class RowLowering(Lowering):
         before, after = self._forgotten(number, sweep), list[str]()
         for op in sweep.elements:
             if isinstance(op, Store):
-                element.append(f"{self._out_element(op.target)} = {self._narrowed(op)};{self.places.remark(op.span)}")
+                out, packed = values.out(op.target), op.target.tensor.dtype.packed
+                narrowed = self.values.whole(op.value) if packed else self._narrowed(op)
+                element.append(f"{self._out_element(op.target)} = {narrowed};{self.places.remark(op.span)}")
                 if self.m.way(op.target) is Way.ALONG:
-                    before.append(f"elements<{op.target.tensor.dtype.cpp}, CHUNK> {values.out(op.target)};")
+                    cpp = op.target.tensor.dtype.cpp
+                    before.append(f"elements<{'float' if packed else cpp}, CHUNK> {out};")
                     where = self.places.where(op.target, more=self.places.first_only(op.target))
-                    after.append(self._store(op, where, values.out(op.target)))
+                    after.append(self._store(op, where, f"pack<{cpp}>({out})" if packed else out))
             elif (value := writes(op)[0]) not in values.inlined:
                 name, end = values.name[value], self.places.remark(value.span)
                 element.append(f"const {values.type(value)} {name} = {values.expression(op)};{end}")
