@@ -28,12 +28,12 @@ def meant(
 
     `inputs` are as memory holds them; `payloads` has the numbers in those that carry one.
     """
-    memory: dict[str, Tensor] = {**inputs, **payloads}
+    memory: dict[str, Tensor] = dict(inputs)
     found: dict[str, Ring] = {}
     for kernel in kernels:
         adds = {s.target.tensor.name for s in kernel.stores if s.adds}
         known = {name: t for name, t in memory.items() if name in inputs or name not in adds}
-        run = Meaning(kernel, known, scalars, extents)
+        run = Meaning(kernel, known, scalars, extents, {**payloads, **found})
         run.whole()
         for t in kernel.outputs:
             value = run.tensors[t.name].value
@@ -47,10 +47,18 @@ class Meaning(Computation):
 
     precision = torch.float64
 
+    def __init__(
+        self, kernel: Kernel, given: Mapping[str, Tensor], scalars: Mapping[str, float], extents: Mapping[str, int],
+        rings: Mapping[str, Ring],
+    ):  # fmt: skip
+        self.rings = rings
+        super().__init__(kernel, given, scalars, extents)
+
     def held(self, tensor: tensors.Tensor, memory: Tensor, copy: bool) -> Tensor:
         """Numbers with their payloads, and whole numbers of tensors, which are what they are."""
-        if isinstance(memory, Ring):
-            return memory.clone() if copy else memory
+        if tensor.name in self.rings:
+            numbers = self.rings[tensor.name]
+            return numbers.clone() if copy else numbers
         if tensor in self.kernel.held:
             return memory.double()
         return ring.plain(rounding.numbers(memory, tensor))

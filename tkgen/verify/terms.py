@@ -81,7 +81,7 @@ def factors(
     """The sums of products of a kernel whose axes are not ragged, each with the outputs that are made of it."""
     if kernel.ragged:
         return ()
-    run = _Captured(kernel, {**drawn.memory, **drawn.rings}, scalars, extents)
+    run = _Captured(kernel, drawn.memory, scalars, extents, drawn.rings)
     run.whole()
     made = {v.number: op for op in walk(kernel.body) for v in writes(op)}
     found = []
@@ -100,10 +100,12 @@ def factors(
 class _Captured(Meaning):
     """A run that remembers the factors of its products over whole axes."""
 
-    def __init__(self, kernel: Kernel, given: Mapping[str, Tensor], scalars: Mapping[str, float],
-                 extents: Mapping[str, int]):  # fmt: skip
+    def __init__(
+        self, kernel: Kernel, given: Mapping[str, Tensor], scalars: Mapping[str, float], extents: Mapping[str, int],
+        rings: Mapping[str, Ring],
+    ):  # fmt: skip
         self.captured: list[tuple[Product, Tile, Tile]] = []
-        super().__init__(kernel, given, scalars, extents)
+        super().__init__(kernel, given, scalars, extents, rings)
 
     def contracted(self, op: Product, factors: Sequence[Tile], summed: str) -> Tile:
         if op.axis.name not in self.places and op.axis.kind is not AxisKind.PARALLEL and summed == op.axis.name:
