@@ -184,7 +184,6 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         v_8_p[r][i] = -__builtin_inff();
                     }
                 }
-                rt_fl<16, KEYS> v_11;
                 #pragma unroll
                 for (int t = 0; t < KEYS / 16; ++t) {
                     #pragma unroll
@@ -193,7 +192,6 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
                             v_8_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_8_p[r][h / 2 * 2 + e], element(s_7, t, h, e));
-                            element(v_11, t, h, e) = g.scale_ * element(s_7, t, h, e);
                         }
                     }
                 }
@@ -232,7 +230,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            const float v_13 = element(v_11, t, h, e) - v_12[r];
+                            const float v_11 = g.scale_ * element(s_7, t, h, e);
+                            const float v_13 = v_11 - v_12[r];
                             element(p_14, t, h, e) = power_of_2(v_13);
                             v_20_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_20_p[r][h / 2 * 2 + e], element(p_14, t, h, e));
                         }
@@ -299,7 +298,6 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         v_8_p[r][i] = -__builtin_inff();
                     }
                 }
-                rt_fl<16, KEYS> v_11;
                 #pragma unroll
                 for (int t = 0; t < KEYS / 16; ++t) {
                     #pragma unroll
@@ -308,7 +306,6 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
                             v_8_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_8_p[r][h / 2 * 2 + e], element(s_7, t, h, e));
-                            element(v_11, t, h, e) = g.scale_ * element(s_7, t, h, e);
                         }
                     }
                 }
@@ -347,7 +344,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            const float v_13 = element(v_11, t, h, e) - v_12[r];
+                            const float v_11 = g.scale_ * element(s_7, t, h, e);
+                            const float v_13 = v_11 - v_12[r];
                             element(p_14, t, h, e) = power_of_2(v_13);
                             v_20_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_20_p[r][h / 2 * 2 + e], element(p_14, t, h, e));
                         }

@@ -176,6 +176,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                 for (int r = 0; r < 2; ++r) {
                     v_19[r] = g.scale_ * m__c[r];
                 }
+                rt_fl<16, KEYS> s_11;
                 float v_12[2], v_12_p[2][4];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
@@ -184,7 +185,6 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         v_12_p[r][i] = -__builtin_inff();
                     }
                 }
-                rt_fl<16, KEYS> v_15;
                 if (first_row >= pass * KEYS + KEYS - 1) {
                     #pragma unroll
                     for (int t = 0; t < KEYS / 16; ++t) {
@@ -193,9 +193,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                             #pragma unroll
                             for (int e = 0; e < 2; ++e) {
                                 const int r = h % 2;
-                                const float s_11 = element(s_7, t, h, e);
-                                v_12_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_12_p[r][h / 2 * 2 + e], s_11);
-                                element(v_15, t, h, e) = g.scale_ * s_11;
+                                element(s_11, t, h, e) = element(s_7, t, h, e);
+                                v_12_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_12_p[r][h / 2 * 2 + e], element(s_11, t, h, e));
                             }
                         }
                     }
@@ -207,9 +206,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                             #pragma unroll
                             for (int e = 0; e < 2; ++e) {
                                 const int r = h % 2;
-                                const float s_11 = ((first_row + laneid() / 4 + 8 * r) >= (pass * KEYS + 16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e)) ? element(s_7, t, h, e) : (-__builtin_inff());
-                                v_12_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_12_p[r][h / 2 * 2 + e], s_11);
-                                element(v_15, t, h, e) = g.scale_ * s_11;
+                                element(s_11, t, h, e) = ((first_row + laneid() / 4 + 8 * r) >= (pass * KEYS + 16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e)) ? element(s_7, t, h, e) : (-__builtin_inff());
+                                v_12_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_12_p[r][h / 2 * 2 + e], element(s_11, t, h, e));
                             }
                         }
                     }
@@ -249,7 +247,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            const float v_17 = element(v_15, t, h, e) - v_16[r];
+                            const float v_15 = g.scale_ * element(s_11, t, h, e);
+                            const float v_17 = v_15 - v_16[r];
                             element(p_18, t, h, e) = power_of_2(v_17);
                             v_24_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_24_p[r][h / 2 * 2 + e], element(p_18, t, h, e));
                         }
@@ -308,6 +307,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                 for (int r = 0; r < 2; ++r) {
                     v_19[r] = g.scale_ * m__c[r];
                 }
+                rt_fl<16, KEYS> s_11;
                 float v_12[2], v_12_p[2][4];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
@@ -316,7 +316,6 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         v_12_p[r][i] = -__builtin_inff();
                     }
                 }
-                rt_fl<16, KEYS> v_15;
                 if (first_row >= pass * KEYS + KEYS - 1) {
                     #pragma unroll
                     for (int t = 0; t < KEYS / 16; ++t) {
@@ -325,9 +324,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                             #pragma unroll
                             for (int e = 0; e < 2; ++e) {
                                 const int r = h % 2;
-                                const float s_11 = element(s_7, t, h, e);
-                                v_12_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_12_p[r][h / 2 * 2 + e], s_11);
-                                element(v_15, t, h, e) = g.scale_ * s_11;
+                                element(s_11, t, h, e) = element(s_7, t, h, e);
+                                v_12_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_12_p[r][h / 2 * 2 + e], element(s_11, t, h, e));
                             }
                         }
                     }
@@ -339,9 +337,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                             #pragma unroll
                             for (int e = 0; e < 2; ++e) {
                                 const int r = h % 2;
-                                const float s_11 = ((first_row + laneid() / 4 + 8 * r) >= (pass * KEYS + 16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e)) ? element(s_7, t, h, e) : (-__builtin_inff());
-                                v_12_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_12_p[r][h / 2 * 2 + e], s_11);
-                                element(v_15, t, h, e) = g.scale_ * s_11;
+                                element(s_11, t, h, e) = ((first_row + laneid() / 4 + 8 * r) >= (pass * KEYS + 16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e)) ? element(s_7, t, h, e) : (-__builtin_inff());
+                                v_12_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_12_p[r][h / 2 * 2 + e], element(s_11, t, h, e));
                             }
                         }
                     }
@@ -381,7 +378,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            const float v_17 = element(v_15, t, h, e) - v_16[r];
+                            const float v_15 = g.scale_ * element(s_11, t, h, e);
+                            const float v_17 = v_15 - v_16[r];
                             element(p_18, t, h, e) = power_of_2(v_17);
                             v_24_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_24_p[r][h / 2 * 2 + e], element(p_18, t, h, e));
                         }

@@ -298,7 +298,8 @@ def predict(
 def _predicted(asked: Asked, closely: bool, trace: Path | None, cxx: str | None) -> AnyPrediction:
     """The prediction of a spec, with what is done shown on a terminal."""
     subject = asked.checked(closely)
-    need_emulator()
+    if subject.emulated:
+        need_emulator()
     with working(f"predicting {subject.spec.name}"):
         return subject.predict(cxx, trace)
 

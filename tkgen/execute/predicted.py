@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tkgen.api import load
-from tkgen.execute.given import given
+from tkgen.backends.hopper.loop_spec import HopperLoopSpec
+from tkgen.backends.hopper.row_spec import HopperRowSpec
+from tkgen.backends.hopper.spec import HopperSpec
+from tkgen.execute.given import Values, given
 from tkgen.execute.kernels import AnySpec, valued
-from tkgen.predict import device_of
+from tkgen.predict import PredictError, device_of
+from tkgen.predict.hopper import predict_hopper
 from tkgen.report.timeline import trace
 from tkgen.rows.spec import RowSpec
 from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.prediction import AnyPrediction, models, predicted
 from tkgen.sequence.spec import SequenceSpec
 from tkgen.toolchain.files import write_atomic
+
+ON_HOPPER = HopperSpec | HopperRowSpec | HopperLoopSpec
 
 
 @dataclass(frozen=True)
@@ -37,8 +43,14 @@ class Asked:
             SizeError: a value that cannot be given; a kernel that nothing emulates.
             PredictError, UnknownTargetError: `closely`, there is no timing data, or no such product.
         """
-        spec: AnySpec
-        if closely:
+        spec: AnySpec | HopperSpec | HopperRowSpec | HopperLoopSpec
+        loaded = load(self.path, None, self.target, self.roots)
+        if isinstance(loaded, ON_HOPPER):
+            values = Values.of(loaded.program, self.defines)
+            again, extents = load(self.path, values.static, self.target, self.roots), values.extents
+            assert isinstance(again, ON_HOPPER)
+            spec = again
+        elif closely:
             chosen = given(self.path, self.defines, self.target, self.roots)
             spec, extents = chosen.spec, chosen.extents
             device_of(spec.target, self.product)  # before anything is compiled
@@ -52,10 +64,15 @@ class Asked:
 class Subject:
     """A checked spec to predict, at `extents` of dynamic dimensions; `closely`, with what would change the time."""
 
-    spec: AnySpec
+    spec: AnySpec | HopperSpec | HopperRowSpec | HopperLoopSpec
     extents: Mapping[str, int]
     product: str | None
     closely: bool
+
+    @property
+    def emulated(self) -> bool:
+        """Whether its machine code is followed on the emulator."""
+        return not isinstance(self.spec, ON_HOPPER)
 
     def predict(self, cxx: str | None = None, into: Path | None = None) -> AnyPrediction:
         """Build and predict it; the work and waits of each wave are written as a trace to `into`.
@@ -64,6 +81,11 @@ class Subject:
             SpecError, ToolchainError: as `build` of a spec.
             PredictError, UnknownTargetError: as `predict_any`.
         """
+        if isinstance(self.spec, ON_HOPPER):
+            if into is not None:
+                target = self.spec.target.name
+                raise PredictError(f"there is no trace of {self.spec.name}: nothing follows machine code for {target}")
+            return predict_hopper(self.spec.build(cxx=cxx), self.extents, self.product)
         build = self.spec.build(cxx=cxx).check()
         known = models(build, self.extents, self.product)
         found = predicted(build, known, self.extents, what_if=self.closely)
@@ -78,4 +100,4 @@ class Subject:
 def others(asked: Iterable[Asked]) -> list[Path]:
     """The specs that are not of one kernel of matrix products: where there is one, nothing is predicted `closely`."""
     specs = [(a.path, load(a.path, None, a.target, a.roots)) for a in asked]
-    return [path for path, spec in specs if isinstance(spec, RowSpec | SequenceSpec)]
+    return [path for path, spec in specs if isinstance(spec, RowSpec | SequenceSpec | ON_HOPPER)]

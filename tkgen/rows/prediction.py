@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from tkgen.emulate import Arg, Buffer
 from tkgen.execute.arguments import check_scalars, packed
-from tkgen.ir.equations import Kernel, Load
-from tkgen.ir.types import Tensor
 from tkgen.predict.loops import CHANGES, LoopPrediction
 from tkgen.predict.rows import RowModel, RowPrediction, RowWorkload
 from tkgen.predict.workload import PredictError
 from tkgen.rows.build import RowBuild
 from tkgen.rows.launch import RowLaunch, row_launch
-from tkgen.schedule.sweeps import regions
+from tkgen.rows.reading import read_counts
 
 
 def workload(build: RowBuild, launch: RowLaunch) -> RowWorkload:
@@ -31,7 +28,7 @@ def workload(build: RowBuild, launch: RowLaunch) -> RowWorkload:
         written_bytes=sum(map(launch.bytes, kernel.outputs)),
         sizes=tuple(launch.extents.items()),
         arguments=arguments(launch),
-        read_again_bytes=sum((count - 1) * launch.bytes(t) for t, count in _reads(kernel).items()),
+        read_again_bytes=sum((count - 1) * launch.bytes(t) for t, count in read_counts(kernel).items()),
     )
 
 
@@ -53,15 +50,6 @@ def arguments(launch: RowLaunch) -> Callable[[], Sequence[Arg]]:
         return [packed(launch, buffers, check_scalars(launch.program))]
 
     return made
-
-
-def _reads(kernel: Kernel) -> Counter[Tensor]:
-    """In how many parts of the kernel, loops and what is between them, each tensor is read."""
-    return Counter(
-        tensor
-        for body in (region.ops for region in regions(kernel))
-        for tensor in {op.source.tensor for op in body if isinstance(op, Load)}
-    )  # fmt: skip
 
 
 def predict_build(build: RowBuild, sizes: Mapping[str, int] | None = None, product: str | None = None) -> RowPrediction:

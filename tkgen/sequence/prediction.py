@@ -14,6 +14,7 @@ from tkgen.build import Build
 from tkgen.loops import prediction as loops
 from tkgen.loops.build import LoopBuild
 from tkgen.predict import Prediction, Workload, device_of, to_json
+from tkgen.predict.hopper.model import HopperPrediction
 from tkgen.predict.loops import LoopModel, LoopPrediction
 from tkgen.predict.model import Model, model_of
 from tkgen.predict.rows import RowModel, RowPrediction
@@ -79,7 +80,7 @@ class SequencePrediction:
         }
 
 
-AnyPrediction: TypeAlias = Prediction | RowPrediction | SequencePrediction
+AnyPrediction: TypeAlias = Prediction | RowPrediction | SequencePrediction | HopperPrediction
 AnyModel: TypeAlias = Model | RowModel | LoopModel
 
 
@@ -136,6 +137,8 @@ def text(p: AnyPrediction) -> str:
     """A prediction for people: a line for all, and of a sequence one for each kernel."""
     if isinstance(p, RowPrediction):
         return rows.text(p)
+    if isinstance(p, HopperPrediction):
+        return p.text()
     if isinstance(p, Prediction):
         return f"{p.kernel} {' x '.join(map(str, p.sizes))} on {p.product}: {_part(p)}"
     sizes = " ".join(f"{name}={size}" for name, size in p.sizes)

@@ -176,7 +176,19 @@ class LoopValues:
         for op in ops:
             level[op] = max((self._known(v, known) for v in reads(op)), default=0)
             known[writes(op)[0]] = level[op] + isinstance(op, Reduce)
+        for op in reversed(ops):  # an element is worked out beside the first use of it: one fused instruction, often
+            uses = [level[user] for user in ops if writes(op)[0] in self._leaves(user)]
+            if isinstance(op, Map) and self.tiled(op.result) and uses:
+                level[op] = min(uses)
         return level
+
+    def _leaves(self, op: Op) -> set[Value]:
+        """What an operation reads, through what stands inline in its expression."""
+        found = set[Value]()
+        for value in reads(op):
+            made = self.made.get(value)
+            found |= self._leaves(made) if isinstance(made, Map) and self.inline(value) else {value}
+        return found
 
     def _known(self, value: Value, known: dict[Value, int]) -> int:
         made = self.made.get(value)

@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from tkgen.targets.model import UnknownTargetError
 from tkgen.targets.synchronisation import Synchronisation, synchronisation
 
 
@@ -18,8 +19,40 @@ class HopperProduct:
     name: str
     l2_bytes: int
     clock_mhz: int
+    sms: int
     peak_tflops: float
     hbm_tbps: float
+
+
+@dataclass(frozen=True)
+class HopperTiming:
+    """What predictions need beside data sheets; units and sources stand in the file, entry by entry."""
+
+    product: str
+    launch_us: float
+    turn_us: float
+    meeting_ns: float
+    block_us: float
+    l2_latency_ns: float
+    hbm_latency_ns: float
+    load_latency_ns: float
+    l2_burst_tbps: float
+    l2_write_tbps: float
+    read_efficiency: float
+    copy_efficiency: float
+    matrix_efficiency: float
+    matrix_chain_cycles: float
+    lone_cycles: float
+    hidden_products: float
+    mufu_lanes: int
+    max_clock_mhz: int
+    power_limit_w: float
+    idle_w: float
+    memory_pj_per_byte: float
+    matrix_w: float
+    vector_w: float
+    power_clock_mhz: int
+    power_exponent: float
 
 
 @dataclass(frozen=True)
@@ -33,12 +66,15 @@ class Hopper:
     max_threads_per_block: int
     sub_partitions: int
     max_warps_per_sub_partition: int
+    max_blocks_per_sm: int
     named_barriers: int
     own_fp8: tuple[str, ...]
     registers_per_sm: int
     max_registers: int
     register_granule: int
     least_registers: int
+    shared_bytes_per_sm: int
+    shared_overhead: int
     shared_bytes_per_block: int
     tile_alignment: int
     swizzle_bytes: int
@@ -48,6 +84,7 @@ class Hopper:
     map_alignment: int
     wgmma_rows: int
     wgmma_columns: tuple[int, ...]
+    timing: HopperTiming
     products: tuple[HopperProduct, ...]
     synchronisation: Synchronisation
     sources: dict[str, str] = field(repr=False, compare=False)
@@ -66,6 +103,22 @@ class Hopper:
     def lanes(self) -> SmLanes:
         """What a layout of rows over lanes needs to know of it."""
         return SmLanes(self)
+
+    def product_named(self, name: str) -> HopperProduct:
+        """One of its devices. Raises UnknownTargetError."""
+        for product in self.products:
+            if product.name.casefold() == name.casefold():
+                return product
+        known = ", ".join(p.name for p in self.products)
+        raise UnknownTargetError(f"{self.name} has no product '{name}'; it has {known}")
+
+    def blocks_per_sm(self, threads: int, registers: int, shared_bytes: int) -> int:
+        """Blocks that share an SM: of so many threads, registers of each at the launch, bytes of shared memory."""
+        granules = -(-registers // self.register_granule) * self.register_granule
+        by_threads = self.sub_partitions * self.max_warps_per_sub_partition * self.warp_size // threads
+        by_registers = self.registers_per_sm // (granules * threads)
+        by_shared = self.shared_bytes_per_sm // (shared_bytes + self.shared_overhead)
+        return min(self.max_blocks_per_sm, by_threads, by_registers, by_shared)
 
     def cited(self, key: str) -> str:
         """Where a number of the file is from, as a note: `cited("shared.bytes_per_block")`."""
@@ -120,12 +173,15 @@ FIELDS = {
     "max_threads_per_block": "compute.max_threads_per_block",
     "sub_partitions": "compute.sub_partitions",
     "max_warps_per_sub_partition": "compute.max_warps_per_sub_partition",
+    "max_blocks_per_sm": "compute.max_blocks_per_sm",
     "named_barriers": "compute.named_barriers",
     "own_fp8": "compute.own_fp8",
     "registers_per_sm": "registers.per_sm",
     "max_registers": "registers.max_per_thread",
     "register_granule": "registers.granule",
     "least_registers": "registers.least_per_thread",
+    "shared_bytes_per_sm": "shared.bytes_per_sm",
+    "shared_overhead": "shared.block_overhead",
     "shared_bytes_per_block": "shared.bytes_per_block",
     "tile_alignment": "shared.tile_alignment",
     "swizzle_bytes": "shared.swizzle_bytes",
@@ -153,7 +209,8 @@ def load_hopper(name: str = "sm_90a") -> Hopper:
         HopperProduct(name=p["name"], **{key: fact["value"] for key, fact in p.items() if key != "name"})
         for p in data["product"]
     )
-    sources = {f"{s}.{e}": fact["source"] for s in ("compute", "registers", "shared", "copies", "wgmma")
+    sources = {f"{s}.{e}": fact["source"] for s in ("compute", "registers", "shared", "copies", "wgmma", "timing")
                for e, fact in data[s].items()}  # fmt: skip
-    return Hopper(name=data["name"], architecture=data["architecture"], products=products,
+    timing = HopperTiming(**{key: fact["value"] for key, fact in data["timing"].items()})
+    return Hopper(name=data["name"], architecture=data["architecture"], timing=timing, products=products,
                   synchronisation=synchronisation(data), sources=sources, **numbers)  # fmt: skip

@@ -1,0 +1,162 @@
+"""What a Hopper GPU does that no data sheet says, measured with kernels of extreme shapes: launches, latencies, rates,
+clocks under the power limit. `tkgen/targets/sm_90a.toml` holds what it prints, with the date.
+
+    python benchmarks/hopper_probe.py [--json FILE]
+
+Each probe is a kernel of tkgen's in which one thing takes nearly all of the time, launched back to back in a graph. The
+clock is what nvidia-smi says while the graph is replayed for a second: the median of its samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tkgen.api import load
+from tkgen.execute.race import graph_of
+
+SPECS = Path(__file__).parents[1] / "specs" / "hopper"
+SAMPLE_MS = 50
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One kernel at one size: seconds of a launch, and the clock and power meanwhile."""
+
+    what: str
+    spec: str
+    values: dict[str, int]
+    data: str  # "zeros" or "normal"
+    sets: int  # of tensors that launches go round
+    seconds: float
+    mhz: float
+    watts: float
+
+
+def probes() -> list[tuple[str, str, dict[str, int], str, int]]:
+    """What is asked, of which kernel, with which data, over how many sets of tensors."""
+    small = {"ROWS": 64, "COLUMNS": 64, "STAGES": 2}
+    tall = {"M": 1536, "N": 2816, "K": 65536}
+    found = [
+        ("a launch of one tile and one step", "h100_lcf", {"M": 128, "N": 256, "K": 64}, "zeros", 2),
+        ("a launch of one tile and 5 steps", "h100_lcf", {"M": 128, "N": 256, "K": 320}, "zeros", 2),
+        ("a launch of one row", "h100_rmsnorm", {"TOKENS": 1, "D": 4096}, "zeros", 2),
+        ("a launch of 132 rows", "h100_rmsnorm", {"TOKENS": 132, "D": 4096}, "zeros", 2),
+        ("a launch of 16 blocks of attention", "h100_attention", {"BATCH": 1, "LENGTH": 128}, "zeros", 2),
+        ("copies from L2, two in flight", "h100_lcf", {"M": 64, "N": 64, "K": 32768, **small}, "zeros", 1),
+        ("copies from L2, eight in flight", "h100_lcf", {"M": 64, "N": 64, "K": 32768, **small, "STAGES": 8}, "zeros",
+         1),
+        ("copies from memory, two in flight", "h100_lcf", {"M": 64, "N": 64, "K": 131072, **small}, "zeros", 8),
+        ("L2 to all SMs", "h100_lcf", {"M": 768, "N": 704, "K": 16384, **small, "STAGES": 12}, "zeros", 1),
+        ("L2 to all SMs, 64 x 128", "h100_lcf",
+         {"M": 768, "N": 1408, "K": 8192, "ROWS": 64, "COLUMNS": 128, "STAGES": 8}, "zeros", 1),
+        ("L2 to all SMs, 128 x 128", "h100_lcf",
+         {"M": 1536, "N": 1408, "K": 8192, "ROWS": 128, "COLUMNS": 128, "STAGES": 6}, "zeros", 1),
+        ("memory to all SMs", "h100_lcf", {"M": 64, "N": 8448, "K": 16384, "ROWS": 64, "COLUMNS": 64, "STAGES": 12},
+         "zeros", 2),
+    ]  # fmt: skip
+    for data in ("zeros", "normal"):
+        found += [
+            ("products alone", "h100_lcf", tall, data, 2),
+            ("products alone, 128 x 128", "h100_lcf",
+             {"M": 1536, "N": 1408, "K": 65536, "ROWS": 128, "COLUMNS": 128, "STAGES": 6}, data, 2),
+            ("products in half of the SMs", "h100_lcf", {"M": 768, "N": 2816, "K": 65536}, data, 2),
+            ("attention, D = 128", "h100_attention", {"BATCH": 1, "LENGTH": 16384}, data, 2),
+            ("attention, D = 64", "h100_attention",
+             {"BATCH": 1, "LENGTH": 16384, "D": 64, "QUERIES": 192}, data, 2),
+            ("rows", "h100_softmax", {"ROWS": 32768, "D": 4096}, data, 2),
+        ]  # fmt: skip
+    return found
+
+
+def clocks() -> tuple[float, float]:
+    """SM clock in MHz and power in W now."""
+    query = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw.instant", "--format=csv,noheader,nounits"]
+    said = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip().split(",")
+    return float(said[0]), float(said[1])
+
+
+def timed(launches: Sequence[Callable[[], None]], seconds: float) -> tuple[float, float, float]:
+    """Seconds of a launch, MHz and W over about `seconds` of replays."""
+    import torch
+
+    for launch in launches:
+        launch()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for launch in launches:
+        launch()
+    torch.cuda.synchronize()
+    one = (time.perf_counter() - begin) / len(launches)
+    repeats = min(max(1, round(4e-3 / one / len(launches))), 400)
+    graph = graph_of(list(launches) * repeats)
+    times, seen, end = [], [], time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        first.record()
+        for _ in range(10):
+            graph.replay()
+        last.record()
+        seen.append(clocks())  # while they run
+        torch.cuda.synchronize()
+        times.append(first.elapsed_time(last) / 1e3 / (10 * repeats * len(launches)))
+    mhz, watts = (statistics.median(x) for x in zip(*seen[len(seen) // 2 :], strict=True))
+    return statistics.median(times[len(times) // 2 :]), mhz, watts
+
+
+def launches(build: Any, data: str, sets: int) -> list[Callable[[], None]]:
+    """What launches a kernel on so many sets of tensors."""
+    import torch
+
+    from tkgen.backends.hopper.launch import launcher, loop_launcher, row_launcher
+    from tkgen.backends.hopper.spec import HopperBuild
+    from tkgen.execute.arguments import check_scalars, launched
+    from tkgen.ir.rounding import TORCH
+    from tkgen.rows.launch import row_launch
+
+    spec, program = build.spec, build.spec.program
+    scalars = check_scalars(program)
+    product = isinstance(build, HopperBuild)
+    launch: Any = launched(spec) if product else row_launch(program, spec.layout)
+    start: Any = launcher if product else loop_launcher if "attention" in spec.name else row_launcher
+    found = []
+    for _ in range(sets):
+        tensors = {
+            t.name: (torch.zeros if data == "zeros" else torch.randn)(launch.shape(t), device="cuda").to(TORCH[t.dtype])
+            for t in program.arguments
+        }
+        found.append(start(build, launch, tensors, scalars))
+    return found
+
+
+def main() -> None:
+    """Run all probes and print them."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    args = parser.parse_args()
+    asked = probes()
+    with ThreadPoolExecutor() as pool:
+        builds = list(pool.map(lambda p: load(SPECS / f"{p[1]}.tk", p[2]).build(), asked))
+    found = []
+    for (what, spec, values, data, sets), build in zip(asked, builds, strict=True):
+        probe = Probe(what, spec, values, data, sets, *timed(launches(build, data, sets), args.seconds))
+        found.append(probe)
+        print(
+            f"{what:38} {data:7} {probe.seconds * 1e6:10.2f} us {probe.mhz:6.0f} MHz {probe.watts:5.0f} W", flush=True
+        )
+    if args.json:
+        args.json.write_text(json.dumps([asdict(p) for p in found], indent=1))
+
+
+if __name__ == "__main__":
+    main()

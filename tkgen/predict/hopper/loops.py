@@ -1,0 +1,121 @@
+"""Predicted time of a loop of two products on a Hopper GPU, such as attention's: consumers that multiply in turn.
+
+A pass takes as long as the matrix units need for the products of all consumers, or as a consumer's own chain: its first
+product, the vector work behind it, and what it waits for others. A warp that is alone issues its instructions as far
+apart as they wait for each other (`lone_cycles`). Each further consumer adds what it does not share: its powers, which
+one unit makes for all, or its products, of which a part (`hidden_products`) runs beside the vector work of others.
+
+The first pass of a tile stands before the loop, with nothing beside it; so do the quotients and the stores behind it,
+while the next tile's queries are on their way. Blocks of one tile are dealt to the SMs in order, as these get free.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+
+from tkgen.backends.hopper.loop_spec import HopperLoopBuild
+from tkgen.backends.hopper.machine import HopperProduct
+from tkgen.predict.hopper.model import HopperPrediction, Work, clock, read_rate
+from tkgen.predict.hopper.products import DEPTH
+from tkgen.predict.hopper.sass import read
+from tkgen.predict.workload import PredictError
+from tkgen.rows.launch import row_launch
+
+
+class LoopModel:
+    """A build at sizes on a device. Raises PredictError: no disassembly, or sizes it cannot do."""
+
+    def __init__(self, build: HopperLoopBuild, sizes: Mapping[str, int] | None, product: HopperProduct):
+        self.build, self.product = build, product
+        self.spec, self.machine = build.spec, build.spec.target
+        self.layout, self.timing = build.spec.layout, build.spec.target.timing
+        try:
+            self.launch = row_launch(self.spec.program, self.layout, sizes)
+        except ValueError as error:
+            raise PredictError(str(error)) from None
+        code = read(build.sass)
+        loop = code.loop_with("HGMMA")
+        if loop is None:
+            raise PredictError(f"the machine code of {self.spec.name} has no loop of products")
+        tile = code.loop_with("HGMMA", "UTMASTG") if self.layout.persistent else None
+        self.inside, self.powers = loop.executed, loop.count("MUFU")
+        self.outside = (tile or code.before("UTMALDG")).executed - self.inside
+
+    @property
+    def first_cycles(self) -> float:
+        """Of the matrix units, for a consumer's first product."""
+        return self.layout.keys / 2 * (self.layout.depth / DEPTH) / self.timing.matrix_efficiency
+
+    @property
+    def second_cycles(self) -> float:
+        """Of the matrix units, for its second one."""
+        return self.layout.width / 2 * (self.layout.keys / DEPTH) / self.timing.matrix_efficiency
+
+    @property
+    def pass_cycles(self) -> tuple[float, float]:
+        """Of a pass: those of the matrix units, and those of a consumer's chain."""
+        t, consumers = self.timing, self.layout.consumers
+        mine = self.first_cycles + self.second_cycles
+        lane_powers = self.powers * self.machine.warp_size / t.mufu_lanes
+        each = max(lane_powers, (1 - t.hidden_products) * mine)
+        chain = self.first_cycles + t.lone_cycles * self.inside + (consumers - 1) * each
+        return consumers * mine, chain
+
+    def tile_seconds(self, passes: int, hertz: float) -> float:
+        """Of an output tile."""
+        if not passes:
+            return 0.0
+        t = self.timing
+        alone = self.first_cycles + self.second_cycles + t.lone_cycles * self.outside
+        hidden = (self.second_cycles + t.lone_cycles * max(self.outside - self.inside, 0)) / hertz
+        waits = max(t.hbm_latency_ns * 1e-9 - hidden, 0.0)
+        return waits + (alone + (passes - 1) * max(self.pass_cycles)) / hertz
+
+    def prediction(self) -> HopperPrediction:
+        """The time of one launch, and where it goes."""
+        t, layout, program = self.timing, self.layout, self.spec.program
+        rows = self.launch.tiles(layout.split)
+        passes = [len(layout.passes(n)) for n in range(rows)]
+        others = self.launch.blocks // rows
+        moved = float(sum(map(self.launch.bytes, (*program.reads, *program.outputs))))
+        written = sum(map(self.launch.bytes, program.outputs))
+        memory = moved / read_rate(self.machine, self.product, moved - written, written)
+        start = (t.launch_us + t.block_us) * 1e-6 + t.hbm_latency_ns * 1e-9
+        hertz, held = t.max_clock_mhz * 1e6, "peak"
+        total = sum(passes) * others
+        for _ in range(3):
+            busy = self._busy(passes, others, hertz)
+            seconds = start + max(busy, memory)
+            mine = (self.first_cycles + self.second_cycles) * t.matrix_efficiency
+            mean = total / self.product.sms * layout.consumers
+            issued = mean * self.inside + layout.consumers * self.outside * rows * others / self.product.sms
+            work = Work(mean * mine, issued, moved)
+            hertz, held = clock(self.machine, work, (seconds - start) * hertz, start)
+        matrix, chain = self.pass_cycles
+        products = total / self.product.sms * matrix / hertz
+        parts = {"launch": t.launch_us * 1e-6, "first copies": start - t.launch_us * 1e-6, "products": products}
+        parts["vector work" if chain > matrix else "memory" if memory > busy else "ends of tiles"] = max(
+            seconds - sum(parts.values()), 0.0)  # fmt: skip
+        flops = 2.0 * total * layout.consumers * self.machine.wgmma_rows * layout.keys * (layout.depth + layout.width)
+        limiter = max(parts, key=lambda part: parts[part])
+        copy = self.product.hbm_tbps * t.copy_efficiency * 1e3
+        return HopperPrediction(
+            self.spec.name, self.machine.name, self.product.name, tuple(self.launch.extents.items()), seconds,
+            flops / seconds / 1e12, flops / seconds / 1e12 / self.product.peak_tflops, moved / seconds / 1e9,
+            moved / seconds / 1e9 / copy, limiter, hertz / 1e6, held, self.launch.blocks, 1, parts,
+        )  # fmt: skip
+
+    def _busy(self, passes: list[int], others: int, hertz: float) -> float:
+        """Seconds until the last SM has done its tiles, without the start of the first ones."""
+        sms, each = self.product.sms, [self.tile_seconds(n, hertz) for n in passes]
+        if self.layout.persistent:
+            blocks = min(self.layout.persistent, sms, len(each) * others)
+            all_of_them = each * others
+            return max(sum(all_of_them[b::blocks]) for b in range(blocks))
+        again = self.timing.block_us * 1e-6 + self.timing.hbm_latency_ns * 1e-9
+        free = [-again] * sms
+        for _ in range(others):
+            for seconds in each:
+                heapq.heapreplace(free, free[0] + again + seconds)
+        return max(free)

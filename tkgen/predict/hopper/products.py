@@ -1,0 +1,163 @@
+"""Predicted time of a matrix product on a Hopper GPU: a producer, consumers that multiply, tile after tile.
+
+A K-step takes as long as the slowest of: the matrix units, for all consumers; a consumer's own chain, as it starts the
+products of a step when those of the step before the last are done; the copies, of which as many are on their way as
+there are stages. Of the blocks that read the same panel at the same time one waits for memory, the others find it in
+L2; so does the next step, as the L2 brings more of a row than a step has.
+
+A tile has its steps, and then its sums leave: instructions that nothing hides, and room in the L2. A block has its
+tiles one after the other; the first one's copies come from memory, and nothing hides them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tkgen.backends.hopper.machine import HopperProduct
+from tkgen.backends.hopper.spec import HopperBuild
+from tkgen.execute.arguments import launched
+from tkgen.ir.launch import Launch, Piece
+from tkgen.predict.hopper.model import HopperPrediction, Work, clock, read_rate
+from tkgen.predict.hopper.sass import read
+from tkgen.predict.workload import PredictError
+
+STEPS_TOGETHER = 2  # of 128 bytes of a row, for 256 that come (CUDA driver API, CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
+DEPTH = 16  # of a wgmma of 16-bit factors (PTX ISA, wgmma.mma_async: m64nNk16)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Seconds of a K-step, by what could be the slowest."""
+
+    matrix: float
+    chain: float
+    copies: float
+
+    @property
+    def longest(self) -> float:
+        return max(self.matrix, self.chain, self.copies)
+
+
+class ProductModel:
+    """A build at sizes on a device. Raises PredictError: no disassembly, or sizes it cannot do."""
+
+    def __init__(self, build: HopperBuild, sizes: Mapping[str, int] | None, product: HopperProduct):
+        self.build, self.product = build, product
+        self.spec, self.machine = build.spec, build.spec.target
+        self.layout, self.timing = build.spec.layout, build.spec.target.timing
+        try:
+            self.launch: Launch = launched(build.spec, sizes)
+        except ValueError as error:
+            raise PredictError(str(error)) from None
+        code = read(build.sass)
+        tile, step = code.loop_with("HGMMA", "UTMASTG"), code.loop_with("HGMMA")
+        self.outside = len(tile or code.before("UTMALDG")) - (len(step) if step else 0)
+        self.step_instructions = len(step) if step else 0
+        self.work = self.launch.work
+        self.active = min(sum(map(bool, self.work)), product.sms)
+
+    @property
+    def step_cycles(self) -> float:
+        """Of the matrix units, for a K-step of one consumer."""
+        columns, step = self.spec.program.block[1:]
+        return columns / 2 * (step / DEPTH) * len(self.spec.program.products) / self.timing.matrix_efficiency
+
+    def steps(self, hertz: float) -> _Steps:
+        """Seconds of a K-step."""
+        t, mine = self.timing, self.step_cycles
+        all_of_them = self.layout.consumers * mine
+        burst = self.layout.stage_bytes * self.active / (t.l2_burst_tbps * 1e12)
+        fresh = (t.hbm_latency_ns - t.l2_latency_ns) * 1e-9 / self.sharing / STEPS_TOGETHER
+        latency = t.l2_latency_ns * 1e-9 + burst + fresh
+        return _Steps(all_of_them / hertz, (t.matrix_chain_cycles + all_of_them) / 2 / hertz,
+                      latency / self.layout.stages)  # fmt: skip
+
+    @property
+    def sharing(self) -> float:
+        """Blocks that read a panel of a factor at the same time, of the one that fewer read: one waits for memory."""
+        first = [own[0] for own in self.work if own]
+        panels = [{panel for p in first for panel in self._panels(p) if panel[0] == side} for side in ("A", "B")]
+        return min(len(first) / len(found) for found in panels)
+
+    def tail(self, hertz: float) -> float:
+        """Seconds in which a tile's sums leave and nothing multiplies."""
+        t, consumers = self.timing, self.layout.consumers
+        issue = max(t.lone_cycles, consumers) * self.outside / hertz
+        reused = (self.layout.panels // self.layout.store_buffers - 1) * t.l2_latency_ns * 1e-9
+        written = self.tile_bytes * self.active / (t.l2_write_tbps * 1e12)
+        return max(issue + reused, written)
+
+    @property
+    def tile_bytes(self) -> int:
+        """Of a block's outputs."""
+        rows, columns, _ = self.spec.program.block
+        return rows * columns * sum(o.dtype.bytes for o in self.spec.program.outputs)
+
+    def prediction(self) -> HopperPrediction:
+        """The time of one launch, and where it goes."""
+        t, program = self.timing, self.spec.program
+        tiles, steps = max(len(own) for own in self.work), max(sum(p.steps for p in own) for own in self.work)
+        total_steps = sum(p.steps for own in self.work for p in own)
+        moved = self._memory_bytes()
+        written = sum(map(self.launch.bytes, program.outputs))
+        memory = moved / read_rate(self.machine, self.product, moved - written, written)
+        start = (t.launch_us + t.block_us) * 1e-6 + t.hbm_latency_ns * 1e-9
+        hertz, held = t.max_clock_mhz * 1e6, "peak"
+        for _ in range(3):
+            step, tail = self.steps(hertz), self.tail(hertz)
+            busy = steps * step.longest + tiles * tail
+            seconds = start + max(busy, memory)
+            mean = total_steps / self.product.sms
+            work = Work(mean * self.step_cycles * t.matrix_efficiency * self.layout.consumers,
+                        mean * self.layout.consumers * self.step_instructions, moved)  # fmt: skip
+            hertz, held = clock(self.machine, work, (seconds - start) * hertz, start)
+        parts = {"launch": t.launch_us * 1e-6, "first copies": start - t.launch_us * 1e-6,
+                 "products": steps * step.matrix, "sums that leave": tiles * tail}  # fmt: skip
+        rest = seconds - sum(parts.values())
+        slow = "memory" if memory > busy else "copies" if step.copies > step.chain else "waiting for products"
+        parts[slow] = max(rest, 0.0)
+        flops = 2.0 * sum(p.steps for own in self.work for p in own) * self._flops_of_step()
+        limiter = max(parts, key=lambda part: parts[part])
+        gbps = self._tensor_bytes() / seconds / 1e9
+        copy = self.product.hbm_tbps * t.copy_efficiency * 1e3
+        return HopperPrediction(
+            self.spec.name, self.machine.name, self.product.name, tuple(self.launch.extents.items()), seconds,
+            flops / seconds / 1e12, flops / seconds / 1e12 / self.product.peak_tflops, gbps, gbps / copy, limiter,
+            hertz / 1e6, held, len(self.work), 1, parts,
+        )  # fmt: skip
+
+    def _flops_of_step(self) -> float:
+        """Half of them: multiplications of a block's K-step."""
+        rows, columns, step = self.spec.program.block
+        return float(rows * columns * step * len(self.spec.program.products))
+
+    def _tensor_bytes(self) -> int:
+        return sum(map(self.launch.bytes, (*self.spec.program.reads, *self.spec.program.outputs)))
+
+    def _memory_bytes(self) -> float:
+        """Bytes that memory moves: in each round of tiles every panel of a factor once, but what the L2 still has.
+
+        Of a panel that is read in the next round again, a slice is found where all that was read in between, a whole
+        round of panels, fits into the L2.
+        """
+        rows, columns, step = self.spec.program.block
+        each = {side: sum(o.tensor.dtype.bytes for o in self.spec.program.operands if o.side.name == side)
+                for side in ("A", "B")}  # fmt: skip
+        total, before = 0.0, set[tuple[str, int, int]]()
+        for turn in range(max(map(len, self.work))):
+            pieces = [own[turn] for own in self.work if len(own) > turn]
+            size = {"A": rows * step * each["A"], "B": columns * step * each["B"]}
+            now = {panel: p.steps * size[panel[0]] for p in pieces for panel in self._panels(p)}
+            kept = before if sum(now.values()) <= self.product.l2_bytes else set()
+            total += sum(amount for panel, amount in now.items() if panel not in kept)
+            before = set(now)
+        factors = {o.tensor.name: self.launch.bytes(o.tensor) for o in self.spec.program.operands}
+        if sum(factors.values()) <= self.product.l2_bytes:
+            total = min(total, float(sum(factors.values())))
+        rest = self._tensor_bytes() - sum(factors.values())
+        return total + rest
+
+    def _panels(self, piece: Piece) -> tuple[tuple[str, int, int], tuple[str, int, int]]:
+        apart = hash(self.launch.apart(piece.matrix))
+        return ("A", piece.row, apart), ("B", piece.col, apart)

@@ -1,0 +1,104 @@
+"""Predicted time of a kernel of rows on a Hopper GPU: how near it comes to what a copy of the same bytes takes.
+
+Memory moves the bytes of all tensors once, and again what later loops over the same rows read. An SM has as many blocks
+at a time as its registers leave room for: each waits for its loads and its warps for each other, works, and makes room
+for the next one. Where these are too few, or their instructions too many, memory waits. The bounds on the time are
+added smoothly: blocks do not keep step, and the fewer an SM has, the less they fill in for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+
+from tkgen.backends.hopper.machine import HopperProduct
+from tkgen.backends.hopper.row_spec import HopperRowBuild
+from tkgen.ir.equations import AxisKind, Load, Op, walk
+from tkgen.predict.hopper.model import HopperPrediction, Work, clock, read_rate
+from tkgen.predict.hopper.sass import Code, read
+from tkgen.predict.workload import PredictError
+from tkgen.rows.launch import row_launch
+from tkgen.rows.reading import read_counts
+
+MOST_SMOOTH = 4  # exponent by which bounds on the time are added where many blocks of an SM fill in for each other
+
+
+class RowModel:
+    """A build at sizes on a device. Raises PredictError: no disassembly, or sizes it cannot do."""
+
+    def __init__(self, build: HopperRowBuild, sizes: Mapping[str, int] | None, product: HopperProduct):
+        self.build, self.product = build, product
+        self.spec, self.machine = build.spec, build.spec.target
+        self.timing = build.spec.target.timing
+        try:
+            self.launch = row_launch(self.spec.program, self.spec.layout, sizes)
+        except ValueError as error:
+            raise PredictError(str(error)) from None
+        figures = build.figures
+        self.resident = self.machine.blocks_per_sm(build.threads, figures.registers, build.shared_bytes)
+        if not self.resident:
+            raise PredictError(f"no block of {self.spec.name} fits on an SM")
+        counts = read_counts(self.spec.program.kernel)
+        once = sum(map(self.launch.bytes, counts))
+        again = sum((n - 1) * self.launch.bytes(t) for t, n in counts.items())
+        at_a_time = min(self.resident * product.sms, self.launch.blocks)
+        if again / self.launch.blocks * at_a_time <= product.l2_bytes:
+            again = 0  # the L2 still has what a block reads again
+        self.read_bytes = once + again
+        self.written_bytes = sum(map(self.launch.bytes, self.spec.program.outputs))
+        code = read(build.sass)
+        inner = code.outermost
+        loaded = sum(loop.load_bytes for loop in inner)
+        mine = sum(map(self._touched, walk(self.spec.program.kernel.body))) / build.threads
+        turns = max((mine - (code.load_bytes - loaded)) / loaded, 1.0) if loaded else 1.0
+
+        def all_of(count: Callable[[Code], int]) -> float:
+            return count(code) + (turns - 1) * sum(map(count, inner))
+
+        self.instructions = all_of(lambda part: part.executed)
+        self.waits, self.meetings = all_of(lambda part: part.load_groups), all_of(lambda part: part.count("BAR"))
+
+    def _touched(self, op: Op) -> int:
+        """Bytes that an operation loads for a block."""
+        if not isinstance(op, Load):
+            return 0
+        sizes = (
+            self.launch.extents[a.dim.name] if a.kind is not AxisKind.PARALLEL else a.tile or 1 for a in op.source.axes
+        )
+        return prod(sizes) * op.source.tensor.dtype.bytes
+
+    def block_seconds(self, hertz: float) -> float:
+        """Of a block from its start to the start of the next one in its place: its waits, its instructions."""
+        t = self.timing
+        waits = t.turn_us * 1e-6 + (self.waits * t.load_latency_ns + self.meetings * t.meeting_ns) * 1e-9
+        return waits + self.instructions * t.lone_cycles / hertz
+
+    def issue_seconds(self, hertz: float) -> float:
+        """In which a sub-partition issues what its warps execute, of all blocks."""
+        warps = self.launch.blocks * self.build.threads / self.machine.warp_size
+        return self.instructions * warps / (self.product.sms * self.machine.sub_partitions) / hertz
+
+    def prediction(self) -> HopperPrediction:
+        """The time of one launch, and where it goes."""
+        t, launch = self.timing, self.launch
+        moved = float(self.read_bytes + self.written_bytes)
+        memory = moved / read_rate(self.machine, self.product, self.read_bytes, self.written_bytes)
+        start = t.launch_us * 1e-6
+        hertz, held = t.max_clock_mhz * 1e6, "peak"
+        places = self.resident * self.product.sms
+        turns, smooth = max(launch.blocks / places, 1.0), min(1 + self.resident, MOST_SMOOTH)
+        for _ in range(3):
+            bounds = (memory, turns * self.block_seconds(hertz), self.issue_seconds(hertz))
+            busy = float(sum(bound**smooth for bound in bounds)) ** (1 / smooth)
+            seconds = start + busy
+            work = Work(0.0, bounds[2] * hertz, moved)
+            hertz, held = clock(self.machine, work, busy * hertz, start)
+        tensors = sum(map(launch.bytes, (*self.spec.program.reads, *self.spec.program.outputs)))
+        slow = "instructions" if bounds[2] > bounds[1] else "too few blocks"
+        parts = {"launch": start, "memory": memory, slow: busy - memory}
+        gbps = tensors / seconds / 1e9
+        return HopperPrediction(
+            self.spec.name, self.machine.name, self.product.name, tuple(launch.extents.items()), seconds, 0.0, 0.0,
+            gbps, gbps / (self.product.hbm_tbps * t.copy_efficiency * 1e3), max(parts, key=lambda part: parts[part]),
+            hertz / 1e6, held, launch.blocks, self.resident, parts,
+        )  # fmt: skip
