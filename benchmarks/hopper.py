@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import hopper_more as more
+import hopper_predicted
 
 from tkgen.api import load
 from tkgen.backends.hopper import HopperSpec
@@ -381,7 +382,8 @@ has been compared with torch in f32 before (2^-8 of the norm at most).
 {fused}
 
 {more}
-"""
+
+{predicted}"""
 
 
 def page(lines: list[dict[str, Any]]) -> str:
@@ -392,7 +394,7 @@ def page(lines: list[dict[str, Any]]) -> str:
     return HEAD.format(
         machine="; ".join(f"{key} {value}" for key, value in facts.items()),
         megabytes=ROTATED_BYTES // 1_000_000, rounds=ROUNDS, table=rows, below=said, fused=fused_table(lines),
-        more=more.page(lines),
+        more=more.page(lines), predicted=hopper_predicted.page(),
     )  # fmt: skip
 
 

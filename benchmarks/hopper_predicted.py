@@ -1,6 +1,6 @@
 """Predictions for a Hopper GPU beside measurements: drawn and predicted first, measured after that was committed.
 
-    python benchmarks/hopper_predicted.py draw --seed 1       # writes hopper_predicted.json: kernels and predictions
+    python benchmarks/hopper_predicted.py draw --seed 1       # adds kernels and predictions to hopper_predicted.json
     git commit benchmarks/hopper_predicted.json
     python benchmarks/hopper_predicted.py measure             # on the GPU: adds what it takes
     python benchmarks/hopper_predicted.py page                # puts both into docs/measured.md
@@ -36,7 +36,14 @@ from tkgen.rows.launch import row_launch
 ROOT = Path(__file__).parents[1]
 KEPT = Path(__file__).with_suffix(".json")
 PAGE = ROOT / "docs" / "measured.md"
-BEGIN, END = "<!-- predicted: begin -->\n", "<!-- predicted: end -->\n"
+HEAD = """## Predictions
+
+Forty kernels at a time, drawn and predicted by `benchmarks/hopper_predicted.py`, and committed before they were
+measured: ten problems, four variants of each. [prediction.md](prediction.md#hopper) says what is modelled, and what each
+time taught. Launches back to back in a graph, tensors beyond the L2, the median after half a second of them, when the
+card has settled at its power limit.
+
+"""
 VARIANTS = 4
 MOST_BYTES = 3_000_000_000
 MOST_FLOPS = 4e12
@@ -106,26 +113,45 @@ def cost(spec: Any) -> float:
     return max(moved / MOST_BYTES, flops / MOST_FLOPS)
 
 
+def kept() -> list[dict[str, Any]]:
+    """All that was drawn, the first one first; what was not measured yet has no `machine`."""
+    found: list[dict[str, Any]] = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else []
+    return found
+
+
+def keep(runs: list[dict[str, Any]], into: Path = KEPT) -> None:
+    """Write all of it."""
+    into.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
+
+
 def draw_all(seed: int) -> None:
-    """Write what is to be measured, and what is predicted of it."""
+    """Add what is to be measured, and what is predicted of it."""
     found = []
     for name, sizes, how, build in drawn(seed):
         p = predict_hopper(build)
         found.append({"spec": name, "sizes": sizes, "variant": how, "predicted_us": p.seconds * 1e6,
                       "clock_mhz": p.clock_mhz, "limiter": p.limiter})  # fmt: skip
         print(f"{len(found):2} {name} {sizes} {how}: {p.seconds * 1e6:.1f} us, {p.limiter}", flush=True)
-    KEPT.write_text(json.dumps({"seed": seed, "kernels": found}, indent=1) + "\n", encoding="utf-8")
+    keep([*kept(), {"seed": seed, "kernels": found}])
 
 
 def measure(into: Path, seconds: float) -> None:
-    """Add what each of them takes, and the machine it ran on."""
+    """Add what each kernel takes that was not measured yet, and the machine it ran on."""
+    runs = kept()
+    for run in runs:
+        if "machine" not in run:
+            measure_run(run, seconds)
+    keep(runs, into)
+
+
+def measure_run(run: dict[str, Any], seconds: float) -> None:
+    """The kernels of one draw."""
     import torch
 
-    data = json.loads(KEPT.read_text(encoding="utf-8"))
     with ThreadPoolExecutor() as pool:
         builds = list(pool.map(lambda k: load(SPECS / f"{k['spec']}.tk", k["sizes"] | k["variant"]).build(),
-                               data["kernels"]))  # fmt: skip
-    for kernel, build in zip(data["kernels"], builds, strict=True):
+                               run["kernels"]))  # fmt: skip
+    for kernel, build in zip(run["kernels"], builds, strict=True):
         spec = build.spec
         launch: Any = launched(spec) if hasattr(spec.program, "block") else row_launch(spec.program, spec.layout)
         moved = sum(map(launch.bytes, (*spec.program.reads, *spec.program.outputs)))
@@ -135,8 +161,7 @@ def measure(into: Path, seconds: float) -> None:
               f"{kernel['predicted_us']:.1f}", flush=True)  # fmt: skip
         torch.cuda.empty_cache()
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    data["machine"] = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
-    into.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    run["machine"] = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def verdict(kernels: list[dict[str, Any]]) -> str:
@@ -170,25 +195,30 @@ def correlation(a: list[float], b: list[float]) -> float:
     return statistics.correlation(a, b)
 
 
-def section(data: dict[str, Any]) -> str:
-    """The part of the page."""
+def page() -> str:
+    """The part of docs/measured.md: what was predicted beside what was measured."""
+    return HEAD + "\n".join(map(_part, (run for run in kept() if "machine" in run)))
+
+
+def _part(run: dict[str, Any]) -> str:
     lines = [
+        f"Seed {run['seed']}, on {run['machine']}. {verdict(run['kernels'])}",
+        "",
         "| spec | sizes | variant | predicted, us | measured, us | off by | limited by | clock predicted, measured |",
         "|---|---|---|---:|---:|---:|---|---:|",
-    ]  # fmt: skip
-    for k in data["kernels"]:
+    ]
+    for k in run["kernels"]:
         words = [" ".join(f"{n}={v}" for n, v in k[part].items()) for part in ("sizes", "variant")]
         off = k["predicted_us"] / k["measured_us"] - 1
         lines.append(f"| `{k['spec']}` | {words[0]} | {words[1]} | {k['predicted_us']:.1f} | {k['measured_us']:.1f} | "
                      f"{off:+.1%} | {k['limiter']} | {k['clock_mhz']:.0f}, {k['measured_mhz']:.0f} MHz |")  # fmt: skip
-    return "\n".join([verdict(data["kernels"]), "", *lines]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def write_page() -> None:
-    """Replace the section of the page."""
-    data = json.loads(KEPT.read_text(encoding="utf-8"))
-    head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    PAGE.write_text(head + BEGIN + section(data) + END + rest.split(END)[1], encoding="utf-8")
+    """Replace the part of the page, which is its last."""
+    before = PAGE.read_text(encoding="utf-8").split(HEAD.splitlines()[0])[0]
+    PAGE.write_text(before.rstrip("\n") + "\n\n" + page(), encoding="utf-8")
 
 
 def main() -> None:

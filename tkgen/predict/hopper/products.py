@@ -5,8 +5,8 @@ products of a step when those of the step before the last are done; the copies, 
 there are stages. Of the blocks that read the same panel at the same time one waits for memory, the others find it in
 L2; so does the next step, as the L2 brings more of a row than a step has.
 
-A tile has its steps, and then its sums leave: instructions that nothing hides, and room in the L2. A block has its
-tiles one after the other; the first one's copies come from memory, and nothing hides them.
+A tile has its steps, and then its sums leave: instructions that nothing hides, what an epilogue reads, and room in the
+L2. A block has its tiles one after the other; the first one's copies come from memory, and nothing hides them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class ProductModel:
             raise PredictError(str(error)) from None
         code = read(build.sass)
         tile, step = code.loop_with("HGMMA", "UTMASTG"), code.loop_with("HGMMA")
-        self.outside = len(tile or code.before("UTMALDG")) - (len(step) if step else 0)
+        end = tile or code.before("UTMALDG")
+        self.outside, self.loads = len(end) - (len(step) if step else 0), end.load_groups
         self.step_instructions = len(step) if step else 0
         self.work = self.launch.work
         self.active = min(sum(map(bool, self.work)), product.sms)
@@ -86,7 +87,8 @@ class ProductModel:
         issue = max(t.lone_cycles, consumers) * self.outside / hertz
         reused = (self.layout.panels // self.layout.store_buffers - 1) * t.l2_latency_ns * 1e-9
         written = self.tile_bytes * self.active / (t.l2_write_tbps * 1e12)
-        return max(issue + reused, written)
+        read = self.loads * t.load_latency_ns * 1e-9
+        return max(issue + reused + read, written)
 
     @property
     def tile_bytes(self) -> int:
