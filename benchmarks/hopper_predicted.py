@@ -39,9 +39,9 @@ PAGE = ROOT / "docs" / "measured.md"
 HEAD = """## Predictions
 
 Forty kernels at a time, drawn and predicted by `benchmarks/hopper_predicted.py`, and committed before they were
-measured: ten problems, four variants of each. [prediction.md](prediction.md#hopper) says what is modelled, and what each
-time taught. Launches back to back in a graph, tensors beyond the L2, the median after half a second of them, when the
-card has settled at its power limit.
+measured: ten problems, four variants of each. [prediction.md](prediction.md#hopper) says what is modelled, and what
+each time taught. Launches back to back in a graph, tensors beyond the L2, the median after half a second of them, when
+the card has settled at its power limit.
 
 """
 VARIANTS = 4

@@ -1,0 +1,213 @@
+"""Predictions for Hopper GPUs: what is read of machine code, the clock that the power leaves, what follows of both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tkgen.api import load
+from tkgen.backends.hopper import HopperBuild, HopperSpec
+from tkgen.backends.hopper.loop_spec import HopperLoopBuild, HopperLoopSpec
+from tkgen.backends.hopper.machine import load_hopper
+from tkgen.backends.hopper.row_spec import HopperRowBuild, HopperRowSpec
+from tkgen.backends.hopper.toolchain import Figures, Nvcc
+from tkgen.cli import app
+from tkgen.predict import PredictError
+from tkgen.predict.hopper import HopperPrediction, predict_hopper
+from tkgen.predict.hopper.model import Work, clock
+from tkgen.predict.hopper.sass import read
+from tkgen.targets import UnknownTargetError
+
+SPECS = Path(__file__).parents[2] / "specs" / "hopper"
+MACHINE = load_hopper()
+
+
+def sass(*opcodes: str) -> str:
+    """A disassembly: an opcode a line; `BRA n` jumps to instruction n."""
+    lines = []
+    for n, opcode in enumerate((*opcodes, "EXIT")):
+        name, _, target = opcode.partition(" ")
+        to = f" {int(target) * 16:#x}" if target else " R2, R4"
+        lines.append(f"        /*{n * 16:04x}*/                   {name}{to} ;")
+    return "\n".join(lines)
+
+
+def product_code(inside: int = 12, outside: int = 100, loads: int = 0) -> str:
+    """A tile loop around a loop of products."""
+    first = 2 + outside
+    before = [*["LDG.E.128", "BAR.SYNC"] * loads, *["FADD"] * (outside - 2 * loads)]
+    code = ["MOV", "S2R", *before, *["HGMMA.64x256x16.F32.BF16"] * 4,
+            *["UIADD3"] * inside, f"BRA {first}", "UTMASTG", "BRA 2", "UTMALDG"]  # fmt: skip
+    return sass(*code)
+
+
+def loop_code(inside: int = 500, powers: int = 64) -> str:
+    """The same of attention: powers beside products."""
+    code = ["MOV", *["FADD"] * 400, "HGMMA.64x128x16.F32.BF16", *["MUFU.EX2"] * powers, *["FFMA"] * inside, "BRA 401",
+            "UTMASTG", "BRA 1", "UTMALDG"]  # fmt: skip
+    return sass(*code)
+
+
+NVCC = Nvcc(Path("nvcc"), "PATH", "13.0")
+
+
+def product(code: str = "", **values: int) -> HopperPrediction:
+    spec = load(SPECS / "h100_lcf.tk", values)
+    assert isinstance(spec, HopperSpec)
+    return predict_hopper(HopperBuild(NVCC, b"", Figures("k", 168, 0, 0, 64), "", code or product_code(), spec))
+
+
+def attention(name: str = "h100_attention", code: str = "", **values: int) -> HopperPrediction:
+    spec = load(SPECS / f"{name}.tk", values)
+    assert isinstance(spec, HopperLoopSpec)
+    return predict_hopper(HopperLoopBuild(NVCC, b"", Figures("k", 168, 0, 0, 64), "", code or loop_code(), spec))
+
+
+def rows(code: Sequence[str], registers: int = 32, name: str = "h100_softmax", **values: int) -> HopperPrediction:
+    spec = load(SPECS / f"{name}.tk", values)
+    assert isinstance(spec, HopperRowSpec)
+    return predict_hopper(HopperRowBuild(NVCC, b"", Figures("k", registers, 0, 0, 64), "", sass(*code), spec))
+
+
+# ---------------------------------------------------------------- machine code
+
+
+def test_loops_are_between_a_jump_back_and_where_it_goes() -> None:
+    code = read(sass("MOV", "FADD", "HGMMA", "MUFU.EX2", "BRA 2", "UTMASTG", "BRA 1", "NOP"))
+    assert [len(loop) for loop in code.loops] == [3, 6] and len(code) == 8  # EXIT counts, NOP does not
+    inner, outer = code.loop_with("HGMMA"), code.loop_with("HGMMA", "UTMASTG")
+    assert inner is not None and outer is not None and inner.count("MUFU") == 1 and len(outer) == 6
+    assert code.loop_with("LDG") is None and len(code.before("UTMASTG")) == 5
+    assert [len(loop) for loop in code.outermost] == [6]
+
+
+def test_of_two_ways_the_shorter_one_is_executed() -> None:
+    # if (1..4: three, and the jump over the other way) else (5..6)
+    code = read(sass("BRA 5", "FADD", "FADD", "FADD", "BRA 7", "FMUL", "FMUL", "MOV"))
+    assert len(code) == 9 and code.executed == 9 - 4
+    assert read(sass("BRA 3", "FADD", "FADD", "MOV")).executed == 5  # an `if` alone: taken
+
+
+def test_loads_are_waited_for_once_between_meetings() -> None:
+    code = read(sass("LDG.E.128", "LDG.E.U16", "FADD", "BAR.SYNC", "LDG.E", "SHFL.BFLY", "BAR.SYNC", "STG.E.128"))
+    assert code.load_groups == 2 and code.load_bytes == 16 + 2 + 4
+
+
+# ---------------------------------------------------------------- the clock
+
+
+def test_power_holds_the_clock() -> None:
+    most = MACHINE.timing.max_clock_mhz * 1e6
+    assert clock(MACHINE, Work(0, 0, 0), 1e6, 0) == (most, "peak")
+    full, held = clock(MACHINE, Work(1e6, 0, 0), 1e6, 0)
+    assert held == "power" and 1200e6 < full < 1500e6  # products alone: 1335 MHz with 110 W of memory beside them
+    half, _ = clock(MACHINE, Work(0.5e6, 0, 0), 1e6, 0)
+    assert full < half <= most
+    beside, _ = clock(MACHINE, Work(1e6, 0.8e6, 1e6), 1e6, 0)
+    assert beside < full  # vector work and memory want watts, too
+    board = replace(MACHINE, timing=replace(MACHINE.timing, power_limit_w=400))
+    assert clock(board, Work(1e6, 0, 0), 1e6, 0)[0] < full
+
+
+# ---------------------------------------------------------------- products
+
+
+def test_where_the_time_of_a_product_goes() -> None:
+    p = product()
+    assert sum(p.parts.values()) == pytest.approx(p.seconds) and p.limiter == "products" and p.blocks == 132
+    assert p.tflops == pytest.approx(2 * 8192**3 / p.seconds / 1e12) and 550 < p.tflops < 720
+    assert p.clock_limit == "power" and 0 < p.share_of_peak < 1
+    assert product(K=16384).seconds == pytest.approx(2 * p.seconds, rel=0.05)
+    assert "held by power" in p.text() and "h100_lcf M=8192" in p.text()
+
+
+def test_few_stages_wait_for_copies_and_small_products_for_their_start() -> None:
+    slow, fast = (product(ROWS=64, COLUMNS=128, STAGES=s, M=768, N=1408, K=8192) for s in (2, 8))
+    assert slow.limiter == "copies" and slow.seconds > 1.3 * fast.seconds
+    small = product(M=128, N=256, K=64)
+    assert small.seconds < 6e-6 and small.limiter in ("first copies", "launch")
+
+
+def test_a_skinny_product_is_as_fast_as_memory() -> None:
+    p = product(M=64, N=8192, K=8192, ROWS=64, COLUMNS=64, STAGES=8)
+    assert p.limiter == "memory" and 0.8 < p.gbps / 3350 < 0.95
+
+
+def test_what_an_epilogue_reads_is_waited_for() -> None:
+    plain, reads = (product(product_code(loads=n), M=1536, N=8448, K=512) for n in (0, 8))
+    assert reads.seconds > plain.seconds + 1e-6
+
+
+# ---------------------------------------------------------------- loops of products
+
+
+def test_attention_is_bound_by_what_is_slower() -> None:
+    p = attention()
+    assert sum(p.parts.values()) == pytest.approx(p.seconds) and 500 < p.tflops < 750
+    more = attention(code=loop_code(inside=1500))
+    assert more.limiter == "vector work" and more.seconds > 1.5 * p.seconds
+    assert attention(LENGTH=8192).seconds == pytest.approx(4 * p.seconds, rel=0.1)
+
+
+def test_blocks_beyond_the_diagonal_take_no_time() -> None:
+    causal = attention("h100_attention_causal", LENGTH=8192)
+    assert 0.45 < causal.seconds / attention(LENGTH=8192).seconds < 0.75
+    assert causal.tflops < attention(LENGTH=8192).tflops
+
+
+# ---------------------------------------------------------------- rows
+
+STREAM = ("LDG.E.128", "FADD", "SHFL.BFLY", "BAR.SYNC", "FMUL", "STG.E.128")
+
+
+def test_rows_are_near_a_copy_where_enough_blocks_share_an_sm() -> None:
+    p = rows(STREAM)
+    assert sum(p.parts.values()) == pytest.approx(p.seconds) and p.limiter == "memory" and p.share_of_copy > 0.95
+    few = rows(STREAM, registers=250)
+    assert few.blocks_per_sm < p.blocks_per_sm and few.seconds > p.seconds
+    busy = rows((*STREAM, *["FADD"] * 20000))
+    assert busy.limiter == "instructions" and busy.seconds > 3 * p.seconds
+
+
+def test_rows_that_are_read_again_come_from_memory_where_the_l2_has_lost_them() -> None:
+    code = ("MOV", *STREAM, "BRA 1")
+    short, long = (rows(code, name="h100_long_softmax", ROWS=2**27 // d, D=d) for d in (8192, 131072))
+    assert short.parts["memory"] < 0.75 * long.parts["memory"]
+
+
+# ---------------------------------------------------------------- where nothing can be said
+
+
+def test_what_cannot_be_predicted_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = load(SPECS / "h100_lcf.tk")
+    assert isinstance(spec, HopperSpec)
+    build = HopperBuild(NVCC, b"", Figures("k", 168, 0, 0, 64), "", "", spec)
+    with pytest.raises(PredictError, match=r"no cuobjdump beside nvcc or on PATH; pip install .*nvidia-cuda-cuobjdump"):
+        predict_hopper(build)
+    with pytest.raises(PredictError, match=r"H200 cannot be predicted: .* were measured on an H100"):
+        predict_hopper(build, product="H200")
+    with pytest.raises(UnknownTargetError, match="sm_90a has no product 'MI300X'; it has H100, H200"):
+        predict_hopper(build, product="MI300X")
+    monkeypatch.setattr(HopperSpec, "build", lambda self, cxx=None: replace(build, spec=self))
+    result = CliRunner().invoke(app, ["predict", str(SPECS / "h100_lcf.tk")])
+    assert result.exit_code == 2 and "no cuobjdump" in result.output
+
+
+def test_the_command_prints_it_and_compares(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    figures = Figures("k", 168, 0, 0, 64)
+    monkeypatch.setattr(
+        HopperSpec, "build", lambda self, cxx=None: HopperBuild(NVCC, b"", figures, "", product_code(), self)
+    )
+    path = str(SPECS / "h100_lcf.tk")
+    result = CliRunner().invoke(app, ["predict", path, "--json", "-D", "M=4096"])
+    found = json.loads(result.stdout)
+    assert result.exit_code == 0 and found["sizes"] == {"M": 4096, "N": 8192, "K": 8192} and found["tflops"] > 500
+    both = CliRunner().invoke(app, ["predict", path, "--compare-D", "STAGES=2"])
+    assert both.exit_code == 0 and "the second is 0." in both.output
+    traced = CliRunner().invoke(app, ["predict", path, "--trace", str(tmp_path / "t.json")])
+    assert traced.exit_code == 2 and "no trace of h100_lcf" in traced.output and not (tmp_path / "t.json").exists()
