@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,10 @@ def layout(**case: Any) -> Layout:
 def test_every_number_has_a_source_and_a_field() -> None:
     data, machine = raw(), load_hopper()
     named = {f"{s}.{e}" for s in ("compute", "registers", "shared", "copies", "wgmma") for e in data[s]}
-    assert named == set(FIELDS.values()) == set(machine.sources)
-    facts = [data[key.split(".")[0]][key.split(".")[1]] for key in named]
+    timing = {f"timing.{e}" for e in data["timing"]}
+    assert named == set(FIELDS.values()) and named | timing == set(machine.sources)
+    assert {f"timing.{f.name}" for f in fields(machine.timing)} == timing
+    facts = [data[key.split(".")[0]][key.split(".")[1]] for key in named | timing]
     facts += [fact for p in data["product"] for key, fact in p.items() if key != "name"]
     assert len(facts) > 25 and all(f["source"].strip() and f["unit"].strip() for f in facts)
 
