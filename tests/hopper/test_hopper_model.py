@@ -13,6 +13,7 @@ from loop_cases import CASES as LOOPS
 from loop_cases import Attention
 from row_cases import CASES as ROWS
 from row_cases import Case
+from test_hopper_build import compiles
 from test_hopper_schedule import MUTANTS, edited
 from typer.testing import CliRunner
 
@@ -24,7 +25,7 @@ from tkgen.backends.hopper.interpreter import one_thread
 from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.cli import app
-from tkgen.execute import gpu, kernels
+from tkgen.execute import gpu, kernels, modelled_suite
 from tkgen.execute.arguments import check_scalars, launched
 from tkgen.execute.compare import Inputs, compared, random_inputs, references, worst
 from tkgen.execute.modelled import trials
@@ -173,6 +174,25 @@ def test_run_says_what_it_ran() -> None:
     code, out = tkgen("run", SPECS / "h100_softmax.tk", "-D", "ROWS=5 D=300", "--json")
     (row,) = json.loads(out)
     assert code == 0 and row["modelled"] and row["ok"] and row["schedule"] == "turn, all early"
+
+
+@compiles
+def test_test_runs_sizes_and_says_which_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "small.tk"
+    path.write_text(gemm(dims=(64, 64, 128), block=(64, 64, 64), stages=2, grid="persistent(3)"))
+    code, out = tkgen("test", path, "--schedules", 2, "--json")
+    cases = [r["case"] for r in json.loads(out)]
+    assert code == 0 and cases[:3] == ["proves", "figures", "M=64 N=64 K=64"] and cases[-1] == "as shipped"
+    made = model.schedule
+    late = MUTANTS["no wait for products"]
+    monkeypatch.setattr(model, "schedule", lambda *given: edited(made(*given), late))
+    code, out = tkgen("test", path, "--schedules", 3)
+    assert code == 1 and "M=64 N=64 K=320: " in out and "elements are wrong" in out and "as shipped: " in out
+
+
+def test_test_takes_one_of_a_batch() -> None:
+    sizes = modelled_suite.sizes(load(SPECS / "h100_attention.tk"))
+    assert sizes == [{"BATCH": 1, "LENGTH": 128 * n} for n in (1, 2, 3)]
 
 
 def test_run_is_of_whole_launches() -> None:

@@ -123,6 +123,13 @@ def test_check_refuses_what_is_not_proven(mutant: str, monkeypatch: pytest.Monke
     assert result.exit_code == 1 and "error[E240]: the schedule for this kernel is not proven" in result.output
 
 
+def test_a_store_that_is_left_out_is_refused() -> None:
+    """Nothing races and nothing hangs, but the sums never leave."""
+    loop = edited(schedule(SMALL), dropped(Do, lambda s: isinstance(s, Do) and s.stream == "stores"))
+    assert not loop_faults(loop)
+    assert back_end.wrong(loop) == "nobody reads what is written of `panel 0`" and not back_end.wrong(schedule(SMALL))
+
+
 def test_check_says_that_it_is_proven() -> None:
     result = CliRunner().invoke(app, ["check", str(SPEC)])
     assert result.exit_code == 0 and "not proven" not in result.output and "proven: the plan" in result.output

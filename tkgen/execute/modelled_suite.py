@@ -12,12 +12,14 @@ from pathlib import Path
 
 from tkgen.api import load, target_of
 from tkgen.backends import protocol
+from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.registry import backend_of
 from tkgen.diagnostics import SpecError
 from tkgen.execute import gpu, gpu_suite
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.modelled import trials
 from tkgen.execute.suites import Result, Work, attempted
+from tkgen.schedule.rows import accesses
 from tkgen.targets import UnknownTargetError
 
 
@@ -50,4 +52,14 @@ def regression(
             yield "as shipped", partial(numbers, {})
 
     figures = partial(gpu_suite.figures, cxx=cxx)
-    return attempted(path.stem, proved, figures, gpu_suite.sizes, numbers, shipped, generated)
+    return attempted(path.stem, proved, figures, sizes, numbers, shipped, generated)
+
+
+def sizes(spec: protocol.Spec) -> list[dict[str, int]]:
+    """Those of a GPU; of a loop of products one of each index that says nothing but which matrix, such as a batch's."""
+    found = gpu_suite.sizes(spec)
+    if not isinstance(spec, HopperLoopSpec):
+        return found
+    used = [(i.axis, d) for a in accesses(spec.program.kernel) for i, d in zip(a.indices, a.tensor.dims, strict=True)]
+    alone = [a for a in spec.program.parallel if a.is_index and all(d == a.dim for axis, d in used if axis == a)]
+    return [{a.dim.name: 1 for a in alone} | case for case in found]

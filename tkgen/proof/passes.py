@@ -30,10 +30,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import product
 
 from tkgen.proof.clock import Run, run
 from tkgen.proof.faults import Fault, faults
-from tkgen.proof.program import Access, Arrive, Await, Do, Loop, Meet
+from tkgen.proof.program import Access, Arrive, Await, Box, Do, Loop, Meet, Program
 
 
 def loop_faults(loop: Loop, passes: int | None = None) -> list[Fault]:
@@ -62,6 +63,27 @@ def first_wrong(loop: Loop) -> str | None:
     fault = wrong[0]
     where = f" of `{fault.access.ring}`" if fault.access else f" at `{fault.stuck.meeting}`" if fault.stuck else ""
     return f"{fault.kind.value}{where}"
+
+
+def unread(loop: Loop) -> str | None:
+    """What a pass writes and nobody reads, in words: where each instance is there to be read, something is left out.
+
+    Races do not show it: a block whose last sums are never stored is as much in order as one that stores them.
+    """
+    once, twice = (_instances(loop.unrolled(passes)) for passes in (1, 2))
+    missing = once[0] - twice[1]
+    return None if not missing else f"nobody reads what is written of `{min(missing)[0]}`"
+
+
+def _instances(program: Program) -> tuple[set[tuple[str, int, Box]], set[tuple[str, int, Box]]]:
+    """What is written and what is read: ring, instance, element or slot."""
+    found: tuple[set[tuple[str, int, Box]], set[tuple[str, int, Box]]] = set(), set()
+    for step in (step for agent in program.agents for step in agent.steps if isinstance(step, Do)):
+        for into, accesses in zip(found, (step.writes, step.reads), strict=True):
+            for a in accesses:
+                parts = product(*([(at, at + 1) for at in range(lo, hi)] for lo, hi in a.box))
+                into.update((a.ring, a.instance, part) for part in parts)
+    return found
 
 
 def unbalanced(loop: Loop) -> Iterator[str]:

@@ -28,8 +28,7 @@ from functools import cache
 from math import gcd, lcm
 
 from tkgen.backends.hopper.loops import HopperLoop
-from tkgen.backends.hopper.schedule import ASYNC, MACHINE
-from tkgen.proof.passes import first_wrong
+from tkgen.backends.hopper.schedule import ASYNC, MACHINE, wrong
 from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Meeting, Step
 from tkgen.proof.text import loop_text
 
@@ -80,7 +79,7 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
 
 @cache
 def _wrong(shape: Shape) -> str | None:
-    return first_wrong(schedule(shape))
+    return wrong(schedule(shape))
 
 
 def schedule(shape: Shape, tiles: int = 0) -> Loop:

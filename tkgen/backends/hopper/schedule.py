@@ -32,7 +32,7 @@ from math import gcd
 
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import load_hopper
-from tkgen.proof.passes import first_wrong
+from tkgen.proof.passes import first_wrong, unread
 from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Meeting, Step
 from tkgen.proof.text import loop_text
 
@@ -101,7 +101,12 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
 
 @cache
 def _wrong(shape: Shape) -> str | None:
-    return first_wrong(schedule(shape))
+    return wrong(schedule(shape))
+
+
+def wrong(loop: Loop) -> str | None:
+    """What can go wrong first in a schedule, with any number of passes: in some interleaving, or in all."""
+    return first_wrong(loop) or unread(loop)
 
 
 def schedule(shape: Shape, tiles: int = 0) -> Loop:

@@ -1,0 +1,270 @@
+"""Mutants of Hopper's schedules, the proof, and the model that runs them with data.
+
+    for trial in trials("products", count=24): trial.kind, trial.proof, trial.found
+
+A mutant is a slip in the C++ that the schedule stands for: one line of the producer, or one of the consumers, which all
+of their warps run. Its schedule is proven as `tkgen check` would prove it, for any number of tiles, and carried out in
+several orders on tiles of torch, for two passes of the proof's loop. `found` is the number of the first order in which
+the model hangs, sees something wrong or leaves wrong numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tkgen.api import load
+from tkgen.backends.hopper.interpreter import HopperInterpreter, one_thread
+from tkgen.backends.hopper.loop_model import LoopWork
+from tkgen.backends.hopper.loop_schedule import Shape as LoopShape
+from tkgen.backends.hopper.loop_schedule import schedule as loop_schedule
+from tkgen.backends.hopper.loop_spec import HopperLoopSpec
+from tkgen.backends.hopper.model import Memory, ProductWork
+from tkgen.backends.hopper.row_model import run_rows
+from tkgen.backends.hopper.row_spec import HopperRowSpec
+from tkgen.backends.hopper.schedule import block_shape, schedule, wrong
+from tkgen.backends.hopper.spec import HopperSpec
+from tkgen.execute import kernels
+from tkgen.execute.arguments import check_scalars, launched
+from tkgen.execute.compare import Inputs, compared
+from tkgen.ir.functions import HOPPER
+from tkgen.proof.execution import Order, Work, execute
+from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Step
+from tkgen.schedule.row_verifier import wrong as row_wrong
+
+SPECS = Path(__file__).parents[2] / "specs"
+PASSES = 2  # of the proof's loop that the model runs
+WARPS = 2  # of a consumer: no two but the first differ
+Found = Mapping[str, tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A mutant: what the proof says of it, and in which of the orders, from 1 on, the model finds it; 0 in none."""
+
+    family: str
+    kind: str
+    what: str
+    proof: str
+    found: int
+
+    @property
+    def escaped(self) -> bool:
+        """Whether the proof accepts what is wrong."""
+        return not self.proof and self.found > 0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A schedule, and how it is run: `fault` says what the model finds of another one in an order."""
+
+    family: str
+    loop: Loop
+    fault: Callable[[Loop, Order], str]
+
+
+def trials(family: str, count: int, every: int = 1, first: int = 0) -> Iterator[Trial]:
+    """Each `every`-th mutant of a family from the `first` on, in `count` orders. The schedule itself must be right."""
+    with one_thread():
+        orders = HopperInterpreter().orders(count)
+        if family == "rows":
+            yield from islice(_row_trials(orders, every, first), None)
+            return
+        subject = _subject(family)
+        if said := wrong(subject.loop) or next(filter(None, (subject.fault(subject.loop, o) for o in orders)), ""):
+            raise ValueError(f"{family} is wrong before anything is changed: {said}")
+        for kind, what, loop in islice(mutants(subject.loop), first, None, every):
+            found = (n for n, order in enumerate(orders, 1) if subject.fault(loop, order))
+            yield Trial(family, kind, what, wrong(loop) or "", next(found, 0))
+
+
+# ---------------------------------------------------------------- what is mutated
+
+
+@cache
+def _subject(family: str) -> Subject:
+    return _product() if family == "products" else _attention()
+
+
+def _work(found: Found, outputs: Mapping[str, Tensor], findings: Sequence[str]) -> str:
+    comparisons = compared(outputs, found)
+    return "; ".join([*findings, *(str(c) for c in comparisons.values() if not c.right)])
+
+
+def _product() -> Subject:
+    """Two tiles of 64 x 128 of a product in a pass, three steps each, two stages, two panels of a tile."""
+    text = (SPECS / "hopper" / "h100_lcf.tk").read_text(encoding="utf-8")
+    for old, new in (("M = 8192, N = 8192, K = 8192", "M = 64, N = 512, K = 192"), ("persistent(132)", "persistent(1)"),
+                     ("ROWS = 128, COLUMNS = 256, STAGES = 4", "ROWS = 64, COLUMNS = 128, STAGES = 2")):  # fmt: skip
+        assert old in text
+        text = text.replace(old, new)
+    spec = load(text)
+    assert isinstance(spec, HopperSpec)
+    launch = launched(spec)
+    layout, (pieces,) = spec.layout, launch.work
+    shape = replace(block_shape(layout, launch.steps), warps=WARPS, buffers=1)
+    assert len(pieces) == PASSES * shape.tiles
+    inputs = kernels.random_inputs(launch, 1, Inputs.EXACT)
+    wanted = kernels.references(launch, inputs, {}, HOPPER)
+
+    def fault(loop: Loop, order: Order) -> str:
+        outputs = {"C": torch.full((64, 512), torch.nan, dtype=torch.bfloat16)}
+        memory = Memory(spec.program.kernel, inputs, {}, launch.extents, outputs)
+        work = ProductWork(layout, shape, memory, pieces, launch)
+        return _run(loop, work, order, wanted, outputs)
+
+    return Subject("products", schedule(shape), fault)
+
+
+def _attention() -> Subject:
+    """Two consumers of 64 queries, three passes over keys for a tile, two buffers of each factor."""
+    text = (SPECS / "hopper" / "h100_attention.tk").read_text(encoding="utf-8")
+    sizes = {"BATCH": 1, "HEADS": 1, "KV_HEADS": 1, "LENGTH": 512, "D": 64, "BLOCK": 192}
+    old = "grid persistent(132)"
+    assert old in text
+    spec = load(text.replace(old, "grid persistent(1)"), sizes)
+    assert isinstance(spec, HopperLoopSpec)
+    m, launch = spec.layout, kernels.launch_of(spec)
+    shape = LoopShape(*m.buffers, m.consumers, len(m.passes(0)), WARPS)
+    places = [launch.place(tile) for tile in range(launch.blocks)]  # type: ignore[union-attr]
+    assert len(places) == PASSES * shape.tiles
+    scalars = check_scalars(spec.program)  # type: ignore[arg-type]
+    inputs = kernels.random_inputs(launch, 1, Inputs.EXACT)
+    wanted = kernels.references(launch, inputs, scalars, HOPPER)
+
+    def fault(loop: Loop, order: Order) -> str:
+        outputs = {
+            "O": torch.full((1, 1, 512, 64), torch.nan, dtype=torch.bfloat16),
+            "LSE": torch.full((1, 1, 512), torch.nan),
+        }
+        memory = Memory(m.kernel, inputs, scalars, launch.extents, outputs)  # type: ignore[union-attr]
+        return _run(loop, LoopWork(m, shape, memory, places), order, wanted, outputs)
+
+    return Subject("loops", loop_schedule(shape), fault)
+
+
+def _run(loop: Loop, work: Work, order: Order, wanted: Found, outputs: Mapping[str, Tensor]) -> str:
+    try:
+        findings = execute(loop.unrolled(PASSES), work, order).findings
+    except (KeyError, IndexError, RuntimeError, ValueError) as error:
+        return f"nothing can be computed: {error!r}"
+    return _work(wanted, outputs, findings)
+
+
+def _row_trials(orders: Sequence[Order], every: int, first: int) -> Iterator[Trial]:
+    """Steps of a softmax whose rows eight warps share."""
+    from mutating.rows import Changed, mutants
+
+    spec = load(SPECS / "rows" / "softmax.tk", {"ROWS": 6, "D": 8192}, "sm_90a")
+    assert isinstance(spec, HopperRowSpec)
+    launch = kernels.launch_of(spec)
+    inputs = kernels.random_inputs(launch, 1, Inputs.NORMAL)
+    wanted = kernels.references(launch, inputs, {}, HOPPER)
+    steps = (m for m in mutants(spec.rows) if isinstance(m.layout, Changed) and m.layout.sweeps == spec.rows.sweeps)
+    for mutant in islice(steps, first, None, every):
+
+        def fault(order: Order, layout: Changed = mutant.layout) -> str:  # type: ignore[assignment]
+            try:
+                made = run_rows(layout, spec.lanes, launch, inputs, {}, order)  # type: ignore[arg-type]
+            except (KeyError, IndexError, RuntimeError, ValueError) as error:
+                return f"nothing can be computed: {error!r}"
+            return _work(wanted, made.outputs, made.findings)
+
+        found = (n for n, order in enumerate(orders, 1) if fault(order))
+        said = "; ".join(dict.fromkeys(what for _, what in row_wrong(mutant.layout, spec.lanes)))
+        yield Trial("rows", mutant.kind, mutant.what, said, next(found, 0))
+
+
+# ---------------------------------------------------------------- mutants
+
+Key = tuple[str, str, int]  # a kind of step, at what, which of these: the same line of C++ in all warps
+Edit = Callable[[Sequence[Step], int], Sequence[Step]]  # what stands for the steps of an agent, one of which it changes
+
+
+def mutants(loop: Loop) -> Iterator[tuple[str, str, Loop]]:
+    """(kind, what, mutant), in a fixed order."""
+    for meeting in loop.meetings:
+        for by in (1, -1):
+            if meeting.arrivals + by > 0:
+                changed = tuple(replace(m, arrivals=m.arrivals + by) if m == meeting else m for m in loop.meetings)
+                yield "arrivals +-1", f"{meeting.name} {by:+}", replace(loop, meetings=changed)
+    producer, consumer = loop.agents[0], loop.agents[1]
+    for agent, alike in ((producer, loop.agents[:1]), (consumer, loop.agents[1:])):
+        for key, step in _keyed(agent.body):
+            for kind, edit in _edits(step, loop.slots):
+                agents = [replace(a, body=_edited(a.body, key, edit)) if a in alike else a for a in loop.agents]
+                yield kind, f"{agent.name}: {step} ({key[2]})", replace(loop, agents=tuple(agents))
+    without = [Looped(a.name, a.prologue, a.body, ()) for a in loop.agents]
+    yield "no wait at the end", "all", replace(loop, agents=tuple(without))
+
+
+def _keyed(body: Sequence[Step]) -> Iterator[tuple[Key, Step]]:
+    counts: dict[tuple[str, str], int] = {}
+    for step in body:
+        name = getattr(step, "stream", "") or getattr(step, "meeting", "")
+        of = (type(step).__name__, " ".join(word for word in name.split() if not word.isdigit()))
+        counts[of] = counts.get(of, -1) + 1
+        yield (*of, counts[of]), step
+
+
+def _edited(body: Sequence[Step], key: Key, edit: Edit) -> tuple[Step, ...]:
+    at = next((n for n, (k, _) in enumerate(_keyed(body)) if k == key), None)
+    return tuple(body) if at is None else tuple(edit(body, at))
+
+
+def _instead(*steps: Step) -> Edit:
+    return lambda body, at: [*body[:at], *steps, *body[at + 1 :]]
+
+
+def _each(change: Callable[[Step], Step]) -> Edit:
+    return lambda body, at: [*body[:at], change(body[at]), *body[at + 1 :]]
+
+
+def _exchanged(body: Sequence[Step], at: int) -> Sequence[Step]:
+    return [*body[:at], *body[at + 1 : at + 2], body[at], *body[at + 2 :]]
+
+
+def _edits(step: Step, slots: Mapping[str, int]) -> Iterator[tuple[str, Edit]]:
+    """The slips that one step can be."""
+    yield "two steps exchanged", _exchanged
+    match step:
+        case Await():
+            yield "no wait for a phase", _instead()
+            yield "the other phase", _each(lambda s: replace(s, phase=s.phase + 1))  # type: ignore[union-attr, call-arg]
+        case Arrive(bytes=0):
+            yield "no arrival", _instead()
+            yield "an arrival too many", lambda body, at: [*body[: at + 1], body[at], *body[at + 1 :]]
+        case Arrive():
+            for by in (1, -1):
+                yield "bytes +-1", _each(lambda s, by=by: replace(s, bytes=s.bytes + by))  # type: ignore[misc, union-attr, call-arg]
+        case Meet():
+            yield "no meeting of a warpgroup", _instead()
+        case Drain():
+            yield f"no wait for {step.stream}", _instead()
+            yield f"a wait for {step.stream} that leaves one more", _each(lambda s: replace(s, left=s.left + 1))  # type: ignore[union-attr, call-arg]
+        case Fence():
+            yield "no fence", _instead()
+        case Commit():
+            yield "no commit", _instead()
+        case Do():
+            yield "an operation left out", _instead()
+            if any(slots[a.ring] > 1 for a in (*step.reads, *step.writes)):
+                yield "another stage", _each(lambda s: _moved(s, slots, 1, 0))
+            if step.stream == "copies":
+                yield "another tile", _each(lambda s: _moved(s, slots, 0, 1))
+
+
+def _moved(step: Step, slots: Mapping[str, int], by: int, instances: int) -> Step:
+    """An operation that touches the next slot, or the next instance, of rings that have several."""
+    assert isinstance(step, Do)
+
+    def moved(a: Access) -> Access:
+        return replace(a, slot=(a.slot + by) % slots[a.ring], instance=a.instance + instances)
+
+    return replace(step, reads=tuple(map(moved, step.reads)), writes=tuple(map(moved, step.writes)))
