@@ -40,6 +40,8 @@ RUN = [page for page in PAGES if any(block.runs for block in blocks(page.read_te
 @pytest.mark.parametrize("page", RUN, ids=[page.stem for page in RUN])
 def test_what_a_page_shows_is_what_happens(page: Path, workplace: Path) -> None:
     text = page.read_text(encoding="utf-8")
+    if "from triton_" in text:
+        pytest.importorskip("triton", reason="needs the extra `peer`: pip install --no-deps triton==3.9.0")
     bless = bool(os.environ.get("TKGEN_BLESS"))
     text, wrong, failed = run(page, text, exact=bless)
     if bless:
