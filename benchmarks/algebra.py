@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,9 +25,10 @@ from tkgen.verify.specs import case_of, chosen_cases, some_blocks
 
 SPECS = Path(__file__).parent.parent / "specs"
 CHOSEN = (
-    "one_wave", "eight_wave", "ping_pong", "fp16", "fp32", "low_precision/fp8", "low_precision/mxfp8", "low_precision/i8",
-    "low_precision/w4", "quantise/quantise_rows", "rows/softmax", "rows/layernorm", "rows/rotary", "attention/attention",
-    "attention/attention_causal", "attention/attention_decode", "attention/attention_backward", "groups/grouped_gemm",
+    "one_wave", "eight_wave", "ping_pong", "fp16", "fp32", "low_precision/fp8", "low_precision/mxfp8",
+    "low_precision/i8", "low_precision/w4", "quantise/quantise_rows", "rows/softmax", "rows/layernorm", "rows/rotary",
+    "attention/attention", "attention/attention_causal", "attention/attention_decode", "attention/attention_backward",
+    "groups/grouped_gemm",
 )  # fmt: skip
 QUICK = CHOSEN[1], CHOSEN[10], CHOSEN[13]
 
@@ -50,7 +52,7 @@ def measure(path: Path) -> tuple[Mapping[str, int], float, float, int]:
         nonlocal instructions
         bare = options | {"watch": False, "poison": False}
         for algebra in seconds:
-            seconds[algebra] += best(lambda: launch(code, **(bare | {"algebra": algebra})))
+            seconds[algebra] += best(partial(launch, code, **(bare | {"algebra": algebra})))
         outcome = launch(code, **options)
         instructions += outcome.instructions
         return outcome
