@@ -21,6 +21,7 @@ KNOWN = {
 OTHERS = {
     "checks/registers.py: STAGED_ADDRESSES = 16": "how many registers the compiler takes",
     "checks/shapes.py: BOX = (16, 64)": "how the headers lay tiles out",
+    "checks/shapes.py: PANEL = 64": "how the headers lay tiles out",
     "checks/shared_memory.py: ALIGNMENT = 16": "how the headers lay tiles out",
     "checks/shared_memory.py: block, lane = divmod(at, 32)": "how generated code deals out a tile",
     "ir/functions/dropout.py: a, b = (right >> 32 & MASK) ^ b ^ low, right & MASK": "halves of 64 bits",

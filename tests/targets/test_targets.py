@@ -83,6 +83,7 @@ def test_the_facts_of_gfx950_and_gfx90a() -> None:
     new, old = load_target("gfx950"), load_target("gfx90a")
     assert (new.lds_bytes_per_block, new.lds_banks, new.direct_load_bytes) == (163840, 64, (4, 12, 16))
     assert new.dialects == ("hk",) and old.dialects == ("tk",)
+    assert new.transposing_reads and not old.transposing_reads
     assert new.mfma("bf16", 16, 16, 32).cycles == 16  # type: ignore[union-attr]
     assert old.mfma("bf16", 16, 16, 16).instruction == "v_mfma_f32_16x16x16bf16_1k"  # type: ignore[union-attr]
 

@@ -27,6 +27,7 @@ OPERATIONS = {
     Via.REGISTERS: (Fetch, Write),
     Via.DIRECT: (Copy,),
 }
+PANEL = 64  # bytes of a row that lie together in LDS (`kittens/shared.cuh`): in half of it 16 columns are read singly
 BOX = (16, 64)  # rows, and bytes of each, that one direct load of a wave brings
 
 
@@ -39,7 +40,7 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
         *_direct(program, target),
         *_direct_tiles(program, target),
         *_operations(plan),
-        *_slow_reads(program),
+        *_slow_reads(program, target),
         *_slow_products(program, target),
     ]
 
@@ -164,12 +165,13 @@ def _operations(plan: Plan) -> Iterator[Diagnostic]:
         )
 
 
-def _slow_reads(program: Program) -> Iterator[Diagnostic]:
-    """Operands whose register tiles are read an element at a time; from LDS behind direct loads, reads transpose."""
+def _slow_reads(program: Program, target: Target) -> Iterator[Diagnostic]:
+    """Operands whose register tiles are read an element at a time: by targets whose reads of LDS do not transpose."""
     if "slow_reads" in program.allow:
         return
     for operand in program.operands:
-        if operand.shared and program.direct:
+        panels = operand.part_shape[1] * operand.dtype.bytes % PANEL == 0
+        if operand.shared and (program.direct or (target.transposing_reads and panels)):
             continue
         source = "LDS" if operand.shared else "global memory"
         product = next(p for p in program.products if operand in p.factors)

@@ -147,6 +147,7 @@ class Target:
     lds_read_bytes_per_clock: int
     lds_write_bytes_per_clock: int
     direct_load_bytes: tuple[int, ...]
+    transposing_reads: bool
     l2_bytes_per_xcd: int
     llc_bytes: int
     mfmas: tuple[Mfma, ...]
@@ -364,6 +365,7 @@ def _target(data: dict[str, Any]) -> Target:
         lds_read_bytes_per_clock=number("lds", "read_bytes_per_clock"),
         lds_write_bytes_per_clock=number("lds", "write_bytes_per_clock"),
         direct_load_bytes=number("lds", "direct_load_bytes"),
+        transposing_reads=number("lds", "transposing_reads"),
         l2_bytes_per_xcd=number("cache", "l2_bytes_per_xcd"),
         llc_bytes=number("cache", "llc_bytes"),
         mfmas=tuple(_mfma(m) for m in data["mfma"]),

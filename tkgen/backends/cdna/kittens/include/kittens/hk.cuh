@@ -203,13 +203,6 @@ __device__ __forceinline__ void load_direct(ST &dst, const GL &src, const COORD 
 
 /* ---------- LDS -> registers ---------- */
 
-/// Sixteen lanes read 8 bytes each, lanes 4 j..4 j + 3 the 16 elements of row j of four; lane i of them gets element i
-/// of every row (CDNA4 ISA, DS_READ_B64_TR_B16).
-template <typename T> __device__ __forceinline__ vec<T, 4> lds_read_transposed(lds_byte *address) {
-    using raw = vec<short, 4>;
-    return bits<vec<T, 4>>(__builtin_amdgcn_ds_read_tr16_b64_v4i16((__attribute__((address_space(3))) raw *)address));
-}
-
 } // namespace detail
 
 /// dst = the shared tile src; equal shapes and types. Row layout: one read of 16 bytes a base tile; col layout: two

@@ -15,6 +15,15 @@ namespace detail {
 
 /* ---------- shared <-> registers ---------- */
 
+#ifdef KITTENS_CDNA4
+/// Sixteen lanes read 8 bytes each, lanes 4 j..4 j + 3 the 16 elements of row j of four; lane i of them gets element i
+/// of every row (CDNA4 ISA, DS_READ_B64_TR_B16).
+template <typename T> __device__ __forceinline__ vec<T, 4> lds_read_transposed(lds_byte *address) {
+    using raw = vec<short, 4>;
+    return bits<vec<T, 4>>(__builtin_amdgcn_ds_read_tr16_b64_v4i16((__attribute__((address_space(3))) raw *)address));
+}
+#endif
+
 /**
  * One lane's addresses in a shared tile or subtile, for a register tile of a given layout and shape: a base, plus
  * constants for each of its quads.
@@ -22,7 +31,8 @@ namespace detail {
  * In row layout a quad is consecutive: 16 bytes of floats; of 2-byte elements 8 bytes, half of a chunk, whose other
  * half belongs to the quad 16 columns further. In col layout its elements are in four rows, whose positions in a panel
  * differ by an exclusive-or that depends on the lane: one base for each. So do the two chunks of a row that a lane owns
- * of a 32x32 base tile; 8 rows further, positions repeat.
+ * of a 32x32 base tile; 8 rows further, positions repeat. On gfx950 a quad in col layout of 2-byte elements is one
+ * transposing read, of 8 bytes of the row that the lane is given.
  */
 template <typename ST, typename RT> struct lane_view {
     using positions = typename ST::positions;
@@ -31,6 +41,12 @@ template <typename ST, typename RT> struct lane_view {
     static constexpr bool is_row = RT::is_row;
     static constexpr int halves = 4 / sizeof(T); // 16 columns are a half of a chunk, or a panel
     static constexpr int bases = is_row ? (shape::side == 32 ? 2 : 1) : 4;
+#ifdef KITTENS_CDNA4
+    static constexpr bool transposes = !is_row && sizeof(T) == 2 && !positions::half_panel;
+    lds_byte *row_base; // of the row that this lane reads for the four that it gets
+#else
+    static constexpr bool transposes = false;
+#endif
 
     lds_byte *panel_base[bases];
     lds_byte *half_panel_base[bases];
@@ -52,6 +68,16 @@ template <typename ST, typename RT> struct lane_view {
             half_panel_base[b] = lds_pointer(tile.data, positions::in_half_panel(row, column),
                                              tile.row_offset * positions::half_row_bytes);
         }
+#ifdef KITTENS_CDNA4
+        if constexpr (transposes) {
+            const uint32_t lane = laneid(), group = lane / 16 % (shape::side / 16);
+            const int columns_before =
+                begins_panel ? tile.col_offset / positions::panel_cols * positions::panel_bytes : 0;
+            row_base = lds_pointer(tile.data,
+                                   positions::in_panel(shape::first() + lane % 16 / 4, group * 16 + lane % 4 * 4),
+                                   tile.row_offset * positions::row_bytes + columns_before);
+        }
+#endif
     }
 
     /// Where quad m of base tile column j begins (row layout) or lies (col layout) past the bases, in units of 16
@@ -81,6 +107,13 @@ template <typename ST, typename RT> struct lane_view {
     /// bank, which takes as long as reading all 16.)
     __device__ __forceinline__ vec<T, 4> read(int i, int j, int m) const {
         const int c = columns16(j, m);
+#ifdef KITTENS_CDNA4
+        if constexpr (transposes) {
+            const int rows = i * shape::side + m * shape::quad_stride;
+            return lds_read_transposed<T>(row_base + (c >> 1) * positions::panel_bytes + (c & 1) * 8 +
+                                          rows * positions::row_bytes);
+        } else
+#endif
         if constexpr (!is_row) {
             vec<T, 4> value;
 #pragma unroll
