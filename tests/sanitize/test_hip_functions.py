@@ -73,6 +73,14 @@ VALUES = {
     "atomicInc((unsigned *)sums + t, 3)  + 0": np.zeros(THREADS),
     "atomicDec((unsigned *)sums + t, 9)": np.ones(THREADS),
     "atomicDec((unsigned *)sums + t, 9) + 0": np.zeros(THREADS),
+    "int(block.thread_rank() + block.size() + block.thread_index().x)": 2 * np.arange(THREADS) + THREADS,
+    "tile.shfl(x, 3) + int(tile.thread_rank() + tile.meta_group_rank() + tile.size())": (
+        X[np.arange(THREADS) // 16 * 16 + 3] + np.arange(THREADS) % 16 + np.arange(THREADS) // 16 + 16
+    ),
+    "int(tile.ballot(t % 3 == 0)) + tile.any(t == 40) + tile.all(t < 16)": [
+        sum(1 << i for i in range(16) if (t // 16 * 16 + i) % 3 == 0) + (t // 16 == 2) + (t < 16)
+        for t in range(THREADS)
+    ],
     "unsafeAtomicAdd(sums + t, 1)": np.full(THREADS, 9),
 }
 
@@ -127,9 +135,11 @@ def test_device_functions(tmp_path: Path) -> None:
     path = tmp_path / "kernel.cpp"
     lines = "".join(f"    out[{THREADS} * {i} + t] = {text};\n" for i, text in enumerate(VALUES))
     path.write_text(
-        "#include <hip/hip_runtime.h>\n#include <algorithm>\n"
+        "#include <hip/hip_runtime.h>\n#include <hip/hip_cooperative_groups.h>\n#include <algorithm>\n"
         f"__global__ __launch_bounds__({THREADS}) void k(const int *in, int *out, int *sums) {{\n"
-        f"    const int t = threadIdx.x, x = in[t];\n{lines}}}\n"
+        f"    const int t = threadIdx.x, x = in[t];\n"
+        "    const auto block = cooperative_groups::this_thread_block();\n"
+        f"    const auto tile = cooperative_groups::tiled_partition<16>(block);\n{lines}    block.sync();\n}}\n"
         "int main() { return max(3, 4) + std::min(1, 2) + max(sizeof(int), 3ul) + min(2.5f, 1.0f); }\n"
     )
     out, sums = np.zeros((len(VALUES), THREADS), np.int32), np.zeros(THREADS, np.int32)
