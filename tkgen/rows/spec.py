@@ -13,6 +13,7 @@ from tkgen.backends.cdna.kernel_spec import KernelSpec
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.lower.rows import RowLowering
 from tkgen.backends.spec import T, TypedSpec
+from tkgen.checks.recurrences import recurrences
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.divided import completed, divided, unit
 from tkgen.ir.equation_program import EquationProgram
@@ -121,6 +122,7 @@ class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
             yield Diagnostic(
                 "W502", f"the {unused.what} `{unused.name}` is never used", Label(unused.span), fix=Fix("remove it")
             )
+        yield from recurrences(self.program.kernel, self.program.spans["kernel"])
 
     @property
     def here(self) -> Label:

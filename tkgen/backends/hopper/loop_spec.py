@@ -14,6 +14,7 @@ from tkgen.backends.hopper.loop_schedule import scheduled, unproven
 from tkgen.backends.hopper.loops import HopperLoop, hopper_loop
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.spec import TypedSpec
+from tkgen.checks.recurrences import recurrences
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import AxisKind
@@ -53,6 +54,7 @@ class HopperLoopSpec(TypedSpec[EquationProgram, Hopper]):
             yield Diagnostic(
                 "W502", f"the {unused.what} `{unused.name}` is never used", Label(unused.span), fix=Fix("remove it")
             )
+        yield from recurrences(self.program.kernel, self.program.spans["kernel"])
 
     @property
     def scheduled(self) -> str:
