@@ -16,6 +16,7 @@ from tkgen.execute.cases import unmet
 from tkgen.execute.launch import emulate as once
 from tkgen.execute.launch import trials
 from tkgen.loops import LoopBuild, LoopSpec
+from tkgen.loops.prediction import model
 from tkgen.ops.kernels import SPECS as SPECS_OF_OPERATORS
 from tkgen.rows import RowBuild
 from tkgen.rows.launch import row_launch
@@ -184,7 +185,9 @@ def test_what_blocks_add_is_summed_over_all_of_them() -> None:
     for order, kind in trials(2):
         assert not run_sequence(build, kind=kind, order=order).failure
     assert build.kernels[1].spec.program.added == {"PQ"}
-    text = build.spec.source.text
+    keys, text = build.kernels[1], build.spec.source.text
+    assert isinstance(keys, LoopBuild)
+    assert model(keys).workload.written_bytes == 4 * 150 * D * (2 + 2)  # zeros and sums of PQ; PK, PV
     assert text.count("hipMemsetAsync(g.PQ.raw_ptr, 0") == 1 and text.count("hipMemsetAsync") == 1
 
 
@@ -243,6 +246,15 @@ def first_of(text: str) -> tuple[str, str]:
     except tkgen.SpecError as error:
         found = error.diagnostics
     return found[0].code, found[0].message
+
+
+@pytest.mark.parametrize(("kernel", "tile"), [("keys", "Q"), ("queries", "K")])
+def test_ping_pong_of_gradients_is_refused_with_its_reason(kernel: str, tile: str) -> None:
+    before, behind = SPECS[0].read_text(encoding="utf-8").split(f"kernel {kernel}\n")
+    text = f"{before}kernel {kernel}\n{behind.replace('LENGTH by 128', 'LENGTH by 256').replace('waves 4', 'waves 8')}"
+    place = text.index("  registers", text.index(f"kernel {kernel}\n"))
+    said = f"`{tile}` is read a pass ahead: it needs 2 buffers, and no other use"
+    assert first_of(f"{text[:place]}  schedule ping_pong\n{text[place:]}") == ("E230", said)
 
 
 def test_what_is_added_has_no_factor_of_before_the_loop() -> None:

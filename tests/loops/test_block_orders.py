@@ -18,7 +18,7 @@ from tkgen.rows.run import run_rows
 SPECS = Path(__file__).parents[2] / "specs/attention"
 CAUSAL, PLAIN = ((SPECS / f"{name}.tk").read_text(encoding="utf-8") for name in ("attention_causal", "attention"))
 SMALL = re.sub(r"BATCH = .*", "BATCH = 1, HEADS = 4, KV_HEADS = 2, LENGTH = 300, D = 64", CAUSAL, count=1)
-ORDERS = ("xcd(2)", "xcd(4, chunk = 2)", "column_major", "xcd(2) | column_major", "group(rows = 3)")
+ORDERS = ("xcd(2)", "xcd(4, chunk = 2)", "column_major", "xcd(2) | column_major", "group(rows = 3)", "reversed")
 
 
 def ordered(text: str, remap: str) -> LoopSpec:
@@ -50,6 +50,13 @@ def test_each_tile_has_one_block(remap: str) -> None:
     assert len({tuple(p.values()) for p in places}) == launch.blocks == straight.blocks
     assert [launch.number(place) for place in places] == list(range(launch.blocks))
     assert places != [straight.place(block) for block in range(launch.blocks)]
+
+
+def test_the_longest_loops_of_causal_queries_begin_first() -> None:
+    """Three tiles of queries of four heads: the last tiles make the most passes."""
+    spec = ordered(SMALL, "reversed | column_major")
+    launch, axis = row_launch(spec.program, spec.layout), spec.layout.split
+    assert [launch.place(block)[axis] for block in range(launch.blocks)] == [2] * 4 + [1] * 4 + [0] * 4
 
 
 def test_queries_of_a_head_share_an_l2() -> None:

@@ -24,6 +24,8 @@ COMPOSITIONS = [
         [RemapCall("group", {"rows": 65536})],
         [RemapCall("morton")],
         [RemapCall("hilbert")],
+        [RemapCall("reversed"), RemapCall("column_major")],
+        [XCD, RemapCall("reversed")],
         [RemapCall("xcd", {"n": 8})],
         [RemapCall("xcd", {"n": 1024, "chunk": 1 << 20})],
         [XCD, RemapCall("group", {"rows": 4})],

@@ -31,7 +31,7 @@ placement_calls = st.sampled_from([*PLACEMENTS.values()]) | st.builds(
 )
 compositions = st.builds(
     lambda stages, placement: [*stages, *placement],
-    st.lists(xcd_calls, max_size=3),
+    st.lists(xcd_calls | st.just(RemapCall("reversed")), max_size=3),
     st.lists(placement_calls, max_size=1),
 )
 
@@ -122,6 +122,14 @@ def test_group_of_12_is_the_super_m_of_the_nvidia_kernels(rows, cols):
         return in_super_rows + rest % left_over, rest // left_over
 
     assert order("group", rows, cols, rows=super_m) == [tile(i) for i in range(rows * cols)]
+
+
+# ---------------------------------------------------------------- reversed
+
+
+def test_reversed_begins_with_the_last_tile_of_each_row():
+    found = compose([RemapCall("reversed"), RemapCall("column_major")]).order(3, 4)
+    assert found[:3] == [(2, 3), (1, 3), (0, 3)] and found[-1] == (0, 0)
 
 
 # ---------------------------------------------------------------- morton, hilbert

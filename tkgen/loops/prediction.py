@@ -55,7 +55,7 @@ def _workload(build: LoopBuild, launch: RowLaunch) -> LoopWorkload:
         unrolled=layout.unrolled,
         longest=longest,
         read_bytes=sum(map(launch.bytes, kernel.inputs)),
-        written_bytes=sum(map(launch.bytes, kernel.outputs)),
+        written_bytes=sum(launch.bytes(t) * (1 + (t.name in kernel.added)) for t in kernel.outputs),  # zeros, then sums
         moving_bytes=sum(map(launch.bytes, moving)),
         sizes=tuple(launch.extents.items()),
         walks=walks,
