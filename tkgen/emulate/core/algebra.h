@@ -235,6 +235,7 @@ class Algebra {
   void integers(Wave& w, const Op& op, const Use& use, const Rule& rule);
   void scalars(Wave& w, const Op& op, const Use& use, const Rule& rule);
   void junk(Wave& w, int rows);
+  void settle_half(Wave& w, const Op& op, const Rule& rule);
   bool chosen(const Rule& rule, const Operand* s);
   bool rounded(Wave& w, const Rule& rule, const Operand* s);
   void apply(Wave& w, const Recipe& recipe, const Operand* s, int lane);

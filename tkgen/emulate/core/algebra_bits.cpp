@@ -109,10 +109,28 @@ void permute(const Word a, const Word b, const Source32& select, Word out) {
   }
 }
 
+// A function of three bits by its table: with those that are known it may be a constant, one of the others or its inverse.
+Bit by_table(uint32_t table, Bit a, Bit b, Bit c) {
+  const Bit x[3] = {a, b, c};
+  unsigned agree[3] = {3, 3, 3}, seen = 0;  // bit 0: the function is this bit, bit 1: its inverse
+  for (unsigned t = 0; t < 8; ++t) {
+    bool possible = true;
+    for (unsigned i = 0; i < 3; ++i) possible &= !(x[i].source == CONSTANT && x[i].at != (t >> (2 - i) & 1));
+    if (!possible) continue;
+    const unsigned value = table >> t & 1;
+    seen |= 1u << value;
+    for (unsigned i = 0; i < 3; ++i) agree[i] &= value == (t >> (2 - i) & 1) ? 1u : 2u;
+  }
+  if (seen != 3) return constant(seen >> 1);
+  for (int i = 0; i < 3; ++i)
+    if (agree[i] && x[i].source != CONSTANT) return agree[i] & 1 ? x[i] : inverse(x[i]);
+  return mixed(mixed(a, b), c);
+}
+
 // The result of an instruction, bit by bit; false where an amount or mask would have to be known.
 bool work(const Rule& rule, const Op& op, const Source32* s, Word out) {
   Word a, b, c;
-  const int dwords = rule.width == 64 ? 2 : 1;
+  const int dwords = rule.width == 64 ? 2 : 1, low = rule.width == 16 ? 16 : 32;
   const bool reversed = rule.bits >= Bits::REVERSED_LEFT && rule.bits <= Bits::REVERSED_RIGHT_SIGNED;
   spell(s, 0, reversed ? 1 : dwords, a);
   spell(s, 2, reversed ? dwords : 1, b);
@@ -120,7 +138,7 @@ bool work(const Rule& rule, const Op& op, const Source32* s, Word out) {
   const int width = rule.width;
   uint32_t n = 0, size = 0;
   for (int i = 0; i < 64; ++i) out[i] = constant(0);
-  const auto each = [&](auto f) { for (int i = 0; i < 32; ++i) out[i] = f(i); };
+  const auto each = [&](auto f) { for (int i = 0; i < low; ++i) out[i] = f(i); };
   switch (rule.bits) {
     case Bits::MOVE: each([&](int i) { return a[i]; }); return true;
     case Bits::AND: each([&](int i) { return both(a[i], b[i]); }); return true;
@@ -134,13 +152,7 @@ bool work(const Rule& rule, const Op& op, const Source32* s, Word out) {
     case Bits::INSERT: each([&](int i) { return either(both(a[i], b[i]), both(inverse(a[i]), c[i])); }); return true;
     case Bits::TABLE: {
       const uint32_t table = uint32_t(op.omod) << 6 | uint32_t(op.abs) << 3 | op.neg;
-      each([&](int i) {
-        Bit r = constant(0);
-        for (int t = 0; t < 8; ++t)
-          if (table >> t & 1)
-            r = either(r, both(both(t & 4 ? a[i] : inverse(a[i]), t & 2 ? b[i] : inverse(b[i])), t & 1 ? c[i] : inverse(c[i])));
-        return r;
-      });
+      each([&](int i) { return by_table(table, a[i], b[i], c[i]); });
       return true;
     }
     case Bits::SHIFT_LEFT: case Bits::SHIFT_RIGHT: case Bits::SHIFT_RIGHT_SIGNED:
@@ -376,6 +388,15 @@ void Algebra::apply(Wave& w, const Recipe& recipe, const Operand* s, int lane) {
   }
 }
 
+// What a 16-bit result leaves beside it: with op_sel it goes to the upper half, and the lower stays.
+void Algebra::settle_half(Wave& w, const Op& op, const Rule& rule) {
+  if (op.flags & F_SDWA) return insert(w, op);
+  if (rule.width != 16 || op.encoding != ENC_VOP3 || !(op.opsel & 8)) return;
+  Op upper = op;
+  upper.control = 5u << 8 | 2u << 11;  // as SDWA says it: WORD_1, the rest is kept
+  insert(w, upper);
+}
+
 void Algebra::integers(Wave& w, const Op& op, const Use& use, const Rule& rule) {
   (void)use;
   const int rows = rule.part;
@@ -402,7 +423,7 @@ void Algebra::integers(Wave& w, const Op& op, const Use& use, const Rule& rule) 
     for (int d = 0; d < rows; ++d) made[d] = recipe_of(rule, op, all, d), good &= made[d].certain;
     if (good) {
       for (rows_ = 0; rows_ < rows; ++rows_) apply(w, made[rows_], s, -1);
-      if (op.flags & F_SDWA) insert(w, op);
+      settle_half(w, op, rule);
       return;
     }
   }
@@ -424,7 +445,7 @@ void Algebra::integers(Wave& w, const Op& op, const Use& use, const Rule& rule) 
     for (rows_ = 0; rows_ < rows; ++rows_) apply(w, made[rows_], s, l);
   }
   for (int d = 0; d < rows; ++d) out_[d].settle();
-  if (op.flags & F_SDWA) insert(w, op);
+  settle_half(w, op, rule);
 }
 
 // The same for the scalar unit, one dword at a time.

@@ -160,7 +160,7 @@ constexpr Integer INTEGERS[] = {
     {"v_lshrrev_b64", Bits::REVERSED_RIGHT}, {"v_ashrrev_i64", Bits::REVERSED_RIGHT_SIGNED},
     {"v_bfe_u32", Bits::EXTRACT}, {"v_bfe_i32", Bits::EXTRACT_SIGNED}, {"v_bfi_b32", Bits::INSERT}, {"v_alignbit_b32", Bits::ALIGN_BIT},
     {"v_alignbyte_b32", Bits::ALIGN_BYTE}, {"v_perm_b32", Bits::PERMUTE}, {"v_and_or_b32", Bits::AND_OR}, {"v_lshl_or_b32", Bits::SHIFT_OR},
-    {"v_or3_b32", Bits::OR3}, {"v_bitop3_b32", Bits::TABLE}, {"v_pack_b32_f16", Bits::PACK_LL}, {"v_add_u32", Bits::ADD},
+    {"v_or3_b32", Bits::OR3}, {"v_bitop3_b32", Bits::TABLE}, {"v_bitop3_b16", Bits::TABLE}, {"v_pack_b32_f16", Bits::PACK_LL}, {"v_add_u32", Bits::ADD},
     {"v_add_co_u32", Bits::ADD}, {"v_add_i32", Bits::ADD}, {"v_sub_u32", Bits::SUB}, {"v_sub_i32", Bits::SUB}, {"v_subrev_u32", Bits::SUBREV},
     {"v_add3_u32", Bits::ADD3}, {"v_lshl_add_u32", Bits::SHIFT_ADD}, {"v_min_i32", Bits::MIN_SIGNED}, {"v_max_i32", Bits::MAX_SIGNED},
     {"v_min_u32", Bits::MIN_UNSIGNED}, {"v_max_u32", Bits::MAX_UNSIGNED}, {"v_min3_i32", Bits::MIN_SIGNED}, {"v_max3_i32", Bits::MAX_SIGNED},
