@@ -400,11 +400,12 @@ void Algebra::before(Wave& w, const Op& op, const Use& use) {
   signs_ = 0;
   pending_ = false;
   if (rule.act == Act::MEMORY || rule.act == Act::NOTHING) return;
+  if (rule.act == Act::DECIDES) return;
+  if (rule.act == Act::LDEXP && all_plain(w, use)) return;  // a power of two: its bits are a scale's code
   if (rule.act >= Act::ADD) {
     pending_ = true;
     return rule.act == Act::MATRIX ? matrix(w, op, rule) : floats(w, op, use, rule);
   }
-  if (rule.act == Act::DECIDES) return;
   if (all_plain(w, use)) {
     if (rule.act >= Act::SWAP && rule.act <= Act::WRITE_LANE) moves(w, op, use, rule);
     return;
