@@ -25,7 +25,7 @@ def test_every_option_exists() -> None:
         assert option in help_text, option
 
 
-BLOCK = TEXT.split("```text\n")[1].split("```")[0]
+BLOCK = TEXT.split("## Arguments\n")[1].split("```text\n")[1].split("```")[0]
 
 
 @pytest.mark.parametrize("line", BLOCK.splitlines(), ids=lambda line: line.split("  ")[0])
