@@ -34,6 +34,7 @@ from tkgen.execute import kernels
 from tkgen.execute.arguments import check_scalars, launched
 from tkgen.execute.compare import Inputs, compared
 from tkgen.ir.functions import HOPPER
+from tkgen.ir.rounding import TORCH
 from tkgen.proof.execution import Order, Work, execute
 from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Step
 from tkgen.schedule.row_verifier import wrong as row_wrong
@@ -114,7 +115,7 @@ def _product() -> Subject:
     wanted = kernels.references(launch, inputs, {}, HOPPER)
 
     def fault(loop: Loop, order: Order) -> str:
-        outputs = {"C": torch.full((64, 512), torch.nan, dtype=torch.bfloat16)}
+        outputs = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in spec.program.outputs}
         memory = Memory(spec.program.kernel, inputs, {}, launch.extents, outputs)
         work = ProductWork(layout, shape, memory, pieces, launch)
         return _run(loop, work, order, wanted, outputs)
@@ -139,10 +140,7 @@ def _attention() -> Subject:
     wanted = kernels.references(launch, inputs, scalars, HOPPER)
 
     def fault(loop: Loop, order: Order) -> str:
-        outputs = {
-            "O": torch.full((1, 1, 512, 64), torch.nan, dtype=torch.bfloat16),
-            "LSE": torch.full((1, 1, 512), torch.nan),
-        }
+        outputs = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in spec.program.outputs}
         memory = Memory(m.kernel, inputs, scalars, launch.extents, outputs)  # type: ignore[union-attr]
         return _run(loop, LoopWork(m, shape, memory, places), order, wanted, outputs)
 

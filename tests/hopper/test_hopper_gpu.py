@@ -79,3 +79,24 @@ def test_tune_measures(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert all(t["verified"] and t["gpu_seconds"] > 0 for t in found["trials"]) and len(found["trials"]) == 2
+
+
+OPERATOR = """
+import tkgen, torch
+from gemms import gemm
+op = tkgen.operator(tkgen.load(gemm(layouts="NT", dims=(200, 328, 136), output="f32")).check().build(), "of_hopper")
+a, b = (torch.randint(-4, 5, shape, device="cuda").bfloat16() for shape in ((200, 136), (328, 136)))
+for call in (op, torch.compile(op)):
+    assert torch.equal(call(a, b), a.float() @ b.float().T)
+    assert torch.equal(call(a.T.contiguous().T, b), a.float() @ b.float().T)
+assert torch.equal(op(a.cpu(), b.cpu()), (a.float() @ b.float().T).cpu())
+print("right")
+"""
+
+
+def test_an_operator_takes_tensors_of_the_gpu() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OPERATOR], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False,
+        env={**ENVIRONMENT, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'hopper'}"},
+    )  # fmt: skip
+    assert done.returncode == 0 and "right" in done.stdout, done.stdout + done.stderr

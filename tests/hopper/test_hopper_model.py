@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from gemms import CASES, FUSED, fused, gemm
 from loop_cases import CASES as LOOPS
 from loop_cases import Attention
@@ -29,6 +31,7 @@ from tkgen.execute import gpu, kernels, modelled_suite
 from tkgen.execute.arguments import check_scalars, launched
 from tkgen.execute.compare import Inputs, compared, random_inputs, references, worst
 from tkgen.execute.modelled import trials
+from tkgen.execute.operator import operator
 from tkgen.ir.functions import HOPPER
 from tkgen.proof.execution import Order
 from tkgen.proof.program import Loop
@@ -205,3 +208,20 @@ def test_run_fails_where_numbers_are_wrong(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(model, "schedule", lambda *given: edited(made(*given), MUTANTS["no fence before a store"]))
     code, out = tkgen("run", SPECS / "h100_lcf.tk", "-D", "M=200 N=264 K=136")
     assert code == 1 and "WRONG" in out and "52800 NaN" in out
+
+
+@compiles
+def test_an_operator_takes_tensors_of_the_cpu() -> None:
+    """Two outputs, and an input that does not lie row by row; `torch.compile` knows the shapes."""
+    build = Attention(50, 100, 64, 64, 64).spec().build()
+    attention = operator(build, "attention_of_hopper")
+    q, k, v = (torch.randn(2, 2, n, 64).bfloat16() for n in (50, 100, 100))
+    q = q.transpose(0, 1).contiguous().transpose(0, 1)
+    out, total = attention(q, k, v)  # type: ignore[misc]
+    scores = q.float() @ k.float().mT / 8
+    torch.testing.assert_close(out.float(), scores.softmax(-1) @ v.float(), atol=2e-2, rtol=0)
+    torch.testing.assert_close(total, scores.logsumexp(-1) / math.log(2), atol=1e-3, rtol=0)
+    traced = torch.compile(lambda *of: attention(*of)[0] * 2, backend="eager", fullgraph=True)
+    assert torch.equal(traced(q, k, v), out * 2)
+    with pytest.raises(ValueError, match="Q has"):
+        attention(q[:1], k, v)

@@ -4,8 +4,9 @@
 >>> c = gemm(a, b)                       # also torch.ops.tkgen.dynamic_sizes(a, b)
 >>> torch.compile(lambda x, y: gemm(x, y).relu())(a, b)
 
-On CPU tensors the emulator runs the machine code; on AMD GPUs the built module does. Of a sequence all kernels are
-launched, in order; what is between them is memory that each call allocates.
+On CPU tensors the emulator runs the machine code, of sm_90a the model the schedule; on AMD GPUs the built module does,
+on Hopper the CUDA driver. Of a sequence all kernels are launched, in order; what is between them is memory that each
+call allocates.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ import torch
 from tkgen import mx
 from tkgen.backends import protocol
 from tkgen.backends.cdna import launch as gpu
+from tkgen.backends.hopper.backend import launching
+from tkgen.backends.hopper.build import CudaBuild
+from tkgen.backends.registry import backend_of
 from tkgen.build import Build
 from tkgen.execute import kernels
 from tkgen.execute.arguments import scalar_values
@@ -29,6 +33,7 @@ from tkgen.ir.limits import places_of
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.segments import problem
 from tkgen.ir.types import Program
+from tkgen.proof.execution import Order
 from tkgen.rows.build import RowBuild
 from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.program import SequenceProgram
@@ -40,14 +45,14 @@ NAMESPACE = "tkgen"
 STORED = {dtype: mx.FORMATS[dtype.spelling].stored for dtype in TORCH if dtype.in_blocks}  # beside plain bytes
 
 
-def _ours(build: protocol.Build) -> AnyBuild:
-    """The build, where it is one that runs here. Raises TypeError for another."""
-    if not isinstance(build, Build | RowBuild | SequenceBuild):
-        raise TypeError(f"this takes a built kernel for an AMD GPU, not {type(build).__name__}")
+def _ours(build: protocol.Build) -> AnyBuild | CudaBuild:
+    """The build, where it is one that can be called. Raises TypeError for another."""
+    if not isinstance(build, Build | RowBuild | SequenceBuild | CudaBuild):
+        raise TypeError(f"this takes a built kernel, not {type(build).__name__}")
     return build
 
 
-def launch_of(build: AnyBuild, tensors: Sequence[torch.Tensor]) -> AnyLaunch:
+def launch_of(build: AnyBuild | CudaBuild, tensors: Sequence[torch.Tensor]) -> AnyLaunch:
     """The launch at the sizes that the inputs have, real or fake ones.
 
     Raises:
@@ -79,7 +84,7 @@ def launch_of(build: AnyBuild, tensors: Sequence[torch.Tensor]) -> AnyLaunch:
         for found in divided(kernel.kernel):
             if found.large.name in extents:  # an output alone may have the smaller dimension
                 extents.setdefault(found.small.name, found.of(extents[found.large.name]))
-    return kernels.launch_of(build.spec, extents)
+    return kernels.launch_of(build.spec, extents)  # type: ignore[arg-type]
 
 
 def _kernels(program: Program | EquationProgram | SequenceProgram) -> tuple[Program | EquationProgram, ...]:
@@ -87,7 +92,8 @@ def _kernels(program: Program | EquationProgram | SequenceProgram) -> tuple[Prog
 
 
 def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor | tuple[torch.Tensor, ...]:
-    """The kernel's output, or outputs, for input tensors in the spec's order; on the emulator for CPU tensors.
+    """The kernel's output, or outputs, for input tensors in the spec's order; on the emulator for CPU tensors, or
+    by the model of its schedule.
 
     Raises:
         TypeError: something that is no tensor, a scalar that the kernel does not have, a build for another machine.
@@ -104,16 +110,46 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
     devices = {t.device for t in tensors}
     if len(devices) > 1 or next(iter(devices)).type not in ("cpu", "cuda"):
         places = ", ".join(sorted(map(str, devices)))
-        raise ValueError(f"{program.name}: all tensors are on the CPU or on one AMD GPU, not on {places}")
+        raise ValueError(f"{program.name}: all tensors are on the CPU or on one GPU, not on {places}")
     named = {t.name: tensor.detach() for t, tensor in zip(program.reads, tensors, strict=True)}
     named |= {t.name: named[t.name].view(TORCH[t.dtype]) for t in program.reads if t.dtype in STORED}
     if devices == {torch.device("cpu")}:
         _check_places(launch, named)
-        found = computed(build, launch, named, values)
+        found = _on_cpu(build, launch, named, values)
     else:
         found = memory(launch, named)
-        gpu.launcher(build, found, values)()
+        _on_gpu(build, launch, found, values)()
     return _alone(tuple(found[t.name].view(STORED.get(t.dtype, TORCH[t.dtype])) for t in program.outputs))
+
+
+def _on_cpu(
+    build: AnyBuild | CudaBuild, launch: AnyLaunch, named: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+) -> Mapping[str, torch.Tensor]:
+    """What the machine code writes, or the model of its schedule. Raises RuntimeError where the model cannot go on."""
+    if not isinstance(build, CudaBuild):
+        return computed(build, launch, named, scalars)
+    interpreter = backend_of(build.spec.target.name).interpreter
+    assert interpreter is not None
+    made = interpreter.run(build.spec, launch, named, scalars, Order())
+    if made.findings:
+        raise RuntimeError(f"{build.spec.name}: {'; '.join(made.findings)}")
+    return made.outputs
+
+
+def _on_gpu(
+    build: AnyBuild | CudaBuild, launch: AnyLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+) -> Callable[[], None]:
+    """What launches a kernel on these tensors of a GPU."""
+    if not isinstance(build, CudaBuild):
+        return gpu.launcher(build, tensors, scalars)
+    return launching(build, launch, {name: t.contiguous() for name, t in tensors.items()}, scalars)
+
+
+def _identity(build: AnyBuild | CudaBuild) -> tuple[object, ...]:
+    """What decides the results: the machine code, and the sizes that grids are made from."""
+    if not isinstance(build, CudaBuild):
+        return gpu.identity(build)
+    return (build.cubin, *(d.size for d in build.spec.program.dims))
 
 
 def _check_places(launch: AnyLaunch, named: Mapping[str, torch.Tensor]) -> None:
@@ -165,7 +201,7 @@ def operator(build: protocol.Build, name: str | None = None) -> Callable[..., to
     if not name.isidentifier() or iskeyword(name):
         raise ValueError(f"`{name}` cannot name an operator: pass another as `name`")
     if name in _registered:
-        if _registered[name][1] != gpu.identity(build):
+        if _registered[name][1] != _identity(build):
             raise ValueError(f"torch.ops.{NAMESPACE}.{name} is another kernel already: rename this one, or pass `name`")
         return _operator(name)
     parameters = [f"Tensor {_parameter(t.name)}" for t in program.reads]
@@ -192,7 +228,7 @@ def operator(build: protocol.Build, name: str | None = None) -> Callable[..., to
     library.impl(name, compute, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
     torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, lib=library)
-    _registered[name] = library, gpu.identity(build)
+    _registered[name] = library, _identity(build)
     return _operator(name)
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from tkgen.backends import protocol
 from tkgen.backends.hopper.build import CudaBuild
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
+from tkgen.backends.hopper.loop_spec import HopperLoopBuild, HopperLoopSpec
 from tkgen.backends.hopper.machine import load_hopper
 from tkgen.backends.hopper.row_spec import HopperRowSpec
-from tkgen.backends.hopper.spec import HopperSpec
+from tkgen.backends.hopper.spec import HopperBuild, HopperSpec
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.functions import HOPPER
 from tkgen.ir.launch import Launch
@@ -90,13 +90,20 @@ class HopperBackend:
         cxx: str | None,
     ) -> Callable[[], None]:  # fmt: skip
         """What launches the kernel through the CUDA driver."""
-        from tkgen.backends.hopper.launch import launcher, loop_launcher, row_launcher
+        assert isinstance(spec, HopperSpec | HopperRowSpec | HopperLoopSpec)
+        return launching(spec.build(cxx=cxx), launch, tensors, scalars)
 
-        if isinstance(spec, HopperLoopSpec):
-            assert isinstance(launch, RowLaunch)
-            return loop_launcher(spec.build(cxx=cxx), launch, tensors, scalars)
-        if isinstance(spec, HopperRowSpec):
-            assert isinstance(launch, RowLaunch)
-            return row_launcher(spec.build(cxx=cxx), launch, tensors, scalars)
-        assert isinstance(spec, HopperSpec) and isinstance(launch, Launch)
-        return launcher(spec.build(cxx=cxx), launch, tensors, scalars)
+
+def launching(
+    build: CudaBuild, launch: AnyLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+) -> Callable[[], None]:
+    """What launches a built kernel through the CUDA driver. Raises ValueError, ToolchainError as `launch.launcher`."""
+    from tkgen.backends.hopper.launch import launcher, loop_launcher, row_launcher
+
+    if isinstance(build, HopperBuild):
+        assert isinstance(launch, Launch)
+        return launcher(build, launch, tensors, scalars)
+    assert isinstance(launch, RowLaunch)
+    if isinstance(build, HopperLoopBuild):
+        return loop_launcher(build, launch, tensors, scalars)
+    return row_launcher(build, launch, tensors, scalars)
