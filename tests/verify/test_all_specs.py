@@ -11,7 +11,11 @@ from tkgen.verify import Verdict, verified_spec
 from tkgen.verify.specs import chosen_cases
 
 SPECS = Path(__file__).parents[2] / "specs"
-SAMPLE = ("rows/rmsnorm", "low_precision/mxfp4", "split_k")
+SAMPLE: dict[str, dict[str, float | None]] = {
+    "rows/rmsnorm": {"TOKENS": 5},
+    "low_precision/mxfp4": {"M": 256, "N": 256, "K": 512},
+    "split_k": {"M": 128, "N": 128, "K": 768},
+}
 MUTATED = {"one_wave": 3, "elementwise": 2}  # and how many of each
 
 
@@ -31,9 +35,7 @@ def test_a_spec_is_as_meant(path: Path) -> None:
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_spec_is_as_meant_at_a_small_size(name: str) -> None:
-    path = SPECS / f"{name}.tk"
-    (defines, _), *_ = chosen_cases(path, None, ())
-    insist(verified_spec(path, defines, None, ()))
+    insist(verified_spec(SPECS / f"{name}.tk", SAMPLE[name], None, ()))
 
 
 @pytest.mark.parametrize("stem", MUTATED)
@@ -43,3 +45,13 @@ def test_mutants_are_caught_or_are_the_same(stem: str) -> None:
     assert len(rows) == MUTATED[stem]
     assert not [row for row in rows if benchmark.sort(row) == "other bits"]
     assert [row for row in rows if benchmark.sort(row) == "caught"]
+
+
+def test_small_sizes_have_several_blocks_and_tails() -> None:
+    (tail, _), *_ = chosen_cases(SPECS / "tail.tk", None, ())
+    assert tail["M"] == 129 and tail["N"] == 251 and tail["K"] == 509
+    (packed, _), *_ = chosen_cases(SPECS / "low_precision" / "w4.tk", None, ())
+    assert (packed["M"], packed["N"]) == (256, 384), "rows of such weights have no tail"
+    (whole, note), (loops, more) = chosen_cases(SPECS / "eight_wave.tk", None, ())
+    assert (whole["M"], whole["N"], note) == (256, 384, "small")
+    assert (loops.get("K"), loops["M"], more) == (None, 128, "own loops")

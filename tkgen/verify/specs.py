@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from tkgen.api import Spec, load
+from tkgen.diagnostics import SpecError
 from tkgen.emulate import Interleaving
 from tkgen.execute import kernels
 from tkgen.execute.arguments import check_scalars
@@ -131,11 +134,30 @@ def chosen_cases(
     spec = kernels.emulated(load(path, None, target, roots))
     sizes, scalars = size_cases(spec), check_scalars(spec.program)
     few = dict.fromkeys(_listed(spec), _PAGES)  # of what tables list: there need not be many
-    small = few | sizes[min(2, len(sizes) - 1)]
+    small = few | _several(spec, sizes, path, target, roots)
     yield {**small, **scalars}, "small"
     own = few | {name: size for name, size in sizes[0].items() if name not in _looped(spec)}
     if own != small and own != few | sizes[0]:
         yield {**own, **scalars}, "own loops"
+
+
+def _several(
+    spec: AnySpec, sizes: Sequence[dict[str, int]], path: Path, target: str | None, roots: Sequence[Path]
+) -> dict[str, int]:
+    """A small size with several blocks: of products one with tails where they may have some, if the spec can do it."""
+    usual = sizes[min(2, len(sizes) - 1)]
+    if not isinstance(spec, Spec):
+        return usual
+    names = [d.name for d in (spec.program.m, spec.program.n) if d.name in sizes[0]]
+
+    def worth(case: Mapping[str, int]) -> tuple[bool, int]:
+        return any(case[n] % sizes[0][n] for n in names), prod(case[n] for n in names)
+
+    for case in sorted((c for c in sizes if all(c.values())), key=worth, reverse=True):
+        with suppress(SpecError):
+            kernels.valued(path, {**case}, target, roots)[0].check()
+            return case
+    return usual
 
 
 def _listed(spec: AnySpec) -> set[str]:
