@@ -32,7 +32,15 @@ ROWS: dict[str, list[dict[str, int]]] = {
 """Kernels of rows, and the sizes and parameters that they are measured with."""
 
 ATTENTION = [
-    (name, {"BATCH": batch, "LENGTH": length, "D": depth, "QUERIES": 128 if depth == 128 else 192})
+    (
+        name,
+        {
+            "BATCH": batch,
+            "LENGTH": length,
+            "D": depth,
+            "QUERIES": 128 if depth == 128 or (length == 1024 and name.endswith("causal")) else 192,
+        },
+    )
     for name in ("h100_attention", "h100_attention_causal")
     for depth in (128, 64)
     for batch, length in ((16, 1024), (4, 4096), (1, 16384))
