@@ -150,7 +150,9 @@ def test_errors_are_within_twice_those_of_torch(path: Path, length: int) -> None
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
-    "path", [path for path in SPECS if "SETS" in path.read_text(encoding="utf-8")], ids=lambda p: p.stem
+    "path",
+    [pytest.param(p, marks=pytest.mark.slow if p == ATOMIC else ()) for p in SPECS if "SETS" in p.read_text("utf-8")],
+    ids=lambda p: p.stem,
 )
 def test_rows_that_see_no_key_have_no_gradient(path: Path, target: str) -> None:
     """Their logarithm is -inf, and what is subtracted of their scores is not that."""

@@ -99,7 +99,9 @@ def with_gradients(
     return result.detach(), *(t.grad for t, of in zip(given, learned, strict=True) if of)  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "causal atomic" else ()) for name in CASES]
+)
 def test_numbers_and_gradients(name: str) -> None:
     """No farther from f64 than twice what torch's own bf16 is."""
     ours, torchs, arguments = CASES[name]
