@@ -305,10 +305,11 @@ void Algebra::moves(Wave& w, const Op& op, const Use& use, const Rule& rule) {
         if ((x.neg || x.abs) && to.common != PLAIN) negate(x, to);
       };
       change(a, out_[0]);
-      if ((mask & w.exec()) == 0) return;
-      Shadow chosen;
-      change(b, chosen);
-      blend(out_[0], chosen, mask);
+      if (mask & w.exec()) {
+        static thread_local Shadow chosen;
+        change(b, chosen);
+        blend(out_[0], chosen, mask);
+      }
       if (op.flags & F_SDWA) insert(w, op);
       return;
     }
