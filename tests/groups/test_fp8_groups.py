@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from test_groups import LYING, PLAIN, changed, errors, right
 
+import tkgen
 from tkgen import load_products
 from tkgen.emulate import interleavings
 from tkgen.execute.arguments import launched
@@ -16,8 +18,10 @@ from tkgen.execute.launch import emulate, run
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import rounded
 from tkgen.ir.segments import segments
+from tkgen.sequence.run import run_sequence
 
 SPEC = Path(__file__).parents[2] / "specs" / "groups" / "grouped_fp8.tk"
+MOE = SPEC.with_name("moe_fp8.tk")
 SMALL: dict[str, int | None] = {"TOKENS": 200, "EXPERTS": 5, "OUT": 136, "IN": 208}
 SCALED = """kernel scaled
   dims TOKENS = 200, GROUPS = 5, OFFSETS = GROUPS + 1, N = 72, K = 160
@@ -109,3 +113,45 @@ def test_what_people_get_wrong(old: str, new: str, message: str) -> None:
     text = changed(text, ("W[g, n, k].T", "W[g, k, n]")) if "GROUPS, K, N" in new else text
     found = errors(text)
     assert any(f.startswith(message) for f in found), found
+
+
+def quantised(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes of MI300X, and the scale of each row."""
+    scale = x.abs().amax(-1) / 240
+    return (x / scale[..., None]).to(torch.float8_e4m3fnuz), scale
+
+
+@pytest.mark.parametrize("target", ["gfx942", pytest.param("gfx950", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_layer_of_experts_under_interleavings(count: int, target: str) -> None:
+    """Rows, columns and contraction that do not divide; groups as they are drawn, empty ones among them."""
+    sizes: dict[str, int | None] = {"TOKENS": 30, "EXPERTS": 4, "D": 144, "HIDDEN": 80}
+    text = MOE.read_text(encoding="utf-8").replace("persistent(304)", "persistent(3)")
+    build = tkgen.load(text, sizes, target).check().build()
+    for number, order in enumerate(interleavings(count)):
+        found = run_sequence(build, seed=number, order=order)
+        assert found.ok, found.failure
+
+
+def test_a_layer_of_experts_is_what_its_weights_say() -> None:
+    """Beside f64 on the numbers that the codes stand for: what it makes between the products is rounded once more."""
+    generator = torch.Generator().manual_seed(3)
+    x, chances = (torch.randn(*shape, generator=generator) for shape in ((30, 144), (30, 4)))
+    gate, up, down = (torch.randn(4, *shape, generator=generator) * 0.3 for shape in ((80, 144), (80, 144), (144, 80)))
+    chances[:, 2] = -9.0  # an expert that nobody asks
+    weights, experts = chances.softmax(-1).topk(2)
+    order = experts.flatten().argsort(stable=True)
+    first = torch.cat([torch.zeros(1), torch.bincount(experts.flatten(), minlength=4).cumsum(0)]).int()
+    codes = [quantised(t) for t in (x, gate, up, down)]
+    numbers = [q.double() * s.double()[..., None] for q, s in codes]
+    (q, s), tensors, token = codes[0], [t for pair in codes[1:] for t in pair], (order // 2).int()
+    sizes: dict[str, int | None] = {"TOKENS": 30, "EXPERTS": 4, "D": 144, "HIDDEN": 80}
+    layer = tkgen.operator(tkgen.load(MOE, sizes, "gfx942").check().build(), "a_layer_of_experts_on_8_bit_floats")
+    slot = order.argsort().view(30, 2).int()
+    y = layer(first, token, slot, weights.flatten()[order], q, s[order // 2], *tensors)
+    meant = torch.zeros(30, 144, dtype=torch.float64)
+    a, g, u, d = numbers
+    for t in range(30):
+        for weight, e in zip(weights[t].double(), experts[t], strict=True):
+            meant[t] += weight * (d[e] @ (F.silu(g[e] @ a[t]) * (u[e] @ a[t])))
+    assert (y.double() - meant).norm() < 0.04 * meant.norm()

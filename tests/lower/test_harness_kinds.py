@@ -95,6 +95,7 @@ CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
     "grouped_persistent": (SPECS / "groups/grouped_persistent.tk", GROUPS | {"TOKENS": 500}),
     "grouped_weights": (SPECS / "groups/grouped_weights.tk", GROUPS | {"TOKENS": 300}),
     "moe": (SPECS / "groups/moe.tk", {"TOKENS": 150, "EXPERTS": 3, "D": 128, "HIDDEN": 128}),
+    "moe_fp8": (SPECS / "groups/moe_fp8.tk", {"TOKENS": 150, "EXPERTS": 3, "D": 128, "HIDDEN": 128}),
     "quantise_int8": (SPECS / "quantise/quantise_int8.tk", {"TOKENS": 6, "D": 72}),
     "quantise_rmsnorm": (SPECS / "quantise/quantise_rmsnorm.tk", {"TOKENS": 6, "D": 72}),
     "quantise_rows": (SPECS / "quantise/quantise_rows.tk", {"TOKENS": 6, "D": 72}),
