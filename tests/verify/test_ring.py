@@ -11,6 +11,7 @@ import torch.nn.functional as nn
 from torch import Tensor
 
 from tkgen.ir.functions import FUNCTIONS
+from tkgen.ir.types import DType
 from tkgen.verify import field, ring
 from tkgen.verify.field import ABSENT, P, Q
 from tkgen.verify.ring import Ring, UnsupportedError
@@ -175,6 +176,21 @@ def test_a_rounded_number_keeps_its_payload() -> None:
     for dtype in (torch.bfloat16, torch.float8_e4m3fn):
         rounded = X.to(dtype)
         assert payload(rounded) == payload(X) and not torch.equal(ring.planes(rounded).real, X.reals)
+
+
+def test_small_floats_stop_at_their_largest_number() -> None:
+    x = Ring.random(torch.tensor([3.0, 500.0, -460.0, torch.inf]), torch.Generator().manual_seed(0))
+    stored = ring.converted(x.planes, DType.E4M3FN)
+    assert payload(stored[:1]) == payload(x[:1])
+    assert payload(stored[1:3]) == payload(torch.tensor([448.0, -448.0]))
+
+
+def test_a_choice_of_what_is_unsure_itself_is_unsure() -> None:
+    """The largest of two equal numbers divided by either is one; which one it was divided by is open."""
+    g = torch.Generator().manual_seed(0)
+    x = Ring.random(torch.tensor([3.0, 3.0]), g)
+    ones = x[:1] / x.amax() / 3 * 3
+    assert ring.planes(torch.clamp(ones, max=1.0)).unsure.all()
 
 
 def test_whole_numbers_are_what_they_are() -> None:

@@ -289,7 +289,7 @@ def same(a: Planes, b: Planes) -> Tensor:
 
 def chosen(condition: Planes, a: Planes, b: Planes) -> Ring:
     """The first where the condition is true, else the second."""
-    open_ = condition.unsure & ~same(a, b)
+    open_ = condition.unsure & (~same(a, b) | a.unsure | b.unsure)
     pairs = ((a.real, b.real), (a.error, b.error), (a.unsure, b.unsure), (a.p, b.p), (a.q, b.q))
     real, error, unsure, p, q = (torch.where(condition.real, x, y) for x, y in pairs)
     if real.dtype is torch.bool:
@@ -344,9 +344,20 @@ def whole(a: Planes, to: Callable[[Tensor], Tensor]) -> Ring:
 
 
 def converted(a: Planes, dtype: DType) -> Ring:
-    """Rounded to a type of tensors: the payload stays; a whole number is what it is."""
+    """Rounded to a type of tensors: the payload stays; a whole number is what it is.
+
+    What floats of 8 bits do not hold is the largest number that they do: code takes the smaller one before it converts.
+    Conversions to smaller ones may do so by themselves, which leaves the payload: either may be.
+    """
     if dtype.whole:
         return whole(a, lambda t: rounding.rounded(t, dtype).double())
+    if dtype.in_blocks:
+        a = Planes(a.real, a.error, a.unsure | (a.real.abs() + a.error >= dtype.largest), a.p, a.q)
+    if dtype.encoded:
+        most = plain(torch.tensor(dtype.largest)).planes
+        within = extreme(extreme(a, most, True).planes, negated(most).planes, False).planes
+        finite = Planes(a.real.isfinite(), a.error, torch.zeros_like(a.unsure), a.p, a.q)
+        a = chosen(finite, within, a).planes
     real, error = rounding.converted(a.real, a.error if bool(a.error.any()) else None, dtype)
     return Ring(Planes(real, torch.zeros_like(real) if error is None else error, a.unsure, a.p, a.q))
 
