@@ -21,6 +21,7 @@ from tkgen.execute.launch import emulate as emulate_kernel
 from tkgen.execute.launch import trials
 from tkgen.ir.meaning import evaluate, evaluate_all
 from tkgen.loops import LoopSpec
+from tkgen.loops.prediction import predict_build
 from tkgen.rows import RowBuild
 from tkgen.rows.launch import row_launch
 from tkgen.rows.run import run_rows
@@ -297,6 +298,12 @@ def test_an_operator_looks_at_the_lengths() -> None:
         given["LENGTH"][2] = lie
         with pytest.raises(ValueError, match=rf"LENGTH\[2\] is {lie}, which is outside of 0..200"):
             decode(*(given[t.name] for t in built("gfx942").spec.program.reads))
+
+
+def test_a_prediction_counts_the_passes_of_a_part() -> None:
+    """Of 200 keys in tiles of 32 one of two parts has four, the other three; not all seven each."""
+    found = predict_build(built("gfx942").kernels[0])  # type: ignore[arg-type]
+    assert (found.passes, found.blocks) == (3.5, 4 * 2 * 2)
 
 
 def test_the_host_can_ask_for_true_lengths() -> None:

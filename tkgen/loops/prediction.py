@@ -64,10 +64,11 @@ def _workload(build: LoopBuild, launch: RowLaunch) -> LoopWorkload:
 
 
 def _passes(launch: RowLaunch, axis: Axis) -> tuple[list[int], int]:
-    """How many tiles of the loop blocks visit, alike for all that differ along other axes than its bounds name, and
-    groups; and a block that visits most. Blocks for which no group has a tile visit none."""
+    """How many tiles of the loop blocks visit, alike for all that differ along other axes than its bounds and parts
+    name, and groups; and a block that visits most. Blocks for which no group has a tile visit none."""
     walked, groups = launch.walked, launch.program.kernel.groups
-    bounding = [a for a in launch.program.parallel if a == walked or a.name in {b.axis for b in axis.bounds}]
+    told = {axis.part, *(b.axis for b in axis.bounds)}
+    bounding = [a for a in launch.program.parallel if a == walked or a.name in told]
     counts: dict[tuple[int, ...], int] = {}
     for group in range(launch.group_count):
         size = len(launch.groups(axis)[group]) if axis.within else launch.extents[axis.dim.name]
@@ -76,8 +77,13 @@ def _passes(launch: RowLaunch, axis: Axis) -> tuple[list[int], int]:
             tiles = {
                 a.name: range(n * (a.tile or 1), (n + 1) * (a.tile or 1)) for a, n in zip(bounding, at, strict=True)
             }
-            longer = size - _bounding_length(launch, axis, group)
-            counts[group, *at] = sum(axis.visits(start, tiles, longer) for start in range(0, size, axis.tile or 1))
+            longer, own = size - _bounding_length(launch, axis, group), range(size)
+            if axis.part is not None:
+                (part,) = tiles[axis.part]
+                run = axis.part_length(size, next(launch.tiles(a) for a in bounding if a.name == axis.part))
+                own = own[part * run : (part + 1) * run]
+            starts = own[:: axis.tile or 1]
+            counts[group, *at] = sum(axis.visits(start, tiles, longer) for start in starts)
     most = max(counts, key=lambda at: counts[at])
     place = dict.fromkeys(launch.program.parallel, 0) | dict(zip(bounding, most[1:], strict=True))
     place |= {groups: most[0]} if groups is not None else {}
