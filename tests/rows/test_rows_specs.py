@@ -174,3 +174,24 @@ def test_the_commands(tmp_path: Path) -> None:
     assert "GB/s" in tkgen("predict", str(path))
     assert "7 passed, 0 failed" in tkgen("test", str(path), "--schedules", "1")
     assert "kernel plain" in tkgen("build", str(path), "-o", str(tmp_path / "out"), "--print-after", "equations")
+
+
+NUMBERS = """kernel numbers
+  dims TOKENS = 20, D = 512
+  global X : bf16[TOKENS, D]
+  global S : f32[TOKENS]
+  global Y : bf16[TOKENS, D]
+  over t in TOKENS by 1
+  waves 4
+  Y[t] = X[t] * S[3]
+"""
+
+
+def test_a_number_of_a_tensor_is_the_same_for_all_rows() -> None:
+    assert run_rows(spec_of(NUMBERS).build().check()).ok
+
+
+def test_blocks_that_have_no_axis_of_rows_are_refused() -> None:
+    (found,) = spec_of(NUMBERS.replace(" by 1", "").replace("S[3]", "rowmax(X[t])").replace(
+        "  global S : f32[TOKENS]\n", "")).diagnostics  # fmt: skip
+    assert found.code == "E406" and found.message.startswith("no axis has a tile")

@@ -42,6 +42,7 @@ class BlockPlaces:
     """The C++ of a block's places."""
 
     placed: tuple[AxisKind, ...] = (AxisKind.PARALLEL,)  # axes along which the tile at hand has a place, `AXIS_0`
+    numbers = False  # whether one element for a block goes through a buffer, too
 
     def __init__(self, kernel: Kernel, names: Names, remap: Remap | None = None):
         self.kernel, self.names, self.marks, self.remap = kernel, names, Marks(), remap
@@ -152,7 +153,7 @@ class BlockPlaces:
         stay = [
             a for a in self.base if all(i.axis is None or i.axis.kind is not AxisKind.SEQUENTIAL for i in a.indices)
         ]
-        yield from self.buffers([a for a in stay if a.axes])
+        yield from self.buffers([a for a in stay if a.axes or self.numbers])
 
     def _ordered(self, remap: Remap) -> Iterator[str]:
         """The number of the block's tile: its row in the grid is that of the outer axes, its column the last one's."""

@@ -29,6 +29,7 @@ class Places(BlockPlaces):
     """The C++ of places for one layout."""
 
     placed = (AxisKind.PARALLEL, AxisKind.SEQUENTIAL)
+    numbers = True
 
     def __init__(self, m: RowMap, names: Names):
         super().__init__(m.kernel, names)
