@@ -81,9 +81,12 @@ def original(path: Path) -> Original:
             by_draw[id(drawn)] = case.meaning(drawn)
         return by_draw[id(drawn)]
 
-    for seed in range(DRAWS):  # in this process: each mutant has one of its own
-        meaning(draw(seed))
-    return Original(build, replace(case, draw=draw, meaning=meaning), blocks, chosen)
+    remembered = replace(case, draw=draw, meaning=meaning)
+    if not verified(
+        remembered, DRAWS, DRAWS, 0
+    ).ok:  # in this process, where what is drawn stays: mutants have their own
+        raise ValueError("it is not as meant itself")
+    return Original(build, remembered, blocks, chosen)
 
 
 def mutated(of: Original, mutant: SourceMutant) -> Compiled:

@@ -233,6 +233,11 @@ def test_a_comparison_within_rounding_is_unsure() -> None:
     assert not ring.planes((near | True) & (x < 100)).unsure.any(), "what decides alone"
 
 
+def test_a_power_that_f32_cannot_hold_is_unsure() -> None:
+    x = Ring.random(torch.tensor([-200.0, -3.0]), torch.Generator().manual_seed(0))
+    assert ring.planes(torch.sigmoid(x)).unsure.tolist() == [True, False]
+
+
 def test_what_is_finite() -> None:
     x = torch.cat([X[0] / 3, torch.full((1,), torch.inf)])
     assert torch.isfinite(x).tolist() == [True] * 16 + [False] and ((x == x) * (x > -9)).dtype is torch.bool

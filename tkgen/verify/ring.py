@@ -238,12 +238,13 @@ def quotient(a: Planes, b: Planes) -> Ring:
 
 
 def power(a: Planes) -> Ring:
-    """2 to the power of it."""
+    """2 to the power of it. Where f32 cannot hold that, numbers do not say what it stands for: another draw does."""
     real, error = _bounded("exp2", a)
     exponent = torch.where(a.q < 0, field.hashed("Q", a.p, Q), a.q)
     off = torch.zeros_like(real) if error is None else torch.where(error.isfinite(), error, 0.0)
     zero = real < FLUSHED
     near = ~zero & (real < LEAST) | zero & (real + off >= FLUSHED) & (a.real > -1000)
+    near = near | (real.isinf() & a.real.isfinite())
     p = torch.where(zero, 0, field.power_of_two(exponent))
     q = torch.where(zero, 0, ABSENT)
     real = torch.where(zero, 0.0, real)

@@ -25,7 +25,7 @@ from tkgen.verify.compare import Judged, by_number, judged, where
 from tkgen.verify.field import P
 from tkgen.verify.ring import Ring
 
-MORE = 4  # draws beside those asked for, where choices are open
+MORE = 10  # draws beside those asked for, where choices are open
 
 
 @dataclass(frozen=True)
