@@ -76,6 +76,12 @@ FLOATS: dict[str, Model] = {
     "v_ldexp_f32 v20, v10, -3": lambda a, b, c: a.x * a.image(0.125),
     "v_rcp_f32 v20, v10": lambda a, b, c: np.array([pow(int(x), -1, a.modulus) for x in a.x], object),
     "v_cmp_lt_f32 vcc, v10, v11\nv_cndmask_b32 v20, v10, v11, vcc": lambda a, b, c: b.where(a.real < b.real, a),
+    "s_mov_b32 s20, 1\ns_set_gpr_idx_on s20, gpr_idx(SRC0)\nv_mul_f32 v20, v10, v12\ns_set_gpr_idx_off": (
+        lambda a, b, c: b.x * c.x
+    ),
+    "s_mov_b32 s20, 1\ns_set_gpr_idx_on s20, gpr_idx(DST)\nv_add_f32 v19, v10, v11\ns_set_gpr_idx_off": (
+        lambda a, b, c: a.x + b.x
+    ),
     "v_pk_add_f32 v[20:21], v[10:11], v[12:13] op_sel:[1,0]": lambda a, b, c: b.x + c.x,
     "v_pk_fma_f32 v[20:21], v[10:11], v[12:13], v[10:11] neg_lo:[0,1,0]": lambda a, b, c: a.x - a.x * c.x,
     "v_fract_f32 v20, v10": lambda a, b, c: a.x - np.array([a.image(np.floor(r)) for r in a.real], object),

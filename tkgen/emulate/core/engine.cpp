@@ -389,9 +389,14 @@ void Engine::run(Wave& w, uint64_t quantum) {
     if (w.gpr_index_on && is_vector_alu(op)) {
       Op shifted;
       if (!indexed(w, op, shifted)) return fatal(ILLEGAL_OPERAND, w);
-      if (algebra) algebra->before(w, shifted, uses_[w.pc]);
+      Use touched;
+      if (algebra) {
+        touched.info_flags = infos_[w.pc]->flags;
+        describe(shifted, *infos_[w.pc], touched);
+        algebra->before(w, shifted, touched);
+      }
       handlers_[w.pc](w, shifted);
-      if (algebra) algebra->after(w, shifted, uses_[w.pc]);
+      if (algebra) algebra->after(w, shifted, touched);
       if (WATCH && shifted.dst >= 256) w.defined[shifted.dst - 256] |= w.lanes;
     } else {
       const bool recorded = WATCH && repetition && repetition->recording();
