@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import hopper
+import hopper_predicted
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +35,8 @@ def test_the_page_says_what_is_below_its_bar() -> None:
 
 def test_the_page_has_every_shape() -> None:
     text = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
+    text, predicted = text.split("## Predictions\n")
+    assert predicted == hopper_predicted.page().split("## Predictions\n")[1]
     for shape in hopper.SHAPES:
         assert text.count(f"| {' x '.join(map(str, shape))} | N") == len(hopper.SPECS)
     for name, sizes in hopper.FUSED.items():

@@ -50,7 +50,7 @@ MISTAKES = [
     ("attention", "to q", "from q - 512 part h",
      "E101", "expected `to` or the end of the line, found `part`", "part"),
     ("attention", "to q", "to q + 2000000000",
-     "E203", "a loop is bounded within 1073741824 places of a tile, not 2000000000", "q + 2000000000"),
+     "E203", "a loop is bounded within 536870912 places of a tile, not 2000000000", "q + 2000000000"),
     ("attention", "q >= j", "q", "E229", "`where` takes a truth, not a coordinate", "q"),
     ("attention", "carry m", "carry mm : f32[q] = 0, m", "E227", "no loop gives `mm` a new value", "mm : f32[q] = 0"),
     ("attention", "m : f32[q] = -inf", "m : f32[j] = -inf", "E200", "`j` is neither an axis nor a dimension", "j"),
