@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -117,10 +116,8 @@ def test_a_compiler_that_refuses_is_quoted(tmp_path: Path) -> None:
 
 
 def test_what_knows_no_hopper_says_so(tmp_path: Path) -> None:
-    for command, name in product(("report",), ("h100_attention", "h100_lcf", "h100_softmax")):
-        result = CliRunner().invoke(app, [command, str(SPECS[0].with_name(f"{name}.tk"))])
-        assert result.exit_code == 2 and "sm_90a" in result.output, (command, name)
-    result = CliRunner().invoke(app, ["run", str(SPECS[0])])
-    assert result.exit_code == 2 and "--device gpu" in result.output
+    for name in ("h100_attention", "h100_lcf", "h100_softmax"):
+        result = CliRunner().invoke(app, ["report", str(SPECS[0].with_name(f"{name}.tk"))])
+        assert result.exit_code == 2 and "sm_90a" in result.output, name
     result = CliRunner().invoke(app, ["check", str(SPECS[0])])
     assert result.exit_code == 0 and "tested on the GPU" in result.output

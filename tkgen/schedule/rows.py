@@ -257,7 +257,7 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
     fast = _fast(kernel)
     _refuse_places(kernel, fast)
     rows = _rows(kernel, fast)
-    if not rows and fast.kind is AxisKind.WHOLE:
+    if not rows and fast.kind is AxisKind.WHOLE and waves > 1:  # all of them would store it
         raise RowError(f"no axis has a tile: nothing says how many rows of {fast.name} elements a block has",
                        kernel.axes[0].span, "write `by 1` for one row a block")  # fmt: skip
     chunk = _width(kernel, fast, (a for a in accesses(kernel) if way(a, fast) is Way.ALONG))
