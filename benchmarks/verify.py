@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from mutating.sources import SourceMutant, mutants
@@ -48,6 +48,8 @@ SPECS = Path(__file__).parent.parent / "specs"
 SECONDS = 240  # for one mutant
 DRAWS = 2
 SAME = 3  # inputs on which an equivalent has the bits of the original
+Result: TypeAlias = dict[str, object] | None
+Apart: TypeAlias = Callable[[Callable[[], Result]], Result]
 VERDICTS = ("caught", "equivalent", "other bits")
 
 
@@ -172,8 +174,14 @@ def same(of: Original, machine: Callable[..., Any], seed: int) -> bool:
 # ---------------------------------------------------------------- runs
 
 
-def trials(path: Path, each: int, seed: int, done: set[tuple[object, ...]]) -> Iterator[dict[str, object]]:
-    """So many mutants of a spec, drawn: of each kind as many as of another, where there are enough."""
+def trials(
+    path: Path, each: int, seed: int, done: set[tuple[object, ...]], apart: Apart | None = None
+) -> Iterator[dict[str, object]]:
+    """So many mutants of a spec, drawn: of each kind as many as of another, where there are enough.
+
+    Each is tried in a process of its own, unless `apart` says how else: a process with threads cannot be forked.
+    """
+    tried = apart or _alone
     try:
         of = original(path)
     except (ValueError, ToolchainError) as error:
@@ -196,7 +204,7 @@ def trials(path: Path, each: int, seed: int, done: set[tuple[object, ...]]) -> I
             if tuple(row.values()) in done:
                 count += 1
                 continue
-            result = _alone(partial(_tried, of, m))
+            result = tried(partial(_tried, of, m))
             if result is not None:
                 count += 1
                 yield row | {"old": m.old.strip()} | result
