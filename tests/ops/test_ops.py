@@ -362,6 +362,9 @@ def test_a_compiled_block_gives_the_same() -> None:
     (lambda: ops.swiglu(normal(4, 8), normal(8, 8), normal(16, 8)), "swiglu: x, gate and up"),
     (lambda: ops.attention(normal(1, 3, 8, 64), *2 * [normal(1, 2, 8, 64)]), "3 heads of queries cannot share 2"),
     (lambda: ops.attention(normal(1, 2, 8, 64), *2 * [normal(1, 2, 8, 32)]), "attention: q, k and v"),
+    (lambda: ops.attention(normal(1, 2, 8, 64), *2 * [normal(1, 0, 8, 64)]), "2 heads of queries cannot share 0"),
+    (lambda: ops.attention(normal(1, 2, 0, 64), *2 * [normal(1, 2, 8, 64)]), "there is nothing to compute"),
+    (lambda: ops.attention(*3 * [normal(0, 2, 8, 64)], causal=True), "there is nothing to compute"),
     (lambda: ops.attention(*3 * [normal(1, 2, 8, 64)], window=4), "a window of 4 keys without `causal`"),
     (lambda: ops.attention(*3 * [normal(1, 2, 8, 64)], causal=True, window=0), "a window of 0 keys"),
 ])  # fmt: skip

@@ -39,14 +39,14 @@ def attention(
         shapes = ", ".join(str([*t.shape]) for t in (q, k, v))
         raise ValueError(f"attention: q, k and v of {shapes} do not go together")
     batch, heads, length, width = q.shape
-    if heads % k.shape[1]:
+    if not k.shape[1] or heads % k.shape[1]:
         raise ValueError(f"attention: {heads} heads of queries cannot share {k.shape[1]} heads of keys")
     if window is not None and (not causal or window < 1):
         raise ValueError(f"attention: a window of {window} keys{' without `causal`' if not causal else ''}")
-    sets = batch * k.shape[1]
+    sets, group = batch * k.shape[1], heads // k.shape[1]
     kv = (t.reshape(sets, t.shape[2], width) for t in (k, v))
     scale = 1 / math.sqrt(width) if scale is None else scale
-    o, _ = _attention(q.reshape(sets, -1, length, width), *kv, causal, scale, window or 0, deterministic)
+    o, _ = _attention(q.reshape(sets, group, length, width), *kv, causal, scale, window or 0, deterministic)
     return o.reshape(q.shape)  # type: ignore[no-any-return]
 
 
