@@ -13,16 +13,6 @@ struct Side {  // A by [k][i] or B by [k][j]
 
 namespace {
 
-int swizzled_lane(int lane, int blgp) {
-  switch (blgp) {
-    case 1: return lane & 31;
-    case 2: return lane | 32;
-    case 3: return (lane + 16) & 63;
-    case 4: case 5: case 6: case 7: return (lane & 15) | (blgp - 4) << 4;
-  }
-  return lane;
-}
-
 // Puts special values aside, so that the products of a row are of numbers alone.
 void tidy(Side& s, int size, int k_count) {
   for (int x = 0; x < size; ++x) s.any[x] = s.absent[x] = 0, s.lost[x] = NONE;

@@ -21,6 +21,16 @@ void store_scalar_mask(Wave& w, uint16_t code, uint64_t mask);
 int dpp_source(uint32_t control, int l);
 void write_row(Wave& w, uint16_t code, const uint32_t* lanes, uint64_t mask);
 
+inline int swizzled_lane(int lane, int blgp) {  // BLGP of a matrix instruction: which lanes of B are read (not for f64)
+  switch (blgp) {
+    case 1: return lane & 31;
+    case 2: return lane | 32;
+    case 3: return (lane + 16) & 63;
+    case 4: case 5: case 6: case 7: return (lane & 15) | (blgp - 4) << 4;
+  }
+  return lane;
+}
+
 inline bool ieee(const Wave& w) { return w.mode >> 9 & 1; }
 
 // Types of lane values: `T` is what the operation computes with.

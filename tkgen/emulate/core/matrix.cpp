@@ -85,16 +85,6 @@ int exponent_of(float x, int smallest) {
   return e < smallest ? smallest : e;
 }
 
-int swizzled_lane(int lane, int blgp) {  // BLGP: which lanes of B are read (not for f64)
-  switch (blgp) {
-    case 1: return lane & 31;
-    case 2: return lane | 32;
-    case 3: return (lane + 16) & 63;
-    case 4: case 5: case 6: case 7: return (lane & 15) | (blgp - 4) << 4;
-  }
-  return lane;
-}
-
 // CBSZ makes groups of 2^CBSZ blocks share the block of A that ABID names; shapes with fewer blocks have no more to choose.
 int block_of_a(const Op& op, const Shape& s, int block) {
   const int mask = (1 << op.cbsz) - 1;
