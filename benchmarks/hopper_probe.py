@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ def probes() -> list[tuple[str, str, dict[str, int], str, int]]:
         ("copies from L2, eight in flight", "h100_lcf", {"M": 64, "N": 64, "K": 32768, **small, "STAGES": 8}, "zeros",
          1),
         ("copies from memory, two in flight", "h100_lcf", {"M": 64, "N": 64, "K": 131072, **small}, "zeros", 8),
+        *(("copies from memory in short rows", name, {"M": 64, "N": 64, "K": 8192, **small}, "zeros", 96)
+          for name in ("h100_lcf", "h100_lcf_abt")),
         ("L2 to all SMs", "h100_lcf", {"M": 768, "N": 704, "K": 16384, **small, "STAGES": 12}, "zeros", 1),
         ("L2 to all SMs, 64 x 128", "h100_lcf",
          {"M": 768, "N": 1408, "K": 8192, "ROWS": 64, "COLUMNS": 128, "STAGES": 8}, "zeros", 1),
@@ -62,6 +65,35 @@ def probes() -> list[tuple[str, str, dict[str, int], str, int]]:
         ("memory to all SMs", "h100_lcf", {"M": 64, "N": 8448, "K": 16384, "ROWS": 64, "COLUMNS": 64, "STAGES": 12},
          "zeros", 2),
     ]  # fmt: skip
+    one, all_of_them, three = (1, 1), (12, 11), (12, 33)  # tiles along the rows and the columns: 132 for one each
+    for what, (down, across), (rows, columns, stages), depth in (
+        ("products of one consumer, 64 columns", one, (64, 64, 8), 8192),
+        ("products of one consumer, 128 columns", one, (64, 128, 8), 8192),
+        ("products of one consumer, 256 columns", one, (64, 256, 4), 8192),
+        ("copies of all SMs in four stages, 16 KB", all_of_them, (64, 64, 4), 8192),
+        ("copies of all SMs in four stages, 24 KB", all_of_them, (64, 128, 4), 8192),
+        ("copies of all SMs in four stages, 32 KB", all_of_them, (128, 128, 4), 8192),
+        ("a tile of one step", all_of_them, (128, 256, 4), 64),
+        ("three tiles of one step", three, (128, 256, 4), 64),
+        ("a tile of 16 steps", all_of_them, (128, 256, 4), 1024),
+        ("three tiles of 16 steps", three, (128, 256, 4), 1024),
+    ):
+        values = {
+            "M": down * rows,
+            "N": across * columns,
+            "K": depth,
+            "ROWS": rows,
+            "COLUMNS": columns,
+            "STAGES": stages,
+        }
+        found.append((what, "h100_lcf", values, "zeros", 2))
+    for width, queries, keys in product((64, 128), (64, 128, 192), (64, 128)):
+        if (width, queries, keys) != (128, 192, 128):  # which has no room for its tiles
+            values = {"BATCH": 1, "LENGTH": 9216, "D": width, "QUERIES": queries, "BLOCK": keys}
+            found.append((f"attention by {queries // 64} consumers", "h100_attention", values, "normal", 2))
+    for width, tile, warps in ((1024, 1, 4), (4096, 1, 2), (4096, 8, 8), (16384, 1, 8), (16384, 2, 16)):
+        values = {"TOKENS": 2**27 // width, "D": width, "TILE": tile, "WARPS": warps}
+        found.append(("layer norm in blocks of all sizes", "h100_layernorm", values, "normal", 2))
     for data in ("zeros", "normal"):
         found += [
             ("products alone", "h100_lcf", tall, data, 2),
