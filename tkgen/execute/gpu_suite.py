@@ -14,9 +14,8 @@ from pathlib import Path
 
 from tkgen.api import load, target_of
 from tkgen.backends import protocol
+from tkgen.backends.hopper.backend import ON_HOPPER
 from tkgen.backends.hopper.loop_spec import HopperLoopSpec
-from tkgen.backends.hopper.row_spec import HopperRowSpec
-from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.backends.registry import backend_of
 from tkgen.execute import gpu
 from tkgen.execute.arguments import check_scalars
@@ -67,14 +66,14 @@ def is_small(path: Path, target: str, spec: protocol.Spec) -> bool:
 
 def sizes(spec: protocol.Spec) -> list[dict[str, int]]:
     """Sizes worth trying, by the names of dimensions; those that are left out are the spec's own."""
-    if isinstance(spec, HopperSpec | HopperRowSpec | HopperLoopSpec):
+    if isinstance(spec, ON_HOPPER):
         return list(spec.size_cases())
     return size_cases(emulated(spec))
 
 
 def figures(spec: protocol.Spec, cxx: str | None) -> str:
     """What is wrong with the figures of the machine code; empty where nothing is."""
-    if isinstance(spec, HopperSpec | HopperRowSpec | HopperLoopSpec):
+    if isinstance(spec, ON_HOPPER):
         spec.build(cxx=cxx)  # which refuses what spills
         return ""
     return unmet(emulated(spec).build(cxx=cxx).check())

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tkgen.api import load
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
-from tkgen.backends.hopper.row_spec import HopperRowSpec
-from tkgen.backends.hopper.spec import HopperSpec
+from tkgen.backends.hopper.backend import ON_HOPPER
 from tkgen.execute.given import Values, given
 from tkgen.execute.kernels import AnySpec, valued
 from tkgen.predict import PredictError, device_of
@@ -21,8 +19,6 @@ from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.prediction import AnyPrediction, models, predicted
 from tkgen.sequence.spec import SequenceSpec
 from tkgen.toolchain.files import write_atomic
-
-ON_HOPPER = HopperSpec | HopperRowSpec | HopperLoopSpec
 
 
 @dataclass(frozen=True)
@@ -43,17 +39,16 @@ class Asked:
             SizeError: a value that cannot be given; a kernel that nothing emulates.
             PredictError, UnknownTargetError: `closely`, there is no timing data, or no such product.
         """
-        spec: AnySpec | HopperSpec | HopperRowSpec | HopperLoopSpec
-        loaded = load(self.path, None, self.target, self.roots)
-        if isinstance(loaded, ON_HOPPER):
+        spec: AnySpec | ON_HOPPER
+        if closely:
+            chosen = given(self.path, self.defines, self.target, self.roots)
+            spec, extents = chosen.spec, chosen.extents
+            device_of(spec.target, self.product)  # before anything is compiled
+        elif isinstance(loaded := load(self.path, None, self.target, self.roots), ON_HOPPER):
             values = Values.of(loaded.program, self.defines)
             again, extents = load(self.path, values.static, self.target, self.roots), values.extents
             assert isinstance(again, ON_HOPPER)
             spec = again
-        elif closely:
-            chosen = given(self.path, self.defines, self.target, self.roots)
-            spec, extents = chosen.spec, chosen.extents
-            device_of(spec.target, self.product)  # before anything is compiled
         else:
             spec, values = valued(self.path, self.defines, self.target, self.roots)
             extents = values.extents
@@ -64,7 +59,7 @@ class Asked:
 class Subject:
     """A checked spec to predict, at `extents` of dynamic dimensions; `closely`, with what would change the time."""
 
-    spec: AnySpec | HopperSpec | HopperRowSpec | HopperLoopSpec
+    spec: AnySpec | ON_HOPPER
     extents: Mapping[str, int]
     product: str | None
     closely: bool

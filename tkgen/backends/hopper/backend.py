@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from tkgen.execute.kernels import AnyLaunch
 
+ON_HOPPER = HopperSpec | HopperRowSpec | HopperLoopSpec
+"""A spec of any kind for it."""
 OUTPUTS = {"cpp": "cu", "asm": "sass", "hsaco": "cubin", "report": "report"}
 """What stands here for what AMD's tools leave."""
 
@@ -57,7 +59,7 @@ class HopperBackend:
 
     def spec(
         self, path: Path, program: Program | EquationProgram, target: str, defines: Mapping[str, int | None]
-    ) -> HopperSpec | HopperRowSpec | HopperLoopSpec:
+    ) -> ON_HOPPER:
         """A typed kernel of products, of rows or of products of products."""
         if isinstance(program, EquationProgram):
             if has_products(program.kernel):
@@ -70,7 +72,7 @@ class HopperBackend:
         watch: bool,
     ) -> tuple[protocol.Build, dict[str, Path]]:  # fmt: skip
         """Build one of its specs and write what is asked for; nothing watches its machine code."""
-        assert isinstance(spec, HopperSpec | HopperRowSpec | HopperLoopSpec)
+        assert isinstance(spec, ON_HOPPER)
         built: CudaBuild = spec.build(cxx=cxx)
         return built, self.write(built, directory, emit)
 
@@ -90,7 +92,7 @@ class HopperBackend:
         cxx: str | None,
     ) -> Callable[[], None]:  # fmt: skip
         """What launches the kernel through the CUDA driver."""
-        assert isinstance(spec, HopperSpec | HopperRowSpec | HopperLoopSpec)
+        assert isinstance(spec, ON_HOPPER)
         return launching(spec.build(cxx=cxx), launch, tensors, scalars)
 
 

@@ -13,6 +13,7 @@ from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.loop_spec import HopperLoopBuild
 from tkgen.backends.hopper.row_spec import HopperRowBuild
 from tkgen.backends.hopper.spec import HopperBuild
+from tkgen.execute.arguments import SizeError
 from tkgen.packages import install_line
 from tkgen.predict.hopper.loops import LoopModel
 from tkgen.predict.hopper.model import HopperPrediction
@@ -43,12 +44,15 @@ def hopper_model(build: CudaBuild, sizes: Mapping[str, int] | None = None, produ
             "a prediction reads the machine code, and nothing here disassembles it: no cuobjdump beside nvcc or on "
             f"PATH; {install_line('cuda')}"
         )
-    if isinstance(build, HopperLoopBuild):
-        return LoopModel(build, sizes, device)
-    if isinstance(build, HopperRowBuild):
-        return RowModel(build, sizes, device)
-    assert isinstance(build, HopperBuild)
-    return ProductModel(build, sizes, device)
+    try:
+        if isinstance(build, HopperLoopBuild):
+            return LoopModel(build, sizes, device)
+        if isinstance(build, HopperRowBuild):
+            return RowModel(build, sizes, device)
+        assert isinstance(build, HopperBuild)
+        return ProductModel(build, sizes, device)
+    except SizeError as error:
+        raise PredictError(str(error)) from None
 
 
 def predict_hopper(

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from tkgen.backends.hopper.loop_spec import HopperLoopBuild
 from tkgen.backends.hopper.machine import HopperProduct
-from tkgen.predict.hopper.model import HopperPrediction, Work, clock, read_rate
+from tkgen.predict.hopper.model import HopperPrediction, Work, moved_bytes, prediction, read_rate, settled
 from tkgen.predict.hopper.products import DEPTH
 from tkgen.predict.hopper.sass import read
 from tkgen.predict.workload import PredictError
@@ -24,16 +24,13 @@ from tkgen.rows.launch import row_launch
 
 
 class LoopModel:
-    """A build at sizes on a device. Raises PredictError: no disassembly, or sizes it cannot do."""
+    """A build at sizes on a device. Raises SizeError for sizes that it cannot do, PredictError without a loop."""
 
     def __init__(self, build: HopperLoopBuild, sizes: Mapping[str, int] | None, product: HopperProduct):
         self.build, self.product = build, product
         self.spec, self.machine = build.spec, build.spec.target
         self.layout, self.timing = build.spec.layout, build.spec.target.timing
-        try:
-            self.launch = row_launch(self.spec.program, self.layout, sizes)
-        except ValueError as error:
-            raise PredictError(str(error)) from None
+        self.launch = row_launch(self.spec.program, self.layout, sizes)
         code = read(build.sass)
         loop = code.loop_with("HGMMA")
         if loop is None:
@@ -74,37 +71,31 @@ class LoopModel:
 
     def prediction(self) -> HopperPrediction:
         """The time of one launch, and where it goes."""
-        t, layout, program = self.timing, self.layout, self.spec.program
+        t, layout = self.timing, self.layout
         rows = self.launch.tiles(layout.split)
         passes = [len(layout.passes(n)) for n in range(rows)]
         others = self.launch.blocks // rows
-        moved = float(sum(map(self.launch.bytes, (*program.reads, *program.outputs))))
-        written = sum(map(self.launch.bytes, program.outputs))
-        memory = moved / read_rate(self.machine, self.product, moved - written, written)
-        start = (t.launch_us + t.block_us) * 1e-6 + t.hbm_latency_ns * 1e-9
-        hertz, held = t.max_clock_mhz * 1e6, "peak"
         total = sum(passes) * others
-        for _ in range(3):
-            busy = self._busy(passes, others, hertz)
-            seconds = start + max(busy, memory)
-            mine = (self.first_cycles + self.second_cycles) * t.matrix_efficiency
-            mean = total / self.product.sms * layout.consumers
-            issued = mean * self.inside + layout.consumers * self.outside * rows * others / self.product.sms
-            work = Work(mean * mine, issued, moved)
-            hertz, held = clock(self.machine, work, (seconds - start) * hertz, start)
+        moved = float(moved_bytes(self.launch))
+        written = sum(map(self.launch.bytes, self.spec.program.outputs))
+        memory = moved / read_rate(self.machine, self.product, moved - written, written)
+        launched, copied = t.launch_us * 1e-6, t.block_us * 1e-6 + t.hbm_latency_ns * 1e-9
+        mine = (self.first_cycles + self.second_cycles) * t.matrix_efficiency
+        mean = total / self.product.sms * layout.consumers
+        issued = mean * self.inside + layout.consumers * self.outside * rows * others / self.product.sms
+        work = Work(mean * mine, issued, moved)
+
+        def busy(hertz: float) -> float:
+            return self._busy(passes, others, hertz)
+
+        at = settled(self.machine, launched + copied, lambda hertz: max(busy(hertz), memory), lambda _: work)
         matrix, chain = self.pass_cycles
-        products = total / self.product.sms * matrix / hertz
-        parts = {"launch": t.launch_us * 1e-6, "first copies": start - t.launch_us * 1e-6, "products": products}
-        parts["vector work" if chain > matrix else "memory" if memory > busy else "ends of tiles"] = max(
-            seconds - sum(parts.values()), 0.0)  # fmt: skip
+        products = total / self.product.sms * matrix / at.hertz
+        waits = "memory" if memory > busy(at.hertz) else "ends of tiles"
+        parts = {"launch": launched, "first copies": copied, "products": products,
+                 "vector work" if chain > matrix else waits: max(at.seconds - products, 0.0)}  # fmt: skip
         flops = 2.0 * total * layout.consumers * self.machine.wgmma_rows * layout.keys * (layout.depth + layout.width)
-        limiter = max(parts, key=lambda part: parts[part])
-        copy = self.product.hbm_tbps * t.copy_efficiency * 1e3
-        return HopperPrediction(
-            self.spec.name, self.machine.name, self.product.name, tuple(self.launch.extents.items()), seconds,
-            flops / seconds / 1e12, flops / seconds / 1e12 / self.product.peak_tflops, moved / seconds / 1e9,
-            moved / seconds / 1e9 / copy, limiter, hertz / 1e6, held, self.launch.blocks, 1, parts,
-        )  # fmt: skip
+        return prediction(self.spec, self.launch, self.product, at, parts, start=launched + copied, flops=flops)
 
     def _busy(self, passes: list[int], others: int, hertz: float) -> float:
         """Seconds until the last SM has done its tiles, without the start of the first ones."""

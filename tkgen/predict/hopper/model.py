@@ -7,10 +7,15 @@ power of the clock. The clock is the highest at which all of it fits, at most th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from tkgen.backends.hopper.machine import Hopper, HopperProduct
+from tkgen.backends.spec import TypedSpec
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.launch import Launch
+from tkgen.ir.types import Program
+from tkgen.rows.launch import RowLaunch
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,26 @@ class Work:
     memory_bytes: float
 
 
+@dataclass(frozen=True)
+class Settled:
+    """Seconds of a launch behind its start, the clock in Hz that they are at, and the one that these seconds allow."""
+
+    seconds: float
+    hertz: float
+    allowed: float
+    held: str
+
+
+def settled(machine: Hopper, start: float, busy: Callable[[float], float], work: Callable[[float], Work]) -> Settled:
+    """The clock and the time, each as the other leaves it: `busy` seconds and `work` at a clock, behind `start`."""
+    found = Settled(0.0, 0.0, machine.timing.max_clock_mhz * 1e6, "peak")
+    for _ in range(3):
+        hertz = found.allowed
+        seconds = busy(hertz)
+        found = Settled(seconds, hertz, *clock(machine, work(hertz), seconds * hertz, start))
+    return found
+
+
 def clock(machine: Hopper, work: Work, cycles: float, fixed_seconds: float) -> tuple[float, str]:
     """The clock in Hz, and what holds it, of a launch that takes `cycles` of it and so many seconds beside them."""
     t = machine.timing
@@ -84,6 +109,37 @@ def clock(machine: Hopper, work: Work, cycles: float, fixed_seconds: float) -> t
         middle = (low + high) / 2
         low, high = (middle, high) if watts(middle) <= t.power_limit_w else (low, middle)
     return low, "power"
+
+
+def moved_bytes(launch: Launch | RowLaunch) -> int:
+    """Of all tensors of a launch, each once."""
+    return sum(map(launch.bytes, (*launch.program.reads, *launch.program.outputs)))
+
+
+def prediction(
+    spec: TypedSpec[Program | EquationProgram, Hopper], launch: Launch | RowLaunch, product: HopperProduct,
+    at: Settled, parts: Mapping[str, float], *, start: float, flops: float = 0.0, blocks_per_sm: int = 1,
+) -> HopperPrediction:  # fmt: skip
+    """What is said of a launch that takes `start` and what has settled, of which `parts` are what."""
+    seconds = start + at.seconds
+    tflops, gbps = flops / seconds / 1e12, moved_bytes(launch) / seconds / 1e9
+    return HopperPrediction(
+        kernel=spec.name,
+        target=spec.target.name,
+        product=product.name,
+        sizes=tuple(launch.extents.items()),
+        seconds=seconds,
+        tflops=tflops,
+        share_of_peak=tflops / product.peak_tflops,
+        gbps=gbps,
+        share_of_copy=gbps / (product.hbm_tbps * spec.target.timing.copy_efficiency * 1e3),
+        limiter=max(parts, key=lambda part: parts[part]),
+        clock_mhz=at.allowed / 1e6,
+        clock_limit=at.held,
+        blocks=launch.blocks,
+        blocks_per_sm=blocks_per_sm,
+        parts=parts,
+    )
 
 
 def read_rate(machine: Hopper, product: HopperProduct, read_bytes: float, written_bytes: float) -> float:

@@ -13,17 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tkgen.backends.hopper.machine import HopperProduct
 from tkgen.backends.hopper.spec import HopperBuild
 from tkgen.execute.arguments import launched
 from tkgen.ir.launch import Launch, Piece
-from tkgen.predict.hopper.model import HopperPrediction, Work, clock, read_rate
+from tkgen.predict.hopper.model import HopperPrediction, Work, moved_bytes, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import read
-from tkgen.predict.workload import PredictError
 
 STEPS_TOGETHER = 2  # of 128 bytes of a row, for 256 that come (CUDA driver API, CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
 DEPTH = 16  # of a wgmma of 16-bit factors (PTX ISA, wgmma.mma_async: m64nNk16)
+
+Panel: TypeAlias = tuple[str, int, tuple[int, ...]]  # which factor, its row or column of blocks, of which of a batch
 
 
 @dataclass(frozen=True)
@@ -40,16 +42,13 @@ class _Steps:
 
 
 class ProductModel:
-    """A build at sizes on a device. Raises PredictError: no disassembly, or sizes it cannot do."""
+    """A build at sizes on a device. Raises SizeError for sizes that it cannot do."""
 
     def __init__(self, build: HopperBuild, sizes: Mapping[str, int] | None, product: HopperProduct):
         self.build, self.product = build, product
         self.spec, self.machine = build.spec, build.spec.target
         self.layout, self.timing = build.spec.layout, build.spec.target.timing
-        try:
-            self.launch: Launch = launched(build.spec, sizes)
-        except ValueError as error:
-            raise PredictError(str(error)) from None
+        self.launch: Launch = launched(build.spec, sizes)
         code = read(build.sass)
         tile, step = code.loop_with("HGMMA", "UTMASTG"), code.loop_with("HGMMA")
         end = tile or code.before("UTMALDG")
@@ -98,44 +97,32 @@ class ProductModel:
 
     def prediction(self) -> HopperPrediction:
         """The time of one launch, and where it goes."""
-        t, program = self.timing, self.spec.program
-        tiles, steps = max(len(own) for own in self.work), max(sum(p.steps for p in own) for own in self.work)
+        t = self.timing
+        tiles, steps = max(map(len, self.work)), max(sum(p.steps for p in own) for own in self.work)
         total_steps = sum(p.steps for own in self.work for p in own)
         moved = self._memory_bytes()
-        written = sum(map(self.launch.bytes, program.outputs))
+        written = sum(map(self.launch.bytes, self.spec.program.outputs))
         memory = moved / read_rate(self.machine, self.product, moved - written, written)
-        start = (t.launch_us + t.block_us) * 1e-6 + t.hbm_latency_ns * 1e-9
-        hertz, held = t.max_clock_mhz * 1e6, "peak"
-        for _ in range(3):
-            step, tail = self.steps(hertz), self.tail(hertz)
-            busy = steps * step.longest + tiles * tail
-            seconds = start + max(busy, memory)
-            mean = total_steps / self.product.sms
-            work = Work(mean * self.step_cycles * t.matrix_efficiency * self.layout.consumers,
-                        mean * self.layout.consumers * self.step_instructions, moved)  # fmt: skip
-            hertz, held = clock(self.machine, work, (seconds - start) * hertz, start)
-        parts = {"launch": t.launch_us * 1e-6, "first copies": start - t.launch_us * 1e-6,
-                 "products": steps * step.matrix, "sums that leave": tiles * tail}  # fmt: skip
-        rest = seconds - sum(parts.values())
-        slow = "memory" if memory > busy else "copies" if step.copies > step.chain else "waiting for products"
-        parts[slow] = max(rest, 0.0)
-        flops = 2.0 * sum(p.steps for own in self.work for p in own) * self._flops_of_step()
-        limiter = max(parts, key=lambda part: parts[part])
-        gbps = self._tensor_bytes() / seconds / 1e9
-        copy = self.product.hbm_tbps * t.copy_efficiency * 1e3
-        return HopperPrediction(
-            self.spec.name, self.machine.name, self.product.name, tuple(self.launch.extents.items()), seconds,
-            flops / seconds / 1e12, flops / seconds / 1e12 / self.product.peak_tflops, gbps, gbps / copy, limiter,
-            hertz / 1e6, held, len(self.work), 1, parts,
-        )  # fmt: skip
+        launched, copied = t.launch_us * 1e-6, t.block_us * 1e-6 + t.hbm_latency_ns * 1e-9
+        each = total_steps / self.product.sms * self.layout.consumers
+        work = Work(each * self.step_cycles * t.matrix_efficiency, each * self.step_instructions, moved)
+
+        def busy(hertz: float) -> float:
+            return steps * self.steps(hertz).longest + tiles * self.tail(hertz)
+
+        at = settled(self.machine, launched + copied, lambda hertz: max(busy(hertz), memory), lambda _: work)
+        step, tail = self.steps(at.hertz), self.tail(at.hertz)
+        parts = {"launch": launched, "first copies": copied, "products": steps * step.matrix,
+                 "sums that leave": tiles * tail}  # fmt: skip
+        waits = "copies" if step.copies > step.chain else "waiting for products"
+        slow = "memory" if memory > busy(at.hertz) else waits
+        parts[slow] = max(at.seconds - parts["products"] - parts["sums that leave"], 0.0)
+        flops = total_steps * self._flops_of_step()
+        return prediction(self.spec, self.launch, self.product, at, parts, start=launched + copied, flops=flops)
 
     def _flops_of_step(self) -> float:
-        """Half of them: multiplications of a block's K-step."""
         rows, columns, step = self.spec.program.block
-        return float(rows * columns * step * len(self.spec.program.products))
-
-    def _tensor_bytes(self) -> int:
-        return sum(map(self.launch.bytes, (*self.spec.program.reads, *self.spec.program.outputs)))
+        return 2.0 * rows * columns * step * len(self.spec.program.products)
 
     def _memory_bytes(self) -> float:
         """Bytes that memory moves: in each round of tiles every panel of a factor once, but what the L2 still has.
@@ -146,7 +133,7 @@ class ProductModel:
         rows, columns, step = self.spec.program.block
         each = {side: sum(o.tensor.dtype.bytes for o in self.spec.program.operands if o.side.name == side)
                 for side in ("A", "B")}  # fmt: skip
-        total, before = 0.0, set[tuple[str, int, int]]()
+        total, before = 0.0, set[Panel]()
         for turn in range(max(map(len, self.work))):
             pieces = [own[turn] for own in self.work if len(own) > turn]
             size = {"A": rows * step * each["A"], "B": columns * step * each["B"]}
@@ -157,9 +144,8 @@ class ProductModel:
         factors = {o.tensor.name: self.launch.bytes(o.tensor) for o in self.spec.program.operands}
         if sum(factors.values()) <= self.product.l2_bytes:
             total = min(total, float(sum(factors.values())))
-        rest = self._tensor_bytes() - sum(factors.values())
-        return total + rest
+        return total + moved_bytes(self.launch) - sum(factors.values())
 
-    def _panels(self, piece: Piece) -> tuple[tuple[str, int, int], tuple[str, int, int]]:
-        apart = hash(self.launch.apart(piece.matrix))
+    def _panels(self, piece: Piece) -> tuple[Panel, Panel]:
+        apart = self.launch.apart(piece.matrix)
         return ("A", piece.row, apart), ("B", piece.col, apart)

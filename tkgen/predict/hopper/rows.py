@@ -14,7 +14,7 @@ from math import prod
 from tkgen.backends.hopper.machine import HopperProduct
 from tkgen.backends.hopper.row_spec import HopperRowBuild
 from tkgen.ir.equations import AxisKind, Load, Op, walk
-from tkgen.predict.hopper.model import HopperPrediction, Work, clock, read_rate
+from tkgen.predict.hopper.model import HopperPrediction, Work, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import Code, read
 from tkgen.predict.workload import PredictError
 from tkgen.rows.launch import row_launch
@@ -24,16 +24,13 @@ MOST_SMOOTH = 4  # exponent by which bounds on the time are added where many blo
 
 
 class RowModel:
-    """A build at sizes on a device. Raises PredictError: no disassembly, or sizes it cannot do."""
+    """A build at sizes on a device. Raises SizeError for sizes that it cannot do, PredictError where no block fits."""
 
     def __init__(self, build: HopperRowBuild, sizes: Mapping[str, int] | None, product: HopperProduct):
         self.build, self.product = build, product
         self.spec, self.machine = build.spec, build.spec.target
         self.timing = build.spec.target.timing
-        try:
-            self.launch = row_launch(self.spec.program, self.spec.layout, sizes)
-        except ValueError as error:
-            raise PredictError(str(error)) from None
+        self.launch = row_launch(self.spec.program, self.spec.layout, sizes)
         figures = build.figures
         self.resident = self.machine.blocks_per_sm(build.threads, figures.registers, build.shared_bytes)
         if not self.resident:
@@ -80,25 +77,17 @@ class RowModel:
 
     def prediction(self) -> HopperPrediction:
         """The time of one launch, and where it goes."""
-        t, launch = self.timing, self.launch
         moved = float(self.read_bytes + self.written_bytes)
         memory = moved / read_rate(self.machine, self.product, self.read_bytes, self.written_bytes)
-        start = t.launch_us * 1e-6
-        hertz, held = t.max_clock_mhz * 1e6, "peak"
-        places = self.resident * self.product.sms
-        turns, smooth = max(launch.blocks / places, 1.0), min(1 + self.resident, MOST_SMOOTH)
-        for _ in range(3):
+        start = self.timing.launch_us * 1e-6
+        turns = max(self.launch.blocks / (self.resident * self.product.sms), 1.0)
+        smooth = min(1 + self.resident, MOST_SMOOTH)
+
+        def busy(hertz: float) -> float:
             bounds = (memory, turns * self.block_seconds(hertz), self.issue_seconds(hertz))
-            busy = float(sum(bound**smooth for bound in bounds)) ** (1 / smooth)
-            seconds = start + busy
-            work = Work(0.0, bounds[2] * hertz, moved)
-            hertz, held = clock(self.machine, work, busy * hertz, start)
-        tensors = sum(map(launch.bytes, (*self.spec.program.reads, *self.spec.program.outputs)))
-        slow = "instructions" if bounds[2] > bounds[1] else "too few blocks"
-        parts = {"launch": start, "memory": memory, slow: busy - memory}
-        gbps = tensors / seconds / 1e9
-        return HopperPrediction(
-            self.spec.name, self.machine.name, self.product.name, tuple(launch.extents.items()), seconds, 0.0, 0.0,
-            gbps, gbps / (self.product.hbm_tbps * t.copy_efficiency * 1e3), max(parts, key=lambda part: parts[part]),
-            hertz / 1e6, held, launch.blocks, self.resident, parts,
-        )  # fmt: skip
+            return float(sum(bound**smooth for bound in bounds) ** (1 / smooth))
+
+        at = settled(self.machine, start, busy, lambda hertz: Work(0.0, self.issue_seconds(hertz) * hertz, moved))
+        issues = self.issue_seconds(at.hertz) > turns * self.block_seconds(at.hertz)
+        parts = {"launch": start, "memory": memory, "instructions" if issues else "too few blocks": at.seconds - memory}
+        return prediction(self.spec, self.launch, self.product, at, parts, start=start, blocks_per_sm=self.resident)
