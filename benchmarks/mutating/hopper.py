@@ -90,7 +90,7 @@ def trials(family: str, count: int, every: int = 1, first: int = 0) -> Iterator[
 
 @cache
 def _subject(family: str) -> Subject:
-    return _product() if family == "products" else _attention()
+    return _attention() if family == "loops" else _product(family)
 
 
 def _work(found: Found, outputs: Mapping[str, Tensor], findings: Sequence[str]) -> str:
@@ -98,14 +98,20 @@ def _work(found: Found, outputs: Mapping[str, Tensor], findings: Sequence[str]) 
     return "; ".join([*findings, *(str(c) for c in comparisons.values() if not c.right)])
 
 
-def _product() -> Subject:
-    """Two tiles of 64 x 128 of a product in a pass, three steps each, two stages, two panels of a tile."""
-    text = (SPECS / "hopper" / "h100_lcf.tk").read_text(encoding="utf-8")
-    for old, new in (("M = 8192, N = 8192, K = 8192", "M = 64, N = 512, K = 192"), ("persistent(132)", "persistent(1)"),
-                     ("ROWS = 128, COLUMNS = 256, STAGES = 4", "ROWS = 64, COLUMNS = 128, STAGES = 2")):  # fmt: skip
-        assert old in text
-        text = text.replace(old, new)
-    spec = load(text)
+PRODUCTS: dict[str, tuple[str, dict[str, int | None]]] = {
+    "products": ("h100_lcf", {"M": 64, "N": 512, "K": 192, "ROWS": 64, "COLUMNS": 128, "STAGES": 2}),
+    "outputs": ("h100_swiglu_gates", {"TOKENS": 64, "HIDDEN": 256, "D": 192, "ROWS": 64, "COLUMNS": 64, "STAGES": 2}),
+}
+"""Specs of products, and sizes: two tiles in a pass, three steps each, two stages, two or three panels of a tile."""
+
+
+def _product(family: str) -> Subject:
+    """A schedule of products, of a consumer with one buffer for what it stores."""
+    name, sizes = PRODUCTS[family]
+    text = (SPECS / "hopper" / f"{name}.tk").read_text(encoding="utf-8")
+    old = "persistent(132)"
+    assert old in text
+    spec = load(text.replace(old, "persistent(1)"), sizes)
     assert isinstance(spec, HopperSpec)
     launch = launched(spec)
     layout, (pieces,) = spec.layout, launch.work
@@ -120,7 +126,7 @@ def _product() -> Subject:
         work = ProductWork(layout, shape, memory, pieces, launch)
         return _run(loop, work, order, wanted, outputs)
 
-    return Subject("products", schedule(shape), fault)
+    return Subject(family, schedule(shape), fault)
 
 
 def _attention() -> Subject:

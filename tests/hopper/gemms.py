@@ -98,11 +98,17 @@ def fused(
     block: tuple[int, int, int] = (128, 128, 64),
     output: str = "f32",
     products: tuple[str, ...] = ("c",),
+    more: tuple[tuple[str, str, str], ...] = (),
 ) -> str:
-    """A spec whose output is a formula of sums - `c` of X and Wc, `d` of X and Wd, ... -, vectors and matrices."""
+    """A spec whose output is a formula of sums - `c` of X and Wc, `d` of X and Wd, ... -, vectors and matrices.
+
+    `more` outputs beside Y: each a name, a type, a formula.
+    """
     rows, cols, step = block
     weights = [f"W{p}" for p in products]
-    used = [declaration for name, declaration in OTHERS.items() if re.search(rf"\b{name}\b", formula)]
+    formulas = " ".join([formula, *(f for *_, f in more)])
+    used = [declaration for name, declaration in OTHERS.items() if re.search(rf"\b{name}\b", formulas)]
+    stored = "".join(f"\n  {y}[m, n] = {f}" for y, _, f in more)
     others = "\n".join([*(f"  global {w} : bf16[N, K]" for w in weights), *used])
     sums = "\n".join(f"    {p} = {p} + X[m, k] @ {w}[n, k].T" for p, w in zip(products, weights, strict=True))
     return f"""kernel fused
@@ -111,7 +117,7 @@ def fused(
   global X : bf16[M, K]
 {others}
   global Y : {output}[M, N]
-  over m in M by {rows}, n in N by {cols}
+{"".join(f"  global {y} : {dtype}[M, N]{chr(10)}" for y, dtype, _ in more)}  over m in M by {rows}, n in N by {cols}
   grid persistent(132)
   tail masked
   shared X, {", ".join(weights)} buffers 3 via direct
@@ -121,7 +127,7 @@ def fused(
     accumulate {", ".join(products)} : f32 tile 16 x {cols}
   each k in K by {step}
 {sums}
-  Y[m, n] = {formula}
+  Y[m, n] = {formula}{stored}
 """
 
 
@@ -179,6 +185,13 @@ FUSED = {f.name: fused(formula(f)) for f in FUNCTIONS.values()} | {
     "three sums": fused("c * d + e", (392, 520, 264), (64, 64, 64), products=("c", "d", "e"), output="bf16"),
     "residual": fused("gelu_tanh(alpha * c + b[n]) + R[m, n]", (392, 520, 264), (128, 256, 64), "bf16"),
     "residual in f16": fused("relu(s[m] * c) + Q[m, n]", output="f16"),
+    "a sum and what is made of it": fused("c", output="bf16", more=(("Z", "bf16", "gelu_tanh(c + b[n])"),)),
+    "in two types": fused("relu(c)", more=(("Z", "f16", "c"),)),
+    "in three types": fused("c", (392, 520, 264), (64, 192, 64), "f16", more=(
+        ("Z", "f32", "c * s[m]"), ("R", "bf16", "silu(c)"))),
+    "a gate kept": fused("silu(c) * d", (392, 520, 264), products=("c", "d"), output="bf16", more=(
+        ("U", "bf16", "c"), ("V", "f32", "d"))),
+    "two products, two outputs": fused("c", products=("c", "d"), more=(("Z", "bf16", "d + R[m, n]"),)),
     "coordinates": fused("where(m >= n, c, -1)"),
     "rounded between": fused("bf16(c) + b[n]"),
     "a constant": fused("where(n < 100, c, alpha)"),

@@ -29,27 +29,30 @@ def wrong(build: HopperBuild, kind: Inputs) -> str:
     """What is not right of a kernel on such inputs; empty where all is."""
     program, launch = build.spec.program, launched(build.spec)
     inputs, scalars = random_inputs(launch, 1, kind), check_scalars(program)
-    (output,) = program.outputs
-    expected = references(program, inputs, scalars, HOPPER)[output.name]
-    rows, *others = launch.shape(output)
-    whole = torch.full((rows + GUARD, *others), float("nan"), dtype=TORCH[output.dtype], device="cuda")
-    tensors = {name: t.cuda() for name, t in inputs.items()} | {output.name: whole[:rows]}
-    again = launcher(build, launch, tensors, scalars)
+    expected = references(program, inputs, scalars, HOPPER)
+    whole = {t.name: _guarded(launch.shape(t), TORCH[t.dtype]) for t in program.outputs}
+    outputs = {name: t[:-GUARD] for name, t in whole.items()}
+    again = launcher(build, launch, {name: t.cuda() for name, t in inputs.items()} | outputs, scalars)
     again()
     torch.cuda.synchronize()
-    first = whole[:rows].clone()
-    comparison = compare(first.cpu(), *expected)
-    found = [] if comparison.right else [str(comparison)]
+    first = {name: t.clone() for name, t in outputs.items()}
+    found = [f"{name}: {c}" for name, t in first.items() if not (c := compare(t.cpu(), *expected[name])).right]
     for _ in range(AGAIN):
-        whole.fill_(float("nan"))
+        for t in whole.values():
+            t.fill_(float("nan"))
         again()
         torch.cuda.synchronize()
-        if not torch.equal(first, whole[:rows]):
+        if not all(torch.equal(first[name], t) for name, t in outputs.items()):
             found.append("another result in another launch")
             break
-    if not bool(whole[rows:].isnan().all()):
-        found.append("something behind the output is written")
+    if not all(bool(t[-GUARD:].isnan().all()) for t in whole.values()):
+        found.append("something behind an output is written")
     return "; ".join(found)
+
+
+def _guarded(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
+    """An output and what lies behind it, NaNs."""
+    return torch.full((shape[0] + GUARD, *shape[1:]), float("nan"), dtype=dtype, device="cuda")
 
 
 def main() -> None:

@@ -29,9 +29,9 @@ def test_what_is_fused_behind_products_is_generated(case: str) -> None:
 
 
 NOT_FUSED = {
-    "two outputs": [
-        ("  over m", "  global Z : bf16[M, N]\n  over m"),
-        ("  Y[m, n] = relu(c)", "  Y[m, n] = relu(c)\n  Z[m, n] = c"),
+    "two matrices of a tensor": [
+        ("dims M", "dims TWO = 2, M"), ("  grid persistent(132)\n", ""),
+        ("f32[M, N]", "f32[TWO, M, N]"), ("  Y[m, n] = relu(c)", "  Y[0, m, n] = relu(c)\n  Y[1, m, n] = c"),
     ],
     "a maximum of rows": [("N = 328", "N = 128"), ("relu(c)", "c - rowmax(c)")],
     "a maximum alone": [("f32[M, N]", "f32[M]"), ("N = 328", "N = 128"), ("Y[m, n] = relu(c)", "Y[m] = rowmax(c)")],

@@ -52,6 +52,7 @@ SMALL = [c for c in CASES if c.get("dims", (1024,) * 3)[0] <= 640]
 SAMPLE = [
     gemm(layouts="TN", grid="persistent(1)", block=(64, 64, 64), dims=(72, 136, 200)),
     fused("silu(c) * d + R[m, n]", (72, 136, 72), (64, 64, 64), products=("c", "d")),
+    fused("c", (72, 136, 72), (64, 64, 64), "bf16", more=(("Z", "f32", "relu(c) + b[n]"), ("V", "f16", "c * s[m]"))),
 ]
 
 

@@ -6,8 +6,10 @@ import hopper_mutants
 import pytest
 from mutating.hopper import trials
 
+SAMPLE = [("products", 17, 3), ("outputs", 23, 5), ("loops", 250, 33), ("rows", 5, 1)]
 
-@pytest.mark.parametrize("family, every, first", [("products", 17, 3), ("loops", 250, 33), ("rows", 5, 1)])
+
+@pytest.mark.parametrize("family, every, first", SAMPLE)
 def test_nothing_wrong_is_accepted(family: str, every: int, first: int) -> None:
     found = list(trials(family, 6, every, first))
     assert not [t for t in found if t.escaped]

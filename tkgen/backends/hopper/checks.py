@@ -103,7 +103,7 @@ def _language(program: Program) -> Iterator[Diagnostic]:
 
 
 def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
-    """Equations of more than sums of products and what is made of their elements, one output."""
+    """Equations of more than sums of products and what is made of their elements."""
     if equations.contraction.part is not None:
         yield _refused("sm_90a sums each output whole, not in parts", equations.contraction.span or
                        statement(program, "kernel"), "leave `part` out")  # fmt: skip
@@ -131,9 +131,10 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
         if len(store.target.axes) != 2:
             yield _refused("sm_90a stores matrices alone", store.span or statement(program, "kernel"),
                            "write a kernel of its own for this output")  # fmt: skip
-    if len(equations.stores) != 1:
-        yield _refused("sm_90a stores one output", equations.stores[1].span or statement(program, "kernel"),
-                       "write a kernel for each output")  # fmt: skip
+    tensors = [s.target.tensor for s in equations.stores]
+    if again := next((s for n, s in enumerate(equations.stores) if s.target.tensor in tensors[:n]), None):
+        yield _refused(f"sm_90a stores one matrix of `{again.target.tensor.name}`", again.span or
+                       statement(program, "kernel"), "give each output a tensor")  # fmt: skip
 
 
 def _operands(program: Program) -> Iterator[Diagnostic]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.elements import functions, literal, local, statements
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Value
+from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Store, Value
 from tkgen.ir.functions import HOPPER, helpers
-from tkgen.ir.products import Sums
+from tkgen.ir.products import Sums, needed
 from tkgen.source import Span
 
 
@@ -33,19 +33,18 @@ class Epilogue:
     spans: tuple[Span, ...]
 
 
-def epilogue(equations: Sums, name: Callable[[str], str]) -> Epilogue | None:
-    """What equations with one output make of their sums; None where these are stored as they are.
+def epilogue(equations: Sums, store: Store, name: Callable[[str], str]) -> Epilogue | None:
+    """What equations make of their sums for one of the outputs; None where one of these is stored as it is.
 
     `name` gives the C++ name of a tensor or scalar.
     """
-    (store,) = equations.stores
-    if len(equations.sums) == 1 and store.value == equations.sums[0].result:
+    if stored_as_it_is(equations, store) is not None:
         return None
     known = dict[Value, str]()
     for total in equations.sums:
         known[total.result] = local(total.result, known)
     loads, lines = list[Loaded](), list[str]()
-    ops = [op for op in equations.epilogue if op is not store]
+    ops = needed(equations.epilogue, store.value)
     for op in ops:
         match op:
             case Load(result=result, source=source):
@@ -66,6 +65,11 @@ def epilogue(equations: Sums, name: Callable[[str], str]) -> Epilogue | None:
         helpers(functions(ops), HOPPER),
         tuple(dict.fromkeys(spans)),
     )
+
+
+def stored_as_it_is(equations: Sums, store: Store) -> int | None:
+    """The number of the sum that an output is; None where it is made of them."""
+    return next((n for n, s in enumerate(equations.sums) if s.result == store.value), None)
 
 
 def _loaded(equations: Sums, source: Access, result: str, name: Callable[[str], str]) -> Loaded:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tkgen.backends.hopper.machine import Hopper
-from tkgen.ir.equations import Access
+from tkgen.ir.equations import Access, Store
 from tkgen.ir.products import Sums, view
 from tkgen.ir.types import Operand, Program, Role, Side, Tensor
 
@@ -18,9 +18,10 @@ PRODUCER_OVERHEAD = 24  # registers of a thread that only issues copies; the lea
 class Layout:
     """The shared memory and the registers of a block of `program`, which `checks.check` has found to fit.
 
-    A stage holds the tiles of one K-step; `stages` of them make the ring. The sums of a consumer, 64 rows of the block,
-    leave in `panels` of `panel_cols` columns, one row of which is as wide as the swizzle, through `store_buffers`
-    buffers: a divisor of the panels, so that the ring of buffers starts anew with each tile.
+    A stage holds the tiles of one K-step; `stages` of them make the ring. What is made of the sums of a consumer, 64
+    rows of the block, leaves in `panels` of `panel_cols` columns, a row of which is as wide as the swizzle, one output
+    after the other, through `store_buffers` buffers: a divisor of the panels, so that the ring of buffers starts anew
+    with each tile.
     """
 
     program: Program
@@ -67,14 +68,18 @@ class Layout:
         """Columns of a panel of `tensor`."""
         return self.machine.swizzle_bytes // tensor.dtype.bytes
 
+    def panels_of(self, store: Store) -> int:
+        """Panels of a consumer's part of one output."""
+        return self.program.block[1] // self.panel_cols(store.target.tensor)
+
     @property
     def panels(self) -> int:
-        """Panels of a consumer's sums."""
-        return self.program.block[1] // self.panel_cols(self.program.accumulator.tensor)
+        """Panels of a consumer's part of all outputs."""
+        return sum(map(self.panels_of, self.equations.stores))
 
     @property
     def panel_bytes(self) -> int:
-        """Bytes of one panel of a consumer's sums."""
+        """Bytes of one panel, whatever its type."""
         return self.machine.wgmma_rows * self.machine.swizzle_bytes
 
     def shared_bytes(self, store_buffers: int) -> int:

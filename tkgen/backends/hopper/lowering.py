@@ -18,7 +18,7 @@ import jinja2
 
 from tkgen.backends.cdna.lower import render
 from tkgen.backends.cdna.lower.names import WORD, comment_text, cpp_name
-from tkgen.backends.hopper.epilogue import epilogue, place_of
+from tkgen.backends.hopper.epilogue import Epilogue, epilogue, place_of, stored_as_it_is
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.ir.equations import Access
@@ -68,6 +68,24 @@ class ProductModel:
     left: str
     right: str
     layouts: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is stored of the sums: the type of its panels, how many, how many leave before them, where they go."""
+
+    name: str
+    type: str
+    comment: str
+    suffix: str  # of what the file has for each output, where there are several
+    panels: str
+    before: str
+    epilogue: Epilogue | None
+    sum: int  # which is stored as it is, without an epilogue
+    made_origin: str
+    coord: str
+    axis: str
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -130,12 +148,12 @@ class _Lowering:
 
     def model(self) -> dict[str, object]:
         p, layout = self.program, self.layout
-        out = p.accumulator.tensor
         rows, cols = self.extent("GRID_ROWS", 0), self.extent("GRID_COLS", 1)
         remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
         placed = remap.cpp("tile", rows, cols, indent="")
         moved = layout.moved_registers
-        made, stored = epilogue(layout.equations, name), layout.equations.stores[0].target
+        outputs = self.outputs()
+        made = [o.epilogue for o in outputs if o.epilogue]
         first = p.compute.first // self.machine.warpgroup_warps
         return {
             "name": name(p.name),
@@ -148,10 +166,9 @@ class _Lowering:
             "scalars": [ScalarMember(name(s.name), s.dtype.cpp, self.origin(s.span)) for s in p.scalars],
             "factors": [self.factor(o) for o in p.operands],
             "products": [self.product(product) for product in p.products],
-            "c": name(out.name),
-            "c_type": self.tile_type(out, (str(self.machine.wgmma_rows), str(layout.panel_cols(out)))),
-            "c_origin": self.origin("store"),
-            "epilogue": made, "epilogue_origin": self.origin(*made.spans) if made else "",
+            "outputs": outputs,
+            "helpers": dict.fromkeys(h for e in made for h in e.helpers),
+            "loads": any(e.loads for e in made),
             "producer": layout.producer.first // self.machine.warpgroup_warps,
             "producer_role": comment_text(layout.producer.name), "producer_origin": self.origin(layout.producer.span),
             "producer_registers": moved[0] if moved else 0,
@@ -159,14 +176,32 @@ class _Lowering:
             "consumer_registers": moved[1] if moved else 0,
             "consumer_offset": f" - {first}" if first else "",
             "batch": self.batch(),
-            "c_coord": self.place(stored, ("tile_row * CONSUMERS + consumer", "tile_col * PANELS + p")),
-            "c_axis": self.axis(stored),
             "steps": "K_STEPS" if p.k.size is not None else "k_steps",
             "remap": [*placed.statements],
             "tiles": self.tiles(rows, cols),
             "launch_origin": self.origin(*(r.span for r in p.roles)),
-            "sum_origin": self.origin(p.accumulator.span), "store_origin": self.origin("store"),
+            "sum_origin": self.origin(p.accumulator.span),
         }  # fmt: skip
+
+    def outputs(self) -> list[Output]:
+        """What is stored, in its order."""
+        layout, stores = self.layout, self.layout.equations.stores
+        found, before = list[Output](), list[str]()
+        for store in stores:
+            tensor, only = store.target.tensor, len(stores) == 1
+            safe, made = name(tensor.name), epilogue(layout.equations, store, name)
+            panels = "PANELS" if only else f"{safe}_PANELS"
+            found.append(Output(
+                safe, self.tile_type(tensor, (str(self.machine.wgmma_rows), str(layout.panel_cols(tensor)))),
+                "a panel of a consumer's sums" if only else "a panel of what is stored there",
+                "" if only else f"_{safe}", panels, "".join(f"{b} + " for b in before), made,
+                stored_as_it_is(layout.equations, store) or 0,
+                self.origin(*made.spans) if made else "",
+                self.place(store.target, ("tile_row * CONSUMERS + consumer", f"tile_col * {panels} + p")),
+                self.axis(store.target), self.origin(store.span) if not only else self.origin("store"),
+            ))  # fmt: skip
+            before.append(panels)
+        return found
 
     def tiles(self, rows: str | NamedInt, cols: str | NamedInt) -> str:
         """The head of the loop over a block's output tiles."""
@@ -251,7 +286,7 @@ class _Lowering:
             Constant("K_STEP", str(bk), "contraction elements per step", block),
             Constant("STAGES", str(layout.stages), "steps that shared memory holds", self.origin(p.a.span)),
             Constant("CONSUMERS", str(layout.consumers), "warpgroups that multiply", self.origin(p.compute.span)),
-            Constant("PANELS", str(layout.panels), "of a consumer's sums, each 128 bytes wide", self.origin("store")),
+            *self.panels(),
             Constant("STORE_BUFFERS", str(layout.store_buffers), "panels on their way out", self.origin("store")),
             Constant("THREADS", f"{p.waves} * WARP_THREADS", f"{p.waves} warps", roles),
         ]
@@ -261,6 +296,12 @@ class _Lowering:
                 origin = self.origin(dim.span, "block", "tail")
                 result.append(Constant(symbol, f"({dim.size} + {unit} - 1) / {unit}", "", origin))
         return result
+
+    def panels(self) -> list[Constant]:
+        """How many panels of each output there are."""
+        counts = map(self.layout.panels_of, self.layout.equations.stores)
+        about = "of a consumer's sums, each 128 bytes wide"
+        return [Constant(o.panels, str(n), about, o.origin) for o, n in zip(self.outputs(), counts, strict=True)]
 
     def sizes(self) -> list[Constant]:
         """Extents that only run time knows."""

@@ -17,15 +17,18 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from tkgen.backends.hopper.epilogue import stored_as_it_is
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.schedule import Shape, block_shape, schedule
 from tkgen.backends.protocol import Modelled
 from tkgen.ir.equations import Access, Axis, Kernel, Op, Store, Value
 from tkgen.ir.launch import Launch, Piece
 from tkgen.ir.meaning import Computation
+from tkgen.ir.products import needed
 from tkgen.ir.rounding import TORCH, rounded
 from tkgen.ir.tiles import Tile, along_dims
 from tkgen.proof.execution import Order, Outcome, Parts, execute
+from tkgen.proof.program import Access as Accessed
 from tkgen.proof.program import Do, Loop
 
 Edit = Callable[[Loop], Loop]
@@ -85,7 +88,7 @@ class ProductWork:
     def __init__(self, layout: Layout, shape: Shape, memory: Memory, pieces: Sequence[Piece], launch: Launch):
         self.layout, self.shape, self.memory, self.pieces, self.launch = layout, shape, memory, pieces, launch
         self.sums = layout.equations
-        (self.store,) = self.sums.stores
+        self.panels = [(store, n) for store in self.sums.stores for n in range(layout.panels_of(store))]
         self.rows = layout.machine.wgmma_rows
         self.own = self.rows // shape.warps  # rows of a warp
         products = layout.program.products
@@ -106,11 +109,14 @@ class ProductWork:
     def lost(self, agent: int, step: Do) -> None:
         """A store of what nobody knows leaves NaNs."""
         if step.stream == "stores":
-            self._stored(step, torch.full((self.rows, self._cols), torch.nan))
+            self._stored(step, None)
 
-    @property
-    def _cols(self) -> int:
-        return self.layout.panel_cols(self.store.target.tensor)
+    def _panel_of(self, access: Accessed) -> tuple[int, Store, int, int]:
+        """The number of the output tile, the output, the first column and the columns of what a buffer holds."""
+        tile, number = divmod(access.instance, self.shape.panels)
+        store, panel = self.panels[number]
+        cols = self.layout.panel_cols(store.target.tensor)
+        return tile, store, panel * cols, cols
 
     def _piece(self, number: int) -> Piece | None:
         """The output tile of that number; behind the last one there is none."""
@@ -143,39 +149,39 @@ class ProductWork:
     def _panel(self, step: Do, found: Sequence[Parts]) -> Tensor:
         """Rows of warp w of a panel: what the epilogue makes of the sums, rounded."""
         (access,) = step.writes
-        tile, panel = divmod(access.instance, self.shape.panels)
-        cols, dtype = self._cols, self.store.target.tensor.dtype
-        values = [parts[0][:, panel * cols : (panel + 1) * cols] for parts in found]
-        if len(values) == 1 and self.store.value == self.sums.sums[0].result:
-            return rounded(values[0], dtype)
+        tile, store, first, cols = self._panel_of(access)
+        dtype = store.target.tensor.dtype
+        values = [parts[0][:, first : first + cols] for parts in found]
+        if (number := stored_as_it_is(self.sums, store)) is not None:
+            return rounded(values[number], dtype)
         whole, piece = torch.zeros(self.own, cols), self._piece(tile)
         if piece is None:
             return rounded(whole, dtype)
-        row, col = self._place(piece, access.ring, panel)
+        row, col = self._place(piece, access.ring, first)
         axes = (self.sums.rows, self.sums.cols)
         places = self.memory.inside(axes, (row + access.box[0][0] * self.own, col), (self.own, cols))
         dims, inside = tuple(places), tuple(slice(0, len(r)) for r in places.values())
         known = {s.result: Tile(dims, v[inside]) for s, v in zip(self.sums.sums, values, strict=True)}
-        ops = [op for op in self.sums.epilogue if not isinstance(op, Store)]
-        self.memory.compute(ops, known, places)
-        if self.store.value.number in self.memory.values:
-            made = self.memory.get(self.store.value)
+        self.memory.compute(needed(self.sums.epilogue, store.value), known, places)
+        if store.value.number in self.memory.values:
+            made = self.memory.get(store.value)
             whole[inside] = along_dims(made.value, made.dims, dims).expand(whole[inside].shape)
         return rounded(whole, dtype)
 
-    def _place(self, piece: Piece, ring: str, panel: int) -> tuple[int, int]:
-        """The first row and column of a panel in the output."""
+    def _place(self, piece: Piece, ring: str, first: int) -> tuple[int, int]:
+        """The first row and column in the output of a panel that begins at column `first` of the tile."""
         bm, bn, _ = self.layout.program.block
-        return piece.row * bm + int(ring.split()[-1]) * self.rows, piece.col * bn + panel * self._cols
+        return piece.row * bm + int(ring.split()[-1]) * self.rows, piece.col * bn + first
 
-    def _stored(self, step: Do, panel: Tensor) -> None:
+    def _stored(self, step: Do, panel: Tensor | None) -> None:
         (access,) = step.reads
-        tile, number = divmod(access.instance, self.shape.panels)
+        tile, store, first, cols = self._panel_of(access)
         if (piece := self._piece(tile)) is None:
             return
         axes = (self.sums.rows, self.sums.cols)
-        places = self.memory.inside(axes, self._place(piece, access.ring, number), (self.rows, self._cols))
-        self.memory.put_out(self.store.target, places, panel, tuple(places))
+        places = self.memory.inside(axes, self._place(piece, access.ring, first), (self.rows, cols))
+        panel = torch.full((self.rows, cols), torch.nan) if panel is None else panel
+        self.memory.put_out(store.target, places, panel, tuple(places))
 
 
 def run_products(
@@ -187,8 +193,7 @@ def run_products(
     `warps` has a consumer's rows divided among so many, `edit` makes another schedule of each block's: for mutants.
     """
     program = layout.program
-    (out,) = program.outputs
-    outputs = {out.name: torch.full(launch.shape(out), torch.nan, dtype=TORCH[out.dtype])}
+    outputs = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in program.outputs}
     memory = Memory(program.kernel, inputs, scalars, launch.extents, outputs)
     found = list[Outcome]()
     busy = [pieces for pieces in launch.work if pieces]
