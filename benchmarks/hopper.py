@@ -1,7 +1,8 @@
-"""Matrix products on a Hopper GPU: tkgen's kernels beside cuBLAS and Triton, in one run, as tables with ratios; those
-with more fused behind the product beside torch, eager and compiled; rows and attention (`hopper_more`).
+"""Matrix products on a Hopper GPU: tkgen's kernels beside cuBLAS, Triton and, of a checkout, ThunderKittens, in one
+run, as tables with ratios; those with more fused behind the product beside torch, eager and compiled; rows and
+attention (`hopper_more`).
 
-    python benchmarks/hopper.py [--write docs/measured.md] [--quick] [--limit 540]
+    python benchmarks/hopper.py [--write docs/measured.md] [--quick] [--limit 540] [--thunderkittens DIR]
 
 Every contestant of a shape is captured in a graph of launches that go round a set of inputs and outputs larger than the
 L2, and the graphs are replayed in turn, so that all meet the same clocks. A time is that of a replay over its launches:
@@ -28,6 +29,7 @@ from typing import Any
 
 import hopper_more as more
 import hopper_predicted
+import hopper_thunderkittens as thunderkittens
 
 from tkgen.api import load
 from tkgen.backends.hopper import HopperSpec
@@ -151,8 +153,9 @@ def clocks() -> str:
     return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def measure(quick: bool) -> None:
+def measure(quick: bool, checkout: Path | None) -> None:
     """All shapes; a JSON line for each result and remark."""
+    theirs = thunderkittens.starter(checkout) if checkout else None
     shapes = SHAPES[:3] if quick else SHAPES
     jobs = [(shape, layout) for shape in shapes for layout in SPECS]
     with ThreadPoolExecutor() as pool:
@@ -160,10 +163,13 @@ def measure(quick: bool) -> None:
     for (shape, layout), build in builds.items():
         print(json.dumps({"at": f"{shape} {layout}"}), flush=True)
         mine = ours(build)
-        if not exact(shape, layout, mine):
-            print(json.dumps({"wrong": f"{build.spec.name} {shape} {layout}"}), flush=True)
-            raise SystemExit(1)
         starters = {"tkgen": mine, "cuBLAS": cublas(layout)} | triton_starters(layout)
+        if theirs and thunderkittens.fits(shape, layout):
+            starters["ThunderKittens"] = theirs
+        for who in ("tkgen", "ThunderKittens"):
+            if who in starters and not exact(shape, layout, starters[who]):
+                print(json.dumps({"wrong": f"{who}: {build.spec.name} {shape} {layout}"}), flush=True)
+                raise SystemExit(1)
         m, n, k = shape
         flops = 2.0 * m * n * k
         times = contest([(m, k), (k, n) if layout == "NN" else (n, k), (m, n)], flops, starters, ROUNDS)
@@ -285,9 +291,10 @@ def machine() -> dict[str, str]:
 # ---------------------------------------------------------------- in the parent
 
 
-def run_child(quick: bool, limit: float) -> list[dict[str, Any]]:
+def run_child(quick: bool, limit: float, checkout: Path | None = None) -> list[dict[str, Any]]:
     """The lines of the child; SystemExit with what it was at where it fails or takes too long."""
     command = [sys.executable, __file__, "--child", *(["--quick"] if quick else [])]
+    command += ["--thunderkittens", str(checkout)] if checkout else []
     with tempfile.TemporaryFile("w+") as out:
         try:
             status = subprocess.run(command, stdout=out, timeout=limit, check=False).returncode
@@ -303,7 +310,7 @@ def run_child(quick: bool, limit: float) -> list[dict[str, Any]]:
 
 
 def bar(shape: tuple[int, ...]) -> float:
-    """The least ratio to cuBLAS that is aimed at."""
+    """The least ratio that is aimed at: to the better of cuBLAS and ThunderKittens, below 4096 to cuBLAS."""
     return 0.98 if min(shape) >= 4096 else 1.0
 
 
@@ -312,8 +319,9 @@ def table(lines: list[dict[str, Any]]) -> tuple[str, list[str]]:
     found = [r for r in results(lines) if r.layout in SPECS]
     said = [line["clocks"] for line in lines if "clocks" in line]
     rows = [
-        "| M x N x K | layout | tkgen | cuBLAS | Triton | tkgen / cuBLAS | block of tkgen | clock, power after |",
-        "|---|---|---|---|---|---|---|---|",
+        "| M x N x K | layout | tkgen | cuBLAS | ThunderKittens | Triton | tkgen / cuBLAS | tkgen / ThunderKittens "
+        "| block of tkgen | clock, power after |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     below = []
     for at, (shape, layout) in enumerate(dict.fromkeys((r.shape, r.layout) for r in found)):
@@ -321,12 +329,16 @@ def table(lines: list[dict[str, Any]]) -> tuple[str, list[str]]:
         mine, base = (next(r for r in here if r.who == who) for who in ("tkgen", "cuBLAS"))
         others = [r for r in here if r.who.startswith("Triton")]
         best = max(others, key=lambda r: r.tflops, default=None)
-        ratio = mine.tflops / base.tflops
+        theirs = next((r for r in here if r.who == "ThunderKittens"), None)
         name = " x ".join(map(str, shape))
-        cells = [name, layout, *(f"{r.tflops:.0f} ± {50 * r.spread:.1f} %" if r else "-" for r in (mine, base, best))]
-        rows.append(f"| {' | '.join(cells)} | {ratio:.3f} | {mine.detail} | {said[at]} |")
-        if ratio < bar(shape):
-            below.append(f"{name} {layout}: {ratio:.3f} of cuBLAS, {bar(shape):.2f} is aimed at")
+        shown = (mine, base, theirs, best)
+        cells = [name, layout, *(f"{r.tflops:.0f} ± {50 * r.spread:.1f} %" if r else "-" for r in shown)]
+        cells += [f"{mine.tflops / r.tflops:.3f}" if r else "-" for r in (base, theirs)]
+        rows.append(f"| {' | '.join(cells)} | {mine.detail} | {said[at]} |")
+        for other in (base, theirs if min(shape) >= 4096 else None):
+            if other and mine.tflops < bar(shape) * other.tflops:
+                of = f"{mine.tflops / other.tflops:.3f} of {other.who}"
+                below.append(f"{name} {layout}: {of}, {bar(shape):.2f} is aimed at")
     return "\n".join(rows), below
 
 
@@ -365,7 +377,7 @@ that distance; all contestants of a row meet the same. Inputs are normally distr
 given exact sums on these shapes before its time was taken. Layouts: NN is B[K, N], NT is B[N, K]; the specs are
 `specs/hopper/h100_lcf.tk` and `h100_lcf_abt.tk`, with other parameters where the block is another than 128 x 256.
 cuBLAS is called through torch; Triton is a plain kernel of `benchmarks/hopper_triton.py`, the best of its
-configurations. ThunderKittens' own kernel was not measured.
+configurations. {theirs}
 
 {table}
 
@@ -386,6 +398,10 @@ has been compared with torch in f32 before (2^-8 of the norm at most).
 {predicted}"""
 
 
+THEIRS = """ThunderKittens' is the product of its `kernels/gemm/bf16_h100` (April 2026), for NN and whole blocks, with
+the block that its own benchmark has: 128 x 256 x 64, four stages, groups of eight rows of blocks."""
+
+
 def page(lines: list[dict[str, Any]]) -> str:
     """docs/measured.md."""
     facts = next(line["machine"] for line in lines if "machine" in line)
@@ -393,6 +409,7 @@ def page(lines: list[dict[str, Any]]) -> str:
     said = "Below what is aimed at:\n\n" + "\n".join(f"- {b}" for b in below) if below else "Every ratio is at its bar."
     return HEAD.format(
         machine="; ".join(f"{key} {value}" for key, value in facts.items()),
+        theirs=THEIRS if any(r.who == "ThunderKittens" for r in results(lines)) else "ThunderKittens was not measured.",
         megabytes=ROTATED_BYTES // 1_000_000, rounds=ROUNDS, table=rows, below=said, fused=fused_table(lines),
         more=more.page(lines), predicted=hopper_predicted.page(),
     )  # fmt: skip
@@ -403,16 +420,17 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="write the page there")
     parser.add_argument("--quick", action="store_true", help="the three smallest shapes alone")
     parser.add_argument("--limit", type=float, default=580, help="seconds after which the run is ended")
+    parser.add_argument("--thunderkittens", type=Path, help="a checkout of it, whose product is measured, too")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         print(json.dumps({"machine": machine()}), flush=True)
-        measure(given.quick)
+        measure(given.quick, given.thunderkittens)
         measure_fused(given.quick)
         more.measure_rows(given.quick)
         more.measure_attention(given.quick)
         return
-    text = page(run_child(given.quick, given.limit))
+    text = page(run_child(given.quick, given.limit, given.thunderkittens))
     print(text)
     if given.write:
         given.write.write_text(text, encoding="utf-8")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import hopper
 import hopper_predicted
+import hopper_thunderkittens
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +21,13 @@ def test_every_shape_has_a_kernel(shape: tuple[int, int, int], layout: str) -> N
 
 def test_the_page_says_what_is_below_its_bar() -> None:
     lines: list[dict[str, object]] = [{"machine": {"device": "some GPU", "date": "today"}}]
-    for who, tflops in (("tkgen", 97.0), ("cuBLAS", 100.0), ("Triton 1", 50.0), ("Triton 2", 60.0)):
+    for who, tflops in (
+        ("tkgen", 97.0),
+        ("cuBLAS", 100.0),
+        ("ThunderKittens", 80.0),
+        ("Triton 1", 50.0),
+        ("Triton 2", 60.0),
+    ):
         lines.append({"shape": [4096, 4096, 4096], "layout": "NN", "who": who, "tflops": tflops, "spread": 0.02,
                       "detail": ""})  # fmt: skip
     lines.append({"clocks": "1980 MHz, 600 W"})
@@ -29,8 +36,19 @@ def test_the_page_says_what_is_below_its_bar() -> None:
                       "detail": "block"})  # fmt: skip
     text = hopper.page(lines)
     assert "| `h100_swiglu` | 64 x 32 x 16 | 60 ± 1.0 % | 50 ± 1.0 % | 80 ± 1.0 % | 1.200 | 0.750 | block |" in text
-    assert "| 97 ± 1.0 % | 100 ± 1.0 % | 60 ± 1.0 % | 0.970 |" in text and "device some GPU; date today" in text
+    assert "| 97 ± 1.0 % | 100 ± 1.0 % | 80 ± 1.0 % | 60 ± 1.0 % | 0.970 | 1.212 |" in text
+    assert "ThunderKittens' is the product" in text and "device some GPU; date today" in text
     assert "0.970 of cuBLAS, 0.98 is aimed at" in text and "Every ratio" not in text
+    assert "of ThunderKittens, 0.98" not in text
+    lines = [{**line, "tflops": 120.0} if line.get("who") == "ThunderKittens" else line for line in lines]
+    assert "4096 x 4096 x 4096 NN: 0.808 of ThunderKittens, 0.98 is aimed at" in hopper.page(lines)
+
+
+def test_a_checkout_that_is_none_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="is no checkout of ThunderKittens"):
+        hopper_thunderkittens.starter(tmp_path)
+    assert hopper_thunderkittens.fits((4096, 4096, 4096), "NN")
+    assert not any(hopper_thunderkittens.fits(*at) for at in (((4096, 4096, 4096), "NT"), ((64, 8192, 8192), "NN")))
 
 
 def test_the_page_has_every_shape() -> None:
