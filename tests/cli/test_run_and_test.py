@@ -194,7 +194,10 @@ def test_verify_runs_a_spec_from_a_users_test() -> None:
     assert [r.ok for r in runs] == [True, True]
 
 
-def test_the_plugin_makes_a_test_of_everything_tried(pytester: pytest.Pytester) -> None:
+def test_the_plugin_makes_a_test_of_everything_tried(
+    new_cache: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TKGEN_CACHE", str(new_cache))  # the home of a pytester is another
     specs = pytester.mkdir("specs")
     (specs / "one_wave.tk").write_text((SPECS / "one_wave.tk").read_text())
     pytester.makepyfile(

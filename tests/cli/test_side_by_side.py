@@ -26,19 +26,19 @@ def whole(out: Path) -> None:
     assert ".amdhsa_kernel" in (out / "one_wave.s").read_text()
 
 
-def test_two_builds_into_one_folder(tmp_path: Path) -> None:
-    builds = [start(tmp_path / "out", tmp_path / "cache") for _ in range(2)]
+def test_two_builds_into_one_folder(tmp_path: Path, new_cache: Path) -> None:
+    builds = [start(tmp_path / "out", new_cache) for _ in range(2)]
     assert [b.wait(120) for b in builds] == [0, 0]
     whole(tmp_path / "out")
 
 
-def test_a_killed_build_leaves_no_half_file_and_the_next_one_succeeds(tmp_path: Path) -> None:
+def test_a_killed_build_leaves_no_half_file_and_the_next_one_succeeds(tmp_path: Path, new_cache: Path) -> None:
     for number in range(6):
-        build = start(tmp_path / "out", tmp_path / "cache")
+        build = start(tmp_path / "out", new_cache)
         time.sleep(0.15 * (number + 1))
         build.send_signal(signal.SIGKILL)
         build.wait()
         finished = list((tmp_path / "out").glob("one_wave.*"))
         assert all(p.stat().st_size > 1000 for p in finished)
-    assert start(tmp_path / "out", tmp_path / "cache").wait(120) == 0
+    assert start(tmp_path / "out", new_cache).wait(120) == 0
     whole(tmp_path / "out")
