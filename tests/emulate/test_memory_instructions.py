@@ -477,7 +477,7 @@ def test_buffer_bounds(assemble):
 
 
 def test_structured_and_swizzled_buffers(assemble):
-    """stride 16, swizzled: index_stride 8, element size 4."""
+    """stride 16, index_stride 8: with IDXEN and a stride records count; ADD_TID_ENABLE alone swizzles, unchecked."""
     body = """
   s_mov_b32 s12, s8
   s_or_b32 s13, s9, 0x00100000
@@ -486,18 +486,24 @@ def test_structured_and_swizzled_buffers(assemble):
   v_mov_b32 v3, v0
   buffer_load_dword v20, v3, s[12:15], 0 idxen offset:8
   s_or_b32 s13, s13, 0x80000000
-  s_mov_b32 s15, 0x000a0000
   buffer_load_dword v21, v3, s[12:15], 0 idxen offset:8
+  s_mov_b32 s15, 0x00800000
+  buffer_load_dword v22, off, s[12:15], 0 offset:8
+  v_mov_b32 v4, 1
+  buffer_load_dword v23, v4, s[12:15], 0 idxen offset:8
+  s_and_b32 s13, s13, 0x7fffffff
+  buffer_load_dword v24, off, s[12:15], 0 offset:8
+  buffer_load_dword v25, v3, s[12:15], 0 idxen offset:8
   s_waitcnt vmcnt(0)
 """
-    out = run(assemble, body, "v20", "v21")
+    out = run(assemble, body, *(f"v{n}" for n in range(20, 26)))
     flat = WORDS.reshape(-1)
-    at = 16 * LANE + 8
-    np.testing.assert_array_equal(
-        out[0], np.where(at + 4 <= 40, flat[np.minimum(at, 36) // 4], 0)
-    )  # not swizzled: bytes
-    swizzled = (LANE // 8 * 16 + 8) * 8 + LANE % 8 * 4
-    np.testing.assert_array_equal(out[1], np.where(LANE < 40, flat[np.minimum(swizzled, 2044) // 4], 0))
+    linear = flat[(16 * LANE + 8) // 4]
+    for row in (0, 1, 5):  # ADD_TID_ENABLE adds nothing where there is IDXEN and no swizzling
+        np.testing.assert_array_equal(out[row], np.where(LANE < 40, linear, 0))
+    for row, index in ((2, LANE), (3, LANE + 1)):
+        np.testing.assert_array_equal(out[row], flat[((index // 8 * 16 + 8) * 8 + index % 8 * 4) // 4])
+    np.testing.assert_array_equal(out[4], linear)
 
 
 @pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx950"])

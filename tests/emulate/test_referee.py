@@ -241,6 +241,52 @@ def test_two_loads_on_their_way_into_one_register(assemble, second, found):
     assert kinds(outcome) == ({Kind.OVERWRITE_BEFORE_WAIT} if found else set())
 
 
+BUFFER = "buffer_load_dword v{}, v2, s[12:15], 0 offen"
+STORE = "buffer_store_dword v3, v2, s[16:19], 0 offen"
+
+
+@pytest.mark.parametrize(
+    ("loads", "last", "found"),
+    [
+        # 63 of vector memory are all that the counter holds, 15 of LDS; with one more the oldest is back.
+        ([BUFFER.format(20 + i) for i in range(63)], "v_mov_b32 v4, v20", True),
+        ([BUFFER.format(20 + i) for i in range(64)], "v_mov_b32 v4, v20", False),
+        ([BUFFER.format(20), *[STORE] * 62], "v_mov_b32 v4, v20", True),
+        ([BUFFER.format(20), *[STORE] * 63], "v_mov_b32 v4, v20", False),
+        ([f"ds_read_b32 v{20 + i}, v2" for i in range(15)], "v_mov_b32 v4, v20", True),
+        ([f"ds_read_b32 v{20 + i}, v2" for i in range(16)], "v_mov_b32 v4, v20", False),
+        # The wave stalls before the access that finds no room reads its registers.
+        ([BUFFER.format(20 + i) for i in range(62)], "buffer_load_dword v4, v20, s[12:15], 0 offen", True),
+        ([BUFFER.format(20 + i) for i in range(63)], "buffer_load_dword v4, v20, s[12:15], 0 offen", False),
+        # Flat and scalar accesses return in any order: that one is back says nothing of another.
+        ([BUFFER.format(20), *(f"flat_load_dword v{21 + i}, v[8:9]" for i in range(63))], "v_mov_b32 v4, v20", True),
+        (["s_load_dword s20, s[8:9], 0", *["ds_read_b32 v21, v2"] * 16], "s_mov_b32 s21, s20", True),
+        ([f"s_load_dword s{40 + i}, s[8:9], 0" for i in range(17)], "s_mov_b32 s21, s40", True),
+    ],
+)
+def test_a_full_counter_stalls_the_wave(assemble, loads, last, found):
+    body = f"""
+  v_mov_b32 v2, 0
+  v_mov_b32 v3, 0
+  ds_write_b32 v2, v2
+  s_mov_b64 s[12:13], s[8:9]
+  s_mov_b32 s14, 256
+  s_mov_b32 s15, 0x20000
+  s_mov_b64 s[16:17], s[10:11]
+  s_mov_b64 s[18:19], s[14:15]
+  v_mov_b32 v8, s8
+  v_mov_b32 v9, s9
+  s_waitcnt lgkmcnt(0)
+  {chr(10).join(loads)}
+  {last}
+  s_waitcnt vmcnt(0) lgkmcnt(0)
+"""
+    words = np.zeros(64, dtype=np.uint32)
+    outcome = frame.run_body(assemble, body, words, words.copy(), lds=64, watch=True, poison=True)
+    assert outcome.completed
+    assert kinds(outcome) - {Kind.LANE_RACE} == ({Kind.READ_BEFORE_WAIT} if found else set())
+
+
 @pytest.mark.parametrize("poison", [False, True])
 @pytest.mark.parametrize("policy", list(Policy))
 def test_global_memory_of_a_block_is_served_in_order_of_issue(assemble, policy, poison):

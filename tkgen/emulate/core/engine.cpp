@@ -382,6 +382,7 @@ void Engine::run(Wave& w, uint64_t quantum) {
     w.next = w.pc + op.size / 4u;
     w.lanes = w.exec();
     if (traced) trace_instruction(w);
+    if (uses_[w.pc].info_flags & MEMORY) make_room(w, op);
     if (WATCH) {
       ++w.instances[w.pc];
       referee->check_registers(w, op, uses_[w.pc]);

@@ -211,6 +211,7 @@ inline bool begins(const char* name, std::initializer_list<const char*> with) {
 }
 
 // memory.cpp
+void make_room(Wave& w, const Op& op);
 void wait(Wave& w, unsigned vector, unsigned lgkm);
 void drain(Wave& w);
 void reach_memory(Wave& w);

@@ -150,10 +150,7 @@ void submit(Wave& w, MemoryOp& m) {
     m.performed = true;
   }
   mark(w, m, 1);
-  MemoryQueue& q = queue_of(w, m.queue);
-  q.push_back(std::move(owned));
-  // A full counter stalls the wave until the oldest access is back.
-  if (q.size() > (m.queue == Queue::LDS || m.queue == Queue::SCALAR ? LGKM_LIMIT : VECTOR_LIMIT)) retire_at(w, q, 0);
+  queue_of(w, m.queue).push_back(std::move(owned));
 }
 
 // --- Addresses ---------------------------------------------------------------------------------------------------
@@ -247,36 +244,42 @@ void scratch_addresses(Wave& w, const Op& op, MemoryOp& m) {
 // A buffer descriptor ("Buffer resource", CDNA3 ISA).
 struct Descriptor {
   uint64_t base;
-  uint32_t stride, records, index_stride, element;
+  uint32_t stride, lane_stride, records, index_stride;
   bool swizzle, add_lane;
   explicit Descriptor(const uint32_t* s) {
     base = (uint64_t(s[1] & 0xffff) << 32) | s[0];
     stride = s[1] >> 16 & 0x3fff;
+    lane_stride = stride | (s[3] >> 15 & 15) << 14;
     swizzle = s[1] >> 31;
     records = s[2];
-    element = 2u << (s[3] >> 19 & 3);
     index_stride = 8u << (s[3] >> 21 & 3);
     add_lane = s[3] >> 23 & 1;
-    if (add_lane) stride |= (s[3] >> 15 & 15) << 14;
   }
 };
 
-// Raw buffers (no stride, or not swizzled) end at `records` bytes, less the scalar offset; structured ones at `records`
-// elements. What lies outside reads as zero and is not written; of a wide raw access each dword counts by itself.
-// Swizzling arranges elements by their index; an access that has none, neither IDXEN nor the lane's, is raw whatever the
-// descriptor says: "the behavior of bound checking and swizzling changes depending on whether idxen is set in the
-// instruction" (LLVM, IntrinsicsAMDGPU.td, of gfx9 and later).
+// Where an access goes, and how much of it is in range. What is out reads as zero and is not written; of a wide access that
+// is checked in bytes each dword counts by itself, an atomic one is all or nothing.
+//
+// The formula of the ISA documents ("Swizzled Buffer Addressing") asks for SWIZZLE_ENABLE alone. Hardware does not: kernels
+// set it, with a stride, to spread the banks of the cache (HipKittens' make_srsrc), and are linear. AMD's emulator, which has
+// these rules from a gfx950, swizzles only with ADD_TID_ENABLE, in elements of 4 bytes, counts records where there is IDXEN
+// and a stride and bytes elsewhere, and checks nothing with ADD_TID_ENABLE without IDXEN (ROCm/rocm-systems,
+// emulation/rocjitsu, gfx9_buffer_lane_offset and gfx9_buffer_elems_in_range). For gfx9, AMD's PAL says of the units:
+// "According to the regspec [...] Bytes if: const_stride == 0 || or const_swizzle_enable == false [...] According to the SQ
+// team [...] Bytes if: Shader instruction doesn't include a structured buffer" (gfx9Device.cpp, CalcNumRecords), and LLVM that
+// "the behavior of bound checking and swizzling changes depending on whether idxen is set" (IntrinsicsAMDGPU.td).
 void buffer_addresses(Wave& w, const Op& op, MemoryOp& m) {
   const TkLaunch& launch = w.engine->launch;
   const Descriptor d(w.s + op.src[1]);
   const uint32_t soffset = scalar32(w, op, op.src[2], Kind::B32);
   const bool indexed = op.flags & F_IDXEN, offset_register = op.flags & F_OFFEN;
+  const bool add_lane = d.add_lane && (d.swizzle || !indexed);
   const uint32_t* index_row = w.v[op.src[0] - 256];
   const uint32_t* offset_row = indexed && offset_register ? w.v[op.src[0] - 255] : index_row;
   const bool is_private = launch.scratch_base && d.base >= launch.scratch_base && d.base - launch.scratch_base < (1ull << 40);
   for (int l = 0; l < LANES; ++l) {
     const uint32_t offset = uint32_t(op.offset) + (offset_register ? offset_row[l] : 0);
-    const uint32_t index = (indexed ? index_row[l] : 0) + (d.add_lane ? uint32_t(l) : 0);
+    const uint32_t index = (indexed ? index_row[l] : 0) + (add_lane ? uint32_t(l) : 0);
     m.in_range[l] = uint8_t(m.size);
     if (!(m.live >> l & 1)) continue;
     if (is_private) {
@@ -286,21 +289,19 @@ void buffer_addresses(Wave& w, const Op& op, MemoryOp& m) {
       m.host[l] = private_pointer(w, m, l, m.address[l], m.size);
       continue;
     }
-    uint64_t inner = uint64_t(index) * d.stride + offset;
-    bool out;
-    if (d.stride == 0 || !d.swizzle || !(indexed || d.add_lane)) {
+    uint64_t inner = uint64_t(index) * (add_lane ? d.lane_stride : d.stride) + offset;
+    if (d.swizzle && d.add_lane)
+      inner = (uint64_t(index / d.index_stride) * d.lane_stride + offset / 4 * 4) * d.index_stride + index % d.index_stride * 4 + offset % 4;
+    if (indexed && d.stride) {
+      m.in_range[l] = uint8_t(index_row[l] < d.records ? m.size : 0);
+    } else if (indexed || !d.add_lane) {
       const uint64_t limit = d.records > soffset ? d.records - soffset : 0;
       const uint64_t left = inner < limit ? limit - inner : 0;
       const uint32_t unit = m.size < 4 || m.access == Access::ATOMIC ? m.size : 4;
       m.in_range[l] = uint8_t(std::min<uint64_t>(left / unit * unit, m.size));
-      out = m.in_range[l] == 0;
-    } else {
-      out = index >= d.records || (offset_register && offset >= d.stride);
-      const uint64_t row = index / d.index_stride, in_row = index % d.index_stride;
-      inner = (row * d.stride + offset / d.element * d.element) * d.index_stride + in_row * d.element + offset % d.element;
     }
     m.address[l] = d.base + soffset + inner;
-    if (out) m.live &= ~(1ull << l);
+    if (!m.in_range[l]) m.live &= ~(1ull << l);
     else m.host[l] = global_pointer(w, m, l, m.address[l], m.in_range[l]);
     if (m.live >> l & 1) check_alignment(w, m, l, m.address[l], m.size, 1);
   }
@@ -1011,6 +1012,21 @@ void wait(Wave& w, unsigned vector, unsigned lgkm) {
   if (lgkm == 0)
     while (!w.scalar_ops.empty()) retire_at(w, w.scalar_ops, 0);
   if (vector == 0 || lgkm == 0) wait_flat(w, vector == 0, lgkm == 0);
+}
+
+// A wave stalls while the counter that its next access takes is full: of those that return in order the oldest is back then,
+// before the access reads its registers. Flat and scalar ones return in any order, so that room says nothing of which; only
+// that many that no queue could hold so many are taken off.
+void make_room(Wave& w, const Op& op) {
+  if (!w.engine->tracks()) return;
+  const bool scalar = op.encoding == ENC_SMEM, lds = op.encoding == ENC_DS;
+  MemoryQueue& q = scalar ? w.scalar_ops : lds ? w.lds_ops : w.vector_ops;
+  const unsigned limit = scalar || lds ? LGKM_LIMIT : VECTOR_LIMIT;
+  if (q.size() < limit) return;
+  if (!scalar) wait_in_order(w, q, limit - 1);
+  for (size_t i = 0; q.size() > 4 * limit && i < q.size();)
+    if (q[i]->queue == Queue::FLAT || scalar) retire_at(w, q, i);
+    else ++i;
 }
 
 // s_endpgm: "The hardware implicitly executes S_WAITCNT 0 before executing this instruction" (CDNA3 ISA, SOPP).
