@@ -14,6 +14,7 @@ from test_hopper_build import compiles
 from typer.testing import CliRunner
 
 from tkgen.backends.hopper.backend import HopperBackend
+from tkgen.backends.hopper.toolchain import Compiled, Figures, Nvcc
 from tkgen.cli import app
 from tkgen.execute import kernels
 from tkgen.ir.functions import HOPPER
@@ -113,6 +114,20 @@ def tuned(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def assembled(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Searches have machine code to read, whatever compiles and disassembles here."""
+    if "tune" not in request.function.__name__:
+        return
+    opcodes = ["LDG.E.128", "BAR.SYNC", "HGMMA.64x64x16.F32.BF16", "UTMALDG", "EXIT"]
+    sass = "\n".join(f"        /*{n * 16:04x}*/                   {name} R2, R4 ;" for n, name in enumerate(opcodes))
+    code = Compiled(b"", Figures("kernel", 32, 0, 0, 64), "", sass)
+    for module in ("tkgen.backends.hopper.build", "tkgen.tune.hopper"):
+        monkeypatch.setattr(f"{module}.find_nvcc", lambda _: Nvcc(Path("nvcc"), "PATH", "13.0"))
+    monkeypatch.setattr("tkgen.backends.hopper.build.compile_cubin", lambda *_: code)
+    monkeypatch.setattr(Nvcc, "disassembler", property(lambda _: Path("cuobjdump")))
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Rounds in which candidates of fewer warps take longer; the sets of tensors that each went round."""
@@ -129,7 +144,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sets
 
 
-@compiles
 def test_tune_times_what_is_right_and_writes_the_fastest(gpu: Gpu, clock: list[int], tmp_path: Path) -> None:
     out = tmp_path / "out"
     code, said = tkgen("tune", tuned(tmp_path), "--device", "gpu", "-j", 1, "-o", out, "--json")
@@ -141,25 +155,48 @@ def test_tune_times_what_is_right_and_writes_the_fastest(gpu: Gpu, clock: list[i
     assert found["winner"]["gbps"] == pytest.approx(2 * 5 * 64 * 2 / (1.1e-6 / 2) / 1e9)
     text = (out / "winner.tk").read_text()
     assert "WARPS = 2" in text and "  tune" not in text and "for ROWS=5 D=64 on H100 (measured 0." in text, text
-    assert sorted(p.name for p in out.iterdir()) == ["tune.json", "winner.tk"]
-    code, said = tkgen("tune", tuned(tmp_path), "--device", "gpu", "-j", 1, "-o", out)
+    assert {"tune.json", "winner.tk", "trials.jsonl"} <= {p.name for p in out.iterdir()}
+    code, said = tkgen("tune", tuned(tmp_path), "--device", "gpu", "-j", 1, "-o", tmp_path / "again")
     assert code == 0 and "right on the GPU" in said and "WARPS=2" in said
 
 
-@compiles
 def test_tune_drops_what_is_wrong(gpu: Gpu, clock: list[int], tmp_path: Path) -> None:
     gpu.spoil = lambda y: y.view(-1)[:1].add_(1)
     code, said = tkgen("tune", tuned(tmp_path), "--device", "gpu", "-j", 1, "-o", tmp_path / "out")
-    assert code == 1 and "computes the right numbers" in said and not clock and not (tmp_path / "out").exists()
+    assert code == 1 and "computes the right numbers" in said and not clock
+    assert not (tmp_path / "out" / "winner.tk").exists()
 
 
-@pytest.mark.parametrize("words, said", [
-    ([], "`--device gpu` measures all candidates"),
-    (["--device", "gpu", "--trials", "2"], "there are 3 candidates"),
-    (["--device", "gpu", "--resume"], "leave out --resume"),
-    (["--device", "gpu", "--product", "H100"], "leave out --product"),
-    (["--device", "gpu", "--executor", "ray"], "leave out --executor"),
-])  # fmt: skip
-def test_tune_says_what_it_cannot_do_without_predictions(gpu: Gpu, words: list[str], said: str, tmp_path: Path) -> None:
-    code, out = tkgen("tune", tuned(tmp_path), *words, "-o", tmp_path / "out")
-    assert code == 2 and said in " ".join(out.split()) and not (tmp_path / "out").exists()
+def test_tune_measures_what_is_predicted_best_alone(gpu: Gpu, clock: list[int], tmp_path: Path) -> None:
+    words = ["--device", "gpu", "--best", 1, "-j", 1, "-o", tmp_path / "out", "--json"]
+    code, said = tkgen("tune", tuned(tmp_path), *words)
+    assert code == 0, said
+    trials = [t for t in json.loads(said)["trials"] if t["seconds"]]
+    measured = [t for t in trials if t["gpu_seconds"] is not None]
+    assert len(trials) == 2 and len(measured) == 1 and len(clock) == 1
+    assert measured[0]["seconds"] == min(t["seconds"] for t in trials)
+
+
+@pytest.mark.parametrize("kind", ["rows", "products"])
+def test_tune_chooses_by_prediction_without_a_gpu(kind: str, tmp_path: Path) -> None:
+    path = tuned(tmp_path)
+    if kind == "products":
+        path = small(tmp_path)
+        text = path.read_text().replace("  block ", "  param COLS = 64\n  tune COLS in 64, 128\n  block ", 1)
+        path.write_text(text.replace("64 x 64 step", "64 x COLS step").replace("tile 16 x 64", "tile 16 x COLS"))
+    code, said = tkgen("tune", path, "-j", 1, "-o", tmp_path / "out")
+    assert code == 0 and "predicted, right on the model of its schedule" in " ".join(said.split()), said
+    found = json.loads((tmp_path / "out" / "tune.json").read_text())
+    trials = [t for t in found["trials"] if t["seconds"] is not None]
+    assert len(trials) == 2 and found["winner"]["seconds"] == min(t["seconds"] for t in trials)
+    assert found["winner"]["verified"] and found["winner"]["gpu_seconds"] is None and found["winner"]["limiter"]
+    assert "on H100 (predicted" in (tmp_path / "out" / "winner.tk").read_text()
+
+
+def test_tune_says_what_it_cannot_predict(tmp_path: Path) -> None:
+    words = [tuned(tmp_path), "-o", tmp_path / "out"]
+    code, out = tkgen("tune", *words, "--product", "H200")
+    assert code == 2 and "H200 cannot be predicted: only the H100 was measured" in " ".join(out.split())
+    code, out = tkgen("tune", *words, ROOT / "specs" / "one_wave.tk")
+    assert code == 2 and "candidates compete on one target" in " ".join(out.split())
+    assert not (tmp_path / "out").exists()

@@ -51,11 +51,9 @@ def tune(
         list[str] | None, typer.Option("--sizes", metavar="M=..,N=..", help="The problem to tune for.")
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Candidates to compile; fewer than there are: Optuna picks.")] = 64,
-    best: Annotated[int, typer.Option(min=1, help="Fastest candidates to verify on the emulator.")] = 3,
+    best: Annotated[int, typer.Option(min=1, help="Fastest candidates to verify, and to time on a GPU.")] = 3,
     product: Annotated[str | None, typer.Option(help="The device to predict for, such as MI325X.")] = None,
-    device: Annotated[
-        str, typer.Option(help="`gpu` also times the verified ones; where nothing predicts, all.")
-    ] = "emulator",
+    device: Annotated[str, typer.Option(help="`gpu` also times the fastest, on the GPU that is here.")] = "emulator",
     executor: Annotated[str, typer.Option(help="`process`, or `ray` for a cluster.")] = "process",
     jobs: Annotated[
         int | None,
@@ -72,21 +70,20 @@ def tune(
     from rich.console import Console
 
     from tkgen import tune as tuner
+    from tkgen.api import target_of
+    from tkgen.backends.registry import backend_of
 
     request = tuner.Request(
         tuple(spec_files(specs)), defines(define), _ranges(ranges), _sizes(sizes), target, product,
         tuple(roots or ()), trials, best, jobs or os.cpu_count() or 1, executor, device, out, resume, cxx, seed,
     )  # fmt: skip
     with reported():
-        try:
-            measured = bool(tuner.unpredicted(request))
-        except tuner.TuneError as error:
-            fail(str(error), USAGE)
-    if not measured:
+        emulated = all(backend_of(target_of(path, target, request.include_roots)).emulated for path in request.specs)
+    if emulated:
         need_emulator()
     outcome = _searched(request, out)
     with reported():
-        offers = {} if measured else tuner.offered(request, outcome)
+        offers = tuner.offered(request, outcome) if emulated else {}
     if as_json:
         offered = {str(spec): str(paths[0]) for spec, paths in offers.items()}
         variants = {str(spec): [str(path) for path in paths[1:]] for spec, paths in offers.items()}

@@ -10,9 +10,8 @@ does without predictions; `winner` writes the best one as a spec, `offers` what 
 `plot` and `render` show the rest.
 """
 
-from tkgen.tune.engine import Outcome, Progress, Request
+from tkgen.tune.engine import Outcome, Progress, Request, tune
 from tkgen.tune.errors import MissingPackage, NothingFits, TuneError
-from tkgen.tune.measured import tune, unpredicted
 from tkgen.tune.offers import offered
 from tkgen.tune.plot import pareto, pareto_svg, pareto_text
 from tkgen.tune.render import render_terminal
@@ -37,6 +36,5 @@ __all__ = [
     "pareto_text",
     "render_terminal",
     "tune",
-    "unpredicted",
     "winner_text",
 ]

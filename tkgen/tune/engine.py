@@ -12,7 +12,9 @@ from importlib import import_module
 from pathlib import Path
 
 from tkgen import __version__
-from tkgen.api import DEFAULT_TARGET, load
+from tkgen.api import DEFAULT_TARGET, load, target_of
+from tkgen.backends.hopper.backend import ON_HOPPER
+from tkgen.backends.registry import backend_of
 from tkgen.diagnostics import SpecError
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.types import Dim, Program
@@ -24,7 +26,7 @@ from tkgen.targets import load_target
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
-from tkgen.tune import evaluate
+from tkgen.tune import evaluate, hopper, measured
 from tkgen.tune.errors import NothingFits, TuneError
 from tkgen.tune.evaluate import Setting
 from tkgen.tune.executor import EXECUTORS, executor
@@ -75,7 +77,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result: all trials, fastest first, and the winner with its spec's text."""
+    """The result: all trials, fastest first, and the winner with its spec's text; `right_on` is what it was run on."""
 
     trials: tuple[Trial, ...]
     winner: Trial
@@ -84,6 +86,7 @@ class Outcome:
     searched: str
     rejected: Mapping[str, int]
     files: Mapping[str, Path]
+    right_on: str = "the emulator"
 
     def to_json(self) -> dict[str, object]:
         """Plain data."""
@@ -106,7 +109,8 @@ def tune(request: Request, progress: Callable[[Progress], None] = lambda _: None
         ToolchainError: nothing here compiles for the target, or there is no GPU where one is asked for.
         UnknownTargetError: no such target or product.
     """
-    _validate(request)
+    emulated = _emulated(request)
+    _validate(request, emulated)
     import_module("tkgen.execute.launch")  # winners are verified with it: what it lacks is said before anything else
     fixed = {**request.defines, **request.sizes}
     space = Space.of(request.specs, request.ranges, fixed, request.include_roots)
@@ -122,9 +126,12 @@ def tune(request: Request, progress: Callable[[Progress], None] = lambda _: None
                 exhaustive(session, space)
             else:
                 sampled(session, space, request.trials, chooser)
-            _verified(session, Steps(progress, "verified", request.best))
-            if request.device == "gpu":
-                _timed(session, Steps(progress, "timed", request.best))
+            if request.device == "gpu" and not emulated:
+                _raced(session, request.seed, progress)
+            else:
+                _verified(session, Steps(progress, "verified", request.best))
+                if request.device == "gpu":
+                    _timed(session, Steps(progress, "timed", request.best))
         except BrokenExecutor:
             raise TuneError(
                 "a worker process died; the trials so far are kept, and --resume goes on with them"
@@ -147,7 +154,21 @@ class Steps:
         self.progress(Progress(self.stage, min(self.done, self.total), self.total, trial))
 
 
-def _validate(request: Request) -> None:
+def _emulated(request: Request) -> bool:
+    """Whether machine code of the request's target runs without its GPU.
+
+    Raises:
+        SpecError: it cannot be said which target a spec is for.
+        TuneError: some are for such a target and some for another.
+    """
+    targets = dict.fromkeys(target_of(path, request.target, request.include_roots) for path in request.specs)
+    found = {backend_of(name).emulated for name in targets}
+    if len(found) > 1:
+        raise TuneError(f"the specs are for {' and '.join(targets)}: candidates compete on one target")
+    return found.pop()
+
+
+def _validate(request: Request, emulated: bool) -> None:
     if request.executor not in EXECUTORS:
         raise TuneError(f"--executor {request.executor}: it is {' or '.join(EXECUTORS)}")
     if request.device not in ("emulator", "gpu"):
@@ -157,7 +178,9 @@ def _validate(request: Request) -> None:
         raise TuneError(f"`{min(both)}` is given by -D and by --sizes; leave one out")
     if request.resume and request.directory is None:
         raise TuneError("--resume needs the folder of the search, -o DIR")
-    if request.device == "gpu":
+    if request.device == "gpu" and not emulated:
+        backend_of(target_of(request.specs[0], request.target, request.include_roots)).need_gpu()
+    elif request.device == "gpu":
         import torch
 
         if not torch.cuda.is_available() or torch.version.hip is None:
@@ -188,7 +211,11 @@ def _check_target(kernel: ast.Kernel, request: Request) -> None:
     from tkgen.predict import PredictError, device_of
 
     named = [name.id for s in flatten(kernel.body) if isinstance(s, ast.Targets) for name in s.names]
-    target = load_target(request.target or (named[0] if named else DEFAULT_TARGET))
+    name = request.target or (named[0] if named else DEFAULT_TARGET)
+    if not backend_of(name).emulated:
+        hopper.product_of(name, request.product)
+        return hopper.need_tools(request.cxx)
+    target = load_target(name)
     try:
         device_of(target, request.product)
     except PredictError as error:
@@ -203,7 +230,8 @@ def _check_kind(variant: Variant, request: Request) -> None:
         spec = load(variant.path, defines, request.target, request.include_roots)
     except SpecError:
         return
-    evaluate.taken(spec)
+    if not isinstance(spec, ON_HOPPER):
+        evaluate.taken(spec)
 
 
 def _dynamic(kernel: ast.Kernel, defines: Mapping[str, int | None]) -> set[str]:
@@ -251,20 +279,42 @@ def _timed(session: Session, told: Callable[[Trial], None]) -> None:
         session.keep(evaluate.time_on_gpu(session.setting, trial))
 
 
+def _raced(session: Session, seed: int, progress: Callable[[Progress], None]) -> None:
+    """Compare the fastest with their equations on the GPU until `best` of them are right, and time those in turn."""
+    session.told = Steps(progress, "compared", session.best)
+    while True:
+        wanted = [t for t in session.predicted if t.verified is not False][: session.best]
+        missing = [t for t in wanted if t.verified is None]
+        if not missing:
+            break
+        for trial in measured.compared(session.setting, seed, missing):
+            session.keep(trial)
+    if wanted:
+        session.told = Steps(progress, "timed", len(wanted))
+        for trial in measured.timed(session.setting, seed, wanted):
+            session.keep(trial)
+
+
 def _outcome(request: Request, space: Space, session: Session, searched: str) -> Outcome:
     trials = session.journal.trials.values()
     ranked = sorted(trials, key=lambda t: (t.rank, t.status, t.candidate))
-    measured = [t for t in ranked if t.gpu_seconds is not None and t.verified]
-    right = measured or [t for t in ranked if t.verified]
+    timed = [t for t in ranked if t.gpu_seconds is not None and t.verified]
+    right = timed or [t for t in ranked if t.verified]
     if not right:
         raise _nothing(session, ranked)
     winner = right[0]
     spec = session.setting.load(winner.candidate)
     sizes = {d.name: d.size or session.setting.sizes[d.name] for d in _sized(spec.program)}
     product = spec.target.product_named(request.product) if request.product else spec.target.product
-    text = winner_text(spec, winner, spec.build(cxx=request.cxx), sizes, product.name, request.include_roots)
+    right_on = "the emulator"
+    if isinstance(spec, ON_HOPPER):
+        right_on = "the model of its schedule" if winner.gpu_seconds is None else "the GPU"
+        name = product.name if winner.gpu_seconds is None else measured.device()
+        text = winner_text(spec, winner, None, sizes, name, request.include_roots)
+    else:
+        text = winner_text(spec, winner, spec.build(cxx=request.cxx), sizes, product.name, request.include_roots)
     rejected = Counter(t.code for t in ranked if t.status is Status.REJECTED)
-    outcome = Outcome(tuple(ranked), winner, text, space.size, searched, dict(rejected.most_common()), {})
+    outcome = Outcome(tuple(ranked), winner, text, space.size, searched, dict(rejected.most_common()), {}, right_on)
     return replace(outcome, files=_write(outcome, request.directory)) if request.directory else outcome
 
 

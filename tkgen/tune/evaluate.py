@@ -10,6 +10,7 @@ from typing import TypeAlias
 from tkgen.api import load, load_products
 from tkgen.backends import protocol
 from tkgen.backends.cdna.spec import Spec
+from tkgen.backends.hopper.backend import ON_HOPPER
 from tkgen.build.model import Compiled
 from tkgen.diagnostics import Severity, SpecError
 from tkgen.ir.launch import Launch
@@ -20,6 +21,7 @@ from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.spec import SequenceSpec
 from tkgen.targets.model import Product, Target
 from tkgen.toolchain.compiler import ToolchainError
+from tkgen.tune import hopper
 from tkgen.tune.space import Candidate
 from tkgen.tune.trial import Status, Trial
 
@@ -37,10 +39,11 @@ class Setting:
     include_roots: tuple[Path, ...]
     cxx: str | None
 
-    def load(self, candidate: Candidate, sizes: Mapping[str, int] | None = None) -> AnySpec:
+    def load(self, candidate: Candidate, sizes: Mapping[str, int] | None = None) -> AnySpec | ON_HOPPER:
         """The candidate's spec, for other `sizes` where given. Raises as `api.load` and `taken` do."""
         defines: dict[str, int | None] = {**self.fixed[candidate.spec], **dict(candidate.values), **(sizes or {})}
-        return taken(load(candidate.spec, defines, self.target, self.include_roots))
+        spec = load(candidate.spec, defines, self.target, self.include_roots)
+        return spec if isinstance(spec, ON_HOPPER) else taken(spec)
 
 
 def taken(spec: protocol.Spec) -> AnySpec:
@@ -59,6 +62,9 @@ def check(setting: Setting, candidate: Candidate) -> Trial:
         spec = setting.load(candidate).check()
     except SpecError as error:
         return rejected(candidate, error)
+    if isinstance(spec, ON_HOPPER):
+        device = hopper.product_of(spec.target.name, setting.product)
+        return Trial(candidate, Status.BOUNDED, bound_seconds=hopper.bound(spec, device, setting.sizes))
     product = spec.target.product_named(setting.product) if setting.product else spec.target.product
     kernels = spec.kernels if isinstance(spec, SequenceSpec) else (spec,)
     bound = sum(
@@ -115,7 +121,10 @@ def measure(setting: Setting, candidate: Candidate) -> Trial:
     if found.status is Status.REJECTED:
         return found
     try:
-        build = setting.load(candidate).build(cxx=setting.cxx, machine_check=False).check()
+        spec = setting.load(candidate)
+        if isinstance(spec, ON_HOPPER):
+            return hopper.predicted(found, spec, setting.sizes, setting.product, setting.cxx)
+        build = spec.build(cxx=setting.cxx, machine_check=False).check()
         kernels = build.kernels if isinstance(build, SequenceBuild) else (build,)
         prediction = predict_any(build, setting.sizes, setting.product, what_if=False)
     except SpecError as error:
@@ -143,7 +152,8 @@ def registers(build: Compiled) -> int:
 def verify(setting: Setting, trial: Trial) -> Trial:
     """Run the candidate at a small size, under three orders of the waves: right numbers, and nothing found.
 
-    The machine code for the sizes of the request is watched, too (`tkgen.machine_check`).
+    The machine code for the sizes of the request is watched, too (`tkgen.machine_check`). Where nothing emulates it,
+    its schedule is carried out instead.
     """
     from tkgen.execute.arguments import check_scalars
     from tkgen.execute.cases import size_cases
@@ -152,11 +162,16 @@ def verify(setting: Setting, trial: Trial) -> Trial:
 
     try:
         whole = setting.load(trial.candidate)
+        if isinstance(whole, ON_HOPPER):
+            wrong = hopper.unsound(whole, setting.include_roots)
+            return replace(trial, verified=not wrong, message=wrong)
         whole.build(cxx=setting.cxx)
         sizes = size_cases(whole)
         small = sizes[min(2, len(sizes) - 1)]
         static = {d.name: small[d.name] for d in whole.program.dims if d.size is not None and d.name in small}
-        build = setting.load(trial.candidate, static).build(cxx=setting.cxx).check()
+        smaller = setting.load(trial.candidate, static)
+        assert not isinstance(smaller, ON_HOPPER)
+        build = smaller.build(cxx=setting.cxx).check()
         for order, kind in trials(3):
             scalars = check_scalars(build.spec.program)
             tried = run(build, extents=small, kind=kind, scalars=scalars, order=order)

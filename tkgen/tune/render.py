@@ -18,13 +18,11 @@ SHOWN = 12
 
 def render_terminal(outcome: Outcome, console: Console) -> None:
     """Print the fastest candidates, the Pareto front, what was rejected, and the winner."""
-    measured = outcome.winner.status is Status.BUILT
-    fastest = [t for t in outcome.trials if t.status is (Status.BUILT if measured else Status.PREDICTED)]
-    console.print(_measured(fastest[:SHOWN]) if measured else _table(fastest[:SHOWN]))
+    fastest = [t for t in outcome.trials if t.status is Status.PREDICTED]
+    console.print(_table(fastest[:SHOWN]))
     if len(fastest) > SHOWN:
         console.print(f"and {count_text(len(fastest) - SHOWN, 'slower one')}", highlight=False)
-    if not measured:
-        console.print(pareto_text(outcome.trials), highlight=False, markup=False)
+    console.print(pareto_text(outcome.trials), highlight=False, markup=False)
     console.print(_counts(outcome), highlight=False)
     for trial in (t for t in outcome.trials if t.verified is False):
         console.print(f"WRONG: {trial.candidate}: {trial.message}", highlight=False, markup=False)
@@ -32,7 +30,7 @@ def render_terminal(outcome: Outcome, console: Console) -> None:
     console.print(
         f"[bold]{winner.candidate}[/]: {winner.rank * 1e6:.1f} us "
         f"{'measured' if winner.gpu_seconds is not None else 'predicted'}, "
-        f"right on the {'GPU' if measured else 'emulator'}",
+        f"right on {outcome.right_on}",
         highlight=False,
     )
     for path in outcome.files.values():
@@ -44,9 +42,7 @@ def _counts(outcome: Outcome) -> str:
     rejected = ", ".join(f"{code} {count}" for code, count in outcome.rejected.items())
     parts = [
         f"{count_text(outcome.space_size, 'candidate')}, {outcome.searched}",
-        f"{by_status[Status.BUILT]} compiled"
-        if by_status[Status.BUILT]
-        else f"{by_status[Status.PREDICTED]} predicted",
+        f"{by_status[Status.PREDICTED]} predicted",
     ]
     if rejected:
         parts.append(f"{by_status[Status.REJECTED]} rejected ({rejected})")
@@ -89,20 +85,4 @@ def _table(trials: list[Trial]) -> Table:
             *((f"{t.gpu_seconds * 1e6:.1f}" if t.gpu_seconds is not None else "",) if measured else ()),
             {None: "", True: "right", False: "WRONG"}[t.verified],
         )
-    return table
-
-
-def _measured(trials: list[Trial]) -> Table:
-    """Measured trials as rows."""
-    table = Table(title="the fastest candidates", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("setting", overflow="fold")
-    for heading in ("us", "spread", trials[0].unit, "regs", "shared"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for t in trials:
-        times = (
-            [f"{t.gpu_seconds * 1e6:.1f}", f"{100 * (t.spread or 0):.1f} %", f"{t.rate:.1f}"] if t.gpu_seconds else []
-        )
-        figures = [str(t.registers), str(t.lds_bytes)]
-        table.add_row(str(t.candidate), *(times or ["", "", ""]), *figures, "right" if t.verified else "WRONG")
     return table

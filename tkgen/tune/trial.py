@@ -16,7 +16,6 @@ class Status(StrEnum):
     FAILED = "failed"  # the compiler or the prediction gave up
     BOUNDED = "bounded"  # passes the checks, not compiled: even its lower bound is slower than the best
     PREDICTED = "predicted"
-    BUILT = "built"  # compiled, where nothing predicts
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Trial:
     Products have a rate in `tflops`, kernels of rows in `gbps`, which counts every byte of their tensors once.
 
     `code` is that of the diagnostic that rejected it, `message` its sentence or what failed. `verified` is None until
-    the emulator ran it at a small size, or a GPU where nothing predicts; `gpu_seconds` is measured, `spread` the
+    it was run at a small size on the emulator or as a schedule, or on a GPU; `gpu_seconds` is measured, `spread` the
     part of it between the fastest round and the slowest.
     """
 
