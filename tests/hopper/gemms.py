@@ -13,13 +13,14 @@ def gemm(
     block: tuple[int, int, int] = (128, 256, 64),
     stages: int = 4,
     operand: str = "bf16",
+    right: str = "",
     output: str = "bf16",
     grid: str = "persistent(132)",
     epilogue: str = "",
     tail: str = "tail masked",
     dims: tuple[int, int, int] = (1024, 1024, 1024),
 ) -> str:
-    """A spec: `layouts` is N or T for each operand, as in BLAS, row-major."""
+    """A spec: `layouts` is N or T for each operand, as in BLAS, row-major; B is of `right`, where given."""
     rows, cols, step = block
     waves = rows // 16
     a, b = "M, K" if layouts[0] == "N" else "K, M", "K, N" if layouts[1] == "N" else "N, K"
@@ -27,7 +28,7 @@ def gemm(
   target sm_90a
   dims M = {dims[0]}, N = {dims[1]}, K = {dims[2]}
   global A : {operand}[{a}]
-  global B : {operand}[{b}]
+  global B : {right or operand}[{b}]
   global C : {output}[M, N]
   {"scalar alpha : f32 = 0.5" if "alpha" in epilogue else ""}
   block {rows} x {cols} step {step}
@@ -81,6 +82,26 @@ CASES: list[dict[str, Any]] = [
     {"dims": (128, 256, 8)},
     {"grid": "linear", "tail": "", "stages": 2, "dims": (256, 512, 640)},
 ]
+
+CASES += [
+    {"layouts": "NT", "operand": "fp8", **case}
+    for case in (
+        {"block": (128, 256, 128), "dims": (256, 512, 512)},
+        {"block": (128, 256, 128), "dims": (392, 520, 272)},
+        {"block": (128, 128, 256), "stages": 3, "dims": (392, 520, 784), "output": "f32"},
+        {"block": (64, 64, 128), "dims": (136, 72, 48), "output": "f16"},
+        {"block": (192, 192, 128), "stages": 3, "dims": (392, 584, 4096)},
+        {"block": (128, 128, 128), "dims": (200, 336, 144), "output": "fp8"},
+        {"block": (128, 256, 128), "stages": 3, "dims": (264, 528, 1040), "output": "fp8", "epilogue": "scale(alpha)"},
+        {"block": (128, 256, 128), "dims": (264, 528, 400), "output": "bf8", "grid": "linear"},
+        {"operand": "bf8", "block": (128, 128, 128), "dims": (200, 328, 144)},
+        {"right": "bf8", "block": (128, 128, 128), "dims": (200, 328, 400), "output": "f32"},
+        {"operand": "bf8", "right": "fp8", "block": (64, 256, 128), "dims": (200, 328, 400), "output": "f32"},
+        {"block": (128, 256, 128), "dims": (136, 264, 16384), "output": "f32"},
+        {"block": (64, 64, 128), "dims": (8, 8, 16)},
+    )
+]  # fmt: skip
+"""8-bit floats lie along the contraction, both factors; their rows are 16 of them, or a multiple."""
 
 
 OTHERS = {

@@ -28,7 +28,7 @@ def built(text: str) -> HopperBuild:
 def wrong(build: HopperBuild, kind: Inputs) -> str:
     """What is not right of a kernel on such inputs; empty where all is."""
     program, launch = build.spec.program, launched(build.spec)
-    inputs, scalars = random_inputs(launch, 1, kind), check_scalars(program)
+    inputs, scalars = random_inputs(launch, 1, kind, HOPPER), check_scalars(program)
     expected = references(program, inputs, scalars, HOPPER)
     whole = {t.name: _guarded(launch.shape(t), TORCH[t.dtype]) for t in program.outputs}
     outputs = {name: t[:-GUARD] for name, t in whole.items()}

@@ -36,7 +36,7 @@ OTHERS = {
     'ir/tensors.py: I32 = ("i32", "int", 32, "i32")': "bits of an element",
     "ir/products.py: LEAST_BLOCK = 32": "how many elements share a scale at least",
     "ir/resolve/declarations.py: INTERLEAVED = 128": "how packed weights are laid out",
-    "ir/rounding.py: DEVIATIONS_SQUARED = 80.0": "of a bound",
+    "ir/short_sums.py: DEVIATIONS_SQUARED = 80.0": "of a bound",
     "ir/rounding.py: return torch.randint(0, 256, tuple(shape), generator=generator, dtype=torch.uint8)": "of a byte",
     "lower/harness.py: 0x80 if whole or unsigned_zero else 0xFF,": "the encoding of NaN",
     "lower/reference.py: DEVIATIONS = 80.0": "of a bound",

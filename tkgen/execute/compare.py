@@ -6,7 +6,8 @@ may make of it (`tkgen.ir.rounding`). Two kinds of inputs:
 - **Exact inputs** are whole multiples of a power of two, so few and so small that every partial sum of products is one
   of the multiples that fp32 holds exactly: K `limit`^2 <= 2^24. Then every order of summation gives the same sum (MFMA
   trees and atomics included, and matrix units that align to the largest addend with 24 bits or more), and the bound of
-  the sum is zero. A product that is lost, doubled or exchanged for another shows, whatever K is.
+  the sum is zero. Of 8-bit floats on matrix units that keep 14 bits it is K `limit`^2 <= 2^14. A product that is lost,
+  doubled or exchanged for another shows, whatever K is.
 - **Normally distributed inputs** fill all bits of the type.
 
 Inputs hold no subnormals: CDNA2's matrix instructions take them for zero (AMD, CDNA2 ISA guide, MFMA).
@@ -28,9 +29,10 @@ from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
 from tkgen.ir.magnitudes import magnitudes
 from tkgen.ir.meaning import evaluate
-from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF, exact_grid, held, normal, rounded, spacing, ulp
+from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF, exact_grid, exact_sums, held, normal, rounded, spacing, ulp
 from tkgen.ir.summing import is_sums
 from tkgen.ir.types import DType, Program, Tensor
+from tkgen.targets import short_sums
 
 
 class Inputs(Enum):
@@ -66,8 +68,13 @@ class Comparison:
         return f"{self.wrong} of {self.elements} elements are wrong, {self.nan} NaN, {error}"
 
 
-def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) -> dict[str, torch.Tensor]:
-    """A random tensor for every global the kernel reads; `kind` says what the operands hold, the rest is normal."""
+def random_inputs(
+    launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT, back_end: str = CDNA
+) -> dict[str, torch.Tensor]:
+    """A random tensor for every global the kernel reads; `kind` says what the operands hold, the rest is normal.
+
+    What is exact depends on the `back_end` whose matrix units sum.
+    """
     program = launch.program
     generator = torch.Generator().manual_seed(seed)
 
@@ -81,10 +88,11 @@ def random_inputs(launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT) ->
             shape, size = launch.shape(places), launch.extents[dim.name]
             tensors[places.name] = random_places(shape, size, generator)
     factors = {o.name for o in program.operands}
+    most = exact_sums([o.dtype for o in program.operands], short_sums(back_end))
     for tensor in (t for t in program.reads if t.name not in tensors):
         shape, dtype = launch.shape(tensor), TORCH[tensor.dtype]
         if kind is Inputs.EXACT and tensor.name in factors and (tensor.dtype.in_blocks or not tensor.dtype.packed):
-            limit, unit = exact_grid(tensor.dtype, launch.extents[program.k.name])
+            limit, unit = exact_grid(tensor.dtype, launch.extents[program.k.name], most)
             elements = tensor.dtype.counted(shape)
             whole = torch.randint(-limit, limit + 1, elements, generator=generator, dtype=torch.int32)
             tensors[tensor.name] = held(whole.float() * unit, tensor.dtype)

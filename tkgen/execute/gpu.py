@@ -65,7 +65,7 @@ def expected(
     """What a launch must compute, worked out on the CPU. Raises SizeError where it would not fit the memory."""
     for of in kernels.launches(launch):
         check_memory(of)
-    inputs = kernels.random_inputs(launch, seed, kind)
+    inputs = kernels.random_inputs(launch, seed, kind, backend.functions)
     return Expected(inputs, kernels.references(launch, inputs, scalars, backend.functions))
 
 

@@ -105,13 +105,15 @@ def launch_of(
     return launched(spec, given)
 
 
-def random_inputs(launch: AnyLaunch, seed: int = 0, kind: Inputs = Inputs.EXACT) -> dict[str, torch.Tensor]:
-    """A random tensor for everything that is to be given."""
+def random_inputs(
+    launch: AnyLaunch, seed: int = 0, kind: Inputs = Inputs.EXACT, back_end: str = CDNA
+) -> dict[str, torch.Tensor]:
+    """A random tensor for everything that is to be given, exact where `back_end` runs it."""
     if isinstance(launch, SequenceLaunch):
         return sequences.random_inputs(launch, seed, kind)
     if isinstance(launch, RowLaunch):
         return rows.random_inputs(launch, seed, kind)
-    return compare.random_inputs(launch, seed, kind)
+    return compare.random_inputs(launch, seed, kind, back_end)
 
 
 def references(

@@ -53,6 +53,7 @@ from tkgen.ir.segments import parts as parts_of
 from tkgen.ir.summing import adds_to_carry, is_sums
 from tkgen.ir.tiles import Tile, along_dims, cut, picked, split
 from tkgen.ir.types import DType
+from tkgen.targets import short_sums
 
 
 @dataclass(frozen=True)
@@ -372,7 +373,8 @@ class _Evaluation:
         return Tile(dims, *self.contract(left, right, (op.left.dtype, op.right.dtype), equation, n))
 
     def contract(self, a: Tile, b: Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
-        return rounding.contracted((a.value, a.error), (b.value, b.error), dtypes, equation, n)
+        short = short_sums(self.back_end)
+        return rounding.contracted((a.value, a.error), (b.value, b.error), dtypes, equation, n, short)
 
     # ------------------------------------------------------------ memory
 

@@ -25,6 +25,7 @@ takes the arguments' values and bounds to the result's.
   t^2 = 80 one element in 10^12 is beyond it at n = 32768.
 - **Exact sums**: whole multiples of a power of two, so few and so small that every partial sum is one that f32 holds
   (2^24 of them), have no error in any order; matrix units that align to the largest addend with 24 bits or more too.
+  Matrix units that keep fewer bits (`tkgen.ir.short_sums`) add as many multiples exactly as these bits count.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ from torch import Tensor
 from tkgen import mx
 from tkgen.ir import tensors
 from tkgen.ir.functions import CDNA, Function
+from tkgen.ir.short_sums import DEVIATIONS_SQUARED, cut_off
 from tkgen.ir.types import DType
 from tkgen.packing import unpack
+from tkgen.targets import ShortSums
 
 TORCH = {
     DType.BF16: torch.bfloat16, DType.F16: torch.float16, DType.F32: torch.float32,
@@ -57,7 +60,6 @@ UNIT_ROUNDOFF = 2.0**-24  # of f32
 LEAST = 2.0**-126  # the least normal number of f32
 LARGEST = (2 - 2.0**-24) * 2.0**127  # from here on f32 rounds to infinity
 EXACT_SUM = 2**24  # f32 holds all whole numbers up to this one
-DEVIATIONS_SQUARED = 80.0  # t^2 above
 SOME = 0x77  # what stands in each byte of packed floats before a kernel writes them
 
 Bounded = tuple[Tensor, Tensor | None]
@@ -343,9 +345,10 @@ def extreme(value: Tensor, error: Tensor | None, dim: int, least: bool) -> Bound
     return result, torch.where(off.isnan(), 0.0, off)
 
 
-def exact_grid(dtype: DType, n: int) -> tuple[int, float]:
-    """The largest multiple and the unit of exact factors: no sum of `n` of their products rounds in f32."""
-    most = isqrt(EXACT_SUM // max(n, 1))
+def exact_grid(dtype: DType, n: int, exact: int = EXACT_SUM) -> tuple[int, float]:
+    """The largest multiple and the unit of exact factors: no sum of `n` of their products rounds where `exact` of
+    their multiples are held."""
+    most = isqrt(exact // max(n, 1))
     if dtype.in_blocks:  # of few exponents: multiples of the least number
         significand = 1 + mx.FORMATS[dtype.spelling].fraction
         return max(1, min(2**significand, most)), float(mx.decode(torch.tensor([1]), dtype.spelling))
@@ -353,29 +356,44 @@ def exact_grid(dtype: DType, n: int) -> tuple[int, float]:
     return limit, 1.0 if dtype.whole else 2.0 ** (1 - limit.bit_length())
 
 
-def on_grid(values: Tensor, dtype: DType, n: int) -> bool:
+def on_grid(values: Tensor, dtype: DType, n: int, exact: int = EXACT_SUM) -> bool:
     """Whether these are exact factors, of any scale."""
-    limit, _ = exact_grid(dtype, n)
+    limit, _ = exact_grid(dtype, n, exact)
     largest = float(values.abs().max()) if values.numel() else 0.0
-    if not isfinite(largest) or limit**2 * n > EXACT_SUM:
+    if not isfinite(largest) or limit**2 * n > exact:
         return False
     scaled = values / 2.0 ** ceil(log2(largest / limit)) if largest else values
     return bool((scaled == scaled.round()).all())
 
 
-def contracted(left: Bounded, right: Bounded, dtypes: tuple[DType, DType], equation: str, n: int) -> Bounded:
-    """The sum of `n` products: `equation` is einsum's, over the two factors."""
+def exact_sums(dtypes: Sequence[DType], short: ShortSums | None) -> int:
+    """Up to how many multiples of a unit sums of products of such factors are exact; `short` says how 8-bit floats are
+    summed by matrix units that keep fewer bits than f32."""
+    return 2 ** (short.fraction + 1) if short and all(d.encoded for d in dtypes) else EXACT_SUM
+
+
+def _least(dtype: DType) -> float:
+    return float(torch.finfo(TORCH[dtype]).tiny)
+
+
+def contracted(
+    left: Bounded, right: Bounded, dtypes: tuple[DType, DType], equation: str, n: int, short: ShortSums | None = None
+) -> Bounded:
+    """The sum of `n` products: `equation` is einsum's, over the two factors; `short` as for `exact_sums`."""
     (a, a_error), (b, b_error) = left, right
     exact = a_error is None and b_error is None
     if exact and all(d.whole for d in dtypes):  # summed exactly, in i32; then a number
         total = torch.einsum(equation, a, b)
         rounding = total - total.float().double()
         return total, rounding.abs() if bool(rounding.any()) else None
-    if exact and all(on_grid(v, d, n) for v, d in zip((a, b), dtypes, strict=True)):
+    most = exact_sums(dtypes, short)
+    if exact and all(on_grid(v, d, n, most) for v, d in zip((a, b), dtypes, strict=True)):
         return torch.einsum(equation, a.float(), b.float()).double(), None
     value = overflowed(torch.einsum(equation, a, b))
     squares = torch.einsum(equation, a.square().float(), b.square().float()).sqrt().double()
     bound = DEVIATIONS_SQUARED * UNIT_ROUNDOFF * sqrt(2 * n) * squares
+    if short and all(d.encoded for d in dtypes):
+        bound = bound + cut_off(a, b, equation, short, (_least(dtypes[0]), _least(dtypes[1])))
     if a_error is not None:
         reach = b.abs() if b_error is None else b.abs() + b_error
         bound = bound + torch.einsum(equation, a_error, reach)

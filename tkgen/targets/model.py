@@ -302,6 +302,30 @@ def scales_blocks(name: str) -> bool:
     return bool(_data(name)["compute"].get("scales_blocks", {"value": False})["value"])
 
 
+@dataclass(frozen=True)
+class ShortSums:
+    """Matrix units that cut sums of products of 8-bit floats off (`tkgen.ir.short_sums`)."""
+
+    depth: int  # products that one instruction adds
+    fraction: int  # bits behind the leading one of the largest addend
+
+
+@cache
+def short_sums(back_end: str) -> ShortSums | None:
+    """How the targets of a back end sum products of 8-bit floats; None where they do as with others."""
+    for name in known_names():
+        data = _data(name)
+        if data.get("backend") == back_end:
+            of = data["wgmma"]
+            return ShortSums(of["depth_bytes"]["value"], of["fp8_fraction"]["value"])
+    return None
+
+
+def mixes_fp8(name: str) -> bool:
+    """Whether the target multiplies an e4m3 by an e5m2."""
+    return bool(_data(name)["compute"].get("mixes_fp8", {"value": False})["value"])
+
+
 def fp8_cited(name: str) -> str:
     """Where that is from, as a note."""
     return f"source of compute.own_fp8 in targets/{name}.toml: {_data(name)['compute']['own_fp8']['source']}"

@@ -140,9 +140,9 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
 def _operands(program: Program) -> Iterator[Diagnostic]:
     """Types, ways into shared memory, the ring."""
     first, *rest = program.operands
-    if first.tensor.dtype not in (DType.BF16, DType.F16):
-        yield _refused(f"sm_90a does not multiply {first.tensor.dtype.spelling} yet", first.tensor.span,
-                       "use bf16 or f16")  # fmt: skip
+    if (other := next((o for o in program.operands if not _multiplied(o.tensor.dtype)), None)) is not None:
+        yield _refused(f"sm_90a does not multiply {other.tensor.dtype.spelling} yet", other.tensor.span,
+                       "use bf16, f16, fp8 or bf8")  # fmt: skip
     others = {o.span: o.via for o in program.operands if o.via is not Via.DIRECT}
     for span, via in others.items():
         way = f"come `via {via.value}`" if via else "go past shared memory"
@@ -160,6 +160,11 @@ def _operands(program: Program) -> Iterator[Diagnostic]:
     if first.buffers < 2:
         yield _refused("a ring of one stage never turns on sm_90a", first.span, "use `buffers 2` or more", "",
                        "a stage is given back when the products of the next one have been issued")  # fmt: skip
+
+
+def _multiplied(dtype: DType) -> bool:
+    """Whether wgmma has it in the headers: all encodings of 8 bits that the target knows, typing has told others."""
+    return dtype in (DType.BF16, DType.F16) or dtype.encoded
 
 
 def _roles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
@@ -210,6 +215,11 @@ def _tiles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     if cols not in machine.wgmma_columns:
         yield _refused(f"no product has {cols} columns on sm_90a", at,
                        f"use {', '.join(map(str, machine.wgmma_columns))} columns")  # fmt: skip
+    for out in program.outputs:
+        if cols % (wide := machine.swizzle_bytes // out.dtype.bytes):
+            yield _refused(f"{cols} columns of {out.dtype.spelling} are no whole number of panels of {wide}", at,
+                           f"use {wide} or {2 * wide} columns, or store a wider type", "",
+                           f"sums leave in panels, {machine.swizzle_bytes} bytes of a row in each")  # fmt: skip
     if acc.tile != (wanted, cols) or acc.fragments != (1, 1):
         yield _refused(f"a wave's sums are {acc.fragments[0]} x {acc.fragments[1]} fragments of {acc.tile[0]} x "
                        f"{acc.tile[1]}", acc.span,

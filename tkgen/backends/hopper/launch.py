@@ -116,6 +116,8 @@ def tensor_map(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> bytes:
         DType.BF16: types.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         DType.F16: types.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         DType.F32: types.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        DType.E4M3FN: types.CU_TENSOR_MAP_DATA_TYPE_UINT8,  # bytes: zero outside of a tensor is the number 0, too
+        DType.E5M2: types.CU_TENSOR_MAP_DATA_TYPE_UINT8,
     }
     box = [1, 1, 1, layout.box(tensor)[1]]
     box[layout.rows_along(layout.moved[tensor.name])] = layout.box(tensor)[0]

@@ -76,6 +76,7 @@ class Output:
 
     name: str
     type: str
+    bytes: str  # of the registers that it is converted to before, if it is
     comment: str
     suffix: str  # of what the file has for each output, where there are several
     panels: str
@@ -193,6 +194,7 @@ class _Lowering:
             panels = "PANELS" if only else f"{safe}_PANELS"
             found.append(Output(
                 safe, self.tile_type(tensor, (str(self.machine.wgmma_rows), str(layout.panel_cols(tensor)))),
+                f"rt_{tensor.dtype.suffix}<16, {safe}_tile::cols>" if tensor.dtype.bits == 8 else "",
                 "a panel of a consumer's sums" if only else "a panel of what is stored there",
                 "" if only else f"_{safe}", panels, "".join(f"{b} + " for b in before), made,
                 stored_as_it_is(layout.equations, store) or 0,

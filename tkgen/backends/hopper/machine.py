@@ -69,6 +69,7 @@ class Hopper:
     max_blocks_per_sm: int
     named_barriers: int
     own_fp8: tuple[str, ...]
+    mixes_fp8: bool
     registers_per_sm: int
     max_registers: int
     register_granule: int
@@ -84,6 +85,8 @@ class Hopper:
     map_alignment: int
     wgmma_rows: int
     wgmma_columns: tuple[int, ...]
+    wgmma_depth_bytes: int
+    fp8_fraction: int
     timing: HopperTiming
     products: tuple[HopperProduct, ...]
     synchronisation: Synchronisation
@@ -176,6 +179,7 @@ FIELDS = {
     "max_blocks_per_sm": "compute.max_blocks_per_sm",
     "named_barriers": "compute.named_barriers",
     "own_fp8": "compute.own_fp8",
+    "mixes_fp8": "compute.mixes_fp8",
     "registers_per_sm": "registers.per_sm",
     "max_registers": "registers.max_per_thread",
     "register_granule": "registers.granule",
@@ -191,6 +195,8 @@ FIELDS = {
     "map_alignment": "copies.map_alignment",
     "wgmma_rows": "wgmma.rows",
     "wgmma_columns": "wgmma.columns",
+    "wgmma_depth_bytes": "wgmma.depth_bytes",
+    "fp8_fraction": "wgmma.fp8_fraction",
 }
 """Which number of the file each field of `Hopper` is."""
 

@@ -12,6 +12,7 @@ from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.lowering import lower
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.schedule import scheduled
+from tkgen.backends.hopper.toolchain import MATRIX
 from tkgen.backends.spec import TypedSpec
 from tkgen.checks.words import statement
 from tkgen.diagnostics import Diagnostic
@@ -118,5 +119,6 @@ class HopperBuild(CudaBuild):
 
     def words(self) -> str:
         """Stages, and matrix instructions."""
-        products = "" if self.figures.products is None else f", {self.figures.products} HGMMA"
+        opcode = MATRIX[self.spec.program.a.dtype.bits == 8]
+        products = "" if self.figures.products is None else f", {self.figures.products} {opcode}"
         return f"{self.spec.layout.stages} stages{products}"

@@ -58,8 +58,12 @@ class Figures:
 
     @property
     def products(self) -> int | None:
-        """Matrix instructions (HGMMA); None where nothing disassembles."""
-        return self.instructions.get("HGMMA", 0) if self.instructions else None
+        """Matrix instructions; None where nothing disassembles."""
+        return sum(self.instructions.get(name, 0) for name in MATRIX) if self.instructions else None
+
+
+MATRIX = ("HGMMA", "QGMMA")
+"""wgmma of factors of 16 bits, of 8-bit floats (cuobjdump -sass)."""
 
 
 @dataclass(frozen=True)

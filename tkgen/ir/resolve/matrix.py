@@ -31,6 +31,7 @@ from tkgen.ir.typing import Typed
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import has_equations
+from tkgen.targets import mixes_fp8
 from tkgen.targets.model import round_up
 
 
@@ -290,7 +291,8 @@ def _operands(
                 raise scope.error("E205", f"`{name}` is a left and a right factor; its tiles are of one of them",
                                   access.tensor.span)  # fmt: skip
     types = {_multiplied(found, tensor): tensor for _, tensor in wanted.values()}
-    if len(types) > 1 and not all(s.scales for s in found.sums):  # instructions with scales take each in its format
+    each = all(s.scales for s in found.sums) or (all(d.encoded for d in types) and mixes_fp8(scope.chosen))
+    if len(types) > 1 and not each:  # instructions that take each factor in a format of its own
         (one, first), (other, second) = list(types.items())[:2]
         raise scope.error(
             "E204", f"products of {one.spelling} and {other.spelling}: no MFMA mixes them", second.span,

@@ -35,6 +35,7 @@ from tkgen.ir.types import DType
 from tkgen.ir.typing.axes import LENGTH, Axes
 from tkgen.source import Span
 from tkgen.syntax import ast
+from tkgen.targets import mixes_fp8
 
 CONSTANTS = {"inf": math.inf, "LOG2E": math.log2(math.e)}
 REDUCTIONS = tuple(f"{along}{what}" for along in ("row", "col") for what in ("sum", "max", "min", "mean"))
@@ -449,7 +450,8 @@ class Expressions:
             )  # fmt: skip
         if axis.kind is AxisKind.PARALLEL and not adds:
             raise self.needs_whole(axis, f"the sum over `{axis.name}`", at, reduced=False)
-        if a.value.dtype is not b.value.dtype:
+        mixed = a.value.dtype.encoded and b.value.dtype.encoded and mixes_fp8(self.scope.chosen)
+        if a.value.dtype is not b.value.dtype and not mixed:
             raise self._mixed(a, b, left, right, at)
         axes = tuple(x for x in (*a.axes, *b.axes) if x != axis)
         result = self.value(axes, at, name)

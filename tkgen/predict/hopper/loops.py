@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from tkgen.backends.hopper.loop_spec import HopperLoopBuild
 from tkgen.backends.hopper.machine import HopperProduct
 from tkgen.predict.hopper.model import HopperPrediction, Work, moved_bytes, prediction, read_rate, settled
-from tkgen.predict.hopper.products import DEPTH
 from tkgen.predict.hopper.sass import read
 from tkgen.predict.workload import PredictError
 from tkgen.rows.launch import row_launch
@@ -40,14 +39,19 @@ class LoopModel:
         self.outside = (tile or code.before("UTMALDG")).executed - self.inside
 
     @property
+    def instruction(self) -> int:
+        """Elements of 16 bits that one instruction sums."""
+        return self.machine.wgmma_depth_bytes // 2
+
+    @property
     def first_cycles(self) -> float:
         """Of the matrix units, for a consumer's first product."""
-        return self.layout.keys / 2 * (self.layout.depth / DEPTH) / self.timing.matrix_efficiency
+        return self.layout.keys / 2 * (self.layout.depth / self.instruction) / self.timing.matrix_efficiency
 
     @property
     def second_cycles(self) -> float:
         """Of the matrix units, for its second one."""
-        return self.layout.width / 2 * (self.layout.keys / DEPTH) / self.timing.matrix_efficiency
+        return self.layout.width / 2 * (self.layout.keys / self.instruction) / self.timing.matrix_efficiency
 
     @property
     def pass_cycles(self) -> tuple[float, float]:

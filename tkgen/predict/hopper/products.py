@@ -17,13 +17,13 @@ from typing import TypeAlias
 
 from tkgen.backends.hopper.machine import HopperProduct
 from tkgen.backends.hopper.spec import HopperBuild
+from tkgen.backends.hopper.toolchain import MATRIX
 from tkgen.execute.arguments import launched
 from tkgen.ir.launch import Launch, Piece
 from tkgen.predict.hopper.model import HopperPrediction, Work, moved_bytes, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import read
 
 STEPS_TOGETHER = 2  # of 128 bytes of a row, for 256 that come (CUDA driver API, CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
-DEPTH = 16  # of a wgmma of 16-bit factors (PTX ISA, wgmma.mma_async: m64nNk16)
 
 Panel: TypeAlias = tuple[str, int, tuple[int, ...]]  # which factor, its row or column of blocks, of which of a batch
 
@@ -50,7 +50,8 @@ class ProductModel:
         self.layout, self.timing = build.spec.layout, build.spec.target.timing
         self.launch: Launch = launched(build.spec, sizes)
         code = read(build.sass)
-        tile, step = code.loop_with("HGMMA", "UTMASTG"), code.loop_with("HGMMA")
+        opcode = MATRIX[build.spec.program.a.dtype.bits == 8]
+        tile, step = code.loop_with(opcode, "UTMASTG"), code.loop_with(opcode)
         end = tile or code.before("UTMALDG")
         self.outside, self.loads = len(end) - (len(step) if step else 0), end.load_groups
         self.step_instructions = len(step) if step else 0
@@ -61,7 +62,8 @@ class ProductModel:
     def step_cycles(self) -> float:
         """Of the matrix units, for a K-step of one consumer."""
         columns, step = self.spec.program.block[1:]
-        return columns / 2 * (step / DEPTH) * len(self.spec.program.products) / self.timing.matrix_efficiency
+        depth = self.machine.wgmma_depth_bytes // self.spec.program.a.dtype.bytes
+        return columns / 2 * (step / depth) * len(self.spec.program.products) / self.timing.matrix_efficiency
 
     def steps(self, hertz: float) -> _Steps:
         """Seconds of a K-step."""

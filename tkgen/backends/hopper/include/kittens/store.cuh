@@ -20,6 +20,21 @@ template<> __device__ inline uint32_t pack<half>(float2 v) {
     return reinterpret_cast<uint32_t &>(packed);
 }
 
+/// Two 8-bit floats, the first in the low byte. What is finite becomes at most the largest number; infinity stays it where
+/// the encoding has one (e5m2), and is a NaN where it has none: the instruction alone would make the largest number of it.
+template<typename T> __device__ inline uint16_t pack_bytes(float2 v);
+template<> __device__ inline uint16_t pack_bytes<fp8e4m3>(float2 v) {
+    uint16_t packed;
+    v.x = isinf(v.x) ? NAN : v.x, v.y = isinf(v.y) ? NAN : v.y;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(packed) : "f"(v.y), "f"(v.x));
+    return packed;
+}
+template<> __device__ inline uint16_t pack_bytes<fp8e5m2>(float2 v) {
+    uint16_t packed;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(packed) : "f"(v.y), "f"(v.x));
+    return packed + (isinf(v.x) ? 1 : 0) + (isinf(v.y) ? 0x100 : 0);  // infinity is the code behind the largest number
+}
+
 /// Byte offset of an element of a panel, before its row's chunks are exchanged: `column` in bytes.
 __device__ inline uint32_t swizzled(int row, int column) {
     return uint32_t(row * SWIZZLE_BYTES + (column ^ ((row % 8) * 16)));
@@ -58,6 +73,33 @@ template<typename S, int C> __device__ inline void warpgroup::store(S &to, const
                 asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(v.x), "f"(v.y) : "memory");
             }
     }
+    fence_view_async_shared();
+}
+
+/// Converted to 8-bit floats.
+template<typename T, int R, int C> __device__ inline void warp::copy(rt_8<T, R, C> &to, const rt_fl<R, C> &from) {
+#pragma unroll
+    for (int i = 0; i < R / 16; ++i)
+#pragma unroll
+        for (int j = 0; j < C / 16; ++j)
+#pragma unroll
+            for (int q = 0; q < 4; ++q) to.tiles[i][j].data[q] = detail::pack_bytes<T>(from.tiles[i][j].data[q]);
+}
+
+/// The group's 64 x C 8-bit floats to a tile, made visible to the copy engine. Rows of a warp are in different banks.
+template<typename S, typename T, int C> __device__ inline void warpgroup::store(S &to, const rt_8<T, 16, C> &from) {
+    static_assert(S::rows == 64 && S::cols == C && sizeof(typename S::dtype) == 1);
+    const int lane = kittens::laneid(), first = warpid() * 16;
+    const uint32_t tile = shared_address(&to);
+#pragma unroll
+    for (int j = 0; j < C / 16; ++j)
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            const int row = first + lane / 4 + q % 2 * 8, column = j * 16 + q / 2 * 8 + lane % 4 * 2;
+            const int panel = j * 16 / S::panel_cols;
+            const uint32_t at = tile + panel * S::panel_bytes + detail::swizzled(row, column - panel * S::panel_cols);
+            asm volatile("st.shared.b16 [%0], %1;" ::"r"(at), "h"(from.tiles[0][j].data[q]) : "memory");
+        }
     fence_view_async_shared();
 }
 

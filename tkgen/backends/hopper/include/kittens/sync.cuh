@@ -69,6 +69,12 @@ struct warpgroup {
     }
 
     template<typename S, int C> __device__ static void store(S &to, const rt_fl<16, C> &from);
+    template<typename S, typename T, int C> __device__ static void store(S &to, const rt_8<T, 16, C> &from);
+};
+
+/// One warp.
+struct warp {
+    template<typename T, int R, int C> __device__ static void copy(rt_8<T, R, C> &to, const rt_fl<R, C> &from);
 };
 
 } // namespace kittens

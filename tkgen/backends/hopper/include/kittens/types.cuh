@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 namespace kittens {
 
 using bf16 = __nv_bfloat16;
 using bf16_2 = __nv_bfloat162;
+using fp8e4m3 = __nv_fp8_e4m3;
+using fp8e5m2 = __nv_fp8_e5m2;
 
 constexpr int WARP_THREADS = 32;
 constexpr int WARPGROUP_WARPS = 4;
@@ -31,6 +34,8 @@ template<typename T, int R, int C> struct alignas(TILE_ALIGNMENT) st {
 template<int R, int C> using st_bf = st<bf16, R, C>;
 template<int R, int C> using st_hf = st<half, R, C>;
 template<int R, int C> using st_fl = st<float, R, C>;
+template<int R, int C> using st_fp8e4m3 = st<fp8e4m3, R, C>;
+template<int R, int C> using st_fp8e5m2 = st<fp8e5m2, R, C>;
 
 /// The bytes of tiles, arrays of tiles included.
 template<typename... Tiles> constexpr uint32_t size_bytes = (0 + ... + uint32_t(sizeof(Tiles)));
@@ -57,6 +62,17 @@ template<typename T, int R, int C> struct rt_16 {
 };
 template<int R, int C> using rt_bf = rt_16<bf16, R, C>;
 template<int R, int C> using rt_hf = rt_16<half, R, C>;
+
+/// The elements of rt_fl as 8-bit floats, in pairs of neighbours, on their way to a tile.
+template<typename T, int R, int C> struct rt_8 {
+    using dtype = T;
+    static constexpr int rows = R, cols = C, height = R / 16, width = C / 16;
+    struct base {
+        uint16_t data[4];
+    } tiles[height][width];
+};
+template<int R, int C> using rt_fp8e4m3 = rt_8<fp8e4m3, R, C>;
+template<int R, int C> using rt_fp8e5m2 = rt_8<fp8e5m2, R, C>;
 
 struct alignas(PARAMETER_ALIGNMENT) tensor_map {
     char opaque[128];  // CUtensorMap

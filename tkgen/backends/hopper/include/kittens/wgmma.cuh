@@ -10,6 +10,8 @@ namespace detail {
 
 template<typename T> constexpr bool is_half = false;
 template<> constexpr bool is_half<half> = true;
+template<typename T> constexpr bool is_e5m2 = false;
+template<> constexpr bool is_e5m2<fp8e5m2> = true;
 
 /// A matrix descriptor (PTX ISA, "Matrix descriptor format"): address, leading and stride byte offsets in 16 bytes, and
 /// the 128-byte swizzle. Where rows run along K, 8 of them are one stride apart and the leading offset is not used; where
@@ -18,12 +20,17 @@ __device__ inline uint64_t descriptor(uint32_t address, uint32_t leading, uint32
     return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(leading >> 4) << 16 | uint64_t(stride >> 4) << 32 | uint64_t(1) << 62;
 }
 
-/// The descriptor of 16 elements of K, from element `k` on; TRANSPOSED says that rows of the tile run along M or N.
+/// Elements of K that one instruction sums: 32 bytes of each factor.
+template<typename T> constexpr int DEPTH = 32 / int(sizeof(T));
+
+/// The descriptor of as many elements of K, from element `k` on; TRANSPOSED says that rows of the tile run along M or N,
+/// which elements of 16 bits alone may.
 template<bool TRANSPOSED, typename S> __device__ inline uint64_t factor(const S &tile, int k) {
-    constexpr int width = S::panel_cols;
+    static_assert(!TRANSPOSED || sizeof(typename S::dtype) == 2, "factors of 8 bits have rows along K");
+    constexpr int width = S::panel_cols, size = sizeof(typename S::dtype);
     const uint32_t base = shared_address(&tile);
     if constexpr (TRANSPOSED) return descriptor(base + k * SWIZZLE_BYTES, S::panel_bytes, 8 * SWIZZLE_BYTES);
-    return descriptor(base + k / width * S::panel_bytes + k % width * 2, 16, 8 * SWIZZLE_BYTES);
+    return descriptor(base + k / width * S::panel_bytes + k % width * size, 16, 8 * SWIZZLE_BYTES);
 }
 
 #define TK_R0 "%0, %1, %2, %3, %4, %5, %6, %7"
@@ -83,6 +90,32 @@ __device__ inline void multiply(rt_fl<16, N> &d, uint64_t a, uint64_t b, int mor
     }
 }
 
+/// The same of 8-bit floats, 64 x N x 32, each factor in an encoding of its own.
+#define TK_WGMMA_8(N, TYPES, A, B, MORE)                                                                               \
+    asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, " MORE ", 0;\n"                                              \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32." TYPES " {" TK_REGISTERS_##N "}, " A ", " B           \
+                 ", more, 1, 1;\n}\n"                                                                                  \
+                 : TK_ACCUMULATORS_##N                                                                                 \
+                 : "l"(a), "l"(b), "r"(more))
+#define TK_WGMMA_8_OF(N, A, B, MORE)                                                                                   \
+    if constexpr (is_e5m2<TA> && is_e5m2<TB>) TK_WGMMA_8(N, "e5m2.e5m2", A, B, MORE);                                  \
+    else if constexpr (is_e5m2<TA>) TK_WGMMA_8(N, "e5m2.e4m3", A, B, MORE);                                            \
+    else if constexpr (is_e5m2<TB>) TK_WGMMA_8(N, "e4m3.e5m2", A, B, MORE);                                            \
+    else TK_WGMMA_8(N, "e4m3.e4m3", A, B, MORE)
+template<typename TA, typename TB, int N>
+__device__ inline void multiply_bytes(rt_fl<16, N> &d, uint64_t a, uint64_t b, int more) {
+    static_assert(N == 64 || N == 128 || N == 192 || N == 256, "columns of a product");
+    if constexpr (N == 64) {
+        TK_WGMMA_8_OF(64, "%32", "%33", "%34");
+    } else if constexpr (N == 128) {
+        TK_WGMMA_8_OF(128, "%64", "%65", "%66");
+    } else if constexpr (N == 192) {
+        TK_WGMMA_8_OF(192, "%96", "%97", "%98");
+    } else if constexpr (N == 256) {
+        TK_WGMMA_8_OF(256, "%128", "%129", "%130");
+    }
+}
+
 /// The same with A from registers: a base tile of each warp's rows.
 #define TK_WGMMA_RS(N, TYPE, REGISTERS, A0, A1, A2, A3, B, MORE, TB, ...)                                              \
     asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, " MORE ", 0;\n"                                              \
@@ -125,18 +158,23 @@ template<bool ACCUMULATE, bool TRANSPOSE_A, bool TRANSPOSE_B, int N, typename A,
 __device__ inline void multiply_tiles(rt_fl<16, N> &d, const A &a, const B &b) {
     static_assert((TRANSPOSE_A ? A::cols : A::rows) == 64 && (TRANSPOSE_B ? B::cols : B::rows) == N);
     constexpr int K = TRANSPOSE_A ? A::rows : A::cols;
-    static_assert((TRANSPOSE_B ? B::rows : B::cols) == K && K % 16 == 0);
+    using T = typename A::dtype;
+    static_assert((TRANSPOSE_B ? B::rows : B::cols) == K && K % DEPTH<T> == 0);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-    for (int k = 0; k < K; k += 16)
-        multiply<typename A::dtype, TRANSPOSE_A, TRANSPOSE_B>(d, factor<TRANSPOSE_A>(a, k), factor<TRANSPOSE_B>(b, k),
-                                                              ACCUMULATE || k > 0);
+    for (int k = 0; k < K; k += DEPTH<T>) {
+        const uint64_t left = factor<TRANSPOSE_A>(a, k), right = factor<TRANSPOSE_B>(b, k);
+        if constexpr (sizeof(T) == 1) multiply_bytes<T, typename B::dtype>(d, left, right, ACCUMULATE || k > 0);
+        else multiply<T, TRANSPOSE_A, TRANSPOSE_B>(d, left, right, ACCUMULATE || k > 0);
+    }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
 #undef TK_ACC
 #undef TK_WGMMA
 #undef TK_WGMMA_RS
+#undef TK_WGMMA_8
+#undef TK_WGMMA_8_OF
 #undef TK_R0
 #undef TK_R1
 #undef TK_R2
