@@ -1,237 +1,280 @@
 """How strong `tkgen verify` is: mutants of the generated C++ of all specs, what it says, what comparing numbers says.
 
-    python benchmarks/verify.py [SPEC...] [--each N] [--seed N] [--results FILE] [--table] [--list]
+    python benchmarks/verify.py [SPEC...] [--each N] [--seed N] [--results FILE] [--table | --write] [--list]
 
-Of each spec N mutants are drawn (`mutating.sources`), compiled, where it is of products at the size of its own loops,
-run, and judged by `tkgen verify`; and by comparisons of numbers with the reference in f64: within the bound of
-`tkgen run`, on normal and on exact inputs, and within 1 % of the largest number, as is customary. One that verify
-accepts and whose output is that of the original bit by bit, on three inputs, is equivalent. One that it accepts with
-other bits is to be read (`--list`): either it computes the same in another way, such as a softmax with another shift,
-or it escaped. Results are appended to FILE, a line each, and what is there is not run again; `--table` shows them.
+Of each spec N mutants are drawn (`mutating.sources`), of each kind as many as of another, and of some products four
+more, that lose a pass of the loop or a product in one, at the spec's own loop counts. Each is compiled, run at the
+small size that `tkgen verify` takes, and judged by it; and by comparisons of numbers with the reference in f64:
+within the bound of `tkgen run`, on normal and on exact inputs, and within 1 % of the largest number, as is customary.
+One that has the instructions of the original is not counted. One that verify accepts and whose output is that of the
+original bit by bit, on three inputs, is equivalent. One that it accepts with other bits is to be read (`--list`):
+either it computes the same in another way, such as a softmax with another shift, or it escaped. One that does not end
+is stopped. Results are appended to FILE, a line each, and what is there is not run again; `--table` shows them,
+`--write` puts them into docs/verify.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import random
 import signal
 import sys
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
+from elftools.elf.elffile import ELFFile
 from mutating.sources import SourceMutant, mutants
 from rich.console import Console
 from rich.table import Table
 
 from tkgen.backends.cdna import kittens as headers
-from tkgen.backends.cdna.spec import Spec
-from tkgen.build.model import Compiled
 from tkgen.emulate import Interleaving
 from tkgen.execute import kernels
-from tkgen.execute.compare import Inputs, compare
-from tkgen.sequence.spec import SequenceSpec
-from tkgen.toolchain.cache import default_cache
+from tkgen.execute.compare import Inputs, Reference, compare
+from tkgen.ir.rounding import numbers
+from tkgen.sequence.build import SequenceBuild
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.toolchain.metadata import read_resources
-from tkgen.verify.run import Case, verified
-from tkgen.verify.specs import case_of, chosen_cases, some_blocks
+from tkgen.verify import Verdict
+from tkgen.verify.ring import Ring
+from tkgen.verify.run import Case, Drawn, Stored, verified
+from tkgen.verify.specs import case_of, chosen_cases
+
+if TYPE_CHECKING:
+    from tkgen.execute.kernels import AnyBuild
 
 SPECS = Path(__file__).parent.parent / "specs"
-SECONDS = 240  # for one mutant
+PAGE = Path(__file__).parent.parent / "docs" / "verify.md"
 DRAWS = 2
-SAME = 3  # inputs on which an equivalent has the bits of the original
+LOOPED = (
+    "deep_pipeline", "double_buffer", "eight_wave", "fp8", "hk_eight_wave", "i8", "mxfp8", "one_wave", "ping_pong",
+    "producer_consumer_4p4c", "register_double_buffer", "split_k", "stream_k", "w4",
+)  # fmt: skip
+OWN = 4  # mutants of each of these
+COUNTED = ("pass lost", "product dropped in one pass")  # what is tried at own loop counts
+Tensors: TypeAlias = Mapping[str, torch.Tensor]
+References: TypeAlias = Mapping[str, Reference]
 Result: TypeAlias = dict[str, object] | None
-Apart: TypeAlias = Callable[[Callable[[], Result]], Result]
-VERDICTS = ("caught", "equivalent", "other bits")
+Done: TypeAlias = Mapping[tuple[object, ...], bool]  # what was tried, and whether it counts
+Apart: TypeAlias = Callable[[Callable[[], Result], float], Result]
+VERDICTS = ("caught", "equivalent", "other bits", "stopped")
+HEADINGS = ("kind", "mutants", *VERDICTS, "missed by the bound", "on exact inputs", "by 1 %")
+BEGIN, END = "<!-- mutants: begin -->", "<!-- mutants: end -->"
 
 
 @dataclass(frozen=True)
 class Original:
-    """A spec's build, with what comes of it on the inputs that all its mutants get."""
+    """A spec's build, with what comes of it on the inputs that all its mutants get.
 
-    build: Compiled
-    case: Case
-    blocks: tuple[int, ...] | None
+    `stored` has what each draw leaves, `exact` what exact inputs do; `references` have what must come of the first draw
+    and of exact inputs. `seconds` of CPU are what verifying takes.
+    """
+
+    build: AnyBuild
     chosen: kernels.Chosen
+    case: Case
+    stored: tuple[Stored, ...]
+    exact: Tensors
+    references: tuple[References, References]
+    seconds: float
 
 
-def original(path: Path) -> Original:
-    """The build of a spec of products at its own loop counts, else at a small size; its meaning is worked out once."""
-    (defines, note), *more = chosen_cases(path, None, ())
-    chosen = kernels.chosen(path, defines, None, ())
-    if more and isinstance(chosen.spec, Spec):
-        defines, note = more[0]
+def originals(path: Path) -> Iterator[Original]:
+    """The build of a spec at a small size and, of some, one at its own loop counts."""
+    for defines, note in chosen_cases(path, None, ()):
         chosen = kernels.chosen(path, defines, None, ())
-    if isinstance(chosen.spec, SequenceSpec):
-        raise ValueError("a sequence")
-    build = chosen.spec.build(machine_check=False)
-    blocks = some_blocks(chosen.launch) if note == "own loops" else None
-    case = case_of(build, chosen.extents, chosen.scalars, blocks)
-    draw = cache(case.draw)
-    by_draw: dict[int, Any] = {}
+        if note == "small" or path.stem in LOOPED:
+            yield original(chosen)
 
-    def meaning(drawn: Any) -> Any:
+
+def original(chosen: kernels.Chosen) -> Original:
+    """Its build, verified; what is drawn and meant is worked out once. Raises ValueError where it is not as meant."""
+    build = chosen.spec.build(machine_check=False)
+    case = case_of(build, chosen.extents, chosen.scalars)
+    draw = cache(case.draw)
+    by_draw: dict[int, Mapping[str, Ring]] = {}
+
+    def meaning(drawn: Drawn) -> Mapping[str, Ring]:
         if id(drawn) not in by_draw:
             by_draw[id(drawn)] = case.meaning(drawn)
         return by_draw[id(drawn)]
 
     remembered = replace(case, draw=draw, meaning=meaning)
-    if not verified(
-        remembered, DRAWS, DRAWS, 0
-    ).ok:  # in this process, where what is drawn stays: mutants have their own
+    start = time.process_time()
+    verdict, stored = kept(remembered)  # draws and meanings stay in this process: mutants have their own
+    seconds = time.process_time() - start
+    if not verdict.ok:
         raise ValueError("it is not as meant itself")
-    return Original(build, remembered, blocks, chosen)
+    inputs = draw(0).memory, kernels.random_inputs(chosen.launch, 7, Inputs.EXACT)
+    normal, exact = (kernels.computed(build, chosen.launch, i, chosen.scalars) for i in inputs)
+    if not same(normal, stored[0].memory):
+        raise ValueError("with payloads it stores other bits than without")
+    normals, exacts = (kernels.references(chosen.launch, i, chosen.scalars) for i in inputs)
+    if not (near(case, normal, normal, normals) and near(case, exact, exact, exacts)):
+        raise ValueError("its numbers are not those of the reference")
+    return Original(build, chosen, remembered, stored, exact, (normals, exacts), seconds)
 
 
-def mutated(of: Original, mutant: SourceMutant) -> Compiled:
-    """The build with the change. Raises ToolchainError where that is no program."""
-    spec = of.build.spec
+def kept(case: Case) -> tuple[Verdict, tuple[Stored, ...]]:
+    """The verdict on a case, and what each of its launches stored."""
+    found: list[Stored] = []
+
+    def machine(drawn: Drawn, order: Interleaving) -> Stored:
+        found.append(case.machine(drawn, order))
+        return found[-1]
+
+    return verified(replace(case, machine=machine), DRAWS, DRAWS, 0), tuple(found)
+
+
+def mutated(of: AnyBuild, mutant: SourceMutant) -> AnyBuild | None:
+    """The build with the change; None where its instructions are the same. Raises ToolchainError for no program."""
+    if isinstance(of, SequenceBuild):
+        number, here = next((i, k) for i, k in enumerate(of.kernels) if k.spec.source.text == mutant.source)
+        changed = mutated(here, mutant)
+        if changed is None:
+            return None
+        assert not isinstance(changed, SequenceBuild)
+        return replace(of, kernels=(*of.kernels[:number], changed, *of.kernels[number + 1 :]))
     result = compile_device(
-        mutant.text(spec.source.text), spec.target, of.build.compiler, include_dirs=[headers.include_dir()],
-        source_name=f"{spec.name}.cpp", cache=default_cache(),
-    )  # fmt: skip
+        mutant.text, of.spec.target, of.compiler, include_dirs=[headers.include_dir()], debug_lines=False
+    )
     assert result.asm is not None and result.hsaco is not None
+    if instructions(result.hsaco) == instructions(of.hsaco):
+        return None
     (kernel,) = read_resources(result.hsaco).values()
-    return replace(of.build, asm=result.asm, hsaco=result.hsaco, resources=kernel)
+    return replace(of, asm=result.asm, hsaco=result.hsaco, resources=kernel)
 
 
-def judged(of: Original, build: Compiled) -> dict[str, object]:
+def instructions(hsaco: bytes) -> bytes:
+    """Code and constants, without debug information."""
+    sections = ELFFile(io.BytesIO(hsaco)).iter_sections()
+    return b"".join(s.data() for s in sections if s.name in (".text", ".rodata", ".data"))
+
+
+def sources(build: AnyBuild) -> Iterator[tuple[str, str]]:
+    """The kernels of a build: the name of each, empty where there is but one, and its C++."""
+    for kernel in build.kernels if isinstance(build, SequenceBuild) else (build,):
+        yield kernel.spec.name if isinstance(build, SequenceBuild) else "", kernel.spec.source.text
+
+
+def judged(of: Original, build: AnyBuild) -> dict[str, object]:
     """What verify and what comparisons of numbers say of a mutant."""
-    machine = case_of(build, of.chosen.extents, of.chosen.scalars, of.blocks).machine
-    verdict = verified(replace(of.case, machine=machine), DRAWS, DRAWS, 0)
-    found: dict[str, object] = {"verify": verdict.ok, "undecided": bool(verdict.undecided and not verdict.wrong)}
-    found |= {name: numeric(of, build, kind) for name, kind in (("normal", Inputs.NORMAL), ("exact", Inputs.EXACT))}
-    found["percent"] = numeric(of, build, Inputs.NORMAL, percent=True)
+    launch, scalars = of.chosen.launch, of.chosen.scalars
+    machine = case_of(build, of.chosen.extents, scalars).machine
+    verdict, stored = kept(replace(of.case, machine=machine))
+    exact = kernels.computed(build, launch, kernels.random_inputs(launch, 7, Inputs.EXACT), scalars)
+    normal, exacts = of.references
+    found: dict[str, object] = {
+        "verify": verdict.ok,
+        "undecided": bool(verdict.undecided and not verdict.wrong),
+        "normal": near(of.case, of.stored[0].memory, stored[0].memory, normal),
+        "exact": near(of.case, of.exact, exact, exacts),
+        "percent": near(of.case, of.stored[0].memory, stored[0].memory, normal, percent=True),
+    }
     if verdict.ok:
-        found["same"] = all(same(of, machine, seed) for seed in range(SAME))
+        pairs = zip(of.stored[:DRAWS], stored[:DRAWS], strict=True)
+        found["same"] = same(of.exact, exact) and all(same(a.memory, b.memory) for a, b in pairs)
     return found
 
 
-def numeric(of: Original, build: Compiled, kind: Inputs, percent: bool = False) -> bool:
+def near(of: Case, before: Tensors, found: Tensors, wanted: References, percent: bool = False) -> bool:
     """Whether the numbers that a mutant stores are near enough to those of the reference."""
-    wanted = _reference(of, kind)
-    inputs, _ = wanted
-    found, _ = kernels.emulate(build, of.chosen.launch, inputs, of.chosen.scalars, watch=False, blocks=of.blocks)  # type: ignore[arg-type]
-    first = _emulated(of, kind)
     right = True
-    for name, (value, bound) in wanted[1].items():
-        mine = ~(first[name].double().isnan() & found[name].double().isnan())  # stored by neither: not compared
+    for t in of.outputs:
+        value, bound = wanted[t.name]
+        one, other = (numbers(memory[t.name], t).double() for memory in (before, found))
+        mine = ~(one.isnan() & other.isnan())  # stored by neither: not compared
         if percent:
-            off = (found[name].double() - value).abs()
-            right &= bool((off[mine] <= 0.01 * value[mine].abs().max()).all())
+            mine &= value.isfinite()
+            right &= bool(((other - value)[mine].abs() <= 0.01 * value[mine].abs().max()).all())
+        elif t.dtype.packed:
+            right &= compare(found[t.name], value, bound.expand(value.shape), t.dtype).right
         else:
-            c = compare(found[name][mine], value[mine], bound.expand(value.shape)[mine])
-            right &= c.right
+            right &= compare(found[t.name][mine], value[mine], bound.expand(value.shape)[mine]).right
     return right
 
 
-_REFERENCES: dict[tuple[str, Inputs], Any] = {}
-_FIRST: dict[tuple[str, Inputs], Any] = {}
-
-
-def _reference(of: Original, kind: Inputs) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any]]:
-    key = of.case.name, kind
-    if key not in _REFERENCES:
-        inputs = kernels.random_inputs(of.chosen.launch, 7, kind)
-        _REFERENCES[key] = inputs, kernels.references(of.chosen.launch, inputs, of.chosen.scalars)
-    found: tuple[Mapping[str, torch.Tensor], Mapping[str, Any]] = _REFERENCES[key]
-    return found
-
-
-def _emulated(of: Original, kind: Inputs) -> Mapping[str, torch.Tensor]:
-    """What the original stores."""
-    key = of.case.name, kind
-    if key not in _FIRST:
-        inputs, _ = _reference(of, kind)
-        found = kernels.emulate(
-            of.build,
-            of.chosen.launch,
-            inputs,
-            of.chosen.scalars,
-            watch=False,
-            blocks=of.blocks,  # type: ignore[arg-type]
-        )
-        _FIRST[key] = found[0]
-    result: Mapping[str, torch.Tensor] = _FIRST[key]
-    return result
-
-
-def same(of: Original, machine: Callable[..., Any], seed: int) -> bool:
-    """Whether a mutant stores the bits of the original."""
-    drawn = of.case.draw(seed)
-    one, other = (m(drawn, Interleaving()).memory for m in (of.case.machine, machine))
+def same(one: Tensors, other: Tensors) -> bool:
+    """Whether all bits are equal."""
     return all(torch.equal(one[n].flatten().view(torch.uint8), other[n].flatten().view(torch.uint8)) for n in one)
 
 
 # ---------------------------------------------------------------- runs
 
 
-def trials(
-    path: Path, each: int, seed: int, done: set[tuple[object, ...]], apart: Apart | None = None
-) -> Iterator[dict[str, object]]:
+def trials(path: Path, each: int, seed: int, done: Done, apart: Apart | None = None) -> Iterator[dict[str, object]]:
     """So many mutants of a spec, drawn: of each kind as many as of another, where there are enough.
 
     Each is tried in a process of its own, unless `apart` says how else: a process with threads cannot be forked.
     """
-    tried = apart or _alone
     try:
-        of = original(path)
+        small, *own = originals(path)
     except (ValueError, ToolchainError) as error:
         print(f"{path.stem}: {error}", file=sys.stderr)
         return
-    for kind in ("normal", "exact"):
-        _emulated(of, Inputs(kind))
-    chooser, kinds = random.Random(f"{path.stem} {seed}"), dict[str, list[SourceMutant]]()
-    for m in mutants(of.build.spec.source.text):
-        kinds.setdefault(m.kind, []).append(m)
+    yield from drawn(path.stem, small, each, seed, done, apart or alone)
+    for of in own:
+        yield from drawn(f"{path.stem} {of.case.sizes['K']}", of, OWN, seed, done, apart or alone, COUNTED)
+
+
+def drawn(
+    name: str, of: Original, each: int, seed: int, done: Done, apart: Apart,
+    only: Sequence[str] = (),
+) -> Iterator[dict[str, object]]:  # fmt: skip
+    """So many mutants of a build, of these kinds."""
+    chooser, kinds = random.Random(f"{name} {seed}"), dict[str, list[tuple[str, SourceMutant]]]()
+    for kernel, source in sources(of.build):
+        for m in mutants(source):
+            if not only or m.kind in only:
+                kinds.setdefault(m.kind, []).append((f"{name} {kernel}".strip(), m))
     for found in kinds.values():
         chooser.shuffle(found)
+    turns = [entry for turn in zip_longest(*kinds.values()) for entry in turn if entry]
     count = 0
-    while count < each and any(kinds.values()):
-        for kind in list(kinds):
-            if not kinds[kind] or count >= each:
-                continue
-            m = kinds[kind].pop()
-            row: dict[str, object] = {"spec": path.stem, "kind": m.kind, "line": m.line, "new": m.new.strip()}
-            if tuple(row.values()) in done:
-                count += 1
-                continue
-            result = tried(partial(_tried, of, m))
-            if result is not None:
-                count += 1
-                yield row | {"old": m.old.strip()} | result
+    for where, m in turns:
+        if count == each:
+            return
+        row: dict[str, object] = {"spec": where, "kind": m.kind, "line": m.line, "new": m.new.strip()}
+        if tuple(row.values()) in done:
+            count += done[tuple(row.values())]
+            continue
+        result = apart(partial(tried, of, m), 10 + 10 * of.seconds)
+        count += result is not None
+        yield row | {"old": m.old.strip()} | (result or {"nothing": True})
 
 
-def _tried(of: Original, m: SourceMutant) -> dict[str, object] | None:
+def tried(of: Original, m: SourceMutant) -> Result:
+    """What is said of a mutant; None where it is no program, or the same one."""
     try:
-        build = mutated(of, m)
+        build = mutated(of.build, m)
     except ToolchainError:
         return None
-    if build.hsaco == of.build.hsaco:
-        return None  # the same program
-    return judged(of, build)
+    return None if build is None else judged(of, build)
 
 
-def _alone(work: Callable[[], dict[str, object] | None]) -> dict[str, object] | None:
-    """`work` in a process of its own, which may end in any way."""
+def alone(work: Callable[[], Result], seconds: float) -> Result:
+    """`work` in a process of its own, which may end in any way, or be ended after so many seconds of CPU."""
     reader, writer = os.pipe()
     if child := os.fork():
         os.close(writer)
         with os.fdopen(reader) as pipe:
             text = pipe.read()
         os.waitpid(child, 0)
-        found: dict[str, object] | None = json.loads(text) if text else {"stopped": True}
+        found: Result = json.loads(text) if text else {"stopped": True}
         return found
     os.close(reader)
-    signal.alarm(SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         with os.fdopen(writer, "w") as pipe:
             pipe.write(json.dumps(work()))
@@ -241,7 +284,10 @@ def _alone(work: Callable[[], dict[str, object] | None]) -> dict[str, object] | 
 
 
 def sort(row: Mapping[str, object]) -> str:
-    """`caught`, `equivalent`, `other bits` where it is accepted with these, or `stopped` where nothing came of it."""
+    """`caught`, `equivalent`, `other bits` where it is accepted with these; `stopped` where it does not end, `nothing`
+    where it is no program, or the same one."""
+    if row.get("nothing"):
+        return "nothing"
     if row.get("stopped"):
         return "stopped"
     if not row["verify"]:
@@ -249,21 +295,42 @@ def sort(row: Mapping[str, object]) -> str:
     return "equivalent" if row["same"] else "other bits"
 
 
-def table(rows: list[dict[str, object]]) -> Table:
+def counted(rows: Sequence[Mapping[str, object]]) -> list[list[str]]:
     """Mutants by kind: what verify makes of them, and how many of those caught each comparison accepts."""
-    shown = Table(box=None, pad_edge=False)
-    shown.add_column("kind")
-    for heading in ("mutants", *VERDICTS, "stopped", "missed by bound", "by exact inputs", "by 1 %"):
-        shown.add_column(heading, justify="right")
-    kinds = [*sorted({str(r["kind"]) for r in rows}), ""]
-    for kind in kinds:
+    lines = []
+    for kind in (*sorted({str(r["kind"]) for r in rows}), ""):
         own = [r for r in rows if not kind or r["kind"] == kind]
         sorts = Counter(map(sort, own))
         wrong = [r for r in own if sort(r) == "caught"]
         missed = [sum(bool(r[how]) for r in wrong) for how in ("normal", "exact", "percent")]
-        counts = (len(own), *(sorts[s] for s in (*VERDICTS, "stopped")), *missed)
-        shown.add_row(kind or "all", *map(str, counts))
+        lines.append([kind or "all", *map(str, (len(own), *(sorts[s] for s in VERDICTS), *missed))])
+    return lines
+
+
+def table(rows: Sequence[Mapping[str, object]]) -> Table:
+    """The same, for a terminal."""
+    shown = Table(box=None, pad_edge=False)
+    for number, heading in enumerate(HEADINGS):
+        shown.add_column(heading, justify="right" if number else "left")
+    for line in counted(rows):
+        shown.add_row(*line)
     return shown
+
+
+def markdown(rows: Sequence[Mapping[str, object]]) -> str:
+    """The same, for the page, and of what it is."""
+    specs = {str(r["spec"]).split()[0] for r in rows}
+    own = sum(str(r["spec"]).split()[-1].isdigit() for r in rows)
+    found = f"{len(rows):,} mutants of {len(specs)} specs, {own} of them at the specs' own loop counts:\n\n"
+    rule = ["---", *(["---:"] * (len(HEADINGS) - 1))]
+    return found + "\n".join(f"| {' | '.join(line)} |" for line in (HEADINGS, rule, *counted(rows)))
+
+
+def in_docs(page: str, shown: str) -> str:
+    """The page with this table in the place of the one it has."""
+    before, _, rest = page.partition(f"{BEGIN}\n")
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{shown}\n{END}{after}"
 
 
 def main() -> None:
@@ -274,19 +341,24 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=Path, default=Path("verify_mutants.jsonl"))
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--write", action="store_true", help="the table into docs/verify.md")
     parser.add_argument("--list", action="store_true", help="name those that are accepted")
     options = parser.parse_args()
     torch.set_num_threads(1)
     rows = [json.loads(x) for x in options.results.read_text().splitlines()] if options.results.exists() else []
-    done = {tuple(r[name] for name in ("spec", "kind", "line", "new")) for r in rows}
+    done = {tuple(r[name] for name in ("spec", "kind", "line", "new")): sort(r) != "nothing" for r in rows}
     paths = options.specs or sorted(p for p in SPECS.rglob("*.tk") if p.parent.name != "hopper")
-    for path in () if options.table else paths:
+    random.Random(options.seed).shuffle(paths)  # where it is cut short, some of every kind were tried
+    for path in () if options.table or options.write else paths:
         for row in trials(path, options.each, options.seed, done):
             rows.append(row)
             with options.results.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(f"{row['spec']}:{row['line']} {row['kind']}: {sort(row)}", flush=True)
+    rows = [row for row in rows if sort(row) != "nothing"]
     Console(width=160).print(table(rows))
+    if options.write:
+        PAGE.write_text(in_docs(PAGE.read_text("utf-8"), markdown(rows)), "utf-8")
     for row in rows if options.list else ():
         if sort(row) not in ("caught", "stopped"):
             print(f"{sort(row)}: {row['spec']}:{row['line']} {row['kind']}\n  - {row['old']}\n  + {row['new']}")

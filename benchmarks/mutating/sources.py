@@ -1,9 +1,10 @@
 """Mutants of generated C++: one change each in the text of a kernel, such as a compiler's or an author's mistake is.
 
-Kinds: a product dropped (always, in the first pass, by one wave) or done twice; a whole number in an index, a slice or
-a bound one more or one less; a comparison of a bound with its equal; a scalar applied twice; an accumulator that is not
-zero in one lane; a sign, a sum in the place of a product; another constant; a maximum for a sum; a statement left out,
-or left out by one lane.
+Kinds: a product dropped (always, in the first pass, by one wave) or done twice; a pass of a loop lost, in its middle;
+two slices exchanged; a whole number in an index, a slice or a bound one more or one less; a comparison of a bound with
+its equal; an element read or written behind the tail; a scale applied twice; an accumulator that is not zero in one
+lane; a sign, a sum in the place of a product; another constant; a maximum for a sum; a statement left out, or left out
+by one lane.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SourceMutant:
-    """One change: which kind, in which line of the text, what stood there and what does."""
+    """One change in a source: which kind, in which line of its text, what stood there and what does."""
 
     kind: str
+    source: str
     line: int
     old: str
     new: str
 
-    def text(self, source: str) -> str:
+    @property
+    def text(self) -> str:
         """The whole source with the change."""
-        lines = source.split("\n")
+        lines = self.source.split("\n")
         assert lines[self.line - 1] == self.old
         lines[self.line - 1] = self.new
         return "\n".join(lines)
@@ -33,8 +36,12 @@ class SourceMutant:
 _PRODUCT = re.compile(r"^(\s*)(mma_\w+\(.*\);)")
 _WHOLE = re.compile(r"(?<=[\[{(,+*% ])(\d{1,3})(?=[\]}),; ])")
 _BOUND = re.compile(r"(?<=\w) (<|<=|>|>=) (?=[\w(-])")
-_SCALAR = re.compile(r"\bg\.(\w+)\b(?!\.|\(|\[)")
+_SCALE = re.compile(r"\bg\.[a-z]\w*\b(?!\.|\(|\[)|(?<= \* )[a-z]\w*\b(?![\w.(\[])|\b[a-z]\w*(?= \* )")
+_LOOP = re.compile(r"\s*for \(int (\w+) = (\w+); \1 < (.+); (?:\+\+\1|\1 \+= (\d+))\) \{$")
+_PAIR = re.compile(r"(?<=[{ ])([^{},()]+), ([^{},()]+)(?=\})|(?<=\w\[)([^][]+)\]\[([^][]+)(?=\])")
+_MASK = re.compile(r" (<|>) (?=[^<>?]*\? .*OUTSIDE)|(?<=\w) (<) (?=[^<>?]*(?:rows|cols)\b)|(?=\bmin\()| (>) 0 \?")
 _ZERO = re.compile(r"^(\s*)zero\((\w[\w\[\]]*)\);")
+_START = re.compile(r"(?<== )0\.0f(?=;)")
 _FLOAT = re.compile(r"\b(\d+\.\d+(?:e-?\d+)?)f\b")
 _SIGN = re.compile(r"(?<=[\w)\]]) ([-+*]) (?=[\w(])")
 _FOLD = re.compile(r"base_ops::(sum|max)")
@@ -42,37 +49,69 @@ _STATEMENT = re.compile(
     r"^(\s*)((?!for|if|const|auto|return|using|#|lds_barrier|__builtin|fence|pin|settle)"
     r"[\w:<>\[\]., ]+(?:\(.*\)|\s[-+*]?=\s.*);)"
 )
+_NUMBER = re.compile(r"const (?:float|auto) \w+ = (?!number_at|load)|narrow<|quiet\(g\.")
+_DECLARED = re.compile(r"\s*(?:rt_|st_|elements|float|columns|divisor|words|tile<)")
 _FLOATING = re.compile(r"float|_acc|_e\[|\bv\d+|mul|add|exp2|sub\(")
 
 
 def mutants(source: str) -> Iterator[SourceMutant]:
-    """All of them, in the order of the text."""
+    """All of them, in the order of the text: of the kernel, and of the masks in functions before it."""
     lines = source.split("\n")
     begin = next(i for i, line in enumerate(lines) if line.startswith("__global__"))
     end = next(i for i in range(begin, len(lines)) if lines[i] == "}")
-    for number in range(begin + 1, end):
+    for number in range(lines.index("};") + 1, end):
         code, _, comment = lines[number].partition("  //")
-        if not code.strip() or code.lstrip().startswith(("//", "#")):
+        if not code.strip() or code.lstrip().startswith(("//", "#")) or number == begin:
             continue
-        loop = _passes(lines, number)
-        for kind, new in _changed(code, loop):
+        changed = _changed(code, lines, number) if number > begin else _behind_the_tail(code)
+        for kind, new in changed:
             if new != code:
-                yield SourceMutant(kind, number + 1, lines[number], f"{new}{'  //' if comment else ''}{comment}")
+                line = f"{new}{'  //' if comment else ''}{comment}"
+                yield SourceMutant(kind, source, number + 1, lines[number], line)
 
 
-def _passes(lines: list[str], number: int) -> str:
-    """The variable of the loop around a line that is no unrolled one; empty where there is none."""
+def _loops(lines: list[str], number: int) -> Iterator[tuple[str, str, bool]]:
+    """The loops around a line, the innermost first: variable, bound, and whether the loop is an unrolled one."""
     indent = len(lines[number]) - len(lines[number].lstrip())
     for i in range(number - 1, 0, -1):
-        found = re.match(r"(\s*)for \(int (\w+) = ", lines[i])
+        found = re.match(r"(\s*)for \(int (\w+) = [^;]*; \w+ < ([^;]+);", lines[i])
         if found and len(found[1]) < indent:
             indent = len(found[1])
-            if "unroll 1" in lines[i - 1] or "#pragma unroll" not in lines[i - 1]:
-                return found[2]
-    return ""
+            yield found[2], found[3], _unrolled(lines, i)
 
 
-def _changed(code: str, loop: str) -> Iterator[tuple[str, str]]:
+def _unrolled(lines: list[str], number: int) -> bool:
+    return "#pragma unroll" in lines[number - 1] and "unroll 1" not in lines[number - 1]
+
+
+def _exchanged(code: str, lines: list[str], number: int) -> Iterator[str]:
+    """Two indices of one place exchanged, or two slices: the last one where the first one was."""
+    for m in () if _DECLARED.match(code) else _PAIR.finditer(code):
+        first = 1 if m[1] else 3
+        middle = code[m.end(first) : m.start(first + 1)]
+        yield code[: m.start()] + m[first + 1].strip() + middle + m[first].strip() + code[m.end() :]
+    for variable, bound, unrolled in _loops(lines, number):
+        if unrolled and bound.isalnum() and bound != "1":
+            for m in re.finditer(rf"(?<=[\[{{(,+*% ]){variable}(?=[\]}}),; ])", code):
+                yield f"{code[: m.start()]}({bound} - 1 - {variable}){code[m.end() :]}"
+
+
+def _behind_the_tail(code: str) -> Iterator[tuple[str, str]]:
+    """A mask that lets one more element, row or column through."""
+    for m in _MASK.finditer(code) if re.search("OUTSIDE|inside|left|rows_from", code) else ():
+        at = next((n for n in (1, 2, 3) if m[n]), 0)
+        new = {"<": "<=", ">": ">="}[m[at]] if at else "1 + "
+        yield "behind the tail", code[: m.start(at)] + new + code[m.end(at) :]
+
+
+def _changed(code: str, lines: list[str], number: int) -> Iterator[tuple[str, str]]:
+    loop = next((variable for variable, _, unrolled in _loops(lines, number) if not unrolled), "")
+    yield from _behind_the_tail(code)
+    for new in _exchanged(code, lines, number):
+        yield "slices exchanged", new
+    if (m := _LOOP.match(code)) and not _unrolled(lines, number):
+        step = m[4] or "1"
+        yield "pass lost", f"{code} if ({m[1]} == {m[2]} + ({m[3]} - {m[2]}) / {step} / 2 * {step}) continue;"
     if m := _PRODUCT.match(code):
         yield "product dropped", f"{m[1]};"
         yield "product twice", f"{m[1]}{{ {m[2]} {m[2]} }}"
@@ -82,6 +121,8 @@ def _changed(code: str, loop: str) -> Iterator[tuple[str, str]]:
     if m := _ZERO.match(code):
         poke = f"if (laneid() == 7) reinterpret_cast<float *>(&{m[2]})[0] = 1.0f;"
         yield "accumulator not zero in one lane", f"{m[1]}{{ {code.strip()} {poke} }}"
+    if m := _START.search(code):
+        yield "accumulator not zero in one lane", f"{code[: m.start()]}laneid() == 7 ? 1.0f : 0.0f{code[m.end() :]}"
     for m in _WHOLE.finditer(code):
         for value in (int(m[1]) + 1, int(m[1]) - 1):
             if value >= 0 and "template" not in code:
@@ -89,9 +130,9 @@ def _changed(code: str, loop: str) -> Iterator[tuple[str, str]]:
     for m in _BOUND.finditer(code):
         other = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}[m[1]]
         yield "bound by one", code[: m.start(1)] + other + code[m.end(1) :]
-    for m in _SCALAR.finditer(code):
-        if " * " in code and m[1].islower():
-            yield "scalar twice", f"{code[: m.end()]} * {m[0]}{code[m.end() :]}"
+    for m in _SCALE.finditer(code):
+        if _NUMBER.search(code):
+            yield "scale twice", f"{code[: m.start()]}{m[0]} * {m[0]}{code[m.end() :]}"
     for m in _FLOAT.finditer(code):
         yield "another constant", f"{code[: m.start(1)]}{float(m[1]) * 1.01 + 0.001}{code[m.end(1) :]}"
     if _FLOATING.search(code):
