@@ -61,6 +61,15 @@ UNRUN = {
     "hipcc -O3 -gline-tables-only --offload-arch=gfx942 --cuda-device-only --no-gpu-bundle-output gemm.cpp"
     " -o gemm.hsaco": "needs ROCm; the tests make the same code object with clang",
     "code --install-extension dist/tkgen.vsix": "needs VS Code",
+    "$ tkgen verify hipkittens/kernels/gemm/bf16fp32/mi350x/256_256_64_32_with16x32.cpp --kittens hipkittens"
+    " --target gfx950 --grid 1 --block 512 --lds 163840 --reference hipkittens.py:gemm"
+    " --arg '{gl(A:bf16[256,8192]=randn:in), u64, gl(B:bf16[256,8192]=randn:in), u64,"
+    " gl(C:bf16[256,256]=nan:out), u64, u64}'": "a published kernel, which is not here",
+    "$ tkgen verify hipkittens/kernels/attn/gqa/kernel.cpp --kittens hipkittens --target gfx950"
+    ' -D "ATTN_B=1 ATTN_H=1 ATTN_H_KV=1 ATTN_N=512 HIP_ENABLE_WARP_SYNC_BUILTINS" --grid 1,2 --block 512 --lds 163840'
+    " --reference hipkittens.py:attention --arg '{gl(Q:bf16[1,512,1,128]=randn:in), u64,"
+    " gl(K:bf16[1,512,1,128]=randn:in), u64, gl(V:bf16[1,512,1,128]=randn:in), u64, gl(O:bf16[1,512,1,128]=nan:out),"
+    " u64, gl(L:f32[1,1,1,512]=nan), u64, u64}'": "a published kernel, which is not here",
 }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tkgen.emulate import Buffer, Scalar, Struct
+from tkgen.emulate.arguments import Layout
 from tkgen.sanitize import ArgumentError, Output, from_file, parse
 
 
@@ -25,11 +26,37 @@ def one(text: str) -> object:
         ("i8=-128", "i8", -128),
         ("f32=-1.5e3", "f32", -1500.0),
         ("f64=inf", "f64", float("inf")),
-        ("bf16=1", "u16", 0x3F80),
+        ("bf16=1", "bf16", 1),
     ],
 )
 def test_scalars(text: str, kind: str, value: float) -> None:
     assert one(text) == Scalar(kind, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "bits"),
+    [("1", 0x3F80), ("-0.2", 0xBE4D), ("1.00390625", 0x3F80), ("1.01171875", 0x3F82), ("inf", 0x7F80), ("nan", 0x7FC0)],
+)
+def test_bf16_is_rounded_to_nearest_even(value: str, bits: int) -> None:
+    (number,) = parse([f"bf16={value}"]).make()
+    assert Layout().encode(number) == bits.to_bytes(2, "little")
+
+
+def test_several_in_one() -> None:
+    named, count, data = parse(["eps:f32=0.5, i32=7", "A:f32[4]=ones"]).make()
+    assert (named, count) == (Scalar("f32", 0.5, "eps"), Scalar("i32", 7)) and isinstance(data, Buffer)
+    for text, message in (("i32,", "expected a type"), ("i32 i32", "expected the end"), ("i32=7;", "expected the end")):
+        with pytest.raises(ArgumentError, match=message):
+            parse([text])
+
+
+def test_random_numbers_may_be_larger() -> None:
+    one_times, four_times = (parse([f"f32[64]=randn{factor}"]).make()[0] for factor in ("", "*4"))
+    assert isinstance(one_times, Buffer) and isinstance(four_times, Buffer)
+    assert (four_times.data == 4 * one_times.data).all()
+    for text, message in (("f32[4]=ones*2", "expected the end"), ("f32[4]=randn*", "expected a number")):
+        with pytest.raises(ArgumentError, match=message):
+            parse([text])
 
 
 def test_buffers() -> None:

@@ -90,6 +90,11 @@ def launch_defines(values: Sequence[str] | None) -> dict[str, int | float | None
     return result
 
 
+def macros(values: Sequence[str] | None) -> dict[str, str]:
+    """What `-D` defines where a source is compiled: any text, or none."""
+    return dict(word.partition("=")[::2] for value in values or () for word in value.split())
+
+
 def spec_files(paths: Iterable[Path]) -> list[Path]:
     """The spec files that `paths` name."""
     files: list[Path] = []

@@ -28,6 +28,7 @@ from tkgen.cli.common import (
     emulating,
     fail,
     launch_defines,
+    macros,
     need_emulator,
     reported,
     say,
@@ -224,9 +225,8 @@ def sanitize(
     if advice and how not in (Format.TEXT, Format.JSON):
         raise typer.BadParameter("it is printed as text or JSON", param_hint="--advice")
     need_emulator()
-    macros = dict(word.partition("=")[::2] for value in define or () for word in value.split())
     request = referee.Request(
-        file, grid, block, lds, kernel, arg or (), args_from, target, macros, include or (), kittens, cxx, seed
+        file, grid, block, lds, kernel, arg or (), args_from, target, macros(define), include or (), kittens, cxx, seed
     )  # fmt: skip
     try:
         with reported():

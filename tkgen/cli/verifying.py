@@ -13,7 +13,6 @@ from tkgen.cli.common import (
     USAGE,
     WRONG,
     Cxx,
-    Defines,
     Jobs,
     Json,
     Roots,
@@ -22,6 +21,7 @@ from tkgen.cli.common import (
     each,
     fail,
     launch_defines,
+    macros,
     need_emulator,
     reported,
     say,
@@ -41,7 +41,9 @@ def verify(
         typer.Argument(help="Specs (.tk), a directory of them; or one code object or C++ source, with what it means."),
     ],
     target: Target = None,
-    define: Defines = None,
+    define: Annotated[
+        list[str] | None, typer.Option("-D", "--define", metavar="NAME=VALUE", help="A size or scalar; of C++ a macro.")
+    ] = None,
     draws: Annotated[int, typer.Option(min=1, help="Random inputs, each with random payloads.")] = 2,
     schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves, in turn.")] = 2,
     against: Annotated[Path | None, typer.Option(help="The spec that says what FILE means.")] = None,
@@ -55,6 +57,9 @@ def verify(
     ] = None,
     args_from: Annotated[str, typer.Option(help="FILE.py:FUNCTION that returns the arguments.")] = "",
     include: Roots = None,
+    kittens: Annotated[
+        Path | None, typer.Option(help="Compile against a real ThunderKittens checkout instead.")
+    ] = None,
     seed: Seed = 0,
     jobs: Jobs = None,
     as_json: Json = False,
@@ -69,8 +74,14 @@ def verify(
 
     need_emulator()
     wrong: list[Verdict] = []
-    foreign = [f for f in files if f.is_file() and f.suffix != ".tk"]
-    if bool(against or reference) != bool(foreign) or (foreign and len(files) > 1) or (against and reference):
+    foreign = [f for f in files if f.suffix != ".tk" and not f.is_dir()]
+    launch = {
+        "--against": against, "--reference": reference, "--grid": grid, "--block": block, "--lds": lds,
+        "--kernel": kernel, "--arg": arg, "--args-from": args_from, "--kittens": kittens,
+    }  # fmt: skip
+    if not foreign and (said := [option for option, value in launch.items() if value not in (None, "", [])]):
+        raise typer.BadParameter(f"{said[0]} is for kernels that are no specs: a spec says what it means itself")
+    if foreign and (bool(against) == bool(reference) or len(files) > 1):
         raise typer.BadParameter("a kernel that is no spec, alone, has --against SPEC or --reference FILE.py:FUNCTION")
 
     def verdicts(path: Path) -> list[Verdict]:
@@ -80,8 +91,8 @@ def verify(
         if not foreign:
             return verified_spec(path, launch_defines(define), target, include or (), draws, schedules, seed, cxx)
         request = kernels_of_others.Request(
-            path, against, reference, grid, block, lds, kernel, arg or (), args_from, target, launch_defines(define),
-            include or (), cxx,
+            path, against, reference, grid, block, lds, kernel, arg or (), args_from, target, macros(define),
+            include or (), cxx, kittens,
         )  # fmt: skip
         return [kernels_of_others.verified_file(request, draws, schedules, seed)]
 

@@ -26,6 +26,7 @@ _SCALARS: Final = {
     "u32": ("I", 4),
     "i64": ("q", 8),
     "u64": ("Q", 8),
+    "bf16": ("bf16", 2),
     "f16": ("e", 2),
     "f32": ("f", 4),
     "f64": ("d", 8),
@@ -91,10 +92,11 @@ def _from_torch(tensor: Any) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number of type `kind`: i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64, or `ptr` for a raw address."""
+    """A number of type `kind`: i8 u8 i16 u16 i32 u32 i64 u64 bf16 f16 f32 f64, or `ptr` for a raw address."""
 
     kind: str
     value: int | float
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -159,9 +161,19 @@ def _scalar(kind: str) -> tuple[str, int]:
 def _encode_scalar(kind: str, value: int | float) -> bytes:
     code = _scalar(kind)[0]
     try:
+        if kind == "bf16":
+            return _bf16(value)
         return struct.pack(f"<{code}", value if kind.startswith("f") else int(value))
     except (struct.error, OverflowError) as error:
         raise EmulateError(f"{value} does not fit the scalar type {kind}") from error
+
+
+def _bf16(value: float) -> bytes:
+    """To nearest even, as conversions of torch do."""
+    if value != value:
+        return b"\xc0\x7f"
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    return struct.pack("<H", bits + 0x7FFF + (bits >> 16 & 1) >> 16)
 
 
 def _pad(data: bytes, alignment: int) -> bytes:

@@ -1,12 +1,14 @@
 """Kernel arguments in a line of text each, for `--arg`:
 
-    bf16[256,192]=randn          a buffer and what is in it
+    bf16[256,192]=randn          a buffer and what is in it; randn*4 is four times as large
     C:f32[256,256]=nan:out       named C in findings; every byte must be written
     B:bf16[192,256]=randn:in     a store into it is a finding
     i32=7                        a number
     {bf16[256,192]=randn, i64=1} a struct passed by value
     gl(bf16[256,192]=randn)      a ThunderKittens tensor with four run-time extents: pointer, then b, d, r, c as size_t
     gl(bf16[256,192]=randn, rc)  one whose rows and columns alone are known at run time
+    desc(f16[256,192]=randn)     a tensor descriptor of Triton's, with the parameters that Triton makes of it
+    i32=7, i32=9                 two arguments
 
 or as a Python function in a file of the user's, for `--args-from`.
 """
@@ -36,6 +38,7 @@ _ELEMENTS: Final[dict[str, Any]] = {
     "i32": np.int32, "u32": np.uint32, "i64": np.int64, "u64": np.uint64,
 }  # fmt: skip
 _FILLS: Final = ("randn", "rand", "zeros", "ones", "nan", "arange")
+_RANDOM: Final = ("randn", "rand")
 _ROLES: Final = ("in", "out", "inout")
 _MAX_BYTES: Final = 1 << 32  # of all buffers of a launch
 
@@ -50,27 +53,42 @@ class Output(Buffer):
 
 
 @dataclass(frozen=True)
+class Descriptor:
+    """A tensor descriptor of Triton's, until it is known which parameters stand for it (`triton`)."""
+
+    buffer: Buffer
+    extents: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Arguments:
-    """Makes the arguments of one launch afresh, the same each time; `check` judges what the launch left in them."""
+    """Makes the arguments of one launch afresh, the same each time; `check` judges what the launch left in them.
+
+    `drawn` makes them with the random numbers of another seed; None where they are the user's own.
+    """
 
     make: Callable[[], Sequence[Arg]]
     check: Check | None = None
+    drawn: Callable[[int], Sequence[Arg]] | None = None
+
+    def of(self, seed: int) -> Sequence[Arg]:
+        """Those of a seed, where they have one."""
+        return self.drawn(seed) if self.drawn else self.make()
 
 
 def parse(texts: Iterable[str], seed: int = 0) -> Arguments:
     """The arguments that `texts` describe. Raises ArgumentError."""
-    described = list(texts)
-    makers = [_Parser(text).whole() for text in described]
+    makers = [maker for text in texts for maker in _Parser(text).whole()]
     total = sum(maker.size for maker in makers)
     if total > _MAX_BYTES:
         raise ArgumentError(f"the buffers take {total} bytes; a launch may have {_MAX_BYTES}")
 
-    def make() -> Sequence[Arg]:
+    def make(seed: int = seed) -> Sequence[Arg]:
         generator = np.random.default_rng(seed)
         return [maker.make(generator) for maker in makers]
 
     make()  # what numpy refuses, it refuses here
-    return Arguments(make)
+    return Arguments(make, drawn=make)
 
 
 # ---------------------------------------------------------------- the language
@@ -78,7 +96,7 @@ def parse(texts: Iterable[str], seed: int = 0) -> Arguments:
 
 @dataclass(frozen=True)
 class _Maker:
-    make: Callable[[np.random.Generator], Arg]
+    make: Callable[[np.random.Generator], Any]  # an Arg, or a Descriptor
     size: int  # bytes of buffers
     extents: tuple[int, ...] = field(default=())
 
@@ -94,11 +112,13 @@ class _Parser:
         self.tokens = [(m[1], m.start(1)) for m in _TOKEN.finditer(text)]
         self.at = 0
 
-    def whole(self) -> _Maker:
-        maker = self.argument()
+    def whole(self) -> list[_Maker]:
+        makers = [self.argument(outermost=True)]
+        while self.accept(","):
+            makers.append(self.argument(outermost=True))
         if self.at < len(self.tokens):
             raise self.error("the end")
-        return maker
+        return makers
 
     # ------------------------------------------------------------ tokens
 
@@ -129,11 +149,13 @@ class _Parser:
 
     # ------------------------------------------------------------ rules
 
-    def argument(self) -> _Maker:
+    def argument(self, outermost: bool = False) -> _Maker:
         if self.peek() == "{":
             return self.struct()
         if self.peek() == "gl" and self.peek(1) == "(":
             return self.tensor()
+        if outermost and self.peek() == "desc" and self.peek(1) == "(":
+            return self.descriptor()
         name = ""
         if self.peek(1) == ":" and self.peek() not in _ELEMENTS:
             name = self.take()
@@ -145,7 +167,7 @@ class _Parser:
         if kind not in _ELEMENTS:
             raise self.error(f"a type ({', '.join(_ELEMENTS)}), `{{` or `gl(`")
         self.at += 1
-        return self.buffer(kind, name) if self.peek() == "[" else self.scalar(kind)
+        return self.buffer(kind, name) if self.peek() == "[" else self.scalar(kind, name)
 
     def struct(self) -> _Maker:
         self.expect("{")
@@ -171,21 +193,27 @@ class _Parser:
         extents = dict(zip("bdrc", (1,) * (4 - len(data.extents)) + data.extents, strict=True))
         return _Maker(lambda g: Struct([data.make(g), *(Scalar("u64", extents[a]) for a in axes)]), data.size)
 
-    def scalar(self, kind: str) -> _Maker:
+    def descriptor(self) -> _Maker:
+        self.expect("desc")
+        self.expect("(")
+        data = self.argument()
+        if not data.extents:
+            raise self.error("a buffer before this")
+        self.expect(")")
+        return _Maker(lambda g: Descriptor(data.make(g), data.extents), data.size)
+
+    def scalar(self, kind: str, name: str) -> _Maker:
         value: int | float = 0
         if self.accept("="):
             value = self.number()
-        if kind == "bf16":
-            bits = int(to_bf16(np.array([value], dtype=np.float32))[0])
-            return _Maker(lambda g: Scalar("u16", bits), 0)
-        if not kind.startswith("f"):
+        if not kind.startswith("f") and kind != "bf16":
             limits = np.iinfo(_ELEMENTS[kind])
             if value != value or value in (float("inf"), -float("inf")) or value != int(value):
                 raise ArgumentError(f"argument `{self.text}`: {kind} holds whole numbers")
             value = int(value)
             if not limits.min <= value <= limits.max:
                 raise ArgumentError(f"argument `{self.text}`: {value} does not fit {kind}")
-        return _Maker(lambda g: Scalar(kind, value), 0)
+        return _Maker(lambda g: Scalar(kind, value, name), 0)
 
     def number(self) -> int | float:
         token = self.peek()
@@ -206,6 +234,7 @@ class _Parser:
         if self.accept("="):
             fill = self.take() if self.peek() in _FILLS else self.number()
         role = "inout"
+        factor = self.number() if fill in _RANDOM and self.accept("*") else 1
         if self.accept(":"):
             role = self.peek()
             if role not in _ROLES:
@@ -215,7 +244,7 @@ class _Parser:
             raise ArgumentError(f"argument `{self.text}`: {size} bytes; a launch may have {_MAX_BYTES}")
 
         def make(generator: np.random.Generator) -> Arg:
-            data = filled(kind, count, fill, generator).reshape(extents)
+            data = filled(kind, count, fill, generator, factor).reshape(extents)
             held = kind if kind == "bf16" else ""  # numpy has no such type
             if role == "out":
                 return Output(data, name, format=held)
@@ -235,8 +264,10 @@ class _Parser:
             self.expect(",")
 
 
-def filled(kind: str, count: int, fill: str | float, generator: np.random.Generator) -> npt.NDArray[Any]:
-    """`count` elements: random ones in -2 .. 2 for integers, NaN as the largest number there."""
+def filled(
+    kind: str, count: int, fill: str | float, generator: np.random.Generator, factor: float = 1
+) -> npt.NDArray[Any]:
+    """`count` elements: random ones in -2 .. 2 for integers, times `factor`; NaN as the largest number there."""
     whole = not (kind.startswith("f") or kind == "bf16")
     values: npt.NDArray[Any]
     if fill == "arange":
@@ -255,6 +286,8 @@ def filled(kind: str, count: int, fill: str | float, generator: np.random.Genera
         values = np.full(count, np.iinfo(_ELEMENTS[kind]).max if whole else np.nan)
     else:
         values = np.full(count, fill)
+    if factor != 1:
+        values = values * factor
     if kind == "bf16":
         return to_bf16(values.astype(np.float32))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -269,7 +302,7 @@ def to_bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
 
 
 def named(args: Sequence[Arg], kernel: Kernel) -> list[Arg]:
-    """The same arguments, their buffers named after the kernel's parameters where they have no name of their own."""
+    """The same arguments, named after the kernel's parameters where they have no name of their own."""
 
     def name(arg: Arg, given: str) -> Arg:
         if isinstance(arg, Buffer) and not arg.name:
@@ -282,7 +315,10 @@ def named(args: Sequence[Arg], kernel: Kernel) -> list[Arg]:
         known = kernel.explicit_arguments[i].name if i < len(kernel.explicit_arguments) else "#"
         return f"argument {i + 1}" if known.startswith("#") else known.removesuffix(".coerce")
 
-    return [name(arg, parameter(i)) for i, arg in enumerate(args)]
+    return [
+        replace(arg, name=arg.name or parameter(i)) if isinstance(arg, Scalar) else name(arg, parameter(i))
+        for i, arg in enumerate(args)
+    ]
 
 
 # ---------------------------------------------------------------- arguments by a Python function
@@ -324,7 +360,7 @@ def function_of(place: str) -> Callable[..., Any]:
             return found(**given)
         except NotImplementedError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ArgumentError(f"{place} failed: {type(error).__name__}: {error}") from error
 
     called.__signature__ = inspect.signature(found)  # type: ignore[attr-defined]
@@ -346,7 +382,7 @@ def _called(function: Callable[[], Any], what: str) -> Any:
     """The user's own code: whatever it raises becomes a message."""
     try:
         return function()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ArgumentError(f"{what} failed: {type(error).__name__}: {error}") from error
 
 

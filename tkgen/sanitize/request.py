@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tkgen.emulate import Arg, Kernel
+from tkgen.sanitize import triton
 from tkgen.sanitize.arguments import ArgumentError, Arguments, from_file, parse
 from tkgen.sanitize.subject import (
     SOURCES,
@@ -54,9 +56,14 @@ def prepare(request: Request) -> tuple[tuple[Subject, Launch], ...]:
     if not code and path.suffix not in SOURCES:
         raise ArgumentError(f"{path} is no ELF file, and its name does not end in .tk, {', '.join(SOURCES)}")
     given = _arguments(request)  # before the compiler is called
-    grid, block = _extents("--grid", request.grid), _extents("--block", request.block)
+    grid = _extents("--grid", request.grid)
+    compiled = triton.beside(path) if code else None
+    block = _block(request, compiled)
+    lds = request.lds_bytes or 0
     if code:
         subject = from_code_object(path)
+        if compiled:
+            subject = replace(subject, code=triton.named(subject.code, compiled))
         if request.target is not None and request.target != subject.code.target:
             raise ArgumentError(f"{path} is compiled for {subject.code.target}, not for {request.target}")
     else:
@@ -69,11 +76,14 @@ def prepare(request: Request) -> tuple[tuple[Subject, Launch], ...]:
             cxx=request.cxx,
         )
     kernel = subject.code.kernel(request.kernel)
+    if compiled and request.lds_bytes is None:
+        lds = max(compiled.lds_bytes - kernel.descriptor.group_bytes, 0)
     wanted = kernel.explicit_arguments
     if given is None and wanted:
         listed = ", ".join(f"{a.name} ({a.size} bytes{' by value' if a.kind == 'by_value' else ''})" for a in wanted)
         raise ArgumentError(f"{kernel.name} takes arguments: {listed}; give each with --arg, or all with --args-from")
-    return ((subject, Launch(grid, block, given or Arguments(list), request.lds_bytes or 0, kernel.name)),)
+    fitting = _fitting(given or Arguments(list), kernel, compiled)
+    return ((subject, Launch(grid, block, fitting, lds, kernel.name)),)
 
 
 def _spec(request: Request) -> tuple[tuple[Subject, Launch], ...]:
@@ -120,6 +130,29 @@ def _arguments(request: Request) -> Arguments | None:
     if request.arguments_from:
         return from_file(request.arguments_from)
     return parse(request.arguments, request.seed) if request.arguments else None
+
+
+def _fitting(given: Arguments, kernel: Kernel, compiled: triton.Compiled | None) -> Arguments:
+    """The arguments as the kernel takes them. Raises ArgumentError where it cannot."""
+
+    def fit(args: Sequence[Arg]) -> Sequence[Arg]:
+        return triton.fitted(args, kernel, compiled)
+
+    fit(given.make())
+    drawn = given.drawn
+    return replace(given, make=lambda: fit(given.make()), drawn=(lambda seed: fit(drawn(seed))) if drawn else None)
+
+
+def _block(request: Request, compiled: triton.Compiled | None) -> Dim:
+    """The threads of a block, as Triton compiled for them where nothing is said."""
+    if compiled is None:
+        return _extents("--block", request.block)
+    if not request.block:
+        return compiled.threads, 1, 1
+    said = _extents("--block", request.block)
+    if said[0] * said[1] * said[2] != compiled.threads:
+        raise ArgumentError(f"--block {request.block}: Triton compiled this code for {compiled.threads} threads")
+    return said
 
 
 def _extents(option: str, text: str) -> Dim:

@@ -8,8 +8,9 @@ the kernel's parameters are. Outputs are those marked `:out`; where none is, tho
 from __future__ import annotations
 
 import inspect
-import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ import torch
 from torch import Tensor
 
 from tkgen import sanitize
-from tkgen.api import load_equations
-from tkgen.emulate import Arg, Buffer, Interleaving, Kernel, Scalar, Struct
+from tkgen.api import define_value, load_equations
+from tkgen.emulate import Arg, Buffer, Interleaving, Scalar, Struct
 from tkgen.emulate import launch as emulate
 from tkgen.execute.launch import Payload
 from tkgen.ir import rounding, tensors
@@ -54,9 +55,10 @@ class Request:
     arguments: Sequence[str]
     arguments_from: str
     target: str | None
-    defines: Mapping[str, float | None]
+    defines: Mapping[str, str]
     include_dirs: Sequence[Path]
     cxx: str | None
+    kittens: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,12 @@ def verified_file(request: Request, draws: int = 2, schedules: int = 2, seed: in
     kernel = subject.code.kernel(launch.kernel)
 
     def arguments(of: int) -> list[Arg]:
-        if request.arguments:  # the same text, other random numbers
-            return named(sanitize.parse(request.arguments, of).make(), kernel)
-        return named(launch.arguments.make(), kernel)
+        return named(launch.arguments.of(of), kernel)
 
     first = arguments(seed)
+    _check_names(_buffers(first))
     outputs = _outputs(subject, launch, first)
-    scalars = dict(_scalars(first, kernel, request.arguments))
+    scalars = dict(_scalars(first))
 
     def draw(of: int) -> Drawn:
         buffers = {b.name: b for b in _buffers(arguments(of))}
@@ -114,8 +115,7 @@ def verified_file(request: Request, draws: int = 2, schedules: int = 2, seed: in
 
     inputs = {b.name: values(b) for b in _buffers(first)}
     means = _meaning(request, inputs, scalars, outputs)
-    extents = {name: "x".join(map(str, t.shape)) for name, t in inputs.items()}
-    note = " ".join(f"{name}[{size}]" for name, size in extents.items())
+    note = " ".join(_shown(b, inputs[b.name]) for b in _buffers(first))
     case = Case(f"{request.path.name}: {kernel.name}", {}, outputs, draw, machine, means.of, means.degree, note,
                 means.sums)  # fmt: skip
     return verified(case, draws, schedules, seed, explained)
@@ -124,7 +124,8 @@ def verified_file(request: Request, draws: int = 2, schedules: int = 2, seed: in
 def _sanitizing(request: Request, seed: int) -> sanitize.Request:
     return sanitize.Request(
         request.path, request.grid, request.block, request.lds_bytes, request.kernel, request.arguments,
-        request.arguments_from, request.target, None, request.include_dirs, None, request.cxx, seed,
+        request.arguments_from, request.target, request.defines, request.include_dirs, request.kittens, request.cxx,
+        seed,
     )  # fmt: skip
 
 
@@ -141,14 +142,20 @@ def _buffers(args: Sequence[Arg]) -> list[Buffer]:
     return found
 
 
-def _scalars(args: Sequence[Arg], kernel: Kernel, texts: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """Scalars by the names that `--arg` gives them, else by those of the kernel's parameters."""
-    for at, arg in enumerate(args):
-        if not isinstance(arg, Scalar):
-            continue
-        said = re.match(r"\s*([A-Za-z_]\w*):", texts[at]) if at < len(texts) else None
-        known = kernel.explicit_arguments[at].name if at < len(kernel.explicit_arguments) else "#"
-        yield said[1] if said else f"argument {at + 1}" if known.startswith("#") else known, arg.value
+def _check_names(buffers: Sequence[Buffer]) -> None:
+    """Raises ArgumentError where two buffers are called the same."""
+    for name, count in Counter(b.name for b in buffers).items():
+        if count > 1:
+            raise ArgumentError(f"{count} buffers are called {name}: give each a name of its own, NAME:TYPE[...]")
+
+
+def _scalars(args: Sequence[Arg]) -> Iterator[tuple[str, float]]:
+    """Numbers that have names, those in structs, too."""
+    for arg in args:
+        if isinstance(arg, Struct):
+            yield from _scalars(list(arg.fields))
+        elif isinstance(arg, Scalar) and arg.name and arg.kind != "ptr":
+            yield arg.name, arg.value
 
 
 def values(buffer: Buffer) -> Tensor:
@@ -164,6 +171,14 @@ def values(buffer: Buffer) -> Tensor:
 
 def _is_output(buffer: Buffer) -> bool:
     return isinstance(buffer, Output)
+
+
+def _shown(buffer: Buffer, held: Tensor) -> str:
+    """A buffer in the verdict: its shape, and where an input is one number everywhere, which: little depends on it."""
+    everywhere = held.numel() > 1 and not (_is_output(buffer) or _varies(held))
+    return f"{buffer.name}[{'x'.join(map(str, held.shape))}]" + (
+        f" = {held.flatten()[0].item():g}" if everywhere else ""
+    )
 
 
 def _varies(values: Tensor) -> bool:
@@ -233,7 +248,8 @@ def _of_spec(
             f"no buffer is called {missing[0]}; there are {', '.join(inputs)}: name them as the spec does"
         )
     sizes: dict[str, int] = {}
-    for name, value in request.defines.items():
+    said = _numbers(request.defines)
+    for name, value in said.items():
         sizes |= {name: value} if isinstance(value, int) else {}
     for name, tensor in arguments.items():
         shape = tensor.dtype.counted(inputs[name].shape)
@@ -244,7 +260,7 @@ def _of_spec(
     fixed = {n: s for n, s in sizes.items() if n in static}
     kernels = load_equations(path, fixed, request.target, request.include_dirs)
     defaults = {s.name: s.default for kernel in kernels for s in kernel.scalars}
-    known = defaults | dict(scalars) | {n: v for n, v in request.defines.items() if n in defaults}
+    known = defaults | dict(scalars) | {n: v for n, v in said.items() if n in defaults}
     given = {name: float(value) for name, value in known.items() if value is not None}
     if lacking := [name for name in defaults if name not in given]:
         raise ArgumentError(f"scalar {lacking[0]} has no default: give it a value, such as -D {lacking[0]}=0.5")
@@ -265,6 +281,16 @@ def _of_spec(
     return Meaning(meaning, degree(kernels), sums)
 
 
+def _numbers(defines: Mapping[str, str]) -> dict[str, float]:
+    """Those of the `-D` that are numbers: a source may have any macros."""
+    found: dict[str, float] = {}
+    for name, text in defines.items():
+        with suppress(ValueError):
+            value = define_value(text)
+            found |= {} if value is None else {name: value}
+    return found
+
+
 def _of_function(
     function: Callable[..., Any], place: str, scalars: Mapping[str, float], outputs: Sequence[tensors.Tensor]
 ) -> Callable[[Drawn], Mapping[str, Ring]]:
@@ -272,13 +298,15 @@ def _of_function(
     parameters = inspect.signature(function).parameters
 
     def meaning(drawn: Drawn) -> Mapping[str, Ring]:
-        known: dict[str, Any] = {**scalars, **drawn.memory, **drawn.rings}
+        known: dict[str, Any] = {**drawn.memory, **drawn.rings, **scalars}
         written = {t.name for t in outputs}
         unnamed = [name for name in known if name.startswith("argument ") and name not in written]
         unnamed.sort(key=lambda name: int(name.split()[1]))
         by_place = dict(zip(parameters, unnamed, strict=False)) if not parameters.keys() & known.keys() else {}
         given = {}
         for name, parameter in parameters.items():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise ArgumentError(f"{place} takes `{parameter}`: its parameters are to have names of their own")
             if by_place.get(name, name) in known:
                 given[name] = known[by_place.get(name, name)]
             elif parameter.default is inspect.Parameter.empty:
