@@ -1,7 +1,7 @@
 """How many mutants of Hopper's schedules the proof finds, and how many the model that runs them with data, in how many
 orders.
 
-    python benchmarks/hopper_mutants.py [--family products|outputs|loops|rows] [--every N] [--from N] [--orders N]
+    python benchmarks/hopper_mutants.py [--family products|turns|outputs|loops|rows] [--every N] [--from N] [--orders N]
                                         [--list] [--jobs N] [--write]
 
 A mutant that the proof accepts and the model finds wrong is a defect of the proof; `--list` names those, and what the
@@ -22,7 +22,7 @@ from mutating.hopper import Trial, trials
 
 DOCS = Path(__file__).parent.parent / "docs" / "emulator.md"
 MARKED = re.compile(r"(<!-- mutants: begin -->\n).*?(<!-- mutants: end -->)", re.DOTALL)
-FAMILIES = {"products": 1, "outputs": 1, "loops": 5, "rows": 1}  # of how many one is tried: attention takes long
+FAMILIES = {"products": 1, "turns": 1, "outputs": 1, "loops": 5, "rows": 1}  # of how many one is tried
 
 
 def share(family: str, orders: int, every: int, first: int) -> list[Trial]:

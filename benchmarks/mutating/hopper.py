@@ -100,13 +100,14 @@ def _work(found: Found, outputs: Mapping[str, Tensor], findings: Sequence[str]) 
 
 PRODUCTS: dict[str, tuple[str, dict[str, int | None]]] = {
     "products": ("h100_lcf", {"M": 64, "N": 512, "K": 192, "ROWS": 64, "COLUMNS": 128, "STAGES": 2}),
+    "turns": ("h100_ping_pong", {"M": 256, "N": 128, "K": 192, "ROWS": 256, "COLUMNS": 64, "STAGES": 2}),
     "outputs": ("h100_swiglu_gates", {"TOKENS": 64, "HIDDEN": 256, "D": 192, "ROWS": 64, "COLUMNS": 64, "STAGES": 2}),
 }
-"""Specs of products, and sizes: two tiles in a pass, three steps each, two stages, two or three panels of a tile."""
+"""Specs of products, and sizes: one or two tiles in a pass, three steps each, two stages, a few panels of a tile."""
 
 
 def _product(family: str) -> Subject:
-    """A schedule of products, of a consumer with one buffer for what it stores."""
+    """A schedule of products, of consumers with one buffer for what they store."""
     name, sizes = PRODUCTS[family]
     text = (SPECS / "hopper" / f"{name}.tk").read_text(encoding="utf-8")
     old = "persistent(132)"

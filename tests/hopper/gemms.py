@@ -19,10 +19,14 @@ def gemm(
     epilogue: str = "",
     tail: str = "tail masked",
     dims: tuple[int, int, int] = (1024, 1024, 1024),
+    consumers: int = 0,
 ) -> str:
-    """A spec: `layouts` is N or T for each operand, as in BLAS, row-major; B is of `right`, where given."""
+    """A spec: `layouts` is N or T for each operand, as in BLAS, row-major; B is of `right`, where given.
+
+    So many `consumers` take turns.
+    """
     rows, cols, step = block
-    waves = rows // 16
+    waves = 4 * consumers or rows // 16
     a, b = "M, K" if layouts[0] == "N" else "K, M", "K, N" if layouts[1] == "N" else "N, K"
     lines = f"""kernel gemm
   target sm_90a
@@ -42,6 +46,7 @@ def gemm(
     accumulate C : f32 tile 16 x {cols}
     {f"epilogue {epilogue}" if epilogue else ""}
     store C
+    {"schedule ping_pong" if consumers else ""}
 """
     return "\n".join(line for line in lines.splitlines() if line.strip()) + "\n"
 
@@ -102,6 +107,17 @@ CASES += [
     )
 ]  # fmt: skip
 """8-bit floats lie along the contraction, both factors; their rows are 16 of them, or a multiple."""
+
+TURNS: list[dict[str, Any]] = [
+    {"consumers": 2, "block": (256, 128, 64), "stages": 6, "dims": (520, 392, 1160), "layouts": "NT"},
+    {"consumers": 2, "block": (256, 128, 64), "stages": 5, "dims": (2048, 4096, 200), "layouts": "TN"},
+    {"consumers": 2, "block": (128, 256, 64), "dims": (264, 520, 136)},
+    {"consumers": 2, "block": (128, 64, 128), "stages": 2, "dims": (64, 64, 64), "layouts": "TT"},
+    {"consumers": 2, "block": (128, 64, 64), "stages": 3, "dims": (136, 136, 328), "grid": "persistent(1)"},
+    {"consumers": 3, "block": (192, 128, 64), "stages": 4, "dims": (584, 264, 712), "output": "f32"},
+    {"consumers": 2, "block": (384, 64, 64), "stages": 4, "dims": (584, 264, 712), "epilogue": "scale(alpha) | relu"},
+    {"consumers": 2, "block": (256, 128, 64), "stages": 4, "dims": (512, 520, 264), "grid": "linear"},
+]
 
 
 OTHERS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gemms import CASES, FUSED, fused, gemm
+from gemms import CASES, FUSED, TURNS, fused, gemm
 
 from tkgen.api import load
 from tkgen.backends.hopper import HopperSpec
@@ -16,7 +16,7 @@ def loaded(text: str) -> HopperSpec:
     return spec
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*CASES, *TURNS[3:5]], ids=str)
 def test_what_runs_on_the_gpu_is_accepted_and_generated(case: dict[str, object]) -> None:
     spec = loaded(gemm(**case)).check()  # type: ignore[arg-type]
     assert "__global__" in spec.text
@@ -79,7 +79,7 @@ REFUSED = {
     "occupancy": ("  tail masked", "  tail masked\n  occupancy 1 waves per simd", "E240"),
     "unroll": ("  tail masked", "  tail masked\n  unroll 2", "E240"),
     "phase": ("  tail masked", "  tail masked\n  phase waves 4..7 by 1 cluster", "E240"),
-    "schedule": ("    store C", "    store C\n  schedule ping_pong", "E240"),
+    "schedule": ("    store C", "    store C\n  schedule interleave", "E240"),
     "unused tensor": ("  global C", "  global D : bf16[M, K]\n  global C", "E240"),
     "two producer warpgroups": (
         f"role producer waves 0..3\n    load A, B\n  {CONSUMER}",
@@ -114,6 +114,12 @@ def test_what_the_back_end_does_not_do_is_refused(what: str) -> None:
     found = error.value.diagnostics
     assert code in {d.code for d in found}, [d.message for d in found]
     assert all(d.fix for d in found)
+
+
+def test_one_consumer_has_nobody_to_take_turns_with() -> None:
+    text = gemm(block=(64, 128, 64), dims=(200, 328, 136)).replace("    store C", "    store C\n    schedule ping_pong")
+    with pytest.raises(SpecError, match="nobody to take turns with"):
+        loaded(text).check()
 
 
 def test_columns_that_no_product_has() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from gemms import CASES, FUSED, fused, gemm
+from gemms import CASES, FUSED, TURNS, fused, gemm
 from loop_cases import CASES as LOOPS
 from loop_cases import Attention
 from row_cases import CASES as ROWS
@@ -50,6 +50,7 @@ def failures(spec: protocol.Spec, count: int) -> list[str]:
 
 SMALL = [c for c in CASES if c.get("dims", (1024,) * 3)[0] <= 640]
 SAMPLE = [
+    gemm(consumers=2, block=(256, 64, 64), stages=3, grid="persistent(1)", dims=(264, 136, 136)),
     gemm(layouts="TN", grid="persistent(1)", block=(64, 64, 64), dims=(72, 136, 200)),
     fused("silu(c) * d + R[m, n]", (72, 136, 72), (64, 64, 64), products=("c", "d")),
     fused("c", (72, 136, 72), (64, 64, 64), "bf16", more=(("Z", "f32", "relu(c) + b[n]"), ("V", "f16", "c * s[m]"))),
@@ -62,7 +63,7 @@ def test_products_are_right_in_several_orders(text: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [*(gemm(**c) for c in SMALL), *FUSED.values()])
+@pytest.mark.parametrize("text", [*(gemm(**c) for c in (*SMALL, *TURNS)), *FUSED.values()])
 def test_all_products_are_right(text: str) -> None:
     assert not failures(load(text), 12)
 

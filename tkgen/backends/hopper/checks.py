@@ -95,9 +95,9 @@ def _language(program: Program) -> Iterator[Diagnostic]:
         if clause:
             yield _refused(f"`{name}` has no meaning for sm_90a yet", statement(program, name),
                            f"remove the `{name}` line")  # fmt: skip
-    if program.schedule is not None:
-        yield _refused("sm_90a has one schedule and does not read another yet", statement(program, "schedule"),
-                       "remove the `schedule` block")  # fmt: skip
+    if program.schedule is not None and program.schedule.preset != "ping_pong":
+        yield _refused("sm_90a has schedules of its own and does not read another yet", statement(program, "schedule"),
+                       "remove the `schedule` block, or write `schedule ping_pong`")  # fmt: skip
     for unused in program.unused:
         yield _refused(f"the {unused.what} `{unused.name}` is never used", unused.span, "remove it")
 
@@ -168,7 +168,7 @@ def _multiplied(dtype: DType) -> bool:
 
 
 def _roles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
-    """One warpgroup that loads, up to three that multiply 64 rows of the block each."""
+    """One warpgroup that loads, up to three that multiply rows of the block each."""
     group, at = machine.warpgroup_warps, statement(program, "kernel")
     producers = [r for r in program.roles if not r.multiplies]
     consumer = program.compute
@@ -185,6 +185,9 @@ def _roles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     if consumer.loads:
         yield _refused(f"role `{consumer.name}` multiplies and loads {names_text(consumer.loads)}",
                        consumer.loads_span or at, f"leave loading to `{producers[0].name}`")  # fmt: skip
+    if program.schedule is not None and len(consumer.waves) < 2 * group:
+        yield _refused("one warpgroup has nobody to take turns with", statement(program, "schedule"),
+                       f"give `{consumer.name}` {2 * group} waves, or remove `schedule ping_pong`")  # fmt: skip
     if consumer.shape is not None and consumer.shape[1] != 1:
         yield _refused("consumers stand one above the other on sm_90a", consumer.span,
                        f"write `as {len(consumer.waves)} x 1`")  # fmt: skip
@@ -220,7 +223,8 @@ def _tiles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
             yield _refused(f"{cols} columns of {out.dtype.spelling} are no whole number of panels of {wide}", at,
                            f"use {wide} or {2 * wide} columns, or store a wider type", "",
                            f"sums leave in panels, {machine.swizzle_bytes} bytes of a row in each")  # fmt: skip
-    if acc.tile != (wanted, cols) or acc.fragments != (1, 1):
+    tall = program.schedule is not None and acc.fragments[1] == 1
+    if acc.tile != (wanted, cols) or (acc.fragments != (1, 1) and not tall):
         yield _refused(f"a wave's sums are {acc.fragments[0]} x {acc.fragments[1]} fragments of {acc.tile[0]} x "
                        f"{acc.tile[1]}", acc.span,
                        f"write `tile {wanted} x {cols}`, and a wave for every {wanted} rows", "",
@@ -250,7 +254,7 @@ def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
             memory="shared memory",
         )
     most = layout.launched_registers  # which ptxas holds every instruction to, whatever setmaxnreg adds
-    sums = len(program.products) * program.block[1] // 2  # 64 x N sums of each product over 128 threads
+    sums = layout.fragments * len(program.products) * program.block[1] // 2  # 64 x N sums of each over 128 threads
     if sums + WORKING_REGISTERS > most:
         yield too_many_registers(
             f"a consumer's sums are {sums} registers of each thread",

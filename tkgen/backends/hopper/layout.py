@@ -19,9 +19,9 @@ class Layout:
     """The shared memory and the registers of a block of `program`, which `checks.check` has found to fit.
 
     A stage holds the tiles of one K-step; `stages` of them make the ring. What is made of the sums of a consumer, 64
-    rows of the block, leaves in `panels` of `panel_cols` columns, a row of which is as wide as the swizzle, one output
-    after the other, through `store_buffers` buffers: a divisor of the panels, so that the ring of buffers starts anew
-    with each tile.
+    rows of the block or a few times as many, leaves in `panels` of `panel_cols` columns, a row of which is as wide as
+    the swizzle, one output after the other, through `store_buffers` buffers: a divisor of the panels, so that the ring
+    of buffers starts anew with each tile.
     """
 
     program: Program
@@ -38,6 +38,21 @@ class Layout:
         return len(self.program.compute.waves) // self.machine.warpgroup_warps
 
     @property
+    def ping_pong(self) -> bool:
+        """Whether consumers take turns: each passes over K for its own rows while another one's sums leave."""
+        return self.program.schedule is not None
+
+    @property
+    def turns(self) -> int:
+        """How often a block passes over K for a tile."""
+        return self.consumers if self.ping_pong else 1
+
+    @property
+    def fragments(self) -> int:
+        """Products of 64 rows that a consumer's rows of a tile are."""
+        return self.program.accumulator.fragments[0]
+
+    @property
     def threads(self) -> int:
         """Threads of a block."""
         return self.program.waves * self.machine.warp_size
@@ -49,8 +64,8 @@ class Layout:
 
     @property
     def stage_bytes(self) -> int:
-        """Bytes of the tiles of a K-step."""
-        return sum(o.lds_bytes for o in self.program.operands)
+        """Bytes of the tiles of a K-step: of A the rows of all consumers, or of the one whose turn it is."""
+        return sum(o.lds_bytes // (self.turns if o.side is Side.A else 1) for o in self.program.operands)
 
     @property
     def equations(self) -> Sums:
@@ -69,13 +84,13 @@ class Layout:
         return self.machine.swizzle_bytes // tensor.dtype.bytes
 
     def panels_of(self, store: Store) -> int:
-        """Panels of a consumer's part of one output."""
+        """Panels of 64 rows of one output."""
         return self.program.block[1] // self.panel_cols(store.target.tensor)
 
     @property
     def panels(self) -> int:
         """Panels of a consumer's part of all outputs."""
-        return sum(map(self.panels_of, self.equations.stores))
+        return self.fragments * sum(map(self.panels_of, self.equations.stores))
 
     @property
     def panel_bytes(self) -> int:
@@ -85,7 +100,12 @@ class Layout:
     def shared_bytes(self, store_buffers: int) -> int:
         """Bytes of shared memory with so many buffers for the output: tiles, what aligning them takes, mbarriers."""
         tiles = self.stages * self.stage_bytes + self.consumers * store_buffers * self.panel_bytes
-        return tiles + self.machine.tile_alignment + 2 * self.stages * BARRIER_BYTES
+        return tiles + self.machine.tile_alignment + self.barrier_bytes
+
+    @property
+    def barrier_bytes(self) -> int:
+        """Bytes of the mbarriers: two of each stage, and that of each turn."""
+        return (2 * self.stages + (self.consumers if self.ping_pong else 0)) * BARRIER_BYTES
 
     @property
     def store_buffers(self) -> int:
@@ -99,7 +119,7 @@ class Layout:
     @property
     def dynamic_bytes(self) -> int:
         """Bytes of shared memory that the launch asks for: all but the mbarriers, which are static."""
-        return self.shared_bytes(self.store_buffers) - 2 * self.stages * BARRIER_BYTES
+        return self.shared_bytes(self.store_buffers) - self.barrier_bytes
 
     @property
     def launched_registers(self) -> int:

@@ -1,7 +1,8 @@
 """Program -> CUDA C++ against the names of ThunderKittens 2.0: coordinates, sizes and the registers of each warpgroup.
 
 The schedule is one: a producer warpgroup whose first thread fills a ring of stages by the copy engine, consumer
-warpgroups that each multiply 64 rows of the block from them, one group of products in flight while the next is issued.
+warpgroups that each multiply 64 rows of the block from them, one group of products in flight while the next is issued;
+or that do so in turn, each all K-steps of its own rows, 64 or more, while another's sums leave (`schedule ping_pong`).
 A stage is full when the bytes that its mbarrier expects have come, and empty when every consumer warp has waited for
 its products of it. The sums leave through shared memory and the copy engine, panel by panel.
 """
@@ -52,7 +53,7 @@ class Factor:
 
     name: str
     type: str
-    parts: bool  # each consumer has its own
+    parts: str  # how many of them a stage has: of each consumer, of each 64 rows; one where empty
     coord: str
     axis: str
     comment: str
@@ -155,6 +156,8 @@ class _Lowering:
         moved = layout.moved_registers
         outputs = self.outputs()
         made = [o.epilogue for o in outputs if o.epilogue]
+        panels = " + ".join(o.panels for o in outputs)
+        panels = f"({panels})" if len(outputs) > 1 else panels
         first = p.compute.first // self.machine.warpgroup_warps
         return {
             "name": name(p.name),
@@ -167,7 +170,9 @@ class _Lowering:
             "scalars": [ScalarMember(name(s.name), s.dtype.cpp, self.origin(s.span)) for s in p.scalars],
             "factors": [self.factor(o) for o in p.operands],
             "products": [self.product(product) for product in p.products],
-            "outputs": outputs,
+            "outputs": outputs, "ping_pong": layout.ping_pong, "row_tile": self.row_tile,
+            "earlier": f"f * {panels} + " if layout.ping_pong else "",
+            "schedule_origin": self.origin("schedule"),
             "helpers": dict.fromkeys(h for e in made for h in e.helpers),
             "loads": any(e.loads for e in made),
             "producer": layout.producer.first // self.machine.warpgroup_warps,
@@ -184,6 +189,12 @@ class _Lowering:
             "sum_origin": self.origin(p.accumulator.span),
         }  # fmt: skip
 
+    @property
+    def row_tile(self) -> str:
+        """Which 64 rows of the output a panel has."""
+        own = "tile_row * CONSUMERS + consumer"
+        return f"({own}) * FRAGMENTS + f" if self.layout.ping_pong else own
+
     def outputs(self) -> list[Output]:
         """What is stored, in its order."""
         layout, stores = self.layout, self.layout.equations.stores
@@ -199,7 +210,7 @@ class _Lowering:
                 "" if only else f"_{safe}", panels, "".join(f"{b} + " for b in before), made,
                 stored_as_it_is(layout.equations, store) or 0,
                 self.origin(*made.spans) if made else "",
-                self.place(store.target, ("tile_row * CONSUMERS + consumer", f"tile_col * {panels} + p")),
+                self.place(store.target, (self.row_tile, f"tile_col * {panels} + p")),
                 self.axis(store.target), self.origin(store.span) if not only else self.origin("store"),
             ))  # fmt: skip
             before.append(panels)
@@ -219,17 +230,19 @@ class _Lowering:
 
     def factor(self, operand: Operand) -> Factor:
         rows = operand.side is Side.A
-        extent = "BLOCK_ROWS / CONSUMERS" if rows else "BLOCK_COLS"
-        place = "tile_row * CONSUMERS + i" if rows else "tile_col"  # in tiles, at step `k`
+        turns = self.layout.ping_pong
+        extent = f"BLOCK_ROWS / CONSUMERS{' / FRAGMENTS' if turns else ''}" if rows else "BLOCK_COLS"
+        own = "(tile_row * CONSUMERS + consumer) * FRAGMENTS + i" if turns else "tile_row * CONSUMERS + i"
+        place = own if rows else "tile_col"  # in tiles, at step `k`
         turned = operand.contraction_first
         access = self.layout.moved[operand.name]
         return Factor(
             name(operand.name),
             self.tile_type(operand.tensor, ("K_STEP", extent) if turned else (extent, "K_STEP")),
-            rows,
+            ("FRAGMENTS" if turns else "CONSUMERS") if rows else "",
             self.place(access, ("k", place) if turned else (place, "k")),
             self.axis(access),
-            f"a step's, of {'one consumer' if rows else 'all consumers'}",
+            f"a step's, of {'all consumers' if not rows else '64 rows' if turns else 'one consumer'}",
             self.origin(operand.span),
         )
 
@@ -258,7 +271,8 @@ class _Lowering:
         only = len(self.program.products) == 1
         sums = self.program.accumulator.tensor.name if only else product.name
         return ProductModel(
-            f"{name(sums)}_acc", "v" if only else f"{name(sums)}_v", f"{name(product.left.name)}_s[stage][consumer]",
+            f"{name(sums)}_acc", "v" if only else f"{name(sums)}_v",
+            f"{name(product.left.name)}_s[stage][{'f' if self.layout.ping_pong else 'consumer'}]",
             f"{name(product.right.name)}_s[stage]", product.layouts,
         )  # fmt: skip
 
@@ -288,6 +302,18 @@ class _Lowering:
             Constant("K_STEP", str(bk), "contraction elements per step", block),
             Constant("STAGES", str(layout.stages), "steps that shared memory holds", self.origin(p.a.span)),
             Constant("CONSUMERS", str(layout.consumers), "warpgroups that multiply", self.origin(p.compute.span)),
+            *(
+                [
+                    Constant(
+                        "FRAGMENTS",
+                        str(layout.fragments),
+                        "products of 64 rows that a consumer's rows are",
+                        self.origin(p.accumulator.span),
+                    )
+                ]
+                if layout.ping_pong
+                else []
+            ),
             *self.panels(),
             Constant("STORE_BUFFERS", str(layout.store_buffers), "panels on their way out", self.origin("store")),
             Constant("THREADS", f"{p.waves} * WARP_THREADS", f"{p.waves} warps", roles),

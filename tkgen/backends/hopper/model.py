@@ -88,7 +88,8 @@ class ProductWork:
     def __init__(self, layout: Layout, shape: Shape, memory: Memory, pieces: Sequence[Piece], launch: Launch):
         self.layout, self.shape, self.memory, self.pieces, self.launch = layout, shape, memory, pieces, launch
         self.sums = layout.equations
-        self.panels = [(store, n) for store in self.sums.stores for n in range(layout.panels_of(store))]
+        panels = [(store, n) for store in self.sums.stores for n in range(layout.panels_of(store))]
+        self.panels = [(f, *panel) for f in range(shape.fragments) for panel in panels]
         self.rows = layout.machine.wgmma_rows
         self.own = self.rows // shape.warps  # rows of a warp
         products = layout.program.products
@@ -111,12 +112,13 @@ class ProductWork:
         if step.stream == "stores":
             self._stored(step, None)
 
-    def _panel_of(self, access: Accessed) -> tuple[int, Store, int, int]:
-        """The number of the output tile, the output, the first column and the columns of what a buffer holds."""
+    def _panel_of(self, access: Accessed) -> tuple[int, Store, tuple[int, int], int]:
+        """The number of the output tile, the output, where in the tile a buffer's panel begins, and its columns."""
         tile, number = divmod(access.instance, self.shape.panels)
-        store, panel = self.panels[number]
+        fragment, store, panel = self.panels[number]
         cols = self.layout.panel_cols(store.target.tensor)
-        return tile, store, panel * cols, cols
+        part = int(access.ring.split()[-1]) * self.shape.fragments + fragment
+        return tile, store, (part * self.rows, panel * cols), cols
 
     def _piece(self, number: int) -> Piece | None:
         """The output tile of that number; behind the last one there is none."""
@@ -130,12 +132,14 @@ class ProductWork:
         (access,) = step.writes
         side, bm, bn, bk = int(access.ring[0] == "B"), *self.layout.program.block
         name = self.factors[side][int(access.ring[1:])]
-        tile, k = divmod(access.instance, self.shape.steps)
+        turn, k = divmod(access.instance, self.shape.steps)
+        tile, consumer = divmod(turn, self.shape.turns)
         shape = (bn if side else self.rows, bk)
         piece = self._piece(tile)
         if piece is None:
             return torch.zeros(shape)
-        first = piece.col * bn if side else piece.row * bm + access.box[0][0] * self.rows
+        part = 0 if side else consumer * self.shape.parts + access.box[0][0]
+        first = piece.col * bn if side else piece.row * bm + part * self.rows
         axes = (self.sums.cols if side else self.sums.rows, self.sums.contraction)
         return self.memory.brought(self.layout.moved[name], axes, (first, (piece.first + k) * bk), shape)
 
@@ -151,13 +155,13 @@ class ProductWork:
         (access,) = step.writes
         tile, store, first, cols = self._panel_of(access)
         dtype = store.target.tensor.dtype
-        values = [parts[0][:, first : first + cols] for parts in found]
+        values = [parts[0][:, first[1] : first[1] + cols] for parts in found]
         if (number := stored_as_it_is(self.sums, store)) is not None:
             return rounded(values[number], dtype)
         whole, piece = torch.zeros(self.own, cols), self._piece(tile)
         if piece is None:
             return rounded(whole, dtype)
-        row, col = self._place(piece, access.ring, first)
+        row, col = self._place(piece, first)
         axes = (self.sums.rows, self.sums.cols)
         places = self.memory.inside(axes, (row + access.box[0][0] * self.own, col), (self.own, cols))
         dims, inside = tuple(places), tuple(slice(0, len(r)) for r in places.values())
@@ -168,10 +172,10 @@ class ProductWork:
             whole[inside] = along_dims(made.value, made.dims, dims).expand(whole[inside].shape)
         return rounded(whole, dtype)
 
-    def _place(self, piece: Piece, ring: str, first: int) -> tuple[int, int]:
-        """The first row and column in the output of a panel that begins at column `first` of the tile."""
+    def _place(self, piece: Piece, first: tuple[int, int]) -> tuple[int, int]:
+        """The first row and column in the output of a panel that begins there in its tile."""
         bm, bn, _ = self.layout.program.block
-        return piece.row * bm + int(ring.split()[-1]) * self.rows, piece.col * bn + first
+        return piece.row * bm + first[0], piece.col * bn + first[1]
 
     def _stored(self, step: Do, panel: Tensor | None) -> None:
         (access,) = step.reads
@@ -179,7 +183,7 @@ class ProductWork:
         if (piece := self._piece(tile)) is None:
             return
         axes = (self.sums.rows, self.sums.cols)
-        places = self.memory.inside(axes, self._place(piece, access.ring, first), (self.rows, cols))
+        places = self.memory.inside(axes, self._place(piece, first), (self.rows, cols))
         panel = torch.full((self.rows, cols), torch.nan) if panel is None else panel
         self.memory.put_out(store.target, places, panel, tuple(places))
 

@@ -6,18 +6,24 @@ for a product. Meetings:
 the mbarriers `full s` and `empty s` of each stage, the named barrier `group c` of each consumer. A pass of the loop is
 as many output tiles as bring the ring of stages back to its beginning.
 
+Consumers that take turns (`schedule ping_pong`) have K-steps of their own, those of consumer 0 first, then those of
+consumer 1: a stage holds the tiles of one of them, and that one alone gives it back. `turn c` are mbarriers: consumer c
+begins a tile when the one before it has all its last step's products issued. They are needed: a wait tells even phases
+from odd ones, no more, so who waited for a stage two turns of the ring ahead would find it full of another's tiles.
+
     loop_faults(schedule(Shape(stages=4, consumers=2, steps=6, panels=4, buffers=2)))    # nothing: no fault
 
 `templates/kernel.cu.jinja` is the same in C++, statement by statement; that the two agree is by reading.
 
 **The proof of a kernel** (`unproven`) is that of smaller shapes (`representatives`), for any number of output tiles:
 
-- One consumer of two warps stands for all. Two consumers write nothing in common: their own parts of A come by their
-  own copies, B they both only read, sums, panels and named barriers are their own. Of the warps of a consumer but the
-  first, which stores, no two touch the same rows. So of every two accesses that must be ordered, one is the
-  producer's, or both are of one consumer, and one of its warps is the first or both are the same. What orders them in
-  the smaller shape orders them in the whole one: each phase there needs the same arrivals and more. Those that are
-  more run the same steps as the ones that are there, and come as they come.
+- Two warps of a consumer stand for its four; where consumers take no turns, one consumer for all. Two consumers
+  write nothing in common: their own parts of A come by their own copies, B they both only read, sums, panels and named
+  barriers are their own. Of the warps of a consumer but the first, which stores, no two touch the same rows. So of
+  every two accesses that must be ordered, one is the producer's, or both are of one consumer, and one of its warps is
+  the first or both are the same. What orders them in the smaller shape orders them in the whole one: each phase there
+  needs the same arrivals and more. Those that are more run the same steps as the ones that are there, and come as they
+  come.
 - A turn of the ring in the middle of a tile that has another one stands for any number of them: what must be ordered
   is a turn apart at most, or at the ends of a tile.
 - The same holds of the ring of panels. A K known at the launch alone may be any of these numbers of steps.
@@ -51,6 +57,23 @@ class Shape:
     buffers: int
     products: tuple[tuple[int, int], ...] = ((0, 0),)  # which A and which B each one multiplies
     warps: int = 4  # of a consumer
+    fragments: int = 1  # products of 64 rows of each, `products` being those of one of them
+    ping_pong: bool = False
+
+    @property
+    def turns(self) -> int:
+        """How often a block passes over K for a tile."""
+        return self.consumers if self.ping_pong else 1
+
+    @property
+    def parts(self) -> int:
+        """Tiles of 64 rows that a stage has of each A."""
+        return self.fragments * self.consumers // self.turns
+
+    @property
+    def sums(self) -> int:
+        """Sums of a warp: of each product, of each fragment."""
+        return self.fragments * len(self.products)
 
     @property
     def lefts(self) -> tuple[str, ...]:
@@ -65,7 +88,7 @@ class Shape:
     @property
     def tiles(self) -> int:
         """Output tiles of a pass."""
-        return self.stages // gcd(self.stages, self.steps)
+        return self.stages // gcd(self.stages, self.turns * self.steps)
 
 
 def unproven(layout: Layout) -> str | None:
@@ -89,14 +112,16 @@ def block_shape(layout: Layout, steps: int) -> Shape:
     """The shape of a kernel with this layout whose tiles take so many steps."""
     lefts, rights = (list(dict.fromkeys(p.factors[i].name for p in layout.program.products)) for i in (0, 1))
     products = tuple((lefts.index(p.left.name), rights.index(p.right.name)) for p in layout.program.products)
-    return Shape(layout.stages, layout.consumers, steps, layout.panels, layout.store_buffers, products)
+    return Shape(layout.stages, layout.consumers, steps, layout.panels, layout.store_buffers, products,
+                 fragments=layout.fragments, ping_pong=layout.ping_pong)  # fmt: skip
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     """The shapes that stand for `shape` with so many steps in a tile: no two the same."""
-    turn, panels = shape.stages, min(shape.panels, 2 * shape.buffers)
+    turn, each = shape.stages, shape.panels // shape.fragments
+    panels = min(each, 2 * shape.buffers) * shape.fragments
     steps = {n if n < 2 * turn else turn + n % turn for n in numbers}
-    return [replace(shape, consumers=1, warps=2, panels=panels, steps=n) for n in sorted(steps)]
+    return [replace(shape, consumers=shape.turns, warps=2, panels=panels, steps=n) for n in sorted(steps)]
 
 
 @cache
@@ -115,19 +140,21 @@ def schedule(shape: Shape, tiles: int = 0) -> Loop:
     With so many `tiles` in a pass, which is then the only one, where they do not bring the ring to its beginning.
     """
     tiles = tiles or shape.tiles
-    stages, every = range(shape.stages), tiles * shape.steps
+    stages, every = range(shape.stages), tiles * shape.turns * shape.steps
     groups = [(c, w) for c in range(shape.consumers) for w in range(shape.warps)]
     meetings = [Meeting(f"full {s}", 1, True) for s in stages]
-    meetings += [Meeting(f"empty {s}", shape.consumers * shape.warps, True) for s in stages]
+    meetings += [Meeting(f"empty {s}", shape.consumers // shape.turns * shape.warps, True) for s in stages]
+    meetings += [Meeting(f"turn {c}", shape.warps, True) for c in range(shape.turns) if shape.ping_pong]
     factors = (*shape.lefts, *shape.rights)
-    advance = {m.name: every // shape.stages for m in meetings} | dict.fromkeys(factors, every)
+    advance = {m.name: tiles if m.name.startswith("turn") else every // shape.stages for m in meetings}
+    advance |= dict.fromkeys(factors, every)
     slots = dict.fromkeys(factors, shape.stages)
     for c in range(shape.consumers):
         meetings.append(Meeting(f"group {c}", shape.warps))
         slots[f"panel {c}"], advance[f"panel {c}"] = shape.buffers, tiles * shape.panels
         advance[f"group {c}"] = 2 * tiles * shape.panels
     for c, w in groups:
-        for p in range(len(shape.products)):
+        for p in range(shape.sums):
             slots[_sums(p, c, w)], advance[_sums(p, c, w)] = 1, every
     agents = (_producer(shape, tiles), *(_consumer(shape, tiles, c, w) for c, w in groups))
     return Loop(agents, tuple(meetings), slots, advance, MACHINE)
@@ -135,9 +162,9 @@ def schedule(shape: Shape, tiles: int = 0) -> Loop:
 
 def _producer(shape: Shape, tiles: int) -> Looped:
     steps: list[Step] = []
-    for i in range(tiles * shape.steps):
+    for i in range(tiles * shape.turns * shape.steps):
         s, use = i % shape.stages, i // shape.stages
-        parts = [Access(ring, i, s, ((c, c + 1),)) for ring in shape.lefts for c in range(shape.consumers)]
+        parts = [Access(ring, i, s, ((p, p + 1),)) for ring in shape.lefts for p in range(shape.parts)]
         parts += [Access(ring, i, s) for ring in shape.rights]
         steps += [Await(f"empty {s}", use - 1), Arrive(f"full {s}", bytes=len(parts))]
         for part in parts:
@@ -147,13 +174,16 @@ def _producer(shape: Shape, tiles: int) -> Looped:
 
 def _consumer(shape: Shape, tiles: int, c: int, w: int) -> Looped:
     steps: list[Step] = []
+    turn = c if shape.ping_pong else 0
     for tile in range(tiles):
-        for k in range(shape.steps):
-            i = tile * shape.steps + k
-            steps += _products(shape, c, w, i, first=k == 0)
-            if k:
-                steps += [Drain("products", len(shape.products)), Arrive(f"empty {(i - 1) % shape.stages}")]
-        last = (tile + 1) * shape.steps - 1
+        first = (tile * shape.turns + turn) * shape.steps
+        steps += [Await(f"turn {c}", tile - (c == 0))] if shape.ping_pong else []
+        for i in range(first, first + shape.steps):
+            steps += _products(shape, c, w, i, first=i == first)
+            if i > first:
+                steps += [Drain("products", shape.sums), Arrive(f"empty {(i - 1) % shape.stages}")]
+        last = first + shape.steps - 1
+        steps += [Arrive(f"turn {(c + 1) % shape.turns}")] if shape.ping_pong else []
         steps += [Drain("products"), Arrive(f"empty {last % shape.stages}")]
         for p in range(shape.panels):
             steps += _panel(shape, c, w, last, tile * shape.panels + p)
@@ -169,10 +199,12 @@ def _products(shape: Shape, c: int, w: int, i: int, first: bool) -> list[Step]:
     s = i % shape.stages
     steps: list[Step] = [Await(f"full {s}", i // shape.stages)]
     for p, (a, b) in enumerate(shape.products):
-        reads = (Access(f"A{a}", i, s, ((c, c + 1),)), Access(f"B{b}", i, s))
-        before = () if first else (Access(_sums(p, c, w), i - 1, 0),)
-        product = Do(reads=(*reads, *before), writes=(Access(_sums(p, c, w), i, 0),), stream="products")
-        steps += [product, Commit("products")]
+        for f in range(shape.fragments):
+            part, sums = f if shape.ping_pong else c * shape.fragments + f, _sums(p * shape.fragments + f, c, w)
+            reads = (Access(f"A{a}", i, s, ((part, part + 1),)), Access(f"B{b}", i, s))
+            before = () if first else (Access(sums, i - 1, 0),)
+            product = Do(reads=(*reads, *before), writes=(Access(sums, i, 0),), stream="products")
+            steps += [product, Commit("products")]
     return steps
 
 
@@ -181,7 +213,9 @@ def _panel(shape: Shape, c: int, w: int, last: int, number: int) -> list[Step]:
     slot, ring = number % shape.buffers, f"panel {c}"
     mine, whole = (Access(ring, number, slot, (box,)) for box in ((w, w + 1), (0, shape.warps)))
     free: list[Step] = [Drain("stores", shape.buffers - 1, reads_only=True)] if w == 0 else []
-    sums = tuple(Access(_sums(p, c, w), last, 0) for p in range(len(shape.products)))
+    f = number % shape.panels // (shape.panels // shape.fragments)
+    own = [p * shape.fragments + f for p in range(len(shape.products))]
+    sums = tuple(Access(_sums(p, c, w), last, 0) for p in own)
     write = Do(reads=sums, writes=(mine,))
     store: list[Step] = [Do(reads=(whole,), stream="stores"), Commit("stores")] if w == 0 else []
     return [*free, Meet(f"group {c}"), write, Fence("generic", ASYNC), Meet(f"group {c}"), *store]
