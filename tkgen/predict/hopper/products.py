@@ -63,12 +63,13 @@ class ProductModel:
         """Of the matrix units, for a K-step of one consumer."""
         columns, step = self.spec.program.block[1:]
         depth = self.machine.wgmma_depth_bytes // self.spec.program.a.dtype.bytes
-        return columns / 2 * (step / depth) * len(self.spec.program.products) / self.timing.matrix_efficiency
+        products = self.layout.fragments * len(self.spec.program.products)
+        return columns / 2 * (step / depth) * products / self.timing.matrix_efficiency
 
     def steps(self, hertz: float) -> _Steps:
-        """Seconds of a K-step."""
+        """Seconds of a K-step: of all consumers together, or of the one whose turn it is."""
         t, mine = self.timing, self.step_cycles
-        all_of_them = self.layout.consumers * mine
+        all_of_them = self.layout.consumers // self.layout.turns * mine
         burst = self.layout.stage_bytes * self.active / (t.l2_burst_tbps * 1e12)
         fresh = (t.hbm_latency_ns - t.l2_latency_ns) * 1e-9 / self.sharing / STEPS_TOGETHER
         latency = t.l2_latency_ns * 1e-9 + burst + fresh
@@ -91,6 +92,12 @@ class ProductModel:
         read = self.loads * t.load_latency_ns * 1e-9
         return max(issue + reused + read, written)
 
+    def exposed(self, tiles: int, hertz: float) -> float:
+        """Seconds in which sums of so many tiles leave and nothing multiplies: others' turns hide some of that."""
+        tail, turns = self.tail(hertz), self.layout.turns
+        others = (turns - 1) * self.launch.steps * self.steps(hertz).longest
+        return tiles * max(tail - others, 0.0) + (tail if turns > 1 else 0.0)
+
     @property
     def tile_bytes(self) -> int:
         """Of a block's outputs."""
@@ -100,7 +107,8 @@ class ProductModel:
     def prediction(self) -> HopperPrediction:
         """The time of one launch, and where it goes."""
         t = self.timing
-        tiles, steps = max(map(len, self.work)), max(sum(p.steps for p in own) for own in self.work)
+        tiles = max(map(len, self.work))
+        steps = self.layout.turns * max(sum(p.steps for p in own) for own in self.work)
         total_steps = sum(p.steps for own in self.work for p in own)
         moved = self._memory_bytes()
         written = sum(map(self.launch.bytes, self.spec.program.outputs))
@@ -110,12 +118,12 @@ class ProductModel:
         work = Work(each * self.step_cycles * t.matrix_efficiency, each * self.step_instructions, moved)
 
         def busy(hertz: float) -> float:
-            return steps * self.steps(hertz).longest + tiles * self.tail(hertz)
+            return steps * self.steps(hertz).longest + self.exposed(tiles, hertz)
 
         at = settled(self.machine, launched + copied, lambda hertz: max(busy(hertz), memory), lambda _: work)
-        step, tail = self.steps(at.hertz), self.tail(at.hertz)
+        step, tail = self.steps(at.hertz), self.exposed(tiles, at.hertz)
         parts = {"launch": launched, "first copies": copied, "products": steps * step.matrix,
-                 "sums that leave": tiles * tail}  # fmt: skip
+                 "sums that leave": tail}  # fmt: skip
         waits = "copies" if step.copies > step.chain else "waiting for products"
         slow = "memory" if memory > busy(at.hertz) else waits
         parts[slow] = max(at.seconds - parts["products"] - parts["sums that leave"], 0.0)
