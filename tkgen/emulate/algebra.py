@@ -36,6 +36,8 @@ FORMATS: Final = {
     "fp4": (8, 4),
     "fp6": (9, 6),
     "bf6": (10, 6),
+    "i8": (11, 8),
+    "i32": (12, 32),
 }
 _NAMES: Final = {
     "float32": "f32",
@@ -46,6 +48,8 @@ _NAMES: Final = {
     "float8_e5m2": "bf8",
     "float8_e4m3fnuz": "fp8_fnuz",
     "float8_e5m2fnuz": "bf8_fnuz",
+    "int8": "i8",
+    "int32": "i32",
 }
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tkgen.ir import rounding
 from tkgen.ir.types import DType
+from tkgen.verify.field import P, image
 from tkgen.verify.payloads import GONE, INF
 from tkgen.verify.ring import NEVER, Ring
 
@@ -52,6 +53,17 @@ def by_number(numbers: Tensor, meant: Ring, dtype: DType) -> Judged:
     same = (numbers.double() == real) | (near & (error > 0)) | (meant.p == NEVER) & rounding.is_unwritten(numbers)
     none = torch.full(real.shape, GONE)
     return _sorted(same, meant.unsure, none, none)
+
+
+def by_rounding(found: tuple[Tensor, Tensor], numbers: Tensor, meant: Ring, dtype: DType) -> Judged:
+    """An output of whole numbers: the payload is that of the number which was rounded.
+
+    Where either side knows no more than the whole number itself, such as the largest of the type, that must be right.
+    """
+    p, q = found
+    number, by_payload = by_number(numbers, meant, dtype), judged(found, meant, None, dtype)
+    whole = (p == image(numbers.double(), P)) | (meant.p == image(meant.reals, P))
+    return _sorted(by_payload.right | (whole & number.right), meant.unsure, p, q)
 
 
 def _sorted(same: Tensor, unsure: Tensor, p: Tensor, q: Tensor) -> Judged:

@@ -193,7 +193,7 @@ def _with_payloads(arg: Arg, memory: Mapping[str, Tensor], words: dict[str, Payl
     if not isinstance(arg, Buffer):
         return arg
     tensor = memory[arg.name].clone()
-    if not tensor.is_floating_point():
+    if not tensor.is_floating_point() and not (_is_output(arg) and tensor.dtype is torch.int8):
         return replace(arg, data=tensor, format="")
     if arg.name not in words:
         words[arg.name] = payloads.empty(tensor.shape, zeros=False)
@@ -331,4 +331,4 @@ def _fitting(tensor: tensors.Tensor, result: Any, place: str) -> Ring:
     if result.numel() != int(np.prod(shape)):
         raise ArgumentError(f"{place} returns {list(result.shape)} for {tensor.name}, which is {shape}")
     found = ring.numeric(result).each(lambda t: t.reshape(shape))
-    return Ring(found)
+    return ring.stored(found, tensor.dtype) if tensor.dtype.whole else Ring(found)

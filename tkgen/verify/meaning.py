@@ -58,6 +58,8 @@ class Meaning(Computation):
         """Numbers with their payloads, and whole numbers of tensors, which are what they are."""
         if tensor.name in self.rings:
             numbers = self.rings[tensor.name]
+            if tensor.dtype.whole:  # read, it is what it is
+                return ring.whole(numbers.planes, lambda real: real)
             return numbers.clone() if copy else numbers
         if tensor in self.kernel.held:
             return memory.double()
@@ -89,5 +91,5 @@ class Meaning(Computation):
     ) -> None:
         """Writes what is stored to memory."""
         old = self.tensors[name].value
-        stored = ring.converted(ring.numeric(value), dtype)
+        stored = ring.stored(ring.numeric(value), dtype)
         old[at] = torch.where(mask, stored, old[at])

@@ -27,6 +27,11 @@ def carries(tensor: tensors.Tensor) -> bool:
     return not tensor.dtype.whole and tensor.dtype is not DType.E8M0
 
 
+def remembers(tensor: tensors.Tensor) -> bool:
+    """Whether what is stored in an output of whole numbers has the payloads of the numbers that were rounded."""
+    return tensor.dtype in (DType.I8, DType.I32)
+
+
 def drawn(of: Sequence[tensors.Tensor], memory: Mapping[str, Tensor], seed: int) -> dict[str, Ring]:
     """The numbers that memory holds of those tensors whose numbers have payloads, each with one."""
     generator = torch.Generator().manual_seed(seed)

@@ -363,6 +363,17 @@ def converted(a: Planes, dtype: DType) -> Ring:
     return Ring(Planes(real, torch.zeros_like(real) if error is None else error, a.unsure, a.p, a.q))
 
 
+def stored(a: Planes, dtype: DType) -> Ring:
+    """The same in memory, where a whole number has the payload of what was rounded."""
+    found = converted(a, dtype)
+    if not dtype.whole:
+        return found
+    made = found.planes
+    finite = a.real.isfinite()
+    p, q = torch.where(finite, a.p, made.p), torch.where(finite, a.q, made.q)
+    return Ring(Planes(made.real, made.error, made.unsure, p, q))
+
+
 def rounded(a: Planes, to: Callable[[Tensor], Tensor]) -> Ring:
     """As a type that holds less: the payload stays. `to` is monotonous."""
     real = to(a.real).double()

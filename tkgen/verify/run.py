@@ -21,7 +21,7 @@ from tkgen.execute.launch import Payload
 from tkgen.ir import tensors
 from tkgen.ir.rounding import numbers
 from tkgen.verify import payloads
-from tkgen.verify.compare import Judged, by_number, judged, where
+from tkgen.verify.compare import Judged, by_number, by_rounding, judged, where
 from tkgen.verify.field import P
 from tkgen.verify.ring import Ring
 
@@ -199,6 +199,8 @@ def _judged(tensor: tensors.Tensor, stored: Stored, meant: Ring) -> Judged:
     if tensor.name not in stored.payloads:
         return by_number(numbers(memory, tensor), meant, tensor.dtype)
     found = payloads.unpacked(stored.payloads[tensor.name], meant.shape)
+    if tensor.dtype.whole:
+        return by_rounding(found, numbers(memory, tensor), meant, tensor.dtype)
     plain = None if tensor.dtype.packed else memory
     return judged(found, meant, plain, tensor.dtype)
 

@@ -88,7 +88,8 @@ def _launched(
     words: dict[str, Payload] = {name: payloads.packed(numbers) for name, numbers in drawn.rings.items()}
     adds = {name for single in kernels.launches(launch) for name in single.program.added}
     for t in kernels.written(launch):
-        if payloads.carries(t) and t.name not in words:
+        rounds = payloads.remembers(t) and t.name not in drawn.memory and t.name not in adds
+        if (payloads.carries(t) or rounds) and t.name not in words:
             words[t.name] = payloads.empty(t.dtype.counted(launch.shape(t)), t.name in adds)
     if isinstance(build, SequenceBuild):
         assert isinstance(launch, SequenceLaunch)

@@ -10,6 +10,7 @@ int width_of(Format f) {
     case Format::F16: case Format::BF16: return 16;
     case Format::FP6: case Format::BF6: return 6;
     case Format::FP4: return 4;
+    case Format::I32: return 32;
     default: return 8;
   }
 }
@@ -28,11 +29,13 @@ double value_of(Format f, uint64_t b) {
     case Format::FP6: return tiny_to_float<2, 3>(x & 63);
     case Format::BF6: return tiny_to_float<3, 2>(x & 63);
     case Format::FP4: return tiny_to_float<2, 1>(x & 15);
+    case Format::I8: return int8_t(x);
+    case Format::I32: return int32_t(x);
   }
   return 0;
 }
 
-Number image_of(Format f, uint64_t b) { return f == Format::F64 ? image(bits<double>(b)) : image(float(value_of(f, b))); }
+Number image_of(Format f, uint64_t b) { return f == Format::F64 || f == Format::I32 ? image(value_of(f, b)) : image(float(value_of(f, b))); }
 
 void Shadow::settle() {
   if (common != MIXED) return;
@@ -46,12 +49,16 @@ Algebra::Algebra(Engine& engine) : rules(engine.launch.op_count), engine_(engine
     const TkRegion& r = engine.launch.regions[i];
     packed_.push_back({Format(r.format), r.payload, r.elements});
   }
-  packed_.push_back({Format::FP4, nullptr, 0});
+  for (const Format f : {Format::FP4, Format::FP6, Format::BF6}) packed_.push_back({f, nullptr, 0});
 }
 
 void Algebra::begin_block(size_t waves) {
   while (registers_.size() < waves) registers_.push_back(std::make_unique<Registers>());
-  kept_.clear();
+  for (auto& kept : kept_) kept.clear();
+  wholes_.assign(1, {{0, 0}, 0, 0, 0, NONE});  // where lanes read zero
+  composed_.clear();
+  parts_.clear();
+  whole_in_use_ = false;
   lds_.assign((engine_.launch.lds_bytes + 3) / 4, Cell());
 }
 
@@ -120,7 +127,7 @@ static void take(const Shadow& from, int first, int count, uint32_t junk, Shadow
   const uint32_t keep = count == 4 ? ~0u : (1u << 8 * count) - 1;
   const auto cut = [&](uint32_t tag) {
     uint32_t t = tag >> 8 * first & keep;
-    if (count == 1 && t && t != F8 && t != PACKED) t = JUNK;  // a byte of a number that has more
+    if (count == 1 && t && t != F8 && t != PACKED && t != WHOLE) t = JUNK;  // a byte of a number that has more
     return t;
   };
   Shadow made;
@@ -184,7 +191,7 @@ void Algebra::numbers(Wave& w, const Shadow& s, const uint32_t* lo, const uint32
   if (s.common != MIXED && (s.common >> 8 * last & 255) == wanted) return;
   out.p = out.own_p, out.q = out.own_q;
   const auto put = [&](int l, Number n) { out.own_p[l] = n.p, out.own_q[l] = n.q; };
-  if (s.common != MIXED && !(s.common & mine)) {
+  if (s.common == TAG_NEAR || (s.common != MIXED && !(s.common & mine))) {
     if (uniform) {
       const Number n = plain(0);
       for (int l = 0; l < LANES; ++l) put(l, n);
@@ -200,7 +207,8 @@ void Algebra::numbers(Wave& w, const Shadow& s, const uint32_t* lo, const uint32
   for (int l = 0; l < LANES; ++l) {
     const uint32_t t = s.of(l), end = t >> 8 * last & 255;
     if (end == wanted) put(l, {s.p[last][l], s.q[last][l]});
-    else if (!(t & mine)) put(l, plain(l));
+    else if (!(t & mine) || t == TAG_NEAR) put(l, plain(l));
+    else if (width < 64 && whole_within(t & mine)) put(l, spelled(f, s.cell(l), unsigned(first), lo[l], w.pc));
     else if (end == JUNK) put(l, {LOST, s.q[last][l]});
     else put(l, {LOST, loss(w, "bits of one format are read as another's")});
   }
@@ -214,7 +222,8 @@ void Algebra::numbers(Wave& w, const Operand& a, Format f, int last, Numbers& ou
   if ((!a.neg && !a.abs) || s.common == PLAIN) return;
   for (int l = 0; l < LANES; ++l) {
     uint32_t p = out.p[l], q = out.q[l];
-    const bool is_plain = s.common == MIXED && !(s.tag[l] >> 8 * last & 255);
+    const uint32_t t = s.of(l) >> 8 * last & 255;
+    const bool is_plain = t == PLAIN || t == NEAR + 3;
     const int sign = 8 * last + 7;
     const uint32_t raw = a.abs ? (wide ? a.raw.hi[l] : a.raw.lo[l]) : 0;
     const bool flip = a.neg != (a.abs && (raw >> sign & 1));
@@ -320,6 +329,7 @@ void Algebra::moves(Wave& w, const Op& op, const Use& use, const Rule& rule) {
       const uint64_t exec = w.exec();
       const int l = rule.act == Act::READ_LANE ? int(scalar32(w, op, op.src[1], Kind::B32) & 63) : exec ? __builtin_ctzll(exec) : 0;
       r.s[op.dst] = op.src[0] >= 256 ? r.rows[op.src[0] - 256].cell(l) : op.src[0] < 128 ? r.s[op.src[0]] : Cell();
+      if (whole_in_use_) bare_cell(r.s[op.dst]);
       r.scalars |= r.s[op.dst].tag != PLAIN;
       rows_ = 0;
       return;
@@ -341,6 +351,7 @@ void Algebra::moves(Wave& w, const Op& op, const Use& use, const Rule& rule) {
 // Of v_cndmask with sign modifiers: numbers of f32.
 void Algebra::negate(const Operand& a, Shadow& s) {
   for (int l = 0; l < LANES; ++l) {
+    if (s.of(l) == TAG_NEAR) s.spread(), s.tag[l] = PLAIN;
     if ((s.of(l) >> 24) != F32 + 3 || s.p[3][l] & SPECIAL) continue;
     if (a.neg == (a.abs && (a.raw.lo[l] >> 31))) continue;
     s.p[3][l] = neg<P>(s.p[3][l]);
@@ -383,7 +394,7 @@ void Algebra::insert(Wave& w, const Op& op) {
   for (int l = 0; l < LANES; ++l)
     for (int b = 0; b < count; ++b) {
       uint32_t t = made.tag[l] >> 8 * b & 255;
-      const bool torn = count == 1 && t && t != F8 && t != PACKED && t != JUNK;
+      const bool torn = count == 1 && t && t != F8 && t != PACKED && t != WHOLE && t != JUNK;
       if (torn) t = JUNK;
       const int to = first + b;
       out_[0].tag[l] = (out_[0].tag[l] & ~(255u << 8 * to)) | t << 8 * to;
@@ -402,6 +413,7 @@ void Algebra::before(Wave& w, const Op& op, const Use& use) {
   pending_ = false;
   if (rule.act == Act::MEMORY || rule.act == Act::NOTHING) return;
   if (rule.act == Act::DECIDES) return;
+  if (rule.act == Act::ROUND || rule.act == Act::TO_INTEGER) return rounds(w, op, rule);
   if (rule.act == Act::LDEXP && all_plain(w, use)) return;  // a power of two: its bits are a scale's code
   if (rule.act >= Act::ADD) {
     pending_ = true;
@@ -454,7 +466,8 @@ void Algebra::finish(Wave& w, const Op& op) {
   for (int b = 0; b < 4; ++b) {
     if (!(signs_ >> b & 1)) continue;
     for (int l = 0; l < LANES; ++l) {
-      if (!bears(out_[0].of(l) >> 8 * b & 255) || out_[0].p[b][l] & SPECIAL) continue;
+      const uint32_t t = out_[0].of(l) >> 8 * b & 255;
+      if (!bears(t) || t == WHOLE || out_[0].p[b][l] & SPECIAL) continue;
       if ((result[l] >> (8 * b + 7) & 1) == (signed_[b][l] & 1)) continue;
       out_[0].p[b][l] = neg<P>(out_[0].p[b][l]);
       if (out_[0].q[b][l] != ABSENT) out_[0].q[b][l] = neg<Q>(out_[0].q[b][l]);

@@ -7,8 +7,10 @@
 //   F32 + i   byte i of an f32; bytes 2 and 3 are also its bf16, and with whatever stands below an f32 that was rounded
 //   F16 + i, F64 + i, F8   byte i of such a number, an 8-bit float of any encoding
 //   PACKED    a byte of floats of 4 or 6 bits: its payload is a place, a number of `Packed` and its byte there
+//   WHOLE     a byte of the bits of whole numbers that others were rounded to: which, and from which bit (`Whole`)
+//   NEAR + i  byte i of an f32 that another number was rounded to: plain, but for conversions to integers (`Act::ROUND`)
 //   JUNK      bits of a number that are none by themselves, with the loss that they become where they are taken for one
-// The payload of a number stands in the slot of its last byte, that of JUNK and PACKED in the slot of each byte.
+// The payload of a number stands in the slot of its last byte, that of JUNK, PACKED and WHOLE in the slot of each byte.
 //
 // Integer instructions move numbers as long as the bits of one stay together (algebra_bits.cpp). Bits that changed in any
 // other way are JUNK; it is reported with the instruction when it reaches a tensor (`losses`).
@@ -21,12 +23,18 @@
 
 namespace ring {
 
-enum Tag : uint32_t { PLAIN = 0, F32 = 0x10, F16 = 0x20, F8 = 0x30, F64 = 0x40, PACKED = 0x50, JUNK = 0xff };
+enum Tag : uint32_t { PLAIN = 0, F32 = 0x10, F16 = 0x20, F8 = 0x30, F64 = 0x40, PACKED = 0x50, NEAR = 0x60, WHOLE = 0x70, JUNK = 0xff };
 constexpr uint32_t TAG_F32 = 0x13121110, TAG_BF16 = 0x1312, TAG_F16 = 0x2120, TAG_F64_LOW = 0x43424140, TAG_F64 = 0x47464544;
-constexpr uint32_t TAG_JUNK = 0xffffffff, MIXED = 0xfefefefe;
+constexpr uint32_t TAG_JUNK = 0xffffffff, TAG_NEAR = 0x63626160, TAG_WHOLE = 0x70707070, MIXED = 0xfefefefe;
 
 // Whether the byte of a tag has a payload in its slot.
-constexpr bool bears(uint32_t t) { return t == F32 + 3 || t == F16 + 1 || t == F8 || t == F64 + 7 || t == PACKED || t == JUNK; }
+constexpr bool bears(uint32_t t) { return t == F32 + 3 || t == F16 + 1 || t == F8 || t == F64 + 7 || t == PACKED || t == NEAR + 3 || t == WHOLE || t == JUNK; }
+// Whether one of the bytes of a tag is WHOLE.
+constexpr bool whole_within(uint32_t tag) {
+  for (int b = 0; b < 4; ++b)
+    if ((tag >> 8 * b & 255) == WHOLE) return true;
+  return false;
+}
 inline unsigned slots_of(uint32_t tag) {
   switch (tag) {
     case PLAIN: return 0;
@@ -39,7 +47,8 @@ inline unsigned slots_of(uint32_t tag) {
 }
 
 // How the bits of a number are read: an element of a tensor, an operand.
-enum class Format : uint8_t { F32, BF16, F16, FP8, BF8, FP8_FNUZ, BF8_FNUZ, F64, FP4, FP6, BF6 };
+enum class Format : uint8_t { F32, BF16, F16, FP8, BF8, FP8_FNUZ, BF8_FNUZ, F64, FP4, FP6, BF6, I8, I32 };
+constexpr bool is_integer(Format f) { return f == Format::I8 || f == Format::I32; }
 int width_of(Format f);
 double value_of(Format f, uint64_t bits);
 Number image_of(Format f, uint64_t bits);
@@ -97,6 +106,25 @@ struct Packed {  // numbers of 4 or 6 bits in a row, from a tensor or made by an
   uint64_t elements;
 };
 
+// A whole number that stands for another: what a conversion to integers made of it, or the bits of a float. What is less
+// than one of its units, `rest`, is what rounding took. What is added to it, where its bits go and how far they are shifted
+// says which number they spell in the end, whoever packs them (algebra_wholes.cpp).
+struct Whole {
+  Number rest;
+  uint32_t value, base;  // `base`: what of the value is not the number's, such as exponents and what was added
+  uint8_t cut = 0;       // so many of its lowest bits were rounded and must go
+  uint32_t lost = NONE;  // the loss that it becomes where it is taken for something else; NONE: a plain integer
+  // The same if something small that was added was there to round, which it was if as many bits are cut off later.
+  uint8_t rounds = 0;
+  Number rest_rounded = {0, 0};
+  uint32_t base_rounded = 0;
+};
+struct Ref {  // a bit of a `Whole`, or a plain one
+  uint32_t whole;
+  uint8_t at;
+};
+constexpr uint32_t NO_WHOLE = 0xffffffff, COMPOSED = 0x80000000;  // COMPOSED: its slot has the place of eight `Ref`s
+
 struct Loss {
   uint32_t pc;
   const char* reason;
@@ -120,7 +148,8 @@ struct Operand {
 // What an instruction does to payloads, worked out when the program is loaded.
 enum class Act : uint8_t {
   NOTHING,   // writes no register, or what it writes is plain by then
-  DECIDES,   // its result follows the real numbers: comparisons, roundings to integers
+  DECIDES,   // its result follows the real numbers: comparisons, exponents
+  ROUND, TO_INTEGER,  // as DECIDES, and it is remembered which number was rounded
   MEMORY,
   SCALAR,
   INTEGER,
@@ -133,7 +162,7 @@ enum class Third : uint8_t { NONE, SOURCE, DESTINATION, CONSTANT_LAST, CONSTANT_
 enum class Bits : uint8_t {  // integer instructions that may leave the bits of a number together
   OTHER, AND, OR, XOR, XNOR, NOT, AND_NOT, SHIFT_LEFT, SHIFT_RIGHT, SHIFT_RIGHT_SIGNED, REVERSED_LEFT, REVERSED_RIGHT, REVERSED_RIGHT_SIGNED,
   EXTRACT, EXTRACT_SIGNED, EXTRACT_SCALAR, INSERT, ALIGN_BIT, ALIGN_BYTE, PERMUTE, AND_OR, SHIFT_OR, OR3, TABLE, PACK_LL, PACK_LH, PACK_HH,
-  MOVE, ADD, SUB, SUBREV, ADD3, SHIFT_ADD, MIN_SIGNED, MAX_SIGNED, MIN_UNSIGNED, MAX_UNSIGNED,
+  MOVE, ADD, SUB, SUBREV, ADD3, SHIFT_ADD, MIN_SIGNED, MAX_SIGNED, MIN_UNSIGNED, MAX_UNSIGNED, MEDIAN_SIGNED,
 };
 enum class Motion : uint8_t { NONE, LOAD, STORE, TRANSPOSE, PERMUTE, PERMUTE_TO, SCALAR, ADD_F32, ADD_F64, ADD_F16, ADD_BF16, ATOMIC };
 
@@ -166,6 +195,11 @@ struct Taken {  // of a memory instruction: what it stores, and what of it was l
   Shadow data[4];
   Cell reached_cells[LANES][4];
   uint64_t reached = 0;  // lanes
+};
+
+struct Parts {  // of an element
+  uint32_t done = 0, bits = 0, lost = 0;
+  Ref refs[8];
 };
 
 class Algebra {
@@ -231,14 +265,35 @@ class Algebra {
   void to_small(Wave& w, const Op& op, const Rule& rule);
   void from_small(Wave& w, const Op& op, const Rule& rule);
   void keep_pair(Shadow& s, int byte, const Numbers* n);
+  uint32_t keep(Format f, const Number* n, int count);
   // algebra_bits.cpp
   void integers(Wave& w, const Op& op, const Use& use, const Rule& rule);
   void scalars(Wave& w, const Op& op, const Use& use, const Rule& rule);
   void junk(Wave& w, int rows);
   void settle_half(Wave& w, const Op& op, const Rule& rule);
   bool chosen(const Rule& rule, const Operand* s);
-  bool rounded(Wave& w, const Rule& rule, const Operand* s);
+  bool rounded(Wave& w, const Op& op, const Rule& rule, const Operand* s);
   void apply(Wave& w, const Recipe& recipe, const Operand* s, int lane);
+  void lane(Wave& w, const Op& op, const Rule& rule, const Operand* s, int l, int rows);
+  void follow(Wave& w, const Op& op, const Rule& rule, const Operand* s, int rows);
+  void without_near(Operand& a) const;
+  // algebra_wholes.cpp
+  void rounds(Wave& w, const Op& op, const Rule& rule);
+  void keep_near(const Operand* a, const double (*real)[LANES], int count, const Result& r);
+  bool soft(uint32_t p, uint32_t q) const;
+  void bare_cell(Cell& c) const;
+  bool bare(const Shadow& s) const;
+  bool all_bare(const Wave& w, const Use& use) const;
+  void refs_of(const Cell& c, Ref* out) const;
+  void compose(const Ref* refs, int byte, Cell& out);
+  void put_whole(const Whole& x, Cell& out);
+  bool bits_of_f32(Wave& w, Number n, uint32_t b, Whole& out);
+  bool unpacked(const Ref* refs, int width, Whole& out) const;
+  bool word_of(Wave& w, const Cell& c, uint32_t b, Whole& out);
+  static void may_round(const Whole& of, int32_t added, bool float_alone, Whole& sum);
+  bool sum_of(Wave& w, const Rule& rule, const Operand* s, int lane, Cell& out);
+  Number spelled(Format f, const Ref* refs, uint32_t b, uint32_t pc);
+  Number spelled(Format f, const Cell& c, unsigned first, uint32_t b, uint32_t pc);
   // algebra_matrix.cpp
   void matrix(Wave& w, const Op& op, const Rule& rule);
   void matrix_of_integers(Wave& w, const Op& op, const Rule& rule);
@@ -254,11 +309,14 @@ class Algebra {
   void read(const Place& at, unsigned size, uint32_t pc, Cell* out);
   void write(const Place& at, unsigned size, uint32_t pc, const Cell* from, const uint32_t* data);
   void write_packed(const Place& at, unsigned size, uint32_t pc, const Cell* from, const uint32_t* data);
+  void write_part(const Place& at, uint64_t element, unsigned from, unsigned to, const Cell* cells, const uint32_t* data, unsigned bit, uint32_t pc);
+  Number number_in(const Cell& c, unsigned first, unsigned last, Format f, uint32_t data, uint32_t pc);
   void add_cells(Motion motion, uint32_t pc, const Cell* old, const uint32_t* bits, const Cell* x, const uint32_t* data, unsigned dwords, Cell* now);
   void lane_cells(Wave& w, MemoryOp& m, int l, unsigned parts, Cell* x);
   void load(Wave& w, MemoryOp& m);
   void store(Wave& w, MemoryOp& m);
   void transpose(Wave& w, MemoryOp& m);
+  void transposed(Wave& w, MemoryOp& m, const Cell* flat, int base, int l, Cell* out);
   void permute(Wave& w, MemoryOp& m);
   void to_lds(Wave& w, MemoryOp& m);
   void atomic(Wave& w, MemoryOp& m);
@@ -277,7 +335,12 @@ class Algebra {
   uint8_t clamped_ = 0;     // to 0 .. 1
   std::vector<std::pair<uint16_t, uint8_t>> specials_;  // registers and lanes of a matrix result that are what the real one is
   std::vector<Packed> packed_;  // by region, and those that instructions made
-  std::vector<uint32_t> kept_;
+  std::vector<uint32_t> kept_[3];  // by format: FP4, FP6, BF6
+  bool whole_in_use_ = false;   // a register or LDS has held bits of a `Whole`, or a number NEAR another
+  uint8_t chosen_[LANES];       // of a largest, smallest or middle number: which source it is
+  std::vector<Whole> wholes_;
+  std::vector<Ref> composed_;  // eight by eight
+  std::map<std::pair<const TkRegion*, uint64_t>, Parts> parts_;  // elements of packed tensors that are stored in parts
   unsigned signs_ = 0;      // slots whose sign may change: where its bit is not that of `signed_`, the number is negated
   uint8_t signed_[4][LANES];
 };

@@ -2,13 +2,17 @@
 // as all bits that matter stand together in the place of a number of that width:
 //   an f32 by its upper 16 bits (what stands below is a rounding of it), others by all but the sign, which negates it
 // Exponents and signs by themselves follow the real number, and are plain; other parts of numbers are JUNK. A sum of the bits of
-// an f32 and at most 2^16 is a rounding of it (to bf16, or to the nearest neighbours that roots are refined with).
+// an f32 and at most 2^16 is a rounding of it (to bf16, or to the nearest neighbours that roots are refined with). Other sums, and
+// bits that are shifted to the right, are those of a whole number (algebra_wholes.cpp), whose bits are followed one by one.
+#include <algorithm>
+
 #include "algebra.h"
 
 namespace ring {
 
 struct Source32 {  // one dword that an instruction reads, of one lane or of all
   uint32_t tag, known, value;
+  const Ref* refs = nullptr;  // where bytes are of whole numbers; of one lane
 };
 
 struct Recipe {  // one dword that it writes
@@ -24,6 +28,7 @@ namespace {
 struct Bit {
   int8_t source;  // CONSTANT, UNKNOWN plain, JUNKED, or the dword
   uint8_t at;     // its bit; of CONSTANT the value
+  uint8_t rank = 255, value = 0;  // of a whole number: which bit it is there, and what
 };
 enum : int8_t { CONSTANT = -1, UNKNOWN = -2, JUNKED = -3 };
 using Word = Bit[64];
@@ -36,10 +41,20 @@ void spell(const Source32* s, int first, int dwords, Word out) {
   for (int i = 0; i < 32 * dwords; ++i) {
     const Source32& x = s[first + i / 32];
     const int b = i % 32;
-    if (x.tag >> (b & ~7) & 255) out[i] = {int8_t(first + i / 32), uint8_t(b)};
+    const bool number = x.tag >> (b & ~7) & 255, whole = number && x.refs && (x.tag >> (b & ~7) & 255) == WHOLE;
+    if (whole && x.refs[b].whole == NO_WHOLE) out[i] = constant(x.value >> b & 1);
+    else if (whole) out[i] = {int8_t(first + i / 32), uint8_t(b), x.refs[b].at, uint8_t(x.value >> b & 1)};
+    else if (number) out[i] = {int8_t(first + i / 32), uint8_t(b)};
     else out[i] = x.known >> b & 1 ? constant(x.value >> b & 1) : Bit{UNKNOWN, 0};
   }
   for (int i = 32 * dwords; i < 64; ++i) out[i] = constant(0);
+}
+
+// Where bits of two whole numbers meet, the upper one is beyond what is meant of its number, if it is zero.
+void yield(Bit& a, Bit& b) {
+  if (a.rank == 255 || b.rank == 255 || a.rank == b.rank) return;
+  Bit& upper = a.rank > b.rank ? a : b;
+  if (!upper.value) upper = constant(0);
 }
 
 // Of two bits that say nothing of each other; of JUNKED `at` is 1 where an unknown bit made it.
@@ -54,14 +69,16 @@ Bit both(Bit a, Bit b) {
   if (is(b, 1)) return a;
   return mixed(a, b);
 }
-Bit inverse(Bit a) { return a.source == CONSTANT ? constant(!a.at) : a.source == UNKNOWN || a.source == JUNKED ? a : Bit{JUNKED, 0}; }
+Bit inverse(Bit a) { return a.rank != 255 ? constant(!a.value) : a.source == CONSTANT ? constant(!a.at) : a.source == UNKNOWN || a.source == JUNKED ? a : Bit{JUNKED, 0}; }
 Bit either(Bit a, Bit b) {
+  yield(a, b);
   if (is(a, 1) || is(b, 1)) return constant(1);
   if (is(a, 0)) return b;
   if (is(b, 0)) return a;
   return mixed(a, b);
 }
 Bit differ(Bit a, Bit b) {
+  yield(a, b);
   if (is(a, 0)) return b;
   if (is(b, 0)) return a;
   if (is(a, 1)) return inverse(b);
@@ -90,8 +107,12 @@ void junk_all(Word out, int width) {
 // A sum of words that have no bit in common; false where it is none.
 bool disjoint(const Word a, const Word b, Word out) {
   for (int i = 0; i < 32; ++i) {
-    if (!is(a[i], 0) && !is(b[i], 0)) return false;
-    out[i] = is(a[i], 0) ? b[i] : a[i];
+    Bit x = a[i], y = b[i];
+    yield(x, y);
+    if (x.rank != 255 && !x.value && is(y, 1)) x = constant(0);
+    if (y.rank != 255 && !y.value && is(x, 1)) y = constant(0);
+    if (!is(x, 0) && !is(y, 0)) return false;
+    out[i] = is(x, 0) ? y : x;
   }
   return true;
 }
@@ -111,6 +132,7 @@ void permute(const Word a, const Word b, const Source32& select, Word out) {
 
 // A function of three bits by its table: with those that are known it may be a constant, one of the others or its inverse.
 Bit by_table(uint32_t table, Bit a, Bit b, Bit c) {
+  yield(a, b), yield(a, c), yield(b, c);
   const Bit x[3] = {a, b, c};
   unsigned agree[3] = {3, 3, 3}, seen = 0;  // bit 0: the function is this bit, bit 1: its inverse
   for (unsigned t = 0; t < 8; ++t) {
@@ -255,7 +277,7 @@ void interpret(const Source32* s, const Word r, Recipe& out) {
         number(b, source, at, F8, 1);
         continue;
       }
-      if (intact && (tag == PACKED || tag == JUNK)) {
+      if (intact && (tag == PACKED || tag == WHOLE || tag == JUNK)) {
         out.tag |= tag << 8 * b, out.source[b] = uint8_t(source), out.byte[b] = uint8_t(at / 8);
         continue;
       }
@@ -280,11 +302,10 @@ void interpret(const Source32* s, const Word r, Recipe& out) {
   }
 }
 
-Recipe recipe_of(const Rule& rule, const Op& op, const Source32* s, int dword) {
+Recipe recipe_of(const Rule& rule, const Op& op, const Source32* s, int dword, Word r) {
   Recipe out;
-  Word r;
   out.certain = work(rule, op, s, r);
-  for (const Bit& b : r) out.certain &= !(b.source == JUNKED && b.at);
+  for (int i = 0; i < 64; ++i) out.certain &= !(r[i].source == JUNKED && r[i].at);
   interpret(s, r + 32 * dword, out);
   return out;
 }
@@ -293,7 +314,7 @@ Recipe recipe_of(const Rule& rule, const Op& op, const Source32* s, int dword) {
 Source32 common_bits(const Shadow& s, const uint32_t* bits) {
   uint32_t all = ~0u, any = 0;
   for (int l = 0; l < LANES; ++l) all &= bits[l], any |= bits[l];
-  return {s.common, ~(all ^ any), any};
+  return {s.common, ~(all ^ any), any, nullptr};
 }
 
 }  // namespace
@@ -308,7 +329,7 @@ void Algebra::junk(Wave& w, int rows) {
   }
 }
 
-// The larger or smaller of integers is one of them.
+// The larger, smaller or middle one of integers is one of them.
 bool Algebra::chosen(const Rule& rule, const Operand* s) {
   if (rule.bits < Bits::MIN_SIGNED) return false;
   out_[0].common = MIXED;
@@ -320,6 +341,10 @@ bool Algebra::chosen(const Rule& rule, const Operand* s) {
       const bool smallest = rule.bits == Bits::MIN_SIGNED || rule.bits == Bits::MIN_UNSIGNED;
       if (smallest ? less : !less && a != b) best = i;
     }
+    if (rule.bits == Bits::MEDIAN_SIGNED) {
+      const int32_t a = int32_t(s[0].bits.lo[l]), b = int32_t(s[1].bits.lo[l]), c = int32_t(s[2].bits.lo[l]);
+      best = (a >= b) == (a <= c) ? 0 : (b >= a) == (b <= c) ? 1 : 2;
+    }
     out_[0].put(l, s[best].low->cell(l));
   }
   out_[0].settle();
@@ -327,9 +352,16 @@ bool Algebra::chosen(const Rule& rule, const Operand* s) {
   return true;
 }
 
-// A small change of the bits of an f32; lanes in which it is none are JUNK.
-bool Algebra::rounded(Wave& w, const Rule& rule, const Operand* s) {
-  if (rule.bits < Bits::ADD || rule.bits > Bits::ADD3) return false;
+namespace {
+
+const Shadow& dword_of(const Operand* s, int source) { return source % 2 ? *s[source / 2].high : *s[source / 2].low; }
+const uint32_t* bits_of(const Operand* s, int source) { return source % 2 ? s[source / 2].bits.hi : s[source / 2].bits.lo; }
+
+}  // namespace
+
+// A small change of the bits of an f32, or a sum with a whole number; lanes in which it is neither are JUNK.
+bool Algebra::rounded(Wave& w, const Op& op, const Rule& rule, const Operand* s) {
+  if (rule.bits < Bits::ADD || rule.bits > Bits::SHIFT_ADD) return false;
   const uint32_t id = loss(w, "bits of a number changed in a way that is not followed");
   out_[0].common = MIXED;
   for (int l = 0; l < LANES; ++l) {
@@ -345,24 +377,27 @@ bool Algebra::rounded(Wave& w, const Rule& rule, const Operand* s) {
     for (int i = 0; i < rule.sources; ++i) any |= s[i].low->of(l);
     out_[0].tag[l] = PLAIN;
     if (!any) continue;
-    if (number >= 0 && number < 3 && !negated && change >= -0x10000 && change <= 0x10000) {
+    const bool small = number >= 0 && number < 3 && !negated && change >= -0x10000 && change <= 0x10000;
+    if (small && rule.bits != Bits::SHIFT_ADD) {
       out_[0].tag[l] = TAG_F32, out_[0].p[3][l] = s[number].low->p[3][l], out_[0].q[3][l] = s[number].low->q[3][l];
       continue;
     }
-    out_[0].tag[l] = TAG_JUNK;
-    for (int b = 0; b < 4; ++b) out_[0].q[b][l] = id;
+    Cell made;
+    if (sum_of(w, rule, s, l, made)) {
+      out_[0].put(l, made);
+      continue;
+    }
+    lane(w, op, rule, s, l, 1);
+    if (!whole_within(out_[0].tag[l]) && number >= 0) {
+      out_[0].tag[l] = TAG_JUNK;
+      for (int b = 0; b < 4; ++b) out_[0].q[b][l] = id;
+    }
   }
   out_[0].settle();
   rows_ = 1;
+  settle_half(w, op, rule);
   return true;
 }
-
-namespace {
-
-const Shadow& dword_of(const Operand* s, int source) { return source % 2 ? *s[source / 2].high : *s[source / 2].low; }
-const uint32_t* bits_of(const Operand* s, int source) { return source % 2 ? s[source / 2].bits.hi : s[source / 2].bits.lo; }
-
-}  // namespace
 
 // Of all lanes, or of one.
 void Algebra::apply(Wave& w, const Recipe& recipe, const Operand* s, int lane) {
@@ -397,40 +432,127 @@ void Algebra::settle_half(Wave& w, const Op& op, const Rule& rule) {
   insert(w, upper);
 }
 
+// One lane, where masks or amounts differ, or where bits are of whole numbers: they are followed one by one. An f32 becomes
+// one where it is shifted to the right and bits of it would be lost.
+void Algebra::lane(Wave& w, const Op& op, const Rule& rule, const Operand* s, int l, int rows) {
+  const bool right = rule.width == 32 && (rule.bits == Bits::REVERSED_RIGHT || rule.bits == Bits::EXTRACT);
+  Source32 x[6];
+  Ref refs[6][32];
+  Word r;
+  bool wholes = false;
+  for (int as_whole = 0; as_whole < 2; ++as_whole) {
+    for (int i = 0; i < 6; ++i) {
+      x[i] = {PLAIN, ~0u, 0};
+      if (i / 2 >= rule.sources || (i % 2 && !(rule.width == 64 && i == 3))) continue;
+      Cell c = dword_of(s, i).cell(l);
+      const uint32_t b = bits_of(s, i)[l];
+      Whole bits;
+      if (as_whole && c.tag == TAG_F32 && bits_of_f32(w, {c.p[3], c.q[3]}, b, bits)) put_whole(bits, c);
+      x[i] = {c.tag, ~0u, c.tag ? 0 : b};
+      if (!whole_within(c.tag)) continue;
+      refs_of(c, refs[i]);
+      x[i].refs = refs[i], x[i].value = b, wholes = true;
+    }
+    if (!right || wholes || !recipe_of(rule, op, x, 0, r).fresh) break;
+  }
+  for (int d = 0; d < rows; ++d) {
+    const Recipe made = recipe_of(rule, op, x, d, r);
+    rows_ = d;
+    apply(w, made, s, l);
+    if (!wholes) continue;
+    Cell c = out_[d].cell(l);
+    for (int b = 0; b < 4; ++b) {
+      if (!(made.fresh >> b & 1) && (made.tag >> 8 * b & 255) != WHOLE) continue;
+      Ref from[8];
+      bool good = true;
+      for (int i = 0; i < 8; ++i) {
+        const Bit bit = r[32 * d + 8 * b + i];
+        from[i] = {NO_WHOLE, 0};
+        if (bit.rank != 255) from[i] = x[bit.source].refs[bit.at];
+        else good &= plain(bit) || follows(x, bit);
+      }
+      if (good) compose(from, b, c);
+    }
+    out_[d].put(l, c);
+  }
+}
+
+void Algebra::without_near(Operand& a) const {
+  if (a.low->common != TAG_NEAR && a.low->common != MIXED) return;
+  static thread_local Shadow made;
+  made.common = MIXED;
+  for (int l = 0; l < LANES; ++l) {
+    Cell c = a.low->cell(l);
+    if (c.tag == TAG_NEAR) c.tag = PLAIN;
+    made.put(l, c);
+  }
+  made.settle();
+  a.own.copy(made);
+  a.low = &a.own;
+}
+
 void Algebra::integers(Wave& w, const Op& op, const Use& use, const Rule& rule) {
-  (void)use;
   const int rows = rule.part;
-  if (rule.bits == Bits::OTHER || rows > 2 || rule.sources > 3) return junk(w, rows > 2 ? 2 : rows);
   static thread_local Operand s[3];
   const bool wide = rule.width == 64;
-  Op bare = op;
-  if (rule.bits == Bits::TABLE) bare.neg = bare.abs = bare.omod = 0;
+  Op bare_op = op;
+  if (rule.bits == Bits::TABLE) bare_op.neg = bare_op.abs = bare_op.omod = 0;
   const bool halves = rule.width == 16 || (rule.bits == Bits::PACK_LL && op.encoding == ENC_VOP3);
-  for (int i = 0; i < rule.sources; ++i) operand(w, bare, i, wide && i == 1 ? Kind::B64 : halves ? Kind::B16 : Kind::B32, s[i]);
+  const bool followed = rule.bits != Bits::OTHER && rows <= 2 && rule.sources <= 3;
+  for (int i = 0; i < rule.sources && i < 3 && (followed || whole_in_use_); ++i)
+    operand(w, bare_op, i, wide && i == 1 ? Kind::B64 : halves ? Kind::B16 : Kind::B32, s[i]);
+  const bool soft_alone = whole_in_use_ && all_bare(w, use);
+  for (int i = 0; i < rule.sources && i < 3 && whole_in_use_; ++i) without_near(s[i]);
+  if (!followed) return soft_alone ? void(rows_ = 0) : junk(w, rows > 2 ? 2 : rows);
   if (chosen(rule, s)) return;
+  follow(w, op, rule, s, rows);
+  for (int d = 0; d < rows_ && soft_alone; ++d) {  // integers may do what they like
+    out_[d].spread();
+    for (int l = 0; l < LANES; ++l)
+      for (int b = 0; b < 4; ++b)
+        if ((out_[d].tag[l] >> 8 * b & 255) == JUNK) out_[d].tag[l] &= ~(255u << 8 * b);
+    out_[d].settle();
+  }
+}
+
+void Algebra::follow(Wave& w, const Op& op, const Rule& rule, const Operand* s, int rows) {
+  const bool wide = rule.width == 64;
   Source32 all[6] = {};
-  bool uniform = true;
+  bool uniform = true, wholes = false, moves_bits = rule.bits == Bits::REVERSED_RIGHT || rule.bits == Bits::EXTRACT;
   for (int i = 0; i < 6; ++i) {
     all[i] = {PLAIN, ~0u, 0};
     if (i / 2 >= rule.sources || (i % 2 && !(wide && i == 3))) continue;
     const Shadow& x = dword_of(s, i);
     uniform &= x.common != MIXED;
+    wholes |= x.common == MIXED || whole_within(x.common);
+    moves_bits |= x.common == MIXED;
     all[i] = common_bits(x, bits_of(s, i));
   }
+  wholes &= whole_in_use_;
   if (uniform) {
     Recipe made[2];
-    bool good = true;
-    for (int d = 0; d < rows; ++d) made[d] = recipe_of(rule, op, all, d), good &= made[d].certain;
-    if (good) {
+    Word r;
+    bool good = true, fresh = false;
+    for (int d = 0; d < rows; ++d) made[d] = recipe_of(rule, op, all, d, r), good &= made[d].certain, fresh |= made[d].fresh != 0;
+    if (good && !(fresh && (wholes || moves_bits || rule.bits == Bits::SHIFT_ADD))) {
       for (rows_ = 0; rows_ < rows; ++rows_) apply(w, made[rows_], s, -1);
       settle_half(w, op, rule);
       return;
     }
   }
-  if (rounded(w, rule, s)) return;
+  if (rounded(w, op, rule, s)) return;
+  if (wholes || moves_bits) {
+    for (int d = 0; d < rows; ++d) out_[d].common = MIXED;
+    for (int l = 0; l < LANES; ++l) lane(w, op, rule, s, l, rows);
+    for (int d = 0; d < rows; ++d) out_[d].settle();
+    rows_ = rows;
+    settle_half(w, op, rule);
+    return;
+  }
   // Lane by lane, where masks or amounts differ; neighbours are often alike.
   Source32 last[6] = {};
   Recipe made[2];
+  Word r;
   for (int d = 0; d < rows; ++d) out_[d].common = MIXED;
   for (int l = 0; l < LANES; ++l) {
     Source32 x[6];
@@ -439,9 +561,11 @@ void Algebra::integers(Wave& w, const Op& op, const Use& use, const Rule& rule) 
       if (i / 2 < rule.sources && (!(i % 2) || (wide && i == 3))) x[i] = {dword_of(s, i).of(l), ~0u, bits_of(s, i)[l]};
       if (x[i].tag) x[i].value = 0;
     }
-    if (!l || std::memcmp(x, last, sizeof x))
-      for (int d = 0; d < rows; ++d) made[d] = recipe_of(rule, op, x, d);
-    std::memcpy(last, x, sizeof x);
+    bool differs = !l;
+    for (int i = 0; i < 6; ++i) differs |= x[i].tag != last[i].tag || x[i].value != last[i].value;
+    if (differs)
+      for (int d = 0; d < rows; ++d) made[d] = recipe_of(rule, op, x, d, r);
+    std::copy(x, x + 6, last);
     for (rows_ = 0; rows_ < rows; ++rows_) apply(w, made[rows_], s, l);
   }
   for (int d = 0; d < rows; ++d) out_[d].settle();
@@ -469,7 +593,8 @@ void Algebra::scalars(Wave& w, const Op& op, const Use& use, const Rule& rule) {
       s[i] = {cell(i / 2, i % 2).tag, ~0u, uint32_t(both >> 32 * (i % 2))};
     }
     for (int d = 0; d < rule.part; ++d) {
-      const Recipe made = recipe_of(rule, op, s, d);
+      Word r;
+      const Recipe made = recipe_of(rule, op, s, d, r);
       out[d].tag = made.tag;
       for (int b = 0; b < 4; ++b) {
         const Cell from = cell(made.source[b] / 2, made.source[b] % 2);

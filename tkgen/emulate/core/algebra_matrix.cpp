@@ -88,6 +88,14 @@ void Algebra::packed_numbers(Wave& w, const Shadow* const* rows, const uint32_t*
       } else {
         n.q = loss(w, "bits of one format are read as another's");
       }
+    } else if (t == WHOLE || (bit % 8 && whole_within(rows[(bit + width - 1) / 32]->of(l)))) {
+      Ref refs[64];
+      uint64_t pair = 0;
+      for (int d = 0; d <= (bit % 32 + width > 32); ++d) {
+        refs_of(rows[row + d]->cell(l), refs + 32 * d);
+        pair |= uint64_t(bits[row + d][l]) << 32 * d;
+      }
+      n = spelled(f, refs + bit % 32, uint32_t(pair >> bit % 32) & ((1u << width) - 1), w.pc);
     } else if (t == PLAIN) {
       uint64_t pair = bits[bit / 32][l];
       if (bit % 32 + width > 32) pair |= uint64_t(bits[bit / 32 + 1][l]) << 32;
@@ -156,11 +164,13 @@ void Algebra::gather(Wave& w, const Op& op, const Rule& rule, int i, int block, 
       if (!scaled || n.p[lane] & SPECIAL) continue;
       const int from = x + m * (k / 32);
       const uint32_t code = scale.lo[from] >> 8 * byte & 255;
-      if (code == 127 && scales->of(from) == PLAIN) continue;
+      Cell of_scale = scales->cell(from);
+      if (of_scale.tag) bare_cell(of_scale);
+      if (code == 127 && of_scale.tag == PLAIN) continue;
       const Number& by = scale_of(code);
       s.p[k][x] = mul<P>(s.p[k][x], by.p);
       if (!(s.q[k][x] & SPECIAL)) s.q[k][x] = mul<Q>(s.q[k][x], by.q);
-      if (code == 255 || (scales->of(from) >> 8 * byte & 255) != PLAIN) s.p[k][x] = LOST, s.q[k][x] = loss(w, "its scale is not plain");
+      if (code == 255 || (of_scale.tag >> 8 * byte & 255) != PLAIN) s.p[k][x] = LOST, s.q[k][x] = loss(w, "its scale is not plain");
     }
   }
   tidy(s, m, shape.k);
@@ -227,7 +237,7 @@ void Algebra::matrix_of_integers(Wave& w, const Op& op, const Rule& rule) {
   bool plain = true;
   for (int i = 0; i < 3; ++i)
     for (int r = 0; r < (i < 2 ? per_lane : count); ++r)
-      if (op.src[i] >= 256) plain &= regs.rows[size_t(op.src[i] - 256 + r)].common == PLAIN;
+      if (op.src[i] >= 256) plain &= bare(regs.rows[size_t(op.src[i] - 256 + r)]);
   for (int r = 0; r < count; ++r) {
     Shadow& to = regs.rows[size_t(op.dst - 256 + r)];
     to.common = plain ? uint32_t(PLAIN) : TAG_JUNK;

@@ -28,7 +28,7 @@ void set(Cell& c, int byte, uint32_t tag, uint32_t p, uint32_t q) {
   c.p[byte] = p, c.q[byte] = q;
 }
 
-bool is_part(uint32_t tag) { return tag && tag != F8 && tag != PACKED && tag != JUNK; }
+bool is_part(uint32_t tag) { return tag && tag != F8 && tag != PACKED && tag != WHOLE && tag != JUNK; }
 
 // `count` bytes of cells from `byte` on, as the low bytes of `out`.
 void take(const Cell* from, unsigned byte, unsigned count, uint32_t junk, Cell& out) {
@@ -55,18 +55,21 @@ uint32_t tag_of(Format f) {
   }
 }
 
-// The number that bytes `first` .. `last` of a cell are, or false.
-bool number_in(const Cell& c, unsigned first, unsigned last, Format f, uint32_t data, Number& out) {
+}  // namespace
+
+// The number that bytes `first` .. `last` of a cell are; LOST, without a loss where they are another format's.
+Number Algebra::number_in(const Cell& c, unsigned first, unsigned last, Format f, uint32_t data, uint32_t pc) {
   const uint32_t t = c.tag >> 8 * last & 255, width = last - first + 1;
   const uint32_t mine = (width == 4 ? ~0u : (1u << 8 * width) - 1) << 8 * first;
   const uint32_t wanted = f == Format::F32 || f == Format::BF16 ? F32 + 3 : f == Format::F16 ? F16 + 1 : uint32_t(F8);
-  if (t == wanted) return out = {c.p[last], c.q[last]}, true;
-  if (!(c.tag & mine)) return out = image_of(f, (data & mine) >> 8 * first), true;
-  out = {LOST, t == JUNK ? c.q[last] : NONE};
-  return t == JUNK;
+  if (t == wanted && !is_integer(f)) return {c.p[last], c.q[last]};
+  if (whole_within(c.tag & mine)) return spelled(f, c, first, data, pc);
+  if (!(c.tag & mine)) {
+    const uint32_t b = (data & mine) >> 8 * first;
+    return is_integer(f) ? image_of_integer(f == Format::I8 ? int8_t(b) : int32_t(b)) : image_of(f, b);
+  }
+  return {LOST, t == JUNK ? c.q[last] : NONE};
 }
-
-}  // namespace
 
 Algebra::Place Algebra::place(Wave& w, const MemoryOp& m, int lane, int part) {
   Place at;
@@ -93,7 +96,7 @@ void Algebra::read(const Place& at, unsigned size, uint32_t pc, Cell* out) {
     return;
   }
   for (unsigned i = 0; i < cells; ++i) out[i].tag = PLAIN;
-  if (!at.region || !at.region->payload) return;
+  if (!at.region || !at.region->payload || is_integer(format_of(*at.region))) return;
   const TkRegion& r = *at.region;
   const Format f = format_of(r);
   const int width = width_of(f);
@@ -140,8 +143,11 @@ void Algebra::write(const Place& at, unsigned size, uint32_t pc, const Cell* fro
   if (!at.region) return;
   const TkRegion& r = *at.region;
   if (!r.payload) {
-    for (unsigned i = 0; i < (size + 3) / 4; ++i)
-      if (from[i].tag & (size < 4 ? (1u << 8 * size) - 1 : ~0u)) ++losses[loss(pc, "it is stored in memory without payloads")].count;
+    for (unsigned i = 0; i < (size + 3) / 4; ++i) {
+      Cell c = from[i];
+      if (whole_in_use_ && c.tag) bare_cell(c);
+      if (c.tag & (size < 4 ? (1u << 8 * size) - 1 : ~0u)) ++losses[loss(pc, "it is stored in memory without payloads")].count;
+    }
     return;
   }
   const Format f = format_of(r);
@@ -157,7 +163,7 @@ void Algebra::write(const Place& at, unsigned size, uint32_t pc, const Cell* fro
         if (high.tag == TAG_F64) n = {high.p[3], high.q[3]};
         else if (!low.tag && !high.tag) n = image_of(f, U64::get(data[b / 4], data[b / 4 + 1]));
       } else {
-        number_in(from[b / 4], b % 4, b % 4 + bytes - 1, f, data[b / 4], n);
+        n = number_in(from[b / 4], b % 4, b % 4 + bytes - 1, f, data[b / 4], pc);
       }
     }
     if (n.lost()) {
@@ -168,32 +174,55 @@ void Algebra::write(const Place& at, unsigned size, uint32_t pc, const Cell* fro
   }
 }
 
-// A tensor of 4- or 6-bit floats: what plain bytes are, or numbers of where they came from.
+// A tensor of 4- or 6-bit floats: numbers of where bytes came from, or what their bits spell. An element that lies in several
+// bytes may be stored in several parts.
 void Algebra::write_packed(const Place& at, unsigned size, uint32_t pc, const Cell* from, const uint32_t* data) {
   const TkRegion& r = *at.region;
   const Format f = format_of(r);
   const uint64_t width = uint64_t(width_of(f)), begin = at.offset * 8, end = begin + 8 * size;
-  for (uint64_t e = (begin + width - 1) / width; (e + 1) * width <= end && e < r.elements; ++e) {
-    const uint64_t bit = e * width - begin;
+  for (uint64_t e = begin / width; e * width < end && e < r.elements; ++e) {
+    const uint64_t low = std::max(begin, e * width), high = std::min(end, (e + 1) * width), bit = low - begin;
     const Cell& c = from[bit / 32];
     const unsigned b = unsigned(bit % 32 / 8);
-    const uint32_t t = c.tag >> 8 * b & 255;
-    Number n = {LOST, NONE};
-    if (t == PLAIN) {
-      uint64_t both = data[bit / 32];
-      if (bit % 32 + width > 32) both |= uint64_t(data[bit / 32 + 1]) << 32;
-      n = image_of(f, both >> bit % 32 & ((1u << width) - 1));
-    } else if (t == PACKED) {
-      const Packed* tensor = packed(c.p[b]);
-      const uint64_t place = uint64_t(c.q[b]) * 8 + bit % 8;
-      if (tensor && tensor->format == f && place % width == 0 && place / width < tensor->elements)
-        n = {tensor->payload[2 * (place / width)], tensor->payload[2 * (place / width) + 1]};
-    } else if (t == JUNK) {
-      n.q = c.q[b];
+    if ((c.tag >> 8 * b & 255) != PACKED) {
+      write_part(at, e, unsigned(low - e * width), unsigned(high - e * width), from, data, unsigned(bit), pc);
+      continue;
     }
+    Number n = {LOST, NONE};
+    const Packed* tensor = packed(c.p[b]);
+    const uint64_t place = uint64_t(c.q[b]) * 8 + bit % 8 - (low - e * width);
+    if (tensor && tensor->format == f && place % width == 0 && place / width < tensor->elements)
+      n = {tensor->payload[2 * (place / width)], tensor->payload[2 * (place / width) + 1]};
     if (n.lost()) ++losses[n.q == NONE ? loss(pc, "it is stored as another format") : n.q].count, n.q = LOST;
     r.payload[2 * e] = n.p, r.payload[2 * e + 1] = n.q;
   }
+}
+
+// Bits `from` .. `to` of an element; its number is what all of them spell, as soon as they are there.
+void Algebra::write_part(const Place& at, uint64_t element, unsigned from, unsigned to, const Cell* cells, const uint32_t* data, unsigned bit, uint32_t pc) {
+  const TkRegion& r = *at.region;
+  const Format f = format_of(r);
+  const unsigned width = unsigned(width_of(f)), all = (1u << width) - 1;
+  Parts& parts = parts_[{&r, element}];
+  uint32_t lost = 0;
+  for (unsigned i = from; i < to; ++i, ++bit) {
+    const Cell& c = cells[bit / 32];
+    const uint32_t t = c.tag >> 8 * (bit % 32 / 8) & 255;
+    Ref refs[32];
+    refs_of(c, refs);
+    if (t != WHOLE && t != PLAIN) lost = t == JUNK ? c.q[bit % 32 / 8] : loss(pc, "it is stored as another format");
+    parts.done |= 1u << i;
+    parts.bits = (parts.bits & ~(1u << i)) | (data[bit / 32] >> bit % 32 & 1) << i;
+    parts.refs[i] = refs[bit % 32];
+  }
+  if (lost) parts.lost = lost;
+  Number n = {LOST, LOST};
+  if (parts.done == all) {
+    n = parts.lost ? Number{LOST, parts.lost} : spelled(f, parts.refs, parts.bits, pc);
+    if (n.lost()) ++losses[n.q == NONE ? loss(pc, "it is stored as another format") : n.q].count, n.q = LOST;
+    parts_.erase({&r, element});
+  }
+  r.payload[2 * element] = n.p, r.payload[2 * element + 1] = n.q;
 }
 
 // --- At issue -----------------------------------------------------------------------------------------------------------
@@ -272,6 +301,8 @@ void Algebra::store(Wave& w, MemoryOp& m) {
       for (unsigned d = 0; d < dwords; ++d) {
         const unsigned from = (part ? 2 : 0) + d;
         x[d] = m.taken->data[from].cell(l), data[d] = m.data[from][l];
+        for (int b = 0; b < 4; ++b)
+          if ((x[d].tag >> 8 * b & 240) == NEAR) x[d].tag = PLAIN;
         if (m.high) {
           const Cell whole = x[d];
           take(&whole, 2, 2, 0, x[d]);
@@ -295,9 +326,9 @@ void Algebra::to_lds(Wave& w, MemoryOp& m) {
   }
 }
 
-// gfx950's transposing reads of 16- and 8-bit elements; of narrower ones where lanes read plain bytes.
+// gfx950's transposing reads: lane l of 16 takes elements l, 16 + l and so on of what all of them read.
 void Algebra::transpose(Wave& w, MemoryOp& m) {
-  const int width = rules[m.index].part, dwords = m.dst_count, per_lane = width < 8 ? 0 : 32 * dwords / width, bytes = width / 8;
+  const int width = rules[m.index].part, dwords = m.dst_count, per_lane = 32 * dwords / width, bytes = width / 8;
   Shadow* rows = &of(w).rows[m.dst - 256];
   for (int d = 0; d < dwords; ++d) rows[d].spread();
   for (int base = 0; base < LANES; base += 16) {
@@ -310,18 +341,51 @@ void Algebra::transpose(Wave& w, MemoryOp& m) {
     for (int l = 0; l < 16; ++l) {
       if (!(m.exec >> (base + l) & 1)) continue;
       Cell x[3];
-      for (int d = 0; d < dwords && any && width < 8; ++d)
-        for (int b = 0; b < 4; ++b) set(x[d], b, JUNK, 0, loss(m.index, "floats of fewer than 8 bits are transposed"));
-      for (int e = 0; e < per_lane; ++e)
+      for (int e = 0; e < per_lane && bytes; ++e)
         for (int b = 0; b < bytes; ++b) {
           const int from = (16 * e + l) * bytes + b, to = e * bytes + b;
           const Cell& c = flat[from / 4];
           set(x[to / 4], to % 4, c.tag >> 8 * (from % 4) & 255, c.p[from % 4], c.q[from % 4]);
         }
+      if (any && !bytes) transposed(w, m, flat, base, l, x);
       for (int d = 0; d < dwords; ++d) rows[d].put(base + l, x[d]);
     }
   }
   for (int d = 0; d < dwords; ++d) rows[d].settle();
+}
+
+// Floats of 4 or 6 bits of one lane: a run of packed numbers of its own. Plain bits are those of the numbers beside them.
+void Algebra::transposed(Wave& w, MemoryOp& m, const Cell* flat, int base, int l, Cell* out) {
+  const int width = rules[m.index].part, count = 32 * m.dst_count / width;
+  Format f = width == 4 ? Format::FP4 : Format::FP6;
+  for (int c = 0; c < 16 * m.dst_count; ++c)
+    for (int b = 0; b < 4; ++b)
+      if ((flat[c].tag >> 8 * b & 255) == PACKED && packed(flat[c].p[b])) f = packed(flat[c].p[b])->format;
+  Number run[16];
+  for (int e = 0; e < count; ++e) {
+    const int bit = (16 * e + l) * width, lane = bit / (32 * m.dst_count), at = bit % (32 * m.dst_count);
+    uint64_t data = 0;  // the bytes that it lies in
+    Ref refs[64];
+    const int cell = bit / 32, last = (bit + width - 1) / 32;
+    if (m.live >> (base + lane) & 1) std::memcpy(&data, static_cast<const uint8_t*>(m.host[base + lane]) + at / 8, size_t(at % 8 + width + 7) / 8);
+    const Cell& c = flat[cell];
+    const int b = bit % 32 / 8;
+    const uint32_t t = c.tag >> 8 * b & 255;
+    for (int d = cell; d <= last; ++d) refs_of(flat[d], refs + 32 * (d - cell));
+    if (t == PACKED) {
+      const Packed* tensor = packed(c.p[b]);
+      const uint64_t place = uint64_t(c.q[b]) * 8 + uint64_t(bit % 8), n = place / uint64_t(width);
+      if (tensor && tensor->format == f && place % uint64_t(width) == 0 && n < tensor->elements) run[e] = {tensor->payload[2 * n], tensor->payload[2 * n + 1]};
+      else run[e] = {LOST, loss(m.index, "bits of one format are read as another's")};
+    } else if (t == PLAIN || t == WHOLE) {
+      run[e] = spelled(f, refs + bit % 32, uint32_t(data >> at % 8) & ((1u << width) - 1), m.index);
+    } else {
+      run[e] = {LOST, t == JUNK ? c.q[b] : loss(m.index, "bits of one format are read as another's")};
+    }
+  }
+  const uint32_t place = keep(f, run, count), number = uint32_t(packed_.size()) - 3 + uint32_t(f) - uint32_t(Format::FP4);
+  for (int b = 0; b < 4 * m.dst_count; ++b) set(out[b / 4], b % 4, PACKED, number, place + uint32_t(b));
+  (void)w;
 }
 
 void Algebra::permute(Wave& w, MemoryOp& m) {
@@ -356,6 +420,10 @@ void Algebra::atomic(Wave& w, MemoryOp& m) {
   std::lock_guard<std::mutex> lock(sums());
   const Motion motion = rules[m.index].motion;
   const unsigned dwords = m.size / 4;
+  const auto shown = [&](Cell c) {
+    if (whole_in_use_ && c.tag && motion == Motion::ATOMIC) bare_cell(c);
+    return c;
+  };
   for (int l = 0; l < LANES; ++l) {
     if (!(m.exec >> l & 1)) continue;
     Cell old[2], now[2], x[2];
@@ -366,7 +434,7 @@ void Algebra::atomic(Wave& w, MemoryOp& m) {
       read(at, m.size, m.index, old);
       std::memcpy(bits, m.host[l], m.size);
       uint32_t any = 0;
-      for (unsigned d = 0; d < dwords; ++d) x[d] = m.taken->data[d].cell(l), data[d] = m.data[d][l], any |= x[d].tag | old[d].tag;
+      for (unsigned d = 0; d < dwords; ++d) x[d] = shown(m.taken->data[d].cell(l)), data[d] = m.data[d][l], any |= x[d].tag | old[d].tag;
       const bool tensor = at.region && at.region->payload;
       if (any || (tensor && motion != Motion::ATOMIC)) {
         add_cells(motion, m.index, old, bits, x, data, dwords, now);
@@ -397,8 +465,8 @@ void Algebra::add_cells(Motion motion, uint32_t pc, const Cell* old, const uint3
     const unsigned bytes = f == Format::F32 ? 4 : 2;
     for (unsigned first = 0; first < 4; first += bytes) {
       Number a, b;
-      number_in(old[0], first, first + bytes - 1, f, bits[0], a);
-      number_in(x[0], first, first + bytes - 1, f, data[0], b);
+      a = number_in(old[0], first, first + bytes - 1, f, bits[0], pc);
+      b = number_in(x[0], first, first + bytes - 1, f, data[0], pc);
       const Number n = sum(a, b);
       now[0].tag |= tag_of(f) << 8 * first;
       now[0].p[first + bytes - 1] = n.p, now[0].q[first + bytes - 1] = n.q;

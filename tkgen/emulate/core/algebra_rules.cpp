@@ -31,8 +31,8 @@ constexpr Function FUNCTIONS[] = {
     {"exp", Act::EXP2, 1, Third::NONE}, {"exp_legacy", Act::EXP2, 1, Third::NONE},
     {"log", Act::HASH, 1, Third::NONE}, {"log_legacy", Act::HASH, 1, Third::NONE}, {"rsq", Act::HASH, 1, Third::NONE},
     {"sqrt", Act::HASH, 1, Third::NONE}, {"sin", Act::HASH, 1, Third::NONE}, {"cos", Act::HASH, 1, Third::NONE},
-    {"trunc", Act::DECIDES, 1, Third::NONE}, {"ceil", Act::DECIDES, 1, Third::NONE}, {"rndne", Act::DECIDES, 1, Third::NONE},
-    {"floor", Act::DECIDES, 1, Third::NONE}, {"fract", Act::FRACTION, 1, Third::NONE},
+    {"trunc", Act::ROUND, 1, Third::NONE}, {"ceil", Act::ROUND, 1, Third::NONE}, {"rndne", Act::ROUND, 1, Third::NONE},
+    {"floor", Act::ROUND, 1, Third::NONE}, {"fract", Act::FRACTION, 1, Third::NONE},
     {"ldexp", Act::LDEXP, 1, Third::NONE}, {"frexp_mant", Act::MANTISSA, 1, Third::NONE},
     {"div_scale", Act::KEEP, 1, Third::NONE}, {"div_fixup", Act::KEEP, 1, Third::NONE}, {"div_fixup_legacy", Act::KEEP, 1, Third::NONE},
 };
@@ -62,6 +62,7 @@ bool describe_function(const std::string& name, Rule& r) {
       if (stem != f.name) continue;
       r.act = f.act, r.sources = f.sources, r.third = f.third, r.to = r.from = type.format, r.packed = packed;
       if (f.act == Act::HASH) hashes(stem, r);
+      if (f.act == Act::ROUND && type.format != Format::F32) r.act = Act::DECIDES;
       // Those that leave the upper half as it was (LLVM's GCNSubtarget::zeroesHigh16BitsOfDest).
       r.keeps = type.format == Format::F16 && !packed && (stem == "fma" || stem == "mad" || stem == "div_fixup");
       return true;
@@ -164,7 +165,7 @@ constexpr Integer INTEGERS[] = {
     {"v_add_co_u32", Bits::ADD}, {"v_add_i32", Bits::ADD}, {"v_sub_u32", Bits::SUB}, {"v_sub_i32", Bits::SUB}, {"v_subrev_u32", Bits::SUBREV},
     {"v_add3_u32", Bits::ADD3}, {"v_lshl_add_u32", Bits::SHIFT_ADD}, {"v_min_i32", Bits::MIN_SIGNED}, {"v_max_i32", Bits::MAX_SIGNED},
     {"v_min_u32", Bits::MIN_UNSIGNED}, {"v_max_u32", Bits::MAX_UNSIGNED}, {"v_min3_i32", Bits::MIN_SIGNED}, {"v_max3_i32", Bits::MAX_SIGNED},
-    {"v_min3_u32", Bits::MIN_UNSIGNED}, {"v_max3_u32", Bits::MAX_UNSIGNED},
+    {"v_min3_u32", Bits::MIN_UNSIGNED}, {"v_max3_u32", Bits::MAX_UNSIGNED}, {"v_med3_i32", Bits::MEDIAN_SIGNED},
     {"s_mov_b32", Bits::MOVE}, {"s_and_b32", Bits::AND}, {"s_or_b32", Bits::OR}, {"s_xor_b32", Bits::XOR}, {"s_not_b32", Bits::NOT},
     {"s_andn2_b32", Bits::AND_NOT}, {"s_lshl_b32", Bits::SHIFT_LEFT}, {"s_lshr_b32", Bits::SHIFT_RIGHT}, {"s_ashr_i32", Bits::SHIFT_RIGHT_SIGNED},
     {"s_bfe_u32", Bits::EXTRACT_SCALAR}, {"s_pack_ll_b32_b16", Bits::PACK_LL}, {"s_pack_lh_b32_b16", Bits::PACK_LH},
@@ -179,10 +180,20 @@ void describe_integer(const std::string& name, const Info& info, Rule& r) {
   r.part = info.dst;
 }
 
+// Conversions of a number to an integer of a register.
+bool describe_to_integer(const std::string& name, Rule& r) {
+  for (const char* to : {"v_cvt_i32_f", "v_cvt_u32_f", "v_cvt_u16_f", "v_cvt_i16_f", "v_cvt_rpi_i32_f", "v_cvt_flr_i32_f"}) {
+    if (name.compare(0, std::strlen(to), to)) continue;
+    r.act = Act::TO_INTEGER, r.from = ends(name, "64") ? Format::F64 : ends(name, "16") ? Format::F16 : Format::F32;
+    return true;
+  }
+  return false;
+}
+
 // Instructions whose result, an integer or a mask, follows the real numbers.
 bool decides(const std::string& name) {
   if (!name.compare(0, 5, "v_cmp") || has(name, "frexp_exp")) return true;
-  for (const char* to : {"v_cvt_i32_f", "v_cvt_u32_f", "v_cvt_u16_f", "v_cvt_i16_f", "v_cvt_rpi", "v_cvt_flr", "v_cvt_norm", "v_cvt_pknorm", "v_cvt_pk_u8_f32"})
+  for (const char* to : {"v_cvt_norm", "v_cvt_pknorm", "v_cvt_pk_u8_f32"})
     if (!name.compare(0, std::strlen(to), to)) return true;
   return false;
 }
@@ -214,7 +225,7 @@ Rule Algebra::describe(const Op& op, const Info& info, uint32_t target) {
     r.act = Act::MULTIPLY_ADD, r.to = r.from = Format::F16, r.third = Third::DESTINATION, r.sources = 3, r.packed = true;
     return r;
   }
-  if (describe_function(name, r) || describe_matrix(name, op, target, r)) return r;
+  if (describe_function(name, r) || describe_matrix(name, op, target, r) || describe_to_integer(name, r)) return r;
   if (decides(name)) r.act = Act::DECIDES;
   else if (describe_small(name, target, r)) r.act = Act::SMALL;
   else if (!info.dst) r.act = Act::NOTHING;

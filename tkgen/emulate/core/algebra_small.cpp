@@ -47,14 +47,23 @@ static void rescale(Numbers& n, const uint32_t* scale, bool over) {
   n.p = n.own_p, n.q = n.own_q;
 }
 
-// A byte of two 4-bit floats, kept beside the tensors: their numbers are found by its place.
+// Packed floats, kept beside the tensors: their numbers are found by the place of their first byte, which this is.
+uint32_t Algebra::keep(Format f, const Number* n, int count) {
+  const size_t which = size_t(f) - size_t(Format::FP4);
+  std::vector<uint32_t>& kept = kept_[which];
+  Packed& packed = packed_[packed_.size() - 3 + which];
+  const uint32_t place = uint32_t(kept.size() / 2 * size_t(width_of(f)) / 8);
+  for (int i = 0; i < count; ++i) kept.push_back(n[i].p), kept.push_back(n[i].q);
+  packed.payload = kept.data(), packed.elements = kept.size() / 2;
+  return place;
+}
+
+// A byte of two floats of 4 bits.
 void Algebra::keep_pair(Shadow& s, int byte, const Numbers* n) {
-  Packed& kept = packed_.back();
   for (int l = 0; l < LANES; ++l) {
-    s.p[byte][l] = uint32_t(packed_.size() - 1), s.q[byte][l] = uint32_t(kept_.size() / 4);
-    for (int i = 0; i < 2; ++i) kept_.push_back(n[i].p[l]), kept_.push_back(n[i].q[l]);
+    const Number two[] = {{n[0].p[l], n[0].q[l]}, {n[1].p[l], n[1].q[l]}};
+    s.p[byte][l] = uint32_t(packed_.size() - 3), s.q[byte][l] = keep(Format::FP4, two, 2);
   }
-  kept.payload = kept_.data(), kept.elements = kept_.size() / 2;
 }
 
 void Algebra::to_small(Wave& w, const Op& op, const Rule& rule) {

@@ -132,6 +132,7 @@ void Algebra::choose(const Rule& rule, const Numbers* s, const double (*real)[LA
         if (better(best, i)) best = i;
     }
     p[l] = s[best].p[l], q[l] = s[best].q[l];
+    chosen_[l] = uint8_t(best);
   }
 }
 
@@ -240,6 +241,8 @@ void Algebra::floats(Wave& w, const Op& op, const Use& use, const Rule& rule) {
       if (!(p[l] & SPECIAL)) p[l] = x[l], q[l] = y[l];
   }
   clamped_ = op.clamp;
+  if (whole_in_use_ && rule.to == Format::F32 && !op.omod && !op.clamp && (rule.act == Act::MIN || rule.act == Act::MAX || rule.act == Act::MEDIAN))
+    keep_near(a, real, given, r);
   if (op.flags & F_SDWA) insert(w, op);
 }
 
@@ -373,7 +376,7 @@ void Algebra::convert_pair(Wave& w, const Op& op, const Rule& rule) {
 void Algebra::from_integer(Wave& w, const Op& op, const Use& use, const Rule& rule) {
   static thread_local Operand a;
   operand(w, op, 0, rule.to == Format::F16 ? Kind::B16 : Kind::B32, a);
-  const bool plain = all_plain(w, use), is_signed = std::strstr(rule.name, "_i") != nullptr;
+  const bool plain = all_plain(w, use) || bare(*a.low), is_signed = std::strstr(rule.name, "_i") != nullptr;
   Result& r = make(w, op, rule.to, 0, false);
   uint32_t *p = out_[r.row].p[r.last], *q = out_[r.row].q[r.last];
   for (int l = 0; l < LANES; ++l) {

@@ -1,0 +1,304 @@
+// Whole numbers that others were rounded to, by conversions or as the bits of floats: what is added to them, which of their
+// bits stand where, and which numbers these spell (algebra.h). So floats of any format may be put together by integers.
+#include "algebra.h"
+
+namespace ring {
+
+namespace {
+
+Number plus(Number a, Number b) { return {add<P>(a.p, b.p), (a.q | b.q) & SPECIAL ? ABSENT : add<Q>(a.q, b.q)}; }
+Number minus(Number a, Number b) { return {sub<P>(a.p, b.p), (a.q | b.q) & SPECIAL ? ABSENT : sub<Q>(a.q, b.q)}; }
+Number times(Number a, int exponent) {
+  return {mul<P>(a.p, two_to<P>(exponent)), a.q & SPECIAL ? ABSENT : mul<Q>(a.q, two_to<Q>(exponent))};
+}
+Number negative(Number a) { return {neg<P>(a.p), a.q & SPECIAL ? ABSENT : neg<Q>(a.q)}; }
+bool nothing(Number a) { return !a.p && (!a.q || a.q == ABSENT); }
+
+int last_byte(Format f) { return width_of(f) >= 32 ? 3 : 1; }
+
+}  // namespace
+
+bool Algebra::soft(uint32_t p, uint32_t q) const {
+  if (q != COMPOSED) return wholes_[p].lost == NONE;
+  for (int i = 0; i < 8; ++i) {
+    const Ref& r = composed_[8 * size_t(p) + size_t(i)];
+    if (r.whole != NO_WHOLE && wholes_[r.whole].lost != NONE) return false;
+  }
+  return true;
+}
+
+// What it is to those that know nothing of whole numbers: plain bits, or lost ones.
+void Algebra::bare_cell(Cell& c) const {
+  for (int b = 0; b < 4; ++b) {
+    const uint32_t t = c.tag >> 8 * b & 255;
+    if ((t & 0xf0) == NEAR) c.tag &= ~(255u << 8 * b);
+    if (t != WHOLE) continue;
+    c.tag &= ~(255u << 8 * b);
+    if (soft(c.p[b], c.q[b])) continue;
+    c.tag |= uint32_t(JUNK) << 8 * b;
+    uint32_t id = c.p[b];
+    for (int i = 0; c.q[b] == COMPOSED && i < 8; ++i) {
+      const Ref& r = composed_[8 * size_t(c.p[b]) + size_t(i)];
+      if (r.whole != NO_WHOLE && wholes_[r.whole].lost != NONE) id = r.whole;
+    }
+    c.q[b] = wholes_[id].lost;
+  }
+}
+
+bool Algebra::bare(const Shadow& s) const {
+  if (s.common == PLAIN) return true;
+  if (!whole_in_use_) return false;
+  for (int l = 0; l < LANES; ++l) {
+    Cell c = s.cell(l);
+    bare_cell(c);
+    if (c.tag) return false;
+  }
+  return true;
+}
+
+// Whether an instruction reads nothing but integers, of whatever they are roundings.
+bool Algebra::all_bare(const Wave& w, const Use& use) const {
+  const Registers& r = of(w);
+  for (int i = 0; i < use.count; ++i) {
+    const Use::Span& s = use.spans[i];
+    if (s.flags & Use::WRITES) continue;
+    for (unsigned k = s.first; k < unsigned(s.first) + s.count; ++k)
+      if (k < ROWS ? !bare(r.rows[k]) : r.s[k - ROWS].tag != PLAIN) return false;
+  }
+  return true;
+}
+
+void Algebra::refs_of(const Cell& c, Ref* out) const {
+  for (int i = 0; i < 32; ++i) {
+    const int b = i / 8;
+    out[i] = {NO_WHOLE, 0};
+    if ((c.tag >> 8 * b & 255) != WHOLE) continue;
+    if (c.q[b] == COMPOSED) out[i] = composed_[8 * size_t(c.p[b]) + size_t(i % 8)];
+    else out[i] = {c.p[b], uint8_t(c.q[b] + unsigned(i % 8))};
+  }
+}
+
+// Eight bits of the result; false where one is neither plain nor of a whole number.
+void Algebra::compose(const Ref* refs, int byte, Cell& out) {
+  out.tag &= ~(255u << 8 * byte);
+  bool any = false, straight = true;
+  for (int i = 0; i < 8; ++i) {
+    any |= refs[i].whole != NO_WHOLE;
+    straight &= refs[i].whole == refs[0].whole && refs[i].at == refs[0].at + i;
+  }
+  if (!any) return;
+  out.tag |= uint32_t(WHOLE) << 8 * byte;
+  if (straight) {
+    out.p[byte] = refs[0].whole, out.q[byte] = refs[0].at;
+    return;
+  }
+  out.p[byte] = uint32_t(composed_.size() / 8), out.q[byte] = COMPOSED;
+  composed_.insert(composed_.end(), refs, refs + 8);
+}
+
+void Algebra::put_whole(const Whole& x, Cell& out) {
+  out.tag = TAG_WHOLE;
+  for (uint32_t b = 0; b < 4; ++b) out.p[b] = uint32_t(wholes_.size()), out.q[b] = 8 * b;
+  wholes_.push_back(x);
+  whole_in_use_ = true;
+}
+
+// The bits of an f32 as a whole number, in units of its last place: its exponent and its sign are none of it.
+bool Algebra::bits_of_f32(Wave& w, Number n, uint32_t b, Whole& out) {
+  const int e = int(b >> 23 & 255);
+  if (n.special() || e == 255) return false;
+  const Number rest = times(minus(n, image(bits<float>(b))), 150 - (e ? e : 1));
+  out = {b >> 31 ? negative(rest) : rest, b, b & 0xff800000, 0, loss(w, "bits of a number changed in a way that is not followed")};
+  return true;
+}
+
+// `width` bits as a whole number: those of one in a row, and plain ones beside them. Where its lowest ones are cut off, they
+// are part of what rounding took. Its value is not said, `base` is how much of it the number is.
+bool Algebra::unpacked(const Ref* refs, int width, Whole& out) const {
+  int first = 0, end;
+  while (first < width && refs[first].whole == NO_WHOLE) ++first;
+  if (first == width) return false;
+  const uint32_t id = refs[first].whole, cut = refs[first].at;
+  for (end = first; end < width && refs[end].whole == id && refs[end].at == cut + unsigned(end - first); ++end) {}
+  for (int i = end; i < width; ++i)
+    if (refs[i].whole != NO_WHOLE && (refs[i].whole != id || refs[i].at != 31)) return false;  // copies of a sign are plain
+  const Whole& x = wholes_[id];
+  if (cut < x.cut) return false;
+  const bool rounded = x.rounds && cut >= x.rounds;
+  const uint32_t below = cut ? x.value & ((1u << cut) - 1) : 0;
+  out.rest = times(plus(rounded ? x.rest_rounded : x.rest, image_of_integer(below)), first - int(cut));
+  out.base = uint32_t(int32_t(x.value - (rounded ? x.base_rounded : x.base)) >> cut) << first;
+  out.lost = x.lost;
+  return true;
+}
+
+// A dword as a whole number; false where it is none.
+bool Algebra::word_of(Wave& w, const Cell& c, uint32_t b, Whole& out) {
+  if (c.tag == TAG_F32) return bits_of_f32(w, {c.p[3], c.q[3]}, b, out);
+  for (int i = 0; i < 4; ++i)
+    if ((c.tag >> 8 * i & 255) != WHOLE && (c.tag >> 8 * i & 255) != PLAIN) return false;
+  Ref refs[32];
+  refs_of(c, refs);
+  if (!unpacked(refs, 32, out)) return false;
+  out.value = b, out.base = b - out.base, out.cut = 0;
+  return true;
+}
+
+// What is added to the bits of a float and is less than its exponent may be there to round it; then it is no part of the
+// number. It must be, where nothing else is added.
+void Algebra::may_round(const Whole& of, int32_t added, bool float_alone, Whole& sum) {
+  const int32_t small = int32_t(uint32_t(added) << 9) >> 9;
+  if (!small || of.base & 0x7fffff) return;
+  const int64_t old = of.value - of.base, now = old + small;
+  const int carry = now >= 1 << 23 ? 1 : now < 0 ? -1 : 0;
+  const uint32_t base = of.base + uint32_t(carry) * (1u << 23), shown = of.value + uint32_t(small) - base;
+  const Number real = times(plus(of.rest, image_of_integer(old + (1 << 23))), -carry);  // in last places, with its first bit
+  sum.rest_rounded = minus(real, image_of_integer(int64_t(shown) + (1 << 23)));
+  sum.base_rounded = base + uint32_t(added - small);
+  sum.rounds = 1;
+  while (uint32_t(std::abs(small)) > 1u << sum.rounds) ++sum.rounds;
+  if (float_alone && added == small) sum.cut = sum.rounds;
+}
+
+// A sum of one whole number and plain ones; false where it is none.
+bool Algebra::sum_of(Wave& w, const Rule& rule, const Operand* s, int lane, Cell& out) {
+  if (rule.width == 16 || (rule.bits == Bits::SHIFT_ADD && s[1].low->of(lane))) return false;
+  Whole sum = {{0, 0}, 0, 0, 0, NONE};
+  int count = 0;
+  uint32_t plain = 0;  // what is added
+  Whole number;
+  bool direct = false, moved = false;
+  bool hard = false, of_float = false;  // beside which a plain integer that is another's rounding is plain
+  for (int i = 0; i < rule.sources; ++i) {
+    Cell c = s[i].low->cell(lane);
+    bare_cell(c);
+    hard |= c.tag != PLAIN;
+    of_float |= s[i].low->of(lane) == TAG_F32;
+  }
+  for (int i = 0; i < rule.sources; ++i) {
+    if (rule.bits == Bits::SHIFT_ADD && i == 1) continue;
+    Cell c = s[i].low->cell(lane), shown = c;
+    const uint32_t b = s[i].bits.lo[lane];
+    bare_cell(shown);
+    const bool up = of_float && c.tag != TAG_F32 && b <= 1;  // whether to round up
+    if (hard && (!shown.tag || up)) c.tag = PLAIN;
+    const int left = rule.bits == Bits::SHIFT_ADD && i == 0 ? int(s[1].bits.lo[lane] & 31) : 0;
+    const bool minus_it = (rule.bits == Bits::SUB && i == 1) || (rule.bits == Bits::SUBREV && i == 0);
+    Whole x = {{0, 0}, b, b, 0, NONE};
+    if (c.tag) {
+      if (++count > 1 || !word_of(w, c, b, x)) return false;
+      direct = c.tag == TAG_F32, moved = left || minus_it;
+      number = x, sum.lost = x.lost;
+    } else {
+      plain += minus_it ? 0 - (b << left) : b << left;
+    }
+    x.rest = times(x.rest, left), x.value <<= left, x.base <<= left;
+    sum.rest = minus_it ? minus(sum.rest, x.rest) : plus(sum.rest, x.rest);
+    sum.value += minus_it ? 0 - x.value : x.value, sum.base += minus_it ? 0 - x.base : x.base;
+  }
+  if (sum.lost != NONE && !moved) may_round(number, int32_t(plain), direct, sum);
+  put_whole(sum, out);
+  return true;
+}
+
+// --- What bits spell ------------------------------------------------------------------------------------------------------
+
+Number Algebra::spelled(Format f, const Ref* refs, uint32_t b, uint32_t pc) {
+  const int width = width_of(f);
+  Whole x;
+  const auto plain = [&] {
+    Number n = is_integer(f) ? image_of_integer(f == Format::I8 ? int8_t(b) : int32_t(b)) : image_of(f, b);
+    if (n.lost()) n.q = loss(pc, "it is not a number");
+    return n;
+  };
+  if (!unpacked(refs, width, x)) {
+    bool only_plain = true;
+    for (int i = 0; i < width; ++i) {
+      if (refs[i].whole == NO_WHOLE) continue;
+      const uint32_t lost = wholes_[refs[i].whole].lost;
+      if (lost != NONE) return {LOST, lost};
+      only_plain = width >= 8;
+    }
+    return only_plain ? plain() : Number{LOST, loss(pc, "bits of several numbers are taken for one")};
+  }
+  const Number shown = plain();
+  if (nothing(x.rest) || shown.special() || (x.lost == NONE && f == Format::F32)) return shown;
+  if (is_integer(f)) return plus(shown, x.rest);
+  // The number is the one shown and so many more units of the last place, of which there are two sizes beside a power of two.
+  const uint32_t sign = 1u << (width - 1), size = b & (sign - 1);
+  const double value = value_of(f, size), above = value_of(f, size + 1) - value, below = size ? value - value_of(f, size - 1) : above;
+  const double units = double(int32_t(x.base));
+  double unit = above;
+  if (!std::isfinite(above) || size + 1 == sign) unit = below;
+  else if (above != below && units != 0 && value != units * above) unit = value == units * below ? below : 0;
+  int exponent;
+  if (unit == 0 || !std::isfinite(unit) || std::frexp(unit, &exponent) != 0.5)
+    return {LOST, loss(pc, "a number is rounded to a power of two, from above or from below")};
+  const Number more = times(x.rest, exponent - 1);
+  return plus(shown, b & sign ? negative(more) : more);
+}
+
+Number Algebra::spelled(Format f, const Cell& c, unsigned first, uint32_t b, uint32_t pc) {
+  Ref refs[32];
+  refs_of(c, refs);
+  return spelled(f, refs + 8 * first, b >> 8 * first & (width_of(f) == 32 ? ~0u : (1u << width_of(f)) - 1), pc);
+}
+
+// --- Roundings to whole numbers ---------------------------------------------------------------------------------------------
+
+// Of floats (Act::ROUND) and to integers: the result is plain, beside the number that it was. Where that is a whole number
+// or is not known, there is nothing to remember.
+void Algebra::rounds(Wave& w, const Op& op, const Rule& rule) {
+  static thread_local Operand a;
+  static thread_local Numbers n;
+  const Format f = rule.from;
+  operand(w, op, 0, f == Format::F64 ? Kind::F64 : f == Format::F16 ? Kind::F16 : Kind::F32, a);
+  const Shadow& from = f == Format::F64 ? *a.high : *a.low;
+  pending_ = from.common != PLAIN && !op.clamp && !op.omod;
+  if (!pending_) return;
+  numbers(w, a, f, last_byte(f), n);
+  const std::string name = rule.name;
+  const auto whole = [&](double x) {
+    if (name.find("rndne") != std::string::npos) return std::nearbyint(x);
+    if (name.find("flo") != std::string::npos || name.find("flr") != std::string::npos) return std::floor(x);
+    if (name.find("rpi") != std::string::npos) return std::floor(x + 0.5);
+    if (name.find("ceil") != std::string::npos) return std::ceil(x);
+    return std::trunc(x);
+  };
+  const bool is_signed = name.find("_i") != std::string::npos;
+  const double most = rule.act == Act::ROUND ? 1e30 : f == Format::F16 ? (is_signed ? 32767 : 65535) : is_signed ? 2147483647 : 4294967295.0;
+  out_[0].common = MIXED;
+  rows_ = 1;
+  for (int l = 0; l < LANES; ++l) {
+    out_[0].tag[l] = PLAIN;
+    const double real = value_of(f, f == Format::F64 ? U64::get(a.bits.lo[l], a.bits.hi[l]) : a.bits.lo[l]), r = whole(real);
+    if ((n.p[l] & SPECIAL) || !std::isfinite(real) || !from.of(l) || r > most || r < (is_signed ? -most - 1 : rule.act == Act::ROUND ? -most : 0)) continue;
+    Number rest = minus({n.p[l], n.q[l]}, image(r));
+    if (from.of(l) == TAG_NEAR && !a.neg && !a.abs) rest = plus(rest, {from.p[3][l], from.q[3][l]});
+    if (nothing(rest)) continue;
+    Cell c;
+    if (rule.act == Act::ROUND) c.tag = TAG_NEAR, c.p[3] = rest.p, c.q[3] = rest.q, whole_in_use_ = true;
+    else put_whole({rest, uint32_t(int64_t(r)), 0, 0, NONE}, c);
+    out_[0].put(l, c);
+  }
+  out_[0].settle();
+  if (op.flags & F_SDWA) insert(w, op);
+}
+
+// The largest, smallest or middle one of numbers of which some were rounded is one of these.
+void Algebra::keep_near(const Operand* a, const double (*real)[LANES], int count, const Result& r) {
+  Shadow& out = out_[0];
+  bool any = false;
+  for (int i = 0; i < count; ++i) any |= a[i].low->common == TAG_NEAR || a[i].low->common == MIXED;
+  if (!any) return;
+  out.spread();
+  for (int l = 0; l < LANES; ++l)
+    for (int i = 0; i < count; ++i) {
+      if (a[i].low->of(l) != TAG_NEAR || a[i].neg || a[i].abs || real[i][l] != real[chosen_[l]][l] || r.special >> l & 1) continue;
+      out.tag[l] = TAG_NEAR, out.p[3][l] = a[i].low->p[3][l], out.q[3][l] = a[i].low->q[3][l];
+      break;
+    }
+  out.settle();
+}
+
+}  // namespace ring
