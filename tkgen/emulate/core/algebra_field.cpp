@@ -7,6 +7,22 @@ namespace ring {
 
 namespace {
 
+template <uint32_t M>
+uint32_t power_of_two(int e) {
+  const uint32_t r = power<M>(2, uint32_t(e < 0 ? -e : e));
+  return e < 0 ? inverse<M>(r) : r;
+}
+
+constexpr int MOST = 1200;  // of exponents that are looked up
+
+template <uint32_t M>
+struct Exponents {
+  std::array<uint32_t, 2 * MOST + 1> of;
+  Exponents() {
+    for (int e = -MOST; e <= MOST; ++e) of[size_t(e + MOST)] = power_of_two<M>(e);
+  }
+};
+
 struct Powers {  // 2^(e - 150) for the exponent field e of an f32, and 2^x in three digits of ten bits
   std::array<uint32_t, 256> p, q;
   std::array<uint32_t, 1024> digit[3];
@@ -23,6 +39,14 @@ const Powers& powers() {
 }
 
 }  // namespace
+
+template <uint32_t M>
+uint32_t two_to(int e) {
+  static const Exponents<M> table;
+  return e >= -MOST && e <= MOST ? table.of[size_t(e + MOST)] : power_of_two<M>(e);
+}
+template uint32_t two_to<P>(int e);
+template uint32_t two_to<Q>(int e);
 
 uint32_t exp2_of(uint32_t x) {
   const Powers& t = powers();

@@ -52,10 +52,7 @@ constexpr uint32_t inverse(uint32_t x) { return power<M>(x, M - 2); }
 
 // 2^e of an integer, and of an x in Z_q.
 template <uint32_t M>
-inline uint32_t two_to(int e) {
-  const uint32_t r = power<M>(2, uint32_t(e < 0 ? -e : e));
-  return e < 0 ? inverse<M>(r) : r;
-}
+uint32_t two_to(int e);
 uint32_t exp2_of(uint32_t x);
 
 // A keyed hash: what a function that is not followed makes of its argument. The ASCII letters of the tag, the first lowest.
