@@ -59,7 +59,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "verify.md"
 DRAWS = 2
 LOOPED = (
     "deep_pipeline", "double_buffer", "eight_wave", "fp8", "hk_eight_wave", "i8", "mxfp8", "one_wave", "ping_pong",
-    "producer_consumer_4p4c", "register_double_buffer", "split_k", "stream_k", "w4",
+    "producer_consumer_4p4c", "register_double_buffer", "split_k", "w4",
 )  # fmt: skip
 OWN = 4  # mutants of each of these
 COUNTED = ("pass lost", "product dropped in one pass")  # what is tried at own loop counts

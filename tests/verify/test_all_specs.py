@@ -57,3 +57,17 @@ def test_small_sizes_have_several_blocks_and_tails() -> None:
     (whole, note), (loops, more) = chosen_cases(SPECS / "eight_wave.tk", None, ())
     assert (whole["M"], whole["N"], note) == (256, 384, "small")
     assert (loops.get("K"), loops["M"], more) == (None, 128, "own loops")
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("attention/attention", {"LENGTH": 379}),
+        ("attention/attention_decode", {"KEYS": 91}),  # as many heads as share one are not fewer
+        ("groups/moe", {"SLOTS": 129, "HIDDEN": 509}),
+        ("stream_k", {"M": 256, "N": 384, "K": None}),  # one tile, or few steps, are one step for each block
+    ],
+)
+def test_small_sizes_of_loops_and_runs_have_what_is_at_their_ends(name: str, sizes: dict[str, int | None]) -> None:
+    (small, _), *_ = chosen_cases(SPECS / f"{name}.tk", None, ())
+    assert {dim: small.get(dim) for dim in sizes} == sizes

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tkgen.execute.kernels import AnyBuild
 
 _PAGES = 12
+_SHORT = 5  # by how much a tile at the end of a loop is smaller than others
 
 
 def case_of(
@@ -135,7 +136,10 @@ def chosen_cases(
     spec = kernels.emulated(load(path, None, target, roots))
     sizes, scalars = size_cases(spec), check_scalars(spec.program)
     few = dict.fromkeys(_listed(spec), _PAGES)  # of what tables list: there need not be many
-    small = few | _several(spec, sizes, path, target, roots)
+    several = _several(spec, sizes, path, target, roots)
+    if isinstance(spec, Spec) and spec.program.grid.name == "stream_k":  # few steps are one for each of its blocks
+        several = {name: size for name, size in several.items() if name not in _looped(spec)}
+    small = few | several
     yield {**small, **scalars}, "small"
     own = few | {name: size for name, size in sizes[0].items() if name not in _looped(spec)}
     if own != small and own != few | sizes[0]:
@@ -145,20 +149,34 @@ def chosen_cases(
 def _several(
     spec: AnySpec, sizes: Sequence[dict[str, int]], path: Path, target: str | None, roots: Sequence[Path]
 ) -> dict[str, int]:
-    """A small size with several blocks: of products one with tails where they may have some, if the spec can do it."""
-    usual = sizes[min(2, len(sizes) - 1)]
-    if not isinstance(spec, Spec):
-        return usual
-    names = [d.name for d in (spec.program.m, spec.program.n) if d.name in sizes[0]]
+    """A small size with several blocks, with tails where there may be some, if the spec can do it."""
+
+    def possible(case: Mapping[str, int]) -> bool:
+        with suppress(SpecError):
+            kernels.valued(path, {**case}, target, roots)[0].check()
+            return True
+        return False
 
     def worth(case: Mapping[str, int]) -> tuple[bool, int]:
         return any(case[n] % sizes[0][n] for n in names), prod(case[n] for n in names)
 
-    for case in sorted((c for c in sizes if all(c.values())), key=worth, reverse=True):
-        with suppress(SpecError):
-            kernels.valued(path, {**case}, target, roots)[0].check()
-            return case
-    return usual
+    found = sizes[min(2, len(sizes) - 1)]
+    each = spec.kernels if isinstance(spec, SequenceSpec) else (spec,)
+    products = [one.program for one in each if isinstance(one, Spec)]
+    names = {d.name for p in products for d in (p.m, p.n) if d.name in sizes[0]}
+    if products:
+        tried = sorted((c for c in sizes if all(c.values())), key=worth, reverse=True)
+        return next(filter(possible, tried), found)
+    for name in [name for name in found if name in _tiled(each)]:
+        shorter = found | {name: found[name] - _SHORT}
+        found = shorter if possible(shorter) else found
+    return found
+
+
+def _tiled(each: Sequence[AnySpec]) -> set[str]:
+    """The dimensions along which a kernel with a loop goes by tiles."""
+    loops = [meaning_of(one.program) for one in each if isinstance(one, LoopSpec)]
+    return {a.dim.name for kernel in loops for a in kernel.axes if (a.tile or 1) > _SHORT}
 
 
 def _listed(spec: AnySpec) -> set[str]:
