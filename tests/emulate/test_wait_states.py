@@ -89,6 +89,9 @@ PAIRS: list[tuple[str, str, Need]] = [
     (TO_SGPR, "v_writelane_b32 v7, 1, s20", (4, 4, 4)),
     (TO_SGPR, "v_writelane_b32 v7, s20, 3", (0, 2, 2)),
     ("v_cmp_eq_u32 vcc, v1, v2", "v_div_fmas_f32 v2, v3, v4, v5", (4, 4, 4)),
+    # Of the ISA documents alone: compilers read neither as a number.
+    ("v_cmp_eq_u32 vcc, v1, v2", "v_mov_b32 v3, src_vccz", (5, 5, 5)),
+    (CMPX, "v_mov_b32 v3, src_execz", (5, 5, 5)),
     # Lanes.
     ("v_mov_b32 v1, v9", READ_LANE, (0, 1, 1)),
     (CMPX, "v_readfirstlane_b32 s20, v11", (0, 4, 4)),
@@ -102,6 +105,13 @@ PAIRS: list[tuple[str, str, Need]] = [
     ("v_exp_f32 v1, v9", "v_exp_f32 v3, v1", (0, 0, 0)),
     ("v_rcp_f64 v[0:1], v[8:9]", "v_mov_b32 v3, v1", (0, 1, 1)),
     ("v_add_u16_sdwa v1, v8, v9 dst_sel:WORD_0 src0_sel:DWORD src1_sel:DWORD", "v_mov_b32 v3, v1", (0, 1, 1)),
+    ("v_cvt_pk_fp8_f32 v1, v8, v9 op_sel:[0,0,1]", "v_mov_b32 v3, v1", (None, 1, 1)),
+    ("v_cvt_pk_fp8_f32 v1, v8, v9", "v_mov_b32 v3, v1", (None, 0, 0)),
+    ("v_cvt_sr_fp8_f32 v1, v8, v9 op_sel:[0,0,1,0]", "v_mov_b32 v3, v1", (None, 1, 1)),
+    ("v_cvt_sr_bf8_f32 v1, v8, v9 op_sel:[0,0,0,1]", "v_mov_b32 v3, v1", (None, 1, 1)),
+    ("v_cvt_scalef32_pk_fp4_f32 v1, v8, v9, v10 op_sel:[0,0,1,0]", "v_mov_b32 v3, v1", (None, None, 1)),
+    ("v_cvt_scalef32_pk_fp4_f32 v1, v8, v9, v10", "v_mov_b32 v3, v1", (None, None, 0)),
+    ("v_cvt_scalef32_sr_pk_fp4_f32 v1, v[8:9], v10, v11", "v_mov_b32 v3, v1", (None, None, 1)),
     ("v_dot2_f32_f16 v1, v8, v9, v10", "v_mov_b32 v3, v1", (3, 3, 3)),
     ("v_dot2_f32_f16 v1, v8, v9, v10", "v_mov_b32 v1, v3", (3, 3, 3)),
     ("v_dot2_f32_f16 v1, v8, v9, v10", STORE, (3, 3, 3)),
@@ -109,6 +119,9 @@ PAIRS: list[tuple[str, str, Need]] = [
     ("v_dot2_f32_f16 v1, v8, v9, v10", "v_dot2_f32_f16 v1, v8, v9, v1", (0, 0, 0)),
     # Data of a wide store, the mode, M0.
     ("global_store_dwordx4 v[50:51], v[8:11], off", "v_mov_b32 v9, v3", (1, 2, 2)),
+    ("global_store_dwordx4 v[50:51], v[0:3], off", XDL_16.format("v[20:23]"), (1, 2, 2)),
+    ("global_atomic_cmpswap_x2 v[50:51], v[8:11], off", "v_mov_b32 v9, v3", (1, 2, 2)),
+    ("scratch_store_dwordx4 off, v[8:11], off", "v_mov_b32 v9, v3", (None, 2, 2)),
     ("buffer_store_dwordx4 v[8:11], off, s[40:43], 0", "v_mov_b32 v9, v3", (1, 2, 2)),
     ("buffer_store_dwordx4 v[8:11], off, s[40:43], s20", "v_mov_b32 v9, v3", (0, 0, 0)),
     ("ds_write_b128 v50, v[8:11]", "v_mov_b32 v9, v3", (0, 0, 0)),
@@ -116,6 +129,9 @@ PAIRS: list[tuple[str, str, Need]] = [
     ("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 3", "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 6, 2), 3", (2, 2, 2)),
     ("s_mov_b32 m0, 0", "global_load_lds_dword v[50:51], off", (None, 1, 1)),
     ("s_mov_b32 m0, 0", "buffer_load_dword v1, s[40:43], 0 offen lds", (1, 1, 1)),
+    ("s_mov_b32 m0, 0", "ds_read_addtid_b32 v1", (1, 1, 1)),
+    ("s_mov_b32 m0, 0", "s_movrels_b32 s20, s21", (1, 1, 1)),
+    ("s_mov_b32 m0, 0", "s_ttracedata", (1, 1, 1)),
 ]  # fmt: skip
 
 

@@ -38,6 +38,7 @@ _R_RELATIVE64: Final = 13
 LOAD_BASE: Final = 0x7000_0000_0000
 _MAX_IMAGE: Final = 1 << 28
 _MAX_KERNARG: Final = 1 << 16
+_NO_KERNEL: Final = "it holds no code: no kernel was compiled into it (a template needs a launch, or an instance)"
 # What the readers of ELF, DWARF and msgpack raise on broken input.
 BROKEN: Final = (
     ELFError,
@@ -99,6 +100,7 @@ class Kernel:
     kernarg_bytes: int
     most_threads: int
     dynamic_stack: bool
+    empty: bool
     metadata: dict[str, Any] = field(repr=False)
 
     @property
@@ -124,15 +126,21 @@ class CodeObject:
             raise EmulateError("the code object has no kernel")
         if name is None:
             if len(self.kernels) == 1:
-                return self.kernels[0]
+                return self._with_code(self.kernels[0])
             raise EmulateError(f"the code object has {len(self.kernels)} kernels; choose one of {self._listed()}")
         for kernel in self.kernels:
             if kernel.name == name:
-                return kernel
+                return self._with_code(kernel)
         partial = [k for k in self.kernels if name in k.name]
         if len(partial) == 1:
-            return partial[0]
+            return self._with_code(partial[0])
         raise EmulateError(f"no kernel {name!r} in the code object; it has {self._listed()}")
+
+    def _with_code(self, kernel: Kernel) -> Kernel:
+        """`kernel`, unless it has no instructions: what stands at its address is another's."""
+        if kernel.empty:
+            raise EmulateError(_left_out(kernel.name))
+        return kernel
 
     def _listed(self) -> str:
         return ", ".join(k.name for k in self.kernels)
@@ -213,6 +221,10 @@ def _parse(data: bytes, name: str) -> CodeObject:
     image, segments, text = _load_segments(elf)
     _relocate(elf, image)
     symbols = _symbols(elf)
+    if not text[1]:
+        sizes = _functions(elf)
+        empty = ", ".join(sorted(name[:-3] for name in symbols if name.endswith(".kd") and sizes.get(name[:-3]) == 0))
+        raise ValueError(_left_out(empty) if empty else _NO_KERNEL)
     kernels = tuple(_kernels(elf, bytes(image), symbols))
     return CodeObject(_MACHINES[machine], kernels, bytes(image), segments, text, data)
 
@@ -233,8 +245,8 @@ def _load_segments(elf: ELFFile) -> tuple[bytearray, tuple[tuple[int, int, bool]
         segments.append((s["p_vaddr"], s["p_memsz"], bool(s["p_flags"] & 2)))
         if s["p_flags"] & 1:
             text = (s["p_vaddr"], s["p_memsz"])
-    if not text[1] or text[0] % 4:
-        raise ValueError("it holds no code: no kernel was compiled into it (a template needs a launch, or an instance)")
+    if text[0] % 4:
+        raise ValueError("its code is not aligned")
     return image, tuple(segments), text
 
 
@@ -254,6 +266,21 @@ def _relocate(elf: Any, image: bytearray) -> None:
             struct.pack_into("<Q", image, r["r_offset"], value & 0xFFFF_FFFF_FFFF_FFFF)
 
 
+def _left_out(kernels: str) -> str:
+    return (
+        f"{kernels} has no instructions: whatever it is given it does what C++ leaves undefined, such as an access "
+        "through a null pointer, so the compiler left all of it out"
+    )
+
+
+def _functions(elf: Any) -> dict[str, int]:
+    """The functions of the symbol tables and their sizes in bytes."""
+    tables = filter(None, (elf.get_section_by_name(name) for name in (".dynsym", ".symtab")))
+    return {
+        s.name: s["st_size"] for table in tables for s in table.iter_symbols() if s["st_info"]["type"] == "STT_FUNC"
+    }
+
+
 def _symbols(elf: Any) -> dict[str, int]:
     table: dict[str, int] = {}
     for name in (".dynsym", ".symtab"):
@@ -271,12 +298,15 @@ def _kernels(elf: Any, image: bytes, symbols: dict[str, int]) -> list[Kernel]:
                 description = note["n_descdata"] if "n_descdata" in note else note["n_desc"]
                 raw = description.encode("latin-1") if isinstance(description, str) else bytes(description)
                 metadata = msgpack.unpackb(raw, strict_map_key=False)
-                return [_kernel(k, image, symbols) for k in metadata["amdhsa.kernels"]]
+                sizes = _functions(elf)
+                return [_kernel(k, image, symbols, sizes) for k in metadata["amdhsa.kernels"]]
     return []
 
 
-def _kernel(metadata: dict[str, Any], image: bytes, symbols: dict[str, int]) -> Kernel:
+def _kernel(metadata: dict[str, Any], image: bytes, symbols: dict[str, int], sizes: dict[str, int]) -> Kernel:
     address = symbols[metadata[".symbol"]]
+    name = str(metadata[".name"])
+    others = {other for other, at in symbols.items() if at == symbols.get(name) and sizes.get(other)}
     descriptor = Descriptor.parse(image[address : address + 64])
     arguments = tuple(
         Argument(str(a.get(".name", f"#{i}")), int(a[".offset"]), int(a[".size"]), str(a[".value_kind"]))
@@ -286,13 +316,14 @@ def _kernel(metadata: dict[str, Any], image: bytes, symbols: dict[str, int]) -> 
     if any(a.offset < 0 or a.size < 0 or a.offset + a.size > kernarg for a in arguments) or kernarg > _MAX_KERNARG:
         raise ValueError("an argument lies outside of the kernarg segment")
     return Kernel(
-        str(metadata[".name"]),
+        name,
         address + descriptor.entry_offset,
         descriptor,
         arguments,
         kernarg,
         int(metadata.get(".max_flat_workgroup_size", 1024)),
         bool(descriptor.properties & 1 << 11 or metadata.get(".uses_dynamic_stack")),
+        sizes.get(name) == 0 and bool(others),
         metadata,
     )
 

@@ -58,6 +58,7 @@ _ACCESSES: Final = (
     Kind.SCRATCH_OUT_OF_BOUNDS,
     Kind.MISALIGNED,
 )
+_NULL_PAGE: Final = 1 << 16  # what lies below is an element of a null pointer
 # What stops the kernel, then what makes it read or write wrong bytes, then what follows from those.
 _ORDER: Final = (
     *(
@@ -284,6 +285,8 @@ class _Group:
                 )
             case Kind.LDS_OUT_OF_BOUNDS:
                 return shown.message, "check --lds, the tile's extents and subtile indices, which count subtiles"
+            case Kind.GLOBAL_OUT_OF_BOUNDS if shown.buffer is None and shown.offset < _NULL_PAGE:
+                return shown.message, "is the pointer null? Give every pointer that the kernel uses a buffer"
             case Kind.GLOBAL_OUT_OF_BOUNDS:
                 return shown.message, "tile coordinates are in units of the tile moved, not of elements"
             case Kind.READ_ONLY_WRITE:
@@ -313,14 +316,18 @@ class _Group:
             case _:
                 return shown.message, ""
 
+    @property
+    def same(self) -> str:
+        """Of two writes, that the later one changes nothing: whether the race shows today."""
+        return ", the same value this time" if self.shown.same_values else ""
+
     def race_in_memory(self, first: Access, second: Access) -> tuple[str, str]:
         """Two waves, or two blocks, at one place of a tensor."""
         shown = self.shown
         place, twice = f"byte {shown.offset} of {shown.buffer}", code_of(shown) == "E706"
-        same = ", the same value this time" if shown.same_values else ""  # whether it shows today
         if shown.kind is Kind.RACE and twice:
             return (
-                f"waves {second.wave} and {first.wave} both write {place}{same}",
+                f"waves {second.wave} and {first.wave} both write {place}{self.same}",
                 "give each wave its own part of the output: coordinates are in units of the tile stored",
             )
         if shown.kind is Kind.RACE:
@@ -330,7 +337,7 @@ class _Group:
             )  # fmt: skip
         if twice:
             return (
-                f"two blocks write {place}{same}",
+                f"two blocks write {place}{self.same}",
                 "every output tile belongs to one block: coordinates are in units of the tile stored",
             )
         if shown.in_another_l2:
@@ -353,7 +360,7 @@ class _Group:
             )
         if "reads" not in (first.access, second.access):
             return (
-                f"waves {second.wave} and {first.wave} both write the same bytes of LDS, no barrier between",
+                f"waves {second.wave} and {first.wave} both write the same bytes of LDS, no barrier between{self.same}",
                 "let one wave, or one group of waves, load each part of a tile",
             )
         read, write = (first, second) if first.access == "reads" else (second, first)

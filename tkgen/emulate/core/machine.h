@@ -85,6 +85,7 @@ struct MemoryOp {
   bool writable;  // some of it is memory that the kernel may write
   uint64_t undefined[4];   // lanes whose dword nobody has written, of the data stored or (from scratch) loaded
   uint64_t private_lanes;  // lanes whose address is in scratch
+  uint64_t changed;        // lanes whose store changed what stood there, once it is performed
   uint32_t written = ~0u;  // bits of each result register that the load fills; d16 forms keep a half
   bool dma;                // loads from memory into LDS at lds_base + lane * size
   uint16_t dst, dst_count; // operand code of the result registers; 0 dwords for none

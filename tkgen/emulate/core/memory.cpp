@@ -42,7 +42,7 @@ MemoryOp& begin(Wave& w, const Op& op, MemoryOp::Perform perform, Queue queue, A
   m->access = access;
   m->lds = queue == Queue::LDS;
   m->performed = m->seen_vector = m->seen_lgkm = m->dma = m->writes_back = m->high = m->hollow = m->writable = false;
-  m->private_lanes = 0;
+  m->private_lanes = m->changed = 0;
   m->instance = 0;
   m->dst = 256;
   m->dst_count = 0;
@@ -387,6 +387,7 @@ void perform_store(Wave& w, MemoryOp& m) {
     if (!(m.live >> l & 1)) continue;
     uint32_t x[4];
     for (int d = 0; d < 4; ++d) x[d] = m.data[d][l];
+    if (std::memcmp(m.host[l], x, m.in_range[l])) m.changed |= 1ull << l;
     std::memcpy(m.host[l], x, m.in_range[l]);
     if (lane_in_lds(w, m, l)) touch_lds_write(w, m, uint32_t(m.address[l]), m.size, l);
   }
@@ -617,10 +618,12 @@ template <int DWORDS>
 void perform_store2(Wave& w, MemoryOp& m) {
   for (int l = 0; l < LANES; ++l) {
     if (!(m.live >> l & 1)) continue;
-    for (int d = 0; d < DWORDS; ++d) {
-      std::memcpy(m.host[l] + 4 * d, &m.data[d][l], 4);
-      std::memcpy(m.host[l] + m.second + 4 * d, &m.data[2 + d][l], 4);
-    }
+    for (int part = 0; part < 2; ++part)
+      for (int d = 0; d < DWORDS; ++d) {
+        uint8_t* at = m.host[l] + (part ? m.second : 0) + 4 * d;
+        if (std::memcmp(at, &m.data[2 * part + d][l], 4)) m.changed |= 1ull << l;
+        std::memcpy(at, &m.data[2 * part + d][l], 4);
+      }
     touch_lds_write(w, m, m.address[l], 4 * DWORDS, l);
     touch_lds_write(w, m, m.address[l] + uint64_t(m.second), 4 * DWORDS, l, 1);
   }

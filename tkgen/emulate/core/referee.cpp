@@ -36,6 +36,15 @@ bool stored_byte(const MemoryOp& m, int lane, bool lds, uint64_t at, uint8_t& by
   return false;
 }
 
+// Whether all that `lane` stores already stands, or stood, where it goes: LDS is judged when the store is complete.
+bool changes_nothing(const MemoryOp& m, int lane, bool lds) {
+  if (m.hollow || m.dma) return false;
+  if (lds) return !(m.changed >> lane & 1);
+  for (uint32_t i = 0; i < m.in_range[lane]; ++i)
+    if (m.host[lane][i] != uint8_t(m.data[i / 4][lane] >> 8 * (i % 4))) return false;
+  return true;
+}
+
 }  // namespace
 
 void Referee::check_registers(Wave& w, const Op& op, const Use& use) {
@@ -210,9 +219,8 @@ void Referee::judge(Wave& w, const MemoryOp& m, const Instance& mine, uint32_t o
     f->size = size;
     f->space = lds ? 0 : 1;
     f->lane = uint32_t(lane);
-    uint8_t byte;
-    const bool both_write = x.access == Access::WRITE && mine.access == Access::WRITE && !lds;
-    if (both_write && !m.hollow && stored_byte(m, lane, lds, address, byte) && m.host[lane][address - m.address[lane]] == byte) f->note = SAME_VALUES;
+    const bool both_write = x.access == Access::WRITE && mine.access == Access::WRITE;
+    if (both_write && changes_nothing(m, lane, lds)) f->note = SAME_VALUES;
   }
 }
 

@@ -39,7 +39,7 @@ struct Instruction {
   int states = 1, passes = 0, horizon = 0;
   std::vector<Registers> reads, writes;
   Registers a, b, c, d;  // of a matrix instruction
-  bool writes_exec = false;
+  bool writes_exec = false, reads_vccz = false, reads_execz = false;
   int hardware_register = -1;
 };
 
@@ -75,8 +75,10 @@ uint32_t vector_class(const char* name, const Op& op) {
   if (starts(name, "v_fma_f64") || starts(name, "v_fmac_f64")) is |= FMA64;
   if (starts(name, "v_div_fmas")) is |= DIV_FMAS;
   if (starts(name, "v_permlane")) is |= SWAP;
-  const bool part = op.flags & F_SDWA ? op.encoding != ENC_VOPC && (op.control >> 8 & 7) != 6 : op.encoding == ENC_VOP3 && op.opsel & 8;
-  if (part && !starts(name, "v_cvt_")) is |= HALF_WRITE;
+  // Conversions to 8 and 4 bits choose the part with two bits; those to 4 bits with random rounding always count as such.
+  const unsigned part = starts(name, "v_cvt_") ? 12 : 8;
+  if (op.flags & F_SDWA ? op.encoding != ENC_VOPC && (op.control >> 8 & 7) != 6 : op.encoding == ENC_VOP3 && op.opsel & part) is |= HALF_WRITE;
+  if (std::strstr(name, "_sr_pk_fp4_")) is |= HALF_WRITE;
   return is;
 }
 
@@ -116,6 +118,7 @@ void hidden_operands(const char* name, const Op& op, Instruction& x) {
   if (starts(name, "v_div_fmas")) x.reads.push_back(registers(VCC, 2));
   if (carries_in || std::strstr(name, "_co_")) x.writes.push_back(registers(op.sdst, 2));
   if (starts(name, "v_cmpx")) x.writes_exec = true;
+  for (uint16_t source : op.src) x.reads_vccz |= source == 251, x.reads_execz |= source == 252;
 }
 
 Instruction describe(const Op& op, const Info& info, const Use& use, uint32_t target) {
@@ -143,7 +146,7 @@ Instruction describe(const Op& op, const Info& info, const Use& use, uint32_t ta
   if (x.is & DOT) x.reads.push_back({registers(op.encoding == ENC_VOP2 ? op.dst : op.src[2], 1).first, 1, ACCUMULATED});
   if (starts(name, "s_setreg")) x.is |= SET_MODE, x.hardware_register = op.offset & 63;
   if (starts(name, "s_getreg")) x.is |= GET_MODE, x.hardware_register = op.offset & 63;
-  if (starts(name, "s_movrel") || starts(name, "s_sendmsg")) x.is |= NEEDS_M0;
+  if (starts(name, "s_movrel") || starts(name, "s_sendmsg") || starts(name, "s_ttracedata")) x.is |= NEEDS_M0;
   if (x.is & VMEM) {
     x.reads.push_back(registers(EXEC, 2));
     if (x.is & NEEDS_M0) x.reads.push_back(registers(M0, 1));
@@ -211,6 +214,10 @@ class Pair {
     if (p.is & TRANSCENDENTAL && c.is & VALU && !(c.is & TRANSCENDENTAL) && later) reads_of(1, vector);
     if (p.is & HALF_WRITE && c.is & VALU && later) reads_of(1, vector);
     if (c.is & SWAP && target_ == GFX950) reads_of(2, vector);
+    if (c.reads_vccz)
+      for (const Registers& w : p.writes)
+        if (overlap(w, registers(VCC, 2))) n.of(5, ROWS + VCC);
+    if (c.reads_execz && p.writes_exec) n.of(5, ROWS + EXEC);
     if (p.is & DOT && c.is & (VALU | MEMORY_OP) && !(c.is & MATRIX_OP)) dot_first();
     if (!p.writes_exec) return;
     if (c.is & DPP) n.of(5, ROWS + EXEC);

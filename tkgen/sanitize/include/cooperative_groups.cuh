@@ -1,6 +1,6 @@
 /**
  * Of HIP's cooperative groups those of one block: the block, and tiles of a wave. Blocks of a grid run one after another under the
- * emulator, so that groups of a grid cannot meet: they are not here.
+ * emulator, so that groups of a grid cannot meet: their names say so.
  */
 #pragma once
 
@@ -17,6 +17,13 @@ struct thread_block {
     __device__ static dim3 group_index() { return blockIdx; }
 };
 __device__ inline thread_block this_thread_block() { return {}; }
+
+#define TKGEN_NO_GRID __attribute__((unavailable("blocks run one after another here: a barrier of the whole grid cannot be met")))
+struct TKGEN_NO_GRID grid_group {};
+struct TKGEN_NO_GRID multi_grid_group {};
+TKGEN_NO_GRID __device__ grid_group this_grid();
+TKGEN_NO_GRID __device__ multi_grid_group this_multi_grid();
+#undef TKGEN_NO_GRID
 
 /// `width` neighbouring lanes of a wave.
 template <unsigned width> struct thread_block_tile {
