@@ -3,9 +3,9 @@
     python benchmarks/verify_specs.py [SPEC...] [--results FILE] [--draws N] [--table] [--write PAGE]
 
 Results are appended to FILE, a line each, and what is there is not run again: the run may be stopped at any time. Times
-are those of launches on the emulator, without compiling, drawing and working out what is meant: in seconds a draw, and
-over those of the same launch without payloads, without the referee, in the same order of waves. The core that runs both
-is compiled before. `--table` shows what is there, `--write` puts it into a page between its marks.
+are processor time of launches on the emulator, without compiling, drawing and working out what is meant: in seconds a
+draw, and over those of the same launch without payloads, without the referee, in the same order of waves. `--table`
+shows what is there, `--write` puts it into a page between its marks.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def measured(path: Path, defines: Mapping[str, float | None], note: str, draws: 
     seconds = []
 
     def machine(drawn: Drawn, order: Interleaving) -> Stored:
-        start = time.perf_counter()
+        start = time.process_time()
         stored = case.machine(drawn, order)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
         return stored
 
     verdict = verified(replace(case, machine=machine), draws, draws, 0)
@@ -86,14 +86,14 @@ def _plain(
     build: kernels.AnyBuild, chosen: Chosen, drawn: Drawn, order: Interleaving, blocks: Sequence[int] | None
 ) -> float:
     """Seconds of the launch without payloads."""
-    start = time.perf_counter()
+    start = time.process_time()
     if isinstance(build, SequenceBuild):
         assert isinstance(chosen.launch, SequenceLaunch)
         sequences.emulate(build, chosen.launch, drawn.memory, chosen.scalars, order=order, watch=False)
     else:
         assert not isinstance(chosen.launch, SequenceLaunch)
         emulate(build, chosen.launch, drawn.memory, chosen.scalars, order=order, watch=False, blocks=blocks)
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def rows(paths: Sequence[Path], draws: int, done: set[tuple[str, str]]) -> Iterator[Row]:

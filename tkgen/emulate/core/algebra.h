@@ -177,8 +177,9 @@ struct Rule {
   Third third = Third::NONE;
   uint8_t sources = 2;
   bool packed = false;  // two numbers in two registers (f32) or one (f16); of moves, two registers
-  bool keeps = false;   // the other half of the destination
-  uint8_t part = 0;     // of MIX: 1 low half, 2 high half; of FROM_INTEGER: the byte, or 8; of TRANSPOSE: bits of an element
+  bool keeps = false;   // the other half of the destination; of TO_INTEGER: negative numbers
+  uint8_t part = 0;     // of MIX: 1 low half, 2 high half; of FROM_INTEGER: the byte, or 8; of TRANSPOSE: bits of an element; of
+                        // roundings: n nearest, f floor, c ceiling, h half and above, t toward zero
   Motion motion = Motion::NONE;
   Bits bits = Bits::OTHER;
   uint8_t width = 32;   // of an integer instruction

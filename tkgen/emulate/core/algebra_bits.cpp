@@ -432,10 +432,16 @@ void Algebra::settle_half(Wave& w, const Op& op, const Rule& rule) {
   insert(w, upper);
 }
 
+// Whether the lower bits of a dword may be cut off. A bit by itself says how to round.
+static bool cuts(const Rule& rule, const Operand* s) {
+  const bool one_bit = rule.bits == Bits::EXTRACT && s[2].uniform && s[2].bits.lo[0] == 1;
+  return rule.width == 32 && (rule.bits == Bits::REVERSED_RIGHT || rule.bits == Bits::EXTRACT) && !one_bit;
+}
+
 // One lane, where masks or amounts differ, or where bits are of whole numbers: they are followed one by one. An f32 becomes
 // one where it is shifted to the right and bits of it would be lost.
 void Algebra::lane(Wave& w, const Op& op, const Rule& rule, const Operand* s, int l, int rows) {
-  const bool right = rule.width == 32 && (rule.bits == Bits::REVERSED_RIGHT || rule.bits == Bits::EXTRACT);
+  const bool right = cuts(rule, s);
   Source32 x[6];
   Ref refs[6][32];
   Word r;
@@ -518,7 +524,7 @@ void Algebra::integers(Wave& w, const Op& op, const Use& use, const Rule& rule) 
 void Algebra::follow(Wave& w, const Op& op, const Rule& rule, const Operand* s, int rows) {
   const bool wide = rule.width == 64;
   Source32 all[6] = {};
-  bool uniform = true, wholes = false, moves_bits = rule.bits == Bits::REVERSED_RIGHT || rule.bits == Bits::EXTRACT;
+  bool uniform = true, wholes = false, moves_bits = cuts(rule, s);
   for (int i = 0; i < 6; ++i) {
     all[i] = {PLAIN, ~0u, 0};
     if (i / 2 >= rule.sources || (i % 2 && !(wide && i == 3))) continue;

@@ -63,6 +63,7 @@ bool describe_function(const std::string& name, Rule& r) {
       r.act = f.act, r.sources = f.sources, r.third = f.third, r.to = r.from = type.format, r.packed = packed;
       if (f.act == Act::HASH) hashes(stem, r);
       if (f.act == Act::ROUND && type.format != Format::F32) r.act = Act::DECIDES;
+      if (r.act == Act::ROUND) r.part = uint8_t(stem == "rndne" ? 'n' : stem[0]);
       // Those that leave the upper half as it was (LLVM's GCNSubtarget::zeroesHigh16BitsOfDest).
       r.keeps = type.format == Format::F16 && !packed && (stem == "fma" || stem == "mad" || stem == "div_fixup");
       return true;
@@ -185,6 +186,8 @@ bool describe_to_integer(const std::string& name, Rule& r) {
   for (const char* to : {"v_cvt_i32_f", "v_cvt_u32_f", "v_cvt_u16_f", "v_cvt_i16_f", "v_cvt_rpi_i32_f", "v_cvt_flr_i32_f"}) {
     if (name.compare(0, std::strlen(to), to)) continue;
     r.act = Act::TO_INTEGER, r.from = ends(name, "64") ? Format::F64 : ends(name, "16") ? Format::F16 : Format::F32;
+    r.part = has(name, "flr") ? 'f' : has(name, "rpi") ? 'h' : 't';
+    r.keeps = has(name, "_i");
     return true;
   }
   return false;

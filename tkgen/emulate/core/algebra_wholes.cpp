@@ -257,15 +257,16 @@ void Algebra::rounds(Wave& w, const Op& op, const Rule& rule) {
   pending_ = from.common != PLAIN && !op.clamp && !op.omod;
   if (!pending_) return;
   numbers(w, a, f, last_byte(f), n);
-  const std::string name = rule.name;
+  const bool is_signed = rule.keeps;
   const auto whole = [&](double x) {
-    if (name.find("rndne") != std::string::npos) return std::nearbyint(x);
-    if (name.find("flo") != std::string::npos || name.find("flr") != std::string::npos) return std::floor(x);
-    if (name.find("rpi") != std::string::npos) return std::floor(x + 0.5);
-    if (name.find("ceil") != std::string::npos) return std::ceil(x);
-    return std::trunc(x);
+    switch (rule.part) {
+      case 'n': return std::nearbyint(x);
+      case 'f': return std::floor(x);
+      case 'c': return std::ceil(x);
+      case 'h': return std::floor(x + 0.5);
+      default: return std::trunc(x);
+    }
   };
-  const bool is_signed = name.find("_i") != std::string::npos;
   const double most = rule.act == Act::ROUND ? 1e30 : f == Format::F16 ? (is_signed ? 32767 : 65535) : is_signed ? 2147483647 : 4294967295.0;
   out_[0].common = MIXED;
   rows_ = 1;
