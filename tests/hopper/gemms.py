@@ -193,6 +193,54 @@ def batched(x: str, w: str, y: str, formula: str = "c", others: tuple[str, ...] 
 """
 
 
+def scaled(
+    added: str,
+    dims: tuple[int, int, int] = (200, 336, 784),
+    block: tuple[int, int, int] = (128, 128, 128),
+    operand: str = "fp8",
+    output: str = "f32",
+    others: tuple[str, ...] = (),
+    stages: int = 3,
+) -> str:
+    """A spec whose products `p` of a step are made something of, which may be `added` to the sum `c`."""
+    rows, cols, step = block
+    return f"""kernel scaled
+  target sm_90a
+  dims M = {dims[0]}, N = {dims[1]}, K = {dims[2]}, STEPS = ceil_div(K, {step}), COLS = ceil_div(N, {cols})
+  global A : {operand}[M, K]
+  global B : {operand}[N, K]
+{chr(10).join(f"  {o}" for o in others)}
+  global C : {output}[M, N]
+  over m in M by {rows}, n in N by {cols}
+  grid persistent(132)
+  tail masked
+  shared A, B buffers {stages} via direct
+  role producer waves 0..3
+    load A, B
+  role consumer waves 4..{3 + rows // 16} as {rows // 16} x 1
+    accumulate c : f32 tile 16 x {cols}
+  each k in K by {step}
+    p = A[m, k] @ B[n, k].T
+    c = c + {added}
+  C[m, n] = c
+"""
+
+
+OF_ROWS, OF_COLUMNS = "global s : f32[M, STEPS]", "global u : bf16[N, STEPS]"
+OF_TILES, ALPHA = "global t : f32[COLS, STEPS]", "scalar alpha : f32 = 0.5"
+SCALED = {
+    "promoted": scaled("alpha * p", others=(ALPHA,), output="bf16"),
+    "promoted, one step": scaled("1 * p", (200, 336, 48)),
+    "promoted, bf16": scaled("1 * p", (200, 336, 264), (128, 64, 64), "bf16"),
+    "blocks": scaled("s[m, k / 128] * t[n / 128, k / 128] * p", others=(OF_ROWS, OF_TILES), output="bf16"),
+    "blocks, many tiles": scaled("s[m, k / 128] * t[n / 128, k / 128] * p", (2048, 2560, 1024),
+                                 others=(OF_ROWS, OF_TILES), stages=5),
+    "columns": scaled("s[m, k / 128] * (p * u[n, k / 128])", block=(64, 64, 128), others=(OF_ROWS, OF_COLUMNS)),
+    "places": scaled("where(m >= n, p, alpha * p)", others=(ALPHA,), output="fp8"),
+}  # fmt: skip
+"""Products that are scaled before they are added."""
+
+
 def formula(f: Function) -> str:
     """A formula that calls a function at numbers where it is defined."""
     match f.name:
@@ -244,4 +292,5 @@ FUSED = {f.name: fused(formula(f)) for f in FUNCTIONS.values()} | {
     ),
     "the number of a head": batched("h, m, k", "h, n, k", "h, m, n", "c + h"),
     "clauses": gemm(epilogue="scale(alpha) | clamp(-1, 1) | tanh", dims=(200, 328, 136)),
+    **SCALED,
 }  # fmt: skip

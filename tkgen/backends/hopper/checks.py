@@ -107,9 +107,13 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     if equations.contraction.part is not None:
         yield _refused("sm_90a sums each output whole, not in parts", equations.contraction.span or
                        statement(program, "kernel"), "leave `part` out")  # fmt: skip
-    if scaled := next((s for s in equations.sums if s.scaled), None):
-        yield _refused("sm_90a adds products as they are yet", scaled.span or statement(program, "kernel"),
-                       "scale the whole sum behind the loop")  # fmt: skip
+    if program.schedule is not None and any(s.scaled for s in equations.sums):
+        yield _refused("consumers that take turns add products as they are", statement(program, "schedule"),
+                       "remove the `schedule` block", "", "the others' products run while one scales its own")  # fmt: skip
+    if len({bool(s.scaled) for s in equations.sums}) > 1:
+        plain = next(s for s in equations.sums if not s.scaled)
+        yield _refused("sm_90a scales the products of all sums before it adds them, or of none", plain.span or
+                       statement(program, "kernel"), "write a kernel for each")  # fmt: skip
     if made := next(iter(equations.made.values()), None):
         yield _refused("sm_90a multiplies tiles as they are stored yet", made.value.span or
                        statement(program, "kernel"), "store the factor in the type that is multiplied")  # fmt: skip
@@ -255,6 +259,7 @@ def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
         )
     most = layout.launched_registers  # which ptxas holds every instruction to, whatever setmaxnreg adds
     sums = layout.fragments * len(program.products) * program.block[1] // 2  # 64 x N sums of each over 128 threads
+    sums *= 1 + layout.scaled
     if sums + WORKING_REGISTERS > most:
         yield too_many_registers(
             f"a consumer's sums are {sums} registers of each thread",

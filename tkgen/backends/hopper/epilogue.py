@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.elements import functions, literal, local, statements
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Load, Store, Value
+from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Index, Load, Op, Store, Value
 from tkgen.ir.functions import HOPPER, helpers
-from tkgen.ir.products import Sums, needed
+from tkgen.ir.products import Sum, Sums, needed
 from tkgen.source import Span
 
 
@@ -50,12 +50,8 @@ def epilogue(equations: Sums, store: Store, name: Callable[[str], str]) -> Epilo
             case Load(result=result, source=source):
                 known[result] = local(result, known)
                 loads.append(_loaded(equations, source, known[result], name))
-            case Argument(result=result, scalar=scalar):
-                known[result] = f"g.{name(scalar.name)}"
-            case Coordinate(result=result, axis=axis):
-                known[result] = {equations.rows: "row", equations.cols: "col"}.get(axis) or f"{cpp_name(axis.name)}_i"
             case _:
-                lines += statements([op], known, HOPPER)
+                lines += _line(equations, op, known, name)
     spans = (op.result.span for op in ops if op.result.span)  # type: ignore[union-attr]
     return Epilogue(
         tuple(known[s.result] for s in equations.sums),
@@ -65,6 +61,80 @@ def epilogue(equations: Sums, store: Store, name: Callable[[str], str]) -> Epilo
         helpers(functions(ops), HOPPER),
         tuple(dict.fromkeys(spans)),
     )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A number of a tensor that a step's product is scaled by: for each row (`r`), each column (`c`), or for all."""
+
+    name: str
+    along: str  # "r", "c" or ""
+    element: str
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """`float added(float SUM, float PRODUCT, float SCALE, ..., int row, int col, const globals &g)`: the sum behind."""
+
+    sum: str
+    product: str
+    scales: tuple[Scale, ...]
+    lines: tuple[str, ...]
+    value: str
+    helpers: tuple[str, ...]
+    spans: tuple[Span, ...]
+
+
+def scaling(equations: Sums, total: Sum, name: Callable[[str], str]) -> Scaling | None:
+    """What equations make of a sum and a step's product before the next one; None where they add them.
+
+    `name` as for `epilogue`.
+    """
+    if not total.scaled:
+        return None
+    known = dict[Value, str]()
+    known[total.inside] = local(total.inside, known)
+    known[total.product] = local(total.product, known)
+    scales, lines = list[Scale](), list[str]()
+    for op in total.scaled:
+        match op:
+            case Load(result=result, source=source):
+                known[result] = local(result, known)
+                along = "r" if equations.rows in source.axes else "c" if equations.cols in source.axes else ""
+                scales.append(Scale(known[result], along, _scale(equations, source, name)))
+            case _:
+                lines += _line(equations, op, known, name)
+    spans = (op.result.span for op in total.scaled if op.result.span)  # type: ignore[union-attr]
+    return Scaling(
+        known[total.inside], known[total.product], tuple(scales), tuple(lines), known[total.update],
+        helpers(functions(total.scaled), HOPPER), tuple(dict.fromkeys(spans)),
+    )  # fmt: skip
+
+
+def _line(equations: Sums, op: Op, known: dict[Value, str], name: Callable[[str], str]) -> list[str]:
+    """The C++ of an operation on one element."""
+    match op:
+        case Argument(result=result, scalar=scalar):
+            known[result] = f"g.{name(scalar.name)}"
+        case Coordinate(result=result, axis=axis):
+            known[result] = {equations.rows: "row", equations.cols: "col"}.get(axis) or f"{cpp_name(axis.name)}_i"
+        case _:
+            return statements([op], known, HOPPER)
+    return []
+
+
+def _scale(equations: Sums, source: Access, name: Callable[[str], str]) -> str:
+    """An element at row `r` or column `c`, in step `k`; one for a whole tile by its first row and column."""
+
+    def place(index: Index) -> str:
+        if index.axis == equations.contraction:
+            return "k" if index.divisor == equations.contraction.tile else f"k * K_STEP / {index.divisor}"
+        first = {equations.rows: "row", equations.cols: "col"}.get(index.axis) if index.axis else None
+        if first is None or index.extends:
+            return "" if first is None else first[0]
+        return f"{first} / {index.divisor}"
+
+    return f"element_at(g.{name(source.tensor.name)}, {place_of(source, [place(i) for i in source.indices])})"
 
 
 def stored_as_it_is(equations: Sums, store: Store) -> int | None:

@@ -79,6 +79,11 @@ class Layout:
         touched = [*(a for s in found.sums for a in (s.left, s.right)), *(s.target for s in found.stores)]
         return {access.tensor.name: access for access in touched}
 
+    @property
+    def scaled(self) -> bool:
+        """Whether each step's products are made something of before they are added: their sums have registers, too."""
+        return any(s.scaled for s in self.equations.sums)
+
     def panel_cols(self, tensor: Tensor) -> int:
         """Columns of a panel of `tensor`."""
         return self.machine.swizzle_bytes // tensor.dtype.bytes

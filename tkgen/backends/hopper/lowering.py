@@ -19,11 +19,11 @@ import jinja2
 
 from tkgen.backends.cdna.lower import render
 from tkgen.backends.cdna.lower.names import WORD, comment_text, cpp_name
-from tkgen.backends.hopper.epilogue import Epilogue, epilogue, place_of, stored_as_it_is
+from tkgen.backends.hopper.epilogue import Epilogue, Scaling, epilogue, place_of, scaling, stored_as_it_is
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.ir.equations import Access
-from tkgen.ir.types import Operand, Product, Program, Side, Tensor
+from tkgen.ir.types import Operand, Program, Side, Tensor
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.source import Span
 
@@ -69,6 +69,10 @@ class ProductModel:
     left: str
     right: str
     layouts: str
+    scaling: Scaling | None  # of a step's products, before they are added
+    step: str  # the sums of these
+    suffix: str  # of what the file has for each product that is scaled, where there are several
+    made_origin: str
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,8 @@ class _Lowering:
         made = [o.epilogue for o in outputs if o.epilogue]
         panels = " + ".join(o.panels for o in outputs)
         panels = f"({panels})" if len(outputs) > 1 else panels
+        products = [self.product(number) for number in range(len(p.products))]
+        scaled = [each.scaling for each in products if each.scaling]
         first = p.compute.first // self.machine.warpgroup_warps
         return {
             "name": name(p.name),
@@ -169,12 +175,12 @@ class _Lowering:
             "tensors": [self.tensor(t) for t in p.arguments],
             "scalars": [ScalarMember(name(s.name), s.dtype.cpp, self.origin(s.span)) for s in p.scalars],
             "factors": [self.factor(o) for o in p.operands],
-            "products": [self.product(product) for product in p.products],
+            "products": products, "scaled": bool(scaled),
             "outputs": outputs, "ping_pong": layout.ping_pong, "row_tile": self.row_tile,
             "earlier": f"f * {panels} + " if layout.ping_pong else "",
             "schedule_origin": self.origin("schedule"),
-            "helpers": dict.fromkeys(h for e in made for h in e.helpers),
-            "loads": any(e.loads for e in made),
+            "helpers": dict.fromkeys(h for e in (*made, *scaled) for h in e.helpers),
+            "loads": any(e.loads for e in made) or any(s.scales for s in scaled),
             "producer": layout.producer.first // self.machine.warpgroup_warps,
             "producer_role": comment_text(layout.producer.name), "producer_origin": self.origin(layout.producer.span),
             "producer_registers": moved[0] if moved else 0,
@@ -267,13 +273,16 @@ class _Lowering:
             inner *= size
         return found[::-1]
 
-    def product(self, product: Product) -> ProductModel:
-        only = len(self.program.products) == 1
+    def product(self, number: int) -> ProductModel:
+        product, only = self.program.products[number], len(self.program.products) == 1
+        scaled = scaling(self.layout.equations, self.layout.equations.sums[number], name)
         sums = self.program.accumulator.tensor.name if only else product.name
         return ProductModel(
             f"{name(sums)}_acc", "v" if only else f"{name(sums)}_v",
             f"{name(product.left.name)}_s[stage][{'f' if self.layout.ping_pong else 'consumer'}]",
             f"{name(product.right.name)}_s[stage]", product.layouts,
+            scaled, f"{name(sums)}_step", "" if only else f"_{name(sums)}",
+            self.origin(*scaled.spans) if scaled else "",
         )  # fmt: skip
 
     def tile_type(self, tensor: Tensor, shape: tuple[str, str]) -> str:

@@ -105,6 +105,8 @@ class ProductWork:
             case "stores":
                 self._stored(step, torch.cat(found[0]))
                 return []
+        if step.writes[0].ring.startswith("sums"):
+            return [(self._added(step, found),)]
         return [(self._panel(step, found),)]
 
     def lost(self, agent: int, step: Do) -> None:
@@ -149,6 +151,27 @@ class ProductWork:
         w = int(step.writes[0].ring.split()[-1])
         made: Tensor = left[w * self.own : (w + 1) * self.own] @ right.T
         return made + before[0][0] if before else made
+
+    def _added(self, step: Do, found: Sequence[Parts]) -> Tensor:
+        """Rows of warp w of the sums behind a step whose products are scaled: of these and of the sums before."""
+        (access,) = step.writes
+        number, consumer, w = map(int, access.ring.split()[1:])
+        tile, k = divmod(access.instance, self.shape.steps)
+        total, (bm, bn, bk), piece = self.sums.sums[number], self.layout.program.block, self._piece(tile)
+        values = [parts[0] for parts in found]
+        before = values[1] if len(values) > 1 else torch.zeros_like(values[0])
+        if piece is None:
+            return before
+        row = piece.row * bm + consumer * self.rows + w * self.own
+        axes = (self.sums.rows, self.sums.cols)
+        places = self.memory.inside(axes, (row, piece.col * bn), (self.own, bn))
+        dims, inside = tuple(places), tuple(slice(0, len(r)) for r in places.values())
+        known = {v: Tile(dims, t[inside]) for v, t in ((total.product, values[0]), (total.inside, before))}
+        first = (piece.first + k) * bk
+        self.memory.compute(total.scaled, known, places | {self.sums.contraction.name: range(first, first + bk)})
+        made, whole = self.memory.get(total.update), torch.zeros(self.own, bn)
+        whole[inside] = along_dims(made.value, made.dims, dims).expand(whole[inside].shape)
+        return whole
 
     def _panel(self, step: Do, found: Sequence[Parts]) -> Tensor:
         """Rows of warp w of a panel: what the epilogue makes of the sums, rounded."""

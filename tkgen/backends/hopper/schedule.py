@@ -2,7 +2,7 @@
 
 Agents are the thread that issues copies and every warp of the consumers. Rings: a stage holds the tiles of each A (a
 part for each consumer) and of each B, `panel c` what consumer c is about to store, `sums p c w` the registers of a warp
-for a product. Meetings:
+for a product, and where a step's products are scaled before they are added, `step p c w` those for these. Meetings:
 the mbarriers `full s` and `empty s` of each stage, the named barrier `group c` of each consumer. A pass of the loop is
 as many output tiles as bring the ring of stages back to its beginning.
 
@@ -59,6 +59,7 @@ class Shape:
     warps: int = 4  # of a consumer
     fragments: int = 1  # products of 64 rows of each, `products` being those of one of them
     ping_pong: bool = False
+    scaled: bool = False  # a step's products are waited for, and made something of before they are added
 
     @property
     def turns(self) -> int:
@@ -113,7 +114,7 @@ def block_shape(layout: Layout, steps: int) -> Shape:
     lefts, rights = (list(dict.fromkeys(p.factors[i].name for p in layout.program.products)) for i in (0, 1))
     products = tuple((lefts.index(p.left.name), rights.index(p.right.name)) for p in layout.program.products)
     return Shape(layout.stages, layout.consumers, steps, layout.panels, layout.store_buffers, products,
-                 fragments=layout.fragments, ping_pong=layout.ping_pong)  # fmt: skip
+                 fragments=layout.fragments, ping_pong=layout.ping_pong, scaled=layout.scaled)  # fmt: skip
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
@@ -156,6 +157,8 @@ def schedule(shape: Shape, tiles: int = 0) -> Loop:
     for c, w in groups:
         for p in range(shape.sums):
             slots[_sums(p, c, w)], advance[_sums(p, c, w)] = 1, every
+            if shape.scaled:
+                slots[_step(p, c, w)], advance[_step(p, c, w)] = 1, every
     agents = (_producer(shape, tiles), *(_consumer(shape, tiles, c, w) for c, w in groups))
     return Loop(agents, tuple(meetings), slots, advance, MACHINE)
 
@@ -177,14 +180,15 @@ def _consumer(shape: Shape, tiles: int, c: int, w: int) -> Looped:
     turn = c if shape.ping_pong else 0
     for tile in range(tiles):
         first = (tile * shape.turns + turn) * shape.steps
-        steps += [Await(f"turn {c}", tile - (c == 0))] if shape.ping_pong else []
-        for i in range(first, first + shape.steps):
-            steps += _products(shape, c, w, i, first=i == first)
-            if i > first:
-                steps += [Drain("products", shape.sums), Arrive(f"empty {(i - 1) % shape.stages}")]
         last = first + shape.steps - 1
+        steps += [Await(f"turn {c}", tile - (c == 0))] if shape.ping_pong else []
+        for i in range(first, last + 1):
+            steps += (_scaled if shape.scaled else _products)(shape, c, w, i, first=i == first)
+            if i > first and not shape.scaled:
+                steps += [Drain("products", shape.sums), Arrive(f"empty {(i - 1) % shape.stages}")]
         steps += [Arrive(f"turn {(c + 1) % shape.turns}")] if shape.ping_pong else []
-        steps += [Drain("products"), Arrive(f"empty {last % shape.stages}")]
+        if not shape.scaled:
+            steps += [Drain("products"), Arrive(f"empty {last % shape.stages}")]
         for p in range(shape.panels):
             steps += _panel(shape, c, w, last, tile * shape.panels + p)
     end = (Drain("stores", reads_only=True),) if w == 0 else ()
@@ -193,6 +197,24 @@ def _consumer(shape: Shape, tiles: int, c: int, w: int) -> Looped:
 
 def _sums(product: int, c: int, w: int) -> str:
     return f"sums {product} {c} {w}"
+
+
+def _step(product: int, c: int, w: int) -> str:
+    return f"step {product} {c} {w}"
+
+
+def _scaled(shape: Shape, c: int, w: int, i: int, first: bool) -> list[Step]:
+    """A step's products, each from zero; when they are done, they are added to the sums: those of zero at `first`."""
+    s, numbers = i % shape.stages, range(len(shape.products))
+    steps: list[Step] = [Await(f"full {s}", i // shape.stages)]
+    for p, (a, b) in enumerate(shape.products):
+        reads = (Access(f"A{a}", i, s, ((c, c + 1),)), Access(f"B{b}", i, s))
+        steps += [Do(reads=reads, writes=(Access(_step(p, c, w), i, 0),), stream="products"), Commit("products")]
+    steps += [Drain("products"), Arrive(f"empty {s}")]
+    for p in numbers:
+        before = () if first else (Access(_sums(p, c, w), i - 1, 0),)
+        steps.append(Do(reads=(Access(_step(p, c, w), i, 0), *before), writes=(Access(_sums(p, c, w), i, 0),)))
+    return steps
 
 
 def _products(shape: Shape, c: int, w: int, i: int, first: bool) -> list[Step]:

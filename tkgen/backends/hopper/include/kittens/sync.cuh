@@ -74,6 +74,14 @@ struct warpgroup {
 
 /// One warp.
 struct warp {
+    template<int R, int C> __device__ static void zero(rt_fl<R, C> &tile) {
+#pragma unroll
+        for (int i = 0; i < R / 16; ++i)
+#pragma unroll
+            for (int j = 0; j < C / 16; ++j)
+#pragma unroll
+                for (int q = 0; q < 4; ++q) tile.tiles[i][j].data[q] = {0, 0};
+    }
     template<typename T, int R, int C> __device__ static void copy(rt_8<T, R, C> &to, const rt_fl<R, C> &from);
 };
 
