@@ -179,7 +179,7 @@ class _Lowering:
             "outputs": outputs, "ping_pong": layout.ping_pong, "row_tile": self.row_tile,
             "earlier": f"f * {panels} + " if layout.ping_pong else "",
             "schedule_origin": self.origin("schedule"),
-            "helpers": dict.fromkeys(h for e in (*made, *scaled) for h in e.helpers),
+            "helpers": dict.fromkeys([*(h for e in made for h in e.helpers), *(h for s in scaled for h in s.helpers)]),
             "loads": any(e.loads for e in made) or any(s.scales for s in scaled),
             "producer": layout.producer.first // self.machine.warpgroup_warps,
             "producer_role": comment_text(layout.producer.name), "producer_origin": self.origin(layout.producer.span),
