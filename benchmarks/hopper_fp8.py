@@ -190,8 +190,8 @@ TEXT = """## 8-bit floats
 
 The same method, e4m3 in and bf16 out, B[N, K], M = N = K, TFLOP/s. `h100_fp8` leaves all sums to the matrix units, as
 torch's `_scaled_mm` does with `use_fast_accum`; `h100_fp8_promoted` adds each 128 of K in f32, as `_scaled_mm` does
-without; `h100_fp8_blocks` scales each of them before, as `_scaled_mm` does with scales of 1 x 128 and 128 x 128. How far
-a result is from one in f32 stands behind its rate, by norms. Triton is the best of a few configurations.
+without; `h100_fp8_blocks` scales each of them before, as `_scaled_mm` does with scales of 1 x 128 and 128 x 128. How
+far a result is from one in f32 stands behind its rate, by norms. Triton is the best of a few configurations.
 
 {table}
 """

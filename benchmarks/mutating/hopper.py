@@ -101,6 +101,7 @@ def _work(found: Found, outputs: Mapping[str, Tensor], findings: Sequence[str]) 
 PRODUCTS: dict[str, tuple[str, dict[str, int | None]]] = {
     "products": ("h100_lcf", {"M": 64, "N": 512, "K": 192, "ROWS": 64, "COLUMNS": 128, "STAGES": 2}),
     "turns": ("h100_ping_pong", {"M": 256, "N": 128, "K": 192, "ROWS": 256, "COLUMNS": 64, "STAGES": 2}),
+    "scaled": ("h100_fp8_blocks", {"M": 64, "N": 512, "K": 384, "ROWS": 64, "STAGES": 2}),
     "outputs": ("h100_swiglu_gates", {"TOKENS": 64, "HIDDEN": 256, "D": 192, "ROWS": 64, "COLUMNS": 64, "STAGES": 2}),
 }
 """Specs of products, and sizes: one or two tiles in a pass, three steps each, two stages, a few panels of a tile."""

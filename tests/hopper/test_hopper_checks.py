@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gemms import CASES, FUSED, TURNS, fused, gemm
+from gemms import CASES, FUSED, SCALED, TURNS, fused, gemm
 
 from tkgen.api import load
 from tkgen.backends.hopper import HopperSpec
@@ -120,6 +120,41 @@ def test_one_consumer_has_nobody_to_take_turns_with() -> None:
     text = gemm(block=(64, 128, 64), dims=(200, 328, 136)).replace("    store C", "    store C\n    schedule ping_pong")
     with pytest.raises(SpecError, match="nobody to take turns with"):
         loaded(text).check()
+
+
+BYTES = gemm("NT", (128, 128, 128), operand="fp8", output="fp8", dims=(256, 256, 256))
+PROMOTED = SCALED["promoted"]
+OF_BYTES = {
+    "a contraction that comes first": (BYTES, ("A : fp8[M, K]", "A : fp8[K, M]"), "E204", "neighbours along"),
+    "half a swizzle": (BYTES, ("step 128", "step 64"), "E240", "a K-step of 64 is no multiple of 128"),
+    "half a panel": (BYTES, ("128 x 128 step", "128 x 64 step", "tile 16 x 128", "tile 16 x 64"), "E240",
+                     "64 columns of e4m3fn are no whole number of panels of 128"),
+    "a factor of 16 bits": (BYTES, ("B : fp8", "B : bf16"), "E204", "products of e4m3fn and bf16"),
+    "whole numbers": (BYTES, ("A : fp8", "A : i8", "B : fp8", "B : i8", "C : f32", "C : i32"), "E240",
+                      "sm_90a does not multiply i8 yet"),
+    "another encoding": (BYTES, ("A : fp8", "A : e4m3fnuz"), "E204", "its fp8 is e4m3fn"),
+    "registers of sums and of a step's": (
+        PROMOTED, ("by 128\n  grid", "by 256\n  grid", "16 x 128", "16 x 256"), "E403", "256 registers"),
+    "one sum that is scaled": (
+        PROMOTED, ("  C[m, n] = c", "    d = d + p\n  C[m, n] = c + d", "accumulate c", "accumulate c, d"), "E240",
+        "of all sums before it adds them, or of none"),
+    "consumers that take turns": (
+        PROMOTED, ("  each k", "  schedule ping_pong\n  each k", "waves 4..11 as 8 x 1", "waves 4..11 as 8 x 1"), "E240",
+        "add products as they are"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OF_BYTES)
+def test_what_8_bit_floats_cannot_be_is_refused(what: str) -> None:
+    text, changes, code, said = OF_BYTES[what]
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert old in text, (old, text)
+        text = text.replace(old, new)
+    with pytest.raises(SpecError) as error:
+        loaded(text).check()
+    found = error.value.diagnostics
+    assert any(d.code == code and said in d.message + "".join(d.notes) for d in found), [str(d) for d in found]
+    assert all(d.fix for d in found)
 
 
 def test_columns_that_no_product_has() -> None:

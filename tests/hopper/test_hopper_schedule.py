@@ -29,7 +29,14 @@ def test_any_number_of_tiles_is_free_of_faults(stages: int, steps: int) -> None:
 
 @pytest.mark.parametrize(
     "shape",
-    [Shape(4, 2, 6, 4, 2), Shape(4, 2, 9, 4, 2), Shape(3, 3, 5, 3, 3), Shape(6, 2, 4, 2, 2), Shape(2, 2, 7, 4, 4)],
+    [
+        Shape(4, 2, 6, 4, 2),
+        Shape(4, 2, 9, 4, 2),
+        Shape(3, 3, 5, 3, 3),
+        Shape(6, 2, 4, 2, 2),
+        Shape(2, 2, 7, 4, 4),
+        Shape(3, 2, 5, 2, 1, scaled=True),
+    ],
     ids=str,
 )
 def test_whole_blocks_over_several_passes_are_free_of_faults(shape: Shape) -> None:
@@ -91,9 +98,11 @@ MUTANTS: dict[str, Callable[[Step], list[Step]]] = {
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_every_mutant_has_a_fault(mutant: str) -> None:
-    loop = edited(schedule(SMALL), MUTANTS[mutant])
-    assert loop != schedule(SMALL)
+@pytest.mark.parametrize("scaled", [False, True])
+def test_every_mutant_has_a_fault(mutant: str, scaled: bool) -> None:
+    shape = replace(SMALL, scaled=scaled)
+    loop = edited(schedule(shape), MUTANTS[mutant])
+    assert loop != schedule(shape)
     assert any(faults(loop.unrolled(passes)) for passes in (1, 2, 3, 4))
 
 
@@ -141,6 +150,21 @@ def test_a_dynamic_k_is_proven_for_all_numbers_of_steps(stages: int) -> None:
     shapes = representatives(replace(WHOLE, stages=stages), range(1, 3 * stages))
     assert [s.steps for s in shapes] == list(range(1, 2 * stages))
     assert not any(loop_faults(schedule(s)) for s in shapes)
+
+
+def test_what_is_made_of_a_step_reads_what_its_products_left() -> None:
+    """Products whose sums scale the step before would be read too early, or written over."""
+    loop = schedule(replace(SMALL, scaled=True))
+    assert not loop_faults(loop)
+
+    def early(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        found = list(steps)
+        at = next(n for n, s in enumerate(found) if isinstance(s, Do) and s.writes[0].ring.startswith("sums"))
+        found.insert(at - 2, found.pop(at))
+        return tuple(found)
+
+    moved = [replace(a, body=early(a.body)) if a.name.startswith("consumer") else a for a in loop.agents]
+    assert any(faults(replace(loop, agents=tuple(moved)).unrolled(passes)) for passes in (1, 2))
 
 
 @pytest.mark.parametrize("by", [-1, 1])
