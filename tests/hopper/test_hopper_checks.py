@@ -139,7 +139,7 @@ OF_BYTES = {
         PROMOTED, ("  C[m, n] = c", "    d = d + p\n  C[m, n] = c + d", "accumulate c", "accumulate c, d"), "E240",
         "of all sums before it adds them, or of none"),
     "consumers that take turns": (
-        PROMOTED, ("  each k", "  schedule ping_pong\n  each k", "waves 4..11 as 8 x 1", "waves 4..11 as 8 x 1"), "E240",
+        PROMOTED, ("  each k", "  schedule ping_pong\n  each k"), "E240",
         "add products as they are"),
 }  # fmt: skip
 

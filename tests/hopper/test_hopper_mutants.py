@@ -6,7 +6,14 @@ import hopper_mutants
 import pytest
 from mutating.hopper import trials
 
-SAMPLE = [("products", 17, 3), ("turns", 31, 4), ("scaled", 31, 3), ("outputs", 23, 5), ("loops", 250, 33), ("rows", 5, 1)]
+SAMPLE = [
+    ("products", 17, 3),
+    ("turns", 31, 4),
+    ("scaled", 31, 3),
+    ("outputs", 23, 5),
+    ("loops", 250, 33),
+    ("rows", 5, 1),
+]
 
 
 @pytest.mark.parametrize("family, every, first", SAMPLE)

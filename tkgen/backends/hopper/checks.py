@@ -109,7 +109,7 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
                        statement(program, "kernel"), "leave `part` out")  # fmt: skip
     if program.schedule is not None and any(s.scaled for s in equations.sums):
         yield _refused("consumers that take turns add products as they are", statement(program, "schedule"),
-                       "remove the `schedule` block", "", "the others' products run while one scales its own")  # fmt: skip
+                       "remove the `schedule` block", "", "others' products run while one scales its own")  # fmt: skip
     if len({bool(s.scaled) for s in equations.sums}) > 1:
         plain = next(s for s in equations.sums if not s.scaled)
         yield _refused("sm_90a scales the products of all sums before it adds them, or of none", plain.span or
