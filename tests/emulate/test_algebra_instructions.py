@@ -152,6 +152,15 @@ MOVES: dict[str, Model] = {
     ),
     "v_mov_b32 v14, 0\nv_cvt_pk_fp8_f32 v14, v10, v11\nds_write_b8 v1, v14\nds_read_u8 v15, v1\ns_waitcnt lgkmcnt(0)\n"
     "v_cvt_f32_fp8 v20, v15": same,
+    # Exponents changed by integers of 16 bits.
+    "v_cvt_f16_f32 v14, v10\nv_add_u16 v14, 0x400, v14\nv_cvt_f32_f16 v20, v14": lambda a, b, c: 2 * a.x,
+    "v_cvt_pkrtz_f16_f32 v14, v10, v11\ns_mov_b32 s20, 0x8000400\nv_pk_add_u16 v14, v14, s20\n"
+    "v_cvt_f32_f16_sdwa v20, v14 src0_sel:WORD_1": lambda a, b, c: 4 * b.x,
+    "v_cvt_pkrtz_f16_f32 v14, v10, v11\ns_mov_b32 s20, 0x8000400\nv_pk_sub_i16 v14, v14, s20 op_sel:[1,0]\n"
+    "v_cvt_f32_f16 v20, v14": lambda a, b, c: b.x * b.image(0.5),
+    "v_lshrrev_b32 v14, 16, v10\nv_add_u16 v14, 0x100, v14\nv_lshlrev_b32 v20, 16, v14": lambda a, b, c: 4 * a.x,
+    "v_mov_b32 v14, 0\nv_cvt_pk_fp8_f32 v14, v10, v11\nv_pk_lshrrev_b16 v14, 8, v14 op_sel_hi:[0,1]\n"
+    "v_cvt_f32_fp8 v20, v14": lambda a, b, c: b.x,
     "v_cvt_f64_f32 v[14:15], v10\nv_add_f64 v[14:15], v[14:15], v[14:15]\nv_cvt_f32_f64 v20, v[14:15]": (
         lambda a, b, c: 2 * a.x
     ),
@@ -248,6 +257,7 @@ def test_infinities_follow_the_real_numbers(assemble):
 LOSING = {
     "v_add_u32 v20, 0x40000, v10": "v_add_u32",
     "v_mul_lo_u32 v20, v10, v11": "v_mul_lo_u32",
+    "v_cvt_pkrtz_f16_f32 v14, v10, v11\nv_pk_add_u16 v14, v14, 1\nv_cvt_f32_f16 v20, v14": "v_pk_add_u16",
     "v_xor_b32 v20, v10, v11": "v_xor_b32",
     "v_and_b32 v20, 0xff7fffff, v10": "v_and_b32",
     "v_xnor_b32 v14, v10, v11\nds_write_b32 v1, v14\nds_read_b32 v20, v1\ns_waitcnt lgkmcnt(0)": "v_xnor_b32",

@@ -123,7 +123,7 @@ const Shadow& Algebra::shadow_of(Wave& w, uint16_t code, Shadow& own) {
 }
 
 // `count` bytes of each dword from `first` on, in the lowest place; nothing above.
-static void take(const Shadow& from, int first, int count, uint32_t junk, Shadow& out) {
+void take(const Shadow& from, int first, int count, uint32_t junk, Shadow& out) {
   const uint32_t keep = count == 4 ? ~0u : (1u << 8 * count) - 1;
   const auto cut = [&](uint32_t tag) {
     uint32_t t = tag >> 8 * first & keep;

@@ -93,6 +93,8 @@ struct alignas(64) Shadow {  // of one dword of 64 lanes
   void settle();  // the common tag again, where all lanes have it
 };
 
+void take(const Shadow& from, int first, int count, uint32_t junk, Shadow& out);
+
 struct Registers {  // of a wave
   std::vector<Shadow> rows{ROWS};
   Cell s[SCALARS + 16];
@@ -278,6 +280,7 @@ class Algebra {
   void lane(Wave& w, const Op& op, const Rule& rule, const Operand* s, int l, int rows);
   void follow(Wave& w, const Op& op, const Rule& rule, const Operand* s, int rows);
   void without_near(Operand& a) const;
+  void halves(Wave& w, const Op& op, const Rule& rule);
   // algebra_wholes.cpp
   void rounds(Wave& w, const Op& op, const Rule& rule);
   void keep_near(const Operand* a, const double (*real)[LANES], int count, const Result& r);
@@ -289,6 +292,7 @@ class Algebra {
   void compose(const Ref* refs, int byte, Cell& out);
   void put_whole(const Whole& x, Cell& out);
   bool bits_of_f32(Wave& w, Number n, uint32_t b, Whole& out);
+  bool bits_of_half(Wave& w, const Cell& c, uint32_t b, Whole& out);
   bool unpacked(const Ref* refs, int width, Whole& out) const;
   bool word_of(Wave& w, const Cell& c, uint32_t b, Whole& out);
   static void may_round(const Whole& of, int32_t added, bool float_alone, Whole& sum);

@@ -483,6 +483,36 @@ void Algebra::lane(Wave& w, const Op& op, const Rule& rule, const Operand* s, in
   }
 }
 
+// Packed integers of 16 bits: the halves one by one, as they stand in the sources.
+void Algebra::halves(Wave& w, const Op& op, const Rule& rule) {
+  static thread_local Operand s[3];
+  static thread_local Shadow low, own;
+  for (int half = 0; half < 2; ++half) {
+    for (int i = 0; i < rule.sources; ++i) {
+      const int high = (half ? op.opsel_hi : op.opsel) >> i & 1;
+      fetch_code(w, op, op.src[i], Kind::P16, s[i].bits);
+      for (int l = 0; l < LANES; ++l) s[i].bits.low[l] = s[i].bits.lo[l] >> 16 * high & 0xffff;
+      s[i].bits.lo = s[i].bits.low;
+      s[i].uniform = op.src[i] < 256, s[i].neg = s[i].abs = false;
+      take(shadow_of(w, op.src[i], own), 2 * high, 2, 0, s[i].own);
+      s[i].low = &s[i].own;
+    }
+    follow(w, op, rule, s, 1);
+    if (!half) low.copy(out_[0]);
+  }
+  Shadow& out = out_[0];
+  out.spread(), low.spread();
+  for (int l = 0; l < LANES; ++l) {
+    out.tag[l] = out.tag[l] << 16 | (low.tag[l] & 0xffff);
+    for (int b = 0; b < 2; ++b) {
+      out.p[b + 2][l] = out.p[b][l], out.q[b + 2][l] = out.q[b][l];
+      out.p[b][l] = low.p[b][l], out.q[b][l] = low.q[b][l];
+    }
+  }
+  out.settle();
+  signs_ = 0, rows_ = 1;
+}
+
 void Algebra::without_near(Operand& a) const {
   if (a.low->common != TAG_NEAR && a.low->common != MIXED) return;
   static thread_local Shadow made;
@@ -503,13 +533,14 @@ void Algebra::integers(Wave& w, const Op& op, const Use& use, const Rule& rule) 
   const bool wide = rule.width == 64;
   Op bare_op = op;
   if (rule.bits == Bits::TABLE) bare_op.neg = bare_op.abs = bare_op.omod = 0;
-  const bool halves = rule.width == 16 || (rule.bits == Bits::PACK_LL && op.encoding == ENC_VOP3);
+  const bool of_half = rule.width == 16 || (rule.bits == Bits::PACK_LL && op.encoding == ENC_VOP3);
   const bool followed = rule.bits != Bits::OTHER && rows <= 2 && rule.sources <= 3;
   for (int i = 0; i < rule.sources && i < 3 && (followed || whole_in_use_); ++i)
-    operand(w, bare_op, i, wide && i == 1 ? Kind::B64 : halves ? Kind::B16 : Kind::B32, s[i]);
+    operand(w, bare_op, i, wide && i == 1 ? Kind::B64 : of_half ? Kind::B16 : Kind::B32, s[i]);
   const bool soft_alone = whole_in_use_ && all_bare(w, use);
   for (int i = 0; i < rule.sources && i < 3 && whole_in_use_; ++i) without_near(s[i]);
-  if (!followed) return soft_alone ? void(rows_ = 0) : junk(w, rows > 2 ? 2 : rows);
+  if (rule.packed && !soft_alone) return halves(w, op, rule);
+  if (!followed || rule.packed) return soft_alone ? void(rows_ = 0) : junk(w, rows > 2 ? 2 : rows);
   if (chosen(rule, s)) return;
   follow(w, op, rule, s, rows);
   for (int d = 0; d < rows_ && soft_alone; ++d) {  // integers may do what they like

@@ -165,7 +165,9 @@ constexpr Integer INTEGERS[] = {
     {"v_or3_b32", Bits::OR3}, {"v_bitop3_b32", Bits::TABLE}, {"v_bitop3_b16", Bits::TABLE}, {"v_pack_b32_f16", Bits::PACK_LL}, {"v_add_u32", Bits::ADD},
     {"v_add_co_u32", Bits::ADD}, {"v_add_i32", Bits::ADD}, {"v_sub_u32", Bits::SUB}, {"v_sub_i32", Bits::SUB}, {"v_subrev_u32", Bits::SUBREV},
     {"v_add3_u32", Bits::ADD3}, {"v_lshl_add_u32", Bits::SHIFT_ADD}, {"v_min_i32", Bits::MIN_SIGNED}, {"v_max_i32", Bits::MAX_SIGNED},
-    {"v_min_u32", Bits::MIN_UNSIGNED}, {"v_max_u32", Bits::MAX_UNSIGNED}, {"v_min3_i32", Bits::MIN_SIGNED}, {"v_max3_i32", Bits::MAX_SIGNED},
+    {"v_add_u16", Bits::ADD}, {"v_sub_u16", Bits::SUB}, {"v_subrev_u16", Bits::SUBREV}, {"v_pk_add_u16", Bits::ADD},
+    {"v_pk_add_i16", Bits::ADD}, {"v_pk_sub_u16", Bits::SUB}, {"v_pk_sub_i16", Bits::SUB}, {"v_pk_lshlrev_b16", Bits::REVERSED_LEFT},
+    {"v_pk_lshrrev_b16", Bits::REVERSED_RIGHT}, {"v_min_u32", Bits::MIN_UNSIGNED}, {"v_max_u32", Bits::MAX_UNSIGNED}, {"v_min3_i32", Bits::MIN_SIGNED}, {"v_max3_i32", Bits::MAX_SIGNED},
     {"v_min3_u32", Bits::MIN_UNSIGNED}, {"v_max3_u32", Bits::MAX_UNSIGNED}, {"v_med3_i32", Bits::MEDIAN_SIGNED},
     {"s_mov_b32", Bits::MOVE}, {"s_and_b32", Bits::AND}, {"s_or_b32", Bits::OR}, {"s_xor_b32", Bits::XOR}, {"s_not_b32", Bits::NOT},
     {"s_andn2_b32", Bits::AND_NOT}, {"s_lshl_b32", Bits::SHIFT_LEFT}, {"s_lshr_b32", Bits::SHIFT_RIGHT}, {"s_ashr_i32", Bits::SHIFT_RIGHT_SIGNED},
@@ -177,7 +179,8 @@ void describe_integer(const std::string& name, const Info& info, Rule& r) {
   for (const Integer& i : INTEGERS)
     if (name == i.name) r.bits = i.bits;
   r.sources = uint8_t((info.src[0] != 0) + (info.src[1] != 0) + (info.src[2] != 0));
-  r.width = ends(name, "64") ? 64 : ends(name, "_b16") ? 16 : 32;
+  r.width = ends(name, "64") ? 64 : ends(name, "16") && name.compare(0, 6, "s_pack") && name != "v_pack_b32_f16" ? 16 : 32;
+  r.packed = !name.compare(0, 5, "v_pk_");
   r.part = info.dst;
 }
 

@@ -112,6 +112,18 @@ bool Algebra::bits_of_f32(Wave& w, Number n, uint32_t b, Whole& out) {
   return true;
 }
 
+// The same of an f16 or bf16 in the lower half.
+bool Algebra::bits_of_half(Wave& w, const Cell& c, uint32_t b, Whole& out) {
+  const bool f16 = (c.tag & 0xffff) == TAG_F16;
+  const uint32_t fraction = f16 ? 10 : 7, e = b >> fraction & (f16 ? 31 : 255);
+  const Number n = {c.p[1], c.q[1]}, shown = image_of(f16 ? Format::F16 : Format::BF16, b & 0xffff);
+  if (n.special() || shown.special()) return false;
+  const Number rest = times(minus(n, shown), (f16 ? 25 : 134) - int(e ? e : 1));
+  out = {b & 0x8000 ? negative(rest) : rest, b & 0xffff, b & 0xffff & ~((1u << fraction) - 1)};
+  out.lost = loss(w, "bits of a number changed in a way that is not followed");
+  return true;
+}
+
 // `width` bits as a whole number: those of one in a row, and plain ones beside them. Where its lowest ones are cut off, they
 // are part of what rounding took. Its value is not said, `base` is how much of it the number is.
 bool Algebra::unpacked(const Ref* refs, int width, Whole& out) const {
@@ -135,6 +147,7 @@ bool Algebra::unpacked(const Ref* refs, int width, Whole& out) const {
 // A dword as a whole number; false where it is none.
 bool Algebra::word_of(Wave& w, const Cell& c, uint32_t b, Whole& out) {
   if (c.tag == TAG_F32) return bits_of_f32(w, {c.p[3], c.q[3]}, b, out);
+  if (c.tag == TAG_F16 || c.tag == TAG_BF16) return bits_of_half(w, c, b, out);
   for (int i = 0; i < 4; ++i)
     if ((c.tag >> 8 * i & 255) != WHOLE && (c.tag >> 8 * i & 255) != PLAIN) return false;
   Ref refs[32];
@@ -162,12 +175,13 @@ void Algebra::may_round(const Whole& of, int32_t added, bool float_alone, Whole&
 
 // A sum of one whole number and plain ones; false where it is none.
 bool Algebra::sum_of(Wave& w, const Rule& rule, const Operand* s, int lane, Cell& out) {
-  if (rule.width == 16 || (rule.bits == Bits::SHIFT_ADD && s[1].low->of(lane))) return false;
+  if (rule.bits == Bits::SHIFT_ADD && s[1].low->of(lane)) return false;
   Whole sum = {{0, 0}, 0, 0, 0, NONE};
   int count = 0;
   uint32_t plain = 0;  // what is added
   Whole number;
   bool direct = false, moved = false;
+  int half = 0;  // bits of the fraction, of an f16 or bf16
   bool hard = false, of_float = false;  // beside which a plain integer that is another's rounding is plain
   for (int i = 0; i < rule.sources; ++i) {
     Cell c = s[i].low->cell(lane);
@@ -188,6 +202,7 @@ bool Algebra::sum_of(Wave& w, const Rule& rule, const Operand* s, int lane, Cell
     if (c.tag) {
       if (++count > 1 || !word_of(w, c, b, x)) return false;
       direct = c.tag == TAG_F32, moved = left || minus_it;
+      if (!direct && !whole_within(c.tag)) half = c.tag == TAG_F16 ? 10 : 7;
       number = x, sum.lost = x.lost;
     } else {
       plain += minus_it ? 0 - (b << left) : b << left;
@@ -195,6 +210,13 @@ bool Algebra::sum_of(Wave& w, const Rule& rule, const Operand* s, int lane, Cell
     x.rest = times(x.rest, left), x.value <<= left, x.base <<= left;
     sum.rest = minus_it ? minus(sum.rest, x.rest) : plus(sum.rest, x.rest);
     sum.value += minus_it ? 0 - x.value : x.value, sum.base += minus_it ? 0 - x.base : x.base;
+  }
+  if (half && (plain & ((1u << half) - 1) || rule.width != 16)) return false;  // rounded or not, nobody knows
+  if (rule.width == 16) {
+    sum.value &= 0xffff, sum.base = sum.value - uint32_t(int16_t(sum.value - sum.base));
+    put_whole(sum, out);
+    out.tag &= 0xffff;
+    return true;
   }
   if (sum.lost != NONE && !moved) may_round(number, int32_t(plain), direct, sum);
   put_whole(sum, out);
@@ -254,7 +276,7 @@ void Algebra::rounds(Wave& w, const Op& op, const Rule& rule) {
   const Format f = rule.from;
   operand(w, op, 0, f == Format::F64 ? Kind::F64 : f == Format::F16 ? Kind::F16 : Kind::F32, a);
   const Shadow& from = f == Format::F64 ? *a.high : *a.low;
-  pending_ = from.common != PLAIN && !op.clamp && !op.omod;
+  pending_ = from.common != PLAIN && !op.clamp && !op.omod && !(op.encoding == ENC_VOP3 && op.opsel & 8);
   if (!pending_) return;
   numbers(w, a, f, last_byte(f), n);
   const bool is_signed = rule.keeps;
