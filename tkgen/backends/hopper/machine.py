@@ -33,10 +33,15 @@ class HopperTiming:
     turn_us: float
     meeting_ns: float
     block_us: float
-    l2_latency_ns: float
+    copy_latency_ns: float
+    copy_tbps: float
+    consumer_ns: float
+    fresh_rows_ns: float
+    fresh_columns_ns: float
+    l2_tbps: float
+    panel_ns: float
     hbm_latency_ns: float
     load_latency_ns: float
-    l2_burst_tbps: float
     l2_write_tbps: float
     read_efficiency: float
     copy_efficiency: float

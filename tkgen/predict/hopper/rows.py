@@ -46,7 +46,9 @@ class RowModel:
         code = read(build.sass)
         inner = code.outermost
         loaded = sum(loop.load_bytes for loop in inner)
-        mine = sum(map(self._touched, walk(self.spec.program.kernel.body))) / build.threads
+        m = self.spec.rows  # of whose lanes some may have nothing of a row's last chunk: they load, too
+        whole = m.lanes * m.chunks * m.chunk / m.length
+        mine = whole * sum(map(self._touched, walk(self.spec.program.kernel.body))) / build.threads
         turns = max((mine - (code.load_bytes - loaded)) / loaded, 1.0) if loaded else 1.0
 
         def all_of(count: Callable[[Code], int]) -> float:
