@@ -25,6 +25,7 @@ from tkgen.execute.race import graph_of
 
 SPECS = Path(__file__).parents[1] / "specs" / "hopper"
 SAMPLE_MS = 50
+COLD_BYTES = 160_000_000  # that launches go round, more than the L2 has
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ def probes() -> list[tuple[str, str, dict[str, int], str, int]]:
             "STAGES": stages,
         }
         found.append((what, "h100_lcf", values, "zeros", 2))
+    found += copies()
     for width, queries, keys in product((64, 128), (64, 128, 192), (64, 128)):
         if (width, queries, keys) != (128, 192, 128):  # which has no room for its tiles
             values = {"BATCH": 1, "LENGTH": 9216, "D": width, "QUERIES": queries, "BLOCK": keys}
@@ -105,6 +107,32 @@ def probes() -> list[tuple[str, str, dict[str, int], str, int]]:
              {"BATCH": 1, "LENGTH": 16384, "D": 64, "QUERIES": 192}, data, 2),
             ("rows", "h100_softmax", {"ROWS": 32768, "D": 4096}, data, 2),
         ]  # fmt: skip
+    return found
+
+
+def copies() -> list[tuple[str, str, dict[str, int], str, int]]:
+    """Copies of blocks of all shapes, one on its way at a time: of one block, of a row of them, of 12 x 11.
+
+    A set of tensors is in the L2 where there is one; several of more bytes than it has are not.
+    """
+
+    def asked(what: str, down: int, across: int, rows: int, columns: int, stages: int = 2, spec: str = "h100_lcf_abt",
+              hot: bool = False, **more: int) -> tuple[str, str, dict[str, int], str, int]:  # fmt: skip
+        values = {"M": down * rows, "N": across * columns, "K": 4096, "ROWS": rows, "COLUMNS": columns}
+        sets = max(-(-COLD_BYTES // ((down * rows + across * columns) * 4096 * 2)), 2)
+        return what, spec, values | {"STAGES": stages} | more, "normal", 1 if hot else sets
+
+    found = []
+    for block in ((64, 64), (64, 128), (64, 256), (128, 64), (128, 128), (128, 256), (192, 128), (256, 128)):
+        found += [asked(f"copies of one block, {' x '.join(map(str, block))}, from L2", 1, 1, *block, hot=True),
+                  asked(f"copies of one block, {' x '.join(map(str, block))}", 1, 1, *block)]  # fmt: skip
+    for block in ((64, 64), (64, 128), (64, 256), (128, 128)):
+        found.append(asked("copies of one block, K across the rows of B", 1, 1, *block, spec="h100_lcf"))
+        found += [asked(f"copies of a row of {n} blocks", 1, n, *block) for n in (33, 132)]
+        found += [asked("copies of 12 x 11 blocks", 12, 11, *block, stages) for stages in (2, 4)]
+    for group in (1, 12):  # neighbours have rows of A in common, or columns of B
+        large = {"M": 8448, "N": 2816, "GROUP": group}
+        found.append(asked(f"132 x 11 tiles, {group} rows at a time", 132, 11, 64, 256, 5, "h100_lcf", **large))
     return found
 
 

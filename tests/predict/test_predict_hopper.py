@@ -56,8 +56,8 @@ def loop_code(inside: int = 500, powers: int = 64) -> str:
 NVCC = Nvcc(Path("nvcc"), "PATH", "13.0")
 
 
-def product(code: str = "", **values: int) -> HopperPrediction:
-    spec = load(SPECS / "h100_lcf.tk", values)
+def product(code: str = "", name: str = "h100_lcf", **values: int) -> HopperPrediction:
+    spec = load(SPECS / f"{name}.tk", values)
     assert isinstance(spec, HopperSpec)
     return predict_hopper(HopperBuild(NVCC, b"", Figures("k", 168, 0, 0, 64), "", code or product_code(), spec))
 
@@ -133,6 +133,33 @@ def test_few_stages_wait_for_copies_and_small_products_for_their_start() -> None
     assert small.seconds < 6e-6 and small.limiter in ("first copies", "launch")
 
 
+@pytest.mark.parametrize("rows, columns, stages, down, across, us", [
+    (64, 64, 2, 1, 1, 38.7), (64, 256, 2, 1, 1, 46.3), (256, 128, 2, 1, 1, 67.2), (64, 64, 4, 1, 1, 16.3),
+    (64, 64, 2, 12, 11, 38.8), (64, 256, 2, 12, 11, 50.6), (128, 128, 2, 12, 11, 49.4),
+    (64, 64, 2, 1, 132, 44.4), (64, 256, 2, 1, 132, 100.3), (64, 128, 4, 1, 132, 50.2),
+])  # fmt: skip
+def test_copies_are_waited_for_as_long_as_on_the_gpu(
+    rows: int, columns: int, stages: int, down: int, across: int, us: float
+) -> None:
+    """By benchmarks/hopper_probe.py: one on its way or three, alone, beside others of the same or of their own."""
+    p = product(
+        name="h100_lcf_abt", M=down * rows, N=across * columns, K=4096, ROWS=rows, COLUMNS=columns, STAGES=stages
+    )
+    assert p.seconds * 1e6 == pytest.approx(us, rel=0.1)
+
+
+def test_rows_of_half_lines_are_waited_for_at_each_step() -> None:
+    half, whole = (product(name="h100_lcf_abt", M=64, N=64, K=k, ROWS=64, COLUMNS=64, STAGES=2) for k in (8256, 8192))
+    assert half.seconds > 1.3 * whole.seconds
+
+
+def test_neighbours_read_the_wider_factor_together() -> None:
+    alone, together = (
+        product(M=8448, N=2816, K=4096, ROWS=64, COLUMNS=256, STAGES=5, GROUP=group).seconds for group in (1, 12)
+    )
+    assert alone > 1.2 * together  # measured 427 and 302 us
+
+
 def test_a_skinny_product_is_as_fast_as_memory() -> None:
     p = product(M=64, N=8192, K=8192, ROWS=64, COLUMNS=64, STAGES=8)
     assert p.limiter == "memory" and 0.8 < p.gbps / 3350 < 0.95
@@ -172,6 +199,13 @@ def test_rows_are_near_a_copy_where_enough_blocks_share_an_sm() -> None:
     assert few.blocks_per_sm < p.blocks_per_sm and few.seconds > p.seconds
     busy = rows((*STREAM, *["FADD"] * 20000))
     assert busy.limiter == "instructions" and busy.seconds > 3 * p.seconds
+
+
+def test_lanes_without_a_last_chunk_wait_for_it_as_often() -> None:
+    code = ["MOV", *["LDG.E.128"] * 3, "BAR.SYNC", *["FADD"] * 2000, "BAR.SYNC", "STG.E.128", "BRA 1"]
+    sizes = {"TOKENS": 53184, "TILE": 4, "WARPS": 16}
+    some, whole = (rows(code, 128, "h100_layernorm", D=d, **sizes) for d in (3 * 3072, 3 * 4096))
+    assert some.seconds > 0.95 * whole.seconds  # four passes of each, though lanes of one have less
 
 
 def test_rows_that_are_read_again_come_from_memory_where_the_l2_has_lost_them() -> None:
