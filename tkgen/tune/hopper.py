@@ -21,7 +21,6 @@ from tkgen.tune.errors import TuneError
 from tkgen.tune.trial import Status, Trial
 
 ORDERS = 3  # in which a schedule is carried out
-DEPTH = 16  # of a wgmma of 16-bit factors (PTX ISA, wgmma.mma_async: m64nNk16)
 
 
 def product_of(target: str, name: str | None) -> HopperProduct:
@@ -46,7 +45,9 @@ def bound(spec: ON_HOPPER, product: HopperProduct, sizes: Mapping[str, int]) -> 
         launch = launched(spec, sizes)
         steps = max(sum(piece.steps for piece in own) for own in launch.work)
         columns, step = spec.program.block[1:]
-        cycles = spec.layout.consumers * columns / 2 * (step / DEPTH) * len(spec.program.products)
+        depth = spec.target.wgmma_depth_bytes // spec.program.a.dtype.bytes
+        products = spec.layout.consumers * spec.layout.fragments * len(spec.program.products)
+        cycles = columns / 2 * (step / depth) * products
         return float(timing.launch_us * 1e-6 + steps * cycles / (timing.max_clock_mhz * 1e6))
     rows = row_launch(spec.program, spec.layout, sizes)
     moved = sum(map(rows.bytes, (*spec.program.reads, *spec.program.outputs)))

@@ -121,7 +121,7 @@ class ProductModel:
     @property
     def copy_seconds(self) -> float:
         """From when a stage's last consumer is done with it until it is full again, all of it from the L2."""
-        t, beyond = self.timing, max(self.layout.consumers - FEW_CONSUMERS, 0)
+        t, beyond = self.timing, max(self.layout.consumers // self.layout.turns - FEW_CONSUMERS, 0)
         return (t.copy_latency_ns + beyond * t.consumer_ns) * 1e-9 + self.layout.stage_bytes / (t.copy_tbps * 1e12)
 
     @property
