@@ -11,8 +11,8 @@ import pytest
 from tkgen.backends.cdna import kittens
 from tkgen.diagnostics import Diagnostic
 from tkgen.sanitize import Launch, from_code_object, from_source, parse, sanitize
-from tkgen.sanitize.subject import STAND_INS
 from tkgen.targets import load_target
+from tkgen.toolchain.checkout import STAND_INS
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 

@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from tkgen.cli import app
 from tkgen.emulate import Buffer, Struct
-from tkgen.sanitize import Launch, Verdict, from_source, parse, sanitize, subject
+from tkgen.sanitize import Launch, Verdict, from_source, parse, sanitize
+from tkgen.toolchain import checkout as checkout_compiler
 from tkgen.toolchain.compiler import ToolchainError
 
 
@@ -201,8 +202,8 @@ PYBIND11_MODULE(example, m) { py::bind_function<dispatch>(m, "dispatch", &global
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(subject, "find_hip", lambda: None)
-    monkeypatch.setattr(subject, "knows_hip", lambda compiler: False)
+    monkeypatch.setattr(checkout_compiler, "find_hip", lambda: None)
+    monkeypatch.setattr(checkout_compiler, "knows_hip", lambda compiler: False)
     (tmp_path / "tk/include").mkdir(parents=True)
     (tmp_path / "tk/include/kittens.cuh").write_text(CHECKOUT)
     return tmp_path / "tk"

@@ -10,10 +10,10 @@ from tkgen.backends.cdna import kittens as headers
 from tkgen.build.model import Compiled
 from tkgen.diagnostics import SpecError
 from tkgen.toolchain.cache import default_cache
+from tkgen.toolchain.checkout import compile_with_checkout
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.discover import find_compiler
-from tkgen.toolchain.hip import find_hip
 from tkgen.toolchain.metadata import read_resources
 
 if TYPE_CHECKING:
@@ -45,17 +45,16 @@ def compiled(
 ) -> B:
     """Compile `spec`, which is proven, or take it from the cache where nothing changed. Its code is not watched."""
     try:
-        result = compile_device(
-            spec.source.text,
-            spec.target,
-            compiler,
-            include_dirs=[] if kittens else [headers.include_dir()],
-            kittens=kittens,
-            hip=find_hip() if kittens else None,
-            source_name=f"{spec.name}.cpp",
-            log=log,
-            cache=default_cache(),
-        )
+        text, name, embedded = spec.source.text, f"{spec.name}.cpp", headers.include_dir()
+        if kittens is None:
+            result = compile_device(
+                text, spec.target, compiler, include_dirs=[embedded], source_name=name, log=log, cache=default_cache()
+            )
+        else:
+            result = compile_with_checkout(
+                text, spec.target, compiler, kittens=kittens.resolve(), headers=embedded, source_name=name, log=log,
+                cache=default_cache(),
+            )  # fmt: skip
     except ToolchainError as error:
         raise _at_spec_line(spec, error) from error
     assert result.asm is not None and result.hsaco is not None

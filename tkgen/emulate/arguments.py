@@ -109,10 +109,15 @@ class Bytes:
 
 @dataclass(frozen=True)
 class Struct:
-    """A struct passed by value, laid out as C does; it may hold pointers to buffers and further structs."""
+    """A struct passed by value, laid out as C does; it may hold pointers to buffers and further structs.
+
+    `otherwise` are the same fields as other headers lay them out: they are taken where a kernel's argument has their
+    size.
+    """
 
     fields: Sequence[Arg]
     alignment: int = 1
+    otherwise: Sequence[Arg] = ()
 
 
 Arg = Buffer | Scalar | Struct | Bytes
@@ -222,6 +227,9 @@ def kernarg(kernel: Kernel, args: Sequence[Arg], layout: Layout, geometry: Geome
         return bytes(out)
     for arg, place in zip(args, expected, strict=True):
         data = layout.encode(arg)
+        if isinstance(arg, Struct) and arg.otherwise and len(data) != place.size:
+            other = layout.encode(Struct(arg.otherwise, arg.alignment))
+            data = other if len(other) == place.size else data
         if place.kind != "by_value" and len(data) != place.size:
             raise EmulateError(f"argument {place.name} of {kernel.name} is a pointer of 8 bytes, not {len(data)} bytes")
         if len(data) > place.size:

@@ -11,7 +11,7 @@ from tkgen.ir.types import Program, ScalarArg
 from tkgen.schedule import Plan
 
 if TYPE_CHECKING:
-    from tkgen.emulate.arguments import Buffer, Struct
+    from tkgen.emulate.arguments import Arg, Buffer, Struct
     from tkgen.ir.equation_program import EquationProgram
 
 
@@ -40,16 +40,23 @@ class Sized(Protocol):
 
 
 def packed(launch: Sizing, buffers: Mapping[str, Buffer], scalars: Mapping[str, float]) -> Struct:
-    """The kernel's one argument, laid out as the generated `globals` is, over a buffer for every tensor it takes."""
-    from tkgen.emulate.arguments import Scalar, Struct
+    """The kernel's one argument, laid out as the generated `globals` is, over a buffer for every tensor it takes.
 
-    members: list[Buffer | Scalar] = []
+    In a checkout of ThunderKittens-HIP (July 2025) or HipKittens (November 2025) extents that are known at compile time
+    take a byte each, and so does the empty dictionary at the end of each tensor (`include/types/global/gl.cuh`).
+    """
+    from tkgen.emulate.arguments import Bytes, Scalar, Struct
+
+    members: list[Arg] = []
+    foreign: list[Arg] = []
     for tensor in launch.program.arguments:
-        members.append(buffers[tensor.name])
-        members += [Scalar("u64", launch.extents[d.name]) for d in tensor.dims if d.size is None]
-    members += [Scalar("f32", scalars[s.name]) for s in launch.program.scalars]
-    members.append(Scalar("u64", 0))  # the stream
-    return Struct(members)
+        sizes = [None if d.size is not None else Scalar("u64", launch.extents[d.name]) for d in tensor.dims]
+        nothing = Bytes(b"\0")
+        members += [buffers[tensor.name], *(s for s in sizes if s)]
+        known = [nothing] * (4 - len(sizes))
+        foreign.append(Struct([buffers[tensor.name], *known, *(s or nothing for s in sizes), nothing]))
+    rest = [*(Scalar("f32", scalars[s.name]) for s in launch.program.scalars), Scalar("u64", 0)]  # then the stream
+    return Struct([*members, *rest], otherwise=[*foreign, *rest])
 
 
 def launched(spec: Sized, given: Mapping[str, int] | None = None) -> Launch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,10 +16,10 @@ from tkgen.emulate.places import Places
 from tkgen.sanitize.arguments import Arguments, Output
 from tkgen.source import SourceFile
 from tkgen.targets import load_target
+from tkgen.toolchain.checkout import STAND_INS, compile_with_checkout, with_host
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, Location, ToolchainError
 from tkgen.toolchain.discover import find_compiler
-from tkgen.toolchain.hip import HIP_INSTALL, find_hip, knows_hip
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,8 +37,6 @@ _CODE: Final = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
 _MAX_SOURCE: Final = 1 << 24
 # Past the driver, which offers these to few targets; the code generator needs nothing of a target but a trap.
 _BOUNDED: Final = ("-Xclang", "-fsanitize=array-bounds", "-Xclang", "-fsanitize-trap=array-bounds")
-# Functions of HIP's headers and the host side, for sources compiled with the embedded tile library.
-STAND_INS: Final = Path(__file__).parent / "include"
 
 
 @dataclass(frozen=True)
@@ -112,32 +110,20 @@ def from_source(
     text = path.read_bytes().decode("utf-8", "replace")
     gpu = load_target(target)
     own = [path.parent.resolve(), *include_dirs]
-    folders = [*own, STAND_INS, headers.include_dir()]
-    given = dict(defines or {})
-    if kittens is not None:
-        if not (kittens / "include/kittens.cuh").is_file():
-            raise ToolchainError(f"not a ThunderKittens checkout, include/kittens.cuh is missing: {kittens}")
-        folders[len(own) : len(own)] = [STAND_INS / "checkout", kittens / "include"]
-        given["KITTENS_LANGUAGE_ONLY"] = ""
-    quoted = path.name.replace("\\", "\\\\").replace('"', '\\"')
+    embedded = headers.include_dir()
     compiler = find_compiler(gpu, cxx)
 
     def compiled(with_options: Compiler) -> CodeObject:
-        numbered = f'#line 1 "{quoted}"\n{text}'
-        device = partial(compile_device, target=gpu, compiler=with_options, source_name=path.name, outputs=["hsaco"])
-        try:
-            result = device(f'#include "host.cuh"\n{numbered}', include_dirs=folders, defines=given)
-        except ToolchainError as error:
-            hip = find_hip()
-            if kittens is None:
-                raise
-            if hip is None and not knows_hip(with_options):
-                advice = f"{error}; HIP's own headers may do: {HIP_INSTALL}"
-                raise ToolchainError(advice, errors=error.errors, output=error.output, command=error.command) from error
-            try:
-                result = device(numbered, include_dirs=own, defines=defines, kittens=kittens, hip=hip)
-            except ToolchainError:
-                raise error from None
+        if kittens is None:
+            result = compile_device(
+                with_host(text, path.name), gpu, with_options, include_dirs=[*own, STAND_INS, embedded],
+                defines=defines, source_name=path.name, outputs=["hsaco"],
+            )  # fmt: skip
+        else:
+            result = compile_with_checkout(
+                text, gpu, with_options, kittens=kittens, headers=embedded, own=own, defines=defines,
+                source_name=path.name, outputs=["hsaco"],
+            )  # fmt: skip
         assert result.hsaco is not None
         return load_code(result.hsaco)
 

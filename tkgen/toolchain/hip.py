@@ -1,7 +1,7 @@
 """An installed HIP: its headers, device libraries and runtime library, wherever a distribution puts them.
 
-Only two things need it: the Python module (host and device in one), and a device compilation against a real
-ThunderKittens checkout. The embedded headers need nothing of it for a code object.
+Only the Python module needs it (host and device in one). A code object needs nothing of it: neither with the embedded
+headers nor with those of a real ThunderKittens checkout (`checkout`), for which it is the second choice.
 """
 
 from __future__ import annotations

@@ -13,6 +13,22 @@ using ulong = unsigned long;
 using longlong = long long;
 using ulonglong = unsigned long long;
 
+#ifdef KITTENS_LANGUAGE_ONLY // tile libraries of others take the vector out of it
+struct alignas(8) short4 {
+    union {
+        short data __attribute__((ext_vector_type(4)));
+        struct {
+            short x, y, z, w;
+        };
+    };
+    short4() = default;
+    __host__ __device__ constexpr short4(short x, short y, short z, short w) : data{x, y, z, w} {}
+};
+#else
+using short4 = short __attribute__((ext_vector_type(4)));
+#endif
+using short2 = short __attribute__((ext_vector_type(2)));
+
 namespace tkgen_hip {
 template <typename T> struct one {
     using element = T;
@@ -26,7 +42,7 @@ template <typename T> struct three {
 template <typename V> concept is_one = requires { typename V::element; } && __is_same(V, one<typename V::element>);
 template <typename V> concept is_three = requires { typename V::element; } && __is_same(V, three<typename V::element>);
 template <typename V> concept is_two = __is_same(V, int2) || __is_same(V, float2);
-template <typename V> concept is_four = __is_same(V, int4) || __is_same(V, float4);
+template <typename V> concept is_four = __is_same(V, int4) || __is_same(V, float4) || __is_same(V, short4);
 template <typename V> concept is_struct = __is_class(V) && (is_one<V> || is_three<V> || is_two<V> || is_four<V>);
 } // namespace tkgen_hip
 
@@ -57,7 +73,6 @@ TKGEN_OPERATOR(/)
     using name##2 = T __attribute__((ext_vector_type(2)));                                                             \
     using name##4 = T __attribute__((ext_vector_type(4)));
 TKGEN_WIDE(unsigned int, uint)
-TKGEN_WIDE(short, short)
 TKGEN_WIDE(unsigned short, ushort)
 TKGEN_WIDE(signed char, char)
 TKGEN_WIDE(unsigned char, uchar)
@@ -69,7 +84,9 @@ TKGEN_WIDE(double, double)
 #undef TKGEN_WIDE
 
 namespace tkgen_hip {
-template <typename T, unsigned n> struct vector_of;
+template <typename T, unsigned n> struct vector_of {  // of sizes that have no name
+    using type = T __attribute__((ext_vector_type(n)));
+};
 }
 template <typename T, unsigned n> using HIP_vector_type = typename tkgen_hip::vector_of<T, n>::type;
 #define TKGEN_OF(T, name, n)                                                                                           \

@@ -44,7 +44,14 @@ struct alignas(8) float2 {
     float x, y;
 };
 struct alignas(16) float4 {
-    float x, y, z, w;
+    union {
+        float data __attribute__((ext_vector_type(4)));
+        struct {
+            float x, y, z, w;
+        };
+    };
+    float4() = default;
+    __host__ __device__ constexpr float4(float x, float y, float z, float w) : data{x, y, z, w} {}
 };
 struct alignas(8) int2 {
     int x, y;
