@@ -225,7 +225,7 @@ __device__ __forceinline__ lds_byte *lds_pointer(T *object, uint32_t offset, uin
     return (lds_byte *)(uintptr_t)((uint32_t)(uintptr_t)(lds_byte *)object + low + high + uniform_offset);
 }
 
-/// Every LDS write of this wave is visible to a wave that passes the next barrier.
+/// Every LDS write of this wave is visible to a wave that passes the next barrier, whatever that waits for: some wait for nothing.
 __device__ __forceinline__ void release_lds() {
 #if __clang_major__ >= 19
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
