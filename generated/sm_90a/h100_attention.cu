@@ -84,7 +84,7 @@ struct divisor {
 __device__ inline float operator/(float x, const divisor &d) { return x * d.scale * d.reciprocal; }
 
 /// An element of a tensor in global memory.
-template <typename GL> __device__ inline typename GL::dtype &number_at(const GL &tensor, const coord &at) {
+template <typename GL> __device__ inline typename GL::dtype &number_at(const GL &tensor, const coord<> &at) {
     return tensor.raw_ptr[((size_t(at.b) * tensor.depth() + at.d) * tensor.rows() + at.r) * tensor.cols() + at.c];
 }
 

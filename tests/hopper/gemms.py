@@ -241,6 +241,55 @@ SCALED = {
 """Products that are scaled before they are added."""
 
 
+def grouped(
+    dims: tuple[int, int, int],
+    groups: int,
+    block: tuple[int, int, int] = (128, 128, 64),
+    formula: str = "y",
+    output: str = "bf16",
+    grid: str = "grid persistent(132)",
+    more: tuple[tuple[str, str, str], ...] = (),
+) -> str:
+    """A spec of a product for each group of rows; formulas may take `b[e, n]`, `s[m]` and R[m, n], too."""
+    rows, cols, step = block
+    formulas = " ".join([formula, *(f for *_, f in more)])
+    others = {"b": "bf16[E, N]", "s": "f32[M]", "R": "bf16[M, N]"}
+    used = "".join(f"  global {t} : {kind}\n" for t, kind in others.items() if re.search(rf"\b{t}\b", formulas))
+    used += "".join(f"  global {y} : {dtype}[M, N]\n" for y, dtype, _ in more)
+    return f"""kernel grouped
+  target sm_90a
+  dims M = {dims[0]}, N = {dims[1]}, K = {dims[2]}, E = {groups}, OFFSETS = E + 1
+  global FIRST : i32[OFFSETS]
+  global X : bf16[M, K]
+  global W : bf16[E, N, K]
+{used}  global Y : {output}[M, N]
+  over e in E, m in M within FIRST[e] by {rows}, n in N by {cols}
+  {grid}
+  remap group(rows = 4)
+  tail masked
+  shared X, W buffers 3 via direct
+  role producer waves 0..3
+    load X, W
+  role consumer waves 4..{3 + rows // 16} as {rows // 16} x 1
+    accumulate y : f32 tile 16 x {cols}
+  each k in K by {step}
+    y = y + X[m, k] @ W[e, n, k].T
+  Y[m, n] = {formula}{"".join(f"{chr(10)}  {y}[m, n] = {f}" for y, _, f in more)}
+"""
+
+
+GROUPED = {
+    "groups": grouped((1000, 264, 136), 5),
+    "groups of few rows": grouped((72, 136, 72), 9, (64, 64, 64)),
+    "one group": grouped((200, 264, 136), 1, (128, 256, 64), output="f32"),
+    "groups, a block for each tile": grouped((1000, 264, 136), 7, grid=""),
+    "many groups": grouped((2000, 520, 200), 64, (128, 256, 64), grid="grid persistent(7)"),
+    "groups that are weighed": grouped((1000, 264, 136), 5, formula="s[m] * (y + b[e, n]) + R[m, n]", output="f16"),
+    "two outputs of groups": grouped((1000, 264, 136), 5, (192, 128, 64), "silu(y)", more=(("Z", "f32", "y * e"),)),
+    "no rows": grouped((8, 64, 64), 4, (64, 64, 64)),
+}
+
+
 def formula(f: Function) -> str:
     """A formula that calls a function at numbers where it is defined."""
     match f.name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
-from gemms import CASES, FUSED, TURNS, gemm
+from gemms import CASES, FUSED, GROUPED, TURNS, gemm
 
 from tkgen.api import load
 from tkgen.backends.hopper import HopperBuild, HopperSpec
@@ -61,7 +61,7 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def main() -> None:
-    cases = {str(case): gemm(**case) for case in (*CASES, *TURNS)} | FUSED
+    cases = {str(case): gemm(**case) for case in (*CASES, *TURNS)} | FUSED | GROUPED
     with ThreadPoolExecutor() as pool:
         builds = list(pool.map(built, cases.values()))
     count = 0

@@ -19,6 +19,7 @@ from tkgen.backends.hopper.toolchain import Figures, lost
 from tkgen.checks import mapping
 from tkgen.checks.words import names_text, statement
 from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.ir.equations import Coordinate
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import most_tiles
 from tkgen.ir.products import Sums
@@ -117,14 +118,12 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     if made := next(iter(equations.made.values()), None):
         yield _refused("sm_90a multiplies tiles as they are stored yet", made.value.span or
                        statement(program, "kernel"), "store the factor in the type that is multiplied")  # fmt: skip
-    for axis in equations.kernel.ragged:
-        yield _refused("sm_90a has no ragged axes yet", axis.span or statement(program, "kernel"),
-                       "leave `within` out: each block then has a tile of all of it")  # fmt: skip
+    yield from _ragged(program)
     others = (d for t in program.arguments for d in t.dims if d not in (program.m, program.n, program.k))
     for dim in dict.fromkeys(d for d in others if d.size is None):
         yield _refused(f"sm_90a needs a size of {dim.name} that is known at build time", dim.span,
                        f"give {dim.name} a size", "dynamic")  # fmt: skip
-    if program.grid.name != "linear" and any(not v.is_whole for v in equations.views):
+    if program.grid.name != "linear" and not program.ragged and any(not v.is_whole for v in equations.views):
         yield _refused(f"sm_90a deals out the tiles of one matrix under `grid {program.grid.name}`, not of many",
                        program.grid.span or statement(program, "kernel"),
                        "leave the grid out: each tile of each matrix gets a block")  # fmt: skip
@@ -139,6 +138,33 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     if again := next((s for n, s in enumerate(equations.stores) if s.target.tensor in tensors[:n]), None):
         yield _refused(f"sm_90a stores one matrix of `{again.target.tensor.name}`", again.span or
                        statement(program, "kernel"), "give each output a tensor")  # fmt: skip
+
+
+def _ragged(program: Program) -> Iterator[Diagnostic]:
+    """Groups of other things than the rows of matrices, and what is made of places within them."""
+    equations, at = program.equations, statement(program, "kernel")
+    if program.ragged_sum:
+        yield _refused("sm_90a has no ragged sums yet", program.ragged_sum.span or at,
+                       "leave `within` out: each block then sums over all of it")  # fmt: skip
+    if (rows := program.ragged) is None:
+        return
+    if rows.within and rows.within.lengths:
+        yield _refused("sm_90a walks groups that lie one after the other, not lengths", rows.span or at,
+                       f"write `within`, and a tensor of where groups of {rows.name} begin")  # fmt: skip
+    for product in program.products:
+        if product.left.contraction_first:
+            yield _refused(f"`{product.left.name}` has ragged columns, and sm_90a takes ragged rows alone",
+                           product.left.tensor.span, f"store it with {rows.name} first")  # fmt: skip
+    if any(isinstance(op, Coordinate) and op.axis == rows for op in equations.epilogue):
+        yield _refused(f"sm_90a does not tell which place of its group `{rows.name}` is yet", rows.span or at,
+                       "read what depends on it from a tensor")  # fmt: skip
+    if scaled := next((s for s in equations.sums if s.scaled), None):
+        yield _refused("sm_90a does not scale products of ragged rows before they are added yet", scaled.span or at,
+                       "scale the whole sum behind the loop")  # fmt: skip
+    for store in equations.stores:
+        if len(store.target.tensor.dims) != 2 or program.schedule is not None:
+            yield _refused("sm_90a stores ragged rows in matrices, by consumers that share each step", store.span or at,
+                           "give the output two dimensions, and leave `schedule` out")  # fmt: skip
 
 
 def _operands(program: Program) -> Iterator[Diagnostic]:

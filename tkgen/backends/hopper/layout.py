@@ -13,6 +13,8 @@ from tkgen.ir.types import Operand, Program, Role, Side, Tensor
 BARRIER_BYTES = 8  # of an mbarrier (PTX ISA, mbarrier)
 PRODUCER_OVERHEAD = 24  # registers of a thread that only issues copies; the least that setmaxnreg takes, too
 
+WALKER_REGISTERS = 56  # of one that also goes from group to group: with 40 ptxas keeps some of the walk in memory
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -41,6 +43,11 @@ class Layout:
     def ping_pong(self) -> bool:
         """Whether consumers take turns: each passes over K for its own rows while another one's sums leave."""
         return self.program.schedule is not None
+
+    @property
+    def ragged(self) -> bool:
+        """Whether a tensor of offsets says which rows are of which matrix: a group ends within its last tile."""
+        return self.program.ragged is not None
 
     @property
     def turns(self) -> int:
@@ -134,7 +141,8 @@ class Layout:
     @property
     def moved_registers(self) -> tuple[int, int] | None:
         """Registers of producer and consumer threads after `setmaxnreg`; None where there is nothing to gain."""
-        return moved_registers(self.machine, self.threads, self.consumers)
+        producer = WALKER_REGISTERS if self.ragged else PRODUCER_OVERHEAD
+        return moved_registers(self.machine, self.threads, self.consumers, producer)
 
     def tile_shape(self, operand: Operand) -> tuple[int, int]:
         """Rows and columns of the tile that one copy brings: of A a consumer's 64 rows of the block, of B all."""

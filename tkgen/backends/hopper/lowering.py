@@ -23,7 +23,7 @@ from tkgen.backends.hopper.epilogue import Epilogue, Scaling, epilogue, place_of
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.ir.equations import Access
-from tkgen.ir.types import Operand, Program, Side, Tensor
+from tkgen.ir.types import Dim, Operand, Program, Side, Tensor
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.source import Span
 
@@ -178,6 +178,7 @@ class _Lowering:
             "products": products, "scaled": bool(scaled),
             "outputs": outputs, "ping_pong": layout.ping_pong, "row_tile": self.row_tile,
             "earlier": f"f * {panels} + " if layout.ping_pong else "",
+            "ragged": layout.ragged,
             "schedule_origin": self.origin("schedule"),
             "helpers": dict.fromkeys([*(h for e in made for h in e.helpers), *(h for s in scaled for h in s.helpers)]),
             "loads": any(e.loads for e in made) or any(s.scales for s in scaled),
@@ -216,6 +217,7 @@ class _Lowering:
                 "" if only else f"_{safe}", panels, "".join(f"{b} + " for b in before), made,
                 stored_as_it_is(layout.equations, store) or 0,
                 self.origin(*made.spans) if made else "",
+                f"coord<>{{0, 0, row, tile_col * BLOCK_COLS + p * {safe}_tile::cols}}" if layout.ragged else
                 self.place(store.target, (self.row_tile, f"tile_col * {panels} + p")),
                 self.axis(store.target), self.origin(store.span) if not only else self.origin("store"),
             ))  # fmt: skip
@@ -226,6 +228,13 @@ class _Lowering:
         """The head of the loop over a block's output tiles."""
         names = [e.name if isinstance(e, NamedInt) else e for e in (rows, cols)]
         grid = self.program.grid
+        if (axis := self.program.ragged) is not None and self.program.offsets is not None:
+            (index,) = self.program.batch
+            size = str(axis.dim.size) if axis.dim.size is not None else self.run_time(axis.dim)
+            walk = f"group_walk walk(g.{name(self.program.offsets.name)}.raw_ptr, {index.dim.size}, {size});"
+            head = f"for (int at = blockIdx.x; walk.find(at, BLOCK_ROWS, {names[1]}); at += gridDim.x) {{"
+            return (f"{walk}{_remark(self.origin(axis.span))}\n{head}{_remark(self.origin('grid'))}\n"
+                    "    const int tile = at - walk.before, grid_rows = walk.rows;")  # fmt: skip
         if grid.name == "persistent":
             head = f"for (int tile = blockIdx.x; tile < {names[0]} * {names[1]}; tile += gridDim.x) {{"
             return head + _remark(self.origin("grid"))
@@ -242,11 +251,16 @@ class _Lowering:
         place = own if rows else "tile_col"  # in tiles, at step `k`
         turned = operand.contraction_first
         access = self.layout.moved[operand.name]
+        if rows and self.layout.ragged:
+            at = f"walk.first + ({own}) * {name(operand.name)}_tile::rows"
+            coord = f"coord<>{self.place(access, (at, 'k * K_STEP'))}"
+        else:
+            coord = self.place(access, ("k", place) if turned else (place, "k"))
         return Factor(
             name(operand.name),
             self.tile_type(operand.tensor, ("K_STEP", extent) if turned else (extent, "K_STEP")),
             ("FRAGMENTS" if turns else "CONSUMERS") if rows else "",
-            self.place(access, ("k", place) if turned else (place, "k")),
+            coord,
             self.axis(access),
             f"a step's, of {'all consumers' if not rows else '64 rows' if turns else 'one consumer'}",
             self.origin(operand.span),
@@ -269,6 +283,7 @@ class _Lowering:
         for axis in reversed(self.program.batch):
             size = axis.dim.size or 1
             place = f"matrix / {inner} % {size}" if inner > 1 else f"matrix % {size}"
+            place = "walk.group" if self.layout.ragged else place
             found.append(Constant(f"{cpp_name(axis.name)}_i", place, "", self.origin(axis.span)))
             inner *= size
         return found[::-1]
@@ -297,7 +312,7 @@ class _Lowering:
 
     def extent(self, constant: str, axis: int) -> str | NamedInt:
         size = (self.program.m, self.program.n)[axis].size
-        if size is None:
+        if size is None or (axis == 0 and self.layout.ragged):
             return constant.lower()
         return NamedInt(constant, -(-size // self.program.block[axis]))
 
@@ -311,25 +326,16 @@ class _Lowering:
             Constant("K_STEP", str(bk), "contraction elements per step", block),
             Constant("STAGES", str(layout.stages), "steps that shared memory holds", self.origin(p.a.span)),
             Constant("CONSUMERS", str(layout.consumers), "warpgroups that multiply", self.origin(p.compute.span)),
-            *(
-                [
-                    Constant(
-                        "FRAGMENTS",
-                        str(layout.fragments),
-                        "products of 64 rows that a consumer's rows are",
-                        self.origin(p.accumulator.span),
-                    )
-                ]
-                if layout.ping_pong
-                else []
-            ),
             *self.panels(),
             Constant("STORE_BUFFERS", str(layout.store_buffers), "panels on their way out", self.origin("store")),
             Constant("THREADS", f"{p.waves} * WARP_THREADS", f"{p.waves} warps", roles),
         ]
+        if layout.ping_pong:
+            about = "products of 64 rows that a consumer's rows are"
+            result.insert(5, Constant("FRAGMENTS", str(layout.fragments), about, self.origin(p.accumulator.span)))
         for symbol, dim, unit in (("GRID_ROWS", p.m, "BLOCK_ROWS"), ("GRID_COLS", p.n, "BLOCK_COLS"),
                                   ("K_STEPS", p.k, "K_STEP")):  # fmt: skip
-            if dim.size is not None:
+            if dim.size is not None and not (dim == p.m and layout.ragged):
                 origin = self.origin(dim.span, "block", "tail")
                 result.append(Constant(symbol, f"({dim.size} + {unit} - 1) / {unit}", "", origin))
         return result
@@ -345,12 +351,14 @@ class _Lowering:
         p, result = self.program, []
         for symbol, dim, unit in (("grid_rows", p.m, "BLOCK_ROWS"), ("grid_cols", p.n, "BLOCK_COLS"),
                                   ("k_steps", p.k, "K_STEP")):  # fmt: skip
-            if dim.size is None:
-                tensor, axis = next((a.tensor, i) for a in self.layout.moved.values()
-                                    for i, d in enumerate(a.tensor.dims) if d == dim)  # fmt: skip
-                extent = ("batch", "depth", "rows", "cols")[4 - len(tensor.dims) + axis]
-                size = f"g.{name(tensor.name)}.{extent}()"
-                result.append(
-                    Constant(symbol, f"({size} + {unit} - 1) / {unit}", "", self.origin(dim.span, "block", "tail"))
-                )
+            if dim.size is None and not (dim == p.m and self.layout.ragged):
+                origin = self.origin(dim.span, "block", "tail")
+                result.append(Constant(symbol, f"({self.run_time(dim)} + {unit} - 1) / {unit}", "", origin))
         return result
+
+    def run_time(self, dim: Dim) -> str:
+        """A size that only run time knows."""
+        tensor, axis = next((a.tensor, i) for a in self.layout.moved.values()
+                            for i, d in enumerate(a.tensor.dims) if d == dim)  # fmt: skip
+        extent = ("batch", "depth", "rows", "cols")[4 - len(tensor.dims) + axis]
+        return f"g.{name(tensor.name)}.{extent}()"

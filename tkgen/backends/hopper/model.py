@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tkgen.backends.hopper.epilogue import stored_as_it_is
 from tkgen.backends.hopper.layout import Layout
-from tkgen.backends.hopper.schedule import Shape, block_shape, schedule
+from tkgen.backends.hopper.schedule import Part, Shape, block_shape, schedule
 from tkgen.backends.protocol import Modelled
 from tkgen.ir.equations import Access, Axis, Kernel, Op, Store, Value
 from tkgen.ir.launch import Launch, Piece
@@ -90,6 +90,7 @@ class ProductWork:
         self.sums = layout.equations
         panels = [(store, n) for store in self.sums.stores for n in range(layout.panels_of(store))]
         self.panels = [(f, *panel) for f in range(shape.fragments) for panel in panels]
+        self.groups = launch.groups if layout.ragged else []
         self.rows = layout.machine.wgmma_rows
         self.own = self.rows // shape.warps  # rows of a warp
         products = layout.program.products
@@ -105,6 +106,9 @@ class ProductWork:
             case "stores":
                 self._stored(step, torch.cat(found[0]))
                 return []
+        if not step.writes:
+            self._directly(step, found[0][0])
+            return []
         if step.writes[0].ring.startswith("sums"):
             return [(self._added(step, found),)]
         return [(self._panel(step, found),)]
@@ -113,6 +117,8 @@ class ProductWork:
         """A store of what nobody knows leaves NaNs."""
         if step.stream == "stores":
             self._stored(step, None)
+        elif not step.writes:
+            self._directly(step, None)
 
     def _panel_of(self, access: Accessed) -> tuple[int, Store, tuple[int, int], int]:
         """The number of the output tile, the output, where in the tile a buffer's panel begins, and its columns."""
@@ -132,7 +138,7 @@ class ProductWork:
 
     def _brought(self, step: Do) -> Tensor:
         (access,) = step.writes
-        side, bm, bn, bk = int(access.ring[0] == "B"), *self.layout.program.block
+        side, (_, bn, bk) = int(access.ring[0] == "B"), self.layout.program.block
         name = self.factors[side][int(access.ring[1:])]
         turn, k = divmod(access.instance, self.shape.steps)
         tile, consumer = divmod(turn, self.shape.turns)
@@ -141,7 +147,7 @@ class ProductWork:
         if piece is None:
             return torch.zeros(shape)
         part = 0 if side else consumer * self.shape.parts + access.box[0][0]
-        first = piece.col * bn if side else piece.row * bm + part * self.rows
+        first = piece.col * bn if side else self._row(piece, part * self.rows)
         axes = (self.sums.cols if side else self.sums.rows, self.sums.contraction)
         return self.memory.brought(self.layout.moved[name], axes, (first, (piece.first + k) * bk), shape)
 
@@ -176,17 +182,20 @@ class ProductWork:
     def _panel(self, step: Do, found: Sequence[Parts]) -> Tensor:
         """Rows of warp w of a panel: what the epilogue makes of the sums, rounded."""
         (access,) = step.writes
-        tile, store, first, cols = self._panel_of(access)
-        dtype = store.target.tensor.dtype
-        values = [parts[0][:, first[1] : first[1] + cols] for parts in found]
+        tile, store, (row, col), cols = self._panel_of(access)
+        values = [parts[0][:, col : col + cols] for parts in found]
+        return self._made(self._piece(tile), store, (row + access.box[0][0] * self.own, col), values)
+
+    def _made(self, piece: Piece | None, store: Store, first: tuple[int, int], values: Sequence[Tensor]) -> Tensor:
+        """What the epilogue makes for an output of a warp's sums that begin there in their tile."""
+        dtype, shape = store.target.tensor.dtype, (self.own, values[0].shape[1])
         if (number := stored_as_it_is(self.sums, store)) is not None:
             return rounded(values[number], dtype)
-        whole, piece = torch.zeros(self.own, cols), self._piece(tile)
+        whole = torch.zeros(shape)
         if piece is None:
             return rounded(whole, dtype)
-        row, col = self._place(piece, first)
         axes = (self.sums.rows, self.sums.cols)
-        places = self.memory.inside(axes, (row + access.box[0][0] * self.own, col), (self.own, cols))
+        places = self.memory.inside(axes, self._place(piece, first), shape)
         dims, inside = tuple(places), tuple(slice(0, len(r)) for r in places.values())
         known = {s.result: Tile(dims, v[inside]) for s, v in zip(self.sums.sums, values, strict=True)}
         self.memory.compute(needed(self.sums.epilogue, store.value), known, places)
@@ -197,8 +206,31 @@ class ProductWork:
 
     def _place(self, piece: Piece, first: tuple[int, int]) -> tuple[int, int]:
         """The first row and column in the output of a panel that begins there in its tile."""
-        bm, bn, _ = self.layout.program.block
-        return piece.row * bm + first[0], piece.col * bn + first[1]
+        return self._row(piece, first[0]), piece.col * self.layout.program.block[1] + first[1]
+
+    def _row(self, piece: Piece, row: int) -> int:
+        """A row of a tile in its tensor: of ragged rows those of a group follow its first."""
+        before = self.groups[piece.matrix].start if self.groups else 0
+        return before + piece.row * self.layout.program.block[0] + row
+
+    def _directly(self, step: Do, rows: Tensor | None) -> None:
+        """The rows of a warp's part of a panel that are of the group to memory, without the copy engine."""
+        (access,) = step.reads
+        tile, store, (row, col), cols = self._panel_of(access)
+        if (piece := self._piece(tile)) is None:
+            return
+        rows, own = torch.full((self.own, cols), torch.nan) if rows is None else rows, self.sums.rows.name
+        first = self._place(piece, (row + access.box[0][0] * self.own, col))
+        places = self.memory.inside((self.sums.rows, self.sums.cols), first, (self.own, cols))
+        end = min(places[own].stop, self.groups[piece.matrix].stop)
+        places[own] = range(places[own].start, max(places[own].start, end))
+        self.memory.put_out(store.target, places, rows, tuple(places))
+
+    def partial(self) -> frozenset[Part]:
+        """Where a group ends within a consumer's rows of a tile, or before them."""
+        bm, consumers = self.layout.program.block[0], range(self.shape.consumers)
+        return frozenset((n, c) for n, p in enumerate(self.pieces) for c in consumers
+                         if self.groups and p.row * bm + (c + 1) * self.rows > len(self.groups[p.matrix]))  # fmt: skip
 
     def _stored(self, step: Do, panel: Tensor | None) -> None:
         (access,) = step.reads
@@ -220,6 +252,8 @@ def run_products(
     `warps` has a consumer's rows divided among so many, `edit` makes another schedule of each block's: for mutants.
     """
     program = layout.program
+    if layout.ragged and program.offsets is not None:
+        launch = replace(launch, offsets=tuple(map(int, inputs[program.offsets.name].tolist())))
     outputs = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in program.outputs}
     memory = Memory(program.kernel, inputs, scalars, launch.extents, outputs)
     found = list[Outcome]()
@@ -227,8 +261,8 @@ def run_products(
     for number, pieces in enumerate(busy):
         shape = block_shape(layout, pieces[0].steps)
         shape = replace(shape, warps=warps or shape.warps)
-        loop = schedule(shape, len(pieces))
         work = ProductWork(layout, shape, memory, pieces, launch)
+        loop = schedule(shape, len(pieces), work.partial())
         found.append(execute((edit(loop) if edit else loop).unrolled(1), work, order))
         if progress is not None:
             progress(number + 1, len(busy))

@@ -26,6 +26,9 @@ from odd ones, no more, so who waited for a stage two turns of the ring ahead wo
   come.
 - A turn of the ring in the middle of a tile that has another one stands for any number of them: what must be ordered
   is a turn apart at most, or at the ends of a tile.
+- Where groups of rows end within tiles, warps take their rows out of panels themselves, and wait for all stores before
+  a panel of such a tile. Which tiles these are only the data says: two tiles without any, one before such a tile, one
+  behind it are what can be neighbours, but for two such tiles, between which no store is under way.
 - The same holds of the ring of panels. A K known at the launch alone may be any of these numbers of steps.
 """
 
@@ -60,6 +63,7 @@ class Shape:
     fragments: int = 1  # products of 64 rows of each, `products` being those of one of them
     ping_pong: bool = False
     scaled: bool = False  # a step's products are waited for, and made something of before they are added
+    ragged: bool = False  # groups of rows end within tiles: their last rows leave without the copy engine
 
     @property
     def turns(self) -> int:
@@ -89,7 +93,7 @@ class Shape:
     @property
     def tiles(self) -> int:
         """Output tiles of a pass."""
-        return self.stages // gcd(self.stages, self.turns * self.steps)
+        return self.stages // gcd(self.stages, self.turns * self.steps) * (2 if self.ragged else 1)
 
 
 def unproven(layout: Layout) -> str | None:
@@ -114,7 +118,8 @@ def block_shape(layout: Layout, steps: int) -> Shape:
     lefts, rights = (list(dict.fromkeys(p.factors[i].name for p in layout.program.products)) for i in (0, 1))
     products = tuple((lefts.index(p.left.name), rights.index(p.right.name)) for p in layout.program.products)
     return Shape(layout.stages, layout.consumers, steps, layout.panels, layout.store_buffers, products,
-                 fragments=layout.fragments, ping_pong=layout.ping_pong, scaled=layout.scaled)  # fmt: skip
+                 fragments=layout.fragments, ping_pong=layout.ping_pong, scaled=layout.scaled,
+                 ragged=layout.ragged)  # fmt: skip
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
@@ -122,7 +127,9 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     turn, each = shape.stages, shape.panels // shape.fragments
     panels = min(each, 2 * shape.buffers) * shape.fragments
     steps = {n if n < 2 * turn else turn + n % turn for n in numbers}
-    return [replace(shape, consumers=shape.turns, warps=2, panels=panels, steps=n) for n in sorted(steps)]
+    ragged = (False, True) if shape.ragged else (False,)
+    small = replace(shape, consumers=shape.turns, warps=2, panels=panels)
+    return [replace(small, steps=n, ragged=each) for n in sorted(steps) for each in ragged]
 
 
 @cache
@@ -135,12 +142,18 @@ def wrong(loop: Loop) -> str | None:
     return first_wrong(loop) or unread(loop)
 
 
-def schedule(shape: Shape, tiles: int = 0) -> Loop:
+Part = tuple[int, int]  # a tile's rows of a consumer
+
+
+def schedule(shape: Shape, tiles: int = 0, partial: frozenset[Part] | None = None) -> Loop:
     """The kernel as a loop that a block passes for its output tiles, as many as it may be.
 
-    With so many `tiles` in a pass, which is then the only one, where they do not bring the ring to its beginning.
+    With so many `tiles` in a pass, which is then the only one, where they do not bring the ring to its beginning. A
+    group ends within what is `partial`: of ragged rows each second tile where it is not said.
     """
     tiles = tiles or shape.tiles
+    if partial is None:
+        partial = frozenset((t, c) for t in range(1, tiles, 2) for c in range(shape.consumers) if shape.ragged)
     stages, every = range(shape.stages), tiles * shape.turns * shape.steps
     groups = [(c, w) for c in range(shape.consumers) for w in range(shape.warps)]
     meetings = [Meeting(f"full {s}", 1, True) for s in stages]
@@ -159,7 +172,7 @@ def schedule(shape: Shape, tiles: int = 0) -> Loop:
             slots[_sums(p, c, w)], advance[_sums(p, c, w)] = 1, every
             if shape.scaled:
                 slots[_step(p, c, w)], advance[_step(p, c, w)] = 1, every
-    agents = (_producer(shape, tiles), *(_consumer(shape, tiles, c, w) for c, w in groups))
+    agents = (_producer(shape, tiles), *(_consumer(shape, tiles, partial, c, w) for c, w in groups))
     return Loop(agents, tuple(meetings), slots, advance, MACHINE)
 
 
@@ -175,7 +188,7 @@ def _producer(shape: Shape, tiles: int) -> Looped:
     return Looped("producer", (), tuple(steps))
 
 
-def _consumer(shape: Shape, tiles: int, c: int, w: int) -> Looped:
+def _consumer(shape: Shape, tiles: int, partial: frozenset[Part], c: int, w: int) -> Looped:
     steps: list[Step] = []
     turn = c if shape.ping_pong else 0
     for tile in range(tiles):
@@ -190,7 +203,7 @@ def _consumer(shape: Shape, tiles: int, c: int, w: int) -> Looped:
         if not shape.scaled:
             steps += [Drain("products"), Arrive(f"empty {last % shape.stages}")]
         for p in range(shape.panels):
-            steps += _panel(shape, c, w, last, tile * shape.panels + p)
+            steps += _panel(shape, c, w, last, tile * shape.panels + p, (tile, c) in partial)
     end = (Drain("stores", reads_only=True),) if w == 0 else ()
     return Looped(f"consumer {c} warp {w}", (), tuple(steps), end)
 
@@ -230,14 +243,15 @@ def _products(shape: Shape, c: int, w: int, i: int, first: bool) -> list[Step]:
     return steps
 
 
-def _panel(shape: Shape, c: int, w: int, last: int, number: int) -> list[Step]:
-    """A panel of the sums that step `last` left, through a buffer to global memory."""
+def _panel(shape: Shape, c: int, w: int, last: int, number: int, partial: bool) -> list[Step]:
+    """A panel of the sums that step `last` left, through a buffer to global memory: by warps where it is `partial`."""
     slot, ring = number % shape.buffers, f"panel {c}"
     mine, whole = (Access(ring, number, slot, (box,)) for box in ((w, w + 1), (0, shape.warps)))
-    free: list[Step] = [Drain("stores", shape.buffers - 1, reads_only=True)] if w == 0 else []
+    free: list[Step] = [Drain("stores", 0 if partial else shape.buffers - 1, reads_only=True)] if w == 0 else []
     f = number % shape.panels // (shape.panels // shape.fragments)
     own = [p * shape.fragments + f for p in range(len(shape.products))]
     sums = tuple(Access(_sums(p, c, w), last, 0) for p in own)
     write = Do(reads=sums, writes=(mine,))
     store: list[Step] = [Do(reads=(whole,), stream="stores"), Commit("stores")] if w == 0 else []
+    store = [Do(reads=(mine,))] if partial else store
     return [*free, Meet(f"group {c}"), write, Fence("generic", ASYNC), Meet(f"group {c}"), *store]

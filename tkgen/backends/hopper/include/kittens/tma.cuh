@@ -8,7 +8,8 @@ namespace kittens::tma {
 
 namespace detail {
 /// The first element of a tile of type S whose rows lie along `axis`.
-template<int axis, typename S> __device__ inline coord first_element(const coord &at) {
+template<int axis, typename S> __device__ inline coord<> first_element(const coord<> &at) { return at; }
+template<int axis, typename S> __device__ inline coord<> first_element(const coord<S> &at) {
     return {at.b * (axis == dim::BATCH ? S::rows : 1), at.d * (axis == dim::DEPTH ? S::rows : 1),
             at.r * (axis == dim::ROW ? S::rows : 1), at.c * S::cols};
 }
@@ -22,9 +23,9 @@ template<typename... Tiles> __device__ inline void expect(semaphore &bar, const 
 }
 
 /// Brings the tile at `at` from `from`; elements outside the tensor are zeros. The rows of the tile lie along `axis`.
-template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename S, typename G>
-__device__ inline void load_async(S &to, const G &from, const coord &at, semaphore &bar) {
-    const coord first = detail::first_element<axis, S>(at);
+template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename S, typename G, typename C = coord<S>>
+__device__ inline void load_async(S &to, const G &from, const C &at, semaphore &bar) {
+    const coord<> first = detail::first_element<axis, S>(at);
 #pragma unroll
     for (int p = 0; p < S::panels; ++p) {
         const uint32_t place = shared_address(&to) + p * S::panel_bytes, meeting = shared_address(&bar);
@@ -46,9 +47,9 @@ __device__ inline void load_async(S &to, const G &from, const coord &at, semapho
 
 /// Writes a tile to `to` as one bulk group; elements outside the tensor are dropped. What ordinary stores put into the
 /// tile must have been made visible to the copy engine (`fence_view_async_shared`) before a meeting of the writers.
-template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S>
-__device__ inline void store_async(const G &to, const S &from, const coord &at) {
-    const coord first = detail::first_element<axis, S>(at);
+template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S, typename C = coord<S>>
+__device__ inline void store_async(const G &to, const S &from, const C &at) {
+    const coord<> first = detail::first_element<axis, S>(at);
 #pragma unroll
     for (int p = 0; p < S::panels; ++p) {
         const uint32_t place = shared_address(&from) + p * S::panel_bytes;

@@ -100,8 +100,8 @@ constexpr int BATCH = 0, DEPTH = 1, ROW = 2;
 }
 enum class cache_policy { NORMAL };
 
-/// Where a tile stands, in tiles of its type: batch, depth, row, column.
-struct coord {
+/// Where a tile stands, in tiles of type T, or without one in elements: batch, depth, row, column.
+template<typename T = void> struct coord {
     int b, d, r, c;
 };
 
