@@ -102,13 +102,17 @@ PRODUCTS: dict[str, tuple[str, dict[str, int | None]]] = {
     "products": ("h100_lcf", {"M": 64, "N": 512, "K": 192, "ROWS": 64, "COLUMNS": 128, "STAGES": 2}),
     "turns": ("h100_ping_pong", {"M": 256, "N": 128, "K": 192, "ROWS": 256, "COLUMNS": 64, "STAGES": 2}),
     "scaled": ("h100_fp8_blocks", {"M": 64, "N": 512, "K": 384, "ROWS": 64, "STAGES": 2}),
+    "groups": (
+        "h100_grouped",
+        {"TOKENS": 400, "EXPERTS": 4, "OUT": 128, "IN": 192, "ROWS": 64, "COLUMNS": 128, "STAGES": 2},
+    ),
     "outputs": ("h100_swiglu_gates", {"TOKENS": 64, "HIDDEN": 256, "D": 192, "ROWS": 64, "COLUMNS": 64, "STAGES": 2}),
 }
 """Specs of products, and sizes: one or two tiles in a pass, three steps each, two stages, a few panels of a tile."""
 
 
 def _product(family: str) -> Subject:
-    """A schedule of products, of consumers with one buffer for what they store."""
+    """A schedule of products, of consumers with a buffer for what they store; of groups, which wait for both, two."""
     name, sizes = PRODUCTS[family]
     text = (SPECS / "hopper" / f"{name}.tk").read_text(encoding="utf-8")
     old = "persistent(132)"
@@ -117,9 +121,11 @@ def _product(family: str) -> Subject:
     assert isinstance(spec, HopperSpec)
     launch = launched(spec)
     layout, (pieces,) = spec.layout, launch.work
-    shape = replace(block_shape(layout, launch.steps), warps=WARPS, buffers=1)
+    shape = replace(block_shape(layout, launch.steps), warps=WARPS, buffers=2 if layout.ragged else 1)
     assert len(pieces) == PASSES * shape.tiles
     inputs = kernels.random_inputs(launch, 1, Inputs.EXACT)
+    if spec.program.offsets is not None:  # of groups that are alike: each has a whole tile and a part of one
+        inputs[spec.program.offsets.name] = torch.tensor(launch.offset_values, dtype=torch.int32)
     wanted = kernels.references(launch, inputs, {}, HOPPER)
 
     def fault(loop: Loop, order: Order) -> str:

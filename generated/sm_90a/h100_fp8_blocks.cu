@@ -33,18 +33,18 @@ struct globals {
 };
 
 /// Where the row of an element starts, or that of the nearest one.
-template <typename GL> __device__ inline size_t row_at(const GL &tensor, const coord &at) {
+template <typename GL> __device__ inline size_t row_at(const GL &tensor, const coord<> &at) {
     const size_t plane = size_t(min(at.b, tensor.batch() - 1)) * tensor.depth() + min(at.d, tensor.depth() - 1);
     return (plane * tensor.rows() + min(at.r, tensor.rows() - 1)) * tensor.cols();
 }
 
 /// An element of a tensor; outside of it, where nothing is stored, its nearest one.
-template <typename GL> __device__ inline float element_at(const GL &tensor, const coord &at) {
+template <typename GL> __device__ inline float element_at(const GL &tensor, const coord<> &at) {
     return float(tensor.raw_ptr[row_at(tensor, at) + min(at.c, tensor.cols() - 1)]);
 }
 
 /// Two neighbours of a row, the first of which has an even column, as rows have an even number of elements.
-template <typename GL> __device__ inline float2 pair_at(const GL &tensor, const coord &at) {
+template <typename GL> __device__ inline float2 pair_at(const GL &tensor, const coord<> &at) {
     struct alignas(2 * sizeof(typename GL::dtype)) pair { typename GL::dtype x, y; };
     const pair p = *reinterpret_cast<const pair *>(tensor.raw_ptr + row_at(tensor, at) + min(at.c, tensor.cols() - 2));
     return {float(p.x), float(p.y)};

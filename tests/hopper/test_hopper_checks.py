@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from gemms import CASES, FUSED, SCALED, TURNS, fused, gemm
+from gemms import CASES, FUSED, GROUPED, SCALED, TURNS, fused, gemm, grouped
 
 from tkgen.api import load
 from tkgen.backends.hopper import HopperSpec
 from tkgen.diagnostics import SpecError
+
+SPECS = Path(__file__).parents[2] / "specs"
 
 
 def loaded(text: str) -> HopperSpec:
@@ -20,6 +24,11 @@ def loaded(text: str) -> HopperSpec:
 def test_what_runs_on_the_gpu_is_accepted_and_generated(case: dict[str, object]) -> None:
     spec = loaded(gemm(**case)).check()  # type: ignore[arg-type]
     assert "__global__" in spec.text
+
+
+@pytest.mark.parametrize("case", GROUPED)
+def test_groups_are_generated(case: str) -> None:
+    assert "group_walk walk" in loaded(GROUPED[case]).check().text
 
 
 @pytest.mark.parametrize("case", FUSED)
@@ -116,6 +125,30 @@ def test_what_the_back_end_does_not_do_is_refused(what: str) -> None:
     assert all(d.fix for d in found)
 
 
+NOT_GROUPED = {
+    "places in a group": ("Y[m, n] = y", "Y[m, n] = y + m"),
+    "turns": ("16 x 128\n", "16 x 128\n    schedule ping_pong\n"),
+    "one of many outputs": ("Y : bf16[M, N]", "Y : bf16[OFFSETS, M, N]"),
+    "a scaled step": ("y = y + X[m, k] @ W[e, n, k].T", "y = y + 2 * (X[m, k] @ W[e, n, k].T)"),
+}
+
+
+@pytest.mark.parametrize("what", NOT_GROUPED)
+def test_groups_that_the_back_end_does_not_have_are_refused(what: str) -> None:
+    (old, new), text = NOT_GROUPED[what], grouped((1000, 264, 136), 5)
+    assert old in text
+    text = text.replace(old, new)
+    text = text.replace("Y[m, n]", "Y[0, m, n]") if what == "one of many outputs" else text
+    with pytest.raises(SpecError) as error:
+        loaded(text).check()
+    assert {d.code for d in error.value.diagnostics} == {"E240"} and all(d.fix for d in error.value.diagnostics)
+
+
+def test_a_ragged_sum_is_refused() -> None:
+    found = load(SPECS / "groups" / "grouped_weights.tk", target="sm_90a").diagnostics
+    assert any(d.code == "E240" and "no ragged sums yet" in d.message for d in found)
+
+
 def test_one_consumer_has_nobody_to_take_turns_with() -> None:
     text = gemm(block=(64, 128, 64), dims=(200, 328, 136)).replace("    store C", "    store C\n    schedule ping_pong")
     with pytest.raises(SpecError, match="nobody to take turns with"):
@@ -183,9 +216,7 @@ def test_a_block_has_as_many_warps_as_this_gpu_can(named: bool) -> None:
 
 
 def test_every_spec_of_the_other_gpus_is_told_why_not() -> None:
-    from pathlib import Path
-
-    for path in sorted((Path(__file__).parents[2] / "specs").glob("*.tk")):
+    for path in sorted(SPECS.glob("*.tk")):
         with pytest.raises(SpecError):
             spec = load(path, target="sm_90a")
             assert isinstance(spec, HopperSpec)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from gemms import CASES, FUSED, TURNS, fused, gemm
+from gemms import CASES, FUSED, GROUPED, TURNS, fused, gemm, grouped
 from loop_cases import CASES as LOOPS
 from loop_cases import Attention
 from row_cases import CASES as ROWS
@@ -50,6 +50,9 @@ def failures(spec: protocol.Spec, count: int) -> list[str]:
 
 SMALL = [c for c in CASES if c.get("dims", (1024,) * 3)[0] <= 640]
 SAMPLE = [
+    grouped(
+        (72, 136, 72), 9, (64, 64, 64), "s[m] * (y + b[e, n])", grid="grid persistent(3)", more=(("Z", "f32", "y"),)
+    ),
     gemm(consumers=2, block=(256, 64, 64), stages=3, grid="persistent(1)", dims=(264, 136, 136)),
     gemm(layouts="TN", grid="persistent(1)", block=(64, 64, 64), dims=(72, 136, 200)),
     fused("silu(c) * d + R[m, n]", (72, 136, 72), (64, 64, 64), products=("c", "d")),
@@ -63,7 +66,7 @@ def test_products_are_right_in_several_orders(text: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [*(gemm(**c) for c in (*SMALL, *TURNS)), *FUSED.values()])
+@pytest.mark.parametrize("text", [*(gemm(**c) for c in (*SMALL, *TURNS)), *FUSED.values(), *GROUPED.values()])
 def test_all_products_are_right(text: str) -> None:
     assert not failures(load(text), 12)
 

@@ -10,6 +10,7 @@ SAMPLE = [
     ("products", 17, 3),
     ("turns", 31, 4),
     ("scaled", 31, 3),
+    ("groups", 29, 6),
     ("outputs", 23, 5),
     ("loops", 250, 33),
     ("rows", 5, 1),

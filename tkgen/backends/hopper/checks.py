@@ -148,13 +148,6 @@ def _ragged(program: Program) -> Iterator[Diagnostic]:
                        "leave `within` out: each block then sums over all of it")  # fmt: skip
     if (rows := program.ragged) is None:
         return
-    if rows.within and rows.within.lengths:
-        yield _refused("sm_90a walks groups that lie one after the other, not lengths", rows.span or at,
-                       f"write `within`, and a tensor of where groups of {rows.name} begin")  # fmt: skip
-    for product in program.products:
-        if product.left.contraction_first:
-            yield _refused(f"`{product.left.name}` has ragged columns, and sm_90a takes ragged rows alone",
-                           product.left.tensor.span, f"store it with {rows.name} first")  # fmt: skip
     if any(isinstance(op, Coordinate) and op.axis == rows for op in equations.epilogue):
         yield _refused(f"sm_90a does not tell which place of its group `{rows.name}` is yet", rows.span or at,
                        "read what depends on it from a tensor")  # fmt: skip
