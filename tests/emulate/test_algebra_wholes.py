@@ -113,6 +113,17 @@ def test_what_is_clamped_is_the_limit(assemble):
                 assert found[lane, 0].tolist() in (own[lane, 0].tolist(), limit)
 
 
+def test_a_rounded_float_is_a_plain_number(assemble):
+    """But for conversions to integers: in sums, in memory, and added in memory."""
+    nearest = "v_rndne_f32 v14, v10\n"
+    lds = "ds_write_b32 v1, v11\nds_add_f32 v1, v14\nds_read_b32 v20, v1\ns_waitcnt lgkmcnt(0)"
+    ran = [run(assemble, nearest + body, "f32") for body in ("v_mov_b32 v20, v14", lds, "v_add_f32 v20, v14, v11")]
+    plain = np.array([[[image(x, m) for m in (P, Q)]] for x in np.rint(ran[0].real[0])], object)
+    agree(ran[0], plain)
+    for sums in ran[1:]:
+        agree(sums, (plain + rows(sums, [1])) % np.array([P, Q], object))
+
+
 # ---------------------------------------------------------------- floats put together by integers
 
 

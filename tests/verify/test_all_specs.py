@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import verify as benchmark
+import verify_specs as every
 
 from tkgen.verify import Verdict, verified_spec
 from tkgen.verify.specs import chosen_cases
@@ -71,3 +72,25 @@ def test_small_sizes_have_several_blocks_and_tails() -> None:
 def test_small_sizes_of_loops_and_runs_have_what_is_at_their_ends(name: str, sizes: dict[str, int | None]) -> None:
     (small, _), *_ = chosen_cases(SPECS / f"{name}.tk", None, ())
     assert {dim: small.get(dim) for dim in sizes} == sizes
+
+
+@pytest.mark.parametrize("stem", ["elementwise", *(pytest.param(s, marks=pytest.mark.slow) for s in ("swiglu", "i8"))])
+def test_all_of_them_are_one_run_that_may_be_stopped(
+    stem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = SPECS.rglob(f"{stem}.tk")
+    results, page = tmp_path / "results.jsonl", tmp_path / "page.md"
+    page.write_text(f"before\n{every.BEGIN}\nold\n{every.END}\nafter\n", encoding="utf-8")
+
+    def run(*words: str) -> str:
+        monkeypatch.setattr("sys.argv", ["verify_specs.py", *words, "--results", str(results)])
+        every.main()
+        return capsys.readouterr().out
+
+    first = run(str(path))
+    assert f"{stem} (small): as meant" in first and "1 specs in " in first and ": 0 accused" in first
+    again = run(str(path))
+    assert "as meant" not in again and f"| `{stem}` |" in again, "what is there is not run again"
+    run("--write", str(page))
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n") and text.endswith("after\n") and f"| `{stem}` |" in text and "old" not in text

@@ -64,7 +64,7 @@ Number Algebra::number_in(const Cell& c, unsigned first, unsigned last, Format f
   const uint32_t wanted = f == Format::F32 || f == Format::BF16 ? F32 + 3 : f == Format::F16 ? F16 + 1 : uint32_t(F8);
   if (t == wanted && !is_integer(f)) return {c.p[last], c.q[last]};
   if (whole_within(c.tag & mine)) return spelled(f, c, first, data, pc);
-  if (!(c.tag & mine)) {
+  if (!(c.tag & mine) || c.tag == TAG_NEAR) {
     const uint32_t b = (data & mine) >> 8 * first;
     return is_integer(f) ? image_of_integer(f == Format::I8 ? int8_t(b) : int32_t(b)) : image_of(f, b);
   }
