@@ -69,8 +69,10 @@ def measured(path: Path, defines: Mapping[str, float | None], note: str, draws: 
         seconds.append(time.process_time() - start)
         return stored
 
+    orders = list(interleavings(draws))
+    _plain(build, chosen, case.draw(0), orders[0], blocks)  # its program is decoded
+    plain = [_plain(build, chosen, case.draw(seed), order, blocks) for seed, order in enumerate(orders)]
     verdict = verified(replace(case, machine=machine), draws, draws, 0)
-    plain = [_plain(build, chosen, case.draw(seed), order, blocks) for seed, order in enumerate(interleavings(draws))]
     said = [f"{name}: {text}" for name, text in verdict.wrong.items()] + [*verdict.lost, *verdict.findings]
     if verdict.undecided:
         said.append(f"undecided: {dict(verdict.undecided)}")
